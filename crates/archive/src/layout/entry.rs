@@ -1,0 +1,55 @@
+//! A record as the container knows it: a key, its data, and where both stand.
+//!
+//! Every number is checked against the file before it is used.
+
+use super::NamedRecord;
+use super::format::Format;
+use super::record::Extent;
+use crate::Corrupt;
+
+/// A record as the container knows it: a key, its data, and where it stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The data.
+    pub data: &'a [u8],
+    /// Where the record stands, in bytes from the start of the file.
+    pub position: u64,
+    /// Where its data stands.
+    pub data_position: u64,
+}
+
+impl<'a> Entry<'a> {
+    /// Reads the record at `position`.
+    #[inline]
+    pub(crate) fn at(file: &'a [u8], format: Format, position: u64) -> Result<Entry<'a>, Corrupt> {
+        let corrupt = Corrupt { what: "a record", offset: position };
+        let (key_bytes, data_bytes) = format.pair(file, position).ok_or(corrupt)?;
+        let key_at = position + format.record_header_bytes();
+        let key = slice(file, Extent { position: key_at, length: key_bytes }).ok_or(corrupt)?;
+        // The sum cannot overflow: the key lies within the file.
+        let data_position = key_at + key_bytes;
+        let data = slice(file, Extent { position: data_position, length: data_bytes }).ok_or(corrupt)?;
+        Ok(Entry { key, data, position, data_position })
+    }
+
+    /// What the record is, told from its key.
+    #[must_use]
+    pub fn named(&self) -> NamedRecord<'a> {
+        NamedRecord::of(self.key)
+    }
+
+    /// Where the next record stands.
+    pub(crate) fn end(&self) -> u64 {
+        self.data_position + self.data.len() as u64
+    }
+}
+
+/// The bytes of an extent, if it lies within the file.
+#[inline]
+pub(crate) fn slice(file: &[u8], extent: Extent) -> Option<&[u8]> {
+    let start = usize::try_from(extent.position).ok()?;
+    let length = usize::try_from(extent.length).ok()?;
+    file.get(start..)?.get(..length)
+}

@@ -1,0 +1,136 @@
+//! The first record: what a reader must know before it looks anything up.
+//!
+//! It stands right after the header, at a fixed place, so that a file is recognised, and its width
+//! told, by looking at one spot. Never holds what only people read: that is the manifest's.
+
+use super::Fields;
+use super::format::Format;
+use crate::{Corrupt, Digest};
+
+/// The version of the schema that this program writes and reads.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// First bytes of the facts, before the version.
+pub(crate) const MAGIC: &[u8; 4] = b"CANR";
+/// Bytes of the facts record's data.
+pub(crate) const FACTS_BYTES: usize = 96;
+/// Where in the data the digest stands: read as zeros when the digest itself is computed.
+pub(crate) const DIGEST_AT: usize = 64;
+
+const SLASH_REDIRECTS: u32 = 1 << 0;
+const FORCED_RULES: u32 = 1 << 1;
+const HOSTS: u32 = 1 << 2;
+
+/// What a reader must know before it looks anything up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// `/folder` is redirected to `/folder/` and `/file/` to `/file`, by looking, without records.
+    pub slash_redirects: bool,
+    /// Some rule of a scope counts before the exact path does.
+    pub forced_rules: bool,
+    /// Some keys carry a host before their path.
+    pub hosts: bool,
+    /// No scope lies deeper than this many folders below the root; a search up the tree stops here.
+    pub scope_depth_max: u16,
+    /// Number of path records.
+    pub paths: u64,
+    /// Number of distinct bodies.
+    pub bodies: u64,
+    /// Bytes of the distinct bodies together.
+    pub body_bytes: u64,
+    /// Length of the whole file in bytes.
+    pub file_bytes: u64,
+    /// BLAKE3 of the file from the end of this record on, followed by its beginning up to there with
+    /// this digest as zeros.
+    pub digest: Digest,
+}
+
+impl Facts {
+    pub(crate) fn encode(&self) -> [u8; FACTS_BYTES] {
+        let flag = |set: bool, bit: u32| if set { bit } else { 0 };
+        let flags = flag(self.slash_redirects, SLASH_REDIRECTS)
+            | flag(self.forced_rules, FORCED_RULES)
+            | flag(self.hosts, HOSTS);
+        let mut out = Vec::with_capacity(FACTS_BYTES);
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&SCHEMA_VERSION.to_le_bytes());
+        out.extend_from_slice(&flags.to_le_bytes());
+        out.extend_from_slice(&self.scope_depth_max.to_le_bytes());
+        out.extend_from_slice(&[0; 2]);
+        for number in [self.paths, self.bodies, self.body_bytes, self.file_bytes, 0, 0] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&self.digest.0);
+        out.try_into().expect("the fields above are FACTS_BYTES long")
+    }
+
+    pub(crate) fn decode(bytes: &[u8], offset: u64) -> Result<Facts, FactsError> {
+        let mut fields = Fields::new(bytes, Format::Cdb64, offset, "the facts record");
+        if fields.array()? != MAGIC {
+            return Err(FactsError::Foreign);
+        }
+        let version = fields.u32()?;
+        if version != SCHEMA_VERSION {
+            return Err(FactsError::Version(version));
+        }
+        let flags = fields.u32()?;
+        let scope_depth_max = fields.u16()?;
+        fields.take(2)?;
+        let mut numbers = [0; 6];
+        for number in &mut numbers {
+            *number = fields.quantity()?;
+        }
+        let [paths, bodies, body_bytes, file_bytes, _, _] = numbers;
+        let facts = Facts {
+            slash_redirects: flags & SLASH_REDIRECTS != 0,
+            forced_rules: flags & FORCED_RULES != 0,
+            hosts: flags & HOSTS != 0,
+            scope_depth_max,
+            paths,
+            bodies,
+            body_bytes,
+            file_bytes,
+            digest: Digest(*fields.array()?),
+        };
+        if flags & !(SLASH_REDIRECTS | FORCED_RULES | HOSTS) != 0 || !fields.is_empty() {
+            return Err(fields.corrupt().into());
+        }
+        Ok(facts)
+    }
+}
+
+/// Why the first record is not one that this program reads.
+pub(crate) enum FactsError {
+    Foreign,
+    Version(u32),
+    Corrupt(Corrupt),
+}
+
+impl From<Corrupt> for FactsError {
+    fn from(corrupt: Corrupt) -> Self {
+        FactsError::Corrupt(corrupt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_survive_encoding() {
+        let facts = Facts {
+            slash_redirects: true,
+            forced_rules: false,
+            hosts: true,
+            scope_depth_max: 7,
+            paths: 250_000,
+            bodies: 100_000,
+            body_bytes: 1 << 40,
+            file_bytes: 3 << 40,
+            digest: Digest([7; 32]),
+        };
+        let bytes = facts.encode();
+        assert_eq!(&bytes[DIGEST_AT..], &[7; 32], "the digest stands where the checksum looks for it");
+        assert!(matches!(Facts::decode(&bytes, 0), Ok(decoded) if decoded == facts));
+    }
+}

@@ -1,0 +1,175 @@
+//! The bytes of the file: which structure stands where. `FORMAT.md` says the same in words, and a test
+//! holds the two together.
+//!
+//! Below this module stand the only lines of the project that know an offset. Never any logic beyond
+//! encoding and decoding one structure.
+
+pub(crate) mod entry;
+pub(crate) mod facts;
+pub(crate) mod format;
+pub(crate) mod hash;
+pub(crate) mod head;
+pub(crate) mod piece;
+pub(crate) mod record;
+pub(crate) mod scope;
+
+/// The keys that are not paths. A path begins with `/`, so no path can be one of them.
+pub mod name {
+    /// Key of the first record: the [`crate::Facts`].
+    pub const FACTS: &[u8] = b"cannery";
+    /// Key of the manifest: JSON for people and tools, never read by the server.
+    pub const MANIFEST: &[u8] = b"manifest";
+    /// First byte of a body's key; its BLAKE3 digest follows (32 bytes).
+    pub const BODY: u8 = b'B';
+    /// First byte of a head's key; its ordinal follows (u32, little-endian).
+    pub const HEAD: u8 = b'H';
+    /// First byte of the key of a source file that is not served under its own name, such as
+    /// `_redirects`; its path follows. The value is where its bytes lie.
+    pub const SOURCE: u8 = b'S';
+}
+
+/// What a record is, told from its key alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamedRecord<'a> {
+    /// The facts, in the first record.
+    Facts,
+    /// The manifest.
+    Manifest,
+    /// A body, under its digest.
+    Body(crate::Digest),
+    /// A response head, under its ordinal.
+    Head(u32),
+    /// A source file that is not served under its own name: the path in the source folder.
+    Source(&'a [u8]),
+    /// A path: the key, with the host before it if it belongs to one.
+    Path(&'a [u8]),
+    /// What holds below a folder: the folder's key, which ends with `/`.
+    Scope(&'a [u8]),
+    /// None of ours.
+    Unknown,
+}
+
+impl<'a> NamedRecord<'a> {
+    /// Tells what the record under `key` is.
+    #[must_use]
+    pub fn of(key: &'a [u8]) -> NamedRecord<'a> {
+        match key {
+            name::FACTS => NamedRecord::Facts,
+            name::MANIFEST => NamedRecord::Manifest,
+            [b'/', .., b'/', b'/'] | b"//" => NamedRecord::Scope(&key[..key.len() - 1]),
+            [b'/', ..] => NamedRecord::Path(key),
+            [name::SOURCE, path @ ..] => NamedRecord::Source(path),
+            [name::BODY, digest @ ..] => match digest.try_into() {
+                Ok(digest) => NamedRecord::Body(crate::Digest(digest)),
+                Err(_) => NamedRecord::Unknown,
+            },
+            [name::HEAD, ordinal @ ..] => match ordinal.try_into() {
+                Ok(ordinal) => NamedRecord::Head(u32::from_le_bytes(ordinal)),
+                Err(_) => NamedRecord::Unknown,
+            },
+            _ => NamedRecord::Unknown,
+        }
+    }
+}
+
+/// The key of the body with this digest.
+pub(crate) fn body_key(digest: &crate::Digest) -> [u8; 1 + crate::Digest::BYTES] {
+    let mut key = [name::BODY; 1 + crate::Digest::BYTES];
+    key[1..].copy_from_slice(&digest.0);
+    key
+}
+
+/// The key of the head with this ordinal.
+pub(crate) fn head_key(ordinal: u32) -> [u8; 5] {
+    let [a, b, c, d] = ordinal.to_le_bytes();
+    [name::HEAD, a, b, c, d]
+}
+
+/// Reads little-endian numbers off the front of a value; the reading half of every structure here.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fields<'a> {
+    rest: &'a [u8],
+    format: format::Format,
+    /// Where the value's first byte stands in the file: for error messages only.
+    offset: u64,
+    what: &'static str,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn new(bytes: &'a [u8], format: format::Format, offset: u64, what: &'static str) -> Self {
+        Fields { rest: bytes, format, offset, what }
+    }
+
+    /// The error to return when what was read makes no sense.
+    pub(crate) fn corrupt(&self) -> crate::Corrupt {
+        crate::Corrupt { what: self.what, offset: self.offset }
+    }
+
+    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], crate::Corrupt> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or_else(|| self.corrupt())?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<&'a [u8; N], crate::Corrupt> {
+        let (taken, rest) = self.rest.split_first_chunk().ok_or_else(|| self.corrupt())?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, crate::Corrupt> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, crate::Corrupt> {
+        Ok(u16::from_le_bytes(*self.array()?))
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, crate::Corrupt> {
+        Ok(u32::from_le_bytes(*self.array()?))
+    }
+
+    /// A position or a length: as wide as the format's quantities.
+    pub(crate) fn quantity(&mut self) -> Result<u64, crate::Corrupt> {
+        match self.format {
+            format::Format::Cdb => Ok(u64::from(u32::from_le_bytes(*self.array()?))),
+            format::Format::Cdb64 => Ok(u64::from_le_bytes(*self.array()?)),
+        }
+    }
+
+    pub(crate) fn rest(self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(crate) fn skip_rest(&mut self) {
+        self.rest = &[];
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// A field of its own, of `length` bytes, to be read by the same rules.
+    pub(crate) fn part(&mut self, length: usize) -> Result<Fields<'a>, crate::Corrupt> {
+        Ok(Fields { rest: self.take(length)?, ..*self })
+    }
+}
+
+/// Appends a length that must fit 16 bits, then the bytes; the writing half of [`Fields::u16`] + `take`.
+pub(crate) fn put_long(out: &mut Vec<u8>, what: &'static str, bytes: &[u8]) -> Result<(), crate::WriteError> {
+    out.extend_from_slice(&length_u16(what, bytes.len())?.to_le_bytes());
+    out.extend_from_slice(bytes);
+    Ok(())
+}
+
+/// `length` as the 16-bit number that the format holds.
+pub(crate) fn length_u16(what: &'static str, length: usize) -> Result<u16, crate::WriteError> {
+    let max = usize::from(u16::MAX);
+    u16::try_from(length).map_err(|_| crate::WriteError::TooLong { what, max, got: length })
+}
+
+/// `length` as the 8-bit number that the format holds.
+pub(crate) fn length_u8(what: &'static str, length: usize) -> Result<u8, crate::WriteError> {
+    let max = usize::from(u8::MAX);
+    u8::try_from(length).map_err(|_| crate::WriteError::TooLong { what, max, got: length })
+}

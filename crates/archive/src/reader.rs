@@ -1,0 +1,270 @@
+//! An open archive: constant time to open, two touches of memory to find a record.
+//!
+//! No number from the file is trusted: each is checked where it is used, and what does not fit is
+//! [`Corrupt`]. Never copies a body, never allocates after opening.
+
+use std::fs::File;
+use std::path::Path;
+
+use crate::error::{Corrupt, OpenError};
+use crate::index;
+use crate::key::Key;
+use crate::layout::entry::{Entry, slice};
+use crate::layout::facts::{FACTS_BYTES, Facts, FactsError};
+use crate::layout::format::{Format, TABLES};
+use crate::layout::hash::Hash;
+use crate::layout::head::Head;
+use crate::layout::name;
+use crate::layout::record::{Extent, Record};
+use crate::layout::scope::Scope;
+use crate::map::{Bytes, Loading};
+
+/// An open archive.
+pub struct Archive {
+    bytes: Bytes,
+    format: Format,
+    facts: Facts,
+}
+
+impl Archive {
+    /// Opens the archive at `path`. Takes constant time, however large it is, unless it is to be read
+    /// into memory.
+    pub fn open(path: &Path, loading: Loading) -> Result<Archive, OpenError> {
+        let mut file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(std::io::Error::from(std::io::ErrorKind::IsADirectory).into());
+        }
+        let expected = Format::Cdb.header_bytes();
+        if metadata.len() < expected {
+            return Err(OpenError::TooShort { expected, got: metadata.len() });
+        }
+        Archive::from_loaded(Bytes::load(&mut file, loading)?)
+    }
+
+    /// Opens an archive that is in memory already.
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Archive, OpenError> {
+        let expected = Format::Cdb.header_bytes();
+        if (bytes.len() as u64) < expected {
+            return Err(OpenError::TooShort { expected, got: bytes.len() as u64 });
+        }
+        Archive::from_loaded(Bytes::Owned(bytes))
+    }
+
+    fn from_loaded(bytes: Bytes) -> Result<Archive, OpenError> {
+        let file = bytes.as_slice();
+        let (format, entry) = first_record(file).ok_or(OpenError::Foreign)?;
+        let facts = Facts::decode(entry.data, entry.data_position).map_err(|error| match error {
+            FactsError::Foreign => OpenError::Foreign,
+            FactsError::Version(got) => OpenError::Version { expected: crate::SCHEMA_VERSION, got },
+            FactsError::Corrupt(corrupt) => corrupt.into(),
+        })?;
+        let got = file.len() as u64;
+        if got != facts.file_bytes {
+            return Err(OpenError::Length { expected: facts.file_bytes, got });
+        }
+        Ok(Archive { bytes, format, facts })
+    }
+
+    /// Where the data of the facts stands in the file.
+    pub(crate) fn facts_position(&self) -> usize {
+        let before = self.format.header_bytes() + self.format.record_header_bytes();
+        usize::try_from(before).unwrap_or(usize::MAX).saturating_add(name::FACTS.len())
+    }
+
+    /// The container's width.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// What holds for the archive as a whole.
+    #[must_use]
+    #[inline]
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The whole file.
+    #[must_use]
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.as_slice()
+    }
+
+    /// The record of a path: on `host` if one is given (any letter case), else of the default site.
+    #[inline]
+    pub fn path(&self, host: Option<&[u8]>, key: Key<'_>) -> Result<Option<Record<'_>>, Corrupt> {
+        let hash = prefix_hash(host).extend(key.bytes());
+        let matches = |found: &[u8]| strip_host(found, host) == Some(key.bytes());
+        let Some(entry) = index::find(self.bytes(), self.format, hash, matches)? else { return Ok(None) };
+        Record::decode(entry.data, self.format, entry.data_position).map(Some)
+    }
+
+    /// The record of the folder of this name: of the path with a `/` added to its end.
+    pub fn folder(&self, host: Option<&[u8]>, key: Key<'_>) -> Result<Option<Record<'_>>, Corrupt> {
+        let hash = prefix_hash(host).extend(key.bytes()).push(b'/');
+        let matches = |found: &[u8]| {
+            strip_host(found, host).and_then(|path| path.strip_suffix(b"/")) == Some(key.bytes())
+        };
+        let found = index::find(self.bytes(), self.format, hash, matches)?;
+        found.map(|entry| Record::decode(entry.data, self.format, entry.data_position)).transpose()
+    }
+
+    /// The scopes that a path lies in, from the root down, and how many bytes of the key each covers.
+    ///
+    /// Takes one pass over the key and a lookup for each folder, no deeper than the deepest scope.
+    pub fn scopes<'a>(&'a self, host: Option<&'a [u8]>, key: Key<'a>) -> Scopes<'a> {
+        Scopes { archive: self, host, key, at: 0, hash: prefix_hash(host), depth: 0 }
+    }
+
+    /// The head at a place that a representation names.
+    #[inline]
+    pub fn head(&self, position: u64) -> Result<Head<'_>, Corrupt> {
+        let entry = Entry::at(self.bytes(), self.format, position)?;
+        if entry.key.first() != Some(&name::HEAD) {
+            return Err(Corrupt { what: "a reference to a head", offset: position });
+        }
+        Head::decode(entry.data, entry.data_position)
+    }
+
+    /// The bytes of a body, or of a part of one.
+    #[inline]
+    pub fn body(&self, extent: Extent) -> Result<&[u8], Corrupt> {
+        slice(self.bytes(), extent).ok_or(Corrupt { what: "a reference to a body", offset: extent.position })
+    }
+
+    /// The record under exactly this key, whatever it is.
+    pub fn named(&self, key: &[u8]) -> Result<Option<Entry<'_>>, Corrupt> {
+        index::find(self.bytes(), self.format, Hash::of(key), |found| found == key)
+    }
+
+    /// The manifest: JSON for people and tools.
+    pub fn manifest(&self) -> Result<Option<&[u8]>, Corrupt> {
+        Ok(self.named(name::MANIFEST)?.map(|entry| entry.data))
+    }
+
+    /// Decodes the data of a path's record that [`Archive::entries`] gave.
+    pub fn decode_path<'a>(&'a self, entry: &Entry<'a>) -> Result<Record<'a>, Corrupt> {
+        Record::decode(entry.data, self.format, entry.data_position)
+    }
+
+    /// Decodes the data of a scope's record that [`Archive::entries`] gave.
+    pub fn decode_scope<'a>(&'a self, entry: &Entry<'a>) -> Result<Scope<'a>, Corrupt> {
+        Scope::decode(entry.data, self.format, entry.data_position)
+    }
+
+    /// Decodes the data of a source file's record that [`Archive::entries`] gave: where its bytes lie.
+    pub fn decode_source(&self, entry: &Entry<'_>) -> Result<Extent, Corrupt> {
+        let corrupt = Corrupt { what: "a source record", offset: entry.data_position };
+        let (position, length) = self.format.pair(entry.data, 0).ok_or(corrupt)?;
+        Ok(Extent { position, length })
+    }
+
+    /// Every record, in the order of the file. Not for the request path.
+    #[must_use]
+    pub fn entries(&self) -> Entries<'_> {
+        Entries { archive: self, position: self.format.header_bytes(), end: self.records_end() }
+    }
+
+    /// Where the records end and the hash tables begin: the first table's position.
+    fn records_end(&self) -> u64 {
+        let tables = (0..TABLES as u64).map(|table| table * 2 * self.format.quantity_bytes());
+        let starts = tables.filter_map(|at| self.format.pair(self.bytes(), at)).map(|(start, _)| start);
+        starts.min().unwrap_or(0)
+    }
+}
+
+impl std::fmt::Debug for Archive {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Archive").field("format", &self.format).field("facts", &self.facts).finish()
+    }
+}
+
+/// Looks for the facts in the two places where they can stand.
+fn first_record(file: &[u8]) -> Option<(Format, Entry<'_>)> {
+    [Format::Cdb, Format::Cdb64].into_iter().find_map(|format| {
+        let entry = Entry::at(file, format, format.header_bytes()).ok()?;
+        (entry.key == name::FACTS && entry.data.len() == FACTS_BYTES).then_some((format, entry))
+    })
+}
+
+/// The hash of what stands in a key before the path: nothing, or `//` and the host.
+#[inline]
+fn prefix_hash(host: Option<&[u8]>) -> Hash {
+    host.map_or(Hash::EMPTY, |host| {
+        host.iter().fold(Hash::of(b"//"), |hash, byte| hash.push(byte.to_ascii_lowercase()))
+    })
+}
+
+/// What stands in a stored key behind the host, if it is this one.
+#[inline]
+fn strip_host<'k>(stored: &'k [u8], host: Option<&[u8]>) -> Option<&'k [u8]> {
+    let Some(host) = host else { return Some(stored) };
+    let (prefix, path) = stored.strip_prefix(b"//")?.split_at_checked(host.len())?;
+    prefix.eq_ignore_ascii_case(host).then_some(path)
+}
+
+/// The scopes that a path lies in: see [`Archive::scopes`].
+pub struct Scopes<'a> {
+    archive: &'a Archive,
+    host: Option<&'a [u8]>,
+    key: Key<'a>,
+    /// Bytes of the key hashed so far.
+    at: usize,
+    hash: Hash,
+    depth: u16,
+}
+
+impl<'a> Iterator for Scopes<'a> {
+    type Item = Result<(usize, Scope<'a>), Corrupt>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.depth <= self.archive.facts.scope_depth_max {
+            let rest = &self.key.bytes()[self.at..];
+            let segment = rest.iter().position(|byte| *byte == b'/')? + 1;
+            self.hash = self.hash.extend(&rest[..segment]);
+            self.at += segment;
+            self.depth += 1;
+            match self.look() {
+                Ok(None) => {}
+                Ok(Some(scope)) => return Some(Ok((self.at, scope))),
+                Err(corrupt) => return Some(Err(corrupt)),
+            }
+        }
+        None
+    }
+}
+
+impl<'a> Scopes<'a> {
+    /// The scope of the folder that was hashed last: its key is the folder's and one more `/`.
+    fn look(&self) -> Result<Option<Scope<'a>>, Corrupt> {
+        let archive = self.archive;
+        let folder = &self.key.bytes()[..self.at];
+        let matches = |found: &[u8]| {
+            strip_host(found, self.host).and_then(|path| path.strip_suffix(b"/")) == Some(folder)
+        };
+        let found = index::find(archive.bytes(), archive.format, self.hash.push(b'/'), matches)?;
+        found.map(|entry| Scope::decode(entry.data, archive.format, entry.data_position)).transpose()
+    }
+}
+
+/// Every record in the order of the file: see [`Archive::entries`].
+pub struct Entries<'a> {
+    archive: &'a Archive,
+    position: u64,
+    end: u64,
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Result<Entry<'a>, Corrupt>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.position >= self.end {
+            return None;
+        }
+        let entry = Entry::at(self.archive.bytes(), self.archive.format, self.position);
+        self.position = entry.as_ref().map_or(self.end, Entry::end);
+        Some(entry)
+    }
+}

@@ -1,0 +1,155 @@
+//! The full check: reads and hashes everything, and looks every record up.
+//!
+//! What opening does not do, so that opening stays constant. Never on the request path.
+
+use std::collections::HashSet;
+
+use crate::checksum::Digest;
+use crate::error::{Corrupt, VerifyError};
+use crate::layout::NamedRecord;
+use crate::layout::entry::Entry;
+use crate::layout::facts::{DIGEST_AT, FACTS_BYTES};
+use crate::layout::head::Head;
+use crate::layout::record::Record;
+use crate::layout::scope::ScopeEntry;
+use crate::reader::Archive;
+
+/// What a full check has seen: for reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Verified {
+    /// Records of any kind.
+    pub records: u64,
+    /// Bodies whose digest was computed and agreed.
+    pub bodies: u64,
+    /// Bytes of those bodies.
+    pub body_bytes: u64,
+    /// Paths, aliases and redirects included.
+    pub paths: u64,
+}
+
+impl Archive {
+    /// Reads everything once: the digest of the file, the digest of each body, that each record is well
+    /// formed, points only to what it may, and is found under its key. `progress` is told the bytes done.
+    pub fn verify(&self, mut progress: impl FnMut(u64)) -> Result<Verified, VerifyError> {
+        let got = self.compute_digest();
+        let expected = self.facts().digest;
+        if got != expected {
+            return Err(VerifyError::Digest { expected, got });
+        }
+        let mut check = Check { archive: self, seen: Verified::default(), bodies: HashSet::new() };
+        for entry in self.entries() {
+            let entry = entry?;
+            check.record(&entry)?;
+            progress(entry.data_position + entry.data.len() as u64);
+        }
+        check.counts()?;
+        Ok(check.seen)
+    }
+
+    /// The digest as the writer computes it: what stands behind the facts first, then the beginning
+    /// with the digest itself as zeros.
+    fn compute_digest(&self) -> Digest {
+        let (head, tail) = self.bytes().split_at(self.facts_position() + FACTS_BYTES);
+        let mut head = head.to_vec();
+        head[self.facts_position() + DIGEST_AT..].fill(0);
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(tail).update(&head);
+        Digest(*hasher.finalize().as_bytes())
+    }
+}
+
+struct Check<'a> {
+    archive: &'a Archive,
+    seen: Verified,
+    /// Positions of the bodies met so far: records may refer to nothing else. Bodies come before paths.
+    bodies: HashSet<u64>,
+}
+
+impl<'a> Check<'a> {
+    fn record(&mut self, entry: &Entry<'a>) -> Result<(), VerifyError> {
+        let found = self.archive.named(entry.key)?;
+        if found.is_none_or(|found| found.position != entry.position) {
+            return Err(
+                Corrupt { what: "a record that its key does not find", offset: entry.position }.into()
+            );
+        }
+        self.seen.records += 1;
+        match entry.named() {
+            NamedRecord::Body(digest) => self.body(entry, digest)?,
+            NamedRecord::Head(_) => drop(Head::decode(entry.data, entry.data_position)?),
+            NamedRecord::Path(_) => {
+                self.seen.paths += 1;
+                self.answer(self.archive.decode_path(entry)?, entry.position)?;
+            }
+            NamedRecord::Scope(_) => self.scope(entry)?,
+            NamedRecord::Source(_) => {
+                let extent = self.archive.decode_source(entry)?;
+                self.reference(extent.position, entry.position)?;
+            }
+            NamedRecord::Facts | NamedRecord::Manifest => {}
+            NamedRecord::Unknown => {
+                return Err(Corrupt { what: "a record of an unknown kind", offset: entry.position }.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn body(&mut self, entry: &Entry<'_>, expected: Digest) -> Result<(), VerifyError> {
+        if Digest::of(entry.data) != expected {
+            return Err(VerifyError::Body { offset: entry.data_position, expected });
+        }
+        self.bodies.insert(entry.data_position);
+        self.seen.bodies += 1;
+        self.seen.body_bytes += entry.data.len() as u64;
+        Ok(())
+    }
+
+    fn scope(&self, entry: &Entry<'a>) -> Result<(), VerifyError> {
+        for inner in self.archive.decode_scope(entry)?.entries() {
+            let record = match inner? {
+                ScopeEntry::Fallback { record, .. } | ScopeEntry::ErrorPage { record, .. } => record,
+                ScopeEntry::Rule(rule) => {
+                    rule.pattern.into_iter().try_for_each(|piece| piece.map(drop))?;
+                    rule.record
+                }
+            };
+            self.answer(record, entry.position)?;
+        }
+        Ok(())
+    }
+
+    fn answer(&self, record: Record<'a>, at: u64) -> Result<(), VerifyError> {
+        match record {
+            Record::Resource(resource) => {
+                for representation in resource.representations() {
+                    let representation = representation?;
+                    self.archive.head(representation.head)?;
+                    self.archive.body(representation.body)?;
+                    self.reference(representation.body.position, at)?;
+                }
+            }
+            Record::Redirect(redirect) => {
+                redirect.target.into_iter().try_for_each(|piece| piece.map(drop))?;
+            }
+            Record::Rewrite(rewrite) => rewrite.path.into_iter().try_for_each(|piece| piece.map(drop))?,
+        }
+        Ok(())
+    }
+
+    fn reference(&self, body: u64, at: u64) -> Result<(), VerifyError> {
+        if self.bodies.contains(&body) {
+            return Ok(());
+        }
+        Err(Corrupt { what: "a reference to a body", offset: at }.into())
+    }
+
+    fn counts(&self) -> Result<(), VerifyError> {
+        let facts = self.archive.facts();
+        let seen = (self.seen.paths, self.seen.bodies, self.seen.body_bytes);
+        if seen == (facts.paths, facts.bodies, facts.body_bytes) {
+            return Ok(());
+        }
+        Err(Corrupt { what: "the counts of the facts record", offset: self.archive.format().header_bytes() }
+            .into())
+    }
+}

@@ -1,0 +1,257 @@
+//! The encoders of other hands, each brought to one shape: bytes in, bytes out, the same for the same.
+//!
+//! Every result is decoded again and compared before anyone sees it. Nothing here decides whether a
+//! result is worth keeping, and no timestamp, name or thread count enters one.
+
+use std::io::Write;
+use std::num::NonZeroU64;
+
+use brotli::enc::BrotliEncoderParams;
+use cannery_archive::Coding;
+use libdeflater::{CompressionLvl, Compressor, Decompressor};
+use zstd_safe::{CCtx, CParameter, DCtx};
+
+use crate::options::{Encoder, Levels};
+
+/// Names and versions of the encoders, which decide the bytes of a result together with the level.
+/// A test compares them with what is built in.
+pub(crate) const VERSIONS: [(Encoder, &str); 4] = [
+    (Encoder::Gzip, "libdeflater-1.26.1"),
+    (Encoder::Zopfli, "zopfli-0.8.4"),
+    (Encoder::Brotli, "brotli-9.1.1"),
+    (Encoder::Zstd, "zstd-safe-8.2.0"),
+];
+
+/// The version of an encoder; nothing for [`Encoder::Identity`].
+pub(crate) fn version(encoder: Encoder) -> &'static str {
+    VERSIONS.iter().find(|(named, _)| *named == encoder).map_or("", |(_, version)| version)
+}
+
+/// What an encoder writes, in HTTP's terms.
+pub(crate) const fn coding(encoder: Encoder) -> Coding {
+    match encoder {
+        Encoder::Identity => Coding::Identity,
+        Encoder::Gzip | Encoder::Zopfli => Coding::Gzip,
+        Encoder::Brotli => Coding::Brotli,
+        Encoder::Zstd => Coding::Zstd,
+    }
+}
+
+/// RFC 7932 §9.1: windows of brotli, as powers of two. The largest costs a client 16 MiB.
+const BROTLI_WINDOW_BITS: (i32, i32) = (10, 24);
+
+/// RFC 9659 §3: no client must be asked for a window of more than 8 MiB.
+const ZSTD_WINDOW_BITS_MAX: u32 = 23;
+
+/// One of each encoder and decoder, for one thread. They keep their tables from content to content.
+pub(crate) struct Coders {
+    levels: Levels,
+    gzip: Compressor,
+    gunzip: Decompressor,
+    zstd: CCtx<'static>,
+    unzstd: DCtx<'static>,
+}
+
+/// An encoder failed, or its result does not decode to what went in.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Untrue;
+
+impl Coders {
+    pub(crate) fn new(levels: Levels) -> Coders {
+        let level = CompressionLvl::new(levels.of(Encoder::Gzip)).unwrap_or(CompressionLvl::best());
+        Coders {
+            levels,
+            gzip: Compressor::new(level),
+            gunzip: Decompressor::new(),
+            zstd: CCtx::create(),
+            unzstd: DCtx::create(),
+        }
+    }
+
+    /// `content` as `encoder` codes it.
+    pub(crate) fn encode(&mut self, encoder: Encoder, content: &[u8]) -> Result<Vec<u8>, Untrue> {
+        let coded = match encoder {
+            Encoder::Identity => return Ok(content.to_vec()),
+            Encoder::Gzip => self.gzip(content),
+            Encoder::Zopfli => zopfli(content, self.levels.of(Encoder::Zopfli)),
+            Encoder::Brotli => brotli(content, self.levels.of(Encoder::Brotli)),
+            Encoder::Zstd => self.zstd(content),
+        };
+        coded.filter(|coded| self.gives_back(coding(encoder), coded, content)).ok_or(Untrue)
+    }
+
+    fn gzip(&mut self, content: &[u8]) -> Option<Vec<u8>> {
+        let mut coded = vec![0; self.gzip.gzip_compress_bound(content.len())];
+        let length = self.gzip.gzip_compress(content, &mut coded).ok()?;
+        coded.truncate(length);
+        Some(coded)
+    }
+
+    fn zstd(&mut self, content: &[u8]) -> Option<Vec<u8>> {
+        let level = self.levels.of(Encoder::Zstd);
+        self.zstd.set_parameter(CParameter::CompressionLevel(level)).ok()?;
+        // The length lets a client allocate once; a checksum would repeat what transport and entity tag do.
+        self.zstd.set_parameter(CParameter::ContentSizeFlag(true)).ok()?;
+        self.zstd.set_parameter(CParameter::ChecksumFlag(false)).ok()?;
+        if level > 19 {
+            self.zstd.set_parameter(CParameter::WindowLog(ZSTD_WINDOW_BITS_MAX)).ok()?;
+        }
+        let mut coded = Vec::with_capacity(zstd_safe::compress_bound(content.len()));
+        self.zstd.compress2(&mut coded, content).ok()?;
+        Some(coded)
+    }
+
+    /// Whether `coded` decodes to exactly `content`.
+    fn gives_back(&mut self, coding: Coding, coded: &[u8], content: &[u8]) -> bool {
+        match coding {
+            Coding::Identity => coded == content,
+            Coding::Gzip => {
+                let mut decoded = vec![0; content.len()];
+                self.gunzip.gzip_decompress(coded, &mut decoded) == Ok(content.len()) && decoded == content
+            }
+            Coding::Brotli => {
+                let mut left = Expect(content);
+                brotli::BrotliDecompress(&mut &coded[..], &mut left).is_ok() && left.0.is_empty()
+            }
+            Coding::Zstd => {
+                let mut decoded = Vec::with_capacity(content.len());
+                self.unzstd.decompress(&mut decoded, coded).is_ok() && decoded == content
+            }
+        }
+    }
+}
+
+fn zopfli(content: &[u8], iterations: i32) -> Option<Vec<u8>> {
+    let iteration_count = NonZeroU64::new(u64::try_from(iterations).ok()?)?;
+    let options = zopfli::Options { iteration_count, ..zopfli::Options::default() };
+    let mut coded = Vec::new();
+    zopfli::compress(options, zopfli::Format::Gzip, content, &mut coded).ok()?;
+    Some(coded)
+}
+
+fn brotli(content: &[u8], quality: i32) -> Option<Vec<u8>> {
+    let params = BrotliEncoderParams {
+        quality,
+        lgwin: brotli_window_bits(content.len()),
+        size_hint: content.len(),
+        ..BrotliEncoderParams::default()
+    };
+    let mut coded = Vec::with_capacity(content.len() / 4);
+    brotli::BrotliCompress(&mut &content[..], &mut coded, &params).ok()?;
+    Some(coded)
+}
+
+/// The smallest window that reaches from the end of the content back to its start: a window of 2^n
+/// reaches 2^n - 16 bytes. More would cost memory here and with every client, and gain nothing.
+fn brotli_window_bits(length: usize) -> i32 {
+    let (smallest, largest) = BROTLI_WINDOW_BITS;
+    (smallest..largest).find(|bits| (1usize << bits) - 16 >= length).unwrap_or(largest)
+}
+
+/// Takes what it expects, and nothing else: compares without holding a second copy.
+struct Expect<'a>(&'a [u8]);
+
+impl Write for Expect<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 = self.0.strip_prefix(bytes).ok_or(std::io::ErrorKind::InvalidData)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CODED: [Encoder; 4] = [Encoder::Gzip, Encoder::Zopfli, Encoder::Brotli, Encoder::Zstd];
+
+    fn contents() -> Vec<Vec<u8>> {
+        let words = b"once upon a time there was a tin that never opened ".repeat(300);
+        let noise: Vec<u8> = blake3::Hasher::new().update(b"noise").finalize_xof().take_bytes(5000);
+        vec![Vec::new(), vec![7], words, noise, vec![0; 70_000]]
+    }
+
+    trait TakeBytes {
+        fn take_bytes(self, count: usize) -> Vec<u8>;
+    }
+
+    impl TakeBytes for blake3::OutputReader {
+        fn take_bytes(mut self, count: usize) -> Vec<u8> {
+            let mut bytes = vec![0; count];
+            self.fill(&mut bytes);
+            bytes
+        }
+    }
+
+    #[test]
+    fn every_encoder_is_true_at_every_level_and_gives_the_same_again() {
+        for encoder in CODED {
+            for level in [1, 6, -1] {
+                let mut levels = Levels::default();
+                levels.set(encoder, level).unwrap();
+                for content in contents() {
+                    let once = Coders::new(levels).encode(encoder, &content).unwrap();
+                    let mut used = Coders::new(levels);
+                    used.encode(encoder, b"something else before").unwrap();
+                    assert_eq!(used.encode(encoder, &content).unwrap(), once, "{} {level}", encoder.name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_result_that_does_not_decode_is_noticed() {
+        let mut coders = Coders::new(Levels::default());
+        let content = b"the same and the same and the same and the same".repeat(20);
+        for encoder in CODED {
+            let mut coded = coders.encode(encoder, &content).unwrap();
+            assert!(coders.gives_back(coding(encoder), &coded, &content));
+            assert!(!coders.gives_back(coding(encoder), &coded, &content[1..]), "{}", encoder.name());
+            coded.pop();
+            assert!(!coders.gives_back(coding(encoder), &coded, &content), "{}", encoder.name());
+        }
+    }
+
+    #[test]
+    fn gzip_carries_neither_name_nor_time() {
+        let mut coders = Coders::new(Levels::default());
+        for encoder in [Encoder::Gzip, Encoder::Zopfli] {
+            let coded = coders.encode(encoder, b"content").unwrap();
+            // RFC 1952 §2.3: ID1 ID2 CM FLG MTIME.
+            assert_eq!(coded[..8], [0x1f, 0x8b, 8, 0, 0, 0, 0, 0], "{}", encoder.name());
+        }
+    }
+
+    #[test]
+    fn the_window_of_brotli_is_the_smallest_that_covers() {
+        assert_eq!(brotli_window_bits(0), 10);
+        assert_eq!(brotli_window_bits(1008), 10);
+        assert_eq!(brotli_window_bits(1009), 11);
+        assert_eq!(brotli_window_bits((1 << 22) - 16), 22);
+        assert_eq!(brotli_window_bits(1 << 30), 24);
+    }
+
+    #[test]
+    fn zstd_never_asks_for_more_than_eight_mebibytes() {
+        let mut levels = Levels::default();
+        levels.set(Encoder::Zstd, 22).unwrap();
+        let coded = Coders::new(levels).encode(Encoder::Zstd, &vec![1; 20 << 20]).unwrap();
+        // RFC 8878 §3.1.1.1: the frame header descriptor, then the window descriptor.
+        let is_single_segment = coded[4] & 0x20 != 0;
+        assert!(!is_single_segment, "a single segment would be as large as the content");
+        assert_eq!(10 + u32::from(coded[5] >> 3), ZSTD_WINDOW_BITS_MAX);
+    }
+
+    #[test]
+    fn the_versions_are_those_that_are_built_in() {
+        let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).unwrap();
+        for (_, version) in VERSIONS {
+            let (name, number) = version.rsplit_once('-').unwrap();
+            let entry = format!("name = \"{name}\"\nversion = \"{number}\"");
+            assert!(lock.contains(&entry), "{version} is not what Cargo.lock says: update VERSIONS");
+        }
+    }
+}

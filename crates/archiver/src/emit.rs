@@ -1,0 +1,259 @@
+//! Routes to records: what answers each path, and what holds below each folder, into the archive.
+//!
+//! Bodies are there already. Never decides what answers a path.
+
+use cannery_archive::{
+    Coding, Key, KeyBuffer, NewRecord, NewRepresentation, NewRule, NewScope, Origin, Piece, WriteError,
+    Writer,
+};
+
+use crate::content::Contents;
+use crate::headers::HeaderRule;
+use crate::options::Options;
+use crate::progress::Progress;
+use crate::redirects::{Action, PatternPiece, RedirectRule, Template, TemplatePiece};
+use crate::render::{Heads, Look, caching};
+use crate::routes::{HostId, Routes, Scope, Target};
+use crate::source::{SourceId, Sources};
+
+/// Bytes that heads, the manifest and what is small may take: for the question whether 32 bits suffice.
+const SLACK_BYTES: u64 = 16 << 20;
+
+/// Writes what answers.
+pub(crate) struct Emission<'a> {
+    options: &'a Options,
+    sources: &'a Sources,
+    contents: &'a Contents,
+    routes: &'a Routes,
+    heads: Heads<'a>,
+}
+
+/// What was written, for the report.
+#[derive(Debug, Default)]
+pub(crate) struct Emitted {
+    pub(crate) aliases: u64,
+    pub(crate) redirects: u64,
+    pub(crate) heads: u64,
+}
+
+/// How many bytes and records are still to be written, at most.
+pub(crate) fn bound(routes: &Routes, sources: &Sources, options: &Options) -> (u64, u64) {
+    // The header of a record and of its longest key part, then its representations; all with wide numbers.
+    let representations = options.encoders.len() as u64 + 1;
+    let path_bytes = routes.paths.keys().map(|(host, key)| {
+        let host_bytes = routes.host_name(*host).map_or(0, |name| name.len() + 2);
+        (16 + host_bytes + key.len() + 5) as u64 + representations * (17 + 24)
+    });
+    let rule_bytes = routes.rules.iter().map(|rule| rule_bytes(rule) + representations * 41);
+    let hidden_bytes = routes.hidden.iter().map(|id| sources.path(*id).len() as u64 + 40);
+    let bytes = path_bytes.chain(rule_bytes).chain(hidden_bytes).sum::<u64>() + SLACK_BYTES;
+    (bytes, (routes.paths.len() + routes.scopes.len() + routes.hidden.len()) as u64 + 65_536)
+}
+
+/// Bytes of a rule, generously.
+fn rule_bytes(rule: &RedirectRule) -> u64 {
+    let literals = |template: &Template| -> usize {
+        let literal = |piece: &TemplatePiece| match piece {
+            TemplatePiece::Literal(bytes) => bytes.len() + 3,
+            TemplatePiece::Capture(_) => 2,
+        };
+        template.pieces.iter().map(literal).sum()
+    };
+    let target = match &rule.action {
+        Action::Redirect { target, query, fragment, .. } => {
+            let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+            literals(target) + optional(query) + optional(fragment)
+        }
+        Action::Rewrite { path, .. } => literals(path),
+    };
+    let pattern = rule.source.pieces.iter().map(|piece| match piece {
+        PatternPiece::Literal(bytes) => bytes.len() + 3,
+        PatternPiece::Placeholder | PatternPiece::Splat => 2,
+    });
+    (target + pattern.sum::<usize>() + 64) as u64
+}
+
+impl<'a> Emission<'a> {
+    pub(crate) fn new(
+        options: &'a Options,
+        sources: &'a Sources,
+        contents: &'a Contents,
+        routes: &'a Routes,
+        rules: &'a [Vec<HeaderRule>],
+    ) -> Emission<'a> {
+        Emission { options, sources, contents, routes, heads: Heads::new(options, rules) }
+    }
+
+    /// Writes all records that are neither bodies nor the manifest.
+    pub(crate) fn run(mut self, writer: &mut Writer, progress: &dyn Progress) -> Result<Emitted, WriteError> {
+        let mut emitted = Emitted::default();
+        let mut buffer = KeyBuffer::new();
+        for ((host, key), route) in &self.routes.paths {
+            let record = match &route.target {
+                Target::Source { id, status } => {
+                    self.resource(writer, *host, key, *id, *status, route.origin)?
+                }
+                Target::Rule(place) => {
+                    emitted.redirects += 1;
+                    let rule = &self.routes.rules[*place as usize];
+                    self.redirect(writer, *host, rule)?
+                }
+            };
+            emitted.aliases += u64::from(route.origin == Origin::Alias);
+            // The key was made from this very path: making it again cannot fail.
+            let Ok(key) = Key::from_file(&key[1..], &mut buffer) else { continue };
+            writer.path(self.routes.host_name(*host), key, &record)?;
+            progress.advance(1);
+        }
+        for ((host, folder), scope) in &self.routes.scopes {
+            let own_site = host.is_some_and(|host| self.routes.hosts[usize::from(host)].1);
+            let scope = self.scope(writer, *host, folder, scope, own_site && **folder == *b"/")?;
+            let Ok(key) = Key::from_file(&folder[1..], &mut buffer) else { continue };
+            writer.scope(self.routes.host_name(*host), key, &scope)?;
+        }
+        if !self.options.exclude_file_listing {
+            for id in &self.routes.hidden {
+                let (content, _) = self.contents.of_source(*id);
+                let identity = content.forms.iter().find(|form| form.coding == Coding::Identity);
+                // Control files are stored as they are, whatever else is stored of them.
+                if let Some(form) = identity {
+                    writer.source(self.sources.path(*id), form.body)?;
+                }
+            }
+        }
+        emitted.heads = self.heads.count();
+        Ok(emitted)
+    }
+
+    fn resource(
+        &mut self,
+        writer: &mut Writer,
+        host: HostId,
+        path: &[u8],
+        id: SourceId,
+        status: u16,
+        origin: Origin,
+    ) -> Result<NewRecord<'a>, WriteError> {
+        let (content, known) = self.contents.of_source(id);
+        let source_path = self.sources.path(id);
+        let media_type = self.options.media_types.of(source_path);
+        let coded = content.forms.iter().any(|form| form.coding != Coding::Identity);
+        let cache_control = caching(self.options, source_path, media_type, known.fingerprinted, status);
+        let look = |coding| Look {
+            status,
+            media_type: media_type.text,
+            charset: media_type.charset && known.utf8,
+            coding,
+            negotiable: coded,
+            cache_control,
+        };
+        let site = host.map_or(0, |host| usize::from(host) + 1);
+        let mut representations = Vec::with_capacity(content.forms.len());
+        for form in &content.forms {
+            let head = self.heads.of(writer, look(form.coding), site, self.routes.host_name(host), path)?;
+            representations.push(NewRepresentation {
+                coding: form.coding,
+                etag: form.etag,
+                body: form.body,
+                head,
+            });
+        }
+        Ok(NewRecord::Resource { status, origin, representations })
+    }
+
+    fn scope(
+        &mut self,
+        writer: &mut Writer,
+        host: HostId,
+        folder: &'a [u8],
+        scope: &'a Scope,
+        own_site: bool,
+    ) -> Result<NewScope<'a>, WriteError> {
+        let mut new = NewScope { own_site, ..NewScope::default() };
+        for (suffix, id) in &scope.fallbacks {
+            new.fallbacks.push((suffix, self.resource(writer, host, folder, *id, 200, Origin::Alias)?));
+        }
+        if let Some(id) = scope.not_found {
+            new.error_pages.push((404, self.resource(writer, host, folder, id, 404, Origin::Alias)?));
+        }
+        for ordinal in &scope.rules {
+            let rule = &self.routes.rules[*ordinal as usize];
+            let record = self.redirect(writer, host, rule)?;
+            new.rules.push(NewRule {
+                ordinal: *ordinal,
+                force: rule.force,
+                pattern: pattern(rule, folder.len()),
+                record,
+            });
+        }
+        Ok(new)
+    }
+
+    /// What a rule answers with.
+    fn redirect(
+        &mut self,
+        writer: &mut Writer,
+        host: HostId,
+        rule: &'a RedirectRule,
+    ) -> Result<NewRecord<'a>, WriteError> {
+        match &rule.action {
+            Action::Redirect { status, target, query, fragment } => {
+                let mut target = pieces(target);
+                if let Some(query) = query {
+                    target.extend([Piece::Literal(b"?"), Piece::Literal(query.as_bytes())]);
+                }
+                let fragment = fragment.as_deref().unwrap_or_default().as_bytes();
+                Ok(NewRecord::Redirect { status: *status, has_query: query.is_some(), fragment, target })
+            }
+            Action::Rewrite { status, path } => match self.constant_source(host, path) {
+                Some(id) => self.resource(writer, host, b"/", id, *status, Origin::Rule),
+                None => Ok(NewRecord::Rewrite { status: *status, path: pieces(path) }),
+            },
+        }
+    }
+
+    /// The source that a rewrite without captures leads to.
+    fn constant_source(&self, host: HostId, path: &Template) -> Option<SourceId> {
+        let mut text = Vec::new();
+        for piece in &path.pieces {
+            match piece {
+                TemplatePiece::Literal(literal) => text.extend_from_slice(literal),
+                TemplatePiece::Capture(_) => return None,
+            }
+        }
+        let mut buffer = KeyBuffer::new();
+        let key = Key::from_parts([text.strip_prefix(b"/").unwrap_or(&text)], &mut buffer).ok()?;
+        let route =
+            self.routes.sites_of(host).find_map(|site| self.routes.paths.get(&(site, key.bytes().into())));
+        match route?.target {
+            Target::Source { id, .. } => Some(id),
+            Target::Rule(_) => None,
+        }
+    }
+}
+
+/// The pieces of a pattern behind the folder that its scope covers.
+fn pattern(rule: &RedirectRule, covered: usize) -> Vec<Piece<'_>> {
+    let mut captures = 0;
+    let mut capture = |piece: fn(u8) -> Piece<'static>| {
+        captures += 1;
+        piece(captures - 1)
+    };
+    let pieces = rule.source.pieces.iter().enumerate().map(|(place, piece)| match piece {
+        PatternPiece::Literal(literal) if place == 0 => {
+            Piece::Literal(&literal[covered.min(literal.len())..])
+        }
+        PatternPiece::Literal(literal) => Piece::Literal(literal),
+        PatternPiece::Placeholder => capture(Piece::Capture),
+        PatternPiece::Splat => capture(Piece::Splat),
+    });
+    pieces.filter(|piece| *piece != Piece::Literal(b"")).collect()
+}
+
+fn pieces(template: &Template) -> Vec<Piece<'_>> {
+    let pieces = template.pieces.iter().map(|piece| match piece {
+        TemplatePiece::Literal(literal) => Piece::Literal(literal),
+        TemplatePiece::Capture(number) => Piece::Capture(*number),
+    });
+    pieces.collect()
+}

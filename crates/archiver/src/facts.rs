@@ -1,0 +1,164 @@
+//! What reading a source once tells of it: its digest, whether it is UTF-8, whether its name carries a
+//! digest of it, and whether compressing it is worth a try.
+//!
+//! All in one pass over the bytes, in pieces of any size. Never reads a file itself.
+
+use cannery_archive::Digest;
+use libdeflater::{CompressionLvl, Compressor};
+
+use crate::fingerprint::{Candidate, Check};
+
+/// How much of a content of unknown type is compressed for a try.
+const PROBE_BYTES: usize = 64 << 10;
+
+/// What is known of a source once it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// The digest of its content.
+    pub(crate) digest: Digest,
+    /// Whether the content is valid UTF-8.
+    pub(crate) utf8: bool,
+    /// Whether its name was found to carry a digest of the content.
+    pub(crate) fingerprinted: bool,
+    /// Whether the beginning of the content could be compressed; nothing if it was not tried.
+    pub(crate) compressible: Option<bool>,
+}
+
+/// A source that is being read.
+pub(crate) struct Examination<'n> {
+    digest: blake3::Hasher,
+    utf8: Utf8,
+    fingerprint: Option<Box<Check<'n>>>,
+    /// The beginning of the content, if it is to be tried.
+    beginning: Option<Vec<u8>>,
+}
+
+impl<'n> Examination<'n> {
+    /// Begins to read a source of this name (the last segment of its path). `probe` says whether to try
+    /// compressing its beginning.
+    pub(crate) fn begin(name: &'n [u8], probe: bool) -> Examination<'n> {
+        Examination {
+            digest: blake3::Hasher::new(),
+            utf8: Utf8::default(),
+            fingerprint: Candidate::in_name(name).map(|candidate| Box::new(candidate.start())),
+            beginning: probe.then(Vec::new),
+        }
+    }
+
+    /// Takes the next bytes.
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
+        self.digest.update(bytes);
+        self.utf8.take(bytes);
+        if let Some(check) = &mut self.fingerprint {
+            check.update(bytes);
+        }
+        if let Some(beginning) = &mut self.beginning {
+            let room = PROBE_BYTES.saturating_sub(beginning.len()).min(bytes.len());
+            beginning.extend_from_slice(&bytes[..room]);
+        }
+    }
+
+    /// What the bytes have told.
+    pub(crate) fn finish(self) -> Facts {
+        Facts {
+            digest: Digest(*self.digest.finalize().as_bytes()),
+            utf8: self.utf8.finish(),
+            fingerprinted: self.fingerprint.is_some_and(|check| check.finish().is_some()),
+            compressible: self.beginning.map(|beginning| is_compressible(&beginning)),
+        }
+    }
+}
+
+/// Whether even the fastest compressor takes a tenth off.
+fn is_compressible(beginning: &[u8]) -> bool {
+    let mut compressor = Compressor::new(CompressionLvl::new(1).unwrap_or_default());
+    let mut room = vec![0; beginning.len() - beginning.len() / 10];
+    // It fails where the room is too small, and that is the answer.
+    compressor.deflate_compress(beginning, &mut room).is_ok()
+}
+
+/// Whether bytes that come in pieces are valid UTF-8.
+#[derive(Debug, Default)]
+struct Utf8 {
+    invalid: bool,
+    /// The beginning of a character that the last piece broke off: at most three bytes.
+    broken: Vec<u8>,
+}
+
+impl Utf8 {
+    fn take(&mut self, mut bytes: &[u8]) {
+        while !self.invalid && !self.broken.is_empty() {
+            let Some((first, rest)) = bytes.split_first() else { return };
+            self.broken.push(*first);
+            bytes = rest;
+            match std::str::from_utf8(&self.broken) {
+                Ok(_) => self.broken.clear(),
+                Err(error) => self.invalid = error.error_len().is_some(),
+            }
+        }
+        if self.invalid {
+            return;
+        }
+        if let Err(error) = std::str::from_utf8(bytes) {
+            self.invalid = error.error_len().is_some();
+            self.broken.extend_from_slice(&bytes[error.valid_up_to()..]);
+        }
+    }
+
+    fn finish(self) -> bool {
+        !self.invalid && self.broken.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn facts(name: &str, content: &[u8], piece_bytes: usize) -> Facts {
+        let mut examination = Examination::begin(name.as_bytes(), true);
+        content.chunks(piece_bytes).for_each(|piece| examination.take(piece));
+        examination.finish()
+    }
+
+    #[test]
+    fn a_verified_fingerprint_is_told_from_a_lookalike() {
+        let digest = Digest::of(b"content").to_string();
+        assert!(facts(&format!("app-{}.js", &digest[..10]), b"content", 3).fingerprinted);
+        assert!(!facts(&format!("app-{}.js", &digest[..10]), b"other", 3).fingerprinted);
+        assert!(!facts("app.js", b"content", 3).fingerprinted);
+    }
+
+    #[test]
+    fn what_compresses_is_told_from_what_does_not() {
+        let noise: Vec<u8> = {
+            let mut bytes = vec![0; 100_000];
+            blake3::Hasher::new().finalize_xof().fill(&mut bytes);
+            bytes
+        };
+        assert_eq!(facts("x", &noise, 1000).compressible, Some(false));
+        assert_eq!(facts("x", &b"all the same ".repeat(9000), 1000).compressible, Some(true));
+        assert_eq!(facts("x", b"", 1).compressible, Some(false));
+        assert_eq!(Examination::begin(b"x", false).finish().compressible, None);
+    }
+
+    proptest! {
+        #[test]
+        fn utf8_is_judged_alike_in_pieces_of_any_size(
+            text in "[a-zä€😀]{0,20}",
+            odd in proptest::collection::vec(any::<u8>(), 0..3),
+            piece_bytes in 1usize..6,
+        ) {
+            let content = [text.as_bytes(), &odd, b"z"].concat();
+            prop_assert_eq!(facts("x", &content, piece_bytes).utf8, std::str::from_utf8(&content).is_ok());
+            let cut = &text.as_bytes()[..text.len().saturating_sub(1)];
+            prop_assert_eq!(facts("x", cut, piece_bytes).utf8, std::str::from_utf8(cut).is_ok());
+        }
+
+        #[test]
+        fn the_digest_is_that_of_the_whole(content: Vec<u8>, piece_bytes in 1usize..6) {
+            prop_assert_eq!(facts("x", &content, piece_bytes).digest, Digest::of(&content));
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Whether a name carries a fingerprint of the file's own content.
+//!
+//! Build tools write names such as `app-3f9a1c02.js` so that a copy may be kept for ever. Here
+//! such a name is believed only after the content has been hashed and the digits found to be a
+//! digest of it: never because it looks like one. A name that looks like none costs a glance.
+//!
+//! What is recognised is the beginning of the digest of the whole content. Tools that hash
+//! something else (their input, or the content before another file's name was written into it)
+//! leave names that are not recognised; such a file is merely cached for less long.
+//!
+//! # The odds of an accident
+//!
+//! The weakest token is 8 hex digits, 32 bits. A content yields 12 strings of bytes (9 digests, of
+//! which 3 are integers that tools write in either byte order), so the odds that an unrelated name
+//! of that kind is believed are 12 / 2^32, one in 358 million. All other tokens have at least 36
+//! bits (base 36 is spelled from an integer, whose first digit may carry next to nothing: 7 * 5.17),
+//! and the other spellings together add about two hundredths to that sum.
+
+use std::borrow::Cow;
+
+use md5::Md5;
+use sha1::Sha1;
+use sha2::{Digest, Sha256, Sha384, Sha512};
+use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh64::Xxh64;
+
+/// The shortest token that counts, in characters; see the odds above.
+const TOKEN_LEN_MIN: usize = 8;
+
+/// No digest is spelled longer than SHA-512 in hex.
+const TOKEN_LEN_MAX: usize = 128;
+
+/// A name in which a digest may stand.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    name: &'a [u8],
+}
+
+impl<'a> Candidate<'a> {
+    /// Looks for a token that could be a digest: at least 8 letters and digits (and, for
+    /// base64url, `-` and `_`) between separators, which are `.`, `-`, `_` and the name's ends.
+    ///
+    /// Words are passed over, `getting-started` as well as `Introduction`: a digest made of lower-case
+    /// letters only is missed for that (7 in 100 of those in base 36), and the file is
+    /// merely cached for less long.
+    pub fn in_name(file_name: &'a [u8]) -> Option<Candidate<'a>> {
+        let has_plain_token = file_name.split(|&byte| is_separator(byte)).any(|token| {
+            token.len() >= TOKEN_LEN_MIN && token.len() <= TOKEN_LEN_MAX && could_be_digest(token)
+        });
+        let mut dotted = file_name.split(|&byte| byte == b'.');
+        (has_plain_token || dotted.any(has_base64url_token)).then_some(Candidate { name: file_name })
+    }
+
+    /// Begins to hash the content.
+    pub fn start(self) -> Check<'a> {
+        Check {
+            name: self.name,
+            md5: Md5::new(),
+            sha1: Sha1::new(),
+            sha256: Sha256::new(),
+            sha384: Sha384::new(),
+            sha512: Sha512::new(),
+            blake3: blake3::Hasher::new(),
+            xxh64: Xxh64::new(0),
+            xxh3: Xxh3::new(),
+        }
+    }
+}
+
+/// A content being hashed, to be compared with the name it goes by. About 5 kB; keep few.
+pub struct Check<'a> {
+    name: &'a [u8],
+    md5: Md5,
+    sha1: Sha1,
+    sha256: Sha256,
+    sha384: Sha384,
+    sha512: Sha512,
+    blake3: blake3::Hasher,
+    xxh64: Xxh64,
+    xxh3: Xxh3,
+}
+
+impl Check<'_> {
+    /// Takes the next bytes of the content.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.md5.update(bytes);
+        self.sha1.update(bytes);
+        self.sha256.update(bytes);
+        self.sha384.update(bytes);
+        self.sha512.update(bytes);
+        self.blake3.update(bytes);
+        self.xxh64.update(bytes);
+        self.xxh3.update(bytes);
+    }
+
+    /// The algorithm whose digest of the content the name carries, if any.
+    pub fn finish(self) -> Option<&'static str> {
+        let Check { name, md5, sha1, sha256, sha384, sha512, blake3, xxh64, xxh3 } = self;
+        let spelled = |digest: &[u8]| name_carries(name, digest);
+        // An integer is written with its first byte first by some tools and last by others.
+        let spelled_either_way = |digest: &[u8]| {
+            let reversed: Vec<u8> = digest.iter().rev().copied().collect();
+            spelled(digest) || spelled(&reversed)
+        };
+        if spelled(&md5.finalize()) {
+            Some("MD5")
+        } else if spelled(&sha1.finalize()) {
+            Some("SHA-1")
+        } else if spelled(&sha256.finalize()) {
+            Some("SHA-256")
+        } else if spelled(&sha384.finalize()) {
+            Some("SHA-384")
+        } else if spelled(&sha512.finalize()) {
+            Some("SHA-512")
+        } else if spelled(blake3.finalize().as_bytes()) {
+            Some("BLAKE3")
+        } else if spelled_either_way(&xxh64.digest().to_be_bytes()) {
+            Some("XXH64")
+        } else if spelled_either_way(&xxh3.digest().to_be_bytes()) {
+            Some("XXH3-64")
+        } else if spelled_either_way(&xxh3.digest128().to_be_bytes()) {
+            Some("XXH3-128")
+        } else {
+            None
+        }
+    }
+}
+
+fn is_separator(byte: u8) -> bool {
+    matches!(byte, b'.' | b'-' | b'_')
+}
+
+/// Letters and digits that are not simply a word.
+fn could_be_digest(token: &[u8]) -> bool {
+    let is_word = token.iter().skip(1).all(u8::is_ascii_lowercase);
+    let is_hex = token.iter().all(u8::is_ascii_hexdigit);
+    token.iter().all(u8::is_ascii_alphanumeric) && (is_hex || !is_word)
+}
+
+/// Whether `-` or `_` may be digits of base64url here: the letters around them must mix as they
+/// do in a digest, and hardly do in a title, with a capital after a small letter or a digit.
+fn has_base64url_token(part: &[u8]) -> bool {
+    let is_mixed = part.windows(2).any(|pair| {
+        pair[1].is_ascii_uppercase() && (pair[0].is_ascii_lowercase() || pair[0].is_ascii_digit())
+            || pair[1].is_ascii_digit() && pair[0].is_ascii_alphabetic()
+    });
+    part.len() >= TOKEN_LEN_MIN && part.iter().any(|&byte| matches!(byte, b'-' | b'_')) && is_mixed
+}
+
+fn name_carries(name: &[u8], digest: &[u8]) -> bool {
+    let hex = in_bits(digest, 4, b"0123456789abcdef");
+    carries_any_case(name, &hex)
+        || carries_one_case(name, &in_bits(digest, 5, BASE32))
+        || carries(name, &in_bits(digest, 6, BASE64URL))
+        || carries_one_case(name, &in_base(digest, BASE36))
+        || carries(name, &in_base(digest, BASE62_UPPER_FIRST))
+        || carries(name, &in_base(digest, BASE62_LOWER_FIRST))
+}
+
+/// RFC 4648 §6, in lower case here; §5 below.
+const BASE32: &[u8] = b"abcdefghijklmnopqrstuvwxyz234567";
+const BASE64URL: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+/// The digits of JavaScript's `toString(36)`.
+const BASE36: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+/// Both orders of base 62 are in use.
+const BASE62_UPPER_FIRST: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const BASE62_LOWER_FIRST: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+/// Whether a token of the name is a beginning of `spelling`.
+fn carries(name: &[u8], spelling: &[u8]) -> bool {
+    (0..name.len())
+        .filter(|&start| start == 0 || is_separator(name[start - 1]))
+        .any(|start| begins_with_token(&name[start..], spelling))
+}
+
+/// Whether some beginning of `rest` that ends where a token ends is a beginning of `spelling`.
+/// Every such end is tried, for in base64url a separator may be a digit.
+fn begins_with_token(rest: &[u8], spelling: &[u8]) -> bool {
+    let shared = rest.iter().zip(spelling).take_while(|(a, b)| a == b).count();
+    (TOKEN_LEN_MIN..=shared).any(|end| rest.get(end).is_none_or(|&byte| is_separator(byte)))
+}
+
+fn carries_any_case(name: &[u8], lower: &[u8]) -> bool {
+    carries(&name.to_ascii_lowercase(), lower)
+}
+
+fn carries_one_case(name: &[u8], lower: &[u8]) -> bool {
+    carries(name, lower) || carries(name, &lower.to_ascii_uppercase())
+}
+
+/// Spells bytes as a stream of groups of `width` bits, the first bit being the highest, without
+/// padding (RFC 4648 §3.2). The alphabet has `2^width` letters.
+fn in_bits(bytes: &[u8], width: u32, alphabet: &[u8]) -> Vec<u8> {
+    let mut spelling = Vec::with_capacity(bytes.len() * 2);
+    let mut pending: usize = 0;
+    let mut pending_bits = 0;
+    for &byte in bytes {
+        pending = pending << 8 | usize::from(byte);
+        pending_bits += 8;
+        while pending_bits >= width {
+            pending_bits -= width;
+            spelling.push(alphabet[pending >> pending_bits]);
+            pending &= (1 << pending_bits) - 1;
+        }
+    }
+    if pending_bits > 0 {
+        spelling.push(alphabet[pending << (width - pending_bits)]);
+    }
+    spelling
+}
+
+/// Spells bytes as one integer, the first byte being the highest, without leading zeros.
+fn in_base(bytes: &[u8], alphabet: &[u8]) -> Vec<u8> {
+    let mut rest: Cow<'_, [u8]> = Cow::Borrowed(bytes);
+    let mut spelling = Vec::new();
+    while rest.iter().any(|&byte| byte != 0) {
+        let mut remainder = 0;
+        for byte in rest.to_mut() {
+            let dividend = remainder << 8 | usize::from(*byte);
+            remainder = dividend % alphabet.len();
+            // The remainder is below the divisor, so the quotient of one step fits a byte.
+            *byte = u8::try_from(dividend / alphabet.len()).unwrap_or(u8::MAX);
+        }
+        spelling.push(alphabet[remainder]);
+    }
+    spelling.reverse();
+    spelling
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn algorithm(name: &str, content: &[u8]) -> Option<&'static str> {
+        let mut check = Candidate::in_name(name.as_bytes())?.start();
+        // Two pieces show that nothing depends on how the content is cut.
+        let (first, second) = content.split_at(content.len() / 2);
+        check.update(first);
+        check.update(second);
+        check.finish()
+    }
+
+    #[test]
+    fn each_algorithm_is_recognised_by_its_digest_of_abc() {
+        // The beginnings of the published digests of these three bytes.
+        let cases = [
+            ("900150983cd24fb0d6963f7d28e17f72", "MD5"),
+            ("a9993e364706816aba3e25717850c26c9cd0d89d", "SHA-1"),
+            ("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", "SHA-256"),
+            ("cb00753f45a35e8bb5a03d699ac65007272c32ab0eded1631a8b605a43ff5bed", "SHA-384"),
+            ("ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a", "SHA-512"),
+            ("6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85", "BLAKE3"),
+            ("44bc2cf5ad770999", "XXH64"),
+            ("78af5f94892f3950", "XXH3-64"),
+            ("06b05ab6733a618578af5f94892f3950", "XXH3-128"),
+        ];
+        for (digest, expected) in cases {
+            for len in [8, 12, digest.len()] {
+                let token = &digest[..len];
+                assert_eq!(algorithm(&format!("app.{token}.min.js"), b"abc"), Some(expected), "{token}");
+                assert_eq!(algorithm(&format!("app-{}.js", token.to_uppercase()), b"abc"), Some(expected));
+                assert_eq!(algorithm(&format!("{token}.js"), b"abc"), Some(expected));
+                assert_eq!(algorithm(token, b"abc"), Some(expected));
+            }
+        }
+    }
+
+    #[test]
+    fn each_spelling_is_recognised() {
+        // The SHA-256 of "abc" as Python's base64 module spells it.
+        let sha256 = [
+            "XJ4BNP4PAHH6UQKBIDPF3LRCEOYAGYNDSYLXVHFUCD7WD4QACWWQ",
+            "ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0",
+        ];
+        for spelling in sha256 {
+            for len in [8, 16, spelling.len()] {
+                assert_eq!(
+                    algorithm(&format!("a-{}.js", &spelling[..len]), b"abc"),
+                    Some("SHA-256"),
+                    "{spelling}"
+                );
+            }
+        }
+        assert_eq!(algorithm("a_xj4bnp4pahh6uqkb.css", b"abc"), Some("SHA-256"));
+        // The XXH64 of "abc", an integer of 64 bits, as Python divides it.
+        for token in ["11mo2jbx36f89", "5tsFwslE9e5", "5TSfWSLe9E5"] {
+            assert_eq!(algorithm(&format!("a-{token}.js"), b"abc"), Some("XXH64"), "{token}");
+        }
+    }
+
+    #[test]
+    fn an_integer_is_recognised_in_either_byte_order() {
+        assert_eq!(algorithm("a-999077adf52cbc44.js", b"abc"), None);
+        assert_eq!(algorithm("a-990977adf52cbc44.js", b"abc"), Some("XXH64"));
+    }
+
+    #[test]
+    fn separators_inside_base64url_are_digits() {
+        // The SHA-256 of "abc" in base64url, cut behind a `-` that is part of it.
+        assert_eq!(algorithm("app-ungWv48Bz-p.js", b"abc"), Some("SHA-256"));
+        assert_eq!(algorithm("app-ungWv48Bz-.js", b"abc"), Some("SHA-256"));
+    }
+
+    #[test]
+    fn a_digest_of_something_else_is_no_fingerprint() {
+        assert_eq!(algorithm("app.900150983cd24fb0.js", b"abd"), None);
+        assert_eq!(algorithm("app.900150983cd24fb1.js", b"abc"), None);
+        // Seven digits are too few, and a token must be the digest from its beginning to its end.
+        assert_eq!(algorithm("app.9001509.js", b"abc"), None);
+        assert_eq!(algorithm("app.x900150983.js", b"abc"), None);
+        assert_eq!(algorithm("app.900150983x.js", b"abc"), None);
+        assert_eq!(algorithm("app.00150983cd24.js", b"abc"), None);
+    }
+
+    #[test]
+    fn words_are_passed_over() {
+        for name in
+            ["index.html", "installation.html", "Introduction.pdf", "getting-started.html", "a", "", "..."]
+        {
+            assert!(Candidate::in_name(name.as_bytes()).is_none(), "{name}");
+        }
+        assert!(Candidate::in_name(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff").is_none());
+        assert!(Candidate::in_name(b"deadbeef.js").is_some());
+        assert!(Candidate::in_name(b"index-B5Qt_x-9.js").is_some());
+    }
+
+    #[test]
+    fn groups_of_bits_are_spelled_as_rfc_4648_shows() {
+        // RFC 4648 §10, without the padding.
+        let base32 =
+            |bytes: &[u8]| String::from_utf8(in_bits(bytes, 5, BASE32).to_ascii_uppercase()).unwrap();
+        let base64 = |bytes: &[u8]| String::from_utf8(in_bits(bytes, 6, BASE64URL)).unwrap();
+        let cases = [
+            ("", "", ""),
+            ("f", "MY", "Zg"),
+            ("fo", "MZXQ", "Zm8"),
+            ("foo", "MZXW6", "Zm9v"),
+            ("foob", "MZXW6YQ", "Zm9vYg"),
+            ("fooba", "MZXW6YTB", "Zm9vYmE"),
+            ("foobar", "MZXW6YTBOI", "Zm9vYmFy"),
+        ];
+        for (plain, in_base32, in_base64) in cases {
+            assert_eq!((&*base32(plain.as_bytes()), &*base64(plain.as_bytes())), (in_base32, in_base64));
+        }
+    }
+
+    #[test]
+    fn integers_are_spelled_without_leading_zeros() {
+        assert_eq!(in_base(&[0, 0], BASE36), b"");
+        assert_eq!(in_base(&[0, 35], BASE36), b"z");
+        assert_eq!(in_base(&[4, 208], BASE36), b"y8");
+        assert_eq!(in_base(&[1, 0], BASE62_UPPER_FIRST), b"48");
+        // JavaScript: (2n ** 64n - 1n).toString(36)
+        assert_eq!(in_base(&[255; 8], BASE36), b"3w5e11264sgsf");
+    }
+}

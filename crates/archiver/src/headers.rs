@@ -1,0 +1,484 @@
+//! `_headers` -> rules that add fields to answers, in the grammar of Netlify and Cloudflare Pages.
+//!
+//! ```text
+//! /downloads/*
+//!   Cache-Control: public, max-age=86400
+//!   ! X-Frame-Options
+//! ```
+//!
+//! A line that begins with a path, or with an address for one host, opens a rule; the lines
+//! below it are its fields, `!` taking one away. This file decides which fields a site may set
+//! at all; it never sees an answer. A field that the server must own is reported and dropped,
+//! because a wrong value there breaks the connection or the cache and not merely the page.
+//!
+//! # How rules add up
+//!
+//! Every rule that matches contributes, in the order of the file. A second value for the same
+//! name is joined to the first with `, ` (RFC 9110 §5.3), as both hosts do. Two kinds of
+//! field are excepted. `Set-Cookie` cannot be joined and keeps a line for each value
+//! (RFC 6265 §3). A field that by its definition has one value (`Cache-Control` is counted among
+//! them, for two policies contradict each other) takes the last rule's: write the general rule
+//! first and the exception below it. `!` takes away what rules above it have set, and the
+//! server's own default for that name; a rule below it may set the name again.
+
+use crate::diagnostic::Diagnostic;
+use crate::redirects::{Fault, Pattern, PatternSyntax, readable_line, split_host};
+
+/// A `*` stands once and anywhere, as for Cloudflare; `:name` is a whole segment for both hosts.
+const SYNTAX: PatternSyntax = PatternSyntax { splat_anywhere: true, placeholder_anywhere: false };
+
+/// One path of a header file and the fields below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderRule {
+    /// The header file, as it was handed to [`parse`].
+    pub file: String,
+    /// The line of the path, counted from 1.
+    pub line: u32,
+    /// The one host that the rule is for, in lower case and without a port; `None` for all.
+    pub host: Option<String>,
+    /// Which paths it matches.
+    pub pattern: Pattern,
+    /// What it does, in order; never empty.
+    pub fields: Vec<HeaderField>,
+}
+
+/// One line of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeaderField {
+    /// Adds a value.
+    Set {
+        /// The field's name, in lower case.
+        name: String,
+        /// The value, without white space at either end. It holds no control character but tabs.
+        value: String,
+    },
+    /// Takes away what rules above have set, and the server's own default.
+    Remove {
+        /// The field's name, in lower case.
+        name: String,
+    },
+}
+
+/// What all rules together say about one answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MergedFields {
+    /// Names in lower case with their values, in the order in which the names first came up. Only
+    /// `set-cookie` occurs more than once. Values of `vary` add to the server's own.
+    pub fields: Vec<(String, String)>,
+    /// Names in lower case that were taken away and not set again: the server leaves out its own.
+    pub removed: Vec<String>,
+}
+
+impl HeaderRule {
+    /// Whether the rule is for this percent-decoded path on this host (in lower case, without a
+    /// port; `None` if unknown, which only rules for all hosts match).
+    pub fn matches(&self, host: Option<&str>, path: &[u8]) -> bool {
+        (self.host.is_none() || self.host.as_deref() == host) && self.pattern.matches(path)
+    }
+}
+
+/// Adds up the rules that match; how, is told at the top of this file.
+pub fn merge(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> MergedFields {
+    let mut merged = MergedFields::default();
+    for field in rules.iter().filter(|rule| rule.matches(host, path)).flat_map(|rule| &rule.fields) {
+        match field {
+            HeaderField::Set { name, value } => merged.set(name, value),
+            HeaderField::Remove { name } => merged.remove(name),
+        }
+    }
+    merged
+}
+
+impl MergedFields {
+    fn set(&mut self, name: &str, value: &str) {
+        self.removed.retain(|removed| removed != name);
+        let existing =
+            self.fields.iter_mut().find(|(known, _)| known == name).filter(|_| name != "set-cookie");
+        match existing {
+            None => self.fields.push((name.to_owned(), value.to_owned())),
+            Some((_, old)) if SINGLE_VALUED.contains(&name) => value.clone_into(old),
+            Some((_, old)) => {
+                old.push_str(", ");
+                old.push_str(value);
+            }
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.fields.retain(|(known, _)| known != name);
+        if !self.removed.iter().any(|removed| removed == name) {
+            self.removed.push(name.to_owned());
+        }
+    }
+}
+
+/// Fields of which the last value counts.
+const SINGLE_VALUED: [&str; 20] = [
+    "access-control-allow-credentials",
+    "access-control-allow-origin",
+    "access-control-max-age",
+    "cache-control",
+    "content-disposition",
+    "content-location",
+    "content-type",
+    "cross-origin-embedder-policy",
+    "cross-origin-opener-policy",
+    "cross-origin-resource-policy",
+    "expires",
+    "origin-agent-cluster",
+    "referrer-policy",
+    "refresh",
+    "retry-after",
+    "service-worker-allowed",
+    "strict-transport-security",
+    "x-content-type-options",
+    "x-frame-options",
+    "x-xss-protection",
+];
+
+/// Fields that a site cannot set or remove, and why.
+const OWNED: [(&str, &str); 22] = [
+    ("accept-ranges", "the server states whether it serves ranges"),
+    ("age", "only a cache knows it"),
+    ("allow", "the server states which methods it answers"),
+    ("alt-svc", "it depends on the addresses that the server listens on"),
+    ("connection", "it concerns the connection and not the page"),
+    ("content-encoding", "it is negotiated for each request"),
+    ("content-length", "it is measured"),
+    ("content-range", "it depends on the request"),
+    ("date", "it is the time of the answer"),
+    ("etag", "it is made from the content"),
+    ("host", "it is a field of requests"),
+    ("keep-alive", "it concerns the connection and not the page"),
+    ("last-modified", "it is made by the server"),
+    ("location", "it belongs to redirects; write a rule in _redirects"),
+    ("proxy-connection", "it concerns the connection and not the page"),
+    ("server", "it names the program that answers"),
+    ("status", "it is no field; write a rule in _redirects"),
+    ("te", "it concerns the connection and not the page"),
+    ("trailer", "no answer has trailers"),
+    ("transfer-encoding", "it concerns the connection and not the page"),
+    ("upgrade", "it concerns the connection and not the page"),
+    ("www-authenticate", "nothing here checks a password, so the page would be open all the same"),
+];
+
+/// Reads a header file. `file` is its path for diagnostics.
+///
+/// Rules come in the order of their lines. A line that has no effect is in the diagnostics.
+pub fn parse(text: &[u8], file: &str) -> (Vec<HeaderRule>, Vec<Diagnostic>) {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let mut parser = Parser { file, rules: Vec::new(), block: Block::None, diagnostics: Vec::new() };
+    for (line, bytes) in (1u32..).zip(text.split(|&byte| byte == b'\n')) {
+        if let Err(fault) = readable_line(bytes).and_then(|text| parser.take_line(line, text)) {
+            parser.diagnostics.push(fault.at(file, line));
+        }
+    }
+    parser.finish_block();
+    parser.diagnostics.sort_by_key(|diagnostic| diagnostic.line);
+    (parser.rules, parser.diagnostics)
+}
+
+struct Parser<'a> {
+    file: &'a str,
+    rules: Vec<HeaderRule>,
+    block: Block,
+    diagnostics: Vec<Diagnostic>,
+}
+
+/// What the field lines that follow belong to.
+enum Block {
+    /// No path has come yet.
+    None,
+    /// The path above was refused, and its fields go with it. One report says so.
+    Refused,
+    /// A rule in the making, and whether a field of it was dropped and reported.
+    Open { rule: HeaderRule, has_dropped: bool },
+}
+
+impl Parser<'_> {
+    fn take_line(&mut self, line: u32, text: &str) -> Result<(), Fault> {
+        let content = text.trim();
+        if content.is_empty() || content.starts_with('#') {
+            return Ok(());
+        }
+        let is_indented = text.starts_with([' ', '\t']);
+        if !is_indented && is_path(content) {
+            return self.open_block(line, content);
+        }
+        match &mut self.block {
+            Block::None => {
+                let message = "this field stands below no path; write the path it is for on a line above";
+                Err(Fault::new("header-without-path", message))
+            }
+            Block::Refused => Ok(()),
+            Block::Open { rule, has_dropped } => {
+                let field = parse_field(content).inspect_err(|_| *has_dropped = true)?;
+                rule.fields.push(field);
+                Ok(())
+            }
+        }
+    }
+
+    fn open_block(&mut self, line: u32, text: &str) -> Result<(), Fault> {
+        self.finish_block();
+        self.block = Block::Refused;
+        let (host, pattern) = parse_path(text).map_err(|fault| {
+            let message = format!("{}; the fields below it are dropped", fault.message);
+            Fault::new(fault.code, message)
+        })?;
+        let rule = HeaderRule { file: self.file.to_owned(), line, host, pattern, fields: Vec::new() };
+        self.block = Block::Open { rule, has_dropped: false };
+        Ok(())
+    }
+
+    fn finish_block(&mut self) {
+        let Block::Open { rule, has_dropped } = std::mem::replace(&mut self.block, Block::None) else {
+            return;
+        };
+        if !rule.fields.is_empty() {
+            self.rules.push(rule);
+        } else if !has_dropped {
+            let fault =
+                Fault::new("header-rule-empty", "no field stands below this path, so it has no effect");
+            self.diagnostics.push(fault.at(self.file, rule.line));
+        }
+    }
+}
+
+/// A field's line never begins like this, for neither `/` nor `//` can be part of a name.
+fn is_path(text: &str) -> bool {
+    text.starts_with(['/', '*'])
+        || text.contains("://") && !text.split("://").next().unwrap_or("").contains([' ', ':'])
+}
+
+fn parse_path(text: &str) -> Result<(Option<String>, Pattern), Fault> {
+    let (host, path) = split_host(text)?;
+    if !path.starts_with('/') {
+        let message = format!("the path `{path}` must begin with `/` or `https://`");
+        return Err(Fault::new("bad-source", message));
+    }
+    if path.contains([' ', '\t']) {
+        return Err(Fault::new("bad-source", "a path holds no space; spell it as %20"));
+    }
+    let (pattern, _names) = Pattern::parse(path, SYNTAX)?;
+    Ok((host, pattern))
+}
+
+fn parse_field(text: &str) -> Result<HeaderField, Fault> {
+    if let Some(name) = text.strip_prefix('!') {
+        return Ok(HeaderField::Remove { name: parse_name(name.trim())? });
+    }
+    let (name, value) = text.split_once(':').ok_or_else(|| {
+        Fault::new(
+            "bad-header",
+            format!("`{text}` is no field; write `Name: value`, or `! Name` to remove one"),
+        )
+    })?;
+    // RFC 9112 §5.1 forbids white space before the colon, and so do we.
+    let name = parse_name(name)?;
+    let value = value.trim();
+    if value.is_empty() {
+        let message = format!("`{name}` has no value; to remove a field write `! {name}`");
+        return Err(Fault::new("bad-header", message));
+    }
+    Ok(HeaderField::Set { name, value: value.to_owned() })
+}
+
+/// A field name (RFC 9110 §5.1) that a site may use, in lower case.
+fn parse_name(text: &str) -> Result<String, Fault> {
+    let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if text.is_empty() || !text.bytes().all(is_token_byte) {
+        let message = format!("`{text}` is no field name (RFC 9110 §5.1)");
+        return Err(Fault::new("bad-header", message));
+    }
+    let name = text.to_ascii_lowercase();
+    match OWNED.iter().find(|(owned, _)| *owned == name) {
+        None => Ok(name),
+        Some((_, reason)) => {
+            let message = format!("`{text}` is the server's to set: {reason}");
+            Err(Fault::new("header-not-yours", message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The rules of a file that has nothing to be said about.
+    fn rules(text: &str) -> Vec<HeaderRule> {
+        let (rules, diagnostics) = parse(text.as_bytes(), "_headers");
+        assert_eq!(diagnostics, [], "{text}");
+        rules
+    }
+
+    fn codes(text: &[u8]) -> Vec<(u32, &'static str)> {
+        parse(text, "_headers")
+            .1
+            .iter()
+            .map(|diagnostic| (diagnostic.line.unwrap(), diagnostic.code))
+            .collect()
+    }
+
+    fn set(name: &str, value: &str) -> HeaderField {
+        HeaderField::Set { name: name.to_owned(), value: value.to_owned() }
+    }
+
+    /// The merged fields for a path, one `name: value` a line, removed names as `!name`.
+    fn merged(text: &str, path: &str) -> String {
+        let MergedFields { fields, removed } = merge(&rules(text), None, path.as_bytes());
+        let fields = fields.into_iter().map(|(name, value)| format!("{name}: {value}\n"));
+        fields.chain(removed.into_iter().map(|name| format!("!{name}\n"))).collect()
+    }
+
+    #[test]
+    fn a_path_and_the_lines_below_it_are_a_rule() {
+        let text = "\u{feff}# all\r\n/a/*\r\n  X-One: 1\r\n\r\n\t# two\r\n\tX-Two:  a: b # c \r\n  ! X-Three\r\n/b\nX-Four: 4";
+        let rules = rules(text);
+        assert_eq!(rules.len(), 2);
+        let three = HeaderField::Remove { name: "x-three".to_owned() };
+        assert_eq!(rules[0].fields, [set("x-one", "1"), set("x-two", "a: b # c"), three]);
+        assert_eq!((rules[0].line, rules[1].line), (2, 8));
+        assert_eq!(rules[1].fields, [set("x-four", "4")]);
+    }
+
+    #[test]
+    fn a_rule_may_be_for_one_host() {
+        let rules = rules("https://Example.org:8443/*\n  X-A: 1\n");
+        assert_eq!(rules[0].host.as_deref(), Some("example.org"));
+        assert!(rules[0].matches(Some("example.org"), b"/x"));
+        assert!(!rules[0].matches(Some("example.com"), b"/x"));
+        assert!(!rules[0].matches(None, b"/x"));
+    }
+
+    #[test]
+    fn patterns_match_as_they_read() {
+        let matches = |pattern: &str, path: &str| {
+            rules(&format!("{pattern}\n X-A: 1"))[0].matches(None, path.as_bytes())
+        };
+        assert!(matches("/*", "/"));
+        assert!(matches("/*.jpg", "/a/b.jpg"));
+        assert!(!matches("/*.jpg", "/a/b.jpeg"));
+        assert!(matches("/:a/x", "/q/x"));
+        assert!(!matches("/:a/x", "/q/r/x"));
+        assert!(matches("/a%20b", "/a b"));
+        assert!(!matches("/a", "/a/"));
+    }
+
+    #[test]
+    fn values_of_several_rules_are_joined() {
+        let text = "/*\n  Link: <a>\n  Vary: Cookie\n/a\n  LINK: <b>\n  X-Other: 1";
+        assert_eq!(merged(text, "/a"), "link: <a>, <b>\nvary: Cookie\nx-other: 1\n");
+        assert_eq!(merged(text, "/b"), "link: <a>\nvary: Cookie\n");
+    }
+
+    #[test]
+    fn a_field_with_one_value_takes_the_last_rules() {
+        let text =
+            "/*\n  Cache-Control: no-store\n  Content-Type: text/plain\n/a\n  cache-control: max-age=60";
+        assert_eq!(merged(text, "/a"), "cache-control: max-age=60\ncontent-type: text/plain\n");
+    }
+
+    #[test]
+    fn cookies_are_kept_apart() {
+        assert_eq!(
+            merged("/*\n  Set-Cookie: a=1\n/a\n  Set-Cookie: b=2", "/a"),
+            "set-cookie: a=1\nset-cookie: b=2\n"
+        );
+    }
+
+    #[test]
+    fn a_removed_field_is_gone_until_it_is_set_again() {
+        let text = "/*\n  X-A: 1\n  X-Frame-Options: DENY\n/a/*\n  ! X-A\n  ! X-Frame-Options\n  ! X-A\n/a/b\n  X-A: 2";
+        assert_eq!(merged(text, "/c"), "x-a: 1\nx-frame-options: DENY\n");
+        assert_eq!(merged(text, "/a/c"), "!x-a\n!x-frame-options\n");
+        assert_eq!(merged(text, "/a/b"), "x-a: 2\n!x-frame-options\n");
+    }
+
+    #[test]
+    fn the_servers_own_fields_are_refused_and_the_rest_of_the_rule_stays() {
+        for (name, reason) in OWNED {
+            let text = format!("/*\n  {}: x\n  ! {name}\n  X-A: 1", name.to_uppercase());
+            let (rules, diagnostics) = parse(text.as_bytes(), "_headers");
+            assert_eq!(rules[0].fields, [set("x-a", "1")], "{name}");
+            assert_eq!(diagnostics.len(), 2);
+            assert!(diagnostics.iter().all(|diagnostic| diagnostic.code == "header-not-yours"));
+            assert!(diagnostics[0].message.ends_with(reason), "{}", diagnostics[0].message);
+        }
+    }
+
+    #[test]
+    fn no_field_is_both_owned_and_yours() {
+        for name in SINGLE_VALUED {
+            assert!(OWNED.iter().all(|(owned, _)| *owned != name), "{name}");
+        }
+    }
+
+    #[test]
+    fn wrong_lines_are_named() {
+        let text =
+            "X-Early: 1\n/a\n  no colon\n  : x\n  X A: 1\n  X-B :1\n  X-C:\n  ! \n  /indented\n  X-D: 1";
+        let expected = [
+            (1, "header-without-path"),
+            (3, "bad-header"),
+            (4, "bad-header"),
+            (5, "bad-header"),
+            (6, "bad-header"),
+            (7, "bad-header"),
+            (8, "bad-header"),
+            (9, "bad-header"),
+        ];
+        assert_eq!(codes(text.as_bytes()), expected);
+        assert_eq!(codes(b"/a\n  X: a\x00b\n  Y: \xff\n  Z: 1"), [(2, "control-character"), (3, "not-utf8")]);
+    }
+
+    #[test]
+    fn a_refused_path_takes_its_fields_with_it_in_one_report() {
+        for (path, code) in [
+            ("/*/*", "unsupported-source"),
+            ("/a b", "bad-source"),
+            ("*.css", "bad-source"),
+            ("/%zz", "bad-escape"),
+            ("https://*.example.org/", "bad-host"),
+            ("ftp://example.org/", "bad-source"),
+        ] {
+            let (rules, diagnostics) =
+                parse(format!("{path}\n  X-A: 1\n/ok\n  X-B: 1").as_bytes(), "_headers");
+            assert_eq!(rules.len(), 1, "{path}");
+            assert_eq!(
+                (diagnostics.len(), diagnostics[0].line, diagnostics[0].code),
+                (1, Some(1), code),
+                "{path}"
+            );
+            assert!(diagnostics[0].message.contains("the fields below it are dropped"));
+        }
+    }
+
+    #[test]
+    fn a_path_without_fields_is_reported() {
+        assert_eq!(codes(b"/a\n/b\n  X-A: 1\n/c"), [(1, "header-rule-empty"), (4, "header-rule-empty")]);
+        // Where all fields were refused, that is what was reported.
+        assert_eq!(codes(b"/a\n  Date: now"), [(2, "header-not-yours")]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_parser_panic_or_break_a_header_out_of_its_line(
+            text in "((/[a:*]{0,4}|  [A-Za-z!:]{0,6}[ -~\u{0}\r\t\u{e9}]{0,8})\n){0,6}",
+        ) {
+            for rule in parse(text.as_bytes(), "_headers").0 {
+                prop_assert!(!rule.fields.is_empty());
+                for field in &rule.fields {
+                    let (name, value) = match field {
+                        HeaderField::Set { name, value } => (name, value.as_str()),
+                        HeaderField::Remove { name } => (name, "x"),
+                    };
+                    prop_assert!(!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic()));
+                    prop_assert!(!value.is_empty() && !value.contains(['\r', '\n', '\0']));
+                }
+            }
+        }
+    }
+}

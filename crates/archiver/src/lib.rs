@@ -1,0 +1,117 @@
+//! SOURCE FOLDER -> ARCHIVE: the work done once so that serving does none.
+//!
+//! The modules in reading order: [`walk`] lists the files, [`skip`] says which names stay out,
+//! [`classify`] and [`fingerprint`] say what each file is and how long it may be kept,
+//! [`redirects`] and [`headers`] read the two rule files, [`listing`] draws a folder's page, and
+//! [`diagnostic`] carries what all of them have to tell the person who runs the build.
+//! [`compile`] is the pipeline: [`options`] in, [`report`] or [`error`] out, [`progress`] on the way. It
+//! never prints, and what it writes does not depend on threads, clocks or the order of directories.
+
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod options;
+pub mod progress;
+pub mod report;
+
+pub mod diagnostic;
+pub mod skip;
+pub mod walk;
+
+pub mod classify;
+pub mod fingerprint;
+
+pub mod headers;
+pub mod redirects;
+
+pub mod listing;
+
+mod gather;
+mod listings;
+mod routes;
+mod rules;
+mod special;
+
+mod content;
+mod facts;
+mod ordered;
+mod read;
+mod source;
+mod sources_cache;
+
+mod coders;
+mod compress_cache;
+mod encode;
+
+mod emit;
+mod render;
+mod store;
+
+mod publish;
+mod tell;
+mod watch;
+
+pub use error::{Error, ErrorClass};
+pub use options::{Encoder, FormatChoice, Levels, Options};
+pub use progress::{Progress, Stage};
+pub use report::Report;
+
+use crate::emit::Emission;
+use crate::publish::Staging;
+use crate::store::Store;
+use crate::watch::Watch;
+
+/// Compiles the folder `options.sources` into the archive `options.archive`.
+///
+/// The archive appears whole or not at all: whatever goes wrong, the old one stands as it stood.
+///
+/// # Errors
+/// See [`Error`]; each names the path where it went wrong.
+pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Error> {
+    gather::check(options)?;
+    let mut watch = Watch::new(progress);
+    let staging = Staging::beside(&options.archive)?;
+
+    watch.stage(Stage::Walk, None);
+    let (mut sources, mut report) = gather::sources(options, &staging)?;
+    watch.stage(Stage::Route, None);
+    let mut routes = routes::plan(&sources, options);
+    rules::add(&mut routes, &sources, options)?;
+    let header_rules = gather::header_rules(&mut routes, &sources)?;
+    report.generated =
+        if options.include_folder_listing { listings::add(&mut routes, &mut sources) } else { 0 };
+
+    watch.stage(Stage::Read, Some(sources.len() as u64));
+    let mut store = Store::begin(staging, options.format)?;
+    let caches = gather::Caches::open(options)?;
+    let unstored = if options.exclude_file_listing { routes.control.as_slice() } else { &[] };
+    let mut read = caches.reading(options, &sources, unstored, progress).run(&mut store)?;
+    gather::mark_immutable(options, &sources, &mut read.contents)?;
+    gather::keep_as_they_are(&routes.hidden, &sources, &mut read.contents, &mut store)?;
+    let encoding = caches.encoding(options, &sources, progress);
+    watch.stage(Stage::Encode, Some(encoding.total_bytes(&read.contents)));
+    let tally = encoding.run(&mut read.contents, &mut store)?;
+
+    watch.stage(Stage::Write, Some(routes.paths.len() as u64));
+    let (bytes, records) = emit::bound(&routes, &sources, options);
+    store.require(bytes, records)?;
+    let (mut writer, staging) = store.into_parts()?;
+    let archive = staging.place().to_owned();
+    let failed = || Error::write(&archive);
+    let emission = Emission::new(options, &sources, &read.contents, &routes, &header_rules);
+    let emitted = emission.run(&mut writer, progress).map_err(failed())?;
+    tell::count(&mut report, &sources, &routes, &read, &tally, &emitted);
+    writer.manifest(&tell::manifest(options, &report)).map_err(failed())?;
+    let (file, facts) = writer.finish(!options.exclude_slash_redirects).map_err(failed())?;
+    tell::archive(&mut report, &facts);
+    report.diagnostics.append(&mut routes.diagnostics);
+
+    if options.strict && report.warnings() > 0 {
+        return Err(Error::Strict { path: options.archive.clone(), report: Box::new(report) });
+    }
+    watch.stage(Stage::Publish, None);
+    staging.publish(&file)?;
+    caches.keep(read.known, &sources)?;
+    report.times = watch.finish();
+    Ok(report)
+}

@@ -1,0 +1,250 @@
+//! The new archive appears whole or not at all: temporary file, fsync, rename, fsync of the folder.
+//!
+//! The temporary file stands beside the archive, is removed when a build fails, and is locked while its
+//! build runs, so that the next build can tell what a dead one left behind. Never writes to a file that
+//! has the archive's name.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+/// Permissions of an archive that did not exist before, less what the umask takes.
+const MODE: u32 = 0o644;
+
+/// How many names of temporary files are tried.
+const NAMES_MAX: u32 = 100;
+
+/// Where a build writes until its archive is complete.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    /// The archive's final place, symlinks resolved.
+    place: PathBuf,
+    /// The temporary files that are there.
+    temporary: Vec<PathBuf>,
+}
+
+impl Staging {
+    /// Prepares to replace the archive at `place`, and removes what dead builds of it have left.
+    pub(crate) fn beside(place: &Path) -> Result<Staging, Error> {
+        // A link to an archive stays: what it points at is replaced.
+        let place = fs::canonicalize(place).unwrap_or_else(|_| place.to_owned());
+        match fs::metadata(&place) {
+            Ok(found) if found.is_dir() => {
+                return Err(Error::usage(&place, "is a folder; name the file that the archive shall be"));
+            }
+            Ok(found) if !found.is_file() => {
+                return Err(Error::usage(&place, "is no regular file, so it cannot be replaced by one"));
+            }
+            Ok(_) | Err(_) => {}
+        }
+        if place.file_name().is_none() {
+            return Err(Error::usage(&place, "names no file for the archive"));
+        }
+        let staging = Staging { place, temporary: Vec::new() };
+        staging.remove_stale();
+        Ok(staging)
+    }
+
+    /// The archive's final place.
+    pub(crate) fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// A new temporary file, open for reading and writing.
+    pub(crate) fn create(&mut self) -> Result<File, Error> {
+        self.create_locked().map_err(|error| Error::write(&self.place)(error.into()))
+    }
+
+    fn create_locked(&mut self) -> io::Result<File> {
+        for serial in 0..NAMES_MAX {
+            let path = self.folder().join(self.temporary_name(serial));
+            let options = OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).clone();
+            let file = match options.open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                opened => opened?,
+            };
+            // Another build may have taken the file for a dead one's before it was locked.
+            let is_ours =
+                file.try_lock().is_ok() && fs::metadata(&path).is_ok_and(|found| same_file(&found, &file));
+            if is_ours {
+                self.temporary.push(path);
+                return Ok(file);
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Removes all temporary files but the newest: what was written before has been copied into it.
+    pub(crate) fn drop_older(&mut self) {
+        let newest = self.temporary.pop();
+        for path in self.temporary.drain(..) {
+            let _ = fs::remove_file(path);
+        }
+        self.temporary.extend(newest);
+    }
+
+    /// Makes `file`, the newest temporary file, the archive.
+    pub(crate) fn publish(mut self, file: &File) -> Result<(), Error> {
+        self.put_in_place(file).map_err(|error| Error::write(&self.place)(error.into()))
+    }
+
+    fn put_in_place(&mut self, file: &File) -> io::Result<()> {
+        if let Ok(old) = fs::metadata(&self.place) {
+            file.set_permissions(old.permissions())?;
+        }
+        file.sync_all()?;
+        let path = self.temporary.last().ok_or(io::ErrorKind::NotFound)?;
+        fs::rename(path, &self.place)?;
+        self.temporary.pop();
+        // Without this a crash could bring the old name back, or none.
+        File::open(self.folder())?.sync_all()
+    }
+
+    fn folder(&self) -> &Path {
+        match self.place.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        }
+    }
+
+    fn name(&self) -> &OsStr {
+        self.place.file_name().unwrap_or_default()
+    }
+
+    /// `.NAME.PID.SERIAL.tmp`.
+    fn temporary_name(&self, serial: u32) -> OsString {
+        let mut name = OsString::from(".");
+        name.push(self.name());
+        name.push(format!(".{}.{serial}.tmp", std::process::id()));
+        name
+    }
+
+    fn is_temporary_name(&self, name: &OsStr) -> bool {
+        let numbers = name
+            .as_bytes()
+            .strip_prefix(b".")
+            .and_then(|rest| rest.strip_prefix(self.name().as_bytes()))
+            .and_then(|rest| rest.strip_prefix(b"."))
+            .and_then(|rest| rest.strip_suffix(b".tmp"));
+        numbers.is_some_and(|numbers| numbers.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.'))
+    }
+
+    /// Removes temporary files that nobody holds locked. What cannot be removed is left: it harms nobody.
+    fn remove_stale(&self) {
+        let Ok(entries) = fs::read_dir(self.folder()) else { return };
+        for entry in entries.flatten().filter(|entry| self.is_temporary_name(&entry.file_name())) {
+            let stale = File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
+            if stale {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        for path in &self.temporary {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn same_file(found: &fs::Metadata, file: &File) -> bool {
+    file.metadata().is_ok_and(|opened| (opened.dev(), opened.ino()) == (found.dev(), found.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn the_archive_appears_at_the_end_and_nothing_else_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("site.cdb");
+        let mut staging = Staging::beside(&place).unwrap();
+        staging.create().unwrap();
+        let mut file = staging.create().unwrap();
+        file.write_all(b"new").unwrap();
+        staging.drop_older();
+        assert!(!place.exists());
+        staging.publish(&file).unwrap();
+        assert_eq!(names(folder.path()), ["site.cdb"]);
+        assert_eq!(fs::read(&place).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_build_that_fails_leaves_the_old_archive_and_no_trace() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("site.cdb");
+        fs::write(&place, b"old").unwrap();
+        let mut staging = Staging::beside(&place).unwrap();
+        staging.create().unwrap().write_all(b"half").unwrap();
+        drop(staging);
+        assert_eq!(names(folder.path()), ["site.cdb"]);
+        assert_eq!(fs::read(&place).unwrap(), b"old");
+    }
+
+    #[test]
+    fn permissions_and_links_survive_a_new_archive() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("site.cdb");
+        let link = folder.path().join("link");
+        fs::write(&place, b"old").unwrap();
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink("site.cdb", &link).unwrap();
+        let mut staging = Staging::beside(&link).unwrap();
+        let mut file = staging.create().unwrap();
+        file.write_all(b"new").unwrap();
+        staging.publish(&file).unwrap();
+        assert_eq!(fs::read(&place).unwrap(), b"new");
+        assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn what_a_dead_build_left_is_removed_and_what_a_living_one_writes_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("site.cdb");
+        fs::write(folder.path().join(".site.cdb.123.0.tmp"), b"dead").unwrap();
+        fs::write(folder.path().join(".site.cdb.notes.tmp"), b"someone's").unwrap();
+        let mut living = Staging::beside(&place).unwrap();
+        let file = living.create().unwrap();
+        Staging::beside(&place).unwrap();
+        let own = format!(".site.cdb.{}.0.tmp", std::process::id());
+        let mut expected = vec![own, ".site.cdb.notes.tmp".to_owned()];
+        expected.sort();
+        assert_eq!(names(folder.path()), expected);
+        living.publish(&file).unwrap();
+    }
+
+    #[test]
+    fn a_folder_cannot_be_the_archive() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(Staging::beside(folder.path()), Err(Error::Usage { .. })));
+        assert!(matches!(Staging::beside(Path::new("/dev/null")), Err(Error::Usage { .. })));
+    }
+
+    #[test]
+    fn a_missing_folder_is_an_error_that_names_the_archive() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("none/site.cdb");
+        let error = Staging::beside(&place).unwrap().create().unwrap_err();
+        assert!(matches!(&error, Error::Write { path, .. } if *path == place), "{error}");
+    }
+}

@@ -1,0 +1,275 @@
+//! The first pass: every source is read and recognised, and what is to be stored as it is goes into the
+//! archive at once.
+//!
+//! Sources are read on all CPUs and committed in their order, so the archive does not depend on timing,
+//! and neither does it on what a cache knew. Never compresses more than a probe.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use cannery_archive::{Coding, Digest};
+
+use crate::classify::MediaTypes;
+use crate::content::{Contents, Form, SourceContent};
+use crate::error::Error;
+use crate::facts::{Examination, Facts};
+use crate::options::{Encoder, Options};
+use crate::ordered::{self, Limits};
+use crate::progress::Progress;
+use crate::source::{SourceId, Sources};
+use crate::sources_cache::SourcesCache;
+use crate::store::Store;
+use crate::walk::Stamp;
+
+/// A longer source is not held in memory but read piece by piece.
+pub(crate) const HELD_SOURCE_BYTES_MAX: u64 = 8 << 20;
+
+/// A longer source is not compressed: an encoder would have to hold it whole.
+const ENCODED_BYTES_MAX: u64 = 128 << 20;
+
+/// A shorter source is not compressed: its head alone is longer, and what could be saved less than what
+/// `Content-Encoding` and `Vary` cost.
+const ENCODED_BYTES_MIN: u64 = 96;
+
+/// What is read and waits to be committed may hold so many bytes.
+const HELD_BYTES_MAX: u64 = 32 << 20;
+
+/// Sources in one job, and their bytes: enough to make the bookkeeping cheap, few enough to share well.
+const JOB_SOURCES: usize = 64;
+const JOB_BYTES: u64 = 2 << 20;
+
+/// Reads all sources; tells how many of them a cache knew.
+pub(crate) struct Reading<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) sources: &'a Sources,
+    /// Sources that are read and not stored. Sorted.
+    pub(crate) unstored: &'a [SourceId],
+    pub(crate) cache: Option<&'a SourcesCache>,
+    /// The source folder as an absolute path: what the cache knows files by.
+    pub(crate) root: &'a [u8],
+    pub(crate) progress: &'a dyn Progress,
+}
+
+/// A source that was read.
+struct Recognised {
+    facts: Facts,
+    stamp: Stamp,
+    /// Its bytes, if they were at hand and may be wanted.
+    bytes: Option<Vec<u8>>,
+}
+
+/// What the first pass has found out, beside the contents.
+pub(crate) struct Outcome {
+    pub(crate) contents: Contents,
+    /// For each source: what the cache of sources is to remember.
+    pub(crate) known: Vec<(Stamp, Facts)>,
+    pub(crate) found_in_cache: u64,
+}
+
+impl Reading<'_> {
+    /// Reads every source, and puts the bodies into `store` that are stored as they are.
+    pub(crate) fn run(&self, store: &mut Store) -> Result<Outcome, Error> {
+        let jobs = self.jobs();
+        let limits = Limits { threads: self.options.thread_count(), held_bytes_max: HELD_BYTES_MAX };
+        let claimed = Mutex::new(HashSet::new());
+        let found_in_cache = AtomicU64::new(0);
+        let mut contents = Contents::default();
+        let mut known = Vec::with_capacity(if self.cache.is_some() { self.sources.len() } else { 0 });
+        let weight = |job: &Range<SourceId>| job.clone().map(|id| self.held_bytes(id)).sum::<u64>();
+        let work = |(): &mut (), job: &Range<SourceId>| {
+            let read = |id| self.read(id, &claimed, &found_in_cache);
+            let read = job.clone().map(read).collect::<Result<Vec<_>, _>>()?;
+            let held =
+                read.iter().filter_map(|read| read.bytes.as_ref()).map(|bytes| bytes.len() as u64).sum();
+            Ok((read, held))
+        };
+        ordered::run(
+            limits,
+            &jobs,
+            || (),
+            weight,
+            work,
+            |job, read| {
+                for (id, read) in job.clone().zip(read) {
+                    self.commit(id, &read, &mut contents, store)?;
+                    if self.cache.is_some() {
+                        known.push((read.stamp, read.facts));
+                    }
+                }
+                self.progress.advance(u64::from(job.end - job.start));
+                Ok::<(), Error>(())
+            },
+        )?;
+        Ok(Outcome { contents, known, found_in_cache: found_in_cache.into_inner() })
+    }
+
+    /// Sources in runs of a size that is worth a job.
+    fn jobs(&self) -> Vec<Range<SourceId>> {
+        let end = SourceId::try_from(self.sources.len()).unwrap_or(SourceId::MAX);
+        let (mut jobs, mut start, mut bytes) = (Vec::new(), 0, 0);
+        for id in 0..end {
+            bytes += self.held_bytes(id);
+            if bytes >= JOB_BYTES || (id + 1 - start) as usize >= JOB_SOURCES || id + 1 == end {
+                jobs.push(start..id + 1);
+                (start, bytes) = (id + 1, 0);
+            }
+        }
+        jobs
+    }
+
+    fn held_bytes(&self, id: SourceId) -> u64 {
+        let length = self.sources.length(id);
+        if length > HELD_SOURCE_BYTES_MAX { 1 << 20 } else { length }
+    }
+
+    fn media_types(&self) -> &MediaTypes {
+        &self.options.media_types
+    }
+
+    /// Whether a source's bytes are of a kind that compresses; nothing if only trying will tell.
+    fn compresses(&self, id: SourceId) -> Option<bool> {
+        let media_type = self.media_types().of(self.sources.path(id));
+        let length = self.sources.length(id);
+        if !(ENCODED_BYTES_MIN..=ENCODED_BYTES_MAX).contains(&length) || !self.encodes() {
+            return Some(false);
+        }
+        match media_type.text {
+            "application/octet-stream" => None,
+            _ => Some(media_type.compress),
+        }
+    }
+
+    fn encodes(&self) -> bool {
+        self.options.encoders.iter().any(|encoder| *encoder != Encoder::Identity)
+    }
+
+    fn stores_identity(&self) -> bool {
+        self.options.encoders.contains(&Encoder::Identity)
+    }
+
+    /// Reads and recognises one source, or recognises it by its stamp.
+    fn read(
+        &self,
+        id: SourceId,
+        claimed: &Mutex<HashSet<Digest>>,
+        found_in_cache: &AtomicU64,
+    ) -> Result<Recognised, Error> {
+        if let Some((stamp, facts)) = self.find_in_cache(id) {
+            found_in_cache.fetch_add(1, Ordering::Relaxed);
+            // Its bytes are needed only if they are stored as they are, and nobody else has them at hand.
+            let stored = self.stores_identity() || !self.to_encode(id, &facts);
+            let first = stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
+            let small = stamp.size <= HELD_SOURCE_BYTES_MAX;
+            let bytes = (first && small).then(|| self.sources.read_again(id, &facts.digest)).transpose()?;
+            return Ok(Recognised { facts, stamp, bytes });
+        }
+        let path = self.sources.path(id);
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        let probe = self.compresses(id).is_none();
+        if self.sources.length(id) > HELD_SOURCE_BYTES_MAX {
+            let begin = || Examination::begin(name, probe);
+            let (examination, stamp) = self.sources.stream(id, begin, Examination::take)?;
+            return Ok(Recognised { facts: examination.finish(), stamp, bytes: None });
+        }
+        let mut bytes = Vec::new();
+        let stamp = self.sources.read(id, &mut bytes)?;
+        let mut examination = Examination::begin(name, probe);
+        examination.take(&bytes);
+        let facts = examination.finish();
+        let stored = self.stores_identity() || !self.to_encode(id, &facts);
+        let first = stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
+        Ok(Recognised { facts, stamp, bytes: first.then_some(bytes) })
+    }
+
+    fn find_in_cache(&self, id: SourceId) -> Option<(Stamp, Facts)> {
+        let file = self.sources.files.get(id as usize)?;
+        let path = [self.root, b"/", &file.path].concat();
+        let facts = self.cache?.find(&path, &file.stamp)?;
+        // What was not tried then must be tried now.
+        (facts.compressible.is_some() || self.compresses(id).is_some()).then_some((file.stamp, facts))
+    }
+
+    fn to_encode(&self, id: SourceId, facts: &Facts) -> bool {
+        self.compresses(id).unwrap_or(facts.compressible == Some(true))
+    }
+
+    fn commit(
+        &self,
+        id: SourceId,
+        read: &Recognised,
+        contents: &mut Contents,
+        store: &mut Store,
+    ) -> Result<(), Error> {
+        let Facts { digest, utf8, fingerprinted, .. } = read.facts;
+        let to_encode = self.to_encode(id, &read.facts);
+        let content = contents.of_digest(digest, read.stamp.size, id);
+        let wanted = self.unstored.binary_search(&id).is_err();
+        content.wanted |= wanted;
+        content.to_encode |= to_encode && wanted;
+        if wanted && content.forms.is_empty() && (self.stores_identity() || !to_encode) {
+            let form =
+                store_identity(self.sources, id, &digest, read.stamp.size, read.bytes.as_deref(), store)?;
+            content.forms.push(form);
+        }
+        let content = contents.id(&digest);
+        contents.of_source.push(SourceContent { content, utf8, fingerprinted });
+        Ok(())
+    }
+}
+
+/// Stores a content as it is: from `bytes`, or else from its source, which must still have it.
+pub(crate) fn store_identity(
+    sources: &Sources,
+    id: SourceId,
+    digest: &Digest,
+    length: u64,
+    bytes: Option<&[u8]>,
+    store: &mut Store,
+) -> Result<Form, Error> {
+    let body = match bytes {
+        Some(bytes) => store.body(digest, bytes)?,
+        None if length <= HELD_SOURCE_BYTES_MAX => store.body(digest, &sources.read_again(id, digest)?)?,
+        None => {
+            let path = sources.full_path(id);
+            let file = File::open(&path).map_err(Error::read(path.clone()))?;
+            let mut content = Hashed { file, hasher: blake3::Hasher::new(), failed: None };
+            let stored = store.body_from(digest, length, &mut content);
+            if let Some(source) = content.failed {
+                return Err(Error::Read { path, source });
+            }
+            let body = stored?;
+            if content.hasher.finalize().as_bytes() != &digest.0 {
+                return Err(sources.changing(id));
+            }
+            body
+        }
+    };
+    Ok(Form { coding: Coding::Identity, body, length, etag: digest.etag() })
+}
+
+/// A file that is hashed as it is read. Remembers its own errors, which are not the archive's.
+struct Hashed {
+    file: File,
+    hasher: blake3::Hasher,
+    failed: Option<std::io::Error>,
+}
+
+impl Read for Hashed {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self.file.read(buffer) {
+            Ok(bytes) => {
+                self.hasher.update(&buffer[..bytes]);
+                Ok(bytes)
+            }
+            Err(error) => {
+                let kind = error.kind();
+                self.failed = Some(error);
+                Err(kind.into())
+            }
+        }
+    }
+}

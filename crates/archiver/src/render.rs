@@ -1,0 +1,204 @@
+//! A representation to its response head, spelled once for all that share it.
+//!
+//! Never writes a field that varies per request, or that only the server knows.
+
+use std::collections::HashMap;
+
+use cannery_archive::{Coding, HeadId, NewHead, WriteError, Writer};
+use cannery_wire::head::{override_bit, put_field, status_line};
+
+use crate::classify::{MediaType, cache_control, cache_kind};
+use crate::headers::{self, HeaderRule, MergedFields};
+use crate::options::Options;
+
+/// What decides about the head of a representation, beside the site's own rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Look<'a> {
+    pub(crate) status: u16,
+    pub(crate) media_type: &'a str,
+    /// Whether `charset=utf-8` goes with the media type.
+    pub(crate) charset: bool,
+    pub(crate) coding: Coding,
+    /// Whether the resource has other representations, or could be refused in this one.
+    pub(crate) negotiable: bool,
+    pub(crate) cache_control: Option<&'a str>,
+}
+
+/// Heads that were written so far.
+pub(crate) struct Heads<'a> {
+    options: &'a Options,
+    /// The rules of each site: by the number of its host.
+    rules: &'a [Vec<HeaderRule>],
+    by_look: HashMap<Look<'a>, HeadId>,
+    written: HashMap<NewHead, HeadId>,
+}
+
+/// The `Cache-Control` that a source's kind and name ask for, with a status.
+pub(crate) fn caching<'a>(
+    options: &'a Options,
+    path: &[u8],
+    media_type: MediaType<'_>,
+    fingerprinted: bool,
+    status: u16,
+) -> Option<&'a str> {
+    if options.exclude_cache {
+        return None;
+    }
+    if status >= 400 {
+        // A page for what is missing must not outlive the next release, in which it may be there.
+        return Some("public, no-cache");
+    }
+    let by_kind = || cache_control(cache_kind(path, media_type), fingerprinted);
+    Some(options.cache_control.as_deref().unwrap_or_else(by_kind))
+}
+
+impl<'a> Heads<'a> {
+    pub(crate) fn new(options: &'a Options, rules: &'a [Vec<HeaderRule>]) -> Heads<'a> {
+        Heads { options, rules, by_look: HashMap::new(), written: HashMap::new() }
+    }
+
+    /// How many heads were written.
+    pub(crate) fn count(&self) -> u64 {
+        self.written.len() as u64
+    }
+
+    /// The head for a representation at a path, which is written if it is new.
+    pub(crate) fn of(
+        &mut self,
+        writer: &mut Writer,
+        look: Look<'a>,
+        site: usize,
+        host: Option<&str>,
+        path: &[u8],
+    ) -> Result<HeadId, WriteError> {
+        let merged = match self.rules.get(site) {
+            Some(rules) if !rules.is_empty() => headers::merge(rules, host, path),
+            _ => MergedFields::default(),
+        };
+        if merged != MergedFields::default() {
+            return self.write(writer, spell(&look, &merged, self.options));
+        }
+        if let Some(head) = self.by_look.get(&look) {
+            return Ok(*head);
+        }
+        let head = self.write(writer, spell(&look, &merged, self.options))?;
+        self.by_look.insert(look, head);
+        Ok(head)
+    }
+
+    fn write(&mut self, writer: &mut Writer, head: NewHead) -> Result<HeadId, WriteError> {
+        if let Some(written) = self.written.get(&head) {
+            return Ok(*written);
+        }
+        let id = writer.head(&head)?;
+        self.written.insert(head, id);
+        Ok(id)
+    }
+}
+
+/// Spells a head: our own fields, unless the site's rules say otherwise, and then the site's.
+fn spell(look: &Look<'_>, merged: &MergedFields, options: &Options) -> NewHead {
+    let own = |name: &str| {
+        let replaced = merged.fields.iter().any(|(known, _)| known == name);
+        !replaced && !merged.removed.iter().any(|removed| removed == name)
+    };
+    let charset = if look.charset { "; charset=utf-8" } else { "" };
+    let (mut content_type, mut representation, mut resource) = (Vec::new(), Vec::new(), Vec::new());
+    if own("content-type") {
+        put_field(&mut content_type, "Content-Type", format!("{}{charset}", look.media_type).as_bytes());
+    }
+    if look.coding != Coding::Identity {
+        put_field(&mut representation, "Content-Encoding", look.coding.name().as_bytes());
+    }
+    let vary: Vec<&str> =
+        look.negotiable.then_some("Accept-Encoding").into_iter().chain(site_vary(merged)).collect();
+    if !vary.is_empty() {
+        put_field(&mut resource, "Vary", vary.join(", ").as_bytes());
+    }
+    if let Some(value) = look.cache_control.filter(|_| own("cache-control")) {
+        put_field(&mut resource, "Cache-Control", value.as_bytes());
+    }
+    for (name, value) in merged.fields.iter().filter(|(name, _)| name != "vary") {
+        let lines = if name == "content-type" { &mut content_type } else { &mut resource };
+        put_field(lines, &title_case(name), value.as_bytes());
+    }
+    let overridden = merged.fields.iter().map(|(name, _)| name).chain(&merged.removed);
+    NewHead {
+        status: look.status,
+        sends_etag: !options.exclude_etag,
+        overrides: overridden.fold(0, |bits, name| bits | override_bit(name)),
+        status_line: status_line(look.status),
+        content_type,
+        representation,
+        resource,
+    }
+}
+
+/// What the site's rules add to `Vary`, but for what is there already.
+fn site_vary(merged: &MergedFields) -> impl Iterator<Item = &str> {
+    let values = merged.fields.iter().filter(|(name, _)| name == "vary");
+    let names = values.flat_map(|(_, value)| value.split(',')).map(str::trim);
+    names.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("accept-encoding"))
+}
+
+/// `x-frame-options` as people write it: `X-Frame-Options`.
+fn title_case(name: &str) -> String {
+    let mut begins = true;
+    let raise = |character: char| {
+        let raised = if begins { character.to_ascii_uppercase() } else { character };
+        begins = character == '-';
+        raised
+    };
+    name.chars().map(raise).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look() -> Look<'static> {
+        Look {
+            status: 200,
+            media_type: "text/html",
+            charset: true,
+            coding: Coding::Brotli,
+            negotiable: true,
+            cache_control: Some("public, no-cache"),
+        }
+    }
+
+    fn text(head: &NewHead) -> String {
+        let runs = [&head.status_line, &head.content_type, &head.representation, &head.resource];
+        String::from_utf8(runs.map(Vec::as_slice).concat()).unwrap()
+    }
+
+    #[test]
+    fn a_head_says_what_is_known_of_its_kind() {
+        let head = spell(&look(), &MergedFields::default(), &Options::new("a", "b"));
+        assert_eq!(
+            text(&head),
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Encoding: br\r\n\
+             Vary: Accept-Encoding\r\nCache-Control: public, no-cache\r\n"
+        );
+        assert!(head.sends_etag);
+        assert_eq!(head.overrides, 0);
+    }
+
+    #[test]
+    fn the_rules_of_the_site_come_before_ours() {
+        let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let fields = vec![
+            field("cache-control", "no-store"),
+            field("vary", "Origin, accept-encoding"),
+            field("x-frame-options", "DENY"),
+        ];
+        let merged = MergedFields { fields, removed: vec!["content-type".into(), "referrer-policy".into()] };
+        let head = spell(&look(), &merged, &Options::new("a", "b"));
+        assert_eq!(
+            text(&head),
+            "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nVary: Accept-Encoding, Origin\r\n\
+             Cache-Control: no-store\r\nX-Frame-Options: DENY\r\n"
+        );
+        assert_eq!(head.overrides, override_bit("x-frame-options") | override_bit("referrer-policy"));
+    }
+}

@@ -1,0 +1,277 @@
+//! Files to keys: which source answers which path, and what holds below each folder.
+//!
+//! Never reads a file's bytes: rules come in from `rules`, once they are parsed.
+
+use std::collections::{BTreeMap, HashMap};
+
+use cannery_archive::{Key, KeyBuffer, Origin};
+
+use crate::diagnostic::Diagnostic;
+use crate::options::Options;
+use crate::redirects::RedirectRule;
+use crate::source::{SourceId, Sources};
+use crate::special::{self, Role};
+
+/// The top-level folder in which each folder is the site of a host.
+const HOSTS_FOLDER: &[u8] = b"_hosts/";
+
+/// A host: an index into [`Routes::hosts`]; nothing for the default site.
+pub(crate) type HostId = Option<u16>;
+
+/// What answers a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The content of a source, with this status.
+    Source { id: SourceId, status: u16 },
+    /// What a rule says; an index into [`Routes::rules`].
+    Rule(u32),
+}
+
+/// A path and what answers it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) target: Target,
+    pub(crate) origin: Origin,
+}
+
+/// What holds below a folder.
+#[derive(Debug, Default)]
+pub(crate) struct Scope {
+    /// Suffix and source.
+    pub(crate) fallbacks: Vec<(Box<[u8]>, SourceId)>,
+    /// The page for 404.
+    pub(crate) not_found: Option<SourceId>,
+    /// Rules with a pattern, as indices into [`Routes::rules`], in their order.
+    pub(crate) rules: Vec<u32>,
+}
+
+/// A file that holds rules.
+#[derive(Debug)]
+pub(crate) struct RuleFile {
+    pub(crate) id: SourceId,
+    pub(crate) host: HostId,
+    /// The folder that it lies in, relative to the root of its site: empty, or with a `/` at its end.
+    pub(crate) folder: Box<[u8]>,
+}
+
+/// Which path is answered by what.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    /// Hosts with something of their own, and whether it is a whole site.
+    pub(crate) hosts: Vec<(String, bool)>,
+    pub(crate) paths: BTreeMap<(HostId, Box<[u8]>), Route>,
+    /// By the key of the folder.
+    pub(crate) scopes: BTreeMap<(HostId, Box<[u8]>), Scope>,
+    /// All rules, in the order in which they count.
+    pub(crate) rules: Vec<RedirectRule>,
+    /// Sources that are not served under their own name.
+    pub(crate) hidden: Vec<SourceId>,
+    /// Of those, the ones that answer nothing at all. Sorted.
+    pub(crate) control: Vec<SourceId>,
+    pub(crate) redirect_files: Vec<RuleFile>,
+    pub(crate) header_files: Vec<RuleFile>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+/// Names that a file would like to have, if nobody has a better right to them.
+#[derive(Default)]
+struct Wishes(HashMap<(HostId, Box<[u8]>), Wish>);
+
+/// Who wants a name. The lower rank wins.
+struct Wish {
+    rank: usize,
+    id: SourceId,
+    status: u16,
+}
+
+impl Wishes {
+    fn add(&mut self, host: HostId, key: Box<[u8]>, rank: usize, id: SourceId, status: u16) {
+        let best = self.0.entry((host, key)).or_insert(Wish { rank, id, status });
+        if rank < best.rank {
+            *best = Wish { rank, id, status };
+        }
+    }
+}
+
+/// Takes out the files that no request can ask for, and says of each why.
+pub(crate) fn drop_unservable(sources: &mut Sources) -> Vec<Diagnostic> {
+    let mut buffer = KeyBuffer::new();
+    let mut diagnostics = Vec::new();
+    sources.files.retain(|file| {
+        let reason = match site_of(&file.path) {
+            Site::Invalid(reason) => ("host-invalid", reason),
+            Site::Default(path) | Site::Host(_, path) if Key::from_file(path, &mut buffer).is_err() => {
+                ("path-too-long", "has a path that is longer than a request can be: left out")
+            }
+            Site::Default(_) | Site::Host(..) => return true,
+        };
+        diagnostics.push(Diagnostic::warning(&file.path, reason.0, reason.1));
+        false
+    });
+    diagnostics
+}
+
+/// Which site a source path belongs to, and the path within that site.
+enum Site<'p> {
+    Default(&'p [u8]),
+    Host(&'p str, &'p [u8]),
+    Invalid(&'static str),
+}
+
+fn site_of(path: &[u8]) -> Site<'_> {
+    let Some(rest) = path.strip_prefix(HOSTS_FOLDER) else { return Site::Default(path) };
+    let Some(slash) = rest.iter().position(|byte| *byte == b'/') else {
+        return Site::Invalid(
+            "stands in `_hosts/`, where only folders named after hosts are served: left out",
+        );
+    };
+    match std::str::from_utf8(&rest[..slash]) {
+        Ok(host) if is_host(host) => Site::Host(host, &rest[slash + 1..]),
+        _ => Site::Invalid("its folder in `_hosts/` is not the name of a host in lower case: left out"),
+    }
+}
+
+/// RFC 1123 §2.1: labels of letters, digits and hyphens, no hyphen at either end.
+fn is_host(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let plain =
+            label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+        plain && (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
+/// Plans what answers each path, as far as names tell.
+pub(crate) fn plan(sources: &Sources, options: &Options) -> Routes {
+    let mut routes = Routes::default();
+    let mut wishes = Wishes::default();
+    let mut buffer = KeyBuffer::new();
+    for (id, file) in (0..).zip(&sources.files) {
+        let (host, path) = match site_of(&file.path) {
+            Site::Default(path) => (None, path),
+            Site::Host(name, path) => (Some(routes.host(name, true)), path),
+            Site::Invalid(_) => continue,
+        };
+        let Ok(key) = Key::from_file(path, &mut buffer) else { continue };
+        routes.add_file(sources, options, &mut wishes, id, host, key.bytes());
+    }
+    for ((host, key), Wish { id, status, .. }) in wishes.0 {
+        let route = Route { target: Target::Source { id, status }, origin: Origin::Alias };
+        routes.paths.entry((host, key)).or_insert(route);
+    }
+    routes
+}
+
+impl Routes {
+    /// The number of a host.
+    pub(crate) fn host(&mut self, name: &str, own_site: bool) -> u16 {
+        let place = self.hosts.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+            self.hosts.push((name.to_owned(), false));
+            self.hosts.len() - 1
+        });
+        self.hosts[place].1 |= own_site;
+        let id = u16::try_from(place).unwrap_or(u16::MAX);
+        // A host is known by what holds below its root.
+        self.scopes.entry((Some(id), b"/".as_slice().into())).or_default();
+        id
+    }
+
+    /// The sites that a path of this host is looked for in, in order: the host's own, and the default one
+    /// unless the host has a whole site.
+    pub(crate) fn sites_of(&self, host: HostId) -> impl Iterator<Item = HostId> + use<> {
+        let own_site = host.is_some_and(|host| self.hosts[usize::from(host)].1);
+        let default = (host.is_some() && !own_site).then_some(None);
+        std::iter::once(host).chain(default)
+    }
+
+    pub(crate) fn host_name(&self, host: HostId) -> Option<&str> {
+        host.map(|host| self.hosts[usize::from(host)].0.as_str())
+    }
+
+    pub(crate) fn warn(&mut self, path: &[u8], code: &'static str, message: impl Into<String>) {
+        self.diagnostics.push(Diagnostic::warning(path, code, message));
+    }
+
+    fn add_file(
+        &mut self,
+        sources: &Sources,
+        options: &Options,
+        wishes: &mut Wishes,
+        id: SourceId,
+        host: HostId,
+        key: &[u8],
+    ) {
+        let slash = key.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let (folder, name) = key.split_at(slash + 1);
+        let mut role = special::role(name);
+        if let Role::Fallback { hidden: false, .. } | Role::NotFound { hidden: false } = role
+            && let Some(sibling) = numbered_sibling(sources, id)
+        {
+            let message =
+                format!("is taken for a page among numbered ones, for `{sibling}` stands beside it");
+            self.diagnostics.push(Diagnostic::note(sources.path(id), "numbered-page", message));
+            role = Role::Plain;
+        }
+        let (mut status, mut hidden) = (200, false);
+        match role {
+            Role::Plain => {}
+            Role::Index { rank, hidden: under_score } => {
+                hidden = under_score;
+                if !options.exclude_index {
+                    wishes.add(host, folder.into(), rank, id, 200);
+                }
+            }
+            Role::Fallback { suffix, hidden: under_score } => {
+                hidden = under_score;
+                self.scope(host, folder).fallbacks.push((suffix.into(), id));
+            }
+            Role::NotFound { hidden: under_score } => {
+                (status, hidden) = (404, under_score);
+                self.scope(host, folder).not_found.get_or_insert(id);
+            }
+            Role::IgnoreFile => {
+                self.control.push(id);
+                hidden = true;
+            }
+            Role::Redirects | Role::Headers => {
+                self.control.push(id);
+                hidden = true;
+                let file = RuleFile { id, host, folder: folder[1..].into() };
+                if role == Role::Redirects {
+                    self.redirect_files.push(file);
+                } else {
+                    self.header_files.push(file);
+                }
+            }
+        }
+        if hidden {
+            self.hidden.push(id);
+            return;
+        }
+        let route = Route { target: Target::Source { id, status }, origin: Origin::File };
+        self.paths.insert((host, key.into()), route);
+        if let Some((stem, rank)) = special::stripped(name).filter(|_| !options.exclude_strip) {
+            wishes.add(host, [folder, stem].concat().into(), rank, id, status);
+        }
+    }
+
+    pub(crate) fn scope(&mut self, host: HostId, folder: &[u8]) -> &mut Scope {
+        self.scopes.entry((host, folder.into())).or_default()
+    }
+}
+
+/// A file beside this one, with the same suffix, whose name is a number that no status is.
+fn numbered_sibling(sources: &Sources, id: SourceId) -> Option<String> {
+    let path = sources.path(id);
+    let folder = &path[..path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)];
+    let suffix = suffix_of(path);
+    let first = sources.files.partition_point(|file| &*file.path < folder);
+    sources.files[first..].iter().map_while(|file| file.path.strip_prefix(folder)).find_map(|name| {
+        let ordinary = !name.contains(&b'/') && special::is_ordinary_number(name, suffix);
+        ordinary.then(|| String::from_utf8_lossy(name).into_owned())
+    })
+}
+
+fn suffix_of(path: &[u8]) -> &[u8] {
+    path.iter().rposition(|byte| *byte == b'.').map_or(b"", |dot| &path[dot + 1..])
+}

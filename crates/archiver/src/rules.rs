@@ -1,0 +1,171 @@
+//! Rules of `_redirects` to routes: the static ones become paths, those with a pattern hold below a folder.
+//!
+//! Every rule that is not taken as it was written is reported with its file and line. Never parses.
+
+use cannery_archive::{Key, KeyBuffer, Origin};
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::error::Error;
+use crate::options::Options;
+use crate::redirects::{self, Action, PatternPiece, RedirectRule, TemplatePiece};
+use crate::routes::{HostId, Route, Routes, Target};
+use crate::source::Sources;
+
+/// The server remembers so many captures of a rule and no more.
+const CAPTURES_MAX: usize = 16;
+
+/// A search up the tree goes through so many folders at most: more than any site has, and few enough to
+/// cost nothing.
+const SCOPE_DEPTH_MAX: usize = 255;
+
+/// Reads all files of rules, and adds what they say to the routes.
+pub(crate) fn add(routes: &mut Routes, sources: &Sources, options: &Options) -> Result<(), Error> {
+    let mut files = std::mem::take(&mut routes.redirect_files);
+    // The deepest file first, as with pages: what is said nearer to a path counts before what is said for all.
+    let depth = |folder: &[u8]| folder.iter().filter(|byte| **byte == b'/').count();
+    files.sort_by_key(|file| std::cmp::Reverse(depth(&file.folder)));
+    let mut parsed = Vec::new();
+    for file in &files {
+        let mut text = Vec::new();
+        sources.read(file.id, &mut text)?;
+        let name = String::from_utf8_lossy(sources.path(file.id)).into_owned();
+        let folder = file.folder.strip_suffix(b"/").unwrap_or(&file.folder);
+        let (rules, diagnostics) = redirects::parse(&text, &name, folder, options.dialect);
+        routes.diagnostics.extend(diagnostics);
+        parsed.extend(rules.into_iter().map(|rule| (file.host, rule)));
+    }
+    let last_forced = parsed.iter().rposition(|(_, rule)| rule.force && !rule.source.is_static());
+    for (place, (site, rule)) in parsed.into_iter().enumerate() {
+        let host = match &rule.host {
+            Some(name) => Some(routes.host(name, false)),
+            None => site,
+        };
+        let ordered = rule.force && last_forced.is_some_and(|last| place < last);
+        add_rule(routes, host, rule, ordered);
+    }
+    Ok(())
+}
+
+/// Adds one rule. `ordered` says that its place among the rules with a pattern counts, though it has none.
+fn add_rule(routes: &mut Routes, host: HostId, rule: RedirectRule, ordered: bool) {
+    if captures_count(&rule) > CAPTURES_MAX {
+        report(routes, &rule, "redirect-captures", format!("has more than {CAPTURES_MAX} captures: dropped"));
+        return;
+    }
+    let mut buffer = KeyBuffer::new();
+    if !rule.source.is_static() {
+        add_pattern(routes, host, rule);
+        return;
+    }
+    let literal: Vec<u8> = literals(&rule).concat();
+    let Ok(key) = Key::from_parts([literal.strip_prefix(b"/").unwrap_or(&literal)], &mut buffer) else {
+        report(
+            routes,
+            &rule,
+            "redirect-source",
+            "has a source that is longer than a request can be: dropped".into(),
+        );
+        return;
+    };
+    let Some(route) = static_route(routes, host, &rule) else { return };
+    let key: Box<[u8]> = key.bytes().into();
+    let taken = routes.sites_of(host).any(|site| routes.paths.contains_key(&(site, key.clone())));
+    if taken {
+        if !rule.force {
+            let message = format!("is never used, for {} exists; with `!` it would count", shown(&key));
+            report(routes, &rule, "redirect-shadowed", message);
+            return;
+        }
+        let message = format!("hides the file at {}", shown(&key));
+        routes.diagnostics.push(at(&rule, Severity::Note, "redirect-hides-file", message));
+    }
+    let hidden = routes.paths.insert((host, key), route);
+    if let Some(Route { target: Target::Source { id, .. }, origin: Origin::File }) = hidden {
+        // Not served any more, but still a file of the folder.
+        routes.hidden.push(id);
+    }
+    if ordered {
+        add_pattern(routes, host, rule);
+    }
+}
+
+/// What a rule without a pattern makes its path answer with.
+fn static_route(routes: &mut Routes, host: HostId, rule: &RedirectRule) -> Option<Route> {
+    let target = match &rule.action {
+        Action::Redirect { .. } => {
+            routes.rules.push(rule.clone());
+            Target::Rule(u32::try_from(routes.rules.len() - 1).ok()?)
+        }
+        Action::Rewrite { status, .. } => rewritten(routes, host, rule, *status)?,
+    };
+    Some(Route { target, origin: Origin::Rule })
+}
+
+/// The source that a rewrite to a constant path leads to.
+fn rewritten(routes: &mut Routes, host: HostId, rule: &RedirectRule, status: u16) -> Option<Target> {
+    let Action::Rewrite { path, .. } = &rule.action else { return None };
+    let text: Vec<u8> = path
+        .pieces
+        .iter()
+        .flat_map(|piece| match piece {
+            TemplatePiece::Literal(literal) => literal.clone(),
+            TemplatePiece::Capture(_) => Vec::new(),
+        })
+        .collect();
+    let mut buffer = KeyBuffer::new();
+    let key = Key::from_parts([text.strip_prefix(b"/").unwrap_or(&text)], &mut buffer).ok()?;
+    let found = routes.sites_of(host).find_map(|site| routes.paths.get(&(site, key.bytes().into())));
+    if let Some(Route { target: Target::Source { id, .. }, .. }) = found {
+        return Some(Target::Source { id: *id, status });
+    }
+    let message = format!("answers with {}, which is no file of the site: dropped", shown(key.bytes()));
+    report(routes, rule, "redirect-target-missing", message);
+    None
+}
+
+/// Adds a rule to the folder that the literal beginning of its pattern covers.
+fn add_pattern(routes: &mut Routes, host: HostId, rule: RedirectRule) {
+    if let Action::Rewrite { status, path } = &rule.action
+        && path.pieces.iter().all(|piece| matches!(piece, TemplatePiece::Literal(_)))
+        && rewritten(routes, host, &rule, *status).is_none()
+    {
+        return;
+    }
+    let beginning = match rule.source.pieces.first() {
+        Some(PatternPiece::Literal(literal)) => literal.clone(),
+        _ => b"/".to_vec(),
+    };
+    let slash = beginning.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+    if beginning[..slash].iter().filter(|byte| **byte == b'/').count() > SCOPE_DEPTH_MAX {
+        let message = format!("begins more than {SCOPE_DEPTH_MAX} folders deep: dropped");
+        report(routes, &rule, "redirect-too-deep", message);
+        return;
+    }
+    let Ok(place) = u32::try_from(routes.rules.len()) else { return };
+    routes.scope(host, &beginning[..=slash]).rules.push(place);
+    routes.rules.push(rule);
+}
+
+fn literals(rule: &RedirectRule) -> Vec<Vec<u8>> {
+    let literal = |piece: &PatternPiece| match piece {
+        PatternPiece::Literal(literal) => Some(literal.clone()),
+        PatternPiece::Placeholder | PatternPiece::Splat => None,
+    };
+    rule.source.pieces.iter().filter_map(literal).collect()
+}
+
+fn captures_count(rule: &RedirectRule) -> usize {
+    rule.source.pieces.iter().filter(|piece| !matches!(piece, PatternPiece::Literal(_))).count()
+}
+
+fn shown(key: &[u8]) -> String {
+    format!("`{}`", String::from_utf8_lossy(key))
+}
+
+fn at(rule: &RedirectRule, severity: Severity, code: &'static str, message: String) -> Diagnostic {
+    Diagnostic { severity, file: rule.file.clone(), line: Some(rule.line), code, message }
+}
+
+fn report(routes: &mut Routes, rule: &RedirectRule, code: &'static str, message: String) {
+    routes.diagnostics.push(at(rule, Severity::Warning, code, message));
+}

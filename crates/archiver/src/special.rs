@@ -1,0 +1,123 @@
+//! Names that mean something: what a file does for its folder, told from its name alone.
+//!
+//! Never looks at other files; whether a number is a page or a tile is asked of `routes`.
+
+/// Suffixes of index pages, the preferred first.
+const INDEX_SUFFIXES: [&str; 7] = ["html", "htm", "xhtml", "xht", "txt", "json", "xml"];
+
+/// Suffixes without which a page is answered too, the preferred first.
+const STRIPPED_SUFFIXES: [&str; 5] = ["html", "htm", "xhtml", "xht", "txt"];
+
+/// Suffixes with which a bare `200` or `404` is a page for everything.
+const PAGE_SUFFIXES: [&str; 4] = ["html", "htm", "xhtml", "xht"];
+
+/// What a file does for its folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role<'n> {
+    /// Nothing: it answers under its own name.
+    Plain,
+    /// Answers for the folder; the lower rank is preferred. `hidden` means: not under its own name.
+    Index { rank: usize, hidden: bool },
+    /// Answers what finds nothing better below the folder.
+    Fallback { suffix: &'n [u8], hidden: bool },
+    /// The body of a 404 below the folder.
+    NotFound { hidden: bool },
+    /// Rules that redirect.
+    Redirects,
+    /// Rules that set fields.
+    Headers,
+    /// Patterns of names to leave out.
+    IgnoreFile,
+}
+
+/// What the file of this name does for its folder.
+pub(crate) fn role(name: &[u8]) -> Role<'_> {
+    match name {
+        b"_redirects" | b"_redirects.txt" => return Role::Redirects,
+        b"_headers" => return Role::Headers,
+        b".canneryignore" => return Role::IgnoreFile,
+        _ => {}
+    }
+    let Some((stem, suffix)) = split(name) else { return Role::Plain };
+    let is_page = place(&PAGE_SUFFIXES, suffix).is_some();
+    match stem {
+        b"_index" | b"index" => match place(&INDEX_SUFFIXES, suffix) {
+            Some(rank) if stem == b"_index" => Role::Index { rank, hidden: true },
+            Some(rank) => Role::Index { rank: INDEX_SUFFIXES.len() + rank, hidden: false },
+            None => Role::Plain,
+        },
+        b"_wildcard" | b"_200" => Role::Fallback { suffix, hidden: true },
+        b"200" if is_page => Role::Fallback { suffix, hidden: false },
+        b"_404" => Role::NotFound { hidden: true },
+        b"404" if is_page => Role::NotFound { hidden: false },
+        _ => Role::Plain,
+    }
+}
+
+/// Whether a file of this name does not answer under it.
+pub(crate) fn is_hidden(name: &[u8]) -> bool {
+    match role(name) {
+        Role::Plain => false,
+        Role::Index { hidden, .. } | Role::Fallback { hidden, .. } | Role::NotFound { hidden } => hidden,
+        Role::Redirects | Role::Headers | Role::IgnoreFile => true,
+    }
+}
+
+/// The name without its suffix, and how much that suffix is preferred, if it is one that is stripped.
+pub(crate) fn stripped(name: &[u8]) -> Option<(&[u8], usize)> {
+    let (stem, suffix) = split(name)?;
+    Some((stem, place(&STRIPPED_SUFFIXES, suffix)?))
+}
+
+/// Whether the name is a number that is no status of a page: a tile, a chapter.
+pub(crate) fn is_ordinary_number(name: &[u8], suffix: &[u8]) -> bool {
+    let Some((stem, own)) = split(name) else { return false };
+    let is_status = matches!(stem, b"200" | [b'4' | b'5', _, _]);
+    own == suffix && !is_status && stem.iter().all(u8::is_ascii_digit)
+}
+
+fn split(name: &[u8]) -> Option<(&[u8], &[u8])> {
+    let dot = name.iter().rposition(|byte| *byte == b'.')?;
+    (dot > 0 && dot + 1 < name.len()).then(|| (&name[..dot], &name[dot + 1..]))
+}
+
+fn place(suffixes: &[&str], suffix: &[u8]) -> Option<usize> {
+    suffixes.iter().position(|known| known.as_bytes() == suffix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_roles() {
+        assert_eq!(role(b"_index.html"), Role::Index { rank: 0, hidden: true });
+        assert_eq!(role(b"index.htm"), Role::Index { rank: 8, hidden: false });
+        assert_eq!(role(b"index.php"), Role::Plain);
+        assert_eq!(role(b"_wildcard.png"), Role::Fallback { suffix: b"png", hidden: true });
+        assert_eq!(role(b"200.html"), Role::Fallback { suffix: b"html", hidden: false });
+        assert_eq!(role(b"200.png"), Role::Plain);
+        assert_eq!(role(b"404.html"), Role::NotFound { hidden: false });
+        assert_eq!(role(b"_404.json"), Role::NotFound { hidden: true });
+        assert_eq!(role(b"_redirects.txt"), Role::Redirects);
+        assert_eq!(role(b"_redirects.html"), Role::Plain);
+        assert_eq!(role(b"index."), Role::Plain);
+    }
+
+    #[test]
+    fn pages_lose_their_suffix() {
+        assert_eq!(stripped(b"a.html"), Some((b"a".as_slice(), 0)));
+        assert_eq!(stripped(b"a.b.txt"), Some((b"a.b".as_slice(), 4)));
+        assert_eq!(stripped(b"a.json"), None);
+        assert_eq!(stripped(b".html"), None);
+    }
+
+    #[test]
+    fn numbers_are_told_from_statuses() {
+        assert!(is_ordinary_number(b"199.html", b"html"));
+        assert!(is_ordinary_number(b"7.html", b"html"));
+        for name in ["200.html", "404.html", "503.html", "199.htm", "a.html", "199"] {
+            assert!(!is_ordinary_number(name.as_bytes(), b"html"), "{name}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The archive while it is being filled with bodies: each digest once, and wider when it gets full.
+//!
+//! Begins in the 32-bit form and goes on in the 64-bit form, in a second temporary file, when there is no
+//! more room, unless the width was ordered. Never knows what a body is for.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use cannery_archive::{BodyId, Digest, Format, WriteError, Writer};
+
+use crate::error::Error;
+use crate::options::FormatChoice;
+use crate::publish::Staging;
+
+/// The archive while it is being filled.
+pub(crate) struct Store {
+    staging: Staging,
+    /// Missing only after widening has failed: nothing is written any more then.
+    writer: Option<Writer>,
+    may_widen: bool,
+    bodies: HashMap<Digest, BodyId>,
+}
+
+impl Store {
+    /// Begins an archive in a temporary file of `staging`.
+    pub(crate) fn begin(mut staging: Staging, format: FormatChoice) -> Result<Store, Error> {
+        let (width, may_widen) = match format {
+            FormatChoice::Auto => (Format::Cdb, true),
+            FormatChoice::Cdb => (Format::Cdb, false),
+            FormatChoice::Cdb64 => (Format::Cdb64, false),
+        };
+        let writer = Writer::new(staging.create()?, width).map_err(Error::write(staging.place()))?;
+        Ok(Store { staging, writer: Some(writer), may_widen, bodies: HashMap::new() })
+    }
+
+    /// The body with this digest, if it is in the archive already.
+    pub(crate) fn find(&self, digest: &Digest) -> Option<BodyId> {
+        self.bodies.get(digest).copied()
+    }
+
+    /// Puts a body in, unless it is there already.
+    pub(crate) fn body(&mut self, digest: &Digest, bytes: &[u8]) -> Result<BodyId, Error> {
+        self.body_from(digest, bytes.len() as u64, &mut &bytes[..])
+    }
+
+    /// Puts a body of `length` bytes in, unless it is there already.
+    pub(crate) fn body_from(
+        &mut self,
+        digest: &Digest,
+        length: u64,
+        content: &mut dyn Read,
+    ) -> Result<BodyId, Error> {
+        if let Some(body) = self.find(digest) {
+            return Ok(body);
+        }
+        let mut written = self.with_writer(|writer| writer.body(digest, length, content));
+        if self.is_to_widen(&written) {
+            self.widen()?;
+            written = self.with_writer(|writer| writer.body(digest, length, content));
+        }
+        let body = written.map_err(Error::write(self.staging.place()))?;
+        self.bodies.insert(*digest, body);
+        Ok(body)
+    }
+
+    /// Makes room for so many bytes of so many records that are no bodies.
+    pub(crate) fn require(&mut self, bytes: u64, records: u64) -> Result<(), Error> {
+        let required = self.with_writer(|writer| writer.require(bytes, records));
+        if self.is_to_widen(&required) {
+            return self.widen();
+        }
+        required.map_err(Error::write(self.staging.place()))
+    }
+
+    /// Ends the filling: what is left to write are records that know where bodies lie.
+    pub(crate) fn into_parts(self) -> Result<(Writer, Staging), Error> {
+        let writer = self.writer.ok_or(WriteError::Full).map_err(Error::write(self.staging.place()))?;
+        Ok((writer, self.staging))
+    }
+
+    fn with_writer<T>(
+        &mut self,
+        action: impl FnOnce(&mut Writer) -> Result<T, WriteError>,
+    ) -> Result<T, WriteError> {
+        self.writer.as_mut().ok_or(WriteError::Full).and_then(action)
+    }
+
+    fn is_to_widen<T>(&self, outcome: &Result<T, WriteError>) -> bool {
+        let is_narrow = self.writer.as_ref().is_some_and(|writer| writer.format() == Format::Cdb);
+        self.may_widen && is_narrow && matches!(outcome, Err(WriteError::Full))
+    }
+
+    fn widen(&mut self) -> Result<(), Error> {
+        let Some(narrow) = self.writer.take() else { return Ok(()) };
+        let wide = narrow.widen(self.staging.create()?).map_err(Error::write(self.staging.place()))?;
+        self.writer = Some(wide);
+        self.staging.drop_older();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(folder: &tempfile::TempDir, format: FormatChoice) -> Store {
+        Store::begin(Staging::beside(&folder.path().join("a.cdb")).unwrap(), format).unwrap()
+    }
+
+    #[test]
+    fn a_digest_is_stored_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = store(&folder, FormatChoice::Auto);
+        let digest = Digest::of(b"content");
+        let body = store.body(&digest, b"content").unwrap();
+        assert_eq!(store.body(&digest, b"content").unwrap(), body);
+        assert_eq!(store.find(&digest), Some(body));
+        assert_eq!(store.find(&Digest::of(b"other")), None);
+    }
+
+    #[test]
+    fn a_full_archive_is_widened_with_what_it_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = store(&folder, FormatChoice::Auto);
+        let digest = Digest::of(b"content");
+        let body = store.body(&digest, b"content").unwrap();
+        store.require(u64::from(u32::MAX), 1).unwrap();
+        let (writer, staging) = store.into_parts().unwrap();
+        assert_eq!((writer.format(), writer.body_length(body)), (Format::Cdb64, 7));
+        let (file, written) = writer.finish(false).unwrap();
+        assert_eq!(written.facts.bodies, 1);
+        staging.publish(&file).unwrap();
+        let archive =
+            cannery_archive::Archive::open(&folder.path().join("a.cdb"), cannery_archive::Loading::InMemory);
+        archive.unwrap().verify(|_| ()).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "the narrow file is gone");
+    }
+
+    #[test]
+    fn an_ordered_width_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut narrow = store(&folder, FormatChoice::Cdb);
+        let error = narrow.require(u64::from(u32::MAX), 1).unwrap_err();
+        assert!(matches!(error, Error::Write { source: WriteError::Full, .. }), "{error}");
+        let (writer, _staging) = store(&folder, FormatChoice::Cdb64).into_parts().unwrap();
+        assert_eq!(writer.format(), Format::Cdb64);
+    }
+}

@@ -1,0 +1,124 @@
+//! What a build tells of itself: the report for who runs it, the manifest for who holds the archive.
+//!
+//! Nothing of the machine goes into the manifest: no clock, no path, no number of threads.
+
+use std::collections::BTreeMap;
+
+use cannery_archive::{Coding, SCHEMA_VERSION, Written};
+use serde_json::json;
+
+use crate::coders;
+use crate::emit::Emitted;
+use crate::encode::Tally;
+use crate::options::Options;
+use crate::read::Outcome;
+use crate::report::{BigFile, CacheUse, CodingTotal, Report, SkippedGroup};
+use crate::routes::Routes;
+use crate::source::Sources;
+use crate::walk::Skipped;
+
+/// What was left out, by rule, the most frequent first.
+pub(crate) fn skipped(skipped: &[Skipped]) -> Vec<SkippedGroup> {
+    let mut groups: BTreeMap<String, (u64, Vec<String>)> = BTreeMap::new();
+    for one in skipped {
+        let group = groups.entry(one.reason.to_string()).or_default();
+        group.0 += 1;
+        if group.1.len() < Report::EXAMPLES_MAX {
+            group.1.push(String::from_utf8_lossy(&one.path).into_owned());
+        }
+    }
+    let group = |(reason, (count, examples))| SkippedGroup { reason, count, examples };
+    let mut groups: Vec<SkippedGroup> = groups.into_iter().map(group).collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+    groups
+}
+
+/// Counts what went in and what came of it.
+pub(crate) fn count(
+    report: &mut Report,
+    sources: &Sources,
+    routes: &Routes,
+    read: &Outcome,
+    tally: &Tally,
+    emitted: &Emitted,
+) {
+    report.files = sources.files.len() as u64;
+    report.folders = sources.folders.len() as u64;
+    report.bytes_in = sources.files.iter().map(|file| file.stamp.size).sum();
+    report.contents = read.contents.all.len() as u64;
+    report.paths = routes.paths.len() as u64;
+    report.aliases = emitted.aliases;
+    report.redirects = emitted.redirects;
+    report.rules = routes.scopes.values().map(|scope| scope.rules.len() as u64).sum();
+    report.heads = emitted.heads;
+    report.codings = codings(read);
+    report.biggest = biggest(sources, read);
+    report.caches = CacheUse {
+        files_known: read.found_in_cache,
+        files_read: sources.files.len() as u64 - read.found_in_cache,
+        encodings_found: tally.found,
+        encodings_made: tally.made,
+    };
+}
+
+fn codings(read: &Outcome) -> Vec<CodingTotal> {
+    let total = |coding: Coding| {
+        let mut total = CodingTotal { coding: coding.name(), count: 0, bytes: 0, identity_bytes: 0 };
+        for content in &read.contents.all {
+            if let Some(form) = content.forms.iter().find(|form| form.coding == coding) {
+                total.count += 1;
+                total.bytes += form.length;
+                total.identity_bytes += content.length;
+            }
+        }
+        total
+    };
+    Coding::ALL.into_iter().map(total).filter(|total| total.count > 0).collect()
+}
+
+fn biggest(sources: &Sources, read: &Outcome) -> Vec<BigFile> {
+    let mut contents: Vec<_> = read.contents.all.iter().collect();
+    contents.sort_by_key(|content| (std::cmp::Reverse(content.length), content.first));
+    let file = |content: &&crate::content::Content| BigFile {
+        path: String::from_utf8_lossy(sources.path(content.first)).into_owned(),
+        bytes: content.length,
+        codings: content.forms.iter().map(|form| (form.coding.name(), form.length)).collect(),
+    };
+    contents.iter().take(Report::BIGGEST_MAX).map(file).collect()
+}
+
+/// What the finished archive says of itself.
+pub(crate) fn archive(report: &mut Report, written: &Written) {
+    report.archive_bytes = written.facts.file_bytes;
+    report.digest = written.facts.digest.to_string();
+    report.format = match written.format {
+        cannery_archive::Format::Cdb => "cdb",
+        cannery_archive::Format::Cdb64 => "cdb64",
+    };
+}
+
+/// The manifest, as JSON.
+pub(crate) fn manifest(options: &Options, report: &Report) -> Vec<u8> {
+    let encoders: BTreeMap<&str, _> = options
+        .encoders
+        .iter()
+        .map(|encoder| {
+            let told = json!({ "level": options.levels.of(*encoder), "version": coders::version(*encoder) });
+            (encoder.name(), told)
+        })
+        .collect();
+    let manifest = json!({
+        "schema": SCHEMA_VERSION,
+        "tool": concat!("cannery ", env!("CARGO_PKG_VERSION")),
+        "encoders": encoders,
+        "files": report.files,
+        "folders": report.folders,
+        "paths": report.paths,
+        "aliases": report.aliases,
+        "redirects": report.redirects,
+        "rules": report.rules,
+        "contents": report.contents,
+        "codings": report.codings,
+    });
+    manifest.to_string().into_bytes()
+}

@@ -1,0 +1,148 @@
+//! In which forms contents are stored.
+
+use std::collections::BTreeSet;
+
+use cannery_archive::Coding;
+use cannery_archiver::Encoder;
+
+use crate::site::{Built, Site};
+
+fn text() -> String {
+    (0..400).map(|n| format!("<p>line {n} of a page that goes on and on</p>\n")).collect()
+}
+
+/// Bytes that no encoder makes smaller.
+fn noise(length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    blake3::Hasher::new().finalize_xof().fill(&mut bytes);
+    bytes
+}
+
+fn build(encoders: &[Encoder], files: &[(&str, &[u8])]) -> Built {
+    let mut site = Site::new(&[]);
+    files.iter().for_each(|(path, content)| site.write(path, content));
+    site.options.encoders = encoders.iter().copied().collect();
+    site.build()
+}
+
+fn codings(built: &Built, path: &str) -> BTreeSet<Coding> {
+    built.page(path).codings().into_iter().collect()
+}
+
+#[test]
+fn every_coding_asked_for_is_stored_and_decodes() {
+    let built = build(&Encoder::ALL, &[("a.html", text().as_bytes())]);
+    let page = built.page("/a.html");
+    assert_eq!(codings(&built, "/a.html"), Coding::ALL.into());
+    assert_eq!(page.text(), text());
+    for form in &page.forms {
+        let coding = (form.coding != Coding::Identity).then_some(form.coding.name());
+        assert_eq!(form.field("Content-Encoding"), coding);
+        assert_eq!(form.field("Vary"), Some("Accept-Encoding"), "{}", form.coding.name());
+    }
+}
+
+#[test]
+fn the_default_is_identity_gzip_and_brotli() {
+    let site = Site::new(&[]);
+    let defaults = cannery_archiver::Options::new(&site.options.sources, &site.options.archive);
+    assert_eq!(defaults.encoders, [Encoder::Identity, Encoder::Gzip, Encoder::Brotli].into());
+}
+
+#[test]
+fn without_identity_a_content_is_stored_coded_only_where_that_pays() {
+    let noise = noise(5000);
+    let built =
+        build(&[Encoder::Gzip], &[("a.html", text().as_bytes()), ("noise.html", &noise), ("a.css", b"x")]);
+    assert_eq!(codings(&built, "/a.html"), [Coding::Gzip].into());
+    assert_eq!(built.page("/a.html").field("Vary"), Some("Accept-Encoding"), "gzip may be refused");
+    assert_eq!(codings(&built, "/noise.html"), [Coding::Identity].into());
+    assert_eq!(built.page("/noise.html").body, noise);
+    assert_eq!(codings(&built, "/a.css"), [Coding::Identity].into());
+    assert_eq!(built.page("/a.css").field("Vary"), None);
+}
+
+#[test]
+fn a_gzip_archive_holds_no_page_as_it_is() {
+    let built = build(&[Encoder::Gzip], &[("a.html", text().as_bytes()), ("b.html", text().as_bytes())]);
+    assert_eq!(built.bodies().len(), 1);
+    assert!(built.bodies()[0].starts_with(&[0x1f, 0x8b]));
+}
+
+#[test]
+fn zopfli_and_gzip_are_one_coding_and_zopfli_wins() {
+    let gzip = build(&[Encoder::Gzip], &[("a.html", text().as_bytes())]);
+    let zopfli = build(&[Encoder::Zopfli], &[("a.html", text().as_bytes())]);
+    let both = build(&[Encoder::Gzip, Encoder::Zopfli], &[("a.html", text().as_bytes())]);
+    assert_eq!(codings(&both, "/a.html"), [Coding::Gzip].into());
+    assert_eq!(both.page("/a.html").forms[0].stored, zopfli.page("/a.html").forms[0].stored);
+    assert_ne!(gzip.page("/a.html").forms[0].stored, zopfli.page("/a.html").forms[0].stored);
+}
+
+#[test]
+fn what_is_compressed_already_is_left_alone() {
+    let built = build(&Encoder::ALL, &[("a.png", text().as_bytes()), ("a.gz", text().as_bytes())]);
+    assert_eq!(codings(&built, "/a.png"), [Coding::Identity].into());
+    assert_eq!(codings(&built, "/a.gz"), [Coding::Identity].into());
+}
+
+#[test]
+fn of_an_unknown_type_the_bytes_tell() {
+    let built = build(
+        &[Encoder::Identity, Encoder::Gzip],
+        &[("a.unknown", text().as_bytes()), ("b.unknown", &noise(5000))],
+    );
+    assert_eq!(codings(&built, "/a.unknown"), [Coding::Identity, Coding::Gzip].into());
+    assert_eq!(codings(&built, "/b.unknown"), [Coding::Identity].into());
+}
+
+#[test]
+fn a_content_that_also_goes_by_a_compressible_name_is_compressed_once() {
+    let built = build(
+        &[Encoder::Identity, Encoder::Gzip],
+        &[("a.png", text().as_bytes()), ("b.html", text().as_bytes())],
+    );
+    assert_eq!(codings(&built, "/b.html"), [Coding::Identity, Coding::Gzip].into());
+    assert_eq!(built.bodies().len(), 2);
+}
+
+#[test]
+fn a_source_that_is_what_another_is_coded_to_is_stored_once() {
+    let coded =
+        build(&[Encoder::Gzip], &[("a.html", text().as_bytes())]).page("/a.html").forms[0].stored.clone();
+    let built =
+        build(&[Encoder::Identity, Encoder::Gzip], &[("a.html", text().as_bytes()), ("a.html.gz", &coded)]);
+    assert_eq!(built.bodies().len(), 2);
+    assert_eq!(built.page("/a.html.gz").body, coded);
+    assert_eq!(built.page("/a.html").text(), text());
+}
+
+#[test]
+fn a_big_file_that_is_not_held_in_memory_arrives_whole() {
+    let big: Vec<u8> = noise(9 << 20);
+    let page = "a page that goes on and on for as long as it may ".repeat(180_000);
+    let built =
+        build(&[Encoder::Gzip], &[("big.png", &big), ("copy.png", &big), ("page.html", page.as_bytes())]);
+    assert!(built.page("/big.png").body == big && built.page("/copy.png").body == big);
+    assert!(page.len() > 8 << 20, "long enough to be read piece by piece");
+    assert!(built.page("/page.html").body == page.as_bytes());
+    assert_eq!(codings(&built, "/page.html"), [Coding::Gzip].into());
+    assert_eq!(built.report.contents, 2);
+}
+
+#[test]
+fn kept_files_are_stored_as_they_are_whatever_the_codings() {
+    let rules: String = (0..100).map(|n| format!("/old-{n} /new-{n}\n")).collect();
+    let built =
+        build(&[Encoder::Brotli], &[("_redirects", rules.as_bytes()), ("_404.html", text().as_bytes())]);
+    assert_eq!(built.kept(), [("_404.html".to_owned(), text()), ("_redirects".to_owned(), rules)]);
+}
+
+#[test]
+fn a_lower_level_is_used_when_asked_for() {
+    let mut site = Site::new(&[("a.html", &text())]);
+    site.options.encoders = [Encoder::Gzip].into();
+    let best = site.build().report.codings[0].bytes;
+    site.options.levels.set(Encoder::Gzip, 1).unwrap();
+    assert!(site.build().report.codings[0].bytes > best);
+}

@@ -1,0 +1,84 @@
+//! `_headers`: what a site adds to the heads of its answers.
+
+use crate::site::Site;
+
+#[test]
+fn fields_are_added_where_the_pattern_matches() {
+    let site = Site::new(&[("a.css", "1"), ("d/b.css", "2")]);
+    site.write("_headers", "/d/*\n  X-One: 1\n  Link: <a>\n");
+    let built = site.build();
+    assert_eq!(built.page("/a.css").field("X-One"), None);
+    assert_eq!(built.page("/d/b.css").field("X-One"), Some("1"));
+    assert_eq!(built.page("/d/b.css").field("Link"), Some("<a>"));
+    assert_eq!(built.answer("/_headers"), None);
+}
+
+#[test]
+fn the_site_replaces_our_fields_and_adds_to_vary() {
+    let mut site = Site::new(&[("a.bin", &"again and ".repeat(100))]);
+    site.options.encoders = [cannery_archiver::Encoder::Identity, cannery_archiver::Encoder::Gzip].into();
+    site.write("_headers", "/*\n  Cache-Control: no-store\n  Content-Type: text/x-mine\n  Vary: Origin\n");
+    let page = site.build().page("/a.bin");
+    for form in &page.forms {
+        assert_eq!(form.field("Cache-Control"), Some("no-store"));
+        assert_eq!(form.field("Content-Type"), Some("text/x-mine"));
+        assert_eq!(form.field("Vary"), Some("Accept-Encoding, Origin"));
+        assert_eq!(form.head.matches("Cache-Control").count(), 1);
+    }
+    assert_eq!(page.forms.len(), 2);
+}
+
+#[test]
+fn what_the_server_sends_by_default_is_overridden() {
+    let site = Site::new(&[("a.css", "1"), ("b.css", "1")]);
+    site.write("_headers", "/a.css\n  X-Frame-Options: DENY\n  ! Referrer-Policy\n");
+    let built = site.build();
+    // The places of the two fields in the list of those that the server sends.
+    assert_eq!(built.page("/a.css").forms[0].overrides, 0b1001);
+    assert_eq!(built.page("/b.css").forms[0].overrides, 0);
+    assert_eq!(built.page("/a.css").field("X-Frame-Options"), Some("DENY"));
+}
+
+#[test]
+fn a_file_that_is_not_at_the_root_of_a_site_is_reported_and_not_applied() {
+    let site = Site::new(&[("d/a.css", "1")]);
+    site.write("d/_headers", "/*\n  X-One: 1\n");
+    let built = site.build();
+    assert_eq!(built.page("/d/a.css").field("X-One"), None);
+    assert_eq!(built.answer("/d/_headers"), None);
+    assert_eq!(built.remarks(), ["d/_headers: headers-not-at-root"]);
+    assert_eq!(built.report.warnings(), 1);
+}
+
+#[test]
+fn the_fields_of_a_host_are_its_own() {
+    let site = Site::new(&[("a.css", "1"), ("_hosts/example.com/a.css", "2")]);
+    site.write("_headers", "/*\n  X-Site: default\n");
+    site.write("_hosts/example.com/_headers", "/*\n  X-Site: example\n");
+    let built = site.build();
+    assert_eq!(built.page("/a.css").field("X-Site"), Some("default"));
+    assert_eq!(built.page_on(Some("example.com"), "/a.css").field("X-Site"), Some("example"));
+}
+
+#[test]
+fn fallback_and_error_pages_have_the_fields_of_their_folder() {
+    let site = Site::new(&[("_200.html", "app"), ("_404.html", "none")]);
+    site.write("_headers", "/*\n  X-One: 1\n");
+    let built = site.build();
+    for below in built.below(None, "/").unwrap() {
+        let (crate::site::Below::Fallback(_, page) | crate::site::Below::ErrorPage(_, page)) = below else {
+            panic!("{below:?}")
+        };
+        assert_eq!(page.field("X-One"), Some("1"));
+    }
+}
+
+#[test]
+fn fields_that_the_server_owns_are_reported_and_dropped() {
+    let site = Site::new(&[("a.css", "1")]);
+    site.write("_headers", "/*\n  Content-Length: 7\n  X-One: 1\n");
+    let built = site.build();
+    assert_eq!(built.page("/a.css").field("Content-Length"), None);
+    assert_eq!(built.page("/a.css").field("X-One"), Some("1"));
+    assert_eq!(built.report.warnings(), 1);
+}

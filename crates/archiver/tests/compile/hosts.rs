@@ -1,0 +1,97 @@
+//! Sites of hosts, and rules for one host.
+
+use crate::site::{Answer, Below, Site};
+
+const HOST: Option<&str> = Some("example.com");
+
+#[test]
+fn a_folder_in_hosts_is_a_site_of_its_own() {
+    let built = Site::new(&[
+        ("index.html", "default"),
+        ("_hosts/example.com/index.html", "example"),
+        ("_hosts/example.com/_404.html", "none"),
+    ])
+    .build();
+    assert_eq!(built.page("/").text(), "default");
+    assert_eq!(built.page_on(HOST, "/").text(), "example");
+    assert_eq!(built.page_on(Some("EXAMPLE.com"), "/index").text(), "example");
+    assert_eq!(built.answer("/_hosts/example.com/index.html"), None);
+    assert_eq!(built.has_own_site("example.com"), Some(true));
+    assert!(built.archive.facts().hosts);
+    assert!(matches!(&built.below(HOST, "/").unwrap()[..], [Below::ErrorPage(404, _)]));
+    assert_eq!(built.below(None, "/"), None);
+}
+
+#[test]
+fn without_hosts_the_archive_says_so() {
+    assert!(!Site::new(&[("a.css", "1")]).build().archive.facts().hosts);
+}
+
+/// A good host beside names that are none.
+fn odd_hosts() -> Site {
+    Site::new(&[
+        ("_hosts/Example.com/a.css", "upper"),
+        ("_hosts/under score/a.css", "space"),
+        ("_hosts/stray.css", "stray"),
+        ("_hosts/example.com/a.css", "good"),
+    ])
+}
+
+#[test]
+fn a_folder_that_is_no_host_is_reported_by_its_path() {
+    let built = odd_hosts().build();
+    assert_eq!(built.page_on(HOST, "/a.css").text(), "good");
+    assert_eq!(built.report.warnings(), 3);
+    let expected = [
+        "_hosts/Example.com/a.css: host-invalid",
+        "_hosts/stray.css: host-invalid",
+        "_hosts/under score/a.css: host-invalid",
+    ];
+    assert_eq!(built.remarks(), expected);
+}
+
+#[test]
+fn nothing_of_a_folder_that_is_no_host_is_stored() {
+    assert_eq!(odd_hosts().build().bodies(), [b"good".to_vec()], "what is not served is not in the archive");
+}
+
+#[test]
+fn a_rule_for_one_host_is_under_that_host_only() {
+    let built =
+        Site::new(&[("_redirects", "://www.example.com/a /b\n://www.example.com/c/* /d 302\n")]).build();
+    assert_eq!(built.answer_on(Some("www.example.com"), "/a"), Some(Answer::Redirect(301, "/b".into())));
+    assert_eq!(built.answer("/a"), None);
+    let rules = built.below(Some("www.example.com"), "/c/").unwrap();
+    assert!(
+        matches!(&rules[..], [Below::Rule(_, false, pattern, Answer::Redirect(302, _))] if pattern == "{0*}")
+    );
+    assert_eq!(built.has_own_site("www.example.com"), Some(false));
+    assert_eq!(built.has_own_site("other.example"), None);
+}
+
+#[test]
+fn the_rules_of_a_site_of_its_own_are_its_own() {
+    let built = Site::new(&[("_hosts/example.com/_redirects", "/a /b\n"), ("_redirects", "/c /d\n")]).build();
+    assert_eq!(built.answer_on(HOST, "/a"), Some(Answer::Redirect(301, "/b".into())));
+    assert_eq!(built.answer("/a"), None);
+    assert_eq!(built.answer_on(HOST, "/c"), None);
+}
+
+#[test]
+fn a_site_of_its_own_never_answers_with_files_of_the_default_site() {
+    let built = Site::new(&[
+        ("secret.html", "default"),
+        ("_hosts/example.com/index.html", "example"),
+        ("_hosts/example.com/_redirects", "/a /secret.html 200\n"),
+    ])
+    .build();
+    assert_eq!(built.answer_on(HOST, "/a"), None);
+    assert_eq!(built.report.warnings(), 1);
+}
+
+#[test]
+fn a_rule_for_a_host_without_a_site_yields_to_a_file_of_the_default_site() {
+    let built = Site::new(&[("a.html", "1"), ("_redirects", "://www.example.com/a /b\n")]).build();
+    assert_eq!(built.answer_on(Some("www.example.com"), "/a"), None);
+    assert_eq!(built.remarks(), ["_redirects:1: redirect-shadowed"]);
+}

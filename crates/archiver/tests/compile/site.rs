@@ -1,0 +1,326 @@
+//! The harness: a folder literal, compiled, and asked for its answers.
+//!
+//! Never looks into the archive but through its reader, and decodes every body that it shows, so that a
+//! test compares with what it wrote into the folder.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use cannery_archive::{
+    Archive, Coding, Key, KeyBuffer, Loading, NamedRecord, Origin, Piece, Record, Resource, ScopeEntry,
+};
+use cannery_archiver::{Encoder, Error, Options, Report, compile};
+use tempfile::TempDir;
+
+/// A source folder, and where its archive shall be.
+pub(crate) struct Site {
+    pub(crate) options: Options,
+    folder: TempDir,
+}
+
+impl Site {
+    /// A folder with these files, to be stored as they are unless a test says otherwise.
+    pub(crate) fn new(files: &[(&str, &str)]) -> Site {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = Options::new(folder.path().join("site"), folder.path().join("site.cdb"));
+        options.encoders = [Encoder::Identity].into();
+        fs::create_dir(folder.path().join("site")).unwrap();
+        let site = Site { options, folder };
+        for (path, content) in files {
+            site.write(path, content);
+        }
+        site
+    }
+
+    /// Puts a file into the folder.
+    pub(crate) fn write(&self, path: impl AsRef<[u8]>, content: impl AsRef<[u8]>) {
+        let path = self.source(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// Where a source file lies.
+    pub(crate) fn source(&self, path: impl AsRef<[u8]>) -> PathBuf {
+        self.options.sources.join(OsStr::from_bytes(path.as_ref()))
+    }
+
+    /// A place beside the source folder.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The names beside the source folder, sorted.
+    pub(crate) fn names_beside(&self) -> Vec<String> {
+        names(self.folder.path())
+    }
+
+    /// Builds.
+    pub(crate) fn try_build(&self) -> Result<Report, Error> {
+        compile(&self.options, &())
+    }
+
+    /// Builds, checks every byte of the archive, and opens it.
+    pub(crate) fn build(&self) -> Built {
+        let report = self.try_build().unwrap();
+        let archive = Archive::open(&self.options.archive, Loading::InMemory).unwrap();
+        archive.verify(|_| ()).unwrap();
+        Built { report, archive }
+    }
+
+    /// The bytes of the archive.
+    pub(crate) fn archive_bytes(&self) -> Vec<u8> {
+        fs::read(&self.options.archive).unwrap()
+    }
+}
+
+/// The names in a folder, sorted.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// An archive that was built, and what the build said.
+pub(crate) struct Built {
+    pub(crate) report: Report,
+    pub(crate) archive: Archive,
+}
+
+/// What is under a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Page(Page),
+    /// The status and the target, `?query` and `#fragment` included.
+    Redirect(u16, String),
+    /// The status and the path.
+    Rewrite(u16, String),
+}
+
+/// A resource, with its head as the smallest form has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Page {
+    pub(crate) status: u16,
+    pub(crate) origin: Origin,
+    /// The content, decoded.
+    pub(crate) body: Vec<u8>,
+    /// The forms, smallest first.
+    pub(crate) forms: Vec<FormOf>,
+}
+
+/// A form of a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FormOf {
+    pub(crate) coding: Coding,
+    pub(crate) etag: String,
+    pub(crate) head: String,
+    pub(crate) sends_etag: bool,
+    pub(crate) overrides: u8,
+    pub(crate) stored: Vec<u8>,
+}
+
+impl Page {
+    /// The value of a field of the smallest form.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.forms[0].field(name)
+    }
+
+    /// The content as text.
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// The codings, smallest form first.
+    pub(crate) fn codings(&self) -> Vec<Coding> {
+        self.forms.iter().map(|form| form.coding).collect()
+    }
+}
+
+impl FormOf {
+    /// The value of a field.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
+        lines.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}
+
+/// Something that holds below a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Below {
+    Fallback(String, Page),
+    ErrorPage(u16, Page),
+    /// Ordinal, force, the pattern as text with `{n}` and `{n*}` for captures, the answer.
+    Rule(u32, bool, String, Answer),
+}
+
+impl Built {
+    /// What answers a path of the default site, given decoded.
+    pub(crate) fn answer(&self, path: impl AsRef<[u8]>) -> Option<Answer> {
+        self.answer_on(None, path)
+    }
+
+    /// What answers a path of a host.
+    pub(crate) fn answer_on(&self, host: Option<&str>, path: impl AsRef<[u8]>) -> Option<Answer> {
+        let mut buffer = KeyBuffer::new();
+        let key = Key::from_file(path.as_ref().strip_prefix(b"/").unwrap(), &mut buffer).unwrap();
+        let record = self.archive.path(host.map(str::as_bytes), key).unwrap()?;
+        Some(self.decode(record))
+    }
+
+    /// The page that answers a path of the default site.
+    pub(crate) fn page(&self, path: impl AsRef<[u8]>) -> Page {
+        self.page_on(None, path)
+    }
+
+    /// The page that answers a path of a host.
+    pub(crate) fn page_on(&self, host: Option<&str>, path: impl AsRef<[u8]>) -> Page {
+        let shown = String::from_utf8_lossy(path.as_ref()).into_owned();
+        match self.answer_on(host, path) {
+            Some(Answer::Page(page)) => page,
+            other => panic!("no page at {shown}: {other:?}"),
+        }
+    }
+
+    /// What holds below a folder, whose path ends with `/`; nothing if it has no scope.
+    pub(crate) fn below(&self, host: Option<&str>, folder: &str) -> Option<Vec<Below>> {
+        let mut buffer = KeyBuffer::new();
+        let key = Key::from_file(&folder.as_bytes()[1..], &mut buffer).unwrap();
+        let host = host.map(str::as_bytes);
+        let scopes: Vec<_> = self.archive.scopes(host, key).map(|scope| scope.unwrap()).collect();
+        let (_, scope) = scopes.into_iter().find(|(covered, _)| *covered == folder.len())?;
+        let entry = |entry| match entry {
+            ScopeEntry::Fallback { suffix, record } => {
+                Below::Fallback(String::from_utf8(suffix.to_vec()).unwrap(), self.decode_page(record))
+            }
+            ScopeEntry::ErrorPage { status, record } => Below::ErrorPage(status, self.decode_page(record)),
+            ScopeEntry::Rule(rule) => {
+                Below::Rule(rule.ordinal, rule.force, spelled(rule.pattern), self.decode(rule.record))
+            }
+        };
+        Some(scope.entries().map(|inner| entry(inner.unwrap())).collect())
+    }
+
+    /// Whether a host has a site of its own; nothing if the archive does not know it.
+    pub(crate) fn has_own_site(&self, host: &str) -> Option<bool> {
+        let mut scopes = self.archive.scopes(Some(host.as_bytes()), Key::ROOT);
+        scopes.next().map(|scope| scope.unwrap().1.own_site)
+    }
+
+    /// The files that are kept without being served under their own name, with their bytes.
+    pub(crate) fn kept(&self) -> Vec<(String, String)> {
+        let entries = self.archive.entries().map(|entry| entry.unwrap());
+        let kept = entries.filter_map(|entry| match entry.named() {
+            NamedRecord::Source(path) => {
+                let body = self.archive.body(self.archive.decode_source(&entry).unwrap()).unwrap();
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                Some((text(path), text(body)))
+            }
+            _ => None,
+        });
+        let mut kept: Vec<_> = kept.collect();
+        kept.sort();
+        kept
+    }
+
+    /// Every body in the archive.
+    pub(crate) fn bodies(&self) -> Vec<Vec<u8>> {
+        let entries = self.archive.entries().map(|entry| entry.unwrap());
+        let bodies = entries.filter(|entry| matches!(entry.named(), NamedRecord::Body(_)));
+        bodies.map(|entry| entry.data.to_vec()).collect()
+    }
+
+    /// The diagnostics as `file:line: code`, the line left out where there is none; sorted.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        let remark = |diagnostic: &cannery_archiver::diagnostic::Diagnostic| match diagnostic.line {
+            Some(line) => format!("{}:{line}: {}", diagnostic.file, diagnostic.code),
+            None => format!("{}: {}", diagnostic.file, diagnostic.code),
+        };
+        let mut remarks: Vec<String> = self.report.diagnostics.iter().map(remark).collect();
+        remarks.sort();
+        remarks
+    }
+
+    fn decode(&self, record: Record<'_>) -> Answer {
+        match record {
+            Record::Resource(resource) => Answer::Page(self.decode_resource(resource)),
+            Record::Redirect(redirect) => {
+                let mut target = spelled(redirect.target);
+                assert_eq!(redirect.has_query, target.contains('?'), "{target}");
+                if !redirect.fragment.is_empty() {
+                    target += &format!("#{}", std::str::from_utf8(redirect.fragment).unwrap());
+                }
+                Answer::Redirect(redirect.status, target)
+            }
+            Record::Rewrite(rewrite) => Answer::Rewrite(rewrite.status, spelled(rewrite.path)),
+        }
+    }
+
+    fn decode_page(&self, record: Record<'_>) -> Page {
+        match self.decode(record) {
+            Answer::Page(page) => page,
+            other => panic!("{other:?} is no page"),
+        }
+    }
+
+    fn decode_resource(&self, resource: Resource<'_>) -> Page {
+        let mut forms = Vec::new();
+        let mut bodies = Vec::new();
+        for representation in resource.representations() {
+            let representation = representation.unwrap();
+            let head = self.archive.head(representation.head).unwrap();
+            assert_eq!(head.status, resource.status, "the head belongs to another status");
+            let stored = self.archive.body(representation.body).unwrap();
+            bodies.push(decoded(representation.coding, stored));
+            forms.push(FormOf {
+                coding: representation.coding,
+                etag: String::from_utf8(representation.etag.to_vec()).unwrap(),
+                head: String::from_utf8(head.text.to_vec()).unwrap(),
+                sends_etag: head.sends_etag,
+                overrides: head.overrides,
+                stored: stored.to_vec(),
+            });
+        }
+        assert!(bodies.windows(2).all(|pair| pair[0] == pair[1]), "the forms are of different contents");
+        assert!(forms.is_sorted_by_key(|form| form.stored.len()), "the smallest form does not come first");
+        Page { status: resource.status, origin: resource.origin, body: bodies.remove(0), forms }
+    }
+}
+
+fn spelled<'a, E: std::fmt::Debug>(pieces: impl IntoIterator<Item = Result<Piece<'a>, E>>) -> String {
+    let piece = |piece| match piece {
+        Piece::Literal(literal) => String::from_utf8_lossy(literal).into_owned(),
+        Piece::Capture(number) => format!("{{{number}}}"),
+        Piece::Splat(number) => format!("{{{number}*}}"),
+    };
+    pieces.into_iter().map(|inner| piece(inner.unwrap())).collect()
+}
+
+/// A body as a client would decode it.
+fn decoded(coding: Coding, stored: &[u8]) -> Vec<u8> {
+    match coding {
+        Coding::Identity => stored.to_vec(),
+        Coding::Gzip => {
+            // RFC 1952 §2.3.1: the last four bytes are the length of the content.
+            let length = u32::from_le_bytes(*stored.last_chunk().unwrap());
+            let mut content = vec![0; length as usize];
+            let written = libdeflater::Decompressor::new().gzip_decompress(stored, &mut content).unwrap();
+            assert_eq!(written, content.len());
+            content
+        }
+        Coding::Brotli => {
+            let mut content = Vec::new();
+            brotli::Decompressor::new(stored, 4096).read_to_end(&mut content).unwrap();
+            content
+        }
+        Coding::Zstd => {
+            let length = zstd_safe::get_frame_content_size(stored).unwrap().unwrap();
+            let mut content = Vec::with_capacity(usize::try_from(length).unwrap());
+            zstd_safe::decompress(&mut content, stored).unwrap();
+            content
+        }
+    }
+}

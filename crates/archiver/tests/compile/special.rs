@@ -1,0 +1,115 @@
+//! Pages that answer for what is not there, and names that only look like theirs.
+
+use cannery_archive::Origin;
+
+use crate::site::{Below, Site};
+
+#[test]
+fn fallback_pages_hold_below_their_folder() {
+    let built =
+        Site::new(&[("_200.html", "app"), ("api/_wildcard.json", "{}"), ("d/200.html", "sub")]).build();
+    let fallback = |folder: &str| match &built.below(None, folder).unwrap()[..] {
+        [Below::Fallback(suffix, page)] => (suffix.clone(), page.status, page.text().to_owned()),
+        other => panic!("{folder}: {other:?}"),
+    };
+    assert_eq!(fallback("/"), ("html".into(), 200, "app".into()));
+    assert_eq!(fallback("/api/"), ("json".into(), 200, "{}".into()));
+    assert_eq!(fallback("/d/"), ("html".into(), 200, "sub".into()));
+    assert_eq!(built.answer("/_200.html"), None);
+    assert_eq!(built.answer("/_200"), None);
+    assert_eq!(built.answer("/api/_wildcard.json"), None);
+    assert_eq!(built.page("/d/200.html").status, 200);
+    let kept: Vec<String> = built.kept().into_iter().map(|(path, _)| path).collect();
+    assert_eq!(kept, ["_200.html", "api/_wildcard.json"]);
+    assert_eq!(built.archive.facts().scope_depth_max, 1);
+}
+
+#[test]
+fn error_pages_hold_below_their_folder() {
+    let built = Site::new(&[("404.html", "none"), ("d/_404.html", "none here")]).build();
+    let error_page = |folder: &str| match &built.below(None, folder).unwrap()[..] {
+        [Below::ErrorPage(404, page)] => (page.status, page.text().to_owned()),
+        other => panic!("{folder}: {other:?}"),
+    };
+    assert_eq!(error_page("/"), (404, "none".into()));
+    assert_eq!(error_page("/d/"), (404, "none here".into()));
+    assert_eq!(built.answer("/d/_404.html"), None);
+}
+
+#[test]
+fn an_error_page_answers_its_own_address_with_its_status() {
+    let built = Site::new(&[("404.html", "none")]).build();
+    for (path, origin) in [("/404.html", Origin::File), ("/404", Origin::Alias)] {
+        let page = built.page(path);
+        assert_eq!((page.status, page.origin), (404, origin), "{path}");
+        assert!(page.forms[0].head.starts_with("HTTP/1.1 404 Not Found\r\n"), "{path}");
+    }
+}
+
+#[test]
+fn an_error_page_equal_to_another_page_keeps_its_status() {
+    let built = Site::new(&[("404.html", "same"), ("index.html", "same")]).build();
+    assert_eq!(built.page("/").status, 200);
+    assert_eq!(built.page("/404.html").status, 404);
+    assert!(
+        matches!(&built.below(None, "/").unwrap()[..], [Below::ErrorPage(404, page)] if page.status == 404)
+    );
+    assert_eq!(built.report.contents, 1);
+}
+
+#[test]
+fn images_of_such_names_are_images() {
+    let built = Site::new(&[("200.png", "tile"), ("404.png", "tile")]).build();
+    assert_eq!((built.page("/200.png").status, built.page("/404.png").status), (200, 200));
+    assert_eq!(built.below(None, "/"), None);
+}
+
+#[test]
+fn a_page_among_numbered_ones_is_an_ordinary_page() {
+    let built =
+        Site::new(&[("199.html", "a"), ("200.html", "b"), ("x/403.html", "c"), ("x/404.html", "d")]).build();
+    assert_eq!(built.below(None, "/"), None);
+    assert_eq!(built.page("/200.html").text(), "b");
+    assert_eq!(built.remarks(), ["200.html: numbered-page"]);
+    assert_eq!(built.report.warnings(), 0, "it is a note");
+    // Pages for other errors do not make a series of numbers.
+    assert!(matches!(&built.below(None, "/x/").unwrap()[..], [Below::ErrorPage(404, _)]));
+}
+
+#[test]
+fn numbers_in_another_folder_or_with_another_suffix_do_not_count() {
+    let built = Site::new(&[("404.html", "none"), ("1.htm", "a"), ("d/1.html", "b")]).build();
+    assert_eq!(built.page("/404.html").status, 404);
+    assert_eq!(built.report.diagnostics, []);
+}
+
+#[test]
+fn error_pages_are_never_kept_for_long() {
+    let mut site = Site::new(&[("404.html", "none"), ("a.css", "1")]);
+    site.options.immutable = vec!["*".into()];
+    site.options.cache_control = Some("max-age=9".into());
+    let built = site.build();
+    assert_eq!(built.page("/404.html").field("Cache-Control"), Some("public, no-cache"));
+    assert_eq!(built.page("/a.css").field("Cache-Control"), Some("max-age=9"));
+}
+
+#[test]
+fn what_is_kept_can_be_left_out() {
+    let mut site = Site::new(&[("_redirects", "/x /y\n"), ("_404.html", "none")]);
+    let built = site.build();
+    let expected =
+        [("_404.html".to_owned(), "none".to_owned()), ("_redirects".to_owned(), "/x /y\n".to_owned())];
+    assert_eq!(built.kept(), expected);
+    site.options.exclude_file_listing = true;
+    let built = site.build();
+    assert_eq!(built.kept(), []);
+    assert!(!built.bodies().contains(&b"/x /y\n".to_vec()), "nobody refers to the rules any more");
+    assert!(matches!(&built.below(None, "/").unwrap()[..], [Below::ErrorPage(404, _)]));
+}
+
+#[test]
+fn the_ignore_file_is_kept_like_the_other_control_files() {
+    let site = Site::new(&[("a.css", "1")]);
+    site.write(".canneryignore", "*.map\n");
+    assert_eq!(site.build().kept(), [(".canneryignore".to_owned(), "*.map\n".to_owned())]);
+}

@@ -1,0 +1,117 @@
+//! Media types, how long copies may be kept, and entity tags.
+
+use cannery_archive::Digest;
+
+use crate::site::Site;
+
+#[test]
+fn the_same_bytes_under_two_names_have_two_types() {
+    let built = Site::new(&[("a.css", "same"), ("a.js", "same"), ("a.bin", "same")]).build();
+    assert_eq!(built.page("/a.css").field("Content-Type"), Some("text/css; charset=utf-8"));
+    assert_eq!(built.page("/a.js").field("Content-Type"), Some("text/javascript; charset=utf-8"));
+    assert_eq!(built.page("/a.bin").field("Content-Type"), Some("application/octet-stream"));
+    assert_eq!((built.report.contents, built.bodies().len()), (1, 1));
+}
+
+#[test]
+fn a_charset_is_stated_only_where_it_is_true() {
+    let site = Site::new(&[("good.html", "ä")]);
+    site.write("bad.html", b"\xe4");
+    let built = site.build();
+    assert_eq!(built.page("/good.html").field("Content-Type"), Some("text/html; charset=utf-8"));
+    assert_eq!(built.page("/bad.html").field("Content-Type"), Some("text/html"));
+}
+
+#[test]
+fn a_type_can_be_overridden() {
+    let mut site = Site::new(&[("a.xyz", "1")]);
+    site.options.media_types.set("xyz=text/x-xyz").unwrap();
+    assert_eq!(site.build().page("/a.xyz").field("Content-Type"), Some("text/x-xyz; charset=utf-8"));
+}
+
+#[test]
+fn ways_in_are_asked_for_again_and_parts_are_kept_for_an_hour() {
+    let built =
+        Site::new(&[("a.html", "1"), ("a.json", "{}"), ("sw.js", "1"), ("a.css", "1"), ("a.png", "1")])
+            .build();
+    for (path, value) in [
+        ("/a.html", "public, no-cache"),
+        ("/a.json", "public, no-cache"),
+        ("/sw.js", "public, no-cache"),
+        ("/a.css", "public, max-age=3600"),
+        ("/a.png", "public, max-age=3600"),
+    ] {
+        assert_eq!(built.page(path).field("Cache-Control"), Some(value), "{path}");
+    }
+}
+
+#[test]
+fn a_name_with_a_digest_of_its_content_is_kept_for_ever_and_a_lookalike_is_not() {
+    let digest = Digest::of(b"content").to_string();
+    let (good, bad) = (format!("app-{}.js", &digest[..12]), "app-0123456789ab.js");
+    let built = Site::new(&[(&good, "content"), (bad, "content")]).build();
+    let immutable = Some("public, max-age=31536000, immutable");
+    assert_eq!(built.page(format!("/{good}")).field("Cache-Control"), immutable);
+    assert_eq!(built.page(format!("/{bad}")).field("Cache-Control"), Some("public, max-age=3600"));
+}
+
+#[test]
+fn names_can_be_declared_immutable() {
+    let mut site = Site::new(&[("assets/a.js", "1"), ("b.js", "1")]);
+    site.options.immutable = vec!["/assets/".into(), "/assets/**".into()];
+    let built = site.build();
+    assert_eq!(
+        built.page("/assets/a.js").field("Cache-Control"),
+        Some("public, max-age=31536000, immutable")
+    );
+    assert_eq!(built.page("/b.js").field("Cache-Control"), Some("public, max-age=3600"));
+}
+
+#[test]
+fn caching_is_one_value_or_none_if_so_ordered() {
+    let mut site = Site::new(&[("a.html", "1"), ("a.css", "1")]);
+    site.options.cache_control = Some("max-age=7".into());
+    let built = site.build();
+    assert_eq!(built.page("/a.html").field("Cache-Control"), Some("max-age=7"));
+    assert_eq!(built.page("/a.css").field("Cache-Control"), Some("max-age=7"));
+    site.options.exclude_cache = true;
+    assert_eq!(site.build().page("/a.css").field("Cache-Control"), None);
+}
+
+#[test]
+fn an_entity_tag_is_made_from_the_bytes_that_are_sent() {
+    let mut site = Site::new(&[("a.css", &"a { color: red } ".repeat(50)), ("b.css", "x")]);
+    site.options.encoders = cannery_archiver::Encoder::ALL.into();
+    let built = site.build();
+    let page = built.page("/a.css");
+    let mut tags: Vec<&str> = page.forms.iter().map(|form| form.etag.as_str()).collect();
+    for form in &page.forms {
+        assert_eq!(form.etag.as_bytes(), Digest::of(&form.stored).etag().0);
+        assert!(form.sends_etag);
+    }
+    tags.sort_unstable();
+    tags.dedup();
+    assert_eq!(tags.len(), page.forms.len());
+}
+
+#[test]
+fn entity_tags_can_be_left_out() {
+    let mut site = Site::new(&[("a.css", "1")]);
+    site.options.exclude_etag = true;
+    assert!(!site.build().page("/a.css").forms[0].sends_etag);
+}
+
+#[test]
+fn a_head_states_nothing_that_varies_per_request() {
+    let head = Site::new(&[("a.css", "1")]).build().page("/a.css").forms[0].head.clone();
+    assert_eq!(
+        head,
+        "HTTP/1.1 200 OK\r\nContent-Type: text/css; charset=utf-8\r\nCache-Control: public, max-age=3600\r\n"
+    );
+}
+
+#[test]
+fn files_of_a_kind_share_a_head() {
+    let built = Site::new(&[("a.css", "1"), ("b.css", "2"), ("c/d.css", "3"), ("e.js", "4")]).build();
+    assert_eq!(built.report.heads, 2);
+}

@@ -1,0 +1,209 @@
+//! The loop over epoll: waits, and hands out events one at a time.
+//!
+//! Edge-triggered: a descriptor is registered once, for both directions, and never again. In return whoever
+//! handles an event goes on until the socket has no more to give or to take.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use crate::listener::Listener;
+use crate::socket::Socket;
+use crate::sys;
+use crate::token::{SLOT_MAX, Token};
+use crate::waker::Waker;
+
+/// Events fetched by one call. More wait for the next one.
+const EVENTS_MAX: usize = 256;
+
+const WAKER_SLOT: u32 = u32::MAX;
+
+/// Something happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// Connections wait at the listener of this number.
+    Acceptable(u32),
+    /// A connection can go on.
+    Ready(Token, Readiness),
+    /// Another thread has knocked.
+    Woken,
+}
+
+/// In which way a connection can go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Readiness {
+    /// There is something to receive, if only the end.
+    pub readable: bool,
+    /// The peer sends no more: what is there to receive ends.
+    pub ended: bool,
+    /// There is room to send again.
+    pub writable: bool,
+    /// The connection is broken: nothing can be sent or received any more.
+    pub broken: bool,
+}
+
+/// A loop over epoll, for one thread.
+pub struct EventLoop {
+    epoll: OwnedFd,
+    events: Vec<libc::epoll_event>,
+    fetched: usize,
+    next: usize,
+    waker: Waker,
+}
+
+impl EventLoop {
+    /// A loop that watches nothing but its waker.
+    pub fn new(waker: Waker) -> io::Result<EventLoop> {
+        let epoll = sys::epoll_create()?;
+        let token = Token { slot: WAKER_SLOT, generation: 0 };
+        sys::epoll_add(&epoll, waker.as_fd(), libc::EPOLLIN as u32, token.pack())?;
+        let events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
+        Ok(EventLoop { epoll, events, fetched: 0, next: 0, waker })
+    }
+
+    /// Watches a listener, under a number below 256.
+    pub fn add_listener(&mut self, listener: &Listener, number: u32) -> io::Result<()> {
+        let token = Token { slot: SLOT_MAX + number, generation: 0 };
+        let events = libc::EPOLLIN as u32 | libc::EPOLLET as u32;
+        sys::epoll_add(&self.epoll, listener.as_fd(), events, token.pack())
+    }
+
+    /// Watches a connection. Closing its socket ends that.
+    pub fn add_socket(&mut self, socket: &Socket, token: Token) -> io::Result<()> {
+        let both = libc::EPOLLIN as u32 | libc::EPOLLOUT as u32;
+        let events = both | libc::EPOLLRDHUP as u32 | libc::EPOLLET as u32;
+        sys::epoll_add(&self.epoll, socket.as_fd(), events, token.pack())
+    }
+
+    /// Waits until something happens, at most so long; without end if no time is given.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let timeout_ms = timeout.map_or(-1, |timeout| {
+            // Rounded up: waking before a deadline would only mean waiting again.
+            i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+        });
+        self.next = 0;
+        self.fetched = 0;
+        self.fetched = sys::epoll_wait(&self.epoll, &mut self.events, timeout_ms)?;
+        Ok(())
+    }
+
+    /// The next of the events that the last wait fetched.
+    #[inline]
+    pub fn next_event(&mut self) -> Option<Event> {
+        let event = *self.events[..self.fetched].get(self.next)?;
+        self.next += 1;
+        let token = Token::unpack(event.u64);
+        Some(match token.slot {
+            WAKER_SLOT => {
+                self.waker.clear();
+                Event::Woken
+            }
+            slot if slot >= SLOT_MAX => Event::Acceptable(slot - SLOT_MAX),
+            _ => {
+                let any = |flags: libc::c_int| event.events & flags as u32 != 0;
+                let readiness = Readiness {
+                    readable: any(libc::EPOLLIN | libc::EPOLLRDHUP),
+                    ended: any(libc::EPOLLRDHUP),
+                    writable: any(libc::EPOLLOUT),
+                    broken: any(libc::EPOLLERR | libc::EPOLLHUP),
+                };
+                Event::Ready(token, readiness)
+            }
+        })
+    }
+}
+
+impl std::fmt::Debug for EventLoop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EventLoop").field("epoll", &self.epoll).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listener::Claim;
+    use crate::socket::Received;
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpStream};
+
+    fn next(events: &mut EventLoop) -> Event {
+        loop {
+            if let Some(event) = events.next_event() {
+                return event;
+            }
+            events.wait(Some(Duration::from_secs(10))).unwrap();
+            assert!(events.fetched > 0, "nothing happened for ten seconds");
+        }
+    }
+
+    #[test]
+    fn a_connection_from_accept_to_end() {
+        let mut events = EventLoop::new(Waker::new().unwrap()).unwrap();
+        let claim = Claim::new(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = claim.address();
+        let listener = Listener::bind(address).unwrap();
+        events.add_listener(&listener, 3).unwrap();
+
+        let mut client = TcpStream::connect(address).unwrap();
+        assert_eq!(next(&mut events), Event::Acceptable(3));
+        let socket = listener.accept().unwrap().unwrap();
+        assert!(listener.accept().unwrap().is_none());
+        let token = Token { slot: 5, generation: 9 };
+        events.add_socket(&socket, token).unwrap();
+
+        let mut buffer = [0; 16];
+        assert_eq!(socket.receive(&mut buffer).unwrap(), Received::NotYet);
+        client.write_all(b"ping").unwrap();
+        while !matches!(next(&mut events), Event::Ready(ready, Readiness { readable: true, .. }) if ready == token)
+        {
+        }
+        assert_eq!(socket.receive(&mut buffer).unwrap(), Received::Bytes(4));
+        assert_eq!(&buffer[..4], b"ping");
+
+        assert_eq!(socket.send_runs(&[IoSlice::new(b"po"), IoSlice::new(b"ng")]).unwrap(), 4);
+        assert_eq!(socket.send(b"!").unwrap(), 1);
+        socket.end_sending().unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "pong!");
+
+        drop(client);
+        while !matches!(next(&mut events), Event::Ready(_, Readiness { readable: true, .. })) {}
+        assert_eq!(socket.receive(&mut buffer).unwrap(), Received::End);
+    }
+
+    use std::io::IoSlice;
+
+    #[test]
+    fn a_knock_wakes_once() {
+        let waker = Waker::new().unwrap();
+        let mut events = EventLoop::new(waker.clone()).unwrap();
+        let knocks = std::thread::spawn(move || (0..3).for_each(|_| waker.wake()));
+        knocks.join().unwrap();
+        assert_eq!(next(&mut events), Event::Woken);
+        events.wait(Some(Duration::ZERO)).unwrap();
+        assert_eq!(events.next_event(), None);
+    }
+
+    #[test]
+    fn a_knock_reaches_a_thread_with_descriptors_of_its_own() {
+        let waker = Waker::new().unwrap();
+        let of_loop = waker.clone();
+        let thread = std::thread::spawn(move || {
+            crate::own_descriptors().unwrap();
+            next(&mut EventLoop::new(of_loop).unwrap())
+        });
+        waker.wake();
+        assert_eq!(thread.join().unwrap(), Event::Woken);
+    }
+
+    #[test]
+    fn an_address_that_is_taken_is_refused() {
+        let claim = Claim::new(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = claim.address();
+        let _workers = [Listener::bind(address).unwrap(), Listener::bind(address).unwrap()];
+        let error = Claim::new(address).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    }
+}

@@ -1,0 +1,135 @@
+//! The raw system calls, one small function each.
+//!
+//! The only `unsafe` of this crate stands here. Never called from outside it; never decides what an error
+//! means beyond "would block" and "interrupted".
+//!
+//! The three calls of the request path go past the C library's functions of their names: those are places
+//! where a thread can be cancelled, and in a program with threads each guards itself with two atomic
+//! operations. Nobody cancels threads here.
+
+#![allow(unsafe_code)]
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// Turns the result of a system call into ours: -1 means that `errno` says why.
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// The same for calls that return a count of bytes; nothing where the call would block.
+fn check_bytes(result: libc::c_long) -> io::Result<Option<usize>> {
+    if let Ok(bytes) = usize::try_from(result) {
+        return Ok(Some(bytes));
+    }
+    let error = io::Error::last_os_error();
+    match error.kind() {
+        io::ErrorKind::WouldBlock => Ok(None),
+        _ => Err(error),
+    }
+}
+
+/// Takes a descriptor that a system call has just given us.
+fn own(descriptor: RawFd) -> OwnedFd {
+    // SAFETY: the callers below pass the result of a call that opens a descriptor, after `check`: it is
+    // open, and nobody else knows it. There is no safe way from a number to an owned descriptor.
+    unsafe { OwnedFd::from_raw_fd(descriptor) }
+}
+
+/// An epoll instance.
+pub(crate) fn epoll_create() -> io::Result<OwnedFd> {
+    // SAFETY: takes a flag and touches no memory of ours.
+    let descriptor = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+    Ok(own(descriptor))
+}
+
+/// Begins to watch a descriptor; `data` comes back with each event.
+pub(crate) fn epoll_add(epoll: &OwnedFd, watched: BorrowedFd<'_>, events: u32, data: u64) -> io::Result<()> {
+    let mut event = libc::epoll_event { events, u64: data };
+    let (epoll, watched) = (epoll.as_raw_fd(), watched.as_raw_fd());
+    // SAFETY: `event` lives until the call returns, and the kernel only reads it.
+    check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, watched, &raw mut event) })?;
+    Ok(())
+}
+
+/// Waits for events, at most so many milliseconds (-1: without end), and returns how many came.
+///
+/// An interruption by a signal counts as no events.
+pub(crate) fn epoll_wait(
+    epoll: &OwnedFd,
+    events: &mut [libc::epoll_event],
+    timeout_ms: i32,
+) -> io::Result<usize> {
+    let room = i32::try_from(events.len()).unwrap_or(i32::MAX);
+    let (epoll, events) = (epoll.as_raw_fd(), events.as_mut_ptr());
+    let no_mask = std::ptr::null::<libc::sigset_t>();
+    // SAFETY: `events` is a unique borrow of at least `room` events, which the kernel may write. Without a
+    // mask its size does not matter. The arguments are those of `epoll_pwait(2)`.
+    let count =
+        unsafe { libc::syscall(libc::SYS_epoll_pwait, epoll, events, room, timeout_ms, no_mask, 0usize) };
+    match check_bytes(count) {
+        Ok(count) => Ok(count.unwrap_or(0)),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+/// The next connection that waits at a listener, not blocking; nothing where none waits.
+pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    let null = std::ptr::null_mut();
+    // SAFETY: null for address and length says that the peer's address is not wanted.
+    let result = unsafe { libc::accept4(listener.as_raw_fd(), null, null.cast(), flags) };
+    match check(result) {
+        Ok(descriptor) => Ok(Some(own(descriptor))),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Receives into `buffer`; nothing where the call would block, 0 where the peer has ended.
+pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    let (socket, bytes, length) = (socket.as_raw_fd(), buffer.as_mut_ptr(), buffer.len());
+    let no_address = std::ptr::null_mut::<u8>();
+    // SAFETY: `buffer` is a unique borrow of `length` bytes, which the kernel may write; null for address
+    // and length says that the peer's address is not wanted. The arguments are those of `recvfrom(2)`.
+    check_bytes(unsafe {
+        libc::syscall(libc::SYS_recvfrom, socket, bytes, length, 0, no_address, no_address)
+    })
+}
+
+/// Sends one run of bytes; nothing where the call would block.
+pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<usize>> {
+    let (socket, start, length) = (socket.as_raw_fd(), bytes.as_ptr(), bytes.len());
+    let (flags, no_address) = (libc::MSG_NOSIGNAL, std::ptr::null::<u8>());
+    // SAFETY: the kernel only reads `bytes`, and only until the call returns; null says that the socket
+    // is connected. The arguments are those of `sendto(2)`.
+    check_bytes(unsafe { libc::syscall(libc::SYS_sendto, socket, start, length, flags, no_address, 0usize) })
+}
+
+/// Sends several runs of bytes in order; nothing where the call would block.
+pub(crate) fn send_runs(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+    // SAFETY: all-zero is a valid `msghdr`: no address, no control data.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    // `IoSlice` is documented to have the layout of `iovec` on Unix; the kernel only reads them.
+    message.msg_iov = runs.as_ptr().cast_mut().cast();
+    message.msg_iovlen = runs.len();
+    // SAFETY: `message` and the runs that it points to live until the call returns.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+    check_bytes(sent as libc::c_long)
+}
+
+/// Gives the calling thread a descriptor table of its own, with copies of all that are open.
+pub(crate) fn unshare_files() -> io::Result<()> {
+    // SAFETY: takes a flag and touches no memory of ours. Descriptors that this thread closes afterwards
+    // stay open for the others and the other way round: none is closed under its owner.
+    check(unsafe { libc::unshare(libc::CLONE_FILES) })?;
+    Ok(())
+}
+
+/// A counter that makes a descriptor readable.
+pub(crate) fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: takes numbers and touches no memory of ours.
+    let descriptor = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+    Ok(own(descriptor))
+}

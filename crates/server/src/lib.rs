@@ -1,0 +1,111 @@
+//! The server: puts the parts together and keeps them running.
+//!
+//! [`Server::start`] opens the archive, binds and spawns the workers; [`Server::run_until_signal`] waits for
+//! the order to stop. Never holds protocol or kernel detail.
+
+#![forbid(unsafe_code)]
+
+pub mod config;
+
+mod connection;
+mod content;
+mod error;
+mod signals;
+mod slab;
+mod unsent;
+mod worker;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use cannery_eventloop::{Claim, Waker};
+
+pub use crate::config::Config;
+pub use crate::error::StartError;
+
+use crate::content::Content;
+use crate::worker::StopOrder;
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    addresses: Vec<SocketAddr>,
+    workers: Vec<JoinHandle<()>>,
+    stop: Stop,
+}
+
+/// Orders a server to stop, from any thread.
+#[derive(Debug, Clone)]
+pub struct Stop {
+    order: Arc<StopOrder>,
+    wakers: Vec<Waker>,
+}
+
+impl Stop {
+    /// No new connections from now on; those that are sending may finish within the time that the
+    /// configuration gives them.
+    pub fn order(&self) {
+        self.order.give();
+        self.wakers.iter().for_each(Waker::wake);
+    }
+}
+
+impl Server {
+    /// Opens what is to be served, listens, and starts the workers. When it returns, connections are
+    /// accepted.
+    pub fn start(config: &Config) -> Result<Server, StartError> {
+        let content = Arc::new(Content::open(config)?);
+        let claims = config.listen.iter().map(claim).collect::<Result<Vec<_>, _>>()?;
+        let addresses: Vec<SocketAddr> = claims.iter().map(Claim::address).collect();
+        let order = Arc::new(StopOrder::default());
+        let (started, starts) = mpsc::channel();
+        let (mut workers, mut wakers) = (Vec::new(), Vec::new());
+        for number in 0..config.threads.get() {
+            let waker = Waker::new().map_err(StartError::EventLoop)?;
+            wakers.push(waker.clone());
+            let plan = worker::Plan::new(config, &addresses, Arc::clone(&content), Arc::clone(&order), waker);
+            let started = started.clone();
+            let thread = std::thread::Builder::new().name(format!("worker-{number}"));
+            workers.push(thread.spawn(move || worker::run(plan, started)).map_err(StartError::Thread)?);
+        }
+        drop(started);
+        let stop = Stop { order, wakers };
+        let all_started: Result<Vec<()>, StartError> = starts.into_iter().collect();
+        // Where one worker cannot start, the others must not go on without anybody to stop them.
+        all_started.inspect_err(|_| stop.order())?;
+        drop(claims);
+        Ok(Server { addresses, workers, stop })
+    }
+
+    /// Where the server listens, in the order of the configuration.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What orders this server to stop.
+    #[must_use]
+    pub fn stop_handle(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Waits until every worker has stopped; nothing else ends one but the order to.
+    pub fn wait(self) {
+        for worker in self.workers {
+            // A worker that panicked has said so on its way out; the others end in good order.
+            let _ = worker.join();
+        }
+    }
+
+    /// Serves until SIGINT or SIGTERM comes, then stops in good order. A second signal ends it at once.
+    pub fn run_until_signal(self) -> Result<(), StartError> {
+        signals::stop_on_signal(self.stop.clone()).map_err(StartError::Signals)?;
+        self.wait();
+        Ok(())
+    }
+}
+
+fn claim(address: &SocketAddr) -> Result<Claim, StartError> {
+    Claim::new(*address).map_err(|source| StartError::Listen { address: *address, source })
+}

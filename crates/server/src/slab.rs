@@ -1,0 +1,123 @@
+//! The connections of one worker, each in a slot that is used again after it.
+
+use cannery_eventloop::Token;
+
+/// Values in numbered slots.
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    slots: Vec<Slot<T>>,
+    /// The slot that the next value goes into, if one is free; the free slots are a list.
+    first_free: Option<u32>,
+    len: usize,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    /// How many owners the slot has had: tells the events of one from those of the next.
+    generation: u32,
+    state: State<T>,
+}
+
+#[derive(Debug)]
+enum State<T> {
+    Held(T),
+    Free { next: Option<u32> },
+}
+
+impl<T> Slab<T> {
+    pub(crate) fn new() -> Slab<T> {
+        Slab { slots: Vec::new(), first_free: None, len: 0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Puts a value into a free slot. `make` is told the token under which it will be found.
+    pub(crate) fn insert<E>(&mut self, make: impl FnOnce(Token) -> Result<T, E>) -> Result<Token, E> {
+        let slot = self.first_free.unwrap_or_else(|| {
+            self.slots.push(Slot { generation: 0, state: State::Free { next: None } });
+            u32::try_from(self.slots.len() - 1).expect("fewer connections than descriptors")
+        });
+        let entry = &mut self.slots[slot as usize];
+        let State::Free { next } = entry.state else { unreachable!("the list holds free slots only") };
+        self.first_free = Some(slot);
+        let token = Token { slot, generation: entry.generation };
+        entry.state = State::Held(make(token)?);
+        self.first_free = next;
+        self.len += 1;
+        Ok(token)
+    }
+
+    /// The value under a token, unless it was removed since the token was given.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, token: Token) -> Option<&mut T> {
+        match self.slots.get_mut(token.slot as usize)? {
+            Slot { generation, state: State::Held(value) } if *generation == token.generation => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Removes the value under a token, if it is still there.
+    pub(crate) fn remove(&mut self, token: Token) {
+        if self.get_mut(token).is_some() {
+            let entry = &mut self.slots[token.slot as usize];
+            entry.state = State::Free { next: self.first_free };
+            entry.generation = entry.generation.wrapping_add(1);
+            self.first_free = Some(token.slot);
+            self.len -= 1;
+        }
+    }
+
+    /// Removes the values that `keep` is false for.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&mut T) -> bool) {
+        for slot in 0..self.slots.len() {
+            let entry = &mut self.slots[slot];
+            let State::Held(value) = &mut entry.state else { continue };
+            if !keep(value) {
+                let slot = u32::try_from(slot).expect("slots are numbered by u32");
+                let token = Token { slot, generation: entry.generation };
+                self.remove(token);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn insert(slab: &mut Slab<char>, value: char) -> Token {
+        slab.insert(|_| Ok::<_, ()>(value)).unwrap()
+    }
+
+    #[test]
+    fn a_token_of_an_earlier_owner_finds_nothing() {
+        let mut slab = Slab::new();
+        let first = insert(&mut slab, 'a');
+        slab.remove(first);
+        let second = insert(&mut slab, 'b');
+        assert_eq!(first.slot, second.slot, "the slot is used again");
+        assert_eq!(slab.get_mut(first), None);
+        slab.remove(first);
+        assert_eq!(slab.get_mut(second), Some(&mut 'b'));
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_made_takes_no_slot() {
+        let mut slab = Slab::<char>::new();
+        assert_eq!(slab.insert(|_| Err("no")), Err("no"));
+        assert!(slab.is_empty());
+        let token = insert(&mut slab, 'a');
+        assert_eq!((token.slot, slab.is_empty()), (0, false));
+    }
+
+    #[test]
+    fn retain_frees_slots_for_others() {
+        let mut slab = Slab::new();
+        let tokens = ['a', 'b', 'c'].map(|value| insert(&mut slab, value));
+        slab.retain(|value| *value == 'b');
+        assert_eq!(tokens.map(|token| slab.get_mut(token).copied()), [None, Some('b'), None]);
+        assert_eq!(['d', 'e', 'f'].map(|value| insert(&mut slab, value).slot), [2, 0, 3]);
+    }
+}

@@ -1,0 +1,116 @@
+//! Sending: what is spelled goes out in one call, and what the socket has no room for is kept.
+//!
+//! Never copies a range of the archive: what is kept refers to it, and keeps its content alive.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+use cannery_eventloop::Socket;
+use cannery_wire::{Output, Segment, limits::SEGMENTS_MAX};
+
+use crate::content::Content;
+
+/// What a connection still has to send.
+#[derive(Debug)]
+pub(crate) struct Unsent {
+    content: Arc<Content>,
+    /// Our own bytes of all segments, one after the other.
+    bytes: Vec<u8>,
+    segments: VecDeque<Segment>,
+    /// Of our own bytes, those that are sent.
+    bytes_sent: usize,
+    /// Of the first segment, the bytes that are sent.
+    segment_sent: u64,
+}
+
+/// Sends what `output` holds, and empties it. What the socket has no room for comes back.
+pub(crate) fn send_output(
+    socket: &Socket,
+    output: &mut Output,
+    content: &Arc<Content>,
+) -> io::Result<Option<Box<Unsent>>> {
+    let (bytes, segments) = output.parts();
+    let sent = match segments {
+        [] => return Ok(None),
+        [Segment::Own(_)] => socket.send(bytes)?,
+        _ => send_runs(socket, content, bytes, segments.iter().copied(), 0)?,
+    };
+    let total: u64 = segments.iter().map(length).sum();
+    let unsent = ((sent as u64) < total).then(|| {
+        let segments = segments.iter().copied().collect();
+        let content = Arc::clone(content);
+        let mut unsent = Unsent { content, bytes: bytes.to_vec(), segments, bytes_sent: 0, segment_sent: 0 };
+        unsent.advance(sent as u64);
+        Box::new(unsent)
+    });
+    output.clear();
+    Ok(unsent)
+}
+
+impl Unsent {
+    /// Sends more; tells how many bytes that were, none if there was no room.
+    pub(crate) fn send(&mut self, socket: &Socket) -> io::Result<usize> {
+        let bytes = &self.bytes[self.bytes_sent..];
+        let sent = send_runs(socket, &self.content, bytes, self.segments.iter().copied(), self.segment_sent)?;
+        self.advance(sent as u64);
+        Ok(sent)
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    fn advance(&mut self, mut sent: u64) {
+        while let Some(segment) = self.segments.front() {
+            let left = length(segment) - self.segment_sent;
+            let step = sent.min(left);
+            if let Segment::Own(_) = segment {
+                // Own bytes are counted in a usize already.
+                self.bytes_sent += usize::try_from(step).unwrap_or(0);
+            }
+            sent -= step;
+            if step < left {
+                self.segment_sent += step;
+                return;
+            }
+            self.segment_sent = 0;
+            self.segments.pop_front();
+        }
+    }
+}
+
+fn length(segment: &Segment) -> u64 {
+    match segment {
+        Segment::Own(bytes) => *bytes as u64,
+        Segment::Archive(extent) => extent.length,
+    }
+}
+
+/// Sends segments in order, the first one without its first `skip` bytes; `own` are their own bytes that
+/// are still to be sent. Returns how much there was room for.
+fn send_runs(
+    socket: &Socket,
+    content: &Content,
+    own: &[u8],
+    segments: impl Iterator<Item = Segment>,
+    skip: u64,
+) -> io::Result<usize> {
+    let mut runs = [IoSlice::new(&[]); SEGMENTS_MAX];
+    let (mut count, mut own, mut skip) = (0, own, skip);
+    for (run, segment) in runs.iter_mut().zip(segments) {
+        let bytes = match segment {
+            Segment::Own(bytes) => {
+                let left = bytes.saturating_sub(usize::try_from(skip).unwrap_or(usize::MAX));
+                let (bytes, rest) = own.split_at(left.min(own.len()));
+                own = rest;
+                bytes
+            }
+            Segment::Archive(extent) => content.range(extent, skip),
+        };
+        *run = IoSlice::new(bytes);
+        count += 1;
+        skip = 0;
+    }
+    socket.send_runs(&runs[..count])
+}

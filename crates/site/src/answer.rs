@@ -1,0 +1,142 @@
+//! An answer: status, head, and the body as a range of the archive.
+//!
+//! Never holds bytes spelled for one protocol only: `wire` spells it.
+
+use cannery_archive::{BadPath, Corrupt, ETag, Extent, Head, Origin, Representation};
+
+use crate::error_page::error_page;
+use crate::location::{LOCATION_BYTES_MAX, Location};
+
+/// The answer to a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Answer<'a> {
+    /// The status code.
+    pub status: u16,
+    /// The fields, but for those that the connection and the clock decide.
+    pub fields: Fields<'a>,
+    /// The body that is to be sent.
+    pub body: Body,
+    /// The length of the body as `Content-Length` states it, also where it is not sent (HEAD). Nothing
+    /// for a status that has no content (RFC 9110 §8.6).
+    pub content_length: Option<u64>,
+    /// Why the answer is this one: for `explain` and for logs.
+    pub reason: Reason,
+}
+
+/// The fields of an answer.
+#[derive(Debug, Clone, Copy)]
+pub enum Fields<'a> {
+    /// The head that the archiver spelled, all of it.
+    Canned {
+        /// As it lies in the archive.
+        head: Head<'a>,
+        /// The entity tag to go with it.
+        etag: Option<&'a [u8; ETag::BYTES]>,
+    },
+    /// Of the head that the archiver spelled, what a 304 repeats (RFC 9110 §15.4.5).
+    NotModified {
+        /// As it lies in the archive.
+        head: Head<'a>,
+        /// The entity tag to go with it.
+        etag: &'a [u8; ETag::BYTES],
+    },
+    /// The server's own, and where to go.
+    Redirect(Location<'a>),
+    /// The server's own: the status says all.
+    Own,
+}
+
+/// The body of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// None is sent.
+    Empty,
+    /// A range of the archive, which lies within it.
+    Archive(Extent),
+    /// A page that is built into the server.
+    BuiltIn(&'static [u8]),
+}
+
+/// Why an answer is what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The path has a record of its own.
+    Path(Origin),
+    /// A rule matched; its place in the order of the rules.
+    Rule(u32),
+    /// The path exists with, or without, a slash at its end.
+    Slash,
+    /// A fallback page of the folder whose key has so many bytes.
+    Fallback(usize),
+    /// Nothing was found; the error page of the folder whose key has so many bytes.
+    ErrorPage(usize),
+    /// Nothing was found, and the site has no error page for it.
+    Nothing,
+    /// An asset is missing, for which no fallback page may answer.
+    MissingAsset,
+    /// The client forbids every coding that there is.
+    NotAcceptable,
+    /// The method is not one that a resource allows.
+    Method,
+    /// `OPTIONS` was asked.
+    Options,
+    /// The target has no form that a server answers.
+    Target,
+    /// The target's path is none.
+    BadPath(BadPath),
+    /// The redirect would be longer than [`LOCATION_BYTES_MAX`].
+    LongLocation,
+    /// The archive is damaged.
+    Corrupt(Corrupt),
+}
+
+impl<'a> Answer<'a> {
+    pub(crate) fn resource(
+        status: u16,
+        head: Head<'a>,
+        etag: Option<&'a [u8; ETag::BYTES]>,
+        chosen: Representation<'a>,
+        reason: Reason,
+    ) -> Answer<'a> {
+        Answer {
+            status,
+            fields: Fields::Canned { head, etag },
+            body: Body::Archive(chosen.body),
+            content_length: Some(chosen.body.length),
+            reason,
+        }
+    }
+
+    pub(crate) fn not_modified(head: Head<'a>, etag: &'a [u8; ETag::BYTES], reason: Reason) -> Answer<'a> {
+        let fields = Fields::NotModified { head, etag };
+        Answer { status: 304, fields, body: Body::Empty, content_length: None, reason }
+    }
+
+    pub(crate) fn redirect(status: u16, location: Location<'a>, reason: Reason) -> Answer<'a> {
+        if location.length() > LOCATION_BYTES_MAX {
+            return Answer::own(414, Reason::LongLocation);
+        }
+        let fields = Fields::Redirect(location);
+        Answer { status, fields, body: Body::Empty, content_length: Some(0), reason }
+    }
+
+    /// An answer of the server itself, with the page that is built in for the status.
+    #[must_use]
+    pub fn own(status: u16, reason: Reason) -> Answer<'a> {
+        let page = error_page(status);
+        let body = if page.is_empty() { Body::Empty } else { Body::BuiltIn(page) };
+        let content_length = (status != 204).then_some(page.len() as u64);
+        Answer { status, fields: Fields::Own, body, content_length, reason }
+    }
+
+    pub(crate) fn bad_path(bad: BadPath) -> Answer<'a> {
+        let status = if bad == BadPath::TooLong { 414 } else { 400 };
+        Answer::own(status, Reason::BadPath(bad))
+    }
+
+    /// The same answer for `HEAD`: all fields, no content.
+    pub(crate) fn without_body(mut self) -> Answer<'a> {
+        self.body = Body::Empty;
+        self
+    }
+}

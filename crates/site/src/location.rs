@@ -1,0 +1,116 @@
+//! The `Location` of a redirect (RFC 9110 §10.2.2), spelled piece by piece.
+//!
+//! Always relative to the authority that was asked unless the site's author wrote another one: no host,
+//! port or scheme of ours can leak. What a request captured is escaped, so that it can neither end the
+//! field nor begin another authority. Never allocates.
+
+use cannery_archive::{Key, Piece, Redirect, Spelled};
+
+use crate::captures::Captures;
+
+/// A longer `Location` is not sent: the answer is 414.
+pub const LOCATION_BYTES_MAX: usize = 16 * 1024;
+
+/// Where a redirect leads.
+#[derive(Debug, Clone, Copy)]
+pub struct Location<'a> {
+    form: Form<'a>,
+    /// The query of the request, which a redirect keeps.
+    query: Option<&'a [u8]>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Form<'a> {
+    Rule { redirect: Redirect<'a>, captures: Captures<'a> },
+    Slash { key: Key<'a>, add: bool },
+}
+
+impl<'a> Location<'a> {
+    pub(crate) fn of_rule(
+        redirect: Redirect<'a>,
+        captures: Captures<'a>,
+        query: Option<&'a [u8]>,
+    ) -> Location<'a> {
+        Location { form: Form::Rule { redirect, captures }, query }
+    }
+
+    pub(crate) fn of_slash(key: Key<'a>, add: bool, query: Option<&'a [u8]>) -> Location<'a> {
+        Location { form: Form::Slash { key, add }, query }
+    }
+
+    /// Hands the bytes of the field's value to `put`, in order.
+    pub fn spell(&self, put: &mut dyn FnMut(&[u8])) {
+        let query = self.query.filter(|query| !query.is_empty());
+        match self.form {
+            Form::Slash { key, add } => {
+                key.spell().for_each(|piece| put(piece.bytes()));
+                if add {
+                    put(b"/");
+                }
+                put_query(query, b"?", put);
+            }
+            Form::Rule { redirect, captures } => {
+                spell_target(&redirect, &captures, put);
+                put_query(query, if redirect.has_query { b"&" } else { b"?" }, put);
+                if !redirect.fragment.is_empty() {
+                    put(b"#");
+                    put(redirect.fragment);
+                }
+            }
+        }
+    }
+
+    /// Bytes of the field's value.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        let mut length = 0;
+        self.spell(&mut |bytes| length += bytes.len());
+        length
+    }
+}
+
+fn spell_target(redirect: &Redirect<'_>, captures: &Captures<'_>, put: &mut dyn FnMut(&[u8])) {
+    let mut in_query = false;
+    // What cannot be decoded ends the target; `verify` tells of it.
+    for piece in redirect.target.map_while(Result::ok) {
+        match piece {
+            Piece::Literal(literal) => {
+                in_query |= literal.contains(&b'?');
+                put(literal);
+            }
+            Piece::Capture(number) | Piece::Splat(number) => {
+                for piece in cannery_archive::spell(captures.run(number)) {
+                    match piece {
+                        Spelled::Plain(run) if in_query => put_escaped_delimiters(run, put),
+                        piece => put(piece.bytes()),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// In a query `&`, `=`, `+` and `;` have a meaning: a captured one has none.
+fn put_escaped_delimiters(run: &[u8], put: &mut dyn FnMut(&[u8])) {
+    for byte in run {
+        match byte {
+            b'&' => put(b"%26"),
+            b'=' => put(b"%3D"),
+            b'+' => put(b"%2B"),
+            b';' => put(b"%3B"),
+            byte => put(&[*byte]),
+        }
+    }
+}
+
+/// The request's query as it was sent, but for bytes that a URL may not hold.
+fn put_query(query: Option<&[u8]>, separator: &[u8], put: &mut dyn FnMut(&[u8])) {
+    let Some(query) = query else { return };
+    put(separator);
+    for byte in query {
+        match byte {
+            0x21..=0x7e if !b"\"<>\\^`{|}".contains(byte) => put(&[*byte]),
+            byte => cannery_archive::spell(&[*byte]).for_each(|piece| put(piece.bytes())),
+        }
+    }
+}

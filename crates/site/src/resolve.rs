@@ -1,0 +1,161 @@
+//! A path to what answers it: exact path, slash, rules, fallback pages, error pages, in this order.
+//!
+//! A path that has a record of its own costs one lookup. Only what finds none is searched for up the
+//! tree, in one pass over the path and no deeper than the site's deepest scope. Never looks at a body or
+//! at what the client accepts.
+
+use cannery_archive::{Archive, Corrupt, Key, Record, Resource, Rule, ScopeEntry};
+
+use crate::answer::Reason;
+use crate::asset::{is_asset, suffix};
+use crate::captures::Captures;
+
+/// What answers a path.
+pub(crate) enum Found<'a> {
+    /// This record.
+    Record { record: Record<'a>, captures: Captures<'a>, reason: Reason },
+    /// The same path with a slash added to its end, or taken from it.
+    Slash { key: Key<'a>, add: bool },
+    /// Nothing; and it is an asset, for which the fallback page that there is may not answer.
+    MissingAsset,
+    /// Nothing.
+    Nothing,
+}
+
+impl<'a> Found<'a> {
+    fn record(record: Record<'a>, reason: Reason) -> Found<'a> {
+        Found::Record { record, captures: Captures::NONE, reason }
+    }
+
+    fn of_rule((rule, captures): (Rule<'a>, Captures<'a>)) -> Found<'a> {
+        Found::Record { record: rule.record, captures, reason: Reason::Rule(rule.ordinal) }
+    }
+}
+
+/// Finds what answers `key`: on `host` if the archive knows it, then on the default site, unless the host
+/// has a site of its own.
+#[inline]
+pub(crate) fn resolve<'a>(
+    archive: &'a Archive,
+    host: Option<&'a [u8]>,
+    key: Key<'a>,
+) -> Result<Found<'a>, Corrupt> {
+    if host.is_some()
+        && let Some(root) = archive.scopes(host, Key::ROOT).next().transpose()?
+    {
+        let found = resolve_on(archive, host, key)?;
+        if root.1.own_site || !matches!(found, Found::Nothing) {
+            return Ok(found);
+        }
+    }
+    resolve_on(archive, None, key)
+}
+
+#[inline]
+fn resolve_on<'a>(archive: &'a Archive, host: Option<&'a [u8]>, key: Key<'a>) -> Result<Found<'a>, Corrupt> {
+    let facts = archive.facts();
+    if facts.forced_rules
+        && let Some(matched) = first_rule(archive, host, key, |rule| rule.force)?
+    {
+        return Ok(Found::of_rule(matched));
+    }
+    if let Some(record) = archive.path(host, key)? {
+        return Ok(Found::record(record, reason_of(record)));
+    }
+    if facts.slash_redirects
+        && let Some(found) = other_slash(archive, host, key)?
+    {
+        return Ok(found);
+    }
+    if let Some(matched) = first_rule(archive, host, key, |rule| !rule.force)? {
+        return Ok(Found::of_rule(matched));
+    }
+    nearest_page(archive, host, key)
+}
+
+fn reason_of(record: Record<'_>) -> Reason {
+    match record {
+        Record::Resource(Resource { origin, .. }) => Reason::Path(origin),
+        Record::Redirect(_) | Record::Rewrite(_) => Reason::Path(cannery_archive::Origin::Rule),
+    }
+}
+
+/// Looks for the path with the other ending. A redirect that stands there answers at once, so that the
+/// client is not sent round twice.
+fn other_slash<'a>(
+    archive: &'a Archive,
+    host: Option<&'a [u8]>,
+    key: Key<'a>,
+) -> Result<Option<Found<'a>>, Corrupt> {
+    let (record, key, add) = if key.is_folder() {
+        let Some(file) = key.without_slash() else { return Ok(None) };
+        (archive.path(host, file)?, file, false)
+    } else {
+        (archive.folder(host, key)?, key, true)
+    };
+    Ok(record.map(|record| match record {
+        Record::Redirect(_) => Found::record(record, reason_of(record)),
+        _ => Found::Slash { key, add },
+    }))
+}
+
+/// The first rule, in the order of the rules, that is `wanted` and matches.
+fn first_rule<'a>(
+    archive: &'a Archive,
+    host: Option<&'a [u8]>,
+    key: Key<'a>,
+    wanted: impl Fn(&Rule<'_>) -> bool,
+) -> Result<Option<(Rule<'a>, Captures<'a>)>, Corrupt> {
+    let mut first: Option<(Rule<'a>, Captures<'a>)> = None;
+    for scope in archive.scopes(host, key) {
+        let (covered, scope) = scope?;
+        for entry in scope.entries() {
+            let ScopeEntry::Rule(rule) = entry? else { continue };
+            let earlier = first.as_ref().is_none_or(|(first, _)| rule.ordinal < first.ordinal);
+            if earlier
+                && wanted(&rule)
+                && let Some(captures) = Captures::of(rule.pattern, &key.bytes()[covered..])?
+            {
+                first = Some((rule, captures));
+            }
+        }
+    }
+    Ok(first)
+}
+
+/// The fallback page nearest to the path, else the error page nearest to it.
+///
+/// A page that answers for everything does not answer for a missing asset, unless it is of the same
+/// kind: a `_wildcard.png` stands for missing pictures.
+fn nearest_page<'a>(
+    archive: &'a Archive,
+    host: Option<&'a [u8]>,
+    key: Key<'a>,
+) -> Result<Found<'a>, Corrupt> {
+    let wanted = suffix(key.name());
+    let asset = is_asset(wanted);
+    let (mut fallback, mut error_page, mut refused) = (None, None, false);
+    for scope in archive.scopes(host, key) {
+        let (covered, scope) = scope?;
+        let mut same_suffix_here = false;
+        for entry in scope.entries() {
+            match entry? {
+                ScopeEntry::Fallback { suffix, record } => {
+                    let same = suffix.eq_ignore_ascii_case(wanted);
+                    if asset && !same {
+                        refused = true;
+                    } else if !same_suffix_here {
+                        same_suffix_here = same;
+                        fallback = Some(Found::record(record, Reason::Fallback(covered)));
+                    }
+                }
+                ScopeEntry::ErrorPage { status: 404, record } => {
+                    error_page = Some(Found::record(record, Reason::ErrorPage(covered)));
+                }
+                ScopeEntry::ErrorPage { .. } | ScopeEntry::Rule(_) => {}
+            }
+        }
+    }
+    let missing = if refused { Some(Found::MissingAsset) } else { error_page };
+    Ok(fallback.or(missing).unwrap_or(Found::Nothing))
+}

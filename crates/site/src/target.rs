@@ -1,0 +1,111 @@
+//! A raw request target, taken apart: authority, path, query.
+//!
+//! Origin form and absolute form (RFC 9112 §3.2). Never repairs a bad target.
+
+use cannery_archive::{BadPath, Key, KeyBuffer};
+
+/// A request target in its parts, as they were sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target<'a> {
+    /// The authority of the absolute form: it counts in place of `Host` (RFC 9112 §3.2.2).
+    pub authority: Option<&'a [u8]>,
+    /// The path, with its first `/`.
+    pub path: &'a [u8],
+    /// What stands behind `?`, up to a `#`.
+    pub query: Option<&'a [u8]>,
+}
+
+impl<'a> Target<'a> {
+    /// Takes a target apart. Nothing if it has neither of the two forms.
+    #[must_use]
+    #[inline]
+    pub fn parse(target: &'a [u8]) -> Option<Target<'a>> {
+        let (authority, rest) = if target.first() == Some(&b'/') {
+            (None, target)
+        } else {
+            let rest = strip_scheme(target)?;
+            let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+            let (authority, rest) = rest.split_at(end);
+            (Some(authority).filter(|authority| !authority.is_empty())?.into(), rest)
+        };
+        let path_bytes = rest.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(rest.len());
+        let (path, rest) = rest.split_at(path_bytes);
+        let query = rest.strip_prefix(b"?").map(|query| before(query, b'#'));
+        Some(Target { authority, path: if path.is_empty() { b"/" } else { path }, query })
+    }
+
+    /// The normal form of the path.
+    #[inline]
+    pub fn key(&self, buffer: &'a mut KeyBuffer) -> Result<Key<'a>, BadPath> {
+        Key::from_target(self.path, buffer)
+    }
+
+    /// The host that is asked for, without its port, from the authority or else from the `Host` field.
+    #[must_use]
+    pub fn host(&self, field: Option<&'a [u8]>) -> Option<&'a [u8]> {
+        let authority = self.authority.or(field)?;
+        let host = match authority {
+            [b'[', ..] => &authority[..=authority.iter().position(|byte| *byte == b']')?],
+            _ => before(authority, b':'),
+        };
+        let host = host.strip_suffix(b".").unwrap_or(host);
+        (!host.is_empty()).then_some(host)
+    }
+}
+
+fn strip_scheme(target: &[u8]) -> Option<&[u8]> {
+    let (http, rest) = target.split_at_checked(4)?;
+    let rest = http.eq_ignore_ascii_case(b"http").then_some(rest)?;
+    rest.strip_prefix(b"s").or_else(|| rest.strip_prefix(b"S")).unwrap_or(rest).strip_prefix(b"://")
+}
+
+fn before(bytes: &[u8], separator: u8) -> &[u8] {
+    bytes.split(|byte| *byte == separator).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(target: &str) -> Option<(Option<&str>, &str, Option<&str>)> {
+        let text = |bytes| std::str::from_utf8(bytes).unwrap();
+        let target = Target::parse(target.as_bytes())?;
+        Some((target.authority.map(text), text(target.path), target.query.map(text)))
+    }
+
+    #[test]
+    fn targets_come_apart() {
+        assert_eq!(parts("/a/b"), Some((None, "/a/b", None)));
+        assert_eq!(parts("/a?b=c?d"), Some((None, "/a", Some("b=c?d"))));
+        assert_eq!(parts("/a?"), Some((None, "/a", Some(""))));
+        assert_eq!(parts("/a?b#c"), Some((None, "/a", Some("b"))));
+        assert_eq!(parts("/a#c?b"), Some((None, "/a", None)));
+        assert_eq!(parts("http://h"), Some((Some("h"), "/", None)));
+        assert_eq!(parts("http://h:80/a?b"), Some((Some("h:80"), "/a", Some("b"))));
+        assert_eq!(parts("HTTPS://h?b"), Some((Some("h"), "/", Some("b"))));
+        assert_eq!(parts("//h/a"), Some((None, "//h/a", None)));
+    }
+
+    #[test]
+    fn other_forms_are_none() {
+        for target in ["", "*", "a", "http:/a", "http:///a", "ftp://h/", "h:80", "httpx://h/"] {
+            assert_eq!(parts(target), None, "{target}");
+        }
+    }
+
+    #[test]
+    fn hosts_lose_port_and_final_dot() {
+        let host = |field: &'static str| {
+            Target::parse(b"/")
+                .unwrap()
+                .host(Some(field.as_bytes()))
+                .map(|host| std::str::from_utf8(host).unwrap())
+        };
+        assert_eq!(host("example.com"), Some("example.com"));
+        assert_eq!(host("example.com:8080"), Some("example.com"));
+        assert_eq!(host("example.com."), Some("example.com"));
+        assert_eq!(host("[::1]:80"), Some("[::1]"));
+        assert_eq!(host(""), None);
+        assert_eq!(Target::parse(b"http://a/").unwrap().host(Some(b"b")), Some(b"a".as_slice()));
+    }
+}

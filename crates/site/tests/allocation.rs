@@ -1,0 +1,29 @@
+//! An answer allocates nothing, whatever is asked.
+
+mod support;
+
+use cannery_site::{Method, Request, Scratch, Values};
+
+#[test]
+fn an_answer_allocates_nothing() {
+    let site = support::site();
+    let mut scratch = Scratch::default();
+    type Case = (&'static [u8], Option<&'static [u8]>, u16);
+    let requests: [Case; 8] = [
+        (b"/docs/7.html", Some(b"gzip, deflate, br, zstd"), 200),
+        (b"/docs/%37.html?query", None, 200),
+        (b"/docs/7.html/", None, 308),
+        (b"/app/old/a/b%20c?d", None, 301),
+        (b"/app/anything", Some(b"br;q=0.5, *;q=0.1"), 200),
+        (b"/app/missing.js", None, 404),
+        (b"/nothing/at/all", None, 404),
+        (b"/%zz", None, 400),
+    ];
+    for (target, accept_encoding, status) in requests {
+        let mut request = Request::new(Method::Get, target);
+        request.accept_encoding = accept_encoding.map_or(Values::NONE, Values::one);
+        let mut got = 0;
+        let counted = allocation_counter::measure(|| got = site.answer(&request, &mut scratch).status);
+        assert_eq!((got, counted.count_total), (status, 0), "{}", String::from_utf8_lossy(target));
+    }
+}

@@ -1,0 +1,53 @@
+//! A site of a few hundred small files, for the tests and the benchmark of this crate.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests: a panic is the report")]
+
+use std::io::{Read, Seek};
+
+use cannery_archive::{
+    Archive, Coding, Digest, Format, Key, KeyBuffer, NewHead, NewRecord, NewRepresentation, NewRule,
+    NewScope, Origin, Piece, Writer,
+};
+use cannery_site::Site;
+
+/// The site: `/docs/0.html` to `/docs/499.html` in gzip and identity, a rule and a fallback page below `/app/`.
+pub(crate) fn site() -> Site {
+    let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
+    let head = |coding: &[u8]| NewHead {
+        status: 200,
+        sends_etag: true,
+        overrides: 0,
+        status_line: b"HTTP/1.1 200 OK\r\n".to_vec(),
+        content_type: b"Content-Type: text/html; charset=utf-8\r\n".to_vec(),
+        representation: coding.to_vec(),
+        resource: b"Vary: Accept-Encoding\r\nCache-Control: public, no-cache\r\n".to_vec(),
+    };
+    let heads =
+        [writer.head(&head(b"Content-Encoding: gzip\r\n")).unwrap(), writer.head(&head(b"")).unwrap()];
+    let mut buffer = KeyBuffer::new();
+    let mut last = None;
+    for number in 0..500 {
+        let mut representations = Vec::new();
+        for (coding, head) in [Coding::Gzip, Coding::Identity].into_iter().zip(heads) {
+            let content = format!("{number} {}", coding.name());
+            let digest = Digest::of(content.as_bytes());
+            let body = writer.body(&digest, content.len() as u64, &mut content.as_bytes()).unwrap();
+            representations.push(NewRepresentation { coding, etag: digest.etag(), body, head });
+        }
+        let record = NewRecord::Resource { status: 200, origin: Origin::File, representations };
+        let key = Key::from_file(format!("docs/{number}.html").as_bytes(), &mut buffer).unwrap();
+        writer.path(None, key, &record).unwrap();
+        last = Some(record);
+    }
+    let target = vec![Piece::Literal(b"/new/"), Piece::Capture(0)];
+    let redirect = NewRecord::Redirect { status: 301, has_query: false, fragment: b"", target };
+    let pattern = vec![Piece::Literal(b"old/"), Piece::Splat(0)];
+    let rules = vec![NewRule { ordinal: 0, force: false, pattern, record: redirect }];
+    let scope = NewScope { fallbacks: vec![(b"html", last.unwrap())], rules, ..NewScope::default() };
+    writer.scope(None, Key::from_file(b"app/", &mut buffer).unwrap(), &scope).unwrap();
+    let (mut file, _) = writer.finish(true).unwrap();
+    let mut bytes = Vec::new();
+    file.rewind().unwrap();
+    file.read_to_end(&mut bytes).unwrap();
+    Site::new(Archive::from_bytes(bytes).unwrap(), true)
+}

@@ -1,0 +1,12 @@
+//! One HTTP/1 connection (RFC 9112): pipelining, keep-alive, close.
+//!
+//! Requests come out in the order in which they were sent, and are to be answered in that order. Where the
+//! next request begins is never guessed: what cannot be told ends the connection.
+
+mod connection;
+mod parse;
+mod spell;
+
+pub use connection::{Connection, Step};
+pub use parse::{Framing, RequestHead};
+pub use spell::dummy_answer;

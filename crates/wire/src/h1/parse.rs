@@ -1,0 +1,528 @@
+//! Bytes to the head of a request (RFC 9112 §2–§6): asks for more, or refuses.
+//!
+//! Strict where two readers could differ: line ends are CRLF, no space before a colon, no folded lines,
+//! one framing. Never allocates, never mends an ambiguous request.
+
+use cannery_site::{Method, Request, Values};
+
+use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, TARGET_BYTES_MAX};
+use crate::refusal::Refusal;
+
+/// The head of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestHead<'a> {
+    /// What is asked.
+    pub request: Request<'a>,
+    /// The method as it was sent.
+    pub method_name: &'a [u8],
+    /// Whether the client speaks HTTP/1.0.
+    pub is_http10: bool,
+    /// Whether the connection stays open behind the answer.
+    pub keep_alive: bool,
+    /// Whether the client waits for `100 Continue` before it sends its content.
+    pub expects_continue: bool,
+    /// Where the content ends.
+    pub framing: Framing,
+}
+
+/// Where a request's content ends (RFC 9112 §6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// After so many bytes; most requests have none.
+    Length(u64),
+    /// After the last chunk.
+    Chunked,
+}
+
+/// What the bytes at hand are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Parsed<'a> {
+    /// A head, and how many bytes it takes.
+    Head(RequestHead<'a>, usize),
+    /// The beginning of one.
+    More,
+    /// None.
+    Refused(Refusal),
+}
+
+/// Reads one head from the front of `input`.
+pub(crate) fn parse(input: &[u8]) -> Parsed<'_> {
+    let mut reader = Reader { input, at: 0 };
+    match reader.head() {
+        Ok(head) if reader.at <= HEAD_BYTES_MAX => Parsed::Head(head, reader.at),
+        Ok(_) => Parsed::Refused(Refusal::HeadTooLarge),
+        Err(Stop::Refused(refusal)) => Parsed::Refused(refusal),
+        Err(Stop::End) if input.len() >= HEAD_BYTES_MAX => Parsed::Refused(too_large(input)),
+        Err(Stop::End) => Parsed::More,
+    }
+}
+
+/// What is too large in a head that has not ended: its target, or all of it.
+fn too_large(input: &[u8]) -> Refusal {
+    let line_ended = input.iter().take(TARGET_BYTES_MAX).any(|byte| *byte == b'\n');
+    if line_ended { Refusal::HeadTooLarge } else { Refusal::TargetTooLong }
+}
+
+/// Why reading stopped before the head was complete.
+enum Stop {
+    /// The bytes end here.
+    End,
+    Refused(Refusal),
+}
+
+/// What the fields said so far.
+struct Fields<'a> {
+    host: Option<&'a [u8]>,
+    close: bool,
+    keep_alive: bool,
+    content_length: Option<u64>,
+    chunked: bool,
+    expects_continue: bool,
+    accept_encoding: Values<'a>,
+    if_none_match: Values<'a>,
+}
+
+struct Reader<'a> {
+    input: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn head(&mut self) -> Result<RequestHead<'a>, Stop> {
+        self.skip_empty_lines()?;
+        let method_name = self.token(b' ', Refusal::RequestLine)?;
+        let target = self.target()?;
+        let is_http10 = self.version()?;
+        let fields = self.fields()?;
+
+        if fields.host.is_none() && !is_http10 {
+            return Err(Stop::Refused(Refusal::Host));
+        }
+        let framing = match (fields.content_length, fields.chunked) {
+            (Some(_), true) => return Err(Stop::Refused(Refusal::Framing)),
+            // RFC 9112 §6.1: HTTP/1.0 has no transfer codings.
+            (None, true) if is_http10 => return Err(Stop::Refused(Refusal::Framing)),
+            (None, true) => Framing::Chunked,
+            (length, false) => Framing::Length(length.unwrap_or(0)),
+        };
+        let request = Request {
+            method: Method::of(method_name),
+            target,
+            host: fields.host,
+            accept_encoding: fields.accept_encoding,
+            if_none_match: fields.if_none_match,
+        };
+        let keep_alive = !fields.close && (!is_http10 || fields.keep_alive);
+        let expects_continue = fields.expects_continue && !is_http10;
+        Ok(RequestHead { request, method_name, is_http10, keep_alive, expects_continue, framing })
+    }
+
+    /// RFC 9112 §2.2: empty lines before a request line are skipped.
+    fn skip_empty_lines(&mut self) -> Result<(), Stop> {
+        while let Some(b'\r') = self.input.get(self.at) {
+            self.expect(b"\r\n", Refusal::RequestLine)?;
+        }
+        Ok(())
+    }
+
+    fn target(&mut self) -> Result<&'a [u8], Stop> {
+        let rest = &self.input[self.at..];
+        let length = rest.iter().position(|byte| !is_target_byte(*byte));
+        if length.unwrap_or(rest.len()) > TARGET_BYTES_MAX {
+            return Err(Stop::Refused(Refusal::TargetTooLong));
+        }
+        let target = &rest[..length.ok_or(Stop::End)?];
+        self.at += target.len();
+        self.expect(b" ", Refusal::RequestLine)?;
+        if target.is_empty() { Err(Stop::Refused(Refusal::RequestLine)) } else { Ok(target) }
+    }
+
+    /// Reads the version and the end of the request line; tells whether it is HTTP/1.0.
+    fn version(&mut self) -> Result<bool, Stop> {
+        self.expect(b"HTTP/", Refusal::RequestLine)?;
+        let major = self.digit()?;
+        self.expect(b".", Refusal::RequestLine)?;
+        let minor = self.digit()?;
+        self.expect(b"\r\n", Refusal::RequestLine)?;
+        if major == b'1' { Ok(minor == b'0') } else { Err(Stop::Refused(Refusal::Version)) }
+    }
+
+    fn digit(&mut self) -> Result<u8, Stop> {
+        let byte = *self.input.get(self.at).ok_or(Stop::End)?;
+        self.at += 1;
+        if byte.is_ascii_digit() { Ok(byte) } else { Err(Stop::Refused(Refusal::RequestLine)) }
+    }
+
+    fn fields(&mut self) -> Result<Fields<'a>, Stop> {
+        let mut fields = Fields {
+            host: None,
+            close: false,
+            keep_alive: false,
+            content_length: None,
+            chunked: false,
+            expects_continue: false,
+            accept_encoding: Values::NONE,
+            if_none_match: Values::NONE,
+        };
+        for _ in 0..=FIELDS_MAX {
+            if self.input.get(self.at) == Some(&b'\r') {
+                self.expect(b"\r\n", Refusal::FieldLine)?;
+                return Ok(fields);
+            }
+            let name = self.token(b':', Refusal::FieldLine)?;
+            let value = self.value()?;
+            fields.take(name, value).map_err(Stop::Refused)?;
+        }
+        Err(Stop::Refused(Refusal::HeadTooLarge))
+    }
+
+    /// Reads a token (RFC 9110 §5.6.2) and the byte that ends it.
+    #[inline]
+    fn token(&mut self, end: u8, refusal: Refusal) -> Result<&'a [u8], Stop> {
+        let rest = &self.input[self.at..];
+        let length = rest.iter().position(|byte| !is_token_byte(*byte)).ok_or(Stop::End)?;
+        if rest[length] != end || length == 0 {
+            return Err(Stop::Refused(refusal));
+        }
+        self.at += length + 1;
+        Ok(&rest[..length])
+    }
+
+    /// Reads a field's value (RFC 9110 §5.5) and the end of its line.
+    #[inline]
+    fn value(&mut self) -> Result<&'a [u8], Stop> {
+        let rest = &self.input[self.at..];
+        let length = rest.iter().position(|byte| !is_value_byte(*byte)).ok_or(Stop::End)?;
+        self.at += length;
+        self.expect(b"\r\n", Refusal::FieldLine)?;
+        Ok(trim(&rest[..length]))
+    }
+
+    /// Reads exactly these bytes.
+    #[inline]
+    fn expect(&mut self, bytes: &[u8], refusal: Refusal) -> Result<(), Stop> {
+        let rest = &self.input[self.at..];
+        if let Some(found) = rest.get(..bytes.len()) {
+            if found == bytes {
+                self.at += bytes.len();
+                return Ok(());
+            }
+            return Err(Stop::Refused(refusal));
+        }
+        // What is there so far must agree, so that what can never be right is refused at once.
+        if bytes.starts_with(rest) { Err(Stop::End) } else { Err(Stop::Refused(refusal)) }
+    }
+}
+
+impl<'a> Fields<'a> {
+    #[inline]
+    fn take(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
+        // The length first: it tells most fields apart without looking at their letters.
+        match name.len() {
+            4 if name.eq_ignore_ascii_case(b"host") => {
+                let first = self.host.replace(value).is_none();
+                return if first && is_host(value) { Ok(()) } else { Err(Refusal::Host) };
+            }
+            6 if name.eq_ignore_ascii_case(b"expect") => {
+                if !value.eq_ignore_ascii_case(b"100-continue") {
+                    return Err(Refusal::Expectation);
+                }
+                self.expects_continue = true;
+            }
+            10 if name.eq_ignore_ascii_case(b"connection") => {
+                for option in value.split(|byte| *byte == b',').map(trim) {
+                    self.close |= option.eq_ignore_ascii_case(b"close");
+                    self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                }
+            }
+            13 if name.eq_ignore_ascii_case(b"if-none-match") => push(&mut self.if_none_match, value)?,
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
+                let length = parse_length(value).ok_or(Refusal::Framing)?;
+                if self.content_length.replace(length).is_some() {
+                    return Err(Refusal::Framing);
+                }
+            }
+            15 if name.eq_ignore_ascii_case(b"accept-encoding") => push(&mut self.accept_encoding, value)?,
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                if self.chunked {
+                    return Err(Refusal::Framing);
+                }
+                if !value.eq_ignore_ascii_case(b"chunked") {
+                    return Err(Refusal::TransferCoding);
+                }
+                self.chunked = true;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn push<'a>(values: &mut Values<'a>, value: &'a [u8]) -> Result<(), Refusal> {
+    if values.push(value) { Ok(()) } else { Err(Refusal::HeadTooLarge) }
+}
+
+/// RFC 9110 §8.6: digits alone. A sign, a list or a number beyond 64 bits is refused.
+fn parse_length(value: &[u8]) -> Option<u64> {
+    if value.is_empty() {
+        return None;
+    }
+    value.iter().try_fold(0u64, |length, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        length.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// RFC 3986 §3.2.2 with a port, as RFC 9110 §7.2 has it; empty where the target has no authority.
+fn is_host(value: &[u8]) -> bool {
+    let rest = match value.strip_prefix(b"[") {
+        Some(literal) => {
+            let end = literal.iter().position(|byte| !is_host_byte(*byte) && *byte != b':');
+            match end.map(|end| literal.split_at(end)) {
+                Some(([_, ..], [b']', rest @ ..])) => rest,
+                _ => return false,
+            }
+        }
+        None => &value[value.iter().take_while(|byte| is_host_byte(**byte)).count()..],
+    };
+    match rest {
+        [] => true,
+        [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
+}
+
+fn trim(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] = bytes {
+        bytes = rest;
+    }
+    while let [rest @ .., b' ' | b'\t'] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
+const TOKEN: u8 = 1;
+const TARGET: u8 = 2;
+const VALUE: u8 = 4;
+const HOST: u8 = 8;
+
+/// What each byte may be part of.
+static CLASSES: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut classes = [0; 256];
+    let mut b = 0u8;
+    loop {
+        let is_mark = matches!(
+            b,
+            b'!' | b'#'
+                | b'$'
+                | b'%'
+                | b'&'
+                | b'\''
+                | b'*'
+                | b'+'
+                | b'-'
+                | b'.'
+                | b'^'
+                | b'_'
+                | b'`'
+                | b'|'
+                | b'~'
+        );
+        if b.is_ascii_alphanumeric() || is_mark {
+            classes[b as usize] |= TOKEN;
+        }
+        // Bytes beyond ASCII are let through: people type them, and they mean one thing only.
+        if b > b' ' && b != 0x7f {
+            classes[b as usize] |= TARGET;
+        }
+        if (b >= b' ' && b != 0x7f) || b == b'\t' {
+            classes[b as usize] |= VALUE;
+        }
+        // RFC 3986 §3.2.2: unreserved, percent-encoded and sub-delims.
+        if b.is_ascii_alphanumeric()
+            || matches!(b, b'-' | b'.' | b'_' | b'~' | b'%' | b'!' | b'$' | b'&'..=b',' | b';' | b'=')
+        {
+            classes[b as usize] |= HOST;
+        }
+        if b == u8::MAX {
+            return classes;
+        }
+        b += 1;
+    }
+}
+
+#[inline]
+fn is_token_byte(byte: u8) -> bool {
+    CLASSES[usize::from(byte)] & TOKEN != 0
+}
+
+#[inline]
+fn is_target_byte(byte: u8) -> bool {
+    CLASSES[usize::from(byte)] & TARGET != 0
+}
+
+#[inline]
+fn is_host_byte(byte: u8) -> bool {
+    CLASSES[usize::from(byte)] & HOST != 0
+}
+
+#[inline]
+fn is_value_byte(byte: u8) -> bool {
+    CLASSES[usize::from(byte)] & VALUE != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn head(input: &str) -> RequestHead<'_> {
+        match parse(input.as_bytes()) {
+            Parsed::Head(head, length) => {
+                assert_eq!(length, input.len(), "all of it is the head");
+                head
+            }
+            other => panic!("{input:?} is {other:?}"),
+        }
+    }
+
+    fn refusal(input: &str) -> Refusal {
+        match parse(input.as_bytes()) {
+            Parsed::Refused(refusal) => refusal,
+            other => panic!("{input:?} is {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_plain_request() {
+        let head = head("GET /a?b HTTP/1.1\r\nHost: h:80\r\nAccept-Encoding:  br, gzip \r\n\r\n");
+        assert_eq!(head.request.method, Method::Get);
+        assert_eq!(head.request.target, b"/a?b");
+        assert_eq!(head.request.host, Some(b"h:80".as_slice()));
+        assert_eq!(head.request.accept_encoding.lines().collect::<Vec<_>>(), [b"br, gzip"]);
+        assert!(head.keep_alive && !head.is_http10);
+        assert_eq!(head.framing, Framing::Length(0));
+    }
+
+    #[test]
+    fn empty_lines_before_a_request_are_skipped() {
+        assert_eq!(head("\r\n\r\nGET / HTTP/1.0\r\n\r\n").request.target, b"/");
+    }
+
+    #[test]
+    fn keep_alive_depends_on_version_and_options() {
+        for (input, expected) in [
+            ("GET / HTTP/1.1\r\nHost: h\r\n\r\n", true),
+            ("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", false),
+            ("GET / HTTP/1.1\r\nHost: h\r\nConnection: foo, CLOSE\r\n\r\n", false),
+            ("GET / HTTP/1.0\r\n\r\n", false),
+            ("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", true),
+            ("GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", false),
+        ] {
+            assert_eq!(head(input).keep_alive, expected, "{input:?}");
+        }
+    }
+
+    #[test]
+    fn what_two_readers_could_read_differently_is_refused() {
+        use Refusal::{Expectation, FieldLine, Framing, Host, RequestLine, TransferCoding, Version};
+        for (fields, expected) in [
+            ("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", Framing),
+            ("Content-Length: 1\r\nContent-Length: 1\r\n", Framing),
+            ("Content-Length: 1, 1\r\n", Framing),
+            ("Content-Length: +1\r\n", Framing),
+            ("Content-Length: 0x1\r\n", Framing),
+            ("Content-Length:\r\n", Framing),
+            ("Content-Length: 99999999999999999999\r\n", Framing),
+            ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", Framing),
+            ("Transfer-Encoding: gzip, chunked\r\n", TransferCoding),
+            ("Transfer-Encoding: xchunked\r\n", TransferCoding),
+            ("A : b\r\n", FieldLine),
+            (" A: b\r\n", FieldLine),
+            ("A: b\r\n c\r\n", FieldLine),
+            ("A: b\nC: d\r\n", FieldLine),
+            ("A: b\rc\r\n", FieldLine),
+            ("A: \0\r\n", FieldLine),
+            (": b\r\n", FieldLine),
+            ("A\r\n", FieldLine),
+            ("Host: i\r\n", Host),
+            ("Expect: miracles\r\n", Expectation),
+        ] {
+            assert_eq!(
+                refusal(&format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n")),
+                expected,
+                "{fields:?}"
+            );
+        }
+        for (input, expected) in [
+            ("GET / HTTP/1.1\r\n\r\n", Host),
+            ("GET / HTTP/1.1\r\nHost: a b\r\n\r\n", Host),
+            ("GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", Host),
+            ("GET / HTTP/1.1\r\nHost: a:b\r\n\r\n", Host),
+            ("GET  / HTTP/1.1\r\n", RequestLine),
+            ("GET /a b HTTP/1.1\r\n", RequestLine),
+            ("GET / HTTP/1.1\n", RequestLine),
+            ("GET /\r\n", RequestLine),
+            ("G@T / HTTP/1.1\r\n", RequestLine),
+            (" GET / HTTP/1.1\r\n", RequestLine),
+            ("GET / http/1.1\r\n", RequestLine),
+            ("GET / HTTP/11\r\n", RequestLine),
+            ("GET / HTTP/2.0\r\n", Version),
+            ("\nGET / HTTP/1.1\r\n", RequestLine),
+            ("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Framing),
+        ] {
+            assert_eq!(refusal(input), expected, "{input:?}");
+        }
+    }
+
+    #[test]
+    fn hosts_in_every_form_are_accepted() {
+        for host in ["h", "h:80", "h:", "", "127.0.0.1:8080", "[::1]", "[::1]:8080", "xn--bcher-kva.example"]
+        {
+            assert_eq!(
+                head(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).request.host,
+                Some(host.as_bytes())
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_refused_with_its_own_status() {
+        let long = "a".repeat(TARGET_BYTES_MAX);
+        assert_eq!(refusal(&format!("GET /{long} HTTP/1.1\r\n")), Refusal::TargetTooLong);
+        assert_eq!(refusal(&format!("GET /{long}")), Refusal::TargetTooLong);
+        let fields = "A: b\r\n".repeat(FIELDS_MAX + 1);
+        assert_eq!(refusal(&format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n")), Refusal::HeadTooLarge);
+        let large = "b".repeat(HEAD_BYTES_MAX);
+        assert_eq!(refusal(&format!("GET / HTTP/1.1\r\nA: {large}")), Refusal::HeadTooLarge);
+        assert_eq!(refusal(&format!("GET / HTTP/1.0\r\nA: {large}\r\n\r\n")), Refusal::HeadTooLarge);
+    }
+
+    #[test]
+    fn the_beginning_of_a_request_asks_for_more() {
+        let whole = "GET /index.html HTTP/1.1\r\nHost: h\r\nAccept-Encoding: br\r\n\r\n";
+        for length in 0..whole.len() {
+            assert!(matches!(parse(&whole.as_bytes()[..length]), Parsed::More), "{length} bytes");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_head_or_not(input in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Parsed::Head(_, length) = parse(&input) {
+                prop_assert!(length <= input.len());
+            }
+        }
+
+        #[test]
+        fn what_follows_a_head_does_not_change_it(tail in proptest::collection::vec(any::<u8>(), 0..50)) {
+            let head = b"HEAD /x HTTP/1.1\r\nhost: h\r\n\r\n";
+            let input = [head.as_slice(), &tail].concat();
+            prop_assert!(matches!(parse(&input), Parsed::Head(parsed, length)
+                if length == head.len() && parsed.request.method == Method::Head));
+        }
+    }
+}

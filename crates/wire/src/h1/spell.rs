@@ -1,0 +1,131 @@
+//! An answer to the bytes of HTTP/1.1: the canned head, then what only the server knows.
+//!
+//! Copies runs that were spelled before; formats nothing but a length. Never copies a large body.
+
+use cannery_archive::Extent;
+use cannery_site::{Answer, Body, Fields};
+
+use crate::head::reason_phrase;
+use crate::limits::COPIED_BODY_BYTES_MAX;
+use crate::output::Output;
+use crate::server_fields::ServerFields;
+
+/// Appends an answer. `archive` is the file that the answer's ranges are of.
+pub(super) fn answer(
+    output: &mut Output,
+    answer: &Answer<'_>,
+    archive: &[u8],
+    fields: &ServerFields,
+    connection: Option<&str>,
+) {
+    let mut overrides = 0;
+    match answer.fields {
+        Fields::Canned { head, etag } => {
+            if answer.status == head.status {
+                output.put(head.text);
+            } else {
+                put_status_line(output, answer.status);
+                output.put(&head.text[head.status_line.len()..]);
+            }
+            if let Some(etag) = etag {
+                put_etag(output, etag);
+            }
+            overrides = head.overrides;
+        }
+        Fields::NotModified { head, etag } => {
+            put_status_line(output, answer.status);
+            output.put(head.resource);
+            put_etag(output, etag);
+            overrides = head.overrides;
+        }
+        Fields::Redirect(location) => {
+            put_status_line(output, answer.status);
+            output.put(b"Location: ");
+            location.spell(&mut |bytes| output.put(bytes));
+            output.put(b"\r\n");
+            output.put(redirect_caching(answer.status));
+        }
+        Fields::Own => put_own(output, answer.status),
+    }
+    if let Some(length) = answer.content_length {
+        output.put(b"Content-Length: ");
+        output.put_number(length);
+        output.put(b"\r\n");
+    }
+    if let Some(option) = connection {
+        output.put(b"Connection: ");
+        output.put(option.as_bytes());
+        output.put(b"\r\n");
+    }
+    output.put(fields.lines(overrides));
+    output.put(b"\r\n");
+    put_body(output, &answer.body, archive);
+}
+
+#[inline]
+fn put_body(output: &mut Output, body: &Body, archive: &[u8]) {
+    match *body {
+        Body::Empty => {}
+        Body::BuiltIn(page) => output.put(page),
+        Body::Archive(extent) => {
+            if extent.length > COPIED_BODY_BYTES_MAX {
+                output.put_archive(extent);
+            } else if let Some(bytes) = slice(archive, extent) {
+                output.put(bytes);
+            }
+        }
+    }
+}
+
+/// The bytes of a range, which `site` has checked to lie within the archive.
+#[inline]
+fn slice(archive: &[u8], extent: Extent) -> Option<&[u8]> {
+    let (position, length) = (usize::try_from(extent.position).ok()?, usize::try_from(extent.length).ok()?);
+    archive.get(position..)?.get(..length)
+}
+
+#[inline]
+fn put_etag(output: &mut Output, etag: &[u8]) {
+    output.put(b"ETag: \"");
+    output.put(etag);
+    output.put(b"\"\r\n");
+}
+
+fn put_status_line(output: &mut Output, status: u16) {
+    output.put(b"HTTP/1.1 ");
+    output.put_number(status.into());
+    output.put(b" ");
+    output.put(reason_phrase(status).as_bytes());
+    output.put(b"\r\n");
+}
+
+/// The fields of an answer of the server itself.
+fn put_own(output: &mut Output, status: u16) {
+    put_status_line(output, status);
+    match status {
+        // RFC 9110 §15.5.6: 405 must say what is allowed; 204 answers OPTIONS.
+        204 | 405 | 501 => output.put(b"Allow: GET, HEAD, OPTIONS\r\n"),
+        406 => output.put(b"Vary: Accept-Encoding\r\n"),
+        _ => {}
+    }
+    if status != 204 {
+        output.put(b"Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n");
+    }
+}
+
+/// A permanent redirect that says nothing of caching is kept for good by browsers: a mistake could never
+/// be taken back. An hour is permanent enough.
+fn redirect_caching(status: u16) -> &'static [u8] {
+    match status {
+        301 | 308 => b"Cache-Control: public, max-age=3600\r\n",
+        _ => b"Cache-Control: no-cache\r\n",
+    }
+}
+
+/// The whole answer of `--dummy`: the status line, the length, the body.
+#[must_use]
+pub fn dummy_answer(body: &[u8], connection: Option<&str>) -> Vec<u8> {
+    let option = connection.map_or(String::new(), |option| format!("Connection: {option}\r\n"));
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{option}\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}

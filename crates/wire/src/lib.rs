@@ -1,0 +1,19 @@
+//! The protocols: bytes to requests and answers to bytes, as state machines without I/O.
+//!
+//! A connection is handed what the peer sent and says what was asked ([`h1::Connection::next_request`]); it
+//! is handed the answer and spells it into an [`Output`]. Never makes a system call, never reads a clock,
+//! knows no TLS: bytes and time are arguments.
+
+#![forbid(unsafe_code)]
+
+pub mod h1;
+pub mod head;
+pub mod limits;
+
+mod output;
+mod refusal;
+mod server_fields;
+
+pub use output::{Output, Segment};
+pub use refusal::Refusal;
+pub use server_fields::ServerFields;

@@ -1,0 +1,38 @@
+//! Every number that a peer can push against: its unit, its value, and why.
+//!
+//! A limit stands here or nowhere. Timeouts are the server's, where the clock is.
+
+/// A request's head, in bytes, from its first line to the empty one. Browsers send under 4 KiB unless a
+/// site sets cookies without measure; nginx and Apache allow 8 KiB for a single field.
+pub const HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// A request target, in bytes. RFC 9112 §3 asks for at least 8,000.
+pub const TARGET_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
+
+/// Field lines in a head. Browsers send about 20.
+pub const FIELDS_MAX: usize = 100;
+
+/// The content of a request that is read and thrown away to keep the connection, in bytes. No request
+/// that we answer needs any; more is not worth reading.
+pub const CONTENT_SKIPPED_BYTES_MAX: u64 = 64 * 1024;
+
+/// A body up to this many bytes is copied behind its head, so that one call with one buffer sends both: a
+/// second buffer costs more than the copy.
+pub const COPIED_BODY_BYTES_MAX: u64 = 8 * 1024;
+
+/// Bytes that one turn spells for a connection before it sends: about sixteen of the largest copied
+/// answers, or two hundred small ones.
+pub const OUTPUT_BYTES: usize = 64 * 1024;
+
+/// Runs of bytes that one call sends; each large body takes two.
+pub const SEGMENTS_MAX: usize = 64;
+
+/// Room that must be left in an output before one more answer is spelled: a copied body and a large head.
+pub const ANSWER_BYTES_RESERVED: usize = 12 * 1024;
+
+const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a target must fit its head");
+const _: () = assert!(
+    ANSWER_BYTES_RESERVED as u64 == COPIED_BODY_BYTES_MAX + 4 * 1024,
+    "a copied body, and four kibibytes of head"
+);
+const _: () = assert!(ANSWER_BYTES_RESERVED <= OUTPUT_BYTES, "an empty output must take an answer");

@@ -1,0 +1,140 @@
+//! What waits to be sent: our own bytes, and ranges of the archive between them.
+//!
+//! Answers to pipelined requests gather here, so that one call sends them all. Never copies a large body.
+
+use cannery_archive::Extent;
+
+use crate::limits::{ANSWER_BYTES_RESERVED, OUTPUT_BYTES, SEGMENTS_MAX};
+
+/// A run of bytes to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Segment {
+    /// So many of our own bytes, which follow those of the segment before.
+    Own(usize),
+    /// A range of the archive.
+    Archive(Extent),
+}
+
+/// What waits to be sent on one connection, in order. Made once for each worker.
+#[derive(Debug)]
+pub struct Output {
+    bytes: Vec<u8>,
+    segments: Vec<Segment>,
+    /// Own bytes that belong to no segment yet: `bytes.len() >= open_from`.
+    open_from: usize,
+}
+
+impl Output {
+    /// An empty output with all the room that it will need.
+    #[must_use]
+    pub fn new() -> Output {
+        let (bytes, segments) = (Vec::with_capacity(OUTPUT_BYTES), Vec::with_capacity(SEGMENTS_MAX));
+        Output { bytes, segments, open_from: 0 }
+    }
+
+    /// Whether one more answer can be spelled; if not, this must be sent first.
+    #[must_use]
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.bytes.len() + ANSWER_BYTES_RESERVED <= OUTPUT_BYTES && self.segments.len() + 2 < SEGMENTS_MAX
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.segments.is_empty()
+    }
+
+    /// Adds our own bytes.
+    #[inline]
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Adds a decimal number.
+    #[inline]
+    pub fn put_number(&mut self, number: u64) {
+        let mut digits = [0; 20];
+        let mut at = digits.len();
+        let mut rest = number;
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.put(&digits[at..]);
+    }
+
+    /// Adds a range of the archive.
+    pub fn put_archive(&mut self, extent: Extent) {
+        self.close_own();
+        self.segments.push(Segment::Archive(extent));
+    }
+
+    /// All that waits: our own bytes, and the order in which they and ranges of the archive follow each
+    /// other.
+    pub fn parts(&mut self) -> (&[u8], &[Segment]) {
+        self.close_own();
+        (&self.bytes, &self.segments)
+    }
+
+    /// Forgets all that waits, and keeps the room.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.segments.clear();
+        self.open_from = 0;
+        // A head of unusual size made it grow: give that back.
+        self.bytes.shrink_to(OUTPUT_BYTES);
+    }
+
+    fn close_own(&mut self) {
+        let own = self.bytes.len() - self.open_from;
+        if own > 0 {
+            self.segments.push(Segment::Own(own));
+            self.open_from = self.bytes.len();
+        }
+    }
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Output::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_bytes_gather_between_ranges_of_the_archive() {
+        let mut output = Output::new();
+        let extent = Extent { position: 5, length: 7 };
+        output.put(b"ab");
+        output.put_number(10);
+        output.put_archive(extent);
+        output.put_archive(extent);
+        output.put(b"c");
+        let archive = Segment::Archive(extent);
+        assert_eq!(
+            output.parts(),
+            (b"ab10c".as_slice(), [Segment::Own(4), archive, archive, Segment::Own(1)].as_slice())
+        );
+        output.clear();
+        assert!(output.is_empty());
+        assert_eq!(output.parts(), (b"".as_slice(), [].as_slice()));
+    }
+
+    #[test]
+    fn numbers_are_decimal() {
+        for number in [0, 7, 10, 1234, u64::MAX] {
+            let mut output = Output::new();
+            output.put_number(number);
+            assert_eq!(output.parts().0, number.to_string().as_bytes());
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Why a peer's bytes are not answered as a request: whose fault it is, and what the peer is told.
+//!
+//! After a refusal the connection ends: where the next request begins cannot be known.
+
+/// Why bytes are not a request. The fault is the peer's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The request line breaks the grammar of RFC 9112 §3.
+    RequestLine,
+    /// A field line breaks the grammar of RFC 9112 §5: a space before the colon, a folded line, a
+    /// control byte, a bare line feed.
+    FieldLine,
+    /// HTTP/1.1 without `Host`, several of them, or one that is no host (RFC 9112 §3.2).
+    Host,
+    /// Framing that two readers could read differently (RFC 9112 §6.3): a bad or repeated
+    /// `Content-Length`, or one beside `Transfer-Encoding`.
+    Framing,
+    /// A transfer coding other than `chunked` (RFC 9112 §6.1).
+    TransferCoding,
+    /// An expectation other than `100-continue` (RFC 9110 §10.1.1).
+    Expectation,
+    /// The target is longer than [`crate::limits::TARGET_BYTES_MAX`].
+    TargetTooLong,
+    /// The head is longer than [`crate::limits::HEAD_BYTES_MAX`], or has too many lines.
+    HeadTooLarge,
+    /// Another major version of HTTP.
+    Version,
+    /// The head did not arrive in time.
+    Timeout,
+}
+
+impl Refusal {
+    /// The status that tells the peer.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Refusal::RequestLine | Refusal::FieldLine | Refusal::Host | Refusal::Framing => 400,
+            Refusal::TransferCoding => 501,
+            Refusal::Expectation => 417,
+            Refusal::TargetTooLong => 414,
+            Refusal::HeadTooLarge => 431,
+            Refusal::Version => 505,
+            Refusal::Timeout => 408,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The fields that only the server knows: `Date`, and those that it adds to every answer. Remade once a
+//! second from the time it is handed.
+//!
+//! Spelled ahead in every combination that a site can ask for, so that an answer copies one run of bytes.
+//! Never reads the clock.
+
+use cannery_site::{DATE_BYTES, spell_date};
+
+use crate::head::{SERVER_FIELDS, put_field};
+
+const DATE_NAME: &[u8] = b"Date: ";
+const COMBINATIONS: usize = 1 << SERVER_FIELDS.len();
+
+/// The field lines that end every head, for HTTP/1.1.
+#[derive(Debug)]
+pub struct ServerFields {
+    /// For each set of fields that the site sets itself: `Date`, and the fields that are left.
+    lines: Vec<Vec<u8>>,
+    seconds: u64,
+}
+
+impl ServerFields {
+    /// The lines for these fields of [`SERVER_FIELDS`], each with its value, at a time in seconds since 1970.
+    #[must_use]
+    pub fn new(fields: &[(&str, &str)], seconds: u64) -> ServerFields {
+        let lines = (0..COMBINATIONS).map(|overridden| {
+            let mut lines = Vec::new();
+            put_field(&mut lines, "Date", &spell_date(seconds));
+            for (name, value) in fields {
+                if usize::from(crate::head::override_bit(name)) & overridden == 0 {
+                    put_field(&mut lines, name, value.as_bytes());
+                }
+            }
+            lines
+        });
+        ServerFields { lines: lines.collect(), seconds }
+    }
+
+    /// Sets the time. Costs nothing within the same second.
+    pub fn set_time(&mut self, seconds: u64) {
+        if seconds == self.seconds {
+            return;
+        }
+        self.seconds = seconds;
+        let date = spell_date(seconds);
+        for lines in &mut self.lines {
+            lines[DATE_NAME.len()..][..DATE_BYTES].copy_from_slice(&date);
+        }
+    }
+
+    /// The lines for an answer whose site sets the fields of these bits itself.
+    #[must_use]
+    #[inline]
+    pub fn lines(&self, overrides: u8) -> &[u8] {
+        &self.lines[usize::from(overrides) % COMBINATIONS]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_that_the_site_sets_is_left_out() {
+        let fields = [("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")];
+        let mut fields = ServerFields::new(&fields, 0);
+        fields.set_time(784_111_777);
+        let date = b"Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n".as_slice();
+        let referrer = b"Referrer-Policy: no-referrer\r\n".as_slice();
+        assert_eq!(fields.lines(0), [date, referrer, b"X-Frame-Options: deny\r\n"].concat());
+        assert_eq!(fields.lines(1 << 3), [date, referrer].concat());
+        assert_eq!(fields.lines(0b1001), date);
+    }
+}

@@ -1,0 +1,17 @@
+// Gives each block of commands a button that copies it. Without this script the page lacks nothing else.
+for (const block of document.querySelectorAll("pre[data-copy]")) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "copy";
+  button.textContent = "Copy";
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(block.querySelector("code").textContent.trim());
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Select and copy";
+    }
+    setTimeout(() => (button.textContent = "Copy"), 1500);
+  });
+  if (navigator.clipboard) block.append(button);
+}

@@ -1,0 +1,62 @@
+//! The smoke run: replays the kept corpora, then so many mutations of them from a fixed seed. No nightly
+//! compiler needed, the same on every machine, and over in seconds.
+
+use std::fs;
+use std::path::Path;
+
+use cannery_fuzz::TARGETS;
+
+const MUTATIONS: u32 = 20_000;
+
+fn main() {
+    for (name, target) in TARGETS {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+        let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let mut corpus: Vec<_> = files.map(|file| file.expect("the folder can be listed").path()).collect();
+        corpus.sort();
+        let corpus: Vec<Vec<u8>> =
+            corpus.iter().map(|path| fs::read(path).expect("the corpus can be read")).collect();
+        assert!(!corpus.is_empty(), "{} is empty", folder.display());
+        corpus.iter().for_each(|data| target(data));
+        let mut random = Random(0x9e37_79b9_7f4a_7c15);
+        for _ in 0..MUTATIONS {
+            let mut data = corpus[random.below(corpus.len())].clone();
+            mutate(&mut data, &mut random);
+            target(&data);
+        }
+        println!("{name}: {} kept inputs and {MUTATIONS} mutations passed", corpus.len());
+    }
+}
+
+/// Changes a few places: a bit, a byte, a number as large as can be, the end.
+fn mutate(data: &mut Vec<u8>, random: &mut Random) {
+    for _ in 0..=random.below(4) {
+        if data.is_empty() {
+            data.push(random.byte());
+        }
+        let place = random.below(data.len());
+        match random.below(5) {
+            0 => data[place] ^= 1 << random.below(8),
+            1 => data[place] = random.byte(),
+            2 => data.iter_mut().skip(place).take(8).for_each(|byte| *byte = 0xff),
+            3 => data.truncate(place),
+            _ => data.insert(place, b"/.%2Fe\0"[random.below(7)]),
+        }
+    }
+}
+
+/// A xorshift generator: the same numbers everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % bound
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.below(256) as u8
+    }
+}

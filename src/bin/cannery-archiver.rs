@@ -1,0 +1,9 @@
+//! Folder to archive, and nothing else.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cannery::say::end(cannery::commands::archiver::run(std::env::args_os()))
+}

@@ -1,0 +1,9 @@
+//! Archive to network, and nothing else: no line of the archiver is in this program.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cannery::say::end(cannery::commands::server::run(std::env::args_os()))
+}

@@ -1,0 +1,160 @@
+//! `cannery-archiver`: runs a build, and says what came of it.
+//!
+//! Never contains a step of the build.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::time::Instant;
+
+use cannery_archive::WriteError;
+use cannery_archiver::diagnostic::{Diagnostic, Severity};
+use cannery_archiver::{Error, ErrorClass, Report, compile};
+
+use super::{inspect, open, summary};
+use crate::flags;
+use crate::flags::archiver::{Archiver, Saying};
+use crate::progress::Shown;
+use crate::reference;
+use crate::say::{self, Exit, Failure, Paint};
+
+/// Runs the program with these words, its name first.
+///
+/// # Errors
+/// The command line is wrong, or the build failed.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
+    run_read(flags::archiver::read(arguments)?)
+}
+
+/// Runs what a command line asked for; nothing means the manual page.
+///
+/// # Errors
+/// The build failed.
+pub fn run_read(archiver: Option<Archiver>) -> Result<(), Failure> {
+    match archiver {
+        Some(archiver) => build(&archiver),
+        None => reference::print_manual_page(flags::archiver::command()),
+    }
+}
+
+fn build(archiver: &Archiver) -> Result<(), Failure> {
+    let Archiver { options, saying } = archiver;
+    let started = Instant::now();
+    let shown = Shown::new(saying.progress, saying.quiet);
+    let result = compile(options, &shown);
+    shown.finish();
+    let report = match result {
+        Ok(report) => report,
+        Err(error) => {
+            if let Error::Strict { report, .. } = &error {
+                tell_unpublished(report, *saying)?;
+            }
+            return Err(failure(&error));
+        }
+    };
+    if saying.debug {
+        let archive = open::open(&options.archive)?;
+        let list = inspect::list(&archive).map_err(open::corrupt(&options.archive))?;
+        list.into_iter().for_each(say::note);
+    }
+    match saying {
+        Saying { json: true, .. } => say::print_json(&report),
+        Saying { quiet: true, .. } => Ok(()),
+        Saying { .. } => {
+            tell(&report.diagnostics);
+            let took = started.elapsed().as_secs_f64();
+            say::print(summary::summary(&options.archive, &report, took, Paint::for_results()))
+        }
+    }
+}
+
+/// Of a build that did not publish, the remarks are what matters. They are why it failed, so they are
+/// said also where nothing but errors is wanted.
+fn tell_unpublished(report: &Report, saying: Saying) -> Result<(), Failure> {
+    if saying.json {
+        return say::print_json(report);
+    }
+    tell(&report.diagnostics);
+    Ok(())
+}
+
+/// Says what a build has to say about the source folder, a line for each remark.
+pub(super) fn tell(diagnostics: &[Diagnostic]) {
+    let paint = Paint::for_errors();
+    for diagnostic in diagnostics {
+        let line = diagnostic.to_string();
+        say::note(match diagnostic.severity {
+            Severity::Warning => line.replacen(" warning:", &format!(" {}", paint.warning("warning:")), 1),
+            Severity::Note => line.replacen(" note:", &format!(" {}", paint.strong("note:")), 1),
+        });
+    }
+}
+
+/// Why a build failed, with the exit code that says whose fault it was.
+pub(super) fn failure(error: &Error) -> Failure {
+    let exit = match error.class() {
+        ErrorClass::Usage => Exit::Usage,
+        ErrorClass::Input => Exit::Input,
+        ErrorClass::Output => Exit::Output,
+        ErrorClass::Strict => Exit::Strict,
+        ErrorClass::Internal => Exit::Failed,
+    };
+    let failure = Failure::new(exit, error.to_string());
+    match error {
+        Error::Write { path, source: WriteError::Io(source) } => match hint(path, source) {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        },
+        Error::Strict { .. } => failure.hint("mend what the warnings name, or leave `--strict` out"),
+        _ => failure,
+    }
+}
+
+fn hint(archive: &Path, source: &io::Error) -> Option<String> {
+    let folder = archive.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let folder = folder.display();
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(format!(
+            "make room below {folder}, or name another place; an older archive stands as it stood"
+        )),
+        io::ErrorKind::NotFound => Some(format!("make the folder {folder} first")),
+        io::ErrorKind::PermissionDenied => {
+            Some(format!("an archive is made beside its place, so {folder} must be writable"))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(error: &Error) -> (Exit, Option<String>) {
+        let Failure::Told { exit, hint, .. } = failure(error) else { panic!("nothing was told") };
+        (exit, hint)
+    }
+
+    #[test]
+    fn the_exit_code_says_whose_fault_it_was() {
+        let full = WriteError::Io(io::ErrorKind::StorageFull.into());
+        let (exit, hint) = told(&Error::Write { path: "out/site.cdb".into(), source: full });
+        assert_eq!(exit, Exit::Output);
+        assert!(hint.unwrap().contains("below out"));
+
+        let missing = io::Error::from(io::ErrorKind::NotFound);
+        assert_eq!(told(&Error::Read { path: "a".into(), source: missing }).0, Exit::Input);
+        assert_eq!(told(&Error::NoEncoder).0, Exit::Usage);
+        let report = Box::new(Report::default());
+        assert_eq!(told(&Error::Strict { path: "a".into(), report }).0, Exit::Strict);
+    }
+
+    #[test]
+    fn the_folder_that_is_missing_or_closed_is_named() {
+        let denied = hint(Path::new("a.cdb"), &io::ErrorKind::PermissionDenied.into()).unwrap();
+        assert!(denied.contains("so . must"), "{denied}");
+        assert!(
+            hint(Path::new("x/a.cdb"), &io::ErrorKind::NotFound.into()).unwrap().contains("folder x first")
+        );
+        assert_eq!(hint(Path::new("a"), &io::ErrorKind::Interrupted.into()), None);
+    }
+}

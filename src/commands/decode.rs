@@ -1,0 +1,112 @@
+//! A coded body back to the bytes that it was made from.
+//!
+//! Never believes a length from the data without a bound: memory is asked for, not taken.
+
+use cannery_archive::Coding;
+use libdeflater::Decompressor;
+
+/// deflate cannot make more than this many bytes of one (a run of 258 bytes takes two bits).
+const DEFLATE_RATIO_MAX: usize = 1032;
+
+/// Why a body does not decode.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Undecodable {
+    /// It is not what its coding says.
+    Damaged,
+    /// There is not so much memory.
+    Memory,
+}
+
+/// The content of `body`, which is coded so.
+pub(super) fn decode(coding: Coding, body: &[u8]) -> Result<Vec<u8>, Undecodable> {
+    match coding {
+        Coding::Identity => Ok(body.to_vec()),
+        Coding::Gzip => gunzip(body),
+        Coding::Brotli => {
+            let mut content = Vec::new();
+            let decoded = brotli::BrotliDecompress(&mut &body[..], &mut content);
+            decoded.map(|()| content).map_err(|_| Undecodable::Damaged)
+        }
+        Coding::Zstd => unzstd(body),
+    }
+}
+
+/// RFC 1952 §2.3.1: the last four bytes are the content's length, as far as 32 bits go.
+fn gunzip(body: &[u8]) -> Result<Vec<u8>, Undecodable> {
+    let stated = body.last_chunk().map(|bytes| u32::from_le_bytes(*bytes)).ok_or(Undecodable::Damaged)?;
+    let length = usize::try_from(stated).map_err(|_| Undecodable::Memory)?;
+    if length > body.len().saturating_mul(DEFLATE_RATIO_MAX) {
+        return Err(Undecodable::Damaged);
+    }
+    let mut content = room(length)?;
+    content.resize(length, 0);
+    match Decompressor::new().gzip_decompress(body, &mut content) {
+        Ok(decoded) if decoded == length => Ok(content),
+        _ => Err(Undecodable::Damaged),
+    }
+}
+
+/// RFC 8878 §3.1.1: our frames state the length of their content.
+fn unzstd(body: &[u8]) -> Result<Vec<u8>, Undecodable> {
+    let stated = zstd_safe::get_frame_content_size(body).ok().flatten().ok_or(Undecodable::Damaged)?;
+    let mut content = room(usize::try_from(stated).map_err(|_| Undecodable::Memory)?)?;
+    zstd_safe::decompress(&mut content, body).map_err(|_| Undecodable::Damaged)?;
+    Ok(content)
+}
+
+fn room(length: usize) -> Result<Vec<u8>, Undecodable> {
+    let mut content = Vec::new();
+    content.try_reserve_exact(length).map_err(|_| Undecodable::Memory)?;
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libdeflater::{CompressionLvl, Compressor};
+
+    const CONTENT: &[u8] = b"canned canned canned canned canned canned answers";
+
+    fn coded(coding: Coding) -> Vec<u8> {
+        let mut out = vec![0; 1000];
+        let length = match coding {
+            Coding::Identity => return CONTENT.to_vec(),
+            Coding::Gzip => {
+                Compressor::new(CompressionLvl::default()).gzip_compress(CONTENT, &mut out).unwrap()
+            }
+            Coding::Brotli => {
+                let mut coded = Vec::new();
+                brotli::BrotliCompress(&mut &CONTENT[..], &mut coded, &Default::default()).unwrap();
+                return coded;
+            }
+            Coding::Zstd => zstd_safe::compress(&mut out[..], CONTENT, 3).unwrap(),
+        };
+        out.truncate(length);
+        out
+    }
+
+    #[test]
+    fn every_coding_gives_the_content_back() {
+        for coding in Coding::ALL {
+            assert_eq!(decode(coding, &coded(coding)).unwrap(), CONTENT, "{}", coding.name());
+        }
+    }
+
+    #[test]
+    fn a_body_that_was_cut_is_damaged() {
+        for coding in [Coding::Gzip, Coding::Brotli, Coding::Zstd] {
+            let body = coded(coding);
+            for length in 0..body.len() {
+                assert!(decode(coding, &body[..length]).is_err(), "{} cut to {length}", coding.name());
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_is_not_believed() {
+        let mut body = coded(Coding::Gzip);
+        let end = body.len() - 4;
+        body[end..].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(decode(Coding::Gzip, &body), Err(Undecodable::Damaged));
+    }
+}

@@ -1,0 +1,50 @@
+//! A file for each command: a plain value from `flags` in, work done by the crates, words out.
+//!
+//! This file only finds the command that a line of `cannery` names.
+
+pub mod archiver;
+pub mod serve;
+pub mod server;
+
+pub mod explain;
+pub mod extract;
+pub mod inspect;
+pub mod verify;
+
+mod census;
+mod decode;
+mod open;
+mod paths;
+mod summary;
+
+#[cfg(test)]
+mod sample;
+
+use std::ffi::OsString;
+
+use crate::flags;
+use crate::reference;
+use crate::say::Failure;
+
+/// Runs `cannery` with these words, the program's name first.
+///
+/// # Errors
+/// Whatever the command that they name could not do.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
+    let matches = flags::read(flags::tools::command(), arguments)?;
+    let Some((name, matches)) = matches.subcommand() else {
+        // Without a command, `--man` is the only flag that gets here.
+        return reference::print_manual_page(flags::tools::command());
+    };
+    match name {
+        "archiver" => archiver::run_read(flags::archiver::from_matches(matches)?),
+        "server" => server::run_read(flags::server::from_matches(matches)?),
+        "serve" => serve::run(&flags::site::from_matches(matches)?),
+        "inspect" => inspect::run(&flags::tools::inspect(matches)?),
+        "verify" => verify::run(&flags::tools::verify(matches)?),
+        "extract" => extract::run(&flags::tools::extract(matches)?),
+        "explain" => explain::run(&flags::tools::explain(matches)?),
+        "completions" => reference::print_completions(&flags::tools::completions(matches)?),
+        other => Err(Failure::usage(format!("`{other}` is no command"))),
+    }
+}

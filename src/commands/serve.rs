@@ -1,0 +1,115 @@
+//! `cannery serve DIR`: a folder to the network, for whoever is working on it.
+//!
+//! The archive lies in a temporary folder, which is gone as soon as the server holds it. A signal during
+//! the build leaves it to the system's cleaning. Never contains a step of the build or of the server.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::time::Instant;
+
+use cannery_archiver::compile;
+use cannery_server::Server;
+
+use super::{archiver, server, summary};
+use crate::flags::site::Serve;
+use crate::progress::Shown;
+use crate::say::{self, Failure, Paint};
+
+/// How many ports after the default one are tried before any free one is taken.
+const PORTS_TRIED: u16 = 20;
+
+/// Runs what the command line asked for.
+///
+/// # Errors
+/// The build failed, or the server could not start.
+pub fn run(told: &Serve) -> Result<(), Failure> {
+    let addresses = addresses(told)?;
+    let folder = tempfile::Builder::new().prefix("cannery-").tempdir();
+    let folder = folder.map_err(|error| {
+        Failure::output(format!("cannot make a temporary folder: {error}"))
+            .hint("`TMPDIR` names another place")
+    })?;
+    let archive = folder.path().join("site.cdb");
+    build(told, &archive)?;
+
+    let mut config = told.config(archive);
+    config.listen = addresses;
+    let server = Server::start(&config).map_err(|error| server::failure(&error))?;
+    // The server has the archive mapped, and a mapped file lives on without its name.
+    drop(folder);
+    for address in server.addresses() {
+        say::print(format_args!("{}\n", Paint::for_results().strong(&server::url(*address))))?;
+    }
+    if !told.quiet {
+        say::note("Ctrl-C stops. The folder is compiled once: run this again to see changes.");
+    }
+    server.run_until_signal().map_err(|error| server::failure(&error))
+}
+
+fn build(told: &Serve, archive: &std::path::Path) -> Result<(), Failure> {
+    let started = Instant::now();
+    let shown = Shown::new(false, told.quiet);
+    let result = compile(&told.options(archive.to_owned())?, &shown);
+    shown.finish();
+    let report = result.map_err(|error| archiver::failure(&error))?;
+    if told.quiet {
+        return Ok(());
+    }
+    archiver::tell(&report.diagnostics);
+    let took = started.elapsed().as_secs_f64();
+    say::print(summary::summary(&told.folder, &report, took, Paint::for_results()))?;
+    say::print("\n")
+}
+
+/// The addresses to listen at, each of which is free now.
+///
+/// The server's own sockets share an address with other servers of the same user, which would answer
+/// every other request. Whoever tries out a folder does not want that, so it is asked first.
+fn addresses(told: &Serve) -> Result<Vec<SocketAddr>, Failure> {
+    let wanted = told.config("".into()).listen;
+    if told.addresses_named {
+        for address in &wanted {
+            TcpListener::bind(address).map_err(|error| taken(*address, &error))?;
+        }
+        return Ok(wanted);
+    }
+    Ok(wanted.into_iter().map(free_near).collect())
+}
+
+/// The address itself if it is free, else one with a port soon after it, else one with any free port.
+fn free_near(address: SocketAddr) -> SocketAddr {
+    let ports = (0..PORTS_TRIED).filter_map(|more| address.port().checked_add(more));
+    let mut near = ports.map(|port| SocketAddr::new(address.ip(), port));
+    near.find(|address| TcpListener::bind(address).is_ok()).unwrap_or(SocketAddr::new(address.ip(), 0))
+}
+
+fn taken(address: SocketAddr, error: &io::Error) -> Failure {
+    server::listen_hint(
+        Failure::failed(format!("cannot listen at {address}: {error}")),
+        address,
+        error.kind(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_taken_is_stepped_over() {
+        let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+        let held = holder.local_addr().unwrap();
+        let free = free_near(held);
+        assert_eq!(free.ip(), held.ip());
+        assert_ne!(free.port(), held.port());
+    }
+
+    #[test]
+    fn a_port_that_was_named_and_is_taken_is_an_error() {
+        let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+        let words = ["serve", "--bind", &holder.local_addr().unwrap().to_string()].map(String::from);
+        let matches = crate::flags::site::command().try_get_matches_from(words).unwrap();
+        let told = crate::flags::site::from_matches(&matches).unwrap();
+        assert!(matches!(addresses(&told), Err(Failure::Told { hint: Some(_), .. })));
+    }
+}

@@ -1,0 +1,82 @@
+//! `cannery verify`: reads an archive whole, and says whether it is.
+//!
+//! Never contains a check: those are the archive's.
+
+use std::time::Instant;
+
+use cannery_archive::VerifyError;
+use serde::Serialize;
+
+use super::open;
+use crate::flags::tools::Verify;
+use crate::say::{self, Failure, Paint};
+use crate::text;
+
+/// What was found, as JSON.
+#[derive(Serialize)]
+struct Found {
+    digest: String,
+    records: u64,
+    bodies: u64,
+    body_bytes: u64,
+    paths: u64,
+}
+
+/// Runs what the command line asked for.
+///
+/// # Errors
+/// The archive is damaged, or is none.
+pub fn run(told: &Verify) -> Result<(), Failure> {
+    let started = Instant::now();
+    let archive = open::open(&told.archive)?;
+    let seen = archive.verify(|_| {}).map_err(|error| failure(told, &error))?;
+    let found = Found {
+        digest: archive.facts().digest.to_string(),
+        records: seen.records,
+        bodies: seen.bodies,
+        body_bytes: seen.body_bytes,
+        paths: seen.paths,
+    };
+    if told.json {
+        return say::print_json(&found);
+    }
+    say::print(format_args!(
+        "{}  whole: {}, {} and {} agree, in {}\n  digest {}\n",
+        Paint::for_results().strong(&told.archive.display().to_string()),
+        text::counted(found.records, "record"),
+        text::counted(found.paths, "path"),
+        text::bytes(found.body_bytes),
+        text::seconds(started.elapsed().as_secs_f64()),
+        found.digest,
+    ))
+}
+
+fn failure(told: &Verify, error: &VerifyError) -> Failure {
+    let failure = Failure::input(format!("{}: {error}", told.archive.display()));
+    match error {
+        VerifyError::Io(_) => failure,
+        VerifyError::Corrupt(_) | VerifyError::Body { .. } | VerifyError::Digest { .. } => {
+            open::damaged(failure)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::sample;
+    use crate::say::Exit;
+
+    #[test]
+    fn a_byte_that_changed_is_found() {
+        let sample = sample::Sample::write();
+        let told = Verify { archive: sample.archive.clone(), json: false };
+        run(&told).unwrap();
+        let mut bytes = std::fs::read(&sample.archive).unwrap();
+        let last = bytes.len() - 1;
+        bytes[last / 2] ^= 1;
+        std::fs::write(&sample.archive, bytes).unwrap();
+        let Err(Failure::Told { exit, hint, .. }) = run(&told) else { panic!("the change was not found") };
+        assert_eq!((exit, hint.is_some()), (Exit::Input, true));
+    }
+}

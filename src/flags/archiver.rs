@@ -1,0 +1,148 @@
+//! The flags of `cannery-archiver`: source folder in, archive out.
+//!
+//! Never builds.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use cannery_archiver::Options;
+use clap::{ArgMatches, Command};
+
+use super::{SAYING, building, json, man, path, required, switch, threads};
+use crate::say::Failure;
+
+/// What a build was told.
+#[derive(Debug)]
+pub struct Archiver {
+    /// What to build.
+    pub options: Options,
+    /// How much to say of it.
+    pub saying: Saying,
+}
+
+/// How much a build says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Saying {
+    /// Nothing but errors.
+    pub quiet: bool,
+    /// The whole report as JSON, in place of the summary.
+    pub json: bool,
+    /// How far it has come, also where standard error is no terminal.
+    pub progress: bool,
+    /// Each path with its forms and sizes.
+    pub debug: bool,
+}
+
+/// The command.
+#[must_use]
+pub fn command() -> Command {
+    super::command("cannery-archiver", "Compiles a site folder into one immutable archive.")
+        .args([
+            path("sources", "DIR", "The source folder.").required(true),
+            path("archive", "FILE", "The archive; one that is there is replaced, whole or not at all.")
+                .required(true),
+            threads("Threads that read and compress; without it, one for each CPU. The archive does not depend on it."),
+            switch("strict", "Publish nothing if there are warnings."),
+        ])
+        .args(building::arguments())
+        .args([
+            switch("progress", "Say how far the build has come, also where standard error is no terminal."),
+            switch("debug", "Say each path with its forms and sizes."),
+            switch("quiet", "Say nothing but errors.").conflicts_with_all(["progress", "debug", "json"]),
+        ].map(|argument| argument.help_heading(SAYING)))
+        .arg(json())
+        .arg(man())
+        .after_help("Exit codes: 0 done, 1 failed, 2 wrong usage, 3 bad sources, 4 cannot write, 5 warnings and --strict.")
+}
+
+/// What the command line asks for; nothing if it asks for the manual page.
+///
+/// # Errors
+/// It is wrong.
+pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Archiver>, Failure> {
+    from_matches(&super::read(command(), arguments)?)
+}
+
+/// The same from a command line that was read already.
+///
+/// # Errors
+/// A value is wrong.
+pub fn from_matches(matches: &ArgMatches) -> Result<Option<Archiver>, Failure> {
+    if matches.get_flag("man") {
+        return Ok(None);
+    }
+    let (sources, archive) =
+        (required::<PathBuf>(matches, "sources")?, required::<PathBuf>(matches, "archive")?);
+    let mut options = building::options(matches, sources, archive)?;
+    options.threads = matches.get_one::<u16>("threads").map_or(0, |threads| usize::from(*threads));
+    options.strict = matches.get_flag("strict");
+    let saying = Saying {
+        quiet: matches.get_flag("quiet"),
+        json: matches.get_flag("json"),
+        progress: matches.get_flag("progress"),
+        debug: matches.get_flag("debug"),
+    };
+    Ok(Some(Archiver { options, saying }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cannery_archiver::redirects::Dialect;
+    use cannery_archiver::{Encoder, FormatChoice};
+
+    fn options(line: &str) -> Options {
+        let words = ["cannery-archiver", "--sources", "in", "--archive", "out"].into_iter();
+        read(words.chain(line.split_whitespace()).map(OsString::from)).unwrap().unwrap().options
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_archiver() {
+        let (ours, theirs) = (options(""), Options::new("in", "out"));
+        assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
+    }
+
+    #[test]
+    fn the_old_words_have_their_old_meaning() {
+        let old = options(
+            "--compress gzip --compress-level 9 --exclude-index --exclude-strip --exclude-cache \
+             --include-etag --exclude-slash-redirects --include-folder-listing --exclude-paths-index \
+             --progress --debug",
+        );
+        assert_eq!(old.encoders.into_iter().collect::<Vec<_>>(), [Encoder::Gzip]);
+        assert_eq!(old.levels.of(Encoder::Gzip), 9);
+        assert!(old.exclude_index && old.exclude_strip && old.exclude_cache && old.exclude_slash_redirects);
+        assert!(old.include_folder_listing && old.exclude_file_listing && !old.exclude_etag);
+    }
+
+    #[test]
+    fn the_new_words_reach_the_build() {
+        let new = options(
+            "--compress identity,zstd --compress brotli --compress-level zstd=3 --format cdb64 --strict \
+             --threads 3 --ignore *.psd --ignore !keep.psd --no-default-ignores --immutable /assets/* \
+             --redirects-dialect cloudflare --cache-control no-cache --exclude-etag --media-type ts=text/plain",
+        );
+        let encoders: Vec<_> = new.encoders.into_iter().collect();
+        assert_eq!(encoders, [Encoder::Identity, Encoder::Brotli, Encoder::Zstd]);
+        assert_eq!((new.levels.of(Encoder::Zstd), new.format), (3, FormatChoice::Cdb64));
+        assert_eq!((new.threads, new.strict, new.default_ignores), (3, true, false));
+        assert_eq!((new.ignore.len(), new.immutable.len(), new.dialect), (2, 1, Dialect::Cloudflare));
+        assert_eq!((new.cache_control.as_deref(), new.exclude_etag), (Some("no-cache"), true));
+        assert_eq!(new.media_types.of(b"a.ts").text, "text/plain");
+    }
+
+    #[test]
+    fn the_manual_page_needs_nothing_else() {
+        assert!(read(["cannery-archiver", "--man"].map(OsString::from)).unwrap().is_none());
+        assert!(read(["cannery-archiver"].map(OsString::from)).is_err());
+    }
+
+    #[test]
+    fn wrong_words_are_refused() {
+        for line in ["--compress lzma", "--format zip", "--threads 0", "--media-type ts", "--quiet --json"] {
+            let words = ["cannery-archiver", "--sources", "in", "--archive", "out"].into_iter();
+            let words = words.chain(line.split_whitespace()).map(OsString::from);
+            assert!(read(words).is_err(), "{line}");
+        }
+    }
+}

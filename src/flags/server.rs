@@ -1,0 +1,264 @@
+//! The flags of `cannery-server`: archive in, answers out.
+//!
+//! Never opens the archive or a socket. Knows nothing of the archiver.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cannery_server::Config;
+use cannery_server::config::{Content, DUMMY_BODY, Loading, SecurityHeaders, Timeouts};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use super::{SAYING, all, man, path, required, switch, threads, value};
+use crate::say::Failure;
+
+/// Where the server listens if nothing else is said.
+pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
+
+/// How long connections may finish what they are sending after the order to stop.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// The flags that built tables in memory in the server that ours replaces.
+const INDEX_FLAGS: [&str; 4] = ["index-all", "index-paths", "index-data-meta", "index-data-content"];
+
+/// What a server was told.
+#[derive(Debug)]
+pub struct Server {
+    /// What to serve, and how.
+    pub config: Config,
+    /// The limit of open descriptors to set before anything is opened.
+    pub descriptors_max: Option<u64>,
+    /// Flags that were given, are accepted, and change nothing.
+    pub without_effect: Vec<&'static str>,
+    /// Nothing but errors.
+    pub quiet: bool,
+    /// More than where it listens.
+    pub debug: bool,
+}
+
+/// The command.
+#[must_use]
+pub fn command() -> Command {
+    super::command("cannery-server", "Serves an archive.")
+        .args(listening())
+        .args(content())
+        .args(answers())
+        .args(
+            [
+                switch("quiet", "Say nothing but errors."),
+                switch("debug", "Say how the server is set up.").conflicts_with("quiet"),
+            ]
+            .map(|argument| argument.help_heading(SAYING)),
+        )
+        .arg(man())
+        .after_help(
+            "Exit codes: 0 stopped by a signal, 1 cannot start or serve, 2 wrong usage, 3 bad archive.",
+        )
+}
+
+fn listening() -> [Arg; 4] {
+    [
+        bind().default_value(DEFAULT_ADDRESS),
+        serving_threads(),
+        switch("timeout-disable", "Wait for every peer for ever: for measuring only."),
+        value("limit-descriptors", "N", "At most so many open files and connections, for the whole process.")
+            .value_parser(value_parser!(u64).range(16..)),
+    ]
+    .map(|argument| argument.help_heading("Listening"))
+}
+
+/// `--bind`, without its default.
+pub(super) fn bind() -> Arg {
+    value(
+        "bind",
+        "IP:PORT",
+        "Listen here for HTTP/1.1. Repeatable; IPv6 as `[::1]:8080`; port 0 is any free one.",
+    )
+    .action(ArgAction::Append)
+    .value_parser(value_parser!(SocketAddr))
+}
+
+/// `--threads`, as servers understand it.
+pub(super) fn serving_threads() -> Arg {
+    threads("Threads that serve; without it, one for each CPU that the server may run on.")
+}
+
+fn content() -> Vec<Arg> {
+    let mut arguments = vec![
+        path("archive", "FILE", "The archive.").required_unless_present_any(["dummy", "dummy-empty"]),
+        switch("archive-mmap", "Map the archive into memory, which is the default."),
+        switch("archive-inmem", "Read the archive into memory of the server's own.")
+            .conflicts_with_all(["archive-mmap", "archive-preload"]),
+        switch("archive-preload", "Bring the archive into the page cache before the first answer."),
+        switch(
+            "dummy",
+            "Ignore the archive and answer `hello world!`: the upper limit of what the engine can do.",
+        ),
+        switch("dummy-empty", "Ignore the archive and answer nothing, fast.").conflicts_with("dummy"),
+    ];
+    let accepted = "Accepted and without effect: a lookup needs no table in memory.";
+    arguments.extend(INDEX_FLAGS.map(|name| switch(name, accepted)));
+    arguments.into_iter().map(|argument| argument.help_heading("What is served")).collect()
+}
+
+fn answers() -> [Arg; 3] {
+    [
+        switch("hosts-disable", "Answer every host alike: ignore the `Host` of requests."),
+        switch(
+            "security-headers-disable",
+            "Leave out `Referrer-Policy: strict-origin-when-cross-origin`, `X-Content-Type-Options: nosniff`, \
+             `X-XSS-Protection: 1; mode=block` and `X-Frame-Options: sameorigin`.",
+        ),
+        switch(
+            "security-headers-tls",
+            "Add `Strict-Transport-Security: max-age=31536000` and \
+             `Content-Security-Policy: upgrade-insecure-requests`: for a server behind a TLS proxy.",
+        ),
+    ]
+    .map(|argument| argument.help_heading("Answers"))
+}
+
+/// What the command line asks for; nothing if it asks for the manual page.
+///
+/// # Errors
+/// It is wrong.
+pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Server>, Failure> {
+    from_matches(&super::read(command(), arguments)?)
+}
+
+/// The same from a command line that was read already.
+///
+/// # Errors
+/// A value is wrong.
+pub fn from_matches(matches: &ArgMatches) -> Result<Option<Server>, Failure> {
+    if matches.get_flag("man") {
+        return Ok(None);
+    }
+    let config = Config {
+        listen: all(matches, "bind"),
+        content: read_content(matches)?,
+        threads: thread_count(matches),
+        hosts: !matches.get_flag("hosts-disable"),
+        security_headers: SecurityHeaders {
+            basic: !matches.get_flag("security-headers-disable"),
+            tls: matches.get_flag("security-headers-tls"),
+        },
+        timeouts: (!matches.get_flag("timeout-disable")).then(Timeouts::default),
+        drain: DRAIN,
+    };
+    Ok(Some(Server {
+        config,
+        descriptors_max: matches.get_one("limit-descriptors").copied(),
+        without_effect: INDEX_FLAGS.into_iter().filter(|name| matches.get_flag(name)).collect(),
+        quiet: matches.get_flag("quiet"),
+        debug: matches.get_flag("debug"),
+    }))
+}
+
+/// A configuration that serves `path` as it is served by default, for commands that serve what they made.
+pub(super) fn config_of(matches: &ArgMatches, path: PathBuf) -> Config {
+    Config {
+        listen: all(matches, "bind"),
+        content: Content::Archive { path, loading: Loading::Mapped },
+        threads: thread_count(matches),
+        hosts: true,
+        security_headers: SecurityHeaders { basic: true, tls: false },
+        timeouts: Some(Timeouts::default()),
+        // Whoever tries a site out has nobody to wait for.
+        drain: Duration::ZERO,
+    }
+}
+
+fn read_content(matches: &ArgMatches) -> Result<Content, Failure> {
+    if matches.get_flag("dummy") {
+        return Ok(Content::Dummy { body: DUMMY_BODY });
+    }
+    if matches.get_flag("dummy-empty") {
+        return Ok(Content::Dummy { body: b"" });
+    }
+    let loading = match (matches.get_flag("archive-inmem"), matches.get_flag("archive-preload")) {
+        (true, _) => Loading::InMemory,
+        (false, true) => Loading::Preloaded,
+        (false, false) => Loading::Mapped,
+    };
+    Ok(Content::Archive { path: required(matches, "archive")?, loading })
+}
+
+fn thread_count(matches: &ArgMatches) -> NonZeroUsize {
+    let asked = matches.get_one::<u16>("threads").and_then(|threads| NonZeroUsize::new((*threads).into()));
+    asked.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(line: &str) -> Result<Server, Failure> {
+        let words = ["cannery-server"].into_iter().chain(line.split_whitespace());
+        read(words.map(OsString::from)).map(|server| server.expect("no manual page was asked for"))
+    }
+
+    #[test]
+    fn an_archive_is_all_that_is_needed() {
+        let server = server("--archive site.cdb").unwrap();
+        assert_eq!(server.config.listen, [DEFAULT_ADDRESS.parse().unwrap()]);
+        assert!(matches!(server.config.content, Content::Archive { loading: Loading::Mapped, .. }));
+        assert!(server.config.hosts && server.config.security_headers.basic);
+        assert!(!server.config.security_headers.tls && server.config.timeouts.is_some());
+    }
+
+    #[test]
+    fn addresses_add_up_and_replace_the_default() {
+        let server = server("--archive a --bind 127.0.0.1:1 --bind [::1]:2").unwrap();
+        let expected: Vec<SocketAddr> = ["127.0.0.1:1", "[::1]:2"].map(|text| text.parse().unwrap()).into();
+        assert_eq!(server.config.listen, expected);
+    }
+
+    #[test]
+    fn the_archive_can_be_held_in_three_ways() {
+        for (flag, expected) in [
+            ("--archive-mmap", Loading::Mapped),
+            ("--archive-inmem", Loading::InMemory),
+            ("--archive-preload", Loading::Preloaded),
+            ("--archive-mmap --archive-preload", Loading::Preloaded),
+        ] {
+            let Content::Archive { loading, .. } =
+                server(&format!("--archive a {flag}")).unwrap().config.content
+            else {
+                panic!("{flag}: no archive");
+            };
+            assert_eq!(loading, expected, "{flag}");
+        }
+    }
+
+    #[test]
+    fn old_words_without_meaning_are_accepted_and_named() {
+        let server = server("--archive a --index-all --index-data-meta --threads 2").unwrap();
+        assert_eq!(server.without_effect, ["index-all", "index-data-meta"]);
+        assert_eq!(server.config.threads.get(), 2);
+    }
+
+    #[test]
+    fn a_dummy_needs_no_archive() {
+        let content = |line| server(line).unwrap().config.content;
+        assert!(matches!(content("--dummy"), Content::Dummy { body } if body == DUMMY_BODY));
+        assert!(matches!(content("--dummy-empty"), Content::Dummy { body: b"" }));
+        assert!(server("").is_err());
+    }
+
+    #[test]
+    fn wrong_values_are_refused() {
+        for line in [
+            "--bind localhost",
+            "--bind 127.0.0.1",
+            "--threads 0",
+            "--limit-descriptors 3",
+            "--dummy --dummy-empty",
+        ] {
+            assert!(server(&format!("--archive a {line}")).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The command line: words in, exit codes out.
+//!
+//! The modules in reading order: [`flags`] defines every flag once and reads them into plain values,
+//! [`commands`] has a file for each command, [`say`] is how they speak and end, [`text`] and [`progress`]
+//! are how numbers look, [`reference`] prints the manual from the flags. The three programs in `bin/` are
+//! one line each. Nothing here knows a byte of an archive or of a protocol: the crates below do.
+
+#![forbid(unsafe_code)]
+
+pub mod flags;
+
+pub mod commands;
+
+pub mod reference;
+
+pub mod progress;
+pub mod say;
+pub mod text;

@@ -1,0 +1,178 @@
+//! The manual, printed from the flags: troff, Markdown and completions.
+//!
+//! `docs/reference` is this file's output; a test compares the two. Never knows a flag by name.
+
+use std::fmt::Write;
+
+use clap::{Arg, ArgAction, Command};
+
+use crate::flags;
+use crate::say::{self, Failure};
+
+/// The manual page of a command, as troff.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn print_manual_page(command: Command) -> Result<(), Failure> {
+    let mut page = Vec::new();
+    let rendered = clap_mangen::Man::new(command).render(&mut page);
+    rendered.map_err(|error| Failure::failed(format!("cannot make the manual page: {error}")))?;
+    say::print(String::from_utf8_lossy(&page))
+}
+
+/// The completions of `cannery` for a shell.
+///
+/// # Errors
+/// The shell is none that is known, or standard output cannot be written.
+pub fn print_completions(shell: &str) -> Result<(), Failure> {
+    let shell: clap_complete::Shell = shell.parse().map_err(Failure::usage)?;
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut flags::tools::command(), "cannery", &mut script);
+    say::print(String::from_utf8_lossy(&script))
+}
+
+/// How a page begins.
+const PREAMBLE: &str =
+    "<!-- Printed from the flags: CANNERY_WRITE_REFERENCE=1 cargo test -p cannery reference -->\n\n";
+
+/// The pages of `docs/reference`: name and text.
+#[must_use]
+pub fn pages() -> [(&'static str, String); 3] {
+    [
+        ("cannery.md", page(flags::tools::command())),
+        ("cannery-archiver.md", page(flags::archiver::command())),
+        ("cannery-server.md", page(flags::server::command())),
+    ]
+}
+
+fn page(command: Command) -> String {
+    let mut text = String::from(PREAMBLE);
+    let mut command = command;
+    // Fills in what clap adds by itself.
+    command.build();
+    put_command(&mut text, &command, 1);
+    text
+}
+
+fn put_command(text: &mut String, command: &Command, level: usize) {
+    let marks = "#".repeat(level);
+    // Writing into a string cannot fail; the same holds below.
+    let _ = writeln!(text, "{marks} `{}`\n\n{}\n", full_name(command), about(command));
+    for (heading, arguments) in by_heading(command) {
+        let _ = writeln!(text, "**{heading}**\n\n| | |\n|---|---|");
+        for argument in arguments {
+            let _ = writeln!(text, "| `{}` | {} |", spelled(argument), meaning(argument));
+        }
+        text.push('\n');
+    }
+    if let Some(after) = command.get_after_help() {
+        let _ = writeln!(text, "{after}\n");
+    }
+    for inner in command.get_subcommands() {
+        match inner.get_display_name() {
+            Some(program @ ("cannery-archiver" | "cannery-server")) => {
+                let name = inner.get_name();
+                let _ =
+                    writeln!(text, "{marks}# `cannery {name}`\n\nThe same as [`{program}`]({program}.md).\n");
+            }
+            _ => put_command(text, inner, level + 1),
+        }
+    }
+}
+
+fn full_name(command: &Command) -> String {
+    command.get_bin_name().unwrap_or(command.get_name()).to_owned()
+}
+
+fn about(command: &Command) -> String {
+    command.get_about().map(ToString::to_string).unwrap_or_default()
+}
+
+/// The arguments below their headings, in the order in which the headings first come up.
+fn by_heading(command: &Command) -> Vec<(String, Vec<&Arg>)> {
+    let mut sections: Vec<(String, Vec<&Arg>)> = Vec::new();
+    for argument in command.get_arguments().filter(|argument| !is_everywhere(argument)) {
+        let heading = argument.get_help_heading().unwrap_or("Arguments and options");
+        match sections.iter_mut().find(|section| section.0 == heading) {
+            Some(section) => section.1.push(argument),
+            None => sections.push((heading.to_owned(), vec![argument])),
+        }
+    }
+    sections
+}
+
+/// `--help` and `--version` are the same everywhere, and say themselves what they do.
+fn is_everywhere(argument: &Arg) -> bool {
+    matches!(argument.get_id().as_str(), "help" | "version")
+}
+
+fn spelled(argument: &Arg) -> String {
+    let name = argument.get_long().map(|long| format!("--{long}"));
+    let value = argument.get_value_names().unwrap_or_default().join(" ");
+    let takes_value = matches!(argument.get_action(), ArgAction::Set | ArgAction::Append);
+    let short = argument.get_short().map_or(String::new(), |short| format!("-{short}, "));
+    match name {
+        Some(name) if takes_value => format!("{short}{name} {value}"),
+        Some(name) => format!("{short}{name}"),
+        None if argument.is_required_set() => value,
+        None => format!("[{value}]"),
+    }
+}
+
+fn meaning(argument: &Arg) -> String {
+    let mut text = argument.get_help().map(ToString::to_string).unwrap_or_default();
+    let words: Vec<_> =
+        argument.get_possible_values().iter().map(|word| word.get_name().to_owned()).collect();
+    if !words.is_empty() && !matches!(argument.get_action(), ArgAction::SetTrue) {
+        let _ = write!(text, " One of: {}.", words.join(", "));
+    }
+    let defaults: Vec<_> =
+        argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    if !defaults.is_empty() && !matches!(argument.get_action(), ArgAction::SetTrue) {
+        let _ = write!(text, " Default: `{}`.", defaults.join(","));
+    }
+    text.replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// Set to make [`the_reference_says_what_the_flags_say`] write the pages in place of comparing them.
+    const WRITE: &str = "CANNERY_WRITE_REFERENCE";
+
+    #[test]
+    fn the_reference_says_what_the_flags_say() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference");
+        for (name, text) in pages() {
+            let path = folder.join(name);
+            if std::env::var_os(WRITE).is_some() {
+                std::fs::create_dir_all(&folder).unwrap();
+                std::fs::write(&path, &text).unwrap();
+            }
+            let written = std::fs::read_to_string(&path).unwrap_or_default();
+            assert!(
+                written == text,
+                "docs/reference/{name} is behind the flags: run the test with {WRITE}=1"
+            );
+        }
+    }
+
+    #[test]
+    fn every_flag_stands_on_its_page() {
+        let page = page(flags::server::command());
+        for argument in flags::server::command().get_arguments() {
+            let name = argument.get_long().expect("the server has no positional argument");
+            assert!(page.contains(&format!("--{name}")), "{name}");
+        }
+    }
+
+    #[test]
+    fn values_flags_and_positions_are_told_apart() {
+        assert_eq!(spelled(&Arg::new("a").long("all").action(ArgAction::SetTrue)), "--all");
+        assert_eq!(spelled(&Arg::new("a").long("out").short('o').value_name("FILE")), "-o, --out FILE");
+        assert_eq!(spelled(&Arg::new("a").value_name("DIR").required(true)), "DIR");
+        assert_eq!(spelled(&Arg::new("a").value_name("DIR")), "[DIR]");
+    }
+}

@@ -1,0 +1,16 @@
+//! Promises seen from outside: command lines and sockets only, in reading order. Never imports a crate of ours.
+
+#![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
+
+mod site;
+
+mod get;
+mod negotiate;
+mod routes;
+
+mod commands;
+mod faults;
+mod ugly;
+
+mod clients;
+mod real;

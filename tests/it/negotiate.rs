@@ -1,0 +1,91 @@
+//! Which coding is sent, and what a client that holds a copy is told.
+
+use crate::site::{Server, decode, pages, serve};
+
+fn page() -> String {
+    format!("<title>page</title>{}", "<p>a paragraph that repeats itself</p>\n".repeat(100))
+}
+
+fn all_codings() -> Server {
+    serve(
+        &[(b"page.html", page().as_bytes()), (b"short.html", b"<p>short")],
+        &["--compress", "identity,gzip,brotli,zstd"],
+    )
+}
+
+#[test]
+fn each_coding_is_sent_to_who_wants_it_and_decodes_to_the_file() {
+    let server = all_codings();
+    let mut tags = std::collections::HashSet::new();
+    for (accept_encoding, coding) in [
+        ("identity", None),
+        ("gzip", Some("gzip")),
+        ("br", Some("br")),
+        ("zstd", Some("zstd")),
+        ("br;q=0.5, gzip;q=1", Some("gzip")),
+        ("gzip;q=0", None),
+        ("deflate", None),
+        ("", None),
+        ("*;q=0", None),
+    ] {
+        let response = server.get_coded("/page.html", accept_encoding);
+        assert_eq!(response.field("Content-Encoding"), coding, "{accept_encoding:?}");
+        assert_eq!(response.field("Vary"), Some("Accept-Encoding"), "{accept_encoding:?}");
+        assert_eq!(decode(coding, &response.body), page().as_bytes(), "{accept_encoding:?}");
+        tags.insert((coding, response.field("ETag").unwrap().to_owned()));
+    }
+    let values: std::collections::HashSet<_> = tags.iter().map(|(_, tag)| tag).collect();
+    assert_eq!((tags.len(), values.len()), (4, 4), "each coding has one tag, and its own");
+}
+
+#[test]
+fn what_does_not_get_smaller_is_not_negotiated() {
+    let response = all_codings().get_coded("/short.html", "gzip, br, zstd");
+    assert_eq!((response.field("Content-Encoding"), response.field("Vary")), (None, None));
+}
+
+#[test]
+fn who_holds_a_copy_is_not_sent_another() {
+    let server = all_codings();
+    for accept_encoding in ["identity", "gzip", "br"] {
+        let lines = format!("Accept-Encoding: {accept_encoding}\r\n");
+        let whole = server.ask("GET", "/page.html", &lines);
+        let tag = whole.field("ETag").unwrap();
+        for condition in [tag.to_owned(), format!("W/{tag}"), format!("\"x\", {tag}"), "*".to_owned()] {
+            let response = server.ask("GET", "/page.html", &format!("{lines}If-None-Match: {condition}\r\n"));
+            assert_eq!((response.status, response.body.len()), (304, 0), "{condition}");
+            for name in ["ETag", "Vary", "Cache-Control"] {
+                assert_eq!(response.field(name), whole.field(name), "{name}");
+            }
+            assert!(response.field("Date").is_some() && response.field("Content-Type").is_none());
+        }
+        assert_eq!(server.ask("GET", "/page.html", &format!("{lines}If-None-Match: \"x\"\r\n")).status, 200);
+        assert_eq!(server.ask("GET", "/nothing", "If-None-Match: *\r\n").status, 404);
+    }
+}
+
+#[test]
+fn an_archive_of_one_coding_refuses_who_cannot_read_it() {
+    let server = serve(&[(b"page.html", page().as_bytes())], &["--compress", "gzip"]);
+    for response in [server.get("/page.html"), server.get_coded("/page.html", "gzip")] {
+        assert_eq!(response.field("Content-Encoding"), Some("gzip"));
+        assert_eq!(decode(Some("gzip"), &response.body), page().as_bytes());
+    }
+    for accept_encoding in ["identity", "br", "gzip;q=0", ""] {
+        let response = server.get_coded("/page.html", accept_encoding);
+        assert_eq!(
+            (response.status, response.field("Vary")),
+            (406, Some("Accept-Encoding")),
+            "{accept_encoding:?}"
+        );
+    }
+}
+
+#[test]
+fn tags_are_the_same_on_every_server() {
+    let tag = |server: &Server| server.get_coded("/page.html", "br").field("ETag").map(str::to_owned);
+    let (one, other) = (all_codings(), all_codings());
+    assert_eq!(tag(&one), tag(&other));
+    let without = serve(&pages(&[("page.html", "x")]), &["--exclude-etag"]);
+    assert_eq!(tag(&without), None);
+}

@@ -1,0 +1,184 @@
+//! What answers a path: aliases, slashes, rules, fallback pages, error pages, hosts.
+
+use crate::site::{Server, pages, serve};
+
+fn answers(server: &Server, expected: &[(&str, u16, &str)]) {
+    for (target, status, body) in expected {
+        let response = server.get(target);
+        let what = response
+            .field("Location")
+            .map_or(String::from_utf8_lossy(&response.body).into_owned(), str::to_owned);
+        assert_eq!((response.status, what.as_str()), (*status, *body), "{target}");
+    }
+}
+
+#[test]
+fn pages_answer_under_their_other_names() {
+    let files = [
+        ("index.html", "home"),
+        ("about.html", "about"),
+        ("docs/_index.txt", "docs"),
+        ("docs/index.html", "other"),
+        ("both", "file"),
+        ("both.html", "page"),
+    ];
+    let server = serve(&pages(&files), &[]);
+    answers(
+        &server,
+        &[
+            ("/", 200, "home"),
+            ("/index", 200, "home"),
+            ("/about", 200, "about"),
+            ("/docs/", 200, "docs"),
+            ("/docs/index.html", 200, "other"),
+            ("/both", 200, "file"),
+            ("/both.html", 200, "page"),
+            ("/docs", 308, "/docs/"),
+            ("/docs?a=b", 308, "/docs/?a=b"),
+            ("/about/", 308, "/about"),
+            ("//docs", 308, "/docs/"),
+        ],
+    );
+    assert_eq!(server.get("/docs/_index.txt").status, 404);
+    let bare = serve(&pages(&files), &["--exclude-index", "--exclude-strip", "--exclude-slash-redirects"]);
+    for target in ["/", "/about", "/docs", "/docs/", "/about.html/"] {
+        assert_eq!(bare.get(target).status, 404, "{target}");
+    }
+}
+
+#[test]
+fn rules_redirect_and_rewrite() {
+    let rules = "\
+        /old /new 301\n\
+        /see https://example.com/x?y=1#z 302\n\
+        /news/* /blog/:splat\n\
+        /store/:id/:part /shop/:part-:id 307\n\
+        /app/* /index.html 200\n\
+        /gone/* /gone.html 410\n\
+        /pages/* /texts/:splat 200\n\
+        /kept /never 301\n\
+        /taken /forced 301!\n\
+        ://other.example/host /of-host 303\n";
+    let files = [
+        ("_redirects", rules),
+        ("index.html", "home"),
+        ("gone.html", "gone"),
+        ("kept", "kept"),
+        ("taken", "taken"),
+        ("texts/a.txt", "text a"),
+    ];
+    let server = serve(&pages(&files), &[]);
+    answers(
+        &server,
+        &[
+            ("/old", 301, "/new"),
+            ("/old?q=1", 301, "/new?q=1"),
+            ("/old/", 301, "/new"),
+            ("/see?q", 302, "https://example.com/x?y=1&q#z"),
+            ("/news/a/b%20c", 301, "/blog/a/b%20c"),
+            ("/store/7/x", 307, "/shop/x-7"),
+            ("/app/any/where.js", 200, "home"),
+            ("/gone/x", 410, "gone"),
+            ("/pages/a.txt", 200, "text a"),
+            ("/kept", 200, "kept"),
+            ("/taken", 301, "/forced"),
+        ],
+    );
+    assert_eq!(server.get("/store/7").status, 404);
+    assert_eq!(server.get("/pages/none").status, 404);
+    assert_eq!(server.get("/_redirects").status, 404);
+    assert_eq!(server.get("/host").status, 404);
+    let on_host = server.ask("GET", "http://OTHER.example:80/host", "");
+    assert_eq!((on_host.status, on_host.field("Location")), (303, Some("/of-host")));
+    assert_eq!(server.get("http://other.example/kept").body, b"kept");
+}
+
+#[test]
+fn a_redirect_cannot_be_led_astray() {
+    let server = serve(&pages(&[("_redirects", "/go/* /:splat 302\n"), ("x.html", "x")]), &[]);
+    for (target, location) in [
+        ("/go//evil.example", "/evil.example"),
+        ("/go/%2Fevil.example", "/%2Fevil.example"),
+        ("/go/%5Cevil.example", "/%5Cevil.example"),
+        ("/go/a%0d%0aSet-Cookie:x", "/a%0D%0ASet-Cookie:x"),
+    ] {
+        assert_eq!(server.get(target).field("Location"), Some(location), "{target}");
+    }
+}
+
+#[test]
+fn headers_of_the_site_add_up() {
+    let rules = "/*\n  X-Robots-Tag: noindex\n  X-Frame-Options: DENY\n/assets/*\n  X-Robots-Tag: nosnippet\n  Cache-Control: no-store\n";
+    let server = serve(&pages(&[("_headers", rules), ("a.txt", "a"), ("assets/b.txt", "b")]), &[]);
+    let (a, b) = (server.get("/a.txt"), server.get("/assets/b.txt"));
+    assert_eq!((a.field("X-Robots-Tag"), a.field("X-Frame-Options")), (Some("noindex"), Some("DENY")));
+    assert_eq!(
+        (b.field("X-Robots-Tag"), b.field("Cache-Control")),
+        (Some("noindex, nosnippet"), Some("no-store"))
+    );
+}
+
+#[test]
+fn the_nearest_page_answers_for_what_is_missing() {
+    let files = [
+        ("404.html", "nothing here"),
+        ("deep/404.html", "nothing deep"),
+        ("app/_200.html", "application"),
+        ("app/in/_wildcard.html", "inner"),
+        ("tiles/_wildcard.png", "blank"),
+        ("tiles/7.png", "seven"),
+    ];
+    let server = serve(&pages(&files), &[]);
+    answers(
+        &server,
+        &[
+            ("/x", 404, "nothing here"),
+            ("/deep/x/y", 404, "nothing deep"),
+            ("/404.html", 404, "nothing here"),
+            ("/app/", 200, "application"),
+            ("/app/x/y", 200, "application"),
+            ("/app/in/x", 200, "inner"),
+            ("/tiles/8.png", 200, "blank"),
+            ("/tiles/7.png", 200, "seven"),
+        ],
+    );
+    let missing = server.get("/app/chunk-123.js");
+    assert_eq!((missing.status, missing.field("Cache-Control")), (404, Some("no-store")));
+}
+
+#[test]
+fn numbers_among_numbers_are_no_error_pages() {
+    let files =
+        [("200.png", "a"), ("404.png", "b"), ("n/199.html", "c"), ("n/200.html", "d"), ("n/404.html", "e")];
+    let server = serve(&pages(&files), &[]);
+    answers(
+        &server,
+        &[
+            ("/200.png", 200, "a"),
+            ("/404.png", 200, "b"),
+            ("/n/200.html", 200, "d"),
+            ("/n/404.html", 200, "e"),
+        ],
+    );
+    assert_ne!(server.get("/n/198").body, b"d");
+}
+
+#[test]
+fn hosts_have_sites_of_their_own() {
+    let files = [("a.txt", "default"), ("_hosts/example.com/a.txt", "host"), ("only.txt", "only")];
+    let server = serve(&pages(&files), &[]);
+    assert_eq!(server.get("/a.txt").body, b"default");
+    assert_eq!(server.get("http://EXAMPLE.com:8080/a.txt").body, b"host");
+    assert_eq!(server.get("http://example.com/only.txt").status, 404);
+    assert_eq!(server.get("/_hosts/example.com/a.txt").status, 404);
+}
+
+#[test]
+fn folders_are_listed_on_demand() {
+    let server =
+        serve(&pages(&[("docs/a b.txt", "a"), ("docs/sub/c.txt", "c")]), &["--include-folder-listing"]);
+    let page = String::from_utf8(server.get("/docs/").body).unwrap();
+    assert!(page.contains("a%20b.txt") && page.contains("sub/"), "{page}");
+    let json: serde_json::Value = serde_json::from_slice(&server.get("/docs/_listing.json").body).unwrap();
+    assert_eq!(json["entries"].as_array().unwrap().len(), 2);
+}

@@ -1,0 +1,240 @@
+//! The only harness: a folder literal, an archive of it, a running server, a raw socket.
+//!
+//! Never sleeps: it waits for the server's word that it listens, and for the bytes of an answer.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+/// No answer takes so long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running server.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) address: String,
+    /// Keeps the folder as long as the server runs.
+    _folder: Option<tempfile::TempDir>,
+}
+
+/// An answer, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Response {
+    /// The value of a field that must stand there at most once.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let mut values = self.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let value = values.next().map(|(_, value)| value.as_str());
+        assert!(values.next().is_none(), "{name} stands there twice: {:?}", self.fields);
+        value
+    }
+}
+
+/// Runs one of the commands to its end.
+pub(crate) fn run(program: &str, arguments: &[&str]) -> Output {
+    let program = match program {
+        "cannery" => env!("CARGO_BIN_EXE_cannery"),
+        "cannery-archiver" => env!("CARGO_BIN_EXE_cannery-archiver"),
+        "cannery-server" => env!("CARGO_BIN_EXE_cannery-server"),
+        other => other,
+    };
+    Command::new(program).args(arguments).output().unwrap()
+}
+
+/// Writes a folder literal below `root`: paths that end with `/` are folders, `-> x` as content is a link.
+pub(crate) fn write_folder(root: &Path, files: &[(&[u8], &[u8])]) {
+    for (name, content) in files {
+        let path = root.join(std::ffi::OsStr::from_bytes(name));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        match content.strip_prefix(b"-> ") {
+            Some(target) => std::os::unix::fs::symlink(std::ffi::OsStr::from_bytes(target), path).unwrap(),
+            None if name.ends_with(b"/") => fs::create_dir_all(path).unwrap(),
+            None => fs::write(path, content).unwrap(),
+        }
+    }
+}
+
+/// Compiles `folder` into `archive` with these flags, which must succeed.
+pub(crate) fn compile(folder: &Path, archive: &Path, flags: &[&str]) -> Output {
+    let mut arguments = vec!["--sources", folder.to_str().unwrap(), "--archive", archive.to_str().unwrap()];
+    arguments.extend(flags);
+    let output = run("cannery-archiver", &arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// A server of a folder literal, compiled with these flags.
+pub(crate) fn serve(files: &[(&[u8], &[u8])], flags: &[&str]) -> Server {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("site");
+    fs::create_dir(&source).unwrap();
+    write_folder(&source, files);
+    let archive = folder.path().join("site.cdb");
+    compile(&source, &archive, flags);
+    let mut server = Server::start(&["--archive", archive.to_str().unwrap()]);
+    server._folder = Some(folder);
+    server
+}
+
+/// The files of text, for short literals.
+pub(crate) fn pages(files: &[(&'static str, &'static str)]) -> Vec<(&'static [u8], &'static [u8])> {
+    files.iter().map(|(name, content)| (name.as_bytes(), content.as_bytes())).collect()
+}
+
+impl Server {
+    /// Starts `cannery-server` on a free port.
+    pub(crate) fn start(arguments: &[&str]) -> Server {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_cannery-server"))
+            .args(arguments)
+            .args(["--bind", "127.0.0.1:0", "--threads", "2"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let line =
+            lines.find_map(|line| line.ok().filter(|line| line.contains("http://"))).expect("it listens");
+        let address = line.split("http://").nth(1).unwrap().trim_end_matches('/').to_owned();
+        // Its words are read to the end, so that it never waits for a reader.
+        std::thread::spawn(move || lines.for_each(drop));
+        Server { child, address, _folder: None }
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// Sends bytes as they are and reads everything until the server closes.
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut stream = self.connect();
+        stream.write_all(bytes).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        answer
+    }
+
+    /// Asks for a target with these further lines of the head.
+    pub(crate) fn ask(&self, method: &str, target: &str, lines: &str) -> Response {
+        let request =
+            format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{lines}\r\n");
+        let answer = self.raw(request.as_bytes());
+        let (response, rest) = parse(&answer, method == "HEAD");
+        assert!(rest.is_empty(), "bytes behind the answer: {rest:?}");
+        response
+    }
+
+    pub(crate) fn get(&self, target: &str) -> Response {
+        self.ask("GET", target, "")
+    }
+
+    pub(crate) fn get_coded(&self, target: &str, accept_encoding: &str) -> Response {
+        self.ask("GET", target, &format!("Accept-Encoding: {accept_encoding}\r\n"))
+    }
+
+    /// Orders the server to stop, and gives its exit code.
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        terminate(&self.child);
+        self.child.wait().unwrap().code()
+    }
+}
+
+fn terminate(child: &Child) {
+    let status = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Takes one answer off the front of bytes. Strict: each line ends with CRLF, the length is stated.
+pub(crate) fn parse(bytes: &[u8], head_only: bool) -> (Response, &[u8]) {
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
+    let end = end.unwrap_or_else(|| panic!("no head in {:?}", String::from_utf8_lossy(bytes)));
+    let head = std::str::from_utf8(&bytes[..end]).unwrap();
+    let mut lines = head.split("\r\n");
+    let status_line = lines.next().unwrap();
+    let status = status_line.strip_prefix("HTTP/1.1 ").unwrap()[..3].parse().unwrap();
+    let fields = lines.map(|line| line.split_once(": ").unwrap()).map(|(a, b)| (a.to_owned(), b.to_owned()));
+    let mut response = Response { status, fields: fields.collect(), body: Vec::new() };
+    let rest = &bytes[end + 4..];
+    let length: Option<usize> = response.field("Content-Length").map(|length| length.parse().unwrap());
+    if head_only || matches!(status, 204 | 304) {
+        return (response, rest);
+    }
+    let (body, rest) = rest.split_at(length.expect("a length is always stated"));
+    response.body = body.to_vec();
+    (response, rest)
+}
+
+/// The content that a coded body stands for.
+pub(crate) fn decode(coding: Option<&str>, body: &[u8]) -> Vec<u8> {
+    let mut content = Vec::new();
+    match coding {
+        None => content.extend_from_slice(body),
+        Some("br") => drop(brotli::Decompressor::new(body, 4096).read_to_end(&mut content).unwrap()),
+        Some("gzip") => {
+            let length = u32::from_le_bytes(*body.last_chunk().unwrap()) as usize;
+            content.resize(length, 0);
+            libdeflater::Decompressor::new().gzip_decompress(body, &mut content).unwrap();
+        }
+        Some("zstd") => {
+            let length = zstd_safe::get_frame_content_size(body).unwrap().unwrap();
+            content.reserve(usize::try_from(length).unwrap());
+            zstd_safe::decompress(&mut content, body).unwrap();
+        }
+        Some(other) => panic!("an unknown coding {other}"),
+    }
+    content
+}
+
+/// The path as a URL spells it: everything but letters, digits and `/-._~` escaped.
+pub(crate) fn spell(path: &[u8]) -> String {
+    path.iter()
+        .map(|byte| match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' => char::from(*byte).to_string(),
+            byte if byte.is_ascii_alphanumeric() => char::from(*byte).to_string(),
+            byte => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+/// Every file below a folder, links followed, by its path within.
+pub(crate) fn files_below(folder: &Path) -> Vec<(Vec<u8>, PathBuf)> {
+    let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(current) = folders.pop() {
+        for entry in fs::read_dir(current).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.is_file() {
+                found.push((path.strip_prefix(folder).unwrap().as_os_str().as_bytes().to_vec(), path));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Whether outside programs are to be left out, which is said.
+pub(crate) fn skip_outside() -> bool {
+    let skip = std::env::var_os("CANNERY_OUTSIDE").is_some_and(|value| value == "skip");
+    if skip {
+        println!("skipped: CANNERY_OUTSIDE=skip");
+    }
+    skip
+}

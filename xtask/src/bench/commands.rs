@@ -1,0 +1,30 @@
+//! The commands that are measured: built for release, or taken from another folder.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::error::Error;
+use crate::project::{self, cargo};
+
+/// A folder with commands built elsewhere, to measure an earlier release by the same means.
+const FOLDER_VARIABLE: &str = "CANNERY_BIN";
+
+/// Where a command is, after building it. It is started by its path, never looked for.
+pub(crate) fn path(name: &str) -> Result<PathBuf, Error> {
+    if let Some(folder) = env::var_os(FOLDER_VARIABLE) {
+        return Ok(PathBuf::from(folder).join(name));
+    }
+    project::run(&mut cargo(&format!("build --release --quiet --package cannery --bin {name}")))?;
+    Ok(project::target().join("release").join(name))
+}
+
+/// The ruler, compiled by the system's C compiler.
+pub(crate) fn floor() -> Result<PathBuf, Error> {
+    let program = project::outside().join("floor");
+    std::fs::create_dir_all(project::outside()).map_err(|source| Error::file(project::outside(), source))?;
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-O2", "-Wall", "-Wextra", "-o"]).arg(&program).arg(project::root().join("bench/floor.c"));
+    project::run(&mut compiler)?;
+    Ok(program)
+}

@@ -1,0 +1,100 @@
+//! A server under measurement: started, waited for, asked once, and ended. Only what we started is ended.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddrV4, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+
+/// A server that accepts connections. It ends with this value.
+pub(crate) struct Running {
+    child: Child,
+    address: SocketAddrV4,
+}
+
+/// How long a server may take to its first accept, and to its end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Between two looks. Short, because the time to the first accept is measured too.
+const LOOK_EVERY: Duration = Duration::from_micros(500);
+
+/// The request that every server is asked before and while it is timed.
+pub(crate) const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+
+impl Running {
+    /// Starts a server pinned to a processor and waits until it accepts connections on an address.
+    pub(crate) fn start(
+        program: &mut Command,
+        processor: usize,
+        address: SocketAddrV4,
+    ) -> Result<Running, Error> {
+        let mut command = Command::new("taskset");
+        command
+            .arg("--cpu-list")
+            .arg(processor.to_string())
+            .arg(program.get_program())
+            .args(program.get_args());
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.spawn().map_err(|source| Error::start(&command, source))?;
+        let mut running = Running { child, address };
+        let started = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            if let Some(status) = running.child.try_wait().map_err(|source| Error::start(program, source))? {
+                return Err(Error::failed(program, status));
+            }
+            if started.elapsed() > PATIENCE {
+                return Err(Error::Unexpected {
+                    what: program.get_program().display().to_string(),
+                    expected: format!("that it listens on {address} within {PATIENCE:?}"),
+                    got: "nothing".into(),
+                });
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        Ok(running)
+    }
+
+    /// The process that was started; taskset has become the server by then.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a request on a new connection and reads `bytes` bytes of the answer, or less at its end.
+    pub(crate) fn ask(&self, request: &[u8], bytes: usize) -> Result<Vec<u8>, Error> {
+        let broken = |source| Error::file(self.address.to_string(), source);
+        let mut connection = TcpStream::connect(self.address).map_err(broken)?;
+        connection.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
+        connection.write_all(request).map_err(broken)?;
+        let mut answer = Vec::new();
+        connection.take(bytes as u64).read_to_end(&mut answer).map_err(broken)?;
+        Ok(answer)
+    }
+
+    /// Fails unless the answer is exactly the expected one: a benchmark of wrong answers says nothing.
+    pub(crate) fn expect(&self, request: &[u8], expected: &[u8]) -> Result<(), Error> {
+        let got = self.ask(request, expected.len())?;
+        if got == expected {
+            return Ok(());
+        }
+        Err(Error::Unexpected {
+            what: self.address.to_string(),
+            expected: String::from_utf8_lossy(expected).escape_debug().to_string(),
+            got: String::from_utf8_lossy(&got).escape_debug().to_string(),
+        })
+    }
+}
+
+impl Drop for Running {
+    /// Asks first, so that a server with processes of its own can end them, and then insists.
+    fn drop(&mut self) {
+        let _ = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
+        let asked = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && asked.elapsed() < PATIENCE {
+            thread::sleep(LOOK_EVERY);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,112 @@
+//! `test`, `ci` and `tidy`: which checks there are, and which of them each task runs.
+//!
+//! There is no check that only continuous integration can run.
+
+use std::process::{Command, Stdio};
+
+use crate::error::Error;
+use crate::outside;
+use crate::project::{self, cargo};
+use crate::steps::Steps;
+use crate::tidy as text;
+
+/// How much is checked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Formatting, clippy and cargo test, with what is installed.
+    Fast,
+    /// All but the long tests and what takes minutes to install.
+    Usual,
+    /// What continuous integration runs: the usual and cargo deny.
+    Integration,
+    /// Everything.
+    Slow,
+}
+
+/// Runs the checks. Cargo's tests come last, so that their result is what one sees at the end.
+pub(crate) fn run(extent: Extent) -> Result<(), Error> {
+    let mut steps = Steps::default();
+    if extent != Extent::Fast {
+        steps.run("outside programs", outside::install_programs);
+        steps.run("npm packages", outside::install_npm_packages);
+    }
+    steps.run("formatting", || project::run(&mut cargo("fmt --all --check")));
+    steps.run("clippy", || project::run(&mut cargo("clippy --workspace --all-targets -- -D warnings")));
+    if extent != Extent::Fast {
+        steps.run("tidy", text::check);
+        deny(&mut steps, extent);
+        fuzz_smoke(&mut steps);
+    }
+    steps.run("cargo test", || project::run(&mut tests(extent)));
+    steps.finish()
+}
+
+/// The checks about text, and the structure test, which reads all the code.
+pub(crate) fn tidy() -> Result<(), Error> {
+    let mut steps = Steps::default();
+    steps.run("tidy", text::check);
+    steps.run("structure", || project::run(&mut cargo("test --quiet --package cannery --test structure")));
+    steps.finish()
+}
+
+/// All tests, told where the things are that they need from outside.
+fn tests(extent: Extent) -> Command {
+    let mut command = cargo("test --workspace");
+    command.env("CANNERY_NPM", outside::npm_folder());
+    command.env("CANNERY_PYTHON_DOCS", outside::PYTHON_DOCS);
+    if let Some(chromium) = project::program("chromium") {
+        command.env("CANNERY_CHROMIUM", chromium);
+    }
+    if extent == Extent::Slow {
+        command.env("CANNERY_SLOW", "1");
+    }
+    command
+}
+
+/// What `deny.toml` asks of the libraries: first what can be decided here, then their known faults, which
+/// are published elsewhere.
+fn deny(steps: &mut Steps, extent: Extent) {
+    const LIBRARIES: &str = "libraries";
+    const ADVISORIES: &str = "advisories";
+    let installed = project::program("cargo-deny").is_some();
+    if !installed && extent == Extent::Usual {
+        let reason = "cargo-deny is not installed; `cargo xtask ci` installs it, which takes minutes";
+        steps.leave_out(LIBRARIES, reason);
+        steps.leave_out(ADVISORIES, reason);
+        return;
+    }
+    steps.run(LIBRARIES, || {
+        if !installed {
+            project::run(&mut cargo(&format!("install --locked cargo-deny@{DENY_VERSION}")))?;
+        }
+        project::run(&mut cargo("deny --workspace check licenses bans sources"))
+    });
+    if can_reach(ADVISORY_DATABASE) {
+        steps.run(ADVISORIES, || project::run(&mut cargo("deny --workspace check advisories")));
+    } else {
+        steps.leave_out(ADVISORIES, "the advisory database cannot be reached from this machine");
+    }
+}
+
+/// Where RustSec publishes known faults; cargo deny fetches it from here.
+const ADVISORY_DATABASE: &str = "https://github.com/RustSec/advisory-db";
+
+/// Whether a repository answers. A check without its data says nothing, and that is not a failed check.
+fn can_reach(repository: &str) -> bool {
+    let mut git = Command::new("git");
+    git.args(["ls-remote", "--quiet", repository, "HEAD"]).env("GIT_TERMINAL_PROMPT", "0");
+    git.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    git.status().is_ok_and(|status| status.success())
+}
+
+/// The release whose settings `deny.toml` is written for.
+const DENY_VERSION: &str = "0.20.2";
+
+/// Each fuzz target over its recorded inputs and a bounded number of random ones, by the stable compiler.
+fn fuzz_smoke(steps: &mut Steps) {
+    let folder = project::root().join("fuzz");
+    if !folder.is_dir() {
+        return;
+    }
+    steps.run("fuzz smoke", || project::run(cargo("run --release --quiet").current_dir(&folder)));
+}

@@ -1,0 +1,96 @@
+//! The project's own scripts: `cargo xtask`, the one door for people and for continuous integration.
+//!
+//! Everything here starts other programs and reports what they said. It is no part of the product, and
+//! the product never depends on it. It ends no process but those it started itself.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod checks;
+mod error;
+mod outside;
+mod project;
+mod steps;
+mod tidy;
+mod words;
+
+#[path = "../../bench/tiles.rs"]
+mod tiles;
+
+use std::env;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::checks::Extent;
+use crate::error::Error;
+use crate::words::Words;
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+  test [--fast | --slow]             install what the tests need, then run all of them
+                                     --fast: only formatting, clippy and cargo test
+                                     --slow: the long tests and cargo deny too
+  ci                                 what continuous integration runs: test and cargo deny
+  tidy                               the checks about text alone, and the structure test
+  bench NAME [--rounds N] [--seconds N]
+                                     docs, tiles or dummy; results go to bench/results/
+  tiles DIR [--count N] [--seed S]   write the pyramid of map tiles
+
+The man page is printed by `cannery --man`.";
+
+fn main() -> ExitCode {
+    match run(Words::new(env::args().skip(1))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(mut words: Words) -> Result<(), Error> {
+    let task = words.next().ok_or(Error::Usage { problem: "no task was named".into() })?;
+    match task.as_str() {
+        "test" => {
+            let extent = match (words.flag("--fast"), words.flag("--slow")) {
+                (false, false) => Extent::Usual,
+                (true, false) => Extent::Fast,
+                (false, true) => Extent::Slow,
+                (true, true) => {
+                    return Err(Error::Usage { problem: "--fast and --slow exclude each other".into() });
+                }
+            };
+            words.finish()?;
+            checks::run(extent)
+        }
+        "ci" => words.finish().and_then(|()| checks::run(Extent::Integration)),
+        "tidy" => words.finish().and_then(|()| checks::tidy()),
+        "bench" => bench::run(words),
+        "tiles" => write_tiles(words),
+        "help" | "--help" | "-h" => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => Err(Error::Usage { problem: format!("there is no task `{task}`") }),
+    }
+}
+
+fn write_tiles(mut words: Words) -> Result<(), Error> {
+    let count = words.number("--count", tiles::COUNT)?;
+    let seed = words.number("--seed", tiles::SEED)?;
+    let folder = words.next().ok_or(Error::Usage { problem: "tiles: name the folder to write to".into() })?;
+    words.finish()?;
+
+    let pyramid = tiles::Pyramid::new(count, seed);
+    let started = Instant::now();
+    let bytes = pyramid.write_to(Path::new(&folder)).map_err(|source| Error::file(&folder, source))?;
+    println!(
+        "{} tiles, {} distinct, {bytes} bytes, {:.1} s",
+        pyramid.count(),
+        pyramid.distinct(),
+        started.elapsed().as_secs_f64()
+    );
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! What tests and benchmarks need from outside: looks for it, and installs what is missing.
+//!
+//! Programs come from Debian by apt-get, the rest from npm into a folder below `target/`. Nothing is
+//! downloaded that is there already, and nothing is installed without saying so first.
+
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::error::Error;
+use crate::project;
+
+/// Where Debian's `python3.11-doc` puts a site of a thousand pages.
+pub(crate) const PYTHON_DOCS: &str = "/usr/share/doc/python3.11/html";
+
+/// A file or folder that shows that a Debian package is there.
+struct Needed {
+    package: &'static str,
+    shown_by: Sign,
+}
+
+enum Sign {
+    /// A program on the search path.
+    Program(&'static str),
+    Folder(&'static str),
+}
+
+/// What the tests need.
+const FOR_TESTS: [Needed; 8] = [
+    Needed { package: "python3.11-doc", shown_by: Sign::Folder(PYTHON_DOCS) },
+    Needed { package: "tinycdb", shown_by: Sign::Program("cdb") },
+    Needed { package: "curl", shown_by: Sign::Program("curl") },
+    Needed { package: "wget", shown_by: Sign::Program("wget") },
+    Needed { package: "chromium", shown_by: Sign::Program("chromium") },
+    Needed { package: "gcc", shown_by: Sign::Program("gcc") },
+    Needed { package: "nodejs", shown_by: Sign::Program("node") },
+    Needed { package: "npm", shown_by: Sign::Program("npm") },
+];
+
+/// What the benchmarks need beyond a compiler.
+const FOR_BENCHMARKS: [Needed; 4] = [
+    Needed { package: "python3.11-doc", shown_by: Sign::Folder(PYTHON_DOCS) },
+    Needed { package: "gcc", shown_by: Sign::Program("gcc") },
+    Needed { package: "wrk", shown_by: Sign::Program("wrk") },
+    Needed { package: "util-linux", shown_by: Sign::Program("taskset") },
+];
+
+/// Packages of npm, each with the release that the tests were written for.
+const NPM_PACKAGES: [(&str, &str); 2] =
+    [("playwright-core", "1.65.1"), ("@fortawesome/fontawesome-free", "7.3.1")];
+
+impl Needed {
+    fn is_missing(&self) -> bool {
+        match self.shown_by {
+            Sign::Program(name) => project::program(name).is_none(),
+            Sign::Folder(path) => !Path::new(path).is_dir(),
+        }
+    }
+}
+
+/// The programs for the tests.
+pub(crate) fn install_programs() -> Result<(), Error> {
+    install(&FOR_TESTS)
+}
+
+/// The programs for the benchmarks.
+pub(crate) fn install_benchmark_programs() -> Result<(), Error> {
+    install(&FOR_BENCHMARKS)
+}
+
+fn install(needed: &[Needed]) -> Result<(), Error> {
+    let missing = || needed.iter().filter(|needed| needed.is_missing()).map(|needed| needed.package);
+    let packages: Vec<_> = missing().collect();
+    if packages.is_empty() {
+        return Ok(());
+    }
+    println!("installing from Debian: {}", packages.join(" "));
+    project::run(apt_get(&packages)?.arg("update"))?;
+    project::run(
+        apt_get(&packages)?
+            .args(["install", "--yes", "--no-install-recommends"])
+            .args(APT_OPTIONS)
+            .args(&packages),
+    )?;
+
+    let still_missing: Vec<_> = missing().collect();
+    if still_missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Missing {
+        what: still_missing.join(", "),
+        remedy: "apt-get reported success, so look at dpkg's settings for files that it leaves out".into(),
+    })
+}
+
+/// Small images tell dpkg to leave documentation out, and then count the package as installed without
+/// it: so the documentation is asked for by path, and installed again if it has to be.
+const APT_OPTIONS: [&str; 3] =
+    ["--reinstall", "--option", "DPkg::Options::=--path-include=/usr/share/doc/python3.11/*"];
+
+/// apt-get with the rights it needs: ours if we are root, else those of sudo.
+fn apt_get(packages: &[&str]) -> Result<Command, Error> {
+    let by_hand = || Error::Missing {
+        what: packages.join(", "),
+        remedy: format!("install by hand, as root: apt-get install {}", packages.join(" ")),
+    };
+    let apt_get = project::program("apt-get").ok_or_else(by_hand)?;
+    if is_root() {
+        let mut command = Command::new(apt_get);
+        command.env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+        return Ok(command);
+    }
+    let mut command = Command::new(project::program("sudo").ok_or_else(by_hand)?);
+    if !io::stdin().is_terminal() {
+        // Nobody is there to type a password: better to fail at once.
+        command.arg("--non-interactive");
+    }
+    command.arg("DEBIAN_FRONTEND=noninteractive").arg(apt_get);
+    Ok(command)
+}
+
+/// Our own entry in the process table belongs to the user that we run as.
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|entry| entry.uid() == 0)
+}
+
+/// The folder whose `node_modules` holds the packages of npm.
+pub(crate) fn npm_folder() -> PathBuf {
+    project::outside().join("npm")
+}
+
+/// The packages of npm, without the browsers that Playwright would bring: the tests use Debian's.
+pub(crate) fn install_npm_packages() -> Result<(), Error> {
+    let folder = npm_folder();
+    if NPM_PACKAGES.iter().all(|(name, version)| is_installed(&folder, name, version)) {
+        return Ok(());
+    }
+    fs::create_dir_all(&folder).map_err(|source| Error::file(&folder, source))?;
+    let mut npm = Command::new("npm");
+    npm.current_dir(&folder).stdin(Stdio::null()).env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1");
+    npm.args([
+        "install",
+        "--no-save",
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        "--loglevel=error",
+        "--prefix",
+        ".",
+    ]);
+    npm.args(NPM_PACKAGES.map(|(name, version)| format!("{name}@{version}")));
+    project::run(&mut npm)
+}
+
+fn is_installed(folder: &Path, name: &str, version: &str) -> bool {
+    let description = folder.join("node_modules").join(name).join("package.json");
+    fs::read_to_string(description).is_ok_and(|text| text.contains(&format!("\"version\": \"{version}\"")))
+}
