@@ -66,6 +66,16 @@ pub enum WriteError {
     /// 64-bit form.
     #[error("the archive would pass 4 GiB, where the 32-bit form ends: use `--format cdb64`")]
     Full,
+    /// So many keys have hashes close to each other that some would stand where no search comes. The
+    /// fault is the names': only such as were made to collide do that.
+    #[error(
+        "more than {max} names crowd one place of a hash table, as names made to collide do: \
+         leave the folders out that hold them"
+    )]
+    Crowded {
+        /// How many slots a search looks at.
+        max: u64,
+    },
     /// A field is longer than its length field can say.
     #[error("{what} is {got} bytes long, the format holds at most {max}")]
     TooLong {

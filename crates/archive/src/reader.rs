@@ -101,8 +101,12 @@ impl Archive {
         Record::decode(entry.data, self.format, entry.data_position).map(Some)
     }
 
-    /// The record of the folder of this name: of the path with a `/` added to its end.
+    /// The record of the folder of this name: of the path with a `/` added to its end. Nothing for a path
+    /// that ends with one already: two of them mark a scope.
     pub fn folder(&self, host: Option<&[u8]>, key: Key<'_>) -> Result<Option<Record<'_>>, Corrupt> {
+        if key.is_folder() {
+            return Ok(None);
+        }
         let hash = prefix_hash(host).extend(key.bytes()).push(b'/');
         let matches = |found: &[u8]| {
             strip_host(found, host).and_then(|path| path.strip_suffix(b"/")) == Some(key.bytes())

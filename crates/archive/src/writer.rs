@@ -106,8 +106,6 @@ impl Writer {
         content: &mut dyn Read,
     ) -> Result<BodyId, WriteError> {
         let key = body_key(digest);
-        let needed = self.format.record_header_bytes() + key.len() as u64 + length;
-        self.require(needed, 1)?;
         self.begin_record(&key, length)?;
         let position = self.position;
         self.copy(content, length)?;
@@ -203,7 +201,7 @@ impl Writer {
     ///
     /// Fails with [`WriteError::Full`], and changes nothing, if the 32-bit form has no room for them.
     pub fn require(&self, bytes: u64, records: u64) -> Result<(), WriteError> {
-        let tables = index::tables_bytes(self.format, self.slots.len() as u64 + records);
+        let tables = index::tables_bytes(self.format, records.saturating_add(self.slots.len() as u64));
         let end = self.position.checked_add(bytes).and_then(|end| end.checked_add(tables));
         if end.is_some_and(|end| end <= self.format.position_max()) { Ok(()) } else { Err(WriteError::Full) }
     }
@@ -240,7 +238,8 @@ impl Writer {
 
     /// Writes all of a record that stands before its data, and remembers its slot.
     fn begin_record(&mut self, key: &[u8], data_bytes: u64) -> Result<(), WriteError> {
-        self.require(self.format.record_header_bytes() + key.len() as u64 + data_bytes, 1)?;
+        let bytes_before_data = self.format.record_header_bytes() + key.len() as u64;
+        self.require(data_bytes.saturating_add(bytes_before_data), 1)?;
         let hash = self.format.stored_hash(Hash::of(key));
         self.slots.push(Slot { hash, position: self.position });
         let mut head = Vec::with_capacity(64);

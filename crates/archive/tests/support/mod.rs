@@ -1,24 +1,55 @@
-//! A small archive with one record of each kind, for the tests of this crate.
+//! A small archive with a record of each kind, for the tests of this crate. Never asserts anything itself.
 
-#![allow(clippy::unwrap_used, reason = "a helper of tests: a panic is the report")]
+#![allow(
+    clippy::unwrap_used,
+    dead_code,
+    reason = "helpers of tests: a panic is the report; no test uses all"
+)]
+
+pub(crate) mod ask;
 
 use std::io::{Read, Seek};
 
 use cannery_archive::{
-    Coding, Digest, Format, Key, KeyBuffer, NewHead, NewRecord, NewRepresentation, NewRule, NewScope, Origin,
-    Piece, Writer,
+    BodyId, Coding, Digest, Format, HeadId, Key, KeyBuffer, NewHead, NewRecord, NewRepresentation, NewRule,
+    NewScope, Origin, Piece, Writer,
 };
 
-/// The bytes of the one body.
-#[allow(dead_code, reason = "not every test binary looks at it")]
-pub(crate) const BODY: &[u8] = b"hello, archive";
+/// Both widths: what holds for one holds for the other.
+pub(crate) const FORMATS: [Format; 2] = [Format::Cdb, Format::Cdb64];
 
-/// The archive in this width.
-pub(crate) fn archive(format: Format) -> Vec<u8> {
-    let mut writer = Writer::new(tempfile::tempfile().unwrap(), format).unwrap();
-    let digest = Digest::of(BODY);
-    let body = writer.body(&digest, BODY.len() as u64, &mut &BODY[..]).unwrap();
-    let head = NewHead {
+/// The bytes of the first body.
+pub(crate) const BODY: &[u8] = b"hello, archive";
+/// The bytes of the second body.
+pub(crate) const OTHER_BODY: &[u8] = b"hello again";
+
+/// A writer into a file that has no name.
+pub(crate) fn writer(format: Format) -> Writer {
+    Writer::new(tempfile::tempfile().unwrap(), format).unwrap()
+}
+
+/// The bytes of the archive that was written.
+pub(crate) fn finish(writer: Writer) -> Vec<u8> {
+    let (mut file, _) = writer.finish(true).unwrap();
+    let mut bytes = Vec::new();
+    file.rewind().unwrap();
+    file.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// Does something with the key of a source file or folder.
+pub(crate) fn with_key<T>(path: &str, action: impl FnOnce(Key<'_>) -> T) -> T {
+    action(Key::from_file(path.as_bytes(), &mut KeyBuffer::new()).unwrap())
+}
+
+/// Writes a body under its digest.
+pub(crate) fn put_body(writer: &mut Writer, content: &[u8]) -> BodyId {
+    writer.body(&Digest::of(content), content.len() as u64, &mut &*content).unwrap()
+}
+
+/// A head in which no two of the lengths are equal.
+pub(crate) fn head() -> NewHead {
+    NewHead {
         status: 200,
         sends_etag: true,
         overrides: 8,
@@ -26,31 +57,67 @@ pub(crate) fn archive(format: Format) -> Vec<u8> {
         content_type: b"Content-Type: text/plain\r\n".to_vec(),
         representation: b"Content-Encoding: br\r\n".to_vec(),
         resource: b"Vary: Accept-Encoding\r\n".to_vec(),
-    };
-    let head = writer.head(&head).unwrap();
-    let representations = vec![NewRepresentation { coding: Coding::Brotli, etag: digest.etag(), body, head }];
-    let resource = NewRecord::Resource { status: 200, origin: Origin::Alias, representations };
+    }
+}
+
+/// A representation of `content`.
+pub(crate) fn representation(
+    coding: Coding,
+    content: &[u8],
+    body: BodyId,
+    head: HeadId,
+) -> NewRepresentation {
+    NewRepresentation { coding, etag: Digest::of(content).etag(), body, head }
+}
+
+/// The archive in this width.
+pub(crate) fn archive(format: Format) -> Vec<u8> {
+    let mut writer = writer(format);
+    let (body, other) = (put_body(&mut writer, BODY), put_body(&mut writer, OTHER_BODY));
+    let head = writer.head(&head()).unwrap();
+    let brotli = representation(Coding::Brotli, BODY, body, head);
+    let identity = representation(Coding::Identity, OTHER_BODY, other, head);
+    let alias =
+        NewRecord::Resource { status: 200, origin: Origin::Alias, representations: vec![brotli, identity] };
+    let page = NewRecord::Resource { status: 404, origin: Origin::File, representations: vec![identity] };
     let target = vec![Piece::Literal(b"/new/"), Piece::Capture(0)];
-    let redirect = NewRecord::Redirect { status: 308, has_query: false, fragment: b"top", target };
-    let mut buffer = KeyBuffer::new();
-    let mut key = |path: &[u8]| Key::from_file(path, &mut buffer).unwrap().bytes().to_vec();
-    let (page, old, folder) = (key(b"page"), key(b"old"), key(b"docs/"));
-    let mut buffer = KeyBuffer::new();
-    writer.path(None, Key::from_file(&page[1..], &mut buffer).unwrap(), &resource).unwrap();
-    writer.path(Some("example.com"), Key::from_file(&old[1..], &mut buffer).unwrap(), &redirect).unwrap();
-    let rule = NewRule { ordinal: 7, force: true, pattern: vec![Piece::Splat(0)], record: redirect };
+    let redirect = NewRecord::Redirect { status: 308, has_query: true, fragment: b"top", target };
+    let rewrite = NewRecord::Rewrite { status: 203, path: vec![Piece::Literal(b"/page")] };
+    with_key("page", |key| writer.path(None, key, &alias)).unwrap();
+    with_key("shown", |key| writer.path(None, key, &rewrite)).unwrap();
+    with_key("old", |key| writer.path(Some("Example.com"), key, &redirect)).unwrap();
+    let rules = vec![
+        NewRule {
+            ordinal: 7,
+            force: true,
+            pattern: vec![Piece::Capture(0), Piece::Splat(1)],
+            record: redirect,
+        },
+        NewRule { ordinal: 9, force: false, pattern: vec![Piece::Literal(b"x")], record: rewrite },
+    ];
     let scope = NewScope {
         own_site: false,
-        fallbacks: vec![(b"html", resource.clone())],
-        error_pages: vec![(404, resource)],
-        rules: vec![rule],
+        fallbacks: vec![(b"html", alias)],
+        error_pages: vec![(404, page)],
+        rules,
     };
-    writer.scope(None, Key::from_file(&folder[1..], &mut buffer).unwrap(), &scope).unwrap();
-    writer.source(b"_redirects", body).unwrap();
+    with_key("docs/", |key| writer.scope(None, key, &scope)).unwrap();
+    let own = NewScope { own_site: true, ..NewScope::default() };
+    with_key("", |key| writer.scope(Some("example.com"), key, &own)).unwrap();
+    writer.source(b"_redirects", other).unwrap();
     writer.manifest(b"{}").unwrap();
-    let (mut file, _) = writer.finish(true).unwrap();
-    let mut bytes = Vec::new();
-    file.rewind().unwrap();
-    file.read_to_end(&mut bytes).unwrap();
-    bytes
+    finish(writer)
+}
+
+/// Makes length and digest of a changed narrow archive right again, as somebody would who meant harm.
+///
+/// The places are those of `FORMAT.md`: length at byte 40 of the facts, digest at byte 64.
+pub(crate) fn reseal(file: &mut [u8]) {
+    const FACTS_AT: usize = 2063;
+    let length = (file.len() as u64).to_le_bytes();
+    file[FACTS_AT + 40..FACTS_AT + 48].copy_from_slice(&length);
+    let (beginning, rest) = file.split_at_mut(FACTS_AT + 96);
+    beginning[FACTS_AT + 64..].fill(0);
+    let digest = Digest::of(&[&*rest, &*beginning].concat());
+    beginning[FACTS_AT + 64..].copy_from_slice(&digest.0);
 }

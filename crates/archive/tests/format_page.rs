@@ -1,0 +1,409 @@
+//! `FORMAT.md` held against the code: a reader that knows nothing but the tables of the page decodes what
+//! the writer wrote, and comes to the same as the reader of the crate.
+//!
+//! So a change of the code that is not on the page fails here, and the other way round.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
+
+mod page;
+mod support;
+
+use cannery_archive::{
+    Archive, Coding, Digest, ETag, Entry, Format, Head, KEY_BYTES_MAX, Key, KeyBuffer, NamedRecord, NewHead,
+    NewRecord, Origin, Piece, Pieces, Record, Rule, SCHEMA_VERSION, Scope, ScopeEntry, name,
+};
+use page::Structure;
+
+/// The hash of a key, as the page tells it.
+fn hash(key: &[u8], format: Format) -> u64 {
+    let step = |hash: u64, byte: &u8| hash.wrapping_mul(page::number("hash_factor")) ^ u64::from(*byte);
+    let hash = key.iter().fold(page::number("hash_start"), step);
+    if format == Format::Cdb { hash & 0xffff_ffff } else { hash }
+}
+
+fn structure_at<'a>(heading: &str, file: &'a [u8], at: u64, format: Format) -> Structure<'a> {
+    Structure::decode(heading, &file[usize::try_from(at).unwrap()..], format)
+}
+
+/// Where the record of this key starts, and its data, as the page tells how to find them.
+fn find<'a>(file: &'a [u8], format: Format, key: &[u8]) -> Option<(u64, &'a [u8])> {
+    let pair = 2 * format.quantity_bytes();
+    let hash = hash(key, format);
+    let table = structure_at("Table reference", file, hash % page::number("tables") * pair, format);
+    let (start, slots) = (table.number("position"), table.number("slots"));
+    for probe in 0..slots.min(page::number("probes_max")) {
+        let slot = structure_at("Slot", file, start + (hash / 256 + probe) % slots * pair, format);
+        let position = slot.number("position");
+        if position == 0 {
+            return None;
+        }
+        let record = structure_at("Record", file, position, format);
+        if slot.number("hash") == hash && record.bytes("key") == key {
+            return Some((position, record.bytes("data")));
+        }
+    }
+    None
+}
+
+#[test]
+fn every_record_is_found_as_the_page_says() {
+    for format in support::FORMATS {
+        let file = support::archive(format);
+        let archive = Archive::from_bytes(file.clone()).unwrap();
+        let entries: Vec<Entry<'_>> = archive.entries().map(Result::unwrap).collect();
+        assert_eq!(entries.len(), 11, "the sample has a record of each kind");
+        for entry in entries {
+            assert_eq!(find(&file, format, entry.key), Some((entry.position, entry.data)), "{:?}", entry.key);
+        }
+        assert_eq!(find(&file, format, b"/nothing"), None);
+    }
+}
+
+#[test]
+fn the_tables_of_the_page_decode_what_was_written() {
+    for format in support::FORMATS {
+        let archive = Archive::from_bytes(support::archive(format)).unwrap();
+        for entry in archive.entries().map(Result::unwrap) {
+            compare_record(&archive, &entry);
+        }
+    }
+}
+
+/// Tells a record by its key, as the page's section on keys does, and compares both decodings.
+fn compare_record(archive: &Archive, entry: &Entry<'_>) {
+    let format = archive.format();
+    match (entry.key, entry.named()) {
+        (b"cannery", NamedRecord::Facts) => compare_facts(archive, entry.data),
+        (b"manifest", NamedRecord::Manifest) => assert_eq!(Some(entry.data), archive.manifest().unwrap()),
+        ([b'B', digest @ ..], NamedRecord::Body(named)) => {
+            assert_eq!(digest.len() as u64, page::number("digest_bytes"));
+            assert_eq!((digest, Digest::of(entry.data)), (named.0.as_slice(), named));
+        }
+        ([b'H', 0, 0, 0, 0], NamedRecord::Head(0)) => {
+            compare_head(
+                &Structure::whole("Head", entry.data, format),
+                &archive.head(entry.position).unwrap(),
+            );
+        }
+        ([b'S', path @ ..], NamedRecord::Source(named)) => {
+            assert_eq!((path, named), (b"_redirects".as_slice(), b"_redirects".as_slice()));
+            let source = Structure::whole("Source record", entry.data, format);
+            let extent = archive.decode_source(entry).unwrap();
+            assert_eq!(source.number("body_position"), extent.position);
+            assert_eq!(source.number("body_bytes"), extent.length);
+            assert_eq!(archive.body(extent).unwrap(), support::OTHER_BODY);
+        }
+        ([path @ .., b'/'], NamedRecord::Scope(named)) if path.ends_with(b"/") => {
+            assert_eq!(path, named);
+            compare_scope(entry.data, archive.decode_scope(entry).unwrap(), format);
+        }
+        ([b'/', ..], NamedRecord::Path(named)) => {
+            assert_eq!(entry.key, named);
+            compare_path(entry.data, archive.decode_path(entry).unwrap(), format);
+        }
+        (key, named) => panic!("{key:?} is {named:?}, which is not on the page"),
+    }
+}
+
+fn compare_facts(archive: &Archive, data: &[u8]) {
+    let (facts, file) = (archive.facts(), archive.bytes());
+    let read = Structure::whole("Facts", data, archive.format());
+    assert_eq!(read.bytes("magic"), page::constant("magic").as_bytes());
+    assert_eq!(read.number("version"), page::number("version"));
+    assert_eq!(
+        page::flags_of("Facts flags", read.number("flags")),
+        ["slash_redirects", "forced_rules", "hosts"]
+    );
+    assert_eq!((facts.slash_redirects, facts.forced_rules, facts.hosts), (true, true, true));
+    assert_eq!(read.number("scope_depth_max"), u64::from(facts.scope_depth_max));
+    assert_eq!(read.number("reserved_1"), 0);
+    assert_eq!(read.bytes("reserved_2"), [0; 16]);
+    assert_eq!((read.number("paths"), facts.paths), (3, 3));
+    assert_eq!((read.number("bodies"), facts.bodies), (2, 2));
+    let body_bytes = (support::BODY.len() + support::OTHER_BODY.len()) as u64;
+    assert_eq!((read.number("body_bytes"), facts.body_bytes), (body_bytes, body_bytes));
+    assert_eq!(read.number("file_bytes"), file.len() as u64);
+
+    // The input of the digest, as the page puts it together.
+    let facts_end = data.as_ptr() as usize - file.as_ptr() as usize + data.len();
+    let mut beginning = file[..facts_end].to_vec();
+    let digest_at = facts_end - read.bytes("digest").len();
+    beginning[digest_at..].fill(0);
+    let digest = Digest::of(&[&file[facts_end..], &beginning].concat());
+    assert_eq!((read.bytes("digest"), digest), (digest.0.as_slice(), facts.digest));
+}
+
+fn compare_head(read: &Structure<'_>, head: &Head<'_>) {
+    assert_eq!(read.number("status"), u64::from(head.status));
+    assert_eq!(page::flags_of("Head flags", read.number("flags")), ["sends_etag"]);
+    assert!(head.sends_etag);
+    assert_eq!(read.number("overrides"), u64::from(head.overrides));
+    assert_eq!(read.bytes("status_line"), head.status_line);
+    assert_eq!(read.bytes("content_type"), head.content_type);
+    assert_eq!(read.bytes("representation"), head.representation);
+    assert_eq!(read.bytes("resource"), head.resource);
+    let NewHead { status_line, content_type, representation, resource, .. } = support::head();
+    assert_eq!(head.text, [status_line, content_type, representation, resource].concat());
+}
+
+fn compare_path(data: &[u8], record: Record<'_>, format: Format) {
+    match (page::name_of("Path record kinds", data[0].into()), record) {
+        ("resource", Record::Resource(resource)) => {
+            let read = Structure::whole("Resource", data, format);
+            assert_eq!(read.number("status"), u64::from(resource.status));
+            assert_eq!(page::name_of("Origins", read.number("origin")), origin_name(resource.origin));
+            let list = Structure::sequence(read.bytes("representations"), format, |_| "Representation");
+            assert_eq!(read.number("count"), list.len() as u64);
+            assert_eq!(resource.representations().count(), list.len());
+            for (read, representation) in list.iter().zip(resource.representations().map(Result::unwrap)) {
+                assert_eq!(page::name_of("Codings", read.number("coding")), representation.coding.name());
+                assert_eq!(read.bytes("etag"), representation.etag);
+                assert_eq!(read.number("body_position"), representation.body.position);
+                assert_eq!(read.number("body_bytes"), representation.body.length);
+                assert_eq!(read.number("head"), representation.head);
+            }
+        }
+        ("redirect", Record::Redirect(redirect)) => {
+            let read = Structure::whole("Redirect", data, format);
+            assert_eq!(read.number("status"), u64::from(redirect.status));
+            assert_eq!(page::flags_of("Redirect flags", read.number("flags")), ["has_query"]);
+            assert!(redirect.has_query);
+            assert_eq!((read.bytes("fragment"), redirect.fragment), (b"top".as_slice(), b"top".as_slice()));
+            compare_pieces(read.bytes("target"), redirect.target, format);
+        }
+        ("rewrite", Record::Rewrite(rewrite)) => {
+            let read = Structure::whole("Rewrite", data, format);
+            assert_eq!(read.number("status"), u64::from(rewrite.status));
+            compare_pieces(read.bytes("path"), rewrite.path, format);
+        }
+        (name, record) => panic!("the page says `{name}`, the code {record:?}"),
+    }
+}
+
+fn compare_pieces(bytes: &[u8], pieces: Pieces<'_>, format: Format) {
+    let heading_at = |kind| match page::name_of("Piece kinds", kind) {
+        "literal" => "Literal",
+        _ => "Capture or splat",
+    };
+    let list = Structure::sequence(bytes, format, heading_at);
+    assert_eq!(pieces.count(), list.len());
+    for (read, piece) in list.iter().zip(pieces.map(Result::unwrap)) {
+        match (page::name_of("Piece kinds", read.number("kind")), piece) {
+            ("literal", Piece::Literal(literal)) => assert_eq!(read.bytes("literal"), literal),
+            ("capture", Piece::Capture(number)) | ("splat", Piece::Splat(number)) => {
+                assert_eq!(read.number("number"), u64::from(number));
+            }
+            (name, piece) => panic!("the page says `{name}`, the code {piece:?}"),
+        }
+    }
+}
+
+fn compare_scope(data: &[u8], scope: Scope<'_>, format: Format) {
+    let read = Structure::whole("Scope record", data, format);
+    let flags = page::flags_of("Scope flags", read.number("flags"));
+    assert_eq!(flags == ["own_site"], scope.own_site);
+    let list = Structure::sequence(read.bytes("entries"), format, |_| "Entry of a scope");
+    assert_eq!(scope.entries().count(), list.len());
+    for (read, entry) in list.iter().zip(scope.entries().map(Result::unwrap)) {
+        let content = read.bytes("content");
+        match (page::name_of("Scope entry kinds", read.number("kind")), entry) {
+            ("fallback", ScopeEntry::Fallback { suffix, record }) => {
+                let read = Structure::whole("Fallback", content, format);
+                assert_eq!(read.bytes("suffix"), suffix);
+                compare_path(read.bytes("record"), record, format);
+            }
+            ("error_page", ScopeEntry::ErrorPage { status, record }) => {
+                let read = Structure::whole("Error page", content, format);
+                assert_eq!(read.number("status"), u64::from(status));
+                compare_path(read.bytes("record"), record, format);
+            }
+            ("rule", ScopeEntry::Rule(rule)) => compare_rule(content, &rule, format),
+            (name, entry) => panic!("the page says `{name}`, the code {entry:?}"),
+        }
+    }
+}
+
+fn compare_rule(content: &[u8], rule: &Rule<'_>, format: Format) {
+    let read = Structure::whole("Rule", content, format);
+    assert_eq!(read.number("ordinal"), u64::from(rule.ordinal));
+    assert_eq!(page::flags_of("Rule flags", read.number("flags")) == ["force"], rule.force);
+    compare_pieces(read.bytes("pattern"), rule.pattern, format);
+    compare_path(read.bytes("record"), rule.record, format);
+}
+
+fn origin_name(origin: Origin) -> &'static str {
+    match origin {
+        Origin::File => "file",
+        Origin::Alias => "alias",
+        Origin::Generated => "generated",
+        Origin::Rule => "rule",
+    }
+}
+
+/// An archive with one path, `/a`.
+fn with_resource(coding: Coding, origin: Origin) -> Vec<u8> {
+    let mut writer = support::writer(Format::Cdb);
+    let body = support::put_body(&mut writer, support::BODY);
+    let head = writer.head(&support::head()).unwrap();
+    let representations = vec![support::representation(coding, support::BODY, body, head)];
+    let record = NewRecord::Resource { status: 200, origin, representations };
+    support::with_key("a", |key| writer.path(None, key, &record)).unwrap();
+    support::finish(writer)
+}
+
+/// Asks for `/a` when the byte at this place of its data is another, and decodes all there is.
+fn survives(mut file: Vec<u8>, offset: usize, byte: u64) -> bool {
+    let (position, data) = find(&file, Format::Cdb, b"/a").unwrap();
+    let data_at = usize::try_from(position).unwrap() + 8 + b"/a".len();
+    assert_eq!(file[data_at], data[0]);
+    file[data_at + offset] = u8::try_from(byte).unwrap();
+    let archive = Archive::from_bytes(file).unwrap();
+    match support::with_key("a", |key| archive.path(None, key).map(Option::unwrap)) {
+        Ok(Record::Resource(resource)) => resource.representations().all(|one| one.is_ok()),
+        other => other.is_ok(),
+    }
+}
+
+#[test]
+fn the_page_has_every_coding_and_origin_and_no_other() {
+    let (codings, origins) = (page::enumeration("Codings"), page::enumeration("Origins"));
+    for coding in Coding::ALL {
+        let file = with_resource(coding, Origin::File);
+        compare_path(find(&file, Format::Cdb, b"/a").unwrap().1, only_record(&file), Format::Cdb);
+        assert_eq!(page::name_of("Codings", coding as u64), coding.name());
+    }
+    for origin in [Origin::File, Origin::Alias, Origin::Generated, Origin::Rule] {
+        let file = with_resource(Coding::Gzip, origin);
+        compare_path(find(&file, Format::Cdb, b"/a").unwrap().1, only_record(&file), Format::Cdb);
+    }
+    let kinds = page::enumeration("Path record kinds");
+    for (offset, known) in [(0, kinds), (1, origins), (5, codings)] {
+        let file = with_resource(Coding::Gzip, Origin::File);
+        let numbers: Vec<u64> = known.iter().map(|(number, _)| *number).collect();
+        for number in 0..=u64::from(u8::MAX) {
+            // Another kind reads the same bytes as another structure, which may or may not make sense.
+            if offset > 0 || !numbers.contains(&number) {
+                assert_eq!(survives(file.clone(), offset, number), numbers.contains(&number), "{known:?}");
+            }
+        }
+    }
+}
+
+/// The record of `/a`, in an archive that lives as long as the test program.
+fn only_record(file: &[u8]) -> Record<'static> {
+    let archive: &'static Archive = Box::leak(Box::new(Archive::from_bytes(file.to_vec()).unwrap()));
+    support::with_key("a", |key| archive.path(None, key)).unwrap().unwrap()
+}
+
+#[test]
+fn the_constants_of_the_page_are_those_of_the_code() {
+    assert_eq!(page::number("version"), u64::from(SCHEMA_VERSION));
+    assert_eq!(page::number("path_bytes_max"), KEY_BYTES_MAX as u64);
+    assert_eq!(page::number("digest_bytes"), Digest::BYTES as u64);
+    assert_eq!(page::number("etag_bytes"), ETag::BYTES as u64);
+    let versions = page::rows("Versions");
+    assert_eq!(versions.last().unwrap()[0], page::constant("version"), "the history ends with this version");
+    assert!(page::section("Keys").contains(&format!("| `{}` | facts |", name::FACTS.escape_ascii())));
+    assert!(page::section("Keys").contains(&format!("| `{}` | JSON", name::MANIFEST.escape_ascii())));
+    for format in support::FORMATS {
+        assert_eq!(page::number("tables") * 2 * format.quantity_bytes(), format.header_bytes());
+        let facts_at = format.header_bytes() + format.record_header_bytes() + name::FACTS.len() as u64;
+        assert!(page::section("Facts").contains(&format!("at byte {facts_at} of a")), "{format}: {facts_at}");
+    }
+}
+
+#[test]
+fn a_search_ends_where_the_page_says() {
+    let probes_max = page::number("probes_max");
+    for (distance, is_found) in [(probes_max - 1, true), (probes_max, false)] {
+        let archive = Archive::from_bytes(crowded(distance)).unwrap();
+        let found = archive.named(name::MANIFEST).unwrap();
+        assert_eq!(found.is_some(), is_found, "the entry stands {distance} slots behind");
+    }
+}
+
+/// A narrow archive whose table for the manifest's key is replaced: the manifest stands so many slots behind
+/// where its search begins, and all between are taken by another record under the same hash.
+fn crowded(distance: u64) -> Vec<u8> {
+    let mut file = support::archive(Format::Cdb);
+    let hash = hash(name::MANIFEST, Format::Cdb);
+    let (manifest, _) = find(&file, Format::Cdb, name::MANIFEST).unwrap();
+    let (other, _) = find(&file, Format::Cdb, b"/page").unwrap();
+    let slots = distance + 2;
+    let mut table = vec![0; usize::try_from(slots * 8).unwrap()];
+    for probe in 0..=distance {
+        let at = usize::try_from((hash / 256 + probe) % slots * 8).unwrap();
+        let position = if probe == distance { manifest } else { other };
+        table[at..at + 4].copy_from_slice(&u32::try_from(hash).unwrap().to_le_bytes());
+        table[at + 4..at + 8].copy_from_slice(&u32::try_from(position).unwrap().to_le_bytes());
+    }
+    let reference = usize::try_from(hash % 256 * 8).unwrap();
+    let start = u32::try_from(file.len()).unwrap();
+    file[reference..reference + 4].copy_from_slice(&start.to_le_bytes());
+    file[reference + 4..reference + 8].copy_from_slice(&u32::try_from(slots).unwrap().to_le_bytes());
+    file.extend_from_slice(&table);
+    support::reseal(&mut file);
+    file
+}
+
+#[test]
+fn the_paths_of_the_page_are_those_of_the_code() {
+    let rows = page::rows("Paths");
+    assert_eq!(rows.len(), 13);
+    for row in rows {
+        let (target, expected) = (row[0], row[1].replace("\\0", "\0"));
+        let mut buffer = KeyBuffer::new();
+        match Key::from_target(target.as_bytes(), &mut buffer) {
+            Ok(key) => assert_eq!(key.bytes(), expected.as_bytes(), "{target}"),
+            Err(error) => assert_eq!(expected, "error", "{target}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn the_archive_on_the_page_is_what_the_writer_writes() {
+    let mut writer = support::writer(Format::Cdb);
+    let content = b"hello\n";
+    let body = support::put_body(&mut writer, content);
+    let head = NewHead {
+        status: 200,
+        sends_etag: true,
+        overrides: 0,
+        status_line: b"HTTP/1.1 200 OK\r\n".to_vec(),
+        content_type: b"Content-Type: text/plain; charset=utf-8\r\n".to_vec(),
+        representation: Vec::new(),
+        resource: b"Cache-Control: no-cache\r\n".to_vec(),
+    };
+    let head = writer.head(&head).unwrap();
+    let representations = vec![support::representation(Coding::Identity, content, body, head)];
+    let record = NewRecord::Resource { status: 200, origin: Origin::File, representations };
+    support::with_key("a.txt", |key| writer.path(None, key, &record)).unwrap();
+    writer.manifest(b"{}").unwrap();
+    let file = support::finish(writer);
+
+    let records_at = usize::try_from(Format::Cdb.header_bytes()).unwrap();
+    let expected = dump(&file, records_at);
+    let text = page::section("A whole archive").split("```text\n").nth(1).unwrap();
+    let got = text.split("```").next().unwrap();
+    assert!(got == expected, "the page should show:\n{expected}");
+    let references = file[..records_at].chunks(8).filter(|pair| pair[4..] != [0; 4]).count();
+    assert_eq!(references, 5, "table references that have slots");
+}
+
+/// Sixteen bytes a line: position, hexadecimal digits, and characters where there are such.
+fn dump(file: &[u8], from: usize) -> String {
+    let mut text = String::new();
+    for (line, bytes) in file[from..].chunks(16).enumerate() {
+        let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let characters = bytes.iter().map(|byte| match byte {
+            b' '..=b'~' if *byte != b'`' => char::from(*byte),
+            _ => '.',
+        });
+        let characters: String = characters.collect();
+        let line = format!("{:4}  {:47}  {characters}", from + 16 * line, digits.join(" "));
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}

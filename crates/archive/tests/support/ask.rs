@@ -1,0 +1,80 @@
+//! Asks an archive everything that can be asked. Only that it returns matters, and that the answers lie
+//! within the file; never judges whether they are right. The fuzz targets use it too.
+
+use cannery_archive::{Archive, Key, KeyBuffer, NamedRecord, Pieces, Record, Scope, ScopeEntry};
+
+/// Targets, among which are all paths and folders of the sample archive.
+const TARGETS: [&str; 6] = ["/", "/page", "/shown", "/old", "/docs/", "/docs/a/b.html"];
+
+/// Opens the bytes and asks everything.
+pub(crate) fn everything(bytes: Vec<u8>) {
+    let Ok(archive) = Archive::from_bytes(bytes) else { return };
+    let mut buffer = KeyBuffer::new();
+    for target in TARGETS {
+        let key = Key::from_target(target.as_bytes(), &mut buffer).expect("the targets above are paths");
+        for host in [None, Some(b"example.com".as_slice())] {
+            ask_path(&archive, host, key);
+        }
+    }
+    let mut before = 0;
+    for entry in archive.entries().flatten() {
+        assert!(entry.data_position > before, "the walk goes forward");
+        before = entry.data_position;
+        let _ = archive.named(entry.key).is_ok();
+        let _ = archive.decode_source(&entry).map(|extent| archive.body(extent).is_ok());
+        match entry.named() {
+            NamedRecord::Path(_) => {
+                let _ = archive.decode_path(&entry).map(|record| look_into(&archive, record));
+            }
+            NamedRecord::Scope(_) => drop(archive.decode_scope(&entry).map(|scope| walk(&archive, scope))),
+            NamedRecord::Head(_) => drop(archive.head(entry.position)),
+            _ => {}
+        }
+    }
+    let _ = archive.manifest().is_ok();
+    let _ = archive.verify(|_| {}).is_ok();
+}
+
+fn ask_path(archive: &Archive, host: Option<&[u8]>, key: Key<'_>) {
+    for record in [archive.path(host, key), archive.folder(host, key)].into_iter().flatten().flatten() {
+        look_into(archive, record);
+    }
+    for (covered, scope) in archive.scopes(host, key).flatten() {
+        assert!(covered <= key.bytes().len(), "a scope covers a part of the path");
+        walk(archive, scope);
+    }
+}
+
+fn walk(archive: &Archive, scope: Scope<'_>) {
+    for entry in scope.entries().flatten() {
+        match entry {
+            ScopeEntry::Fallback { record, .. } | ScopeEntry::ErrorPage { record, .. } => {
+                look_into(archive, record);
+            }
+            ScopeEntry::Rule(rule) => {
+                exhaust(archive, rule.pattern);
+                look_into(archive, rule.record);
+            }
+        }
+    }
+}
+
+fn look_into(archive: &Archive, record: Record<'_>) {
+    match record {
+        Record::Resource(resource) => {
+            for representation in resource.representations().flatten() {
+                let head = archive.head(representation.head);
+                assert!(head.is_ok_and(|head| head.text.len() <= archive.bytes().len()) || head.is_err());
+                if let Ok(body) = archive.body(representation.body) {
+                    assert_eq!(body.len() as u64, representation.body.length);
+                }
+            }
+        }
+        Record::Redirect(redirect) => exhaust(archive, redirect.target),
+        Record::Rewrite(rewrite) => exhaust(archive, rewrite.path),
+    }
+}
+
+fn exhaust(archive: &Archive, pieces: Pieces<'_>) {
+    assert!(pieces.count() <= archive.bytes().len(), "a piece takes a byte at least");
+}
