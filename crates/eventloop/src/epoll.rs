@@ -1,82 +1,63 @@
 //! The loop over epoll: waits, and hands out events one at a time.
 //!
-//! Edge-triggered: a descriptor is registered once, for both directions, and never again. In return whoever
-//! handles an event goes on until the socket has no more to give or to take.
+//! Edge-triggered: a descriptor is registered once, for both directions, and never again.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use crate::clock::{Clock, Now};
+use crate::event::{Event, Readiness};
 use crate::listener::Listener;
-use crate::socket::Socket;
+use crate::socket::KernelSocket;
 use crate::sys;
 use crate::token::{SLOT_MAX, Token};
 use crate::waker::Waker;
+use crate::{Accepted, EventLoop};
 
 /// Events fetched by one call. More wait for the next one.
 const EVENTS_MAX: usize = 256;
 
 const WAKER_SLOT: u32 = u32::MAX;
 
-/// Something happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    /// Connections wait at the listener of this number.
-    Acceptable(u32),
-    /// A connection can go on.
-    Ready(Token, Readiness),
-    /// Another thread has knocked.
-    Woken,
-}
-
-/// In which way a connection can go on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Readiness {
-    /// There is something to receive, if only the end.
-    pub readable: bool,
-    /// The peer sends no more: what is there to receive ends.
-    pub ended: bool,
-    /// There is room to send again.
-    pub writable: bool,
-    /// The connection is broken: nothing can be sent or received any more.
-    pub broken: bool,
-}
-
 /// A loop over epoll, for one thread.
-pub struct EventLoop {
+pub struct Epoll {
     epoll: OwnedFd,
     events: Vec<libc::epoll_event>,
     fetched: usize,
     next: usize,
     waker: Waker,
+    clock: Clock,
 }
 
-impl EventLoop {
+impl Epoll {
     /// A loop that watches nothing but its waker.
-    pub fn new(waker: Waker) -> io::Result<EventLoop> {
+    pub fn new(waker: Waker) -> io::Result<Epoll> {
         let epoll = sys::epoll_create()?;
         let token = Token { slot: WAKER_SLOT, generation: 0 };
         sys::epoll_add(&epoll, waker.as_fd(), libc::EPOLLIN as u32, token.pack())?;
         let events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
-        Ok(EventLoop { epoll, events, fetched: 0, next: 0, waker })
+        Ok(Epoll { epoll, events, fetched: 0, next: 0, waker, clock: Clock::new() })
     }
+}
 
-    /// Watches a listener, under a number below 256.
-    pub fn add_listener(&mut self, listener: &Listener, number: u32) -> io::Result<()> {
+impl EventLoop for Epoll {
+    type Listener = Listener;
+    type Socket = KernelSocket;
+
+    fn add_listener(&mut self, listener: &Listener, number: u32) -> io::Result<()> {
         let token = Token { slot: SLOT_MAX + number, generation: 0 };
         let events = libc::EPOLLIN as u32 | libc::EPOLLET as u32;
         sys::epoll_add(&self.epoll, listener.as_fd(), events, token.pack())
     }
 
-    /// Watches a connection. Closing its socket ends that.
-    pub fn add_socket(&mut self, socket: &Socket, token: Token) -> io::Result<()> {
+    fn add_socket(&mut self, socket: &KernelSocket, token: Token) -> io::Result<()> {
         let both = libc::EPOLLIN as u32 | libc::EPOLLOUT as u32;
         let events = both | libc::EPOLLRDHUP as u32 | libc::EPOLLET as u32;
         sys::epoll_add(&self.epoll, socket.as_fd(), events, token.pack())
     }
 
-    /// Waits until something happens, at most so long; without end if no time is given.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let timeout_ms = timeout.map_or(-1, |timeout| {
             // Rounded up: waking before a deadline would only mean waiting again.
             i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
@@ -87,9 +68,8 @@ impl EventLoop {
         Ok(())
     }
 
-    /// The next of the events that the last wait fetched.
     #[inline]
-    pub fn next_event(&mut self) -> Option<Event> {
+    fn next_event(&mut self) -> Option<Event> {
         let event = *self.events[..self.fetched].get(self.next)?;
         self.next += 1;
         let token = Token::unpack(event.u64);
@@ -111,11 +91,24 @@ impl EventLoop {
             }
         })
     }
+
+    #[inline]
+    fn now(&mut self) -> Now {
+        self.clock.read()
+    }
+
+    fn accept(&mut self, listener: &Listener) -> io::Result<Option<Accepted<KernelSocket>>> {
+        listener.accept()
+    }
+
+    fn end_listening(&mut self, listener: Listener) {
+        listener.end();
+    }
 }
 
-impl std::fmt::Debug for EventLoop {
+impl std::fmt::Debug for Epoll {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EventLoop").field("epoll", &self.epoll).finish_non_exhaustive()
+        f.debug_struct("Epoll").field("epoll", &self.epoll).finish_non_exhaustive()
     }
 }
 
@@ -123,11 +116,11 @@ impl std::fmt::Debug for EventLoop {
 mod tests {
     use super::*;
     use crate::listener::Claim;
-    use crate::socket::Received;
+    use crate::socket::{Received, Socket};
     use std::io::{Read, Write};
     use std::net::{SocketAddr, TcpStream};
 
-    fn next(events: &mut EventLoop) -> Event {
+    fn next(events: &mut Epoll) -> Event {
         loop {
             if let Some(event) = events.next_event() {
                 return event;
@@ -139,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_connection_from_accept_to_end() {
-        let mut events = EventLoop::new(Waker::new().unwrap()).unwrap();
+        let mut events = Epoll::new(Waker::new().unwrap()).unwrap();
         let claim = Claim::new(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = claim.address();
         let listener = Listener::bind(address).unwrap();
@@ -147,8 +140,10 @@ mod tests {
 
         let mut client = TcpStream::connect(address).unwrap();
         assert_eq!(next(&mut events), Event::Acceptable(3));
-        let socket = listener.accept().unwrap().unwrap();
-        assert!(listener.accept().unwrap().is_none());
+        let accepted = events.accept(&listener).unwrap().unwrap();
+        assert_eq!(accepted.peer, Some(client.local_addr().unwrap()));
+        let socket = accepted.socket;
+        assert!(events.accept(&listener).unwrap().is_none());
         let token = Token { slot: 5, generation: 9 };
         events.add_socket(&socket, token).unwrap();
 
@@ -178,7 +173,7 @@ mod tests {
     #[test]
     fn a_knock_wakes_once() {
         let waker = Waker::new().unwrap();
-        let mut events = EventLoop::new(waker.clone()).unwrap();
+        let mut events = Epoll::new(waker.clone()).unwrap();
         let knocks = std::thread::spawn(move || (0..3).for_each(|_| waker.wake()));
         knocks.join().unwrap();
         assert_eq!(next(&mut events), Event::Woken);
@@ -192,7 +187,7 @@ mod tests {
         let of_loop = waker.clone();
         let thread = std::thread::spawn(move || {
             crate::own_descriptors().unwrap();
-            next(&mut EventLoop::new(of_loop).unwrap())
+            next(&mut Epoll::new(of_loop).unwrap())
         });
         waker.wake();
         assert_eq!(thread.join().unwrap(), Event::Woken);

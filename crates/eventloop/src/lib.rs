@@ -1,30 +1,79 @@
 //! The event loop: which sockets are ready, and the operations on them.
 //!
 //! One loop belongs to one thread. It knows no HTTP, no TLS and no archive. Everything above speaks of
-//! [`Token`]s and [`Event`]s; the system calls stand in `sys.rs` alone, each in a function of its own.
+//! [`Token`]s and [`Event`]s through the trait [`EventLoop`], whose implementations cannot be told apart;
+//! [`Epoll`] asks the kernel. The system calls stand in `sys.rs` alone, each in a function of its own.
 
 #![deny(unsafe_code)]
 
 pub mod clock;
 
 mod epoll;
+mod event;
 mod listener;
 mod socket;
 mod sys;
 mod token;
 mod waker;
 
-pub use epoll::{Event, EventLoop, Readiness};
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+pub use clock::Now;
+pub use epoll::Epoll;
+pub use event::{Event, Readiness};
 pub use listener::{Claim, Listener};
-pub use socket::{Received, Socket};
+pub use socket::{KernelSocket, Received, Socket};
 pub use token::Token;
 pub use waker::Waker;
+
+/// A loop: waits, hands out events one at a time, and accepts connections.
+///
+/// Edge-triggered: an event says that something has changed. Whoever handles it goes on until the socket
+/// has no more to give or to take; only then is there another event.
+pub trait EventLoop {
+    /// What connections come from.
+    type Listener;
+    /// A connection.
+    type Socket: Socket;
+
+    /// Waits until something happens, at most so long; without end if no time is given.
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
+
+    /// The next of the events that the last wait fetched.
+    fn next_event(&mut self) -> Option<Event>;
+
+    /// Asks for the time.
+    fn now(&mut self) -> Now;
+
+    /// Watches a listener, under a number below 256.
+    fn add_listener(&mut self, listener: &Self::Listener, number: u32) -> io::Result<()>;
+
+    /// Watches a connection. Closing its socket ends that.
+    fn add_socket(&mut self, socket: &Self::Socket, token: Token) -> io::Result<()>;
+
+    /// The next connection that waits at a listener, or nothing.
+    fn accept(&mut self, listener: &Self::Listener) -> io::Result<Option<Accepted<Self::Socket>>>;
+
+    /// Ends a listener: who comes from now on is refused.
+    fn end_listening(&mut self, listener: Self::Listener);
+}
+
+/// A connection that was just accepted.
+#[derive(Debug)]
+pub struct Accepted<S> {
+    /// The connection.
+    pub socket: S,
+    /// Where the peer is; nothing where it has no address, as with local sockets.
+    pub peer: Option<SocketAddr>,
+}
 
 /// Gives the calling thread a table of descriptors of its own.
 ///
 /// While threads share a table the kernel counts references to a socket in each call, with two atomic
 /// operations; a table of one thread needs none. To be called before the thread opens anything: what was
 /// open before is open in both tables, and stays so until both have closed it.
-pub fn own_descriptors() -> std::io::Result<()> {
+pub fn own_descriptors() -> io::Result<()> {
     sys::unshare_files()
 }

@@ -3,12 +3,13 @@
 //! Options are set here and never per request: connections inherit them.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::{Domain, Protocol, SockAddr, Socket as RawSocket, Type};
 
-use crate::socket::Socket;
+use crate::Accepted;
+use crate::socket::KernelSocket;
 use crate::sys;
 
 /// Connections that may wait to be accepted. The kernel cuts it to `net.core.somaxconn`.
@@ -59,8 +60,15 @@ impl Listener {
     }
 
     /// The next connection that waits, or nothing.
-    pub fn accept(&self) -> io::Result<Option<Socket>> {
-        Ok(sys::accept(self.0.as_fd())?.map(Socket::new))
+    pub(crate) fn accept(&self) -> io::Result<Option<Accepted<KernelSocket>>> {
+        let accepted = sys::accept(self.0.as_fd())?;
+        Ok(accepted.map(|(socket, peer)| Accepted { socket: KernelSocket::new(socket), peer }))
+    }
+
+    /// Stops listening, in every thread and process that has this socket open.
+    pub(crate) fn end(self) {
+        // It fails only where the socket does not listen any more.
+        let _ = self.0.shutdown(Shutdown::Read);
     }
 
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {

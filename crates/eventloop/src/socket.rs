@@ -1,4 +1,4 @@
-//! A connected socket that never blocks.
+//! A connected socket that never blocks: what a connection does with one, and the kernel's.
 
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
@@ -7,8 +7,24 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use crate::sys;
 
 /// A connected socket that never blocks. Closed when dropped.
-#[derive(Debug)]
-pub struct Socket(OwnedFd);
+pub trait Socket {
+    /// Receives what is there, up to the length of `buffer`, which is not empty. Less than that means that
+    /// no more is there now.
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<Received>;
+
+    /// Sends as much of `bytes` as there is room for, and returns how much that was.
+    fn send(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Sends as much of several runs as there is room for, in order, and returns how much that was.
+    fn send_runs(&self, runs: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Tells the peer that nothing more will be sent; receiving goes on.
+    fn end_sending(&self) -> io::Result<()>;
+
+    /// How many bytes that were sent the peer has not confirmed yet: what tells a slow peer from one that
+    /// takes nothing, where the kernel's buffer is large.
+    fn unconfirmed(&self) -> io::Result<u64>;
+}
 
 /// What came of receiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,14 +37,23 @@ pub enum Received {
     End,
 }
 
-impl Socket {
-    pub(crate) fn new(descriptor: OwnedFd) -> Socket {
-        Socket(descriptor)
+/// A socket of the kernel's.
+#[derive(Debug)]
+pub struct KernelSocket(OwnedFd);
+
+impl KernelSocket {
+    pub(crate) fn new(descriptor: OwnedFd) -> KernelSocket {
+        KernelSocket(descriptor)
     }
 
-    /// Receives what is there, up to the length of `buffer`, which is not empty.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Socket for KernelSocket {
     #[inline]
-    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
         Ok(match sys::recv(self.0.as_fd(), buffer)? {
             None => Received::NotYet,
             Some(0) => Received::End,
@@ -36,24 +61,21 @@ impl Socket {
         })
     }
 
-    /// Sends as much of `bytes` as there is room for, and returns how much that was.
     #[inline]
-    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         Ok(sys::send(self.0.as_fd(), bytes)?.unwrap_or(0))
     }
 
-    /// Sends as much of several runs as there is room for, in order, and returns how much that was.
     #[inline]
-    pub fn send_runs(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
+    fn send_runs(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
         Ok(sys::send_runs(self.0.as_fd(), runs)?.unwrap_or(0))
     }
 
-    /// Tells the peer that nothing more will be sent; receiving goes on.
-    pub fn end_sending(&self) -> io::Result<()> {
+    fn end_sending(&self) -> io::Result<()> {
         socket2::SockRef::from(&self.0).shutdown(Shutdown::Write)
     }
 
-    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+    fn unconfirmed(&self) -> io::Result<u64> {
+        sys::unconfirmed(self.0.as_fd())
     }
 }

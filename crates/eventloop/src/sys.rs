@@ -10,7 +10,10 @@
 #![allow(unsafe_code)]
 
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use socket2::SockAddr;
 
 /// Turns the result of a system call into ours: -1 means that `errno` says why.
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -74,17 +77,31 @@ pub(crate) fn epoll_wait(
     }
 }
 
-/// The next connection that waits at a listener, not blocking; nothing where none waits.
-pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
+/// The next connection that waits at a listener, not blocking, and where its peer is; nothing where none
+/// waits.
+pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<(OwnedFd, Option<SocketAddr>)>> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    let null = std::ptr::null_mut();
-    // SAFETY: null for address and length says that the peer's address is not wanted.
-    let result = unsafe { libc::accept4(listener.as_raw_fd(), null, null.cast(), flags) };
-    match check(result) {
-        Ok(descriptor) => Ok(Some(own(descriptor))),
+    let listener = listener.as_raw_fd();
+    // SAFETY: the kernel writes an address of at most `length` bytes into `storage`, whose size `length`
+    // says, and its length into `length`: `try_init` asks for just that.
+    let accepted = unsafe {
+        SockAddr::try_init(|storage, length| {
+            check(libc::accept4(listener, storage.cast(), length, flags)).map(own)
+        })
+    };
+    match accepted {
+        Ok((descriptor, address)) => Ok(Some((descriptor, address.as_socket()))),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// How many bytes that were sent on a socket its peer has not confirmed yet.
+pub(crate) fn unconfirmed(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one `int`, and only until the call returns.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) })?;
+    Ok(u64::try_from(bytes).unwrap_or(0))
 }
 
 /// Receives into `buffer`; nothing where the call would block, 0 where the peer has ended.

@@ -4,16 +4,18 @@
 //! and only the beginning of a request, or answers that the peer is slow to take, are kept here.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cannery_eventloop::{Received, Socket};
+use cannery_eventloop::{Accepted, Received, Socket};
 use cannery_site::Scratch;
 use cannery_wire::h1::{self, Step};
 use cannery_wire::{Output, Refusal, ServerFields};
 
 use crate::config::Timeouts;
-use crate::content::Content;
+use crate::content::{Asked, Content};
+use crate::observer::Observer;
 use crate::unsent::{Unsent, send_output};
 
 /// Bytes that one call receives, and that a connection keeps at most of requests that it has not answered.
@@ -32,12 +34,14 @@ pub(crate) struct Shared {
     pub(crate) input: Box<[u8]>,
     pub(crate) timeouts: Option<Timeouts>,
     pub(crate) now: Instant,
+    pub(crate) observer: Observer,
 }
 
 /// One TCP connection.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    socket: Socket,
+pub(crate) struct Connection<S> {
+    socket: S,
+    peer: Option<SocketAddr>,
     http: h1::Connection,
     /// Bytes that were received and not yet answered.
     held: Vec<u8>,
@@ -67,14 +71,15 @@ pub(crate) enum Outcome {
     Closed,
 }
 
-impl Connection {
-    pub(crate) fn new(socket: Socket, shared: &Shared) -> Connection {
+impl<S: Socket> Connection<S> {
+    pub(crate) fn new(accepted: Accepted<S>, shared: &Shared) -> Connection<S> {
         let deadline = shared.timeouts.map(|timeouts| shared.now + timeouts.idle);
         let http = h1::Connection::default();
-        Connection { socket, http, held: Vec::new(), unsent: None, state: State::Open, deadline }
+        let Accepted { socket, peer } = accepted;
+        Connection { socket, peer, http, held: Vec::new(), unsent: None, state: State::Open, deadline }
     }
 
-    pub(crate) fn socket(&self) -> &Socket {
+    pub(crate) fn socket(&self) -> &S {
         &self.socket
     }
 
@@ -168,14 +173,15 @@ impl Connection {
             let (used, step) = self.http.next_request(rest);
             match step {
                 Step::Request(head) => {
-                    let Shared { content, fields, scratch, output, .. } = &mut *shared;
-                    content.answer(&mut self.http, &head, scratch, fields, output);
+                    let Shared { content, fields, scratch, output, observer, .. } = &mut *shared;
+                    let asked = Asked { peer: self.peer, head: &head };
+                    content.answer(&mut self.http, &asked, scratch, fields, output, observer);
                 }
                 Step::More => {
                     *rest = &rest[used..];
                     return false;
                 }
-                Step::Refused(refusal) => self.http.refuse(refusal, &shared.fields, &mut shared.output),
+                Step::Refused(refusal) => self.refuse(refusal, shared),
             }
             *rest = &rest[used..];
             if self.http.is_closing() {
@@ -184,6 +190,12 @@ impl Connection {
             }
         }
         true
+    }
+
+    /// Spells the answer to what is no request.
+    fn refuse(&mut self, refusal: Refusal, shared: &mut Shared) {
+        self.http.refuse(refusal, &shared.fields, &mut shared.output);
+        shared.observer.refused(self.peer, refusal);
     }
 
     /// Sets the deadline of what is waited for now.
@@ -214,7 +226,7 @@ impl Connection {
             return Outcome::Closed;
         }
         // RFC 9110 §15.5.9: who is slow is told.
-        self.http.refuse(Refusal::Timeout, &shared.fields, &mut shared.output);
+        self.refuse(Refusal::Timeout, shared);
         self.state = State::Ending;
         match send_output(&self.socket, &mut shared.output, &shared.content) {
             Ok(None) => self.turn(shared, false),

@@ -1,5 +1,7 @@
 //! What a server answers with: opened once, shared by the workers, never changed.
 
+use std::net::SocketAddr;
+
 use cannery_archive::{Archive, Extent};
 use cannery_site::{Scratch, Site};
 use cannery_wire::h1::{Connection, RequestHead, dummy_answer};
@@ -7,6 +9,7 @@ use cannery_wire::{Output, ServerFields};
 
 use crate::config::{self, Config};
 use crate::error::StartError;
+use crate::observer::{Answered, Observer};
 
 /// What a server answers with.
 #[derive(Debug)]
@@ -22,6 +25,12 @@ pub(crate) enum Content {
         /// For connections that end.
         close: Vec<u8>,
     },
+}
+
+/// A request, and who asks.
+pub(crate) struct Asked<'a> {
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) head: &'a RequestHead<'a>,
 }
 
 impl Content {
@@ -45,15 +54,20 @@ impl Content {
     pub(crate) fn answer(
         &self,
         http: &mut Connection,
-        head: &RequestHead<'_>,
+        asked: &Asked<'_>,
         scratch: &mut Scratch,
         fields: &ServerFields,
         output: &mut Output,
+        observer: &mut Observer,
     ) {
+        let Asked { peer, head } = *asked;
+        let before = output.length();
         match self {
             Content::Site(site) => {
                 let answer = site.answer(&head.request, scratch);
                 http.answer(head, &answer, site.archive().bytes(), fields, output);
+                let bytes = output.length() - before;
+                observer.answered(&Answered { peer, head, answer: Some(&answer), bytes });
             }
             Content::Dummy { plain, keep_alive, close } => {
                 let bytes = match (head.keep_alive, head.is_http10) {
@@ -62,6 +76,8 @@ impl Content {
                     (false, _) => close,
                 };
                 http.answer_spelled(head, bytes, output);
+                let bytes = output.length() - before;
+                observer.answered(&Answered { peer, head, answer: None, bytes });
             }
         }
     }

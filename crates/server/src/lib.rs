@@ -9,7 +9,9 @@ pub mod config;
 
 mod connection;
 mod content;
+mod current;
 mod error;
+mod observer;
 mod signals;
 mod slab;
 mod unsent;
@@ -19,12 +21,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use cannery_eventloop::{Claim, Waker};
+use cannery_eventloop::{Claim, Listener, Waker};
 
 pub use crate::config::Config;
 pub use crate::error::StartError;
 
 use crate::content::Content;
+use crate::current::Current;
 use crate::worker::StopOrder;
 
 /// A running server.
@@ -55,7 +58,7 @@ impl Server {
     /// Opens what is to be served, listens, and starts the workers. When it returns, connections are
     /// accepted.
     pub fn start(config: &Config) -> Result<Server, StartError> {
-        let content = Arc::new(Content::open(config)?);
+        let current = Arc::new(Current::new(Content::open(config)?));
         let claims = config.listen.iter().map(claim).collect::<Result<Vec<_>, _>>()?;
         let addresses: Vec<SocketAddr> = claims.iter().map(Claim::address).collect();
         let order = Arc::new(StopOrder::default());
@@ -64,7 +67,8 @@ impl Server {
         for number in 0..config.threads.get() {
             let waker = Waker::new().map_err(StartError::EventLoop)?;
             wakers.push(waker.clone());
-            let plan = worker::Plan::new(config, &addresses, Arc::clone(&content), Arc::clone(&order), waker);
+            let listeners = addresses.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
+            let plan = worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&order), waker);
             let started = started.clone();
             let thread = std::thread::Builder::new().name(format!("worker-{number}"));
             workers.push(thread.spawn(move || worker::run(plan, started)).map_err(StartError::Thread)?);
@@ -104,6 +108,11 @@ impl Server {
         self.wait();
         Ok(())
     }
+}
+
+/// A listener of one worker, beside those of the others.
+fn listen(address: &SocketAddr) -> Result<Listener, StartError> {
+    Listener::bind(*address).map_err(|source| StartError::Listen { address: *address, source })
 }
 
 fn claim(address: &SocketAddr) -> Result<Claim, StartError> {

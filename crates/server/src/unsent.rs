@@ -26,7 +26,7 @@ pub(crate) struct Unsent {
 
 /// Sends what `output` holds, and empties it. What the socket has no room for comes back.
 pub(crate) fn send_output(
-    socket: &Socket,
+    socket: &impl Socket,
     output: &mut Output,
     content: &Arc<Content>,
 ) -> io::Result<Option<Box<Unsent>>> {
@@ -50,7 +50,7 @@ pub(crate) fn send_output(
 
 impl Unsent {
     /// Sends more; tells how many bytes that were, none if there was no room.
-    pub(crate) fn send(&mut self, socket: &Socket) -> io::Result<usize> {
+    pub(crate) fn send(&mut self, socket: &impl Socket) -> io::Result<usize> {
         let bytes = &self.bytes[self.bytes_sent..];
         let sent = send_runs(socket, &self.content, bytes, self.segments.iter().copied(), self.segment_sent)?;
         self.advance(sent as u64);
@@ -90,7 +90,7 @@ fn length(segment: &Segment) -> u64 {
 /// Sends segments in order, the first one without its first `skip` bytes; `own` are their own bytes that
 /// are still to be sent. Returns how much there was room for.
 fn send_runs(
-    socket: &Socket,
+    socket: &impl Socket,
     content: &Content,
     own: &[u8],
     segments: impl Iterator<Item = Segment>,

@@ -1,22 +1,21 @@
 //! One thread: one loop, one slab of connections, its own listeners.
 //!
-//! Shares nothing that changes with any other worker.
+//! Does not know whether its loop is the kernel's or a simulation. Shares nothing that changes with any other worker.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use cannery_eventloop::clock::Clock;
-use cannery_eventloop::{Event, EventLoop, Listener, Readiness, Token, Waker};
+use cannery_eventloop::{Accepted, Epoll, Event, EventLoop, Listener, Readiness, Token, Waker};
 use cannery_site::Scratch;
 use cannery_wire::{Output, ServerFields};
 
 use crate::config::{Config, Timeouts};
 use crate::connection::{Connection, Outcome, RECEIVE_BYTES, Shared};
-use crate::content::Content;
+use crate::current::Current;
 use crate::error::StartError;
+use crate::observer::{Closed, Observer};
 use crate::slab::Slab;
 
 /// How often deadlines are looked at while there are connections: a peer may be late by as much.
@@ -37,9 +36,9 @@ impl StopOrder {
 }
 
 /// What a worker needs to know before it starts: all that threads share, and nothing that changes.
-pub(crate) struct Plan {
-    addresses: Vec<SocketAddr>,
-    content: Arc<Content>,
+pub(crate) struct Plan<L = Listener> {
+    listeners: Vec<L>,
+    current: Arc<Current>,
     fields: Vec<(&'static str, &'static str)>,
     timeouts: Option<Timeouts>,
     drain: Duration,
@@ -47,24 +46,24 @@ pub(crate) struct Plan {
     waker: Waker,
 }
 
-impl Plan {
+impl<L> Plan<L> {
     pub(crate) fn new(
         config: &Config,
-        addresses: &[SocketAddr],
-        content: Arc<Content>,
+        listeners: Vec<L>,
+        current: Arc<Current>,
         stop: Arc<StopOrder>,
         waker: Waker,
-    ) -> Plan {
+    ) -> Plan<L> {
         let fields = config.security_headers.fields();
         let (timeouts, drain) = (config.timeouts, config.drain);
-        Plan { addresses: addresses.to_vec(), content, fields, timeouts, drain, stop, waker }
+        Plan { listeners, current, fields, timeouts, drain, stop, waker }
     }
 }
 
 /// The life of a worker's thread. Tells how its start went, and serves if it went well.
 #[allow(clippy::needless_pass_by_value, reason = "the main thread waits until every sender is gone")]
 pub(crate) fn run(plan: Plan, started: mpsc::Sender<Result<(), StartError>>) {
-    let (word, worker) = match Worker::new(plan) {
+    let (word, worker) = match start(plan) {
         Ok(worker) => (Ok(()), Some(worker)),
         Err(error) => (Err(error), None),
     };
@@ -76,13 +75,21 @@ pub(crate) fn run(plan: Plan, started: mpsc::Sender<Result<(), StartError>>) {
     }
 }
 
+/// Opens what the worker needs, in the thread that will use it.
+fn start(plan: Plan) -> Result<Worker<Epoll>, StartError> {
+    // Only a matter of speed: where a sandbox forbids it, the shared table serves.
+    let _ = cannery_eventloop::own_descriptors();
+    let events = Epoll::new(plan.waker.clone()).map_err(StartError::EventLoop)?;
+    Worker::new(events, plan).map_err(StartError::EventLoop)
+}
+
 /// One serving thread.
-struct Worker {
-    events: EventLoop,
-    clock: Clock,
-    listeners: Vec<Listener>,
-    connections: Slab<Connection>,
+pub(crate) struct Worker<L: EventLoop> {
+    events: L,
+    listeners: Vec<L::Listener>,
+    connections: Slab<Connection<L::Socket>>,
     shared: Shared,
+    current: Arc<Current>,
     stop: Arc<StopOrder>,
     drain: Duration,
     next_tick: Instant,
@@ -90,36 +97,29 @@ struct Worker {
     out_of_descriptors: bool,
 }
 
-impl Worker {
-    /// Opens what the worker needs, in the thread that will use it.
-    fn new(plan: Plan) -> Result<Worker, StartError> {
-        // Only a matter of speed: where a sandbox forbids it, the shared table serves.
-        let _ = cannery_eventloop::own_descriptors();
-        let mut events = EventLoop::new(plan.waker).map_err(StartError::EventLoop)?;
-        let mut listeners = Vec::new();
-        for (number, address) in (0..).zip(plan.addresses) {
-            let listener =
-                Listener::bind(address).map_err(|source| StartError::Listen { address, source })?;
-            events.add_listener(&listener, number).map_err(StartError::EventLoop)?;
-            listeners.push(listener);
+impl<L: EventLoop> Worker<L> {
+    /// A worker on this loop.
+    pub(crate) fn new(mut events: L, plan: Plan<L::Listener>) -> io::Result<Worker<L>> {
+        for (number, listener) in (0..).zip(&plan.listeners) {
+            events.add_listener(listener, number)?;
         }
-        let mut clock = Clock::new();
-        let now = clock.read();
+        let now = events.now();
         let shared = Shared {
-            content: plan.content,
+            content: plan.current.get(),
             fields: ServerFields::new(&plan.fields, now.unix_seconds),
             scratch: Scratch::default(),
             output: Output::new(),
             input: vec![0; RECEIVE_BYTES].into(),
             timeouts: plan.timeouts,
             now: now.instant,
+            observer: Observer::default(),
         };
         Ok(Worker {
             events,
-            clock,
-            listeners,
+            listeners: plan.listeners,
             connections: Slab::new(),
             shared,
+            current: plan.current,
             stop: plan.stop,
             drain: plan.drain,
             next_tick: now.instant + TICK,
@@ -128,20 +128,22 @@ impl Worker {
     }
 
     /// Serves until the order to stop, then lets connections finish what they are sending.
-    fn run(mut self) {
+    pub(crate) fn run(mut self) {
         while !self.stop.is_given() {
             self.turn(None);
         }
-        self.listeners.clear();
+        for listener in self.listeners.drain(..) {
+            self.events.end_listening(listener);
+        }
         self.connections.retain(|connection| connection.drain() == Outcome::Open);
-        let end = self.clock.read().instant + self.drain;
+        let end = self.events.now().instant + self.drain;
         while !self.connections.is_empty() && self.shared.now < end {
             self.turn(Some(end));
         }
     }
 
     /// Waits for events and handles them.
-    fn turn(&mut self, end: Option<Instant>) {
+    pub(crate) fn turn(&mut self, end: Option<Instant>) {
         let ticking = !self.connections.is_empty() || self.out_of_descriptors;
         let tick = ticking.then_some(self.next_tick);
         let until = tick.into_iter().chain(end).min();
@@ -152,14 +154,14 @@ impl Worker {
             self.stop.give();
             return;
         }
-        let now = self.clock.read();
+        let now = self.events.now();
         self.shared.now = now.instant;
         self.shared.fields.set_time(now.unix_seconds);
         while let Some(event) = self.events.next_event() {
             match event {
                 Event::Ready(token, readiness) => self.go_on(token, readiness),
                 Event::Acceptable(number) => self.accept(number),
-                Event::Woken => {}
+                Event::Woken => self.shared.content = self.current.get(),
             }
         }
         if self.shared.now >= self.next_tick {
@@ -170,16 +172,23 @@ impl Worker {
     #[inline]
     fn go_on(&mut self, token: Token, readiness: Readiness) {
         let Some(connection) = self.connections.get_mut(token) else { return };
-        if readiness.broken || connection.turn(&mut self.shared, readiness.ended) == Outcome::Closed {
-            self.connections.remove(token);
-        }
+        let closed = if readiness.broken {
+            Closed::Broken
+        } else {
+            match connection.turn(&mut self.shared, readiness.ended) {
+                Outcome::Open => return,
+                Outcome::Closed => Closed::InOrder,
+            }
+        };
+        self.shared.observer.closed(closed);
+        self.connections.remove(token);
     }
 
     /// Accepts all connections that wait.
     fn accept(&mut self, number: u32) {
         while let Some(listener) = self.listeners.get(number as usize) {
-            match listener.accept() {
-                Ok(Some(socket)) => self.begin(Connection::new(socket, &self.shared)),
+            match self.events.accept(listener) {
+                Ok(Some(accepted)) => self.begin(accepted),
                 Ok(None) => return,
                 // The peer gave up before we looked: the next one may not have.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -192,19 +201,29 @@ impl Worker {
         }
     }
 
-    fn begin(&mut self, connection: Connection) {
+    fn begin(&mut self, accepted: Accepted<L::Socket>) {
+        let connection = Connection::new(accepted, &self.shared);
         let events = &mut self.events;
         // Where the kernel cannot watch it, the connection is closed: the peer will try again.
-        let _ = self.connections.insert(|token| {
+        let begun = self.connections.insert(|token| {
             events.add_socket(connection.socket(), token)?;
             Ok::<_, io::Error>(connection)
         });
+        if begun.is_ok() {
+            self.shared.observer.accepted();
+        }
     }
 
     fn tick(&mut self) {
         self.next_tick = self.shared.now + TICK;
         let shared = &mut self.shared;
-        self.connections.retain(|connection| connection.check_deadline(shared) == Outcome::Open);
+        self.connections.retain(|connection| {
+            let goes_on = connection.check_deadline(shared) == Outcome::Open;
+            if !goes_on {
+                shared.observer.closed(Closed::TimedOut);
+            }
+            goes_on
+        });
         if std::mem::take(&mut self.out_of_descriptors) {
             (0..).take(self.listeners.len()).for_each(|number| self.accept(number));
         }

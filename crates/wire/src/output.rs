@@ -22,6 +22,8 @@ pub struct Output {
     segments: Vec<Segment>,
     /// Own bytes that belong to no segment yet: `bytes.len() >= open_from`.
     open_from: usize,
+    /// Bytes of the ranges of the archive.
+    archive_bytes: u64,
 }
 
 impl Output {
@@ -29,7 +31,7 @@ impl Output {
     #[must_use]
     pub fn new() -> Output {
         let (bytes, segments) = (Vec::with_capacity(OUTPUT_BYTES), Vec::with_capacity(SEGMENTS_MAX));
-        Output { bytes, segments, open_from: 0 }
+        Output { bytes, segments, open_from: 0, archive_bytes: 0 }
     }
 
     /// Whether one more answer can be spelled; if not, this must be sent first.
@@ -44,6 +46,13 @@ impl Output {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.segments.is_empty()
+    }
+
+    /// All bytes that wait.
+    #[must_use]
+    #[inline]
+    pub fn length(&self) -> u64 {
+        self.bytes.len() as u64 + self.archive_bytes
     }
 
     /// Adds our own bytes.
@@ -73,6 +82,7 @@ impl Output {
     pub fn put_archive(&mut self, extent: Extent) {
         self.close_own();
         self.segments.push(Segment::Archive(extent));
+        self.archive_bytes += extent.length;
     }
 
     /// All that waits: our own bytes, and the order in which they and ranges of the archive follow each
@@ -87,6 +97,7 @@ impl Output {
         self.bytes.clear();
         self.segments.clear();
         self.open_from = 0;
+        self.archive_bytes = 0;
         // A head of unusual size made it grow: give that back.
         self.bytes.shrink_to(OUTPUT_BYTES);
     }
