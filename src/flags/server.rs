@@ -59,13 +59,19 @@ pub fn command() -> Command {
         )
 }
 
-fn listening() -> [Arg; 4] {
+fn listening() -> [Arg; 5] {
     [
         bind().default_value(DEFAULT_ADDRESS),
         serving_threads(),
         switch("timeout-disable", "Wait for every peer for ever: for measuring only."),
         value("limit-descriptors", "N", "At most so many open files and connections, for the whole process.")
             .value_parser(value_parser!(u64).range(16..)),
+        value(
+            "limit-connections",
+            "N",
+            "At most so many connections at a time; who comes then waits until one ends.",
+        )
+        .value_parser(value_parser!(NonZeroUsize)),
     ]
     .map(|argument| argument.help_heading("Listening"))
 }
@@ -141,6 +147,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Option<Server>, Failure> {
         listen: all(matches, "bind"),
         content: read_content(matches)?,
         threads: thread_count(matches),
+        connections_max: matches.get_one("limit-connections").copied(),
         hosts: !matches.get_flag("hosts-disable"),
         security_headers: SecurityHeaders {
             basic: !matches.get_flag("security-headers-disable"),
@@ -164,6 +171,7 @@ pub(super) fn config_of(matches: &ArgMatches, path: PathBuf) -> Config {
         listen: all(matches, "bind"),
         content: Content::Archive { path, loading: Loading::Mapped },
         threads: thread_count(matches),
+        connections_max: None,
         hosts: true,
         security_headers: SecurityHeaders { basic: true, tls: false },
         timeouts: Some(Timeouts::default()),

@@ -1,12 +1,14 @@
 //! The event loop: which sockets are ready, and the operations on them.
 //!
 //! One loop belongs to one thread. It knows no HTTP, no TLS and no archive. Everything above speaks of
-//! [`Token`]s and [`Event`]s through the trait [`EventLoop`], whose implementations cannot be told apart;
-//! [`Epoll`] asks the kernel. The system calls stand in `sys.rs` alone, each in a function of its own.
+//! [`Token`]s and [`Event`]s through the trait [`EventLoop`], whose implementations cannot be told apart:
+//! [`Epoll`] asks the kernel, [`simulated::Simulated`] makes network and time up from a seed. The system
+//! calls stand in `sys.rs` alone, each in a function of its own.
 
 #![deny(unsafe_code)]
 
 pub mod clock;
+pub mod simulated;
 
 mod epoll;
 mod event;

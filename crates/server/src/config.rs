@@ -18,6 +18,9 @@ pub struct Config {
     pub content: Content,
     /// Serving threads, each with its own loop and its own listeners.
     pub threads: NonZeroUsize,
+    /// Connections that may be open at a time, all threads together. Who comes then waits in the kernel's
+    /// queue. Without a limit, that of descriptors does the same.
+    pub connections_max: Option<NonZeroUsize>,
     /// Whether the `Host` of a request can pick a site within the archive.
     pub hosts: bool,
     /// Fields that go with every answer.
@@ -80,11 +83,14 @@ impl SecurityHeaders {
 /// How long the server waits for a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// From the first byte of a request's head to its last.
+    /// From the first byte of a request's head to its last, and the same for its content.
     pub head: Duration,
     /// Between requests on an open connection, and before the first.
     pub idle: Duration,
-    /// Without one byte of an answer taken by the peer.
+    /// The same while others wait for a place.
+    pub idle_crowded: Duration,
+    /// How often a peer that takes an answer is looked at: in each such time it must take the least rate of
+    /// `cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN`. There is no limit for an answer as a whole.
     pub send: Duration,
 }
 
@@ -95,6 +101,8 @@ impl Default for Timeouts {
             head: Duration::from_secs(10),
             // Browsers keep a connection for a minute or more; an idle one costs us under 200 bytes.
             idle: Duration::from_secs(75),
+            // Time enough to send the next request of a page that is being loaded.
+            idle_crowded: Duration::from_secs(5),
             // Longer than any retransmission that still succeeds in practice.
             send: Duration::from_secs(30),
         }

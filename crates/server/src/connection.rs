@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Accepted, Received, Socket};
 use cannery_site::Scratch;
-use cannery_wire::h1::{self, Step};
+use cannery_wire::h1::{self, Awaits, Step};
+use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 use cannery_wire::{Output, Refusal, ServerFields};
 
 use crate::config::Timeouts;
@@ -48,8 +49,22 @@ pub(crate) struct Connection<S> {
     /// Answers that the peer has not taken yet. While there are any, nothing is received.
     unsent: Option<Box<Unsent>>,
     state: State,
+    waits: Waits,
     /// When the peer must have done what it is waited for.
     deadline: Option<Instant>,
+}
+
+/// What a connection waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// The peer's next request, if it likes.
+    Request,
+    /// The rest of a head, or of a request's content.
+    Rest(Awaits),
+    /// Room to send.
+    Room,
+    /// The peer's end.
+    End,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +91,8 @@ impl<S: Socket> Connection<S> {
         let deadline = shared.timeouts.map(|timeouts| shared.now + timeouts.idle);
         let http = h1::Connection::default();
         let Accepted { socket, peer } = accepted;
-        Connection { socket, peer, http, held: Vec::new(), unsent: None, state: State::Open, deadline }
+        let (state, waits) = (State::Open, Waits::Request);
+        Connection { socket, peer, http, held: Vec::new(), unsent: None, state, waits, deadline }
     }
 
     pub(crate) fn socket(&self) -> &S {
@@ -98,6 +114,7 @@ impl<S: Socket> Connection<S> {
             if self.state == State::Ending {
                 self.socket.end_sending()?;
                 self.state = State::Lingering;
+                self.waits = Waits::End;
                 self.deadline = Some(shared.now + LINGER);
             }
             let received = match self.socket.receive(&mut shared.input)? {
@@ -125,8 +142,6 @@ impl<S: Socket> Connection<S> {
                 self.answer(&held, shared)?;
             } else if sent == 0 {
                 return Ok(false);
-            } else {
-                self.deadline = shared.timeouts.map(|timeouts| shared.now + timeouts.send);
             }
         }
         Ok(true)
@@ -151,8 +166,10 @@ impl<S: Socket> Connection<S> {
     /// Answers the requests in `input` until they end or the socket is full, and holds what is left.
     fn answer(&mut self, input: &[u8], shared: &mut Shared) -> io::Result<()> {
         let mut rest = input;
+        let mut answered = false;
         while self.state == State::Open && self.unsent.is_none() {
             let more = self.spell_answers(&mut rest, shared);
+            answered |= !shared.output.is_empty();
             self.unsent = send_output(&self.socket, &mut shared.output, &shared.content)?;
             if !more {
                 break;
@@ -161,7 +178,7 @@ impl<S: Socket> Connection<S> {
         if self.state == State::Open && !rest.is_empty() {
             self.held = rest.to_vec();
         }
-        self.set_deadline(shared);
+        self.set_deadline(answered, shared);
         Ok(())
     }
 
@@ -182,6 +199,8 @@ impl<S: Socket> Connection<S> {
                     return false;
                 }
                 Step::Refused(refusal) => self.refuse(refusal, shared),
+                // The answer went out before: there is nothing to say.
+                Step::End => {}
             }
             *rest = &rest[used..];
             if self.http.is_closing() {
@@ -198,41 +217,61 @@ impl<S: Socket> Connection<S> {
         shared.observer.refused(self.peer, refusal);
     }
 
-    /// Sets the deadline of what is waited for now.
-    fn set_deadline(&mut self, shared: &Shared) {
+    /// Sets the deadline of what is waited for now; `answered` says that a request has come since the last.
+    fn set_deadline(&mut self, answered: bool, shared: &Shared) {
         let Some(timeouts) = shared.timeouts else { return };
-        let patience = if self.unsent.is_some() {
-            timeouts.send
-        } else if self.http.is_within_request() {
-            // From the first byte of the request: bytes that trickle in do not move it.
-            if !self.held.is_empty()
-                && self.deadline.is_some_and(|deadline| deadline < shared.now + timeouts.head)
-            {
-                return;
-            }
-            timeouts.head
-        } else {
-            timeouts.idle
+        let (waits, patience) = match self.http.awaits() {
+            _ if self.unsent.is_some() => (Waits::Room, timeouts.send),
+            Awaits::Request => (Waits::Request, timeouts.idle),
+            rest => (Waits::Rest(rest), timeouts.head),
         };
+        // Counted from the first byte of what is waited for: bytes that trickle in do not move it.
+        if matches!(waits, Waits::Rest(_)) && waits == self.waits && !answered {
+            return;
+        }
+        self.waits = waits;
         self.deadline = Some(shared.now + patience);
     }
 
-    /// Ends a connection whose deadline has passed; tells whether it goes on.
-    pub(crate) fn check_deadline(&mut self, shared: &mut Shared) -> Outcome {
-        if self.deadline.is_none_or(|deadline| shared.now < deadline) {
+    /// Ends a connection whose deadline has passed; tells whether it goes on. While others wait for a place,
+    /// a `crowded` worker keeps no idle connection for long.
+    pub(crate) fn check_deadline(&mut self, crowded: bool, shared: &mut Shared) -> Outcome {
+        let (Some(deadline), Some(timeouts)) = (self.deadline, shared.timeouts) else { return Outcome::Open };
+        let shortened = if crowded && self.waits == Waits::Request {
+            timeouts.idle.saturating_sub(timeouts.idle_crowded)
+        } else {
+            Duration::ZERO
+        };
+        if shared.now + shortened < deadline {
             return Outcome::Open;
         }
-        if self.state != State::Open || self.unsent.is_some() || !self.http.is_within_request() {
+        match self.waits {
+            Waits::Room => self.check_progress(shared.now, timeouts.send),
+            // RFC 9110 §15.5.9: who is slow is told.
+            Waits::Rest(Awaits::Head) => {
+                self.refuse(Refusal::Timeout, shared);
+                self.state = State::Ending;
+                match send_output(&self.socket, &mut shared.output, &shared.content) {
+                    Ok(None) => self.turn(shared, false),
+                    // No room for so small an answer, or nobody to take it.
+                    Ok(Some(_)) | Err(_) => Outcome::Closed,
+                }
+            }
+            Waits::Request | Waits::Rest(_) | Waits::End => Outcome::Closed,
+        }
+    }
+
+    /// Whether a peer that is sent something takes it fast enough to be waited for. What counts is what has
+    /// reached it: the kernel's buffer can be so large that there is no new room in it for minutes.
+    fn check_progress(&mut self, now: Instant, window: Duration) -> Outcome {
+        let (Some(unsent), Ok(unconfirmed)) = (&mut self.unsent, self.socket.unconfirmed()) else {
+            return Outcome::Closed;
+        };
+        if unsent.confirmed_since_last(unconfirmed) < window.as_secs() * SEND_BYTES_PER_SECOND_MIN {
             return Outcome::Closed;
         }
-        // RFC 9110 §15.5.9: who is slow is told.
-        self.refuse(Refusal::Timeout, shared);
-        self.state = State::Ending;
-        match send_output(&self.socket, &mut shared.output, &shared.content) {
-            Ok(None) => self.turn(shared, false),
-            // No room for so small an answer, or nobody to take it.
-            Ok(Some(_)) | Err(_) => Outcome::Closed,
-        }
+        self.deadline = Some(now + window);
+        Outcome::Open
     }
 
     /// Ends a connection in good order: at once if it is idle, else behind the answers that it is sending.
@@ -243,5 +282,17 @@ impl<S: Socket> Connection<S> {
         self.state = if self.state == State::Lingering { State::Lingering } else { State::Ending };
         self.held = Vec::new();
         Outcome::Open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cannery_eventloop::KernelSocket;
+
+    #[test]
+    fn an_idle_connection_takes_no_more_than_two_hundred_bytes() {
+        // What it holds besides is empty while it is idle, and the slab adds its generation.
+        assert!(size_of::<Connection<KernelSocket>>() <= 192, "{}", size_of::<Connection<KernelSocket>>());
     }
 }

@@ -13,6 +13,8 @@ mod current;
 mod error;
 mod observer;
 mod signals;
+#[cfg(test)]
+mod simulation;
 mod slab;
 mod unsent;
 mod worker;
@@ -58,7 +60,7 @@ impl Server {
     /// Opens what is to be served, listens, and starts the workers. When it returns, connections are
     /// accepted.
     pub fn start(config: &Config) -> Result<Server, StartError> {
-        let current = Arc::new(Current::new(Content::open(config)?));
+        let current = Arc::new(Current::new(Arc::new(Content::open(config)?)));
         let claims = config.listen.iter().map(claim).collect::<Result<Vec<_>, _>>()?;
         let addresses: Vec<SocketAddr> = claims.iter().map(Claim::address).collect();
         let order = Arc::new(StopOrder::default());
@@ -68,10 +70,11 @@ impl Server {
             let waker = Waker::new().map_err(StartError::EventLoop)?;
             wakers.push(waker.clone());
             let listeners = addresses.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
-            let plan = worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&order), waker);
+            let plan = worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&order));
             let started = started.clone();
             let thread = std::thread::Builder::new().name(format!("worker-{number}"));
-            workers.push(thread.spawn(move || worker::run(plan, started)).map_err(StartError::Thread)?);
+            workers
+                .push(thread.spawn(move || worker::run(plan, waker, started)).map_err(StartError::Thread)?);
         }
         drop(started);
         let stop = Stop { order, wakers };

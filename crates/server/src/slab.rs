@@ -29,6 +29,10 @@ impl<T> Slab<T> {
         Slab { slots: Vec::new(), first_free: None, len: 0 }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }

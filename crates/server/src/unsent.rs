@@ -22,6 +22,10 @@ pub(crate) struct Unsent {
     bytes_sent: usize,
     /// Of the first segment, the bytes that are sent.
     segment_sent: u64,
+    /// Bytes handed to the kernel since this was made.
+    handed: u64,
+    /// Of those, the ones that the peer had confirmed when it was last asked.
+    confirmed: u64,
 }
 
 /// Sends what `output` holds, and empties it. What the socket has no room for comes back.
@@ -40,7 +44,9 @@ pub(crate) fn send_output(
     let unsent = ((sent as u64) < total).then(|| {
         let segments = segments.iter().copied().collect();
         let content = Arc::clone(content);
-        let mut unsent = Unsent { content, bytes: bytes.to_vec(), segments, bytes_sent: 0, segment_sent: 0 };
+        let bytes = bytes.to_vec();
+        let (bytes_sent, segment_sent, handed, confirmed) = (0, 0, 0, 0);
+        let mut unsent = Unsent { content, bytes, segments, bytes_sent, segment_sent, handed, confirmed };
         unsent.advance(sent as u64);
         Box::new(unsent)
     });
@@ -57,11 +63,19 @@ impl Unsent {
         Ok(sent)
     }
 
+    /// How many bytes the peer has confirmed since this was last asked, if so many are unconfirmed now.
+    pub(crate) fn confirmed_since_last(&mut self, unconfirmed: u64) -> u64 {
+        // Bytes of earlier answers may be among the unconfirmed ones: then nothing of these is confirmed.
+        let confirmed = self.handed.saturating_sub(unconfirmed).max(self.confirmed);
+        confirmed - std::mem::replace(&mut self.confirmed, confirmed)
+    }
+
     pub(crate) fn is_done(&self) -> bool {
         self.segments.is_empty()
     }
 
     fn advance(&mut self, mut sent: u64) {
+        self.handed += sent;
         while let Some(segment) = self.segments.front() {
             let left = length(segment) - self.segment_sent;
             let step = sent.min(left);

@@ -3,6 +3,7 @@
 //! Does not know whether its loop is the kernel's or a simulation. Shares nothing that changes with any other worker.
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -43,7 +44,7 @@ pub(crate) struct Plan<L = Listener> {
     timeouts: Option<Timeouts>,
     drain: Duration,
     stop: Arc<StopOrder>,
-    waker: Waker,
+    connections_max: usize,
 }
 
 impl<L> Plan<L> {
@@ -52,18 +53,19 @@ impl<L> Plan<L> {
         listeners: Vec<L>,
         current: Arc<Current>,
         stop: Arc<StopOrder>,
-        waker: Waker,
     ) -> Plan<L> {
         let fields = config.security_headers.fields();
         let (timeouts, drain) = (config.timeouts, config.drain);
-        Plan { listeners, current, fields, timeouts, drain, stop, waker }
+        let of_all = config.connections_max.map_or(usize::MAX, NonZeroUsize::get);
+        let connections_max = of_all.div_ceil(config.threads.get());
+        Plan { listeners, current, fields, timeouts, drain, stop, connections_max }
     }
 }
 
 /// The life of a worker's thread. Tells how its start went, and serves if it went well.
 #[allow(clippy::needless_pass_by_value, reason = "the main thread waits until every sender is gone")]
-pub(crate) fn run(plan: Plan, started: mpsc::Sender<Result<(), StartError>>) {
-    let (word, worker) = match start(plan) {
+pub(crate) fn run(plan: Plan, waker: Waker, started: mpsc::Sender<Result<(), StartError>>) {
+    let (word, worker) = match start(plan, waker) {
         Ok(worker) => (Ok(()), Some(worker)),
         Err(error) => (Err(error), None),
     };
@@ -76,10 +78,10 @@ pub(crate) fn run(plan: Plan, started: mpsc::Sender<Result<(), StartError>>) {
 }
 
 /// Opens what the worker needs, in the thread that will use it.
-fn start(plan: Plan) -> Result<Worker<Epoll>, StartError> {
+fn start(plan: Plan, waker: Waker) -> Result<Worker<Epoll>, StartError> {
     // Only a matter of speed: where a sandbox forbids it, the shared table serves.
     let _ = cannery_eventloop::own_descriptors();
-    let events = Epoll::new(plan.waker.clone()).map_err(StartError::EventLoop)?;
+    let events = Epoll::new(waker).map_err(StartError::EventLoop)?;
     Worker::new(events, plan).map_err(StartError::EventLoop)
 }
 
@@ -93,8 +95,22 @@ pub(crate) struct Worker<L: EventLoop> {
     stop: Arc<StopOrder>,
     drain: Duration,
     next_tick: Instant,
-    /// Whether the last accept found no descriptor: tried again at each tick, not in between.
-    out_of_descriptors: bool,
+    /// How many connections there may be.
+    connections_max: usize,
+    /// Whether somebody waits to be accepted whom there was no place for.
+    crowding: Crowding,
+}
+
+/// Whether somebody waits to be accepted whom there was no place for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Crowding {
+    /// Nobody.
+    None,
+    /// There are as many connections as there may be: looked at again when one ends.
+    Full,
+    /// The kernel had no descriptor, or no memory: looked at again at each tick, since to ask in each turn
+    /// would spin.
+    Kernel,
 }
 
 impl<L: EventLoop> Worker<L> {
@@ -123,7 +139,8 @@ impl<L: EventLoop> Worker<L> {
             stop: plan.stop,
             drain: plan.drain,
             next_tick: now.instant + TICK,
-            out_of_descriptors: false,
+            connections_max: plan.connections_max,
+            crowding: Crowding::None,
         })
     }
 
@@ -132,19 +149,34 @@ impl<L: EventLoop> Worker<L> {
         while !self.stop.is_given() {
             self.turn(None);
         }
-        for listener in self.listeners.drain(..) {
-            self.events.end_listening(listener);
-        }
-        self.connections.retain(|connection| connection.drain() == Outcome::Open);
-        let end = self.events.now().instant + self.drain;
-        while !self.connections.is_empty() && self.shared.now < end {
+        let end = self.begin_drain();
+        while !self.is_idle() && self.now() < end {
             self.turn(Some(end));
         }
     }
 
+    /// Whether there is no connection.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    /// The time of the last turn.
+    pub(crate) fn now(&self) -> Instant {
+        self.shared.now
+    }
+
+    /// Accepts nobody any more, and lets connections finish what they are sending; tells until when.
+    pub(crate) fn begin_drain(&mut self) -> Instant {
+        for listener in self.listeners.drain(..) {
+            self.events.end_listening(listener);
+        }
+        self.connections.retain(|connection| connection.drain() == Outcome::Open);
+        self.events.now().instant + self.drain
+    }
+
     /// Waits for events and handles them.
     pub(crate) fn turn(&mut self, end: Option<Instant>) {
-        let ticking = !self.connections.is_empty() || self.out_of_descriptors;
+        let ticking = !self.connections.is_empty() || self.crowding != Crowding::None;
         let tick = ticking.then_some(self.next_tick);
         let until = tick.into_iter().chain(end).min();
         // Counted from the turn before: waking a moment late is better than asking for the time twice.
@@ -166,6 +198,8 @@ impl<L: EventLoop> Worker<L> {
         }
         if self.shared.now >= self.next_tick {
             self.tick();
+        } else if self.crowding == Crowding::Full && self.connections.len() < self.connections_max {
+            self.accept_waiting();
         }
     }
 
@@ -187,6 +221,10 @@ impl<L: EventLoop> Worker<L> {
     /// Accepts all connections that wait.
     fn accept(&mut self, number: u32) {
         while let Some(listener) = self.listeners.get(number as usize) {
+            if self.connections.len() >= self.connections_max {
+                self.crowding = Crowding::Full;
+                return;
+            }
             match self.events.accept(listener) {
                 Ok(Some(accepted)) => self.begin(accepted),
                 Ok(None) => return,
@@ -194,7 +232,7 @@ impl<L: EventLoop> Worker<L> {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => {
-                    self.out_of_descriptors = true;
+                    self.crowding = Crowding::Kernel;
                     return;
                 }
             }
@@ -216,16 +254,23 @@ impl<L: EventLoop> Worker<L> {
 
     fn tick(&mut self) {
         self.next_tick = self.shared.now + TICK;
+        let crowded = self.crowding != Crowding::None;
         let shared = &mut self.shared;
         self.connections.retain(|connection| {
-            let goes_on = connection.check_deadline(shared) == Outcome::Open;
+            let goes_on = connection.check_deadline(crowded, shared) == Outcome::Open;
             if !goes_on {
                 shared.observer.closed(Closed::TimedOut);
             }
             goes_on
         });
-        if std::mem::take(&mut self.out_of_descriptors) {
-            (0..).take(self.listeners.len()).for_each(|number| self.accept(number));
+        if crowded {
+            self.accept_waiting();
         }
+    }
+
+    /// Tries again to accept those whom there was no place for.
+    fn accept_waiting(&mut self) {
+        self.crowding = Crowding::None;
+        (0..).take(self.listeners.len()).for_each(|number| self.accept(number));
     }
 }

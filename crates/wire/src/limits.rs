@@ -16,6 +16,13 @@ pub const FIELDS_MAX: usize = 100;
 /// that we answer needs any; more is not worth reading.
 pub const CONTENT_SKIPPED_BYTES_MAX: u64 = 64 * 1024;
 
+/// A chunk's extensions, or a line of a trailer section, in bytes. Nobody sends either to read a file.
+pub const CHUNK_LINE_BYTES_MAX: u16 = 256;
+
+/// The least that a peer must take of an answer, in bytes per second, as long as it does not take all of it.
+/// A tenth of what a GSM telephone takes; below it, somebody only wants to keep us waiting.
+pub const SEND_BYTES_PER_SECOND_MIN: u64 = 100;
+
 /// A body up to this many bytes is copied behind its head, so that one call with one buffer sends both: a
 /// second buffer costs more than the copy.
 pub const COPIED_BODY_BYTES_MAX: u64 = 8 * 1024;

@@ -2,9 +2,9 @@
 
 use cannery_site::Answer;
 
+use super::content::{Content, Unreadable};
 use super::parse::{Framing, Parsed, RequestHead, parse};
 use super::spell;
-use crate::limits::CONTENT_SKIPPED_BYTES_MAX;
 use crate::output::Output;
 use crate::refusal::Refusal;
 use crate::server_fields::ServerFields;
@@ -14,10 +14,25 @@ use crate::server_fields::ServerFields;
 pub struct Connection {
     /// Bytes of a head that were looked at already, and do not hold its end.
     scanned: usize,
-    /// Bytes of the last request's content that are still to be thrown away.
-    skip: u64,
+    /// What is still to come of the last request's content, and to be thrown away.
+    content: Content,
+    /// Whether the last request's content, or some of it, came with its head.
+    content_came: bool,
+    /// Whether the last request's content is read to its end.
+    reads_content: bool,
     /// Whether nothing more is read: what is spelled is the last answer.
     closing: bool,
+}
+
+/// What a peer owes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaits {
+    /// Nothing: its next request, if it likes.
+    Request,
+    /// The rest of a head.
+    Head,
+    /// The rest of a request's content.
+    Content,
 }
 
 /// What the bytes at hand are.
@@ -29,6 +44,8 @@ pub enum Step<'a> {
     More,
     /// Nothing that can be answered as a request: see [`Connection::refuse`].
     Refused(Refusal),
+    /// The content of a request that was answered cannot be read to its end: the connection ends.
+    End,
 }
 
 impl Connection {
@@ -38,18 +55,33 @@ impl Connection {
         self.closing
     }
 
-    /// Whether part of a request has arrived.
+    /// What the peer owes, if anything.
     #[must_use]
-    pub fn is_within_request(&self) -> bool {
-        self.scanned > 0 || self.skip > 0
+    pub fn awaits(&self) -> Awaits {
+        if !self.content.is_done() {
+            Awaits::Content
+        } else if self.scanned > 0 {
+            Awaits::Head
+        } else {
+            Awaits::Request
+        }
     }
 
     /// The next request in `input`, which begins where the last call left off, and how many bytes of it
     /// are done with.
     #[inline]
     pub fn next_request<'a>(&mut self, input: &'a [u8]) -> (usize, Step<'a>) {
-        let skipped = usize::try_from(self.skip).unwrap_or(usize::MAX).min(input.len());
-        self.skip -= skipped as u64;
+        let skipped = if self.content.is_done() {
+            0
+        } else {
+            match self.content.skip(input) {
+                Ok(skipped) => skipped,
+                Err(Unreadable) => {
+                    self.closing = true;
+                    return (input.len(), Step::End);
+                }
+            }
+        };
         let input = &input[skipped..];
         if input.is_empty() {
             return (skipped, Step::More);
@@ -65,13 +97,36 @@ impl Connection {
         match parse(input) {
             Parsed::Head(head, length) => {
                 self.scanned = 0;
-                (skipped + length, Step::Request(head))
+                let (used, step) = self.begin_content(head, &input[length..]);
+                (skipped + length + used, step)
             }
             Parsed::More => {
                 self.scanned = input.len();
                 (skipped, Step::More)
             }
             Parsed::Refused(refusal) => (skipped, Step::Refused(refusal)),
+        }
+    }
+
+    /// Looks at what is there of a request's content already: where it is bad, so is the request.
+    #[inline]
+    fn begin_content<'a>(&mut self, head: RequestHead<'a>, rest: &[u8]) -> (usize, Step<'a>) {
+        self.content_came = !rest.is_empty();
+        self.reads_content = true;
+        if head.framing == Framing::Length(0) {
+            return (0, Step::Request(head));
+        }
+        let Some(content) = Content::of(head.framing) else {
+            self.reads_content = false;
+            return (0, Step::Request(head));
+        };
+        self.content = content;
+        match self.content.skip(rest) {
+            Ok(used) => (used, Step::Request(head)),
+            Err(Unreadable) => {
+                self.content = Content::Done;
+                (0, Step::Refused(Refusal::Framing))
+            }
         }
     }
 
@@ -102,18 +157,13 @@ impl Connection {
         spell::answer(output, &answer, b"", fields, Some("close"));
     }
 
-    /// Decides what becomes of the request's content and of the connection; tells whether it stays open.
+    /// Decides whether the connection stays open, and tells.
     fn begin_answer(&mut self, head: &RequestHead<'_>, output: &mut Output) -> bool {
-        let skip = match head.framing {
-            Framing::Length(length) if length <= CONTENT_SKIPPED_BYTES_MAX => Some(length),
-            // Too long to be worth reading, or of unknown length: the connection ends instead.
-            Framing::Length(_) | Framing::Chunked => None,
-        };
-        if head.expects_continue && skip.is_some_and(|length| length > 0) {
+        if head.expects_continue && !self.content_came && !self.content.is_done() {
             output.put(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
-        self.skip = skip.unwrap_or(0);
-        self.closing = !head.keep_alive || skip.is_none();
+        // Content that is too long to be worth reading ends the connection instead.
+        self.closing = !head.keep_alive || !self.reads_content;
         !self.closing
     }
 }
@@ -153,6 +203,7 @@ mod tests {
                     }
                     Step::More => true,
                     Step::Refused(refusal) => return Err(refusal),
+                    Step::End => return Ok(targets),
                 };
                 held.drain(..used);
                 if done {
@@ -182,16 +233,32 @@ mod tests {
     }
 
     #[test]
-    fn content_that_is_not_read_ends_the_connection() {
-        for fields in ["Content-Length: 70000\r\n", "Transfer-Encoding: chunked\r\n"] {
-            let input = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
-            let mut connection = Connection::default();
-            let (_, Step::Request(head)) = connection.next_request(input.as_bytes()) else {
-                panic!("{fields}")
-            };
-            connection.answer_spelled(&head, b"", &mut Output::new());
-            assert!(connection.is_closing(), "{fields}");
+    fn chunked_content_is_skipped_however_it_is_split() {
+        let input = b"GET /1 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\
+            13\r\nGET /x HTTP/1.1\r\n\r\n\r\n0\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n";
+        for piece in 1..=input.len() {
+            assert_eq!(targets(input, piece).unwrap(), [b"/1", b"/2"], "in pieces of {piece}");
         }
+    }
+
+    #[test]
+    fn bad_content_is_refused_with_its_head_or_ends_the_connection() {
+        let input = b"GET /1 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\
+            zz\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n";
+        assert_eq!(targets(input, input.len()), Err(Refusal::Framing));
+        for piece in 1..62 {
+            let outcome = targets(input, piece);
+            assert!(outcome == Ok(vec![b"/1".to_vec()]) || outcome == Err(Refusal::Framing), "{piece}");
+        }
+    }
+
+    #[test]
+    fn content_that_is_not_read_ends_the_connection() {
+        let input = b"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 70000\r\n\r\n";
+        let mut connection = Connection::default();
+        let (_, Step::Request(head)) = connection.next_request(input) else { panic!("no request") };
+        connection.answer_spelled(&head, b"", &mut Output::new());
+        assert!(connection.is_closing());
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! next request begins is never guessed: what cannot be told ends the connection.
 
 mod connection;
+mod content;
 mod parse;
 mod spell;
 
-pub use connection::{Connection, Step};
+pub use connection::{Awaits, Connection, Step};
 pub use parse::{Framing, RequestHead};
 pub use spell::dummy_answer;

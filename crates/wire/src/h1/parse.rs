@@ -369,8 +369,9 @@ fn is_host_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & HOST != 0
 }
 
+/// Whether a byte may stand in a field's value (RFC 9110 §5.5).
 #[inline]
-fn is_value_byte(byte: u8) -> bool {
+pub(super) fn is_value_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & VALUE != 0
 }
 

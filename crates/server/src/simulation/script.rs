@@ -1,0 +1,126 @@
+//! What one peer does in a run: requests, and how they are sent.
+
+use std::time::Duration;
+
+use cannery_eventloop::simulated::{Act, Appetite, Network, PeerNumber, Random};
+
+/// Requests of every kind, as one peer may send them one behind the other.
+const REQUESTS: [&str; 18] = [
+    "GET /small HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET /middle HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip, br\r\n\r\n",
+    "GET /large HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET /large HTTP/1.1\r\nHost: h\r\nRange: bytes=1000-75000\r\n\r\n",
+    "GET /large HTTP/1.1\r\nHost: h\r\nRange: bytes=0-0,60000-79000,-3\r\n\r\n",
+    "HEAD /large HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n",
+    "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET /small HTTP/1.1\r\nHost: h\r\nIf-None-Match: *\r\n\r\n",
+    "\r\nGET /small HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+    "POST /small HTTP/1.1\r\nHost: h\r\nContent-Length: 30\r\n\r\nGET /small HTTP/1.1\r\nHost: \r\n\r\n",
+    "PUT /small HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nA: b\r\n\r\n",
+    // From here on the connection ends behind the answer.
+    "GET /large HTTP/1.0\r\n\r\n",
+    "GET /small HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
+    "GET /small HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+    "GET /small HTTP/1.1\r\nHost : h\r\n\r\n",
+    "GET /small HTTP/1.1\r\n\r\n",
+    "NONSENSE\r\n\r\n",
+];
+
+/// How many of them leave the connection open.
+const KEEPING: usize = 12;
+
+/// What a peer does when it has sent its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Waits until the server ends the connection.
+    Waits,
+    /// Says that it sends no more, and takes what comes.
+    EndsSending,
+    /// Breaks the connection somewhere on the way.
+    Resets,
+}
+
+/// What a peer does.
+pub(super) struct Script {
+    /// All bytes that it would send.
+    pub(super) sends: Vec<u8>,
+    acts: Vec<Act>,
+    pub(super) appetite: Appetite,
+    pub(super) ending: Ending,
+    /// Whether it is so slow somewhere that the server's patience may end.
+    pub(super) dawdles: bool,
+    /// Whether it never sends the end of its last request.
+    pub(super) is_cut: bool,
+}
+
+impl Script {
+    pub(super) fn invent(random: &mut Random) -> Script {
+        let mut sends = Vec::new();
+        for _ in 0..random.size(6) {
+            sends.extend_from_slice(REQUESTS[random.below(KEEPING)].as_bytes());
+        }
+        if random.once_in(2) {
+            sends.extend_from_slice(REQUESTS[random.below(REQUESTS.len())].as_bytes());
+        }
+        let is_cut = random.once_in(8);
+        if is_cut {
+            sends.truncate(random.below(sends.len()));
+        }
+        let appetite = match random.below(8) {
+            0 => Appetite::None,
+            1 => Appetite::Slow(random.size(2000)),
+            2 => Appetite::Slow(20_000),
+            _ => Appetite::Good,
+        };
+        let ending = match random.below(4) {
+            0 => Ending::EndsSending,
+            1 => Ending::Resets,
+            _ => Ending::Waits,
+        };
+        let (acts, dawdles) = acts(&sends, ending, random);
+        Script { sends, acts, appetite, ending, dawdles, is_cut }
+    }
+
+    pub(super) fn connect(&self, network: &Network, random: &mut Random) -> PeerNumber {
+        let after = Duration::from_millis(random.below(100) as u64);
+        network.connect(after, self.acts.clone(), self.appetite, 500 + random.size(80_000))
+    }
+}
+
+/// The bytes cut anywhere, with pauses between, and the ending; whether some pause tries the server's patience.
+fn acts(sends: &[u8], ending: Ending, random: &mut Random) -> (Vec<Act>, bool) {
+    let (mut acts, mut rest) = (Vec::new(), sends);
+    while !rest.is_empty() {
+        let (piece, others) = rest.split_at(random.size(rest.len()));
+        rest = others;
+        acts.push(Act::Send(piece.to_vec()));
+        if random.once_in(3) {
+            acts.push(Act::Pause(Duration::from_millis(random.below(1000) as u64)));
+        }
+        if random.once_in(24) {
+            acts.push(Act::Pause(Duration::from_secs(random.below(100) as u64)));
+        }
+    }
+    match ending {
+        Ending::Waits => acts.push(Act::AwaitEnd),
+        Ending::EndsSending => acts.push(Act::EndSending),
+        Ending::Resets => acts.insert(random.below(acts.len() + 1), Act::Reset),
+    }
+    // Small pauses add up as well.
+    let total: Duration =
+        acts.iter().map(|act| if let Act::Pause(pause) = act { *pause } else { Duration::ZERO }).sum();
+    (acts, total > Duration::from_secs(8))
+}
+
+impl std::fmt::Debug for Script {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for act in &self.acts {
+            match act {
+                Act::Send(bytes) => writeln!(f, "  sends {:?}", String::from_utf8_lossy(bytes))?,
+                other => writeln!(f, "  {other:?}")?,
+            }
+        }
+        write!(f, "  takes {:?}", self.appetite)
+    }
+}

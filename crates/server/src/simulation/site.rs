@@ -1,0 +1,69 @@
+//! Two releases of a small site, for the simulation: the same paths, other bytes.
+
+use std::io::{Read, Seek};
+use std::sync::Arc;
+
+use cannery_archive::{
+    Archive, Coding, Digest, Format, Key, KeyBuffer, NewHead, NewRecord, NewRepresentation, Origin, Writer,
+};
+use cannery_site::Site;
+
+use crate::content::Content;
+
+/// Two releases.
+pub(super) struct Releases {
+    pub(super) first: Arc<Content>,
+    pub(super) second: Arc<Content>,
+}
+
+impl Releases {
+    pub(super) fn make() -> Releases {
+        let release = |name| Arc::new(Content::Site(Site::new(archive(name), true)));
+        Releases { first: release("first"), second: release("second") }
+    }
+}
+
+/// `/small`, `/middle` in gzip and identity, which is sent from the archive, and `/large`.
+fn archive(release: &str) -> Archive {
+    let mut writer =
+        Writer::new(tempfile::tempfile().expect("a temporary file"), Format::Cdb).expect("a writer");
+    let mut put = |name: &str, codings: &[Coding], length: usize| {
+        let mut representations = Vec::new();
+        for coding in codings {
+            let line = format!("{release} {name} {}\n", coding.name());
+            let content: Vec<u8> = line.bytes().cycle().take(length).collect();
+            let digest = Digest::of(&content);
+            let body = writer.body(&digest, length as u64, &mut content.as_slice()).expect("a body");
+            let head = writer.head(&head(*coding)).expect("a head");
+            representations.push(NewRepresentation { coding: *coding, etag: digest.etag(), body, head });
+        }
+        let record = NewRecord::Resource { status: 200, origin: Origin::File, representations };
+        let mut buffer = KeyBuffer::new();
+        let key = Key::from_file(name.as_bytes(), &mut buffer).expect("a key");
+        writer.path(None, key, &record).expect("a path");
+    };
+    put("small", &[Coding::Identity], 13);
+    put("middle", &[Coding::Gzip, Coding::Identity], 9000);
+    put("large", &[Coding::Identity], 80_000);
+    let (mut file, _) = writer.finish(true).expect("an archive");
+    let mut bytes = Vec::new();
+    file.rewind().expect("a temporary file");
+    file.read_to_end(&mut bytes).expect("a temporary file");
+    Archive::from_bytes(bytes).expect("an archive")
+}
+
+fn head(coding: Coding) -> NewHead {
+    let encoding = match coding {
+        Coding::Identity => Vec::new(),
+        coding => format!("Content-Encoding: {}\r\n", coding.name()).into_bytes(),
+    };
+    NewHead {
+        status: 200,
+        sends_etag: true,
+        overrides: 0,
+        status_line: b"HTTP/1.1 200 OK\r\n".to_vec(),
+        content_type: b"Content-Type: text/plain\r\n".to_vec(),
+        representation: encoding,
+        resource: b"Vary: Accept-Encoding\r\n".to_vec(),
+    }
+}

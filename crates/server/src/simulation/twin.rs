@@ -1,0 +1,119 @@
+//! What a peer must have received: the answers of a connection that nothing disturbs.
+
+use cannery_eventloop::simulated::{Appetite, Fate, UNIX_SECONDS};
+use cannery_site::Scratch;
+use cannery_wire::h1::{Connection, Step};
+use cannery_wire::{Output, Segment, ServerFields};
+
+use super::script::{Ending, Script};
+use super::site::Releases;
+use crate::config::SecurityHeaders;
+use crate::content::{Asked, Content};
+use crate::observer::Observer;
+
+/// Holds what a peer received against what it must have.
+pub(super) fn check(
+    script: &Script,
+    received: &[u8],
+    fate: Fate,
+    releases: &Releases,
+    stopped: bool,
+) -> Result<(), String> {
+    let first = Answers::to(&script.sends, &releases.first);
+    let second = Answers::to(&script.sends, &releases.second);
+    let mut rest = received;
+    let mut newer = false;
+    for (number, (old, new)) in first.answers.iter().zip(&second.answers).enumerate() {
+        // The old release before the new one, and never the old one again.
+        let answer = if !newer && rest.starts_with(old) { old } else { new };
+        newer |= answer == new && old != new;
+        if let Some(others) = rest.strip_prefix(answer.as_slice()) {
+            rest = others;
+            continue;
+        }
+        if !old.starts_with(rest) && !new.starts_with(rest) && !is_timeout(rest, first.timeout.as_slice()) {
+            return Err(format!("answer {number} is {}, not {}", shown(rest), shown(answer)));
+        }
+        // What is bad in a request that never ends may be seen at once, or not before it is late.
+        let is_late = script.is_cut && is_timeout(rest, &first.timeout);
+        return if is_late || may_be_cut(script, stopped) {
+            Ok(())
+        } else {
+            Err(format!("answer {number} is cut: {} ({fate:?})", shown(rest)))
+        };
+    }
+    let is_late = script.dawdles || script.is_cut;
+    let is_complete = rest.is_empty() || is_late && is_timeout(rest, &first.timeout);
+    if !is_complete {
+        return Err(format!("behind the last answer: {}", shown(rest)));
+    }
+    if fate == Fate::Open && script.appetite == Appetite::Good && !stopped {
+        return Err("the connection was left open".into());
+    }
+    Ok(())
+}
+
+/// Whether a peer may see less than all answers.
+fn may_be_cut(script: &Script, stopped: bool) -> bool {
+    stopped || script.dawdles || script.ending == Ending::Resets || script.appetite != Appetite::Good
+}
+
+fn is_timeout(rest: &[u8], timeout: &[u8]) -> bool {
+    timeout.starts_with(rest)
+}
+
+/// The answers to what a peer sends.
+struct Answers {
+    answers: Vec<Vec<u8>>,
+    /// What a peer that is too slow is told.
+    timeout: Vec<u8>,
+}
+
+impl Answers {
+    fn to(sends: &[u8], content: &Content) -> Answers {
+        let fields = ServerFields::new(&SecurityHeaders { basic: true, tls: false }.fields(), UNIX_SECONDS);
+        let (mut http, mut scratch) = (Connection::default(), Scratch::default());
+        let (mut rest, mut answers) = (sends, Vec::new());
+        let mut observer = Observer::default();
+        while !http.is_closing() {
+            let mut output = Output::new();
+            let (used, step) = http.next_request(rest);
+            rest = &rest[used..];
+            match step {
+                Step::Request(head) => {
+                    let asked = Asked { peer: None, head: &head };
+                    content.answer(&mut http, &asked, &mut scratch, &fields, &mut output, &mut observer);
+                }
+                Step::Refused(refusal) => http.refuse(refusal, &fields, &mut output),
+                Step::More | Step::End => break,
+            }
+            answers.push(bytes_of(&mut output, content));
+        }
+        let mut output = Output::new();
+        Connection::default().refuse(cannery_wire::Refusal::Timeout, &fields, &mut output);
+        let timeout = bytes_of(&mut output, content);
+        Answers { answers, timeout }
+    }
+}
+
+/// The bytes that an output stands for.
+fn bytes_of(output: &mut Output, content: &Content) -> Vec<u8> {
+    let (mut own, segments) = output.parts();
+    let mut bytes = Vec::new();
+    for segment in segments {
+        match segment {
+            Segment::Own(length) => {
+                let (run, others) = own.split_at(*length);
+                bytes.extend_from_slice(run);
+                own = others;
+            }
+            Segment::Archive(extent) => bytes.extend_from_slice(content.range(*extent, 0)),
+        }
+    }
+    bytes
+}
+
+fn shown(bytes: &[u8]) -> String {
+    let beginning = &bytes[..bytes.len().min(300)];
+    format!("{} bytes {:?}", bytes.len(), String::from_utf8_lossy(beginning))
+}
