@@ -7,6 +7,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_archive::{Archive, Corrupt, Key, KeyBuffer, Origin, Record, ScopeEntry};
+use cannery_server::config::SecurityHeaders;
 use cannery_site::{Answer, Body, Reason, Request, Scratch, Site, Target};
 use cannery_wire::h1::{Connection, RequestHead, Step};
 use cannery_wire::{Output, Refusal, ServerFields};
@@ -86,7 +87,7 @@ fn escape(typed: &str) -> String {
 /// The answer to a spelled request, for a person.
 fn explain(site: &Site, request: &str, paint: Paint) -> Result<String, Corrupt> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let fields = ServerFields::new(&[], seconds);
+    let fields = ServerFields::new(&SecurityHeaders { basic: true, tls: false }.fields(), seconds);
     let (mut connection, mut output) = (Connection::default(), Output::new());
     let first_line = request.lines().next().unwrap_or_default();
     let head = match connection.next_request(request.as_bytes()).1 {
@@ -99,6 +100,7 @@ fn explain(site: &Site, request: &str, paint: Paint) -> Result<String, Corrupt> 
         }
     };
     let mut scratch = Scratch::default();
+    scratch.set_now(seconds);
     let answer = site.answer(&head.request, &mut scratch);
     let mut why = reasons(site, &head, &answer)?;
     why.extend(body_in_words(&answer));
@@ -133,7 +135,7 @@ fn reasons(site: &Site, head: &RequestHead<'_>, answer: &Answer<'_>) -> Result<V
         lines.extend(forms(site.archive(), host, key, &head.request)?);
     }
     if answer.status == 304 {
-        lines.push("`If-None-Match` names what the client has: it is still that.".to_owned());
+        lines.push("The client has this version already, by the conditions that it sent.".to_owned());
     }
     Ok(lines)
 }
@@ -164,6 +166,10 @@ fn reason_in_words(reason: Reason, key: Option<Key<'_>>) -> String {
             "Nothing has this path, and by its suffix it is an asset, for which no fallback page may answer."
                 .to_owned()
         }
+        Reason::Precondition => {
+            "A condition of the request does not hold: the client has another version.".to_owned()
+        }
+        Reason::Range => "Nothing of the range that is wanted exists.".to_owned(),
         Reason::NotAcceptable => "The request forbids every coding that the archive holds.".to_owned(),
         Reason::Method => "The method is not one that a static resource allows.".to_owned(),
         Reason::Options => "`OPTIONS` is answered for every path alike.".to_owned(),
@@ -239,6 +245,9 @@ fn body_in_words(answer: &Answer<'_>) -> Option<String> {
             text::bytes(extent.length),
             text::count(extent.position)
         )),
+        Body::Multipart(multipart) => {
+            Some(format!("Its body is several parts, {} in all.", text::bytes(multipart.length())))
+        }
         Body::BuiltIn(_) => Some("Its body is a page that is built into the server.".to_owned()),
         Body::Empty => None,
     }
@@ -311,7 +320,10 @@ mod tests {
     #[test]
     fn methods_and_fields_count() {
         assert_says(&explained("/", &[], "POST"), &["HTTP/1.1 405 ", "Allow: "]);
-        assert_says(&explained("/", &["If-None-Match: *"], "GET"), &["HTTP/1.1 304 ", "still that"]);
+        assert_says(
+            &explained("/", &["If-None-Match: *"], "GET"),
+            &["HTTP/1.1 304 ", "this version already"],
+        );
         let coded = explained("/a/coded only.txt", &["accept-encoding: gzip;q=0, identity;q=0"], "GET");
         assert_says(&coded, &["GET /a/coded%20only.txt HTTP/1.1\n", "HTTP/1.1 406 "]);
     }

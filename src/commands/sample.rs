@@ -108,7 +108,7 @@ fn resource(
     head: HeadId,
 ) -> NewRecord<'static> {
     let representation = NewRepresentation { coding, etag: digest.etag(), body, head };
-    NewRecord::Resource { status, origin, representations: vec![representation] }
+    NewRecord::Resource { status, origin, modified: None, representations: vec![representation] }
 }
 
 fn redirect(status: u16, target: Vec<Piece<'_>>) -> NewRecord<'_> {

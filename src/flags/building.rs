@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use cannery_archiver::redirects::Dialect;
-use cannery_archiver::{Encoder, FormatChoice, Levels, Options};
+use cannery_archiver::{Encoder, FormatChoice, LastModified, Levels, Options};
 use clap::{Arg, ArgAction, ArgMatches};
 
 use super::{all, path, switch, value, words};
@@ -91,6 +91,14 @@ fn caching() -> Vec<Arg> {
              them for a year. Names that carry a digest of their content need not be named. Repeatable.",
         )
         .action(ArgAction::Append),
+        value(
+            "last-modified",
+            "WHEN",
+            "What `Last-Modified` says: nothing with `none`, the time of each file with `files`, the same \
+             for all with `@SECONDS` since 1970. Entity tags tell more, and file times differ between machines.",
+        )
+        .value_parser(read_last_modified)
+        .default_value("none"),
         switch("exclude-etag", "Send no entity tags.").overrides_with("include-etag"),
         switch("include-etag", "Send entity tags, which is the default."),
     ]
@@ -157,6 +165,7 @@ pub(super) fn options(matches: &ArgMatches, sources: PathBuf, archive: PathBuf) 
     options.cache_control = matches.get_one("cache-control").cloned();
     options.immutable = all(matches, "immutable");
     options.exclude_etag = matches.get_flag("exclude-etag");
+    options.last_modified = matches.get_one("last-modified").copied().unwrap_or_default();
     options.ignore = all(matches, "ignore");
     options.default_ignores = !matches.get_flag("no-default-ignores");
     options.exclude_file_listing = matches.get_flag("exclude-file-listing");
@@ -191,6 +200,16 @@ fn read_levels(text: &str) -> Result<Levels, Failure> {
 fn wrong_level(what: &str) -> Failure {
     Failure::usage(format!("`--compress-level`: {what}"))
         .hint("write one level for all, or a list such as `brotli=11,gzip=12`")
+}
+
+fn read_last_modified(text: &str) -> Result<LastModified, String> {
+    let seconds = text.strip_prefix('@').and_then(|seconds| seconds.parse().ok());
+    match (text, seconds) {
+        ("none", _) => Ok(LastModified::None),
+        ("files", _) => Ok(LastModified::Files),
+        (_, Some(seconds)) => Ok(LastModified::At(seconds)),
+        _ => Err("write `none`, `files`, or `@` and seconds since 1970".into()),
+    }
 }
 
 fn read_format(word: Option<&str>) -> FormatChoice {

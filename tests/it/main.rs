@@ -4,8 +4,10 @@
 
 mod site;
 
+mod conditional;
 mod get;
 mod negotiate;
+mod range;
 mod routes;
 
 mod commands;

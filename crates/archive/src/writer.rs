@@ -71,6 +71,7 @@ impl Writer {
             paths: 0,
             bodies: 0,
             body_bytes: 0,
+            serial: 0,
             file_bytes: 0,
             digest: Digest([0; Digest::BYTES]),
         };
@@ -88,6 +89,11 @@ impl Writer {
         // The facts are written last, when they are known: nothing of them belongs into the digest yet.
         writer.hasher = blake3::Hasher::new();
         Ok(writer)
+    }
+
+    /// Says which release of the site this is.
+    pub fn set_serial(&mut self, serial: u64) {
+        self.facts.serial = serial;
     }
 
     /// The container's width.

@@ -89,7 +89,7 @@ fn with_two_bodies(format: Format, between: impl FnOnce(Writer) -> Writer) -> Ve
         support::representation(Coding::Gzip, b"", empty, head),
         support::representation(Coding::Identity, support::OTHER_BODY, other, head),
     ];
-    let record = NewRecord::Resource { status: 200, origin: Origin::File, representations };
+    let record = NewRecord::Resource { status: 200, origin: Origin::File, modified: None, representations };
     support::with_key("a", |key| writer.path(None, key, &record)).unwrap();
     support::finish(writer)
 }

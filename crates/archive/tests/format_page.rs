@@ -118,7 +118,8 @@ fn compare_facts(archive: &Archive, data: &[u8]) {
     assert_eq!((facts.slash_redirects, facts.forced_rules, facts.hosts), (true, true, true));
     assert_eq!(read.number("scope_depth_max"), u64::from(facts.scope_depth_max));
     assert_eq!(read.number("reserved_1"), 0);
-    assert_eq!(read.bytes("reserved_2"), [0; 16]);
+    assert_eq!(read.number("serial"), archive.facts().serial);
+    assert_eq!(read.bytes("reserved_2"), [0; 8]);
     assert_eq!((read.number("paths"), facts.paths), (3, 3));
     assert_eq!((read.number("bodies"), facts.bodies), (2, 2));
     let body_bytes = (support::BODY.len() + support::OTHER_BODY.len()) as u64;
@@ -149,8 +150,10 @@ fn compare_head(read: &Structure<'_>, head: &Head<'_>) {
 
 fn compare_path(data: &[u8], record: Record<'_>, format: Format) {
     match (page::name_of("Path record kinds", data[0].into()), record) {
-        ("resource", Record::Resource(resource)) => {
-            let read = Structure::whole("Resource", data, format);
+        (kind @ ("resource" | "dated_resource"), Record::Resource(resource)) => {
+            let heading = if kind == "resource" { "Resource" } else { "Dated resource" };
+            let read = Structure::whole(heading, data, format);
+            assert_eq!((kind == "dated_resource").then(|| read.number("modified")), resource.modified);
             assert_eq!(read.number("status"), u64::from(resource.status));
             assert_eq!(page::name_of("Origins", read.number("origin")), origin_name(resource.origin));
             let list = Structure::sequence(read.bytes("representations"), format, |_| "Representation");
@@ -247,7 +250,7 @@ fn with_resource(coding: Coding, origin: Origin) -> Vec<u8> {
     let body = support::put_body(&mut writer, support::BODY);
     let head = writer.head(&support::head()).unwrap();
     let representations = vec![support::representation(coding, support::BODY, body, head)];
-    let record = NewRecord::Resource { status: 200, origin, representations };
+    let record = NewRecord::Resource { status: 200, origin, modified: None, representations };
     support::with_key("a", |key| writer.path(None, key, &record)).unwrap();
     support::finish(writer)
 }
@@ -377,7 +380,7 @@ fn the_archive_on_the_page_is_what_the_writer_writes() {
     };
     let head = writer.head(&head).unwrap();
     let representations = vec![support::representation(Coding::Identity, content, body, head)];
-    let record = NewRecord::Resource { status: 200, origin: Origin::File, representations };
+    let record = NewRecord::Resource { status: 200, origin: Origin::File, modified: None, representations };
     support::with_key("a.txt", |key| writer.path(None, key, &record)).unwrap();
     writer.manifest(b"{}").unwrap();
     let file = support::finish(writer);

@@ -9,7 +9,7 @@ use cannery_archive::{
 
 use crate::content::Contents;
 use crate::headers::HeaderRule;
-use crate::options::Options;
+use crate::options::{LastModified, Options};
 use crate::progress::Progress;
 use crate::redirects::{Action, PatternPiece, RedirectRule, Template, TemplatePiece};
 use crate::render::{Heads, Look, caching};
@@ -158,7 +158,12 @@ impl<'a> Emission<'a> {
                 head,
             });
         }
-        Ok(NewRecord::Resource { status, origin, representations })
+        let modified = match self.options.last_modified {
+            LastModified::None => None,
+            LastModified::Files => self.sources.modified(id),
+            LastModified::At(seconds) => Some(seconds),
+        };
+        Ok(NewRecord::Resource { status, origin, modified, representations })
     }
 
     fn scope(

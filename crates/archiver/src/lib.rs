@@ -52,7 +52,7 @@ mod tell;
 mod watch;
 
 pub use error::{Error, ErrorClass};
-pub use options::{Encoder, FormatChoice, Levels, Options};
+pub use options::{Encoder, FormatChoice, LastModified, Levels, Options};
 pub use progress::{Progress, Stage};
 pub use report::Report;
 
@@ -102,6 +102,7 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     let emitted = emission.run(&mut writer, progress).map_err(failed())?;
     tell::count(&mut report, &sources, &routes, &read, &tally, &emitted);
     writer.manifest(&tell::manifest(options, &report)).map_err(failed())?;
+    writer.set_serial(options.serial);
     let (file, facts) = writer.finish(!options.exclude_slash_redirects).map_err(failed())?;
     tell::archive(&mut report, &facts);
     report.diagnostics.append(&mut routes.diagnostics);

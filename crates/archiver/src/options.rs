@@ -45,6 +45,11 @@ pub struct Options {
     pub cache_control: Option<String>,
     /// No entity tags are sent. Default: off, for without them a client must load again what it has.
     pub exclude_etag: bool,
+    /// Which resources say when they were last modified. Default: none, since an entity tag tells more, and
+    /// the times of files differ between machines that build the same folder.
+    pub last_modified: LastModified,
+    /// Which release of the site this is: a number that grows. Default: 0, which says nothing.
+    pub serial: u64,
     /// Leaves out the files that are not served under their own name, such as `_redirects`, with their
     /// names: `extract` then cannot give the whole folder back. Default: off.
     pub exclude_file_listing: bool,
@@ -88,6 +93,8 @@ impl Options {
             exclude_cache: false,
             cache_control: None,
             exclude_etag: false,
+            last_modified: LastModified::None,
+            serial: 0,
             exclude_file_listing: false,
             include_folder_listing: false,
             ignore: Vec::new(),
@@ -108,6 +115,18 @@ impl Options {
             threads => threads,
         }
     }
+}
+
+/// Which resources say when they were last modified (RFC 9110 §8.8.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LastModified {
+    /// None do.
+    #[default]
+    None,
+    /// Each says what the file system says of its file. The archive then depends on more than contents.
+    Files,
+    /// All say the same: so many seconds after 1970-01-01 00:00:00 UTC.
+    At(u64),
 }
 
 /// The width of the container.

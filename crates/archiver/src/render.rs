@@ -118,6 +118,9 @@ fn spell(look: &Look<'_>, merged: &MergedFields, options: &Options) -> NewHead {
     if let Some(value) = look.cache_control.filter(|_| own("cache-control")) {
         put_field(&mut resource, "Cache-Control", value.as_bytes());
     }
+    if look.status == 200 && own("accept-ranges") {
+        put_field(&mut resource, "Accept-Ranges", b"bytes");
+    }
     for (name, value) in merged.fields.iter().filter(|(name, _)| name != "vary") {
         let lines = if name == "content-type" { &mut content_type } else { &mut resource };
         put_field(lines, &title_case(name), value.as_bytes());
@@ -178,7 +181,7 @@ mod tests {
         assert_eq!(
             text(&head),
             "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Encoding: br\r\n\
-             Vary: Accept-Encoding\r\nCache-Control: public, no-cache\r\n"
+             Vary: Accept-Encoding\r\nCache-Control: public, no-cache\r\nAccept-Ranges: bytes\r\n"
         );
         assert!(head.sends_etag);
         assert_eq!(head.overrides, 0);
@@ -197,7 +200,7 @@ mod tests {
         assert_eq!(
             text(&head),
             "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nVary: Accept-Encoding, Origin\r\n\
-             Cache-Control: no-store\r\nX-Frame-Options: DENY\r\n"
+             Accept-Ranges: bytes\r\nCache-Control: no-store\r\nX-Frame-Options: DENY\r\n"
         );
         assert_eq!(head.overrides, override_bit("x-frame-options") | override_bit("referrer-policy"));
     }

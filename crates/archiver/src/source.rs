@@ -81,6 +81,14 @@ impl Sources {
         }
     }
 
+    /// When a file was last modified, in seconds since 1970, if the file system has a sensible word on it.
+    pub(crate) fn modified(&self, id: SourceId) -> Option<u64> {
+        match self.of(id) {
+            Source::File(file) => u64::try_from(file.stamp.modified_ns / 1_000_000_000).ok(),
+            Source::Generated(_) => None,
+        }
+    }
+
     /// Where a source lies, or would lie.
     pub(crate) fn full_path(&self, id: SourceId) -> PathBuf {
         self.root.join(OsStr::from_bytes(self.path(id)))

@@ -189,6 +189,7 @@ impl<L: EventLoop> Worker<L> {
         let now = self.events.now();
         self.shared.now = now.instant;
         self.shared.fields.set_time(now.unix_seconds);
+        self.shared.scratch.set_now(now.unix_seconds);
         while let Some(event) = self.events.next_event() {
             match event {
                 Event::Ready(token, readiness) => self.go_on(token, readiness),

@@ -2,10 +2,12 @@
 //!
 //! Never holds bytes spelled for one protocol only: `wire` spells it.
 
-use cannery_archive::{BadPath, Corrupt, ETag, Extent, Head, Origin, Representation};
+use cannery_archive::{BadPath, Corrupt, Extent, Head, Origin, Representation};
 
+use crate::conditional::Validators;
 use crate::error_page::error_page;
 use crate::location::{LOCATION_BYTES_MAX, Location};
+use crate::multipart::Multipart;
 
 /// The answer to a request.
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +17,7 @@ pub struct Answer<'a> {
     /// The fields, but for those that the connection and the clock decide.
     pub fields: Fields<'a>,
     /// The body that is to be sent.
-    pub body: Body,
+    pub body: Body<'a>,
     /// The length of the body as `Content-Length` states it, also where it is not sent (HEAD). Nothing
     /// for a status that has no content (RFC 9110 §8.6).
     pub content_length: Option<u64>,
@@ -30,15 +32,36 @@ pub enum Fields<'a> {
     Canned {
         /// As it lies in the archive.
         head: Head<'a>,
-        /// The entity tag to go with it.
-        etag: Option<&'a [u8; ETag::BYTES]>,
+        /// The entity tag to go with it, and the date.
+        validators: Validators<'a>,
+    },
+    /// The same for a part of the representation (RFC 9110 §15.3.7).
+    Partial {
+        /// As it lies in the archive.
+        head: Head<'a>,
+        /// The entity tag to go with it, and the date.
+        validators: Validators<'a>,
+        /// Which part of how much.
+        range: ContentRange,
+    },
+    /// The same for several parts: of the head, only what holds for the resource.
+    Multipart {
+        /// Knows the head, and the boundary.
+        multipart: Multipart<'a>,
+        /// The entity tag to go with it, and the date.
+        validators: Validators<'a>,
+    },
+    /// The server's own, for a `Range` of which nothing exists (RFC 9110 §15.5.17).
+    Unsatisfiable {
+        /// How long the representation is.
+        complete_length: u64,
     },
     /// Of the head that the archiver spelled, what a 304 repeats (RFC 9110 §15.4.5).
     NotModified {
         /// As it lies in the archive.
         head: Head<'a>,
-        /// The entity tag to go with it.
-        etag: &'a [u8; ETag::BYTES],
+        /// The entity tag to go with it, and the date.
+        validators: Validators<'a>,
     },
     /// The server's own, and where to go.
     Redirect(Location<'a>),
@@ -46,13 +69,26 @@ pub enum Fields<'a> {
     Own,
 }
 
-/// The body of an answer.
+/// The bytes of a representation that an answer holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Body {
+pub struct ContentRange {
+    /// The first byte, from 0.
+    pub first: u64,
+    /// The last byte.
+    pub last: u64,
+    /// How long the representation is.
+    pub complete_length: u64,
+}
+
+/// The body of an answer.
+#[derive(Debug, Clone, Copy)]
+pub enum Body<'a> {
     /// None is sent.
     Empty,
     /// A range of the archive, which lies within it.
     Archive(Extent),
+    /// Several ranges of the archive, and text between them.
+    Multipart(Multipart<'a>),
     /// A page that is built into the server.
     BuiltIn(&'static [u8]),
 }
@@ -74,6 +110,10 @@ pub enum Reason {
     Nothing,
     /// An asset is missing, for which no fallback page may answer.
     MissingAsset,
+    /// A condition of the request does not hold.
+    Precondition,
+    /// Nothing of the range that is wanted exists.
+    Range,
     /// The client forbids every coding that there is.
     NotAcceptable,
     /// The method is not one that a resource allows.
@@ -94,22 +134,54 @@ impl<'a> Answer<'a> {
     pub(crate) fn resource(
         status: u16,
         head: Head<'a>,
-        etag: Option<&'a [u8; ETag::BYTES]>,
+        validators: Validators<'a>,
         chosen: Representation<'a>,
         reason: Reason,
     ) -> Answer<'a> {
         Answer {
             status,
-            fields: Fields::Canned { head, etag },
+            fields: Fields::Canned { head, validators },
             body: Body::Archive(chosen.body),
             content_length: Some(chosen.body.length),
             reason,
         }
     }
 
-    pub(crate) fn not_modified(head: Head<'a>, etag: &'a [u8; ETag::BYTES], reason: Reason) -> Answer<'a> {
-        let fields = Fields::NotModified { head, etag };
+    pub(crate) fn not_modified(head: Head<'a>, validators: Validators<'a>, reason: Reason) -> Answer<'a> {
+        let fields = Fields::NotModified { head, validators };
         Answer { status: 304, fields, body: Body::Empty, content_length: None, reason }
+    }
+
+    pub(crate) fn partial(
+        head: Head<'a>,
+        validators: Validators<'a>,
+        body: Extent,
+        part: Extent,
+        reason: Reason,
+    ) -> Answer<'a> {
+        let (first, last) = (part.position, part.position + part.length - 1);
+        let range = ContentRange { first, last, complete_length: body.length };
+        let fields = Fields::Partial { head, validators, range };
+        let within = Extent { position: body.position + part.position, length: part.length };
+        Answer { status: 206, fields, body: Body::Archive(within), content_length: Some(part.length), reason }
+    }
+
+    pub(crate) fn multipart(
+        multipart: Multipart<'a>,
+        validators: Validators<'a>,
+        reason: Reason,
+    ) -> Answer<'a> {
+        Answer {
+            status: 206,
+            fields: Fields::Multipart { multipart, validators },
+            body: Body::Multipart(multipart),
+            content_length: Some(multipart.length()),
+            reason,
+        }
+    }
+
+    pub(crate) fn unsatisfiable(complete_length: u64) -> Answer<'a> {
+        Answer { fields: Fields::Unsatisfiable { complete_length }, ..Answer::own(416, Reason::Range) }
     }
 
     pub(crate) fn redirect(status: u16, location: Location<'a>, reason: Reason) -> Answer<'a> {

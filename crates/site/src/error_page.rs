@@ -28,8 +28,10 @@ pub const fn error_page(status: u16) -> &'static [u8] {
         }
         408 => page!("Request timeout", "The request did not arrive in time."),
         410 => page!("Gone", "What was at this address is there no more."),
+        412 => page!("Precondition failed", "What is at this address is not what the request takes it for."),
         413 => page!("Content too large", "This address takes no content of that size."),
         414 => page!("Address too long", "The address is longer than this server reads."),
+        416 => page!("Range not satisfiable", "There is nothing in the part that was asked for."),
         417 => page!("Expectation failed", "The request expects what this server does not do."),
         431 => {
             page!("Request header too large", "The header of the request is larger than this server reads.")

@@ -12,24 +12,31 @@ mod conditional;
 mod date;
 mod error_page;
 mod location;
+mod multipart;
 mod negotiate;
+mod range;
 mod request;
 mod resolve;
 mod target;
 
-pub use answer::{Answer, Body, Fields, Reason};
+pub use answer::{Answer, Body, ContentRange, Fields, Reason};
 pub use asset::{is_asset, suffix};
 pub use captures::CAPTURES_MAX;
-pub use date::{DATE_BYTES, spell_date};
+pub use conditional::Validators;
+pub use date::{DATE_BYTES, parse_date, spell_date};
 pub use error_page::error_page;
 pub use location::{LOCATION_BYTES_MAX, Location};
+pub use multipart::{Multipart, MultipartPiece};
 pub use negotiate::Weights;
-pub use request::{Method, Request, Values};
+pub use range::RANGES_MAX;
+pub use request::{Conditions, Method, Request, Single, Values};
 pub use target::Target;
 
-use cannery_archive::{Archive, Corrupt, KeyBuffer, Record, Resource};
+use cannery_archive::{Archive, Corrupt, KeyBuffer, Record, Representation, Resource};
 
 use crate::captures::Captures;
+use crate::conditional::Verdict;
+use crate::range::Ranges;
 use crate::resolve::Found;
 
 /// A site: an open archive and how requests choose within it.
@@ -39,11 +46,19 @@ pub struct Site {
     hosts: bool,
 }
 
-/// Room for the paths of one request, made once and used again for each.
+/// Room for the paths of one request, made once and used again for each, and the time.
 #[derive(Default)]
 pub struct Scratch {
     key: KeyBuffer,
     rewritten: KeyBuffer,
+    now: u64,
+}
+
+impl Scratch {
+    /// Sets the time that conditions on dates are held against, in seconds since 1970.
+    pub fn set_now(&mut self, seconds: u64) {
+        self.now = seconds;
+    }
 }
 
 impl Site {
@@ -79,6 +94,7 @@ impl Site {
         request: &Request<'a>,
         scratch: &'a mut Scratch,
     ) -> Result<Answer<'a>, Corrupt> {
+        let now = scratch.now;
         let Some(target) = Target::parse(request.target) else {
             return Ok(Answer::own(400, Reason::Target));
         };
@@ -89,7 +105,7 @@ impl Site {
         let host = if self.hosts { target.host(request.host) } else { None };
         match resolve::resolve(&self.archive, host, key)? {
             Found::Record { record, captures, reason } => match record {
-                Record::Resource(resource) => self.deliver(resource, None, request, reason),
+                Record::Resource(resource) => self.deliver(resource, None, request, now, reason),
                 Record::Redirect(redirect) => Ok(Answer::redirect(
                     redirect.status,
                     Location::of_rule(redirect, captures, target.query),
@@ -100,7 +116,7 @@ impl Site {
                     let Ok(key) = captures.expand(rewrite.path, &mut scratch.rewritten)? else {
                         return Ok(Answer::own(404, Reason::Nothing));
                     };
-                    self.deliver_rewritten(host, key, status, request, reason)
+                    self.deliver_rewritten(host, key, status, request, now, reason)
                 }
             },
             Found::Slash { key, add } => {
@@ -119,6 +135,7 @@ impl Site {
         key: cannery_archive::Key<'a>,
         status: u16,
         request: &Request<'a>,
+        now: u64,
         reason: Reason,
     ) -> Result<Answer<'a>, Corrupt> {
         let of_host = match host {
@@ -130,7 +147,7 @@ impl Site {
             None => self.archive.path(None, key)?,
         };
         match record {
-            Some(Record::Resource(resource)) => self.deliver(resource, Some(status), request, reason),
+            Some(Record::Resource(resource)) => self.deliver(resource, Some(status), request, now, reason),
             Some(Record::Redirect(redirect)) => {
                 let location = Location::of_rule(redirect, Captures::NONE, None);
                 Ok(Answer::redirect(redirect.status, location, reason))
@@ -146,6 +163,7 @@ impl Site {
         resource: Resource<'a>,
         status: Option<u16>,
         request: &Request<'a>,
+        now: u64,
         reason: Reason,
     ) -> Result<Answer<'a>, Corrupt> {
         let Some(chosen) = negotiate::choose(resource.representations(), &request.accept_encoding)? else {
@@ -154,14 +172,48 @@ impl Site {
         let status = status.filter(|status| *status != 200).unwrap_or(resource.status);
         let head = self.archive.head(chosen.head)?;
         let etag = head.sends_etag.then_some(chosen.etag);
-        if status == 200
-            && let Some(etag) = etag
-            && conditional::none_match_holds(&request.if_none_match, etag)
-        {
-            return Ok(Answer::not_modified(head, etag, reason));
-        }
+        let validators = Validators { etag, modified: resource.modified };
         // Checked here, so that whoever sends it need not think of a range outside the file.
         self.archive.body(chosen.body)?;
-        Ok(Answer::resource(status, head, etag, chosen, reason))
+        let conditions = &request.conditions;
+        if conditions.any && status == 200 {
+            match conditional::evaluate(conditions, validators, now) {
+                Verdict::Send => {}
+                Verdict::NotModified => return Ok(Answer::not_modified(head, validators, reason)),
+                Verdict::Failed => return Ok(Answer::own(412, Reason::Precondition)),
+            }
+            // RFC 9110 §14.2: `Range` means something for GET alone.
+            if let Single::Value(range) = conditions.range
+                && request.method == Method::Get
+                && conditional::range_counts(conditions.if_range, validators, now)
+            {
+                match range::parse(range, chosen.body.length) {
+                    Ranges::Ignored => {}
+                    Ranges::Unsatisfiable => return Ok(Answer::unsatisfiable(chosen.body.length)),
+                    Ranges::Parts(parts) => {
+                        if let Some(answer) = partial(parts, head, validators, &chosen, reason) {
+                            return Ok(answer);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(Answer::resource(status, head, validators, chosen, reason))
     }
+}
+
+/// The answer that holds these parts; nothing if it would be no shorter than the whole.
+fn partial<'a>(
+    parts: range::Parts,
+    head: cannery_archive::Head<'a>,
+    validators: Validators<'a>,
+    chosen: &Representation<'a>,
+    reason: Reason,
+) -> Option<Answer<'a>> {
+    if let [part] = parts.as_slice() {
+        return Some(Answer::partial(head, validators, chosen.body, *part, reason));
+    }
+    let multipart = Multipart::new(parts, head, chosen.etag, chosen.body);
+    let is_shorter = multipart.length() < chosen.body.length;
+    is_shorter.then(|| Answer::multipart(multipart, validators, reason))
 }

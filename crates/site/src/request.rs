@@ -43,15 +43,69 @@ pub struct Request<'a> {
     pub host: Option<&'a [u8]>,
     /// The values of `Accept-Encoding`.
     pub accept_encoding: Values<'a>,
-    /// The values of `If-None-Match`.
-    pub if_none_match: Values<'a>,
+    /// What the answer depends on besides, and which part of it is wanted.
+    pub conditions: Conditions<'a>,
 }
 
 impl<'a> Request<'a> {
     /// A request without fields.
     #[must_use]
     pub const fn new(method: Method, target: &'a [u8]) -> Request<'a> {
-        Request { method, target, host: None, accept_encoding: Values::NONE, if_none_match: Values::NONE }
+        let (accept_encoding, conditions) = (Values::NONE, Conditions::NONE);
+        Request { method, target, host: None, accept_encoding, conditions }
+    }
+}
+
+/// The fields of conditional and range requests (RFC 9110 §13, §14).
+#[derive(Debug, Clone, Copy)]
+pub struct Conditions<'a> {
+    /// Whether any of the fields below is there: in most requests none is.
+    pub any: bool,
+    /// The values of `If-Match`.
+    pub if_match: Values<'a>,
+    /// The values of `If-None-Match`.
+    pub if_none_match: Values<'a>,
+    /// `If-Modified-Since`.
+    pub if_modified_since: Single<'a>,
+    /// `If-Unmodified-Since`.
+    pub if_unmodified_since: Single<'a>,
+    /// `If-Range`.
+    pub if_range: Single<'a>,
+    /// `Range`.
+    pub range: Single<'a>,
+}
+
+impl Conditions<'_> {
+    /// None of the fields.
+    pub const NONE: Conditions<'static> = Conditions {
+        any: false,
+        if_match: Values::NONE,
+        if_none_match: Values::NONE,
+        if_modified_since: Single::Absent,
+        if_unmodified_since: Single::Absent,
+        if_range: Single::Absent,
+        range: Single::Absent,
+    };
+}
+
+/// The value of a field that must stand in one line (RFC 9110 §5.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Single<'a> {
+    /// It is not there.
+    Absent,
+    /// Its value.
+    Value(&'a [u8]),
+    /// It stands there more than once: nobody can tell which one counts, so none does.
+    Repeated,
+}
+
+impl<'a> Single<'a> {
+    /// Adds a line.
+    pub fn push(&mut self, value: &'a [u8]) {
+        *self = match self {
+            Single::Absent => Single::Value(value),
+            Single::Value(_) | Single::Repeated => Single::Repeated,
+        };
     }
 }
 

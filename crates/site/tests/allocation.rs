@@ -2,7 +2,7 @@
 
 mod support;
 
-use cannery_site::{Method, Request, Scratch, Values};
+use cannery_site::{Conditions, Method, Request, Scratch, Single, Values};
 
 #[test]
 fn an_answer_allocates_nothing() {
@@ -25,5 +25,27 @@ fn an_answer_allocates_nothing() {
         let mut got = 0;
         let counted = allocation_counter::measure(|| got = site.answer(&request, &mut scratch).status);
         assert_eq!((got, counted.count_total), (status, 0), "{}", String::from_utf8_lossy(target));
+    }
+}
+
+#[test]
+fn conditions_and_ranges_allocate_nothing() {
+    let site = support::site();
+    let mut scratch = Scratch::default();
+    let none = Conditions { any: true, ..Conditions::NONE };
+    let date = Single::Value(b"Sun, 06 Nov 1994 08:49:37 GMT");
+    for (conditions, status) in [
+        (Conditions { if_match: Values::one(b"\"x\", W/\"y\""), ..none }, 412),
+        (Conditions { if_none_match: Values::one(b"\"x\", *"), ..none }, 200),
+        (Conditions { if_none_match: Values::one(b"*"), ..none }, 304),
+        (Conditions { if_modified_since: date, if_unmodified_since: date, ..none }, 200),
+        (Conditions { range: Single::Value(b"bytes=1-2"), if_range: Single::Absent, ..none }, 206),
+        (Conditions { range: Single::Value(b"bytes=0-0,2-2,-1"), ..none }, 200),
+        (Conditions { range: Single::Value(b"bytes=99-"), ..none }, 416),
+    ] {
+        let request = Request { conditions, ..Request::new(Method::Get, b"/docs/7.html") };
+        let mut got = 0;
+        let counted = allocation_counter::measure(|| got = site.answer(&request, &mut scratch).status);
+        assert_eq!((got, counted.count_total), (status, 0), "{conditions:?}");
     }
 }

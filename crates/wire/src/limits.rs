@@ -34,12 +34,17 @@ pub const OUTPUT_BYTES: usize = 64 * 1024;
 /// Runs of bytes that one call sends; each large body takes two.
 pub const SEGMENTS_MAX: usize = 64;
 
-/// Room that must be left in an output before one more answer is spelled: a copied body and a large head.
+/// Room that must be left in an output before one more answer is spelled: a copied body and a large head. An
+/// answer in several parts may take more, and makes the output grow for as long as it is sent.
 pub const ANSWER_BYTES_RESERVED: usize = 12 * 1024;
+
+/// Runs of bytes that one answer takes at most: its head, and a range of the archive and text for each part.
+pub const ANSWER_SEGMENTS_MAX: usize = 2 * cannery_site::RANGES_MAX + 2;
 
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a target must fit its head");
 const _: () = assert!(
     ANSWER_BYTES_RESERVED as u64 == COPIED_BODY_BYTES_MAX + 4 * 1024,
     "a copied body, and four kibibytes of head"
 );
+const _: () = assert!(ANSWER_SEGMENTS_MAX < SEGMENTS_MAX, "an empty output must take an answer");
 const _: () = assert!(ANSWER_BYTES_RESERVED <= OUTPUT_BYTES, "an empty output must take an answer");

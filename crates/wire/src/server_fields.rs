@@ -48,6 +48,12 @@ impl ServerFields {
         }
     }
 
+    /// The time, in seconds since 1970.
+    #[must_use]
+    pub fn seconds(&self) -> u64 {
+        self.seconds
+    }
+
     /// The lines for an answer whose site sets the fields of these bits itself.
     #[must_use]
     #[inline]

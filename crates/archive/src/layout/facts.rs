@@ -38,6 +38,8 @@ pub struct Facts {
     pub bodies: u64,
     /// Bytes of the distinct bodies together.
     pub body_bytes: u64,
+    /// Which release of the site this is: the number of the one before and one more. 0 if nobody said so.
+    pub serial: u64,
     /// Length of the whole file in bytes.
     pub file_bytes: u64,
     /// BLAKE3 of the file from the end of this record on, followed by its beginning up to there with
@@ -57,7 +59,7 @@ impl Facts {
         out.extend_from_slice(&flags.to_le_bytes());
         out.extend_from_slice(&self.scope_depth_max.to_le_bytes());
         out.extend_from_slice(&[0; 2]);
-        for number in [self.paths, self.bodies, self.body_bytes, self.file_bytes, 0, 0] {
+        for number in [self.paths, self.bodies, self.body_bytes, self.file_bytes, self.serial, 0] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         out.extend_from_slice(&self.digest.0);
@@ -80,7 +82,7 @@ impl Facts {
         for number in &mut numbers {
             *number = fields.quantity()?;
         }
-        let [paths, bodies, body_bytes, file_bytes, _, _] = numbers;
+        let [paths, bodies, body_bytes, file_bytes, serial, _] = numbers;
         let facts = Facts {
             slash_redirects: flags & SLASH_REDIRECTS != 0,
             forced_rules: flags & FORCED_RULES != 0,
@@ -89,6 +91,7 @@ impl Facts {
             paths,
             bodies,
             body_bytes,
+            serial,
             file_bytes,
             digest: Digest(*fields.array()?),
         };
@@ -126,6 +129,7 @@ mod tests {
             paths: 250_000,
             bodies: 100_000,
             body_bytes: 1 << 40,
+            serial: 12,
             file_bytes: 3 << 40,
             digest: Digest([7; 32]),
         };

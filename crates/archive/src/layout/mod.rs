@@ -129,6 +129,10 @@ impl<'a> Fields<'a> {
         Ok(u32::from_le_bytes(*self.array()?))
     }
 
+    pub(crate) fn u64(&mut self) -> Result<u64, crate::Corrupt> {
+        Ok(u64::from_le_bytes(*self.array()?))
+    }
+
     /// A position or a length: as wide as the format's quantities.
     pub(crate) fn quantity(&mut self) -> Result<u64, crate::Corrupt> {
         match self.format {

@@ -11,6 +11,7 @@ use crate::{Corrupt, ETag, WriteError};
 const RESOURCE: u8 = 1;
 const REDIRECT: u8 = 2;
 const REWRITE: u8 = 3;
+const DATED_RESOURCE: u8 = 4;
 
 const HAS_QUERY: u8 = 1 << 0;
 
@@ -91,6 +92,8 @@ pub struct Resource<'a> {
     pub status: u16,
     /// Where the path comes from.
     pub origin: Origin,
+    /// When it was last modified, in seconds since 1970-01-01 00:00:00 UTC, if the archive says so.
+    pub modified: Option<u64>,
     count: u8,
     fields: Fields<'a>,
 }
@@ -178,11 +181,12 @@ impl<'a> Record<'a> {
     #[inline]
     pub(crate) fn decode_fields(mut fields: Fields<'a>) -> Result<Record<'a>, Corrupt> {
         match fields.u8()? {
-            RESOURCE => {
+            kind @ (RESOURCE | DATED_RESOURCE) => {
                 let origin = Origin::ALL.get(usize::from(fields.u8()?)).ok_or_else(|| fields.corrupt())?;
                 let status = fields.u16()?;
                 let count = fields.u8()?;
-                Ok(Record::Resource(Resource { status, origin: *origin, count, fields }))
+                let modified = if kind == DATED_RESOURCE { Some(fields.u64()?) } else { None };
+                Ok(Record::Resource(Resource { status, origin: *origin, modified, count, fields }))
             }
             REDIRECT => {
                 let has_query = fields.u8()? & HAS_QUERY != 0;
@@ -206,6 +210,8 @@ pub enum NewRecord<'p> {
         status: u16,
         /// See [`Resource::origin`].
         origin: Origin,
+        /// See [`Resource::modified`].
+        modified: Option<u64>,
         /// See [`Resource::representations`]: smallest first.
         representations: Vec<NewRepresentation>,
     },
@@ -264,10 +270,12 @@ impl NewRecord<'_> {
         places: &impl Places,
     ) -> Result<(), WriteError> {
         match self {
-            NewRecord::Resource { status, origin, representations } => {
-                out.extend_from_slice(&[RESOURCE, *origin as u8]);
+            NewRecord::Resource { status, origin, modified, representations } => {
+                let kind = if modified.is_some() { DATED_RESOURCE } else { RESOURCE };
+                out.extend_from_slice(&[kind, *origin as u8]);
                 out.extend_from_slice(&status.to_le_bytes());
                 out.push(length_u8("the list of codings", representations.len())?);
+                modified.iter().for_each(|seconds| out.extend_from_slice(&seconds.to_le_bytes()));
                 for new in representations {
                     let body = places.body(new.body);
                     out.push(new.coding as u8);

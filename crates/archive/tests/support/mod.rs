@@ -77,9 +77,18 @@ pub(crate) fn archive(format: Format) -> Vec<u8> {
     let head = writer.head(&head()).unwrap();
     let brotli = representation(Coding::Brotli, BODY, body, head);
     let identity = representation(Coding::Identity, OTHER_BODY, other, head);
-    let alias =
-        NewRecord::Resource { status: 200, origin: Origin::Alias, representations: vec![brotli, identity] };
-    let page = NewRecord::Resource { status: 404, origin: Origin::File, representations: vec![identity] };
+    let alias = NewRecord::Resource {
+        status: 200,
+        origin: Origin::Alias,
+        modified: None,
+        representations: vec![brotli, identity],
+    };
+    let page = NewRecord::Resource {
+        status: 404,
+        origin: Origin::File,
+        modified: Some(784_111_777),
+        representations: vec![identity],
+    };
     let target = vec![Piece::Literal(b"/new/"), Piece::Capture(0)];
     let redirect = NewRecord::Redirect { status: 308, has_query: true, fragment: b"top", target };
     let rewrite = NewRecord::Rewrite { status: 203, path: vec![Piece::Literal(b"/page")] };
@@ -106,6 +115,7 @@ pub(crate) fn archive(format: Format) -> Vec<u8> {
     with_key("", |key| writer.scope(Some("example.com"), key, &own)).unwrap();
     writer.source(b"_redirects", other).unwrap();
     writer.manifest(b"{}").unwrap();
+    writer.set_serial(7);
     finish(writer)
 }
 

@@ -106,7 +106,7 @@ fn a_head_states_nothing_that_varies_per_request() {
     let head = Site::new(&[("a.css", "1")]).build().page("/a.css").forms[0].head.clone();
     assert_eq!(
         head,
-        "HTTP/1.1 200 OK\r\nContent-Type: text/css; charset=utf-8\r\nCache-Control: public, max-age=3600\r\n"
+        "HTTP/1.1 200 OK\r\nContent-Type: text/css; charset=utf-8\r\nCache-Control: public, max-age=3600\r\nAccept-Ranges: bytes\r\n"
     );
 }
 

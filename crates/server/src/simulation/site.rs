@@ -37,7 +37,8 @@ fn archive(release: &str) -> Archive {
             let head = writer.head(&head(*coding)).expect("a head");
             representations.push(NewRepresentation { coding: *coding, etag: digest.etag(), body, head });
         }
-        let record = NewRecord::Resource { status: 200, origin: Origin::File, representations };
+        let record =
+            NewRecord::Resource { status: 200, origin: Origin::File, modified: None, representations };
         let mut buffer = KeyBuffer::new();
         let key = Key::from_file(name.as_bytes(), &mut buffer).expect("a key");
         writer.path(None, key, &record).expect("a path");

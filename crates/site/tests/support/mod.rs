@@ -34,7 +34,8 @@ pub(crate) fn site() -> Site {
             let body = writer.body(&digest, content.len() as u64, &mut content.as_bytes()).unwrap();
             representations.push(NewRepresentation { coding, etag: digest.etag(), body, head });
         }
-        let record = NewRecord::Resource { status: 200, origin: Origin::File, representations };
+        let record =
+            NewRecord::Resource { status: 200, origin: Origin::File, modified: None, representations };
         let key = Key::from_file(format!("docs/{number}.html").as_bytes(), &mut buffer).unwrap();
         writer.path(None, key, &record).unwrap();
         last = Some(record);

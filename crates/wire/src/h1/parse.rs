@@ -3,7 +3,7 @@
 //! Strict where two readers could differ: line ends are CRLF, no space before a colon, no folded lines,
 //! one framing. Never allocates, never mends an ambiguous request.
 
-use cannery_site::{Method, Request, Values};
+use cannery_site::{Conditions, Method, Request, Values};
 
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, TARGET_BYTES_MAX};
 use crate::refusal::Refusal;
@@ -79,7 +79,7 @@ struct Fields<'a> {
     chunked: bool,
     expects_continue: bool,
     accept_encoding: Values<'a>,
-    if_none_match: Values<'a>,
+    conditions: Conditions<'a>,
 }
 
 struct Reader<'a> {
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
             target,
             host: fields.host,
             accept_encoding: fields.accept_encoding,
-            if_none_match: fields.if_none_match,
+            conditions: fields.conditions,
         };
         let keep_alive = !fields.close && (!is_http10 || fields.keep_alive);
         let expects_continue = fields.expects_continue && !is_http10;
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
             chunked: false,
             expects_continue: false,
             accept_encoding: Values::NONE,
-            if_none_match: Values::NONE,
+            conditions: Conditions::NONE,
         };
         for _ in 0..=FIELDS_MAX {
             if self.input.get(self.at) == Some(&b'\r') {
@@ -235,7 +235,7 @@ impl<'a> Fields<'a> {
                     self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
             }
-            13 if name.eq_ignore_ascii_case(b"if-none-match") => push(&mut self.if_none_match, value)?,
+            5 | 8 | 13 | 17 | 19 if self.take_condition(name, value)? => {}
             14 if name.eq_ignore_ascii_case(b"content-length") => {
                 let length = parse_length(value).ok_or(Refusal::Framing)?;
                 if self.content_length.replace(length).is_some() {
@@ -255,6 +255,26 @@ impl<'a> Fields<'a> {
             _ => {}
         }
         Ok(())
+    }
+}
+
+/// Fields of conditional and range requests.
+impl<'a> Fields<'a> {
+    /// Takes a field of conditional or range requests; tells whether it was one.
+    fn take_condition(&mut self, name: &[u8], value: &'a [u8]) -> Result<bool, Refusal> {
+        let conditions = &mut self.conditions;
+        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+        match name.len() {
+            5 if is(b"range") => conditions.range.push(value),
+            8 if is(b"if-match") => push(&mut conditions.if_match, value)?,
+            8 if is(b"if-range") => conditions.if_range.push(value),
+            13 if is(b"if-none-match") => push(&mut conditions.if_none_match, value)?,
+            17 if is(b"if-modified-since") => conditions.if_modified_since.push(value),
+            19 if is(b"if-unmodified-since") => conditions.if_unmodified_since.push(value),
+            _ => return Ok(false),
+        }
+        conditions.any = true;
+        Ok(true)
     }
 }
 

@@ -3,7 +3,7 @@
 //! Copies runs that were spelled before; formats nothing but a length. Never copies a large body.
 
 use cannery_archive::Extent;
-use cannery_site::{Answer, Body, Fields};
+use cannery_site::{Answer, Body, ContentRange, Fields, MultipartPiece, Validators, spell_date};
 
 use crate::head::reason_phrase;
 use crate::limits::COPIED_BODY_BYTES_MAX;
@@ -19,24 +19,44 @@ pub(super) fn answer(
     connection: Option<&str>,
 ) {
     let mut overrides = 0;
-    match answer.fields {
-        Fields::Canned { head, etag } => {
+    match &answer.fields {
+        Fields::Canned { head, validators } => {
             if answer.status == head.status {
                 output.put(head.text);
             } else {
                 put_status_line(output, answer.status);
                 output.put(&head.text[head.status_line.len()..]);
             }
-            if let Some(etag) = etag {
-                put_etag(output, etag);
-            }
+            put_validators(output, *validators, fields);
             overrides = head.overrides;
         }
-        Fields::NotModified { head, etag } => {
+        Fields::Partial { head, validators, range } => {
+            put_status_line(output, answer.status);
+            output.put(&head.text[head.status_line.len()..]);
+            put_validators(output, *validators, fields);
+            put_content_range(output, *range);
+            overrides = head.overrides;
+        }
+        Fields::Multipart { multipart, validators } => {
+            put_status_line(output, answer.status);
+            output.put(b"Content-Type: multipart/byteranges; boundary=");
+            multipart.boundary().into_iter().for_each(|piece| output.put(piece));
+            output.put(b"\r\n");
+            output.put(multipart.head().resource);
+            put_validators(output, *validators, fields);
+            overrides = multipart.head().overrides;
+        }
+        Fields::NotModified { head, validators } => {
             put_status_line(output, answer.status);
             output.put(head.resource);
-            put_etag(output, etag);
+            put_validators(output, *validators, fields);
             overrides = head.overrides;
+        }
+        Fields::Unsatisfiable { complete_length } => {
+            put_own(output, answer.status);
+            output.put(b"Vary: Accept-Encoding\r\nContent-Range: bytes */");
+            output.put_number(*complete_length);
+            output.put(b"\r\n");
         }
         Fields::Redirect(location) => {
             put_status_line(output, answer.status);
@@ -63,17 +83,25 @@ pub(super) fn answer(
 }
 
 #[inline]
-fn put_body(output: &mut Output, body: &Body, archive: &[u8]) {
-    match *body {
+fn put_body(output: &mut Output, body: &Body<'_>, archive: &[u8]) {
+    match body {
         Body::Empty => {}
         Body::BuiltIn(page) => output.put(page),
-        Body::Archive(extent) => {
-            if extent.length > COPIED_BODY_BYTES_MAX {
-                output.put_archive(extent);
-            } else if let Some(bytes) = slice(archive, extent) {
-                output.put(bytes);
-            }
-        }
+        Body::Archive(extent) => put_extent(output, *extent, archive),
+        Body::Multipart(multipart) => multipart.spell(&mut |piece| match piece {
+            MultipartPiece::Text(text) => output.put(text),
+            MultipartPiece::Number(number) => output.put_number(number),
+            MultipartPiece::Archive(extent) => put_extent(output, extent, archive),
+        }),
+    }
+}
+
+#[inline]
+fn put_extent(output: &mut Output, extent: Extent, archive: &[u8]) {
+    if extent.length > COPIED_BODY_BYTES_MAX {
+        output.put_archive(extent);
+    } else if let Some(bytes) = slice(archive, extent) {
+        output.put(bytes);
     }
 }
 
@@ -85,10 +113,28 @@ fn slice(archive: &[u8], extent: Extent) -> Option<&[u8]> {
 }
 
 #[inline]
-fn put_etag(output: &mut Output, etag: &[u8]) {
-    output.put(b"ETag: \"");
-    output.put(etag);
-    output.put(b"\"\r\n");
+fn put_validators(output: &mut Output, validators: Validators<'_>, fields: &ServerFields) {
+    if let Some(etag) = validators.etag {
+        output.put(b"ETag: \"");
+        output.put(etag);
+        output.put(b"\"\r\n");
+    }
+    if let Some(modified) = validators.modified {
+        output.put(b"Last-Modified: ");
+        // RFC 9110 §8.8.2.1: never later than the answer.
+        output.put(&spell_date(modified.min(fields.seconds())));
+        output.put(b"\r\n");
+    }
+}
+
+fn put_content_range(output: &mut Output, range: ContentRange) {
+    output.put(b"Content-Range: bytes ");
+    output.put_number(range.first);
+    output.put(b"-");
+    output.put_number(range.last);
+    output.put(b"/");
+    output.put_number(range.complete_length);
+    output.put(b"\r\n");
 }
 
 fn put_status_line(output: &mut Output, status: u16) {

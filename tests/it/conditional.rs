@@ -1,0 +1,141 @@
+//! Conditional requests (RFC 9110 §13), seen from outside.
+
+use crate::site::{Response, Server, pages, serve};
+
+const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+
+/// A site of one page that says when it was last modified.
+fn dated() -> Server {
+    serve(&pages(&[("a.txt", "content"), ("empty", "")]), &["--last-modified", "@784111777"])
+}
+
+fn status(server: &Server, lines: &str) -> u16 {
+    server.ask("GET", "/a.txt", lines).status
+}
+
+fn etag(response: &Response) -> String {
+    response.field("ETag").unwrap().to_owned()
+}
+
+#[test]
+fn a_resource_says_when_it_was_last_modified_if_told_so() {
+    let server = dated();
+    assert_eq!(server.get("/a.txt").field("Last-Modified"), Some(DATE));
+    assert_eq!(server.ask("HEAD", "/a.txt", "").field("Last-Modified"), Some(DATE));
+    let server = serve(&pages(&[("a.txt", "content")]), &[]);
+    assert_eq!(server.get("/a.txt").field("Last-Modified"), None);
+}
+
+#[test]
+fn a_date_in_the_future_is_never_sent() {
+    let server = serve(&pages(&[("a.txt", "content")]), &["--last-modified", "@99999999999"]);
+    let response = server.get("/a.txt");
+    assert_eq!(response.field("Last-Modified"), response.field("Date"));
+}
+
+#[test]
+fn the_three_forms_of_a_date_mean_the_same() {
+    let server = dated();
+    for (date, expected) in [
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 304),
+        ("Sunday, 06-Nov-94 08:49:37 GMT", 304),
+        ("Sun Nov  6 08:49:37 1994", 304),
+        ("Sun, 06 Nov 1994 08:49:36 GMT", 200),
+        ("Sunday, 06-Nov-94 08:49:36 GMT", 200),
+        ("Sun Nov  6 08:49:36 1994", 200),
+        ("yesterday", 200),
+        ("0", 200),
+    ] {
+        assert_eq!(status(&server, &format!("If-Modified-Since: {date}\r\n")), expected, "{date}");
+    }
+    for (date, expected) in [(DATE, 200), ("Sun Nov  6 08:49:36 1994", 412), ("yesterday", 200)] {
+        assert_eq!(status(&server, &format!("If-Unmodified-Since: {date}\r\n")), expected, "{date}");
+    }
+    let repeated = format!("If-Modified-Since: {DATE}\r\nIf-Modified-Since: {DATE}\r\n");
+    assert_eq!(status(&server, &repeated), 200, "a field that must stand alone does not count twice");
+}
+
+#[test]
+fn tags_are_compared_as_their_condition_wants() {
+    let server = dated();
+    let tag = etag(&server.get("/a.txt"));
+    for (condition, expected) in [
+        (format!("If-None-Match: {tag}\r\n"), 304),
+        (format!("If-None-Match: W/{tag}\r\n"), 304),
+        ("If-None-Match: *\r\n".into(), 304),
+        (format!("If-None-Match: \"x\", {tag}\r\n"), 304),
+        (format!("If-None-Match: \"x\"\r\nIf-None-Match: {tag}\r\n"), 304),
+        ("If-None-Match: \"x\"\r\n".into(), 200),
+        (format!("If-Match: {tag}\r\n"), 200),
+        (format!("If-Match: W/{tag}\r\n"), 412),
+        ("If-Match: *\r\n".into(), 200),
+        ("If-Match: \"x\"\r\n".into(), 412),
+    ] {
+        assert_eq!(status(&server, &condition), expected, "{condition}");
+    }
+}
+
+#[test]
+fn conditions_come_in_their_order() {
+    let server = dated();
+    let tag = etag(&server.get("/a.txt"));
+    let earlier = "Sun, 06 Nov 1994 08:49:36 GMT";
+    for (conditions, expected) in [
+        (format!("If-Match: {tag}\r\nIf-Unmodified-Since: {earlier}\r\n"), 200),
+        (format!("If-None-Match: \"x\"\r\nIf-Modified-Since: {DATE}\r\n"), 200),
+        (format!("If-Match: \"x\"\r\nIf-None-Match: {tag}\r\n"), 412),
+        (format!("If-Match: {tag}\r\nIf-None-Match: {tag}\r\n"), 304),
+        (format!("If-Unmodified-Since: {earlier}\r\nIf-Modified-Since: {DATE}\r\n"), 412),
+    ] {
+        assert_eq!(status(&server, &conditions), expected, "{conditions}");
+    }
+}
+
+#[test]
+fn a_304_repeats_what_a_cache_needs_and_describes_no_bytes() {
+    let server =
+        serve(&pages(&[("a.html", "content ".repeat(100).leak())]), &["--last-modified", "@784111777"]);
+    let whole = server.get_coded("/a.html", "gzip");
+    let lines = format!("Accept-Encoding: gzip\r\nIf-None-Match: {}\r\n", etag(&whole));
+    let response = server.ask("GET", "/a.html", &lines);
+    assert_eq!(response.status, 304);
+    for name in ["ETag", "Vary", "Cache-Control", "Last-Modified"] {
+        assert!(response.field(name).is_some(), "{name}");
+        assert_eq!(response.field(name), whole.field(name), "{name}");
+    }
+    assert!(response.field("Date").is_some());
+    for name in ["Content-Length", "Content-Type", "Content-Encoding"] {
+        assert_eq!(response.field(name), None, "{name}");
+    }
+}
+
+#[test]
+fn each_coding_has_its_own_tag_and_is_compared_with_it() {
+    let server = serve(&pages(&[("a.html", "content ".repeat(100).leak())]), &[]);
+    let tags = ["gzip", "br", "identity"].map(|coding| etag(&server.get_coded("/a.html", coding)));
+    assert!(tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2], "{tags:?}");
+    let with = |coding: &str, tag: &str| {
+        let lines = format!("Accept-Encoding: {coding}\r\nIf-None-Match: {tag}\r\n");
+        server.ask("GET", "/a.html", &lines).status
+    };
+    assert_eq!((with("gzip", &tags[0]), with("br", &tags[0]), with("br", &tags[1])), (304, 200, 304));
+}
+
+#[test]
+fn conditions_count_only_where_the_answer_would_be_a_success() {
+    let server = serve(&pages(&[("404.html", "none"), ("_redirects", "/old /new 301\n")]), &[]);
+    for conditions in ["If-None-Match: *\r\n", "If-Match: \"x\"\r\n"] {
+        assert_eq!(server.ask("GET", "/nothing", conditions).status, 404, "{conditions}");
+        assert_eq!(server.ask("GET", "/old", conditions).status, 301, "{conditions}");
+        assert_eq!(server.ask("POST", "/404.html", conditions).status, 405, "{conditions}");
+    }
+}
+
+#[test]
+fn without_tags_nothing_matches_but_any() {
+    let server = serve(&pages(&[("a.txt", "content")]), &["--exclude-etag"]);
+    assert_eq!(server.get("/a.txt").field("ETag"), None);
+    assert_eq!(status(&server, "If-Match: \"x\"\r\n"), 412);
+    assert_eq!(status(&server, "If-Match: *\r\n"), 200);
+    assert_eq!(status(&server, "If-None-Match: *\r\n"), 304);
+}
