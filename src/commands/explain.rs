@@ -173,6 +173,7 @@ fn reason_in_words(reason: Reason, key: Option<Key<'_>>) -> String {
         Reason::NotAcceptable => "The request forbids every coding that the archive holds.".to_owned(),
         Reason::Method => "The method is not one that a static resource allows.".to_owned(),
         Reason::Options => "`OPTIONS` is answered for every path alike.".to_owned(),
+        Reason::Host => "The host is not one that is served here.".to_owned(),
         Reason::Target => "The target has no form that a server answers.".to_owned(),
         Reason::BadPath(bad) => format!("The target is no path: {bad}."),
         Reason::LongLocation => "The address to redirect to would be too long.".to_owned(),

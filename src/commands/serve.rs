@@ -37,13 +37,15 @@ pub fn run(told: &Serve) -> Result<(), Failure> {
     let server = Server::start(&config).map_err(|error| server::failure(&error))?;
     // The server has the archive mapped, and a mapped file lives on without its name.
     drop(folder);
+    server.obey_signals().map_err(|error| server::failure(&error))?;
     for address in server.addresses() {
         say::print(format_args!("{}\n", Paint::for_results().strong(&server::url(*address))))?;
     }
     if !told.quiet {
         say::note("Ctrl-C stops. The folder is compiled once: run this again to see changes.");
     }
-    server.run_until_signal().map_err(|error| server::failure(&error))
+    server.wait();
+    Ok(())
 }
 
 fn build(told: &Serve, archive: &std::path::Path) -> Result<(), Failure> {

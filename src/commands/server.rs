@@ -5,14 +5,16 @@
 use std::ffi::OsString;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
-use cannery_server::{Server, StartError};
+use cannery_server::config::Listener;
+use cannery_server::{Notice, Server, StartError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::open;
 use crate::flags;
 use crate::reference;
-use crate::say::{self, Failure};
+use crate::say::{self, Failure, Paint, one_line};
 use crate::text;
 
 /// Runs the program with these words, its name first.
@@ -38,7 +40,11 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
     if let Some(limit) = told.descriptors_max {
         limit_descriptors(limit)?;
     }
-    let server = Server::start(&told.config).map_err(|error| failure(&error))?;
+    let quiet = told.quiet;
+    let mut config = told.config.clone();
+    config.listener = Listener(Arc::new(move |notice| tell(notice, quiet)));
+    let server = Server::start(&config).map_err(|error| failure(&error))?;
+    server.obey_signals().map_err(|error| failure(&error))?;
     if !told.quiet {
         for flag in &told.without_effect {
             say::note(format_args!("`--{flag}` is not needed: a lookup uses no table in memory"));
@@ -50,7 +56,21 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
     if told.debug {
         say::note(setting(told));
     }
-    server.run_until_signal().map_err(|error| failure(&error))
+    server.wait();
+    Ok(())
+}
+
+/// Says what happens while the server runs; only what is wrong if it is to be quiet.
+fn tell(notice: &Notice, quiet: bool) {
+    if notice.is_warning() {
+        say::note(format_args!(
+            "{} {}",
+            Paint::for_errors().error("warning:"),
+            one_line(&notice.to_string())
+        ));
+    } else if !quiet {
+        say::note(one_line(&notice.to_string()));
+    }
 }
 
 /// How the server is set up, on one line.

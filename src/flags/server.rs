@@ -9,10 +9,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cannery_server::Config;
-use cannery_server::config::{Content, DUMMY_BODY, Loading, SecurityHeaders, Timeouts};
+use cannery_server::config::{
+    Content, DUMMY_BODY, HostPattern, Listener, Loading, NamedArchive, SecurityHeaders, Timeouts,
+};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use super::{SAYING, all, man, path, required, switch, threads, value};
+use super::{SAYING, all, man, switch, threads, value};
 use crate::say::Failure;
 
 /// Where the server listens if nothing else is said.
@@ -94,7 +96,16 @@ pub(super) fn serving_threads() -> Arg {
 
 fn content() -> Vec<Arg> {
     let mut arguments = vec![
-        path("archive", "FILE", "The archive.").required_unless_present_any(["dummy", "dummy-empty"]),
+        value(
+            "archive",
+            "[HOST=]FILE",
+            "The archive. Repeatable with a host, such as `example.com=a.cdb` or `*.example.com=b.cdb`; the \
+             one without answers for all other hosts. A FILE with `=` in its name is written `./FILE`.",
+        )
+        .action(ArgAction::Append)
+        .value_parser(read_named_archive)
+        .required_unless_present_any(["dummy", "dummy-empty"]),
+        switch("watch-disable", "Take up a new archive when SIGHUP comes, and not as soon as it is there."),
         switch("archive-mmap", "Map the archive into memory, which is the default."),
         switch("archive-inmem", "Read the archive into memory of the server's own.")
             .conflicts_with_all(["archive-mmap", "archive-preload"]),
@@ -155,6 +166,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Option<Server>, Failure> {
         },
         timeouts: (!matches.get_flag("timeout-disable")).then(Timeouts::default),
         drain: DRAIN,
+        listener: Listener::nobody(),
     };
     Ok(Some(Server {
         config,
@@ -169,7 +181,11 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Option<Server>, Failure> {
 pub(super) fn config_of(matches: &ArgMatches, path: PathBuf) -> Config {
     Config {
         listen: all(matches, "bind"),
-        content: Content::Archive { path, loading: Loading::Mapped },
+        content: Content::Archives {
+            archives: vec![NamedArchive { host: None, path }],
+            loading: Loading::Mapped,
+            watch: true,
+        },
         threads: thread_count(matches),
         connections_max: None,
         hosts: true,
@@ -177,6 +193,7 @@ pub(super) fn config_of(matches: &ArgMatches, path: PathBuf) -> Config {
         timeouts: Some(Timeouts::default()),
         // Whoever tries a site out has nobody to wait for.
         drain: Duration::ZERO,
+        listener: Listener::nobody(),
     }
 }
 
@@ -192,7 +209,24 @@ fn read_content(matches: &ArgMatches) -> Result<Content, Failure> {
         (false, true) => Loading::Preloaded,
         (false, false) => Loading::Mapped,
     };
-    Ok(Content::Archive { path: required(matches, "archive")?, loading })
+    let archives: Vec<NamedArchive> = all(matches, "archive");
+    for (place, named) in archives.iter().enumerate() {
+        if archives[..place].iter().any(|before| before.host == named.host) {
+            let host = named.host.as_ref().map_or("all other hosts".into(), ToString::to_string);
+            return Err(Failure::usage(format!("`--archive` names two archives for {host}")));
+        }
+    }
+    Ok(Content::Archives { archives, loading, watch: !matches.get_flag("watch-disable") })
+}
+
+/// `HOST=FILE`, or a file alone. What is no host before `=` belongs to the name of the file.
+#[allow(clippy::unnecessary_wraps, reason = "as clap wants it")]
+fn read_named_archive(text: &str) -> Result<NamedArchive, String> {
+    let named = text.split_once('=').and_then(|(host, path)| Some((HostPattern::parse(host)?, path)));
+    Ok(match named {
+        Some((host, path)) => NamedArchive { host: Some(host), path: path.into() },
+        None => NamedArchive { host: None, path: text.into() },
+    })
 }
 
 fn thread_count(matches: &ArgMatches) -> NonZeroUsize {
@@ -213,7 +247,7 @@ mod tests {
     fn an_archive_is_all_that_is_needed() {
         let server = server("--archive site.cdb").unwrap();
         assert_eq!(server.config.listen, [DEFAULT_ADDRESS.parse().unwrap()]);
-        assert!(matches!(server.config.content, Content::Archive { loading: Loading::Mapped, .. }));
+        assert!(matches!(server.config.content, Content::Archives { loading: Loading::Mapped, .. }));
         assert!(server.config.hosts && server.config.security_headers.basic);
         assert!(!server.config.security_headers.tls && server.config.timeouts.is_some());
     }
@@ -233,13 +267,29 @@ mod tests {
             ("--archive-preload", Loading::Preloaded),
             ("--archive-mmap --archive-preload", Loading::Preloaded),
         ] {
-            let Content::Archive { loading, .. } =
+            let Content::Archives { loading, .. } =
                 server(&format!("--archive a {flag}")).unwrap().config.content
             else {
                 panic!("{flag}: no archive");
             };
             assert_eq!(loading, expected, "{flag}");
         }
+    }
+
+    #[test]
+    fn archives_for_hosts_stand_beside_the_one_for_all_others() {
+        let archives = |line: &str| match server(line).unwrap().config.content {
+            Content::Archives { archives, .. } => archives,
+            Content::Dummy { .. } => panic!("{line}: no archive"),
+        };
+        let found = archives("--archive a=b.cdb --archive *.c.d=e.cdb --archive /g/h=i.cdb");
+        let shown: Vec<_> = found
+            .iter()
+            .map(|named| (named.host.as_ref().map(ToString::to_string), named.path.to_str().unwrap()))
+            .collect();
+        let host = |name: &str| Some(name.to_owned());
+        assert_eq!(shown, [(host("a"), "b.cdb"), (host("*.c.d"), "e.cdb"), (None, "/g/h=i.cdb")]);
+        assert!(server("--archive a=b --archive A=c").is_err() && server("--archive b --archive c").is_err());
     }
 
     #[test]

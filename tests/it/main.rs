@@ -12,6 +12,7 @@ mod routes;
 
 mod commands;
 mod faults;
+mod reload;
 mod ugly;
 
 mod clients;

@@ -8,6 +8,7 @@ use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// No answer takes so long.
@@ -17,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: String,
+    /// What the server says, line by line.
+    log: Receiver<String>,
     /// Keeps the folder as long as the server runs.
     _folder: Option<tempfile::TempDir>,
 }
@@ -104,8 +107,30 @@ impl Server {
             lines.find_map(|line| line.ok().filter(|line| line.contains("http://"))).expect("it listens");
         let address = line.split("http://").nth(1).unwrap().trim_end_matches('/').to_owned();
         // Its words are read to the end, so that it never waits for a reader.
-        std::thread::spawn(move || lines.for_each(drop));
-        Server { child, address, _folder: None }
+        let (sender, log) = channel();
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
+        Server { child, address, log, _folder: None }
+    }
+
+    /// Waits until the server says something with these words in it, and gives the line.
+    pub(crate) fn await_line(&self, words: &str) -> String {
+        let mut heard = Vec::new();
+        loop {
+            match self.log.recv_timeout(PATIENCE) {
+                Ok(line) if line.contains(words) => return line,
+                Ok(line) => heard.push(line),
+                Err(error) => panic!("{error}: the server never said {words:?}, but {heard:#?}"),
+            }
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal, by its name without `SIG`.
+    pub(crate) fn signal(&self, name: &str) {
+        signal(&self.child, name);
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
@@ -144,13 +169,13 @@ impl Server {
 
     /// Orders the server to stop, and gives its exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
-        terminate(&self.child);
+        self.signal("TERM");
         self.child.wait().unwrap().code()
     }
 }
 
-fn terminate(child: &Child) {
-    let status = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status().unwrap();
     assert!(status.success());
 }
 

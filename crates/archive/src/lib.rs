@@ -36,7 +36,7 @@ pub use layout::record::{
 };
 pub use layout::scope::{NewRule, NewScope, Rule, Scope, ScopeEntry};
 pub use layout::{NamedRecord, name};
-pub use map::Loading;
+pub use map::{Lease, Loading};
 pub use reader::{Archive, Entries};
 pub use verify::Verified;
 pub use writer::{Writer, Written};

@@ -17,7 +17,7 @@ use crate::layout::head::Head;
 use crate::layout::name;
 use crate::layout::record::{Extent, Record};
 use crate::layout::scope::Scope;
-use crate::map::{Bytes, Loading};
+use crate::map::{Bytes, Lease, Loading};
 
 /// An open archive.
 pub struct Archive {
@@ -30,16 +30,19 @@ impl Archive {
     /// Opens the archive at `path`. Takes constant time, however large it is, unless it is to be read
     /// into memory.
     pub fn open(path: &Path, loading: Loading) -> Result<Archive, OpenError> {
-        let mut file = File::open(path)?;
-        let metadata = file.metadata()?;
-        if metadata.is_dir() {
-            return Err(std::io::Error::from(std::io::ErrorKind::IsADirectory).into());
-        }
-        let expected = Format::Cdb.header_bytes();
-        if metadata.len() < expected {
-            return Err(OpenError::TooShort { expected, got: metadata.len() });
-        }
-        Archive::from_loaded(Bytes::load(&mut file, loading)?)
+        Archive::load(&mut open_file(path)?, loading)
+    }
+
+    /// The same, with a lease on the file if one can be had: then nobody changes it under its readers.
+    pub fn open_leased(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>), OpenError> {
+        let mut file = open_file(path)?;
+        // Before the map: what is mapped is what the lease keeps.
+        let lease = if loading == Loading::InMemory { None } else { Lease::take(&file)? };
+        Ok((Archive::load(&mut file, loading)?, lease))
+    }
+
+    fn load(file: &mut File, loading: Loading) -> Result<Archive, OpenError> {
+        Archive::from_loaded(Bytes::load(file, loading)?)
     }
 
     /// Opens an archive that is in memory already.
@@ -70,6 +73,13 @@ impl Archive {
     pub(crate) fn facts_position(&self) -> usize {
         let before = self.format.header_bytes() + self.format.record_header_bytes();
         usize::try_from(before).unwrap_or(usize::MAX).saturating_add(name::FACTS.len())
+    }
+
+    /// Copies the bytes into memory of our own, in the place where they are: for when a [`Lease`] is called,
+    /// before it is dropped. Readers notice nothing. Fails where there is no memory for the copy; then nothing
+    /// has changed.
+    pub fn keep_copy(&self) -> std::io::Result<()> {
+        self.bytes.keep_copy()
     }
 
     /// The container's width.
@@ -183,6 +193,20 @@ impl std::fmt::Debug for Archive {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Archive").field("format", &self.format).field("facts", &self.facts).finish()
     }
+}
+
+/// Opens a file that may be an archive.
+fn open_file(path: &Path) -> Result<File, OpenError> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(std::io::Error::from(std::io::ErrorKind::IsADirectory).into());
+    }
+    let expected = Format::Cdb.header_bytes();
+    if metadata.len() < expected {
+        return Err(OpenError::TooShort { expected, got: metadata.len() });
+    }
+    Ok(file)
 }
 
 /// Looks for the facts in the two places where they can stand.

@@ -186,7 +186,7 @@ mod tests {
         let waker = Waker::new().unwrap();
         let of_loop = waker.clone();
         let thread = std::thread::spawn(move || {
-            crate::own_descriptors().unwrap();
+            crate::own_descriptors(&[], &of_loop).unwrap();
             next(&mut Epoll::new(of_loop).unwrap())
         });
         waker.wake();

@@ -20,6 +20,7 @@ mod waker;
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 pub use clock::Now;
@@ -71,11 +72,24 @@ pub struct Accepted<S> {
     pub peer: Option<SocketAddr>,
 }
 
-/// Gives the calling thread a table of descriptors of its own.
+/// Gives the calling thread a table of descriptors of its own, with nothing in it but the three standard ones,
+/// these listeners and this waker.
 ///
 /// While threads share a table the kernel counts references to a socket in each call, with two atomic
-/// operations; a table of one thread needs none. To be called before the thread opens anything: what was
-/// open before is open in both tables, and stays so until both have closed it.
-pub fn own_descriptors() -> io::Result<()> {
-    sys::unshare_files()
+/// operations; a table of one thread needs none. To be called before the thread opens anything, and by a
+/// thread that owns no other descriptor. What was open before stays open for the other threads, and these
+/// two must not be handed on afterwards.
+pub fn own_descriptors(listeners: &[Listener], waker: &Waker) -> io::Result<()> {
+    sys::unshare_files()?;
+    let kept = listeners.iter().map(Listener::as_fd).chain([waker.as_fd()]);
+    let mut kept: Vec<i32> = kept.map(|descriptor| descriptor.as_raw_fd()).collect();
+    kept.sort_unstable();
+    let mut first = 3;
+    for descriptor in kept {
+        if first < descriptor {
+            sys::close_range(first, descriptor - 1)?;
+        }
+        first = first.max(descriptor + 1);
+    }
+    sys::close_range(first, i32::MAX)
 }

@@ -144,6 +144,18 @@ pub(crate) fn unshare_files() -> io::Result<()> {
     Ok(())
 }
 
+/// Closes all descriptors from `first` to `last` in the calling thread's table.
+///
+/// The caller says that no value of the calling thread owns one of them.
+pub(crate) fn close_range(first: RawFd, last: RawFd) -> io::Result<()> {
+    let bound = |descriptor| libc::c_uint::try_from(descriptor).unwrap_or(libc::c_uint::MAX);
+    // SAFETY: takes numbers and touches no memory of ours. In a table that is shared this would close
+    // descriptors under their owners; the only caller has just made the table this thread's own, and leaves
+    // out what the thread owns.
+    check(unsafe { libc::close_range(bound(first), bound(last), 0) })?;
+    Ok(())
+}
+
 /// A counter that makes a descriptor readable.
 pub(crate) fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: takes numbers and touches no memory of ours.

@@ -5,9 +5,12 @@
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use cannery_archive::Loading;
+
+use crate::notice::Notice;
 
 /// What a server shall do.
 #[derive(Debug, Clone)]
@@ -29,17 +32,39 @@ pub struct Config {
     pub timeouts: Option<Timeouts>,
     /// How long connections may finish what they are sending after the order to stop.
     pub drain: Duration,
+    /// Who is told of what happens while the server runs.
+    pub listener: Listener,
+}
+
+/// Who is told of what happens while the server runs. Called by threads that serve nobody.
+#[derive(Clone)]
+pub struct Listener(pub Arc<dyn Fn(&Notice) + Send + Sync>);
+
+impl Listener {
+    /// Nobody.
+    #[must_use]
+    pub fn nobody() -> Listener {
+        Listener(Arc::new(|_| {}))
+    }
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Listener")
+    }
 }
 
 /// What the server answers with.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// An archive.
-    Archive {
-        /// Where it is.
-        path: PathBuf,
-        /// How its bytes are held.
+    /// Archives, each for a host or for all others; at least one.
+    Archives {
+        /// Which.
+        archives: Vec<NamedArchive>,
+        /// How their bytes are held.
         loading: Loading,
+        /// Whether an archive that was replaced is taken up without being told.
+        watch: bool,
     },
     /// The same few bytes to every request, with no field but `Content-Length`: what the engine alone
     /// can do.
@@ -47,6 +72,58 @@ pub enum Content {
         /// The body.
         body: &'static [u8],
     },
+}
+
+/// An archive, and whom it answers for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedArchive {
+    /// The hosts that it answers for; nothing for the default, which answers for all others.
+    pub host: Option<HostPattern>,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+/// A host, or all hosts below one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPattern {
+    /// The name in lower case, without the `*.` of a wildcard.
+    name: String,
+    wildcard: bool,
+}
+
+impl HostPattern {
+    /// Reads `example.com`, `*.example.com` or an IP literal. Nothing if the text is no host.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<HostPattern> {
+        let (name, wildcard) = match text.strip_prefix("*.") {
+            Some(name) => (name, true),
+            None => (text, false),
+        };
+        let is_literal = name.starts_with('[') && name.ends_with(']');
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let is_name = !name.is_empty()
+            && (is_literal && !wildcard || name.bytes().all(is_part) && !name.starts_with(['.', '-']));
+        is_name.then(|| HostPattern { name: name.trim_end_matches('.').to_ascii_lowercase(), wildcard })
+    }
+
+    /// Whether a host, in any letter case and without port or final dot, is meant; the larger the number, the
+    /// nearer.
+    #[must_use]
+    pub fn matches(&self, host: &[u8]) -> Option<usize> {
+        let name = self.name.as_bytes();
+        if !self.wildcard {
+            return host.eq_ignore_ascii_case(name).then_some(usize::MAX);
+        }
+        let (below, end) = host.split_at_checked(host.len().checked_sub(name.len())?)?;
+        let is_below = below.len() > 1 && below.ends_with(b".") && end.eq_ignore_ascii_case(name);
+        is_below.then_some(name.len())
+    }
+}
+
+impl std::fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{}", if self.wildcard { "*." } else { "" }, self.name)
+    }
 }
 
 /// The body of `--dummy`.
@@ -105,6 +182,33 @@ impl Default for Timeouts {
             idle_crowded: Duration::from_secs(5),
             // Longer than any retransmission that still succeeds in practice.
             send: Duration::from_secs(30),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_host_is_the_exact_one_then_the_longest() {
+        let nearness =
+            |pattern: &str, host: &str| HostPattern::parse(pattern).unwrap().matches(host.as_bytes());
+        assert_eq!(nearness("example.com", "EXAMPLE.com"), Some(usize::MAX));
+        assert_eq!(nearness("example.com", "www.example.com"), None);
+        assert!(
+            nearness("*.example.com", "a.b.example.com") < nearness("*.b.example.com", "a.b.example.com")
+        );
+        assert_eq!(nearness("*.example.com", "example.com"), None);
+        assert_eq!(nearness("*.example.com", ".example.com"), None);
+        assert_eq!(nearness("*.example.com", "badexample.com"), None);
+        assert_eq!(nearness("[::1]", "[::1]"), Some(usize::MAX));
+    }
+
+    #[test]
+    fn what_is_no_host_is_none() {
+        for text in ["", "*.", "*", "a b", "/srv/site.cdb", "a/b", "-a", ".a", "a*.b", "[::1"] {
+            assert_eq!(HostPattern::parse(text), None, "{text}");
         }
     }
 }

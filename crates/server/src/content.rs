@@ -1,21 +1,28 @@
 //! What a server answers with: opened once, shared by the workers, never changed.
 
 use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
 
-use cannery_archive::{Archive, Extent};
-use cannery_site::{Scratch, Site};
+use cannery_archive::{Archive, Extent, Lease, Loading, OpenError};
+use cannery_site::{Answer, Reason, Scratch, Site};
 use cannery_wire::h1::{Connection, RequestHead, dummy_answer};
 use cannery_wire::{Output, ServerFields};
 
 use crate::config::{self, Config};
 use crate::error::StartError;
+use crate::notice::Notice;
 use crate::observer::{Answered, Observer};
+use crate::sites::{Entry, Sites};
+
+/// Archives up to this size are read into memory where they cannot be leased.
+const UNLEASED_COPIED_BYTES_MAX: u64 = 256 << 20;
 
 /// What a server answers with.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// A site.
-    Site(Site),
+    /// Sites.
+    Sites(Sites),
     /// Whole answers, spelled already, whatever is asked.
     Dummy {
         /// For connections that stay open as HTTP/1.1 does.
@@ -33,19 +40,52 @@ pub(crate) struct Asked<'a> {
     pub(crate) head: &'a RequestHead<'a>,
 }
 
+/// An archive that was opened such that nobody changes it under those who read it.
+pub(crate) struct Opened {
+    pub(crate) archive: Archive,
+    /// Belongs to the thread that looks at it, for the others may have no table of descriptors in common.
+    pub(crate) lease: Option<Lease>,
+    /// Whether it was opened, and may be changed all the same.
+    pub(crate) is_unguarded: bool,
+}
+
+/// Opens an archive: mapped if it can be leased, else read into memory unless it is too large for that.
+pub(crate) fn open(path: &Path, loading: Loading) -> Result<Opened, OpenError> {
+    let (archive, lease) = Archive::open_leased(path, loading)?;
+    if lease.is_some() || loading == Loading::InMemory {
+        return Ok(Opened { archive, lease, is_unguarded: false });
+    }
+    if archive.facts().file_bytes > UNLEASED_COPIED_BYTES_MAX {
+        return Ok(Opened { archive, lease, is_unguarded: true });
+    }
+    let archive = Archive::open(path, Loading::InMemory)?;
+    Ok(Opened { archive, lease, is_unguarded: false })
+}
+
 impl Content {
-    pub(crate) fn open(config: &Config) -> Result<Content, StartError> {
+    /// What a configuration tells to answer with, and the leases on the archives in their order.
+    pub(crate) fn open(config: &Config) -> Result<(Content, Vec<Option<Lease>>), StartError> {
         match &config.content {
-            config::Content::Archive { path, loading } => {
-                let archive = Archive::open(path, *loading);
-                let archive = archive.map_err(|source| StartError::Archive { path: path.clone(), source })?;
-                Ok(Content::Site(Site::new(archive, config.hosts)))
+            config::Content::Archives { archives, loading, .. } => {
+                let (mut entries, mut leases) = (Vec::new(), Vec::new());
+                for named in archives {
+                    let failed = |source| StartError::Archive { path: named.path.clone(), source };
+                    let opened = open(&named.path, *loading).map_err(failed)?;
+                    if opened.is_unguarded {
+                        (config.listener.0)(&Notice::Unguarded { path: named.path.clone() });
+                    }
+                    let site = Arc::new(Site::new(opened.archive, config.hosts));
+                    entries.push(Entry { host: named.host.clone(), site });
+                    leases.push(opened.lease);
+                }
+                Ok((Content::Sites(Sites::new(entries)), leases))
             }
-            config::Content::Dummy { body } => Ok(Content::Dummy {
-                plain: dummy_answer(body, None),
-                keep_alive: dummy_answer(body, Some("keep-alive")),
-                close: dummy_answer(body, Some("close")),
-            }),
+            config::Content::Dummy { body } => {
+                let plain = dummy_answer(body, None);
+                let keep_alive = dummy_answer(body, Some("keep-alive"));
+                let close = dummy_answer(body, Some("close"));
+                Ok((Content::Dummy { plain, keep_alive, close }, Vec::new()))
+            }
         }
     }
 
@@ -63,9 +103,21 @@ impl Content {
         let Asked { peer, head } = *asked;
         let before = output.length();
         match self {
-            Content::Site(site) => {
-                let answer = site.answer(&head.request, scratch);
-                http.answer(head, &answer, site.archive().bytes(), fields, output);
+            Content::Sites(sites) => {
+                let answer = match sites.of(&head.request) {
+                    Some((number, site)) => {
+                        output.set_archive(number);
+                        let answer = site.answer(&head.request, scratch);
+                        http.answer(head, &answer, site.archive().bytes(), fields, output);
+                        answer
+                    }
+                    None => {
+                        // RFC 9110 §15.5.20.
+                        let answer = Answer::own(421, Reason::Host);
+                        http.answer(head, &answer, b"", fields, output);
+                        answer
+                    }
+                };
                 let bytes = output.length() - before;
                 observer.answered(&Answered { peer, head, answer: Some(&answer), bytes });
             }
@@ -82,13 +134,15 @@ impl Content {
         }
     }
 
-    /// The bytes of a range of the archive, without the first `skip` of them.
+    /// The bytes of a range of an archive, without the first `skip` of them.
     #[inline]
-    pub(crate) fn range(&self, extent: Extent, skip: u64) -> &[u8] {
+    pub(crate) fn range(&self, archive: u16, extent: Extent, skip: u64) -> &[u8] {
         let rest = Extent { position: extent.position + skip, length: extent.length - skip };
         match self {
             // `site` has checked that the range lies within the archive.
-            Content::Site(site) => site.archive().body(rest).unwrap_or_default(),
+            Content::Sites(sites) => {
+                sites.get(archive).and_then(|site| site.archive().body(rest).ok()).unwrap_or_default()
+            }
             Content::Dummy { .. } => &[],
         }
     }

@@ -22,7 +22,6 @@ impl Current {
     }
 
     /// Serves this from now on, as soon as the workers are woken.
-    #[cfg(test)]
     pub(crate) fn replace(&self, content: Arc<Content>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = content;
     }

@@ -1,7 +1,7 @@
 //! The server: puts the parts together and keeps them running.
 //!
-//! [`Server::start`] opens the archive, binds and spawns the workers; [`Server::run_until_signal`] waits for
-//! the order to stop. Never holds protocol or kernel detail.
+//! [`Server::start`] opens the archive, binds and spawns the workers; [`Server::wait`] waits until
+//! it has stopped. Never holds protocol or kernel detail.
 
 #![forbid(unsafe_code)]
 
@@ -11,10 +11,13 @@ mod connection;
 mod content;
 mod current;
 mod error;
+mod notice;
 mod observer;
+mod reload;
 mod signals;
 #[cfg(test)]
 mod simulation;
+mod sites;
 mod slab;
 mod unsent;
 mod worker;
@@ -27,9 +30,11 @@ use cannery_eventloop::{Claim, Listener, Waker};
 
 pub use crate::config::Config;
 pub use crate::error::StartError;
+pub use crate::notice::Notice;
 
 use crate::content::Content;
 use crate::current::Current;
+use crate::reload::{ReloadOrder, Reloader};
 use crate::worker::StopOrder;
 
 /// A running server.
@@ -38,6 +43,7 @@ pub struct Server {
     addresses: Vec<SocketAddr>,
     workers: Vec<JoinHandle<()>>,
     stop: Stop,
+    reload: Option<ReloadOrder>,
 }
 
 /// Orders a server to stop, from any thread.
@@ -60,7 +66,9 @@ impl Server {
     /// Opens what is to be served, listens, and starts the workers. When it returns, connections are
     /// accepted.
     pub fn start(config: &Config) -> Result<Server, StartError> {
-        let current = Arc::new(Current::new(Arc::new(Content::open(config)?)));
+        let reloader = Reloader::new(config);
+        let (content, leases) = Content::open(config)?;
+        let current = Arc::new(Current::new(Arc::new(content)));
         let claims = config.listen.iter().map(claim).collect::<Result<Vec<_>, _>>()?;
         let addresses: Vec<SocketAddr> = claims.iter().map(Claim::address).collect();
         let order = Arc::new(StopOrder::default());
@@ -77,12 +85,14 @@ impl Server {
                 .push(thread.spawn(move || worker::run(plan, waker, started)).map_err(StartError::Thread)?);
         }
         drop(started);
-        let stop = Stop { order, wakers };
+        let stop = Stop { order, wakers: wakers.clone() };
         let all_started: Result<Vec<()>, StartError> = starts.into_iter().collect();
         // Where one worker cannot start, the others must not go on without anybody to stop them.
         all_started.inspect_err(|_| stop.order())?;
         drop(claims);
-        Ok(Server { addresses, workers, stop })
+        let reload = reloader.map(|reloader| reloader.start(leases, current, wakers)).transpose();
+        let reload = reload.inspect_err(|_| stop.order()).map_err(StartError::Thread)?;
+        Ok(Server { addresses, workers, stop, reload })
     }
 
     /// Where the server listens, in the order of the configuration.
@@ -105,11 +115,10 @@ impl Server {
         }
     }
 
-    /// Serves until SIGINT or SIGTERM comes, then stops in good order. A second signal ends it at once.
-    pub fn run_until_signal(self) -> Result<(), StartError> {
-        signals::stop_on_signal(self.stop.clone()).map_err(StartError::Signals)?;
-        self.wait();
-        Ok(())
+    /// From now on SIGINT and SIGTERM stop the server in good order, a second one ends it at once, and SIGHUP
+    /// looks for new releases. To be called before anybody is told that the server is there.
+    pub fn obey_signals(&self) -> Result<(), StartError> {
+        signals::obey(self.stop.clone(), self.reload.clone()).map_err(StartError::Signals)
     }
 }
 

@@ -97,7 +97,7 @@ impl Unsent {
 fn length(segment: &Segment) -> u64 {
     match segment {
         Segment::Own(bytes) => *bytes as u64,
-        Segment::Archive(extent) => extent.length,
+        Segment::Archive(_, extent) => extent.length,
     }
 }
 
@@ -120,7 +120,7 @@ fn send_runs(
                 own = rest;
                 bytes
             }
-            Segment::Archive(extent) => content.range(extent, skip),
+            Segment::Archive(archive, extent) => content.range(archive, extent, skip),
         };
         *run = IoSlice::new(bytes);
         count += 1;

@@ -80,7 +80,7 @@ pub(crate) fn run(plan: Plan, waker: Waker, started: mpsc::Sender<Result<(), Sta
 /// Opens what the worker needs, in the thread that will use it.
 fn start(plan: Plan, waker: Waker) -> Result<Worker<Epoll>, StartError> {
     // Only a matter of speed: where a sandbox forbids it, the shared table serves.
-    let _ = cannery_eventloop::own_descriptors();
+    let _ = cannery_eventloop::own_descriptors(&plan.listeners, &waker);
     let events = Epoll::new(waker).map_err(StartError::EventLoop)?;
     Worker::new(events, plan).map_err(StartError::EventLoop)
 }

@@ -120,6 +120,8 @@ pub enum Reason {
     Method,
     /// `OPTIONS` was asked.
     Options,
+    /// The host is not one that is served here.
+    Host,
     /// The target has no form that a server answers.
     Target,
     /// The target's path is none.

@@ -33,6 +33,7 @@ pub const fn error_page(status: u16) -> &'static [u8] {
         414 => page!("Address too long", "The address is longer than this server reads."),
         416 => page!("Range not satisfiable", "There is nothing in the part that was asked for."),
         417 => page!("Expectation failed", "The request expects what this server does not do."),
+        421 => page!("Misdirected request", "There is no site of this name here."),
         431 => {
             page!("Request header too large", "The header of the request is larger than this server reads.")
         }

@@ -11,8 +11,8 @@ use crate::limits::{ANSWER_BYTES_RESERVED, ANSWER_SEGMENTS_MAX, OUTPUT_BYTES, SE
 pub enum Segment {
     /// So many of our own bytes, which follow those of the segment before.
     Own(usize),
-    /// A range of the archive.
-    Archive(Extent),
+    /// A range of the archive of this number.
+    Archive(u16, Extent),
 }
 
 /// What waits to be sent on one connection, in order. Made once for each worker.
@@ -22,7 +22,9 @@ pub struct Output {
     segments: Vec<Segment>,
     /// Own bytes that belong to no segment yet: `bytes.len() >= open_from`.
     open_from: usize,
-    /// Bytes of the ranges of the archive.
+    /// The archive that ranges are of from now on.
+    archive: u16,
+    /// Bytes of the ranges of archives.
     archive_bytes: u64,
 }
 
@@ -31,7 +33,7 @@ impl Output {
     #[must_use]
     pub fn new() -> Output {
         let (bytes, segments) = (Vec::with_capacity(OUTPUT_BYTES), Vec::with_capacity(SEGMENTS_MAX));
-        Output { bytes, segments, open_from: 0, archive_bytes: 0 }
+        Output { bytes, segments, open_from: 0, archive: 0, archive_bytes: 0 }
     }
 
     /// Whether one more answer can be spelled; if not, this must be sent first.
@@ -79,10 +81,16 @@ impl Output {
         self.put(&digits[at..]);
     }
 
+    /// Says by its number of which archive the ranges are that follow.
+    #[inline]
+    pub fn set_archive(&mut self, number: u16) {
+        self.archive = number;
+    }
+
     /// Adds a range of the archive.
     pub fn put_archive(&mut self, extent: Extent) {
         self.close_own();
-        self.segments.push(Segment::Archive(extent));
+        self.segments.push(Segment::Archive(self.archive, extent));
         self.archive_bytes += extent.length;
     }
 
@@ -128,10 +136,11 @@ mod tests {
         let extent = Extent { position: 5, length: 7 };
         output.put(b"ab");
         output.put_number(10);
+        output.set_archive(3);
         output.put_archive(extent);
         output.put_archive(extent);
         output.put(b"c");
-        let archive = Segment::Archive(extent);
+        let archive = Segment::Archive(3, extent);
         assert_eq!(
             output.parts(),
             (b"ab10c".as_slice(), [Segment::Own(4), archive, archive, Segment::Own(1)].as_slice())

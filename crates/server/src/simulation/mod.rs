@@ -112,5 +112,6 @@ fn config(random: &mut Random) -> Config {
         security_headers: SecurityHeaders { basic: true, tls: false },
         timeouts: Some(Timeouts::default()),
         drain: Duration::from_secs(5),
+        listener: config::Listener::nobody(),
     }
 }

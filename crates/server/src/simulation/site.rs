@@ -9,6 +9,7 @@ use cannery_archive::{
 use cannery_site::Site;
 
 use crate::content::Content;
+use crate::sites::{Entry, Sites};
 
 /// Two releases.
 pub(super) struct Releases {
@@ -18,7 +19,10 @@ pub(super) struct Releases {
 
 impl Releases {
     pub(super) fn make() -> Releases {
-        let release = |name| Arc::new(Content::Site(Site::new(archive(name), true)));
+        let release = |name| {
+            let site = Arc::new(Site::new(archive(name), true));
+            Arc::new(Content::Sites(Sites::new(vec![Entry { host: None, site }])))
+        };
         Releases { first: release("first"), second: release("second") }
     }
 }

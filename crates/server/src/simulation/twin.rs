@@ -107,7 +107,9 @@ fn bytes_of(output: &mut Output, content: &Content) -> Vec<u8> {
                 bytes.extend_from_slice(run);
                 own = others;
             }
-            Segment::Archive(extent) => bytes.extend_from_slice(content.range(*extent, 0)),
+            Segment::Archive(archive, extent) => {
+                bytes.extend_from_slice(content.range(*archive, *extent, 0));
+            }
         }
     }
     bytes

@@ -1,0 +1,100 @@
+//! What happens while the server runs and a person should know of: in words, one line each.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cannery_archive::{Digest, Facts};
+
+/// Something that a person should know of.
+#[derive(Debug, Clone)]
+pub enum Notice {
+    /// A new archive is served.
+    Reloaded {
+        /// Which.
+        path: PathBuf,
+        /// What it says of itself.
+        serial: u64,
+        /// Its digest.
+        digest: Digest,
+        /// How many paths it has.
+        paths: u64,
+        /// How long opening and checking took.
+        took: Duration,
+    },
+    /// A new archive is not served; the one before still is.
+    Refused {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// It was asked for, and nothing has changed.
+    Unchanged,
+    /// Somebody has begun to write into an archive that is being served. Its bytes were copied before.
+    WrittenInPlace {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The same, and there was no memory for a copy: wrong bytes may be sent.
+    NotKept {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// An archive cannot be guarded against being written into.
+    Unguarded {
+        /// Which.
+        path: PathBuf,
+    },
+}
+
+impl Notice {
+    pub(crate) fn reloaded(path: PathBuf, facts: &Facts, took: Duration) -> Notice {
+        Notice::Reloaded { path, serial: facts.serial, digest: facts.digest, paths: facts.paths, took }
+    }
+
+    /// Whether something is wrong.
+    #[must_use]
+    pub fn is_warning(&self) -> bool {
+        !matches!(self, Notice::Reloaded { .. } | Notice::Unchanged)
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Notice::Reloaded { path, serial, digest, paths, took } => {
+                write!(f, "{}: serves a new release", path.display())?;
+                if *serial > 0 {
+                    write!(f, ", serial {serial}")?;
+                }
+                let milliseconds = took.as_secs_f64() * 1000.0;
+                write!(f, ", digest {digest}, {paths} paths, checked in {milliseconds:.1} ms")
+            }
+            Notice::Refused { path, why } => {
+                write!(f, "{}: {why}; the release before is still served", path.display())
+            }
+            Notice::Unchanged => f.write_str("no archive has changed"),
+            Notice::WrittenInPlace { path } => write!(
+                f,
+                "{}: somebody writes into this file while it is served; its bytes were copied in time. Replace \
+                 an archive by renaming another one over it",
+                path.display()
+            ),
+            Notice::NotKept { path, why } => write!(
+                f,
+                "{}: somebody writes into this file while it is served, and it could not be copied ({why}): wrong \
+                 bytes may be sent",
+                path.display()
+            ),
+            Notice::Unguarded { path } => write!(
+                f,
+                "{}: too large to be read into memory, and cannot be guarded while it is mapped: nobody may write \
+                 into it. A file of the server's own user can be guarded",
+                path.display()
+            ),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! New releases: opened and checked beside the workers, then put in place of the old ones.
+//!
+//! One thread, which serves nobody. It looks at the archives twice a second, or is told to: a question to
+//! the file system costs a microsecond, works on every file system and through every symlink, and needs no
+//! limit raised, as watching by events would. Never unmaps what a connection still sends from.
+
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use cannery_archive::{Archive, Lease, Loading};
+use cannery_eventloop::Waker;
+use cannery_site::Site;
+
+use crate::config::{self, Config, Listener, NamedArchive};
+use crate::content::{self, Content};
+use crate::current::Current;
+use crate::notice::Notice;
+use crate::sites::Sites;
+
+/// How often the archives are looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Orders the archives to be looked at now; gone, it ends the thread.
+#[derive(Debug, Clone)]
+pub(crate) struct ReloadOrder(Sender<()>);
+
+impl ReloadOrder {
+    pub(crate) fn give(&self) {
+        // It fails only where the server is stopping.
+        let _ = self.0.send(());
+    }
+}
+
+/// What tells one state of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    fn of(path: &Path) -> io::Result<Stamp> {
+        let metadata: Metadata = path.metadata()?;
+        Ok(Stamp {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        })
+    }
+
+    fn is_same_file(&self, other: &Stamp) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+/// What is known of one archive's file.
+#[derive(Debug)]
+struct Watched {
+    named: NamedArchive,
+    /// The file that is served, or that was refused: nothing is done while it stays as it is.
+    settled: Option<Stamp>,
+    /// What the last look saw.
+    seen: Option<Stamp>,
+    /// Whether it was already said that there is no file.
+    told_missing: bool,
+    /// The lease on the file that is served.
+    lease: Option<Lease>,
+}
+
+/// Opens and checks new releases.
+pub(crate) struct Reloader {
+    watched: Vec<Watched>,
+    /// Sites that are served no more, but that connections may still send from.
+    retired: Vec<Retired>,
+    loading: Loading,
+    hosts: bool,
+    watch: bool,
+    listener: Listener,
+}
+
+/// A site that is served no more.
+struct Retired {
+    path: PathBuf,
+    lease: Lease,
+    /// Gone when nobody sends from it any more.
+    site: Weak<Site>,
+}
+
+/// What is served, and who serves it.
+struct Served {
+    current: Arc<Current>,
+    wakers: Vec<Waker>,
+}
+
+impl Reloader {
+    /// Looks at the files as they are now, before they are opened: what changes from here on is new. Nothing
+    /// where nothing is served that could be replaced.
+    pub(crate) fn new(config: &Config) -> Option<Reloader> {
+        let config::Content::Archives { archives, loading, watch } = &config.content else { return None };
+        Some(Reloader {
+            watched: archives.iter().map(Watched::new).collect(),
+            retired: Vec::new(),
+            loading: *loading,
+            hosts: config.hosts,
+            watch: *watch,
+            listener: config.listener.clone(),
+        })
+    }
+
+    /// Starts the thread, which ends when the order to it is gone. `leases` are those on the archives.
+    pub(crate) fn start(
+        mut self,
+        leases: Vec<Option<Lease>>,
+        current: Arc<Current>,
+        wakers: Vec<Waker>,
+    ) -> io::Result<ReloadOrder> {
+        self.watched.iter_mut().zip(leases).for_each(|(watched, lease)| watched.lease = lease);
+        let (sender, orders) = channel();
+        let thread = std::thread::Builder::new().name("reload".into());
+        thread.spawn(move || self.run(&orders, &Served { current, wakers }))?;
+        Ok(ReloadOrder(sender))
+    }
+
+    fn run(&mut self, orders: &Receiver<()>, served: &Served) {
+        loop {
+            match orders.recv_timeout(LOOK_INTERVAL) {
+                Ok(()) => {
+                    // Orders that came meanwhile are one.
+                    while orders.try_recv().is_ok() {}
+                    self.keep_what_is_written_into(served);
+                    if !self.look(true, served) {
+                        self.tell(&Notice::Unchanged);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    self.keep_what_is_written_into(served);
+                    if self.watch {
+                        self.look(false, served);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn tell(&self, notice: &Notice) {
+        (self.listener.0)(notice);
+    }
+
+    /// Looks at each archive, and serves what is new; tells whether anything has changed. If it was `ordered`,
+    /// nothing is waited for, and what was refused before is tried again.
+    fn look(&mut self, ordered: bool, served: &Served) -> bool {
+        let content = served.current.get();
+        let Content::Sites(sites) = &*content else { return false };
+        let mut entries = sites.entries().to_vec();
+        let (mut changed, mut opened) = (false, false);
+        for (watched, entry) in self.watched.iter_mut().zip(&mut entries) {
+            match watched.is_ready(ordered) {
+                Look::Settled => {}
+                Look::Missing(error) => {
+                    changed = true;
+                    let path = watched.named.path.clone();
+                    (self.listener.0)(&Notice::Refused { path, why: error.to_string() });
+                }
+                Look::Ready(stamp) => {
+                    changed = true;
+                    watched.settled = Some(stamp);
+                    match open(&watched.named.path, self.loading) {
+                        Ok((archive, lease, notices)) => {
+                            let site = Arc::new(Site::new(archive, self.hosts));
+                            let before = std::mem::replace(&mut entry.site, site);
+                            if let Some(lease) = std::mem::replace(&mut watched.lease, lease) {
+                                let (path, site) = (watched.named.path.clone(), Arc::downgrade(&before));
+                                self.retired.push(Retired { path, lease, site });
+                            }
+                            opened = true;
+                            notices.iter().for_each(|notice| (self.listener.0)(notice));
+                        }
+                        Err(why) => {
+                            let path = watched.named.path.clone();
+                            (self.listener.0)(&Notice::Refused { path, why });
+                        }
+                    }
+                }
+            }
+        }
+        if opened {
+            served.current.replace(Arc::new(Content::Sites(Sites::new(entries))));
+            served.wakers.iter().for_each(Waker::wake);
+        }
+        changed
+    }
+
+    /// Where somebody waits to write into a file that is served, or was, copies its bytes before he does.
+    fn keep_what_is_written_into(&mut self, served: &Served) {
+        let content = served.current.get();
+        let Content::Sites(sites) = &*content else { return };
+        for (watched, entry) in self.watched.iter_mut().zip(sites.entries()) {
+            if let Some(lease) = watched.lease.take_if(|lease| lease.is_called()) {
+                keep(&watched.named.path, entry.site.archive(), lease, &self.listener);
+            }
+        }
+        self.retired.retain(|retired| retired.site.strong_count() > 0);
+        for retired in self.retired.extract_if(.., |retired| retired.lease.is_called()) {
+            if let Some(site) = retired.site.upgrade() {
+                keep(&retired.path, site.archive(), retired.lease, &self.listener);
+            }
+        }
+    }
+}
+
+/// Copies the bytes of an archive that somebody waits to write into, and lets him.
+fn keep(path: &Path, archive: &Archive, lease: Lease, listener: &Listener) {
+    let path = path.to_owned();
+    let notice = match archive.keep_copy() {
+        Ok(()) => Notice::WrittenInPlace { path },
+        Err(error) => Notice::NotKept { path, why: error.to_string() },
+    };
+    drop(lease);
+    (listener.0)(&notice);
+}
+
+/// What a look at a file comes to.
+enum Look {
+    /// There is nothing to do.
+    Settled,
+    /// There is a new file, whole as far as can be told.
+    Ready(Stamp),
+    /// There is no file.
+    Missing(io::Error),
+}
+
+impl Watched {
+    fn new(named: &NamedArchive) -> Watched {
+        let stamp = Stamp::of(&named.path).ok();
+        let (settled, seen) = (stamp, stamp);
+        Watched { named: named.clone(), settled, seen, told_missing: false, lease: None }
+    }
+
+    fn is_ready(&mut self, ordered: bool) -> Look {
+        let stamp = match Stamp::of(&self.named.path) {
+            Ok(stamp) => stamp,
+            Err(error) => {
+                self.seen = None;
+                let told = std::mem::replace(&mut self.told_missing, true);
+                return if told && !ordered { Look::Settled } else { Look::Missing(error) };
+            }
+        };
+        self.told_missing = false;
+        let before = self.seen.replace(stamp);
+        if self.settled == Some(stamp) {
+            return Look::Settled;
+        }
+        // Another file was renamed into its place, whole. One that is being written is looked at again
+        // when it has stayed as it is for a while.
+        let renamed = self.settled.is_none_or(|settled| !settled.is_same_file(&stamp));
+        if ordered || renamed || before == Some(stamp) { Look::Ready(stamp) } else { Look::Settled }
+    }
+}
+
+/// Opens an archive and reads all of it: what is served has been checked.
+fn open(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>, Vec<Notice>), String> {
+    let began = Instant::now();
+    let content::Opened { archive, lease, is_unguarded } =
+        content::open(path, loading).map_err(|error| error.to_string())?;
+    archive.verify(|_| {}).map_err(|error| error.to_string())?;
+    let mut notices = vec![Notice::reloaded(path.to_owned(), archive.facts(), began.elapsed())];
+    if is_unguarded {
+        notices.push(Notice::Unguarded { path: path.to_owned() });
+    }
+    Ok((archive, lease, notices))
+}

@@ -1,0 +1,65 @@
+//! The sites that one server answers for, and which of them a request is for.
+//!
+//! Found by host: the exact one, else the nearest wildcard, else the default. Where there is nothing but the
+//! default, nothing is looked at. Never allocates to answer.
+
+use std::sync::Arc;
+
+use cannery_site::{Request, Site, Target};
+
+use crate::config::HostPattern;
+
+/// The sites that one server answers for.
+#[derive(Debug)]
+pub(crate) struct Sites {
+    all: Vec<Entry>,
+    /// Which of them answers for hosts that no other one does.
+    default: Option<usize>,
+}
+
+/// A site, and whom it answers for.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    /// Nothing for the default.
+    pub(crate) host: Option<HostPattern>,
+    pub(crate) site: Arc<Site>,
+}
+
+impl Sites {
+    pub(crate) fn new(all: Vec<Entry>) -> Sites {
+        let default = all.iter().position(|entry| entry.host.is_none());
+        Sites { all, default }
+    }
+
+    /// The site that a request is for, and its number; nothing if no site answers for its host.
+    #[inline]
+    pub(crate) fn of(&self, request: &Request<'_>) -> Option<(u16, &Site)> {
+        let place = match (self.default, self.all.len()) {
+            (Some(default), 1) => default,
+            _ => self.by_host(request)?,
+        };
+        Some((u16::try_from(place).ok()?, self.all.get(place)?.site.as_ref()))
+    }
+
+    fn by_host(&self, request: &Request<'_>) -> Option<usize> {
+        // What has no form at all is for the default, which says so.
+        let host = Target::parse(request.target).map_or(request.host, |target| target.host(request.host));
+        let Some(host) = host else { return self.default };
+        let matching = self
+            .all
+            .iter()
+            .enumerate()
+            .filter_map(|(place, entry)| Some((entry.host.as_ref()?.matches(host)?, place)));
+        matching.max_by_key(|(nearness, _)| *nearness).map(|(_, place)| place).or(self.default)
+    }
+
+    /// The site of a number that [`Sites::of`] gave.
+    #[inline]
+    pub(crate) fn get(&self, number: u16) -> Option<&Site> {
+        self.all.get(usize::from(number)).map(|entry| entry.site.as_ref())
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.all
+    }
+}
