@@ -161,7 +161,7 @@ impl Reloader {
         let content = served.current.get();
         let Content::Sites(sites) = &*content else { return false };
         let mut entries = sites.entries().to_vec();
-        let (mut changed, mut opened) = (false, false);
+        let (mut changed, mut told) = (false, Vec::new());
         for (watched, entry) in self.watched.iter_mut().zip(&mut entries) {
             match watched.is_ready(ordered) {
                 Look::Settled => {}
@@ -181,8 +181,7 @@ impl Reloader {
                                 let (path, site) = (watched.named.path.clone(), Arc::downgrade(&before));
                                 self.retired.push(Retired { path, lease, site });
                             }
-                            opened = true;
-                            notices.iter().for_each(|notice| (self.listener.0)(notice));
+                            told.extend(notices);
                         }
                         Err(why) => {
                             let path = watched.named.path.clone();
@@ -192,10 +191,12 @@ impl Reloader {
                 }
             }
         }
-        if opened {
+        if !told.is_empty() {
             served.current.replace(Arc::new(Content::Sites(Sites::new(entries))));
             served.wakers.iter().for_each(Waker::wake);
         }
+        // Said when it is true.
+        told.iter().for_each(|notice| (self.listener.0)(notice));
         changed
     }
 
