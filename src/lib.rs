@@ -2,7 +2,7 @@
 //!
 //! The modules in reading order: [`flags`] defines every flag once and reads them into plain values,
 //! [`commands`] has a file for each command, [`say`] is how they speak and end, [`text`] and [`progress`]
-//! are how numbers look, [`reference`] prints the manual from the flags. The three programs in `bin/` are
+//! are how numbers look, [`reference`] prints the manual from the flags, [`sbom`] what all is made of. The three programs in `bin/` are
 //! one line each. Nothing here knows a byte of an archive or of a protocol: the crates below do.
 
 #![forbid(unsafe_code)]
@@ -12,6 +12,7 @@ pub mod flags;
 pub mod commands;
 
 pub mod reference;
+pub mod sbom;
 
 pub mod progress;
 pub mod say;

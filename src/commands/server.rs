@@ -12,9 +12,10 @@ use cannery_server::{Notice, Server, StartError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::open;
-use crate::flags;
+use crate::flags::{self, server::Told};
 use crate::reference;
 use crate::say::{self, Failure, Paint, one_line};
+use crate::sbom;
 use crate::text;
 
 /// Runs the program with these words, its name first.
@@ -25,14 +26,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
     run_read(flags::server::read(arguments)?)
 }
 
-/// Runs what a command line asked for; nothing means the manual page.
+/// Runs what a command line asked for.
 ///
 /// # Errors
 /// The server could not start.
-pub fn run_read(server: Option<flags::server::Server>) -> Result<(), Failure> {
-    match server {
-        Some(server) => serve(&server),
-        None => reference::print_manual_page(flags::server::command()),
+pub fn run_read(told: Told) -> Result<(), Failure> {
+    match told {
+        Told::Serve(server) => serve(&server),
+        Told::ManualPage => reference::print_manual_page(flags::server::command()),
+        Told::Sbom => say::print(sbom::spell()),
     }
 }
 
@@ -52,6 +54,9 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
         for address in server.addresses() {
             say::note(format_args!("listening at {}", url(*address)));
         }
+    }
+    if let Some(address) = server.admin_address().filter(|_| !told.quiet) {
+        say::note(format_args!("operators may ask at {}", url(address)));
     }
     if told.debug {
         say::note(setting(told));
@@ -118,9 +123,10 @@ pub(super) fn failure(error: &StartError) -> Failure {
         StartError::Listen { address, source } => {
             listen_hint(Failure::failed(error.to_string()), *address, source.kind())
         }
-        StartError::EventLoop(_) | StartError::Thread(_) | StartError::Signals(_) => {
-            Failure::failed(error.to_string())
-        }
+        StartError::AccessLog(_)
+        | StartError::EventLoop(_)
+        | StartError::Thread(_)
+        | StartError::Signals(_) => Failure::failed(error.to_string()),
     }
 }
 

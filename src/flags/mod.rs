@@ -59,6 +59,11 @@ fn man() -> Arg {
     switch("man", "Print the manual page, as troff: `… --man | man -l -`.").exclusive(true)
 }
 
+/// `--sbom`: prints what the program is made of and does nothing else.
+fn sbom() -> Arg {
+    switch("sbom", "Print what the program is made of, as CycloneDX JSON.").exclusive(true)
+}
+
 /// A command with what is common to all of them.
 fn command(name: &'static str, about: &'static str) -> Command {
     Command::new(name)

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use cannery_server::Config;
 use cannery_server::config::{
-    Content, DUMMY_BODY, HostPattern, Listener, Loading, NamedArchive, SecurityHeaders, Timeouts,
+    AccessLog, Content, DUMMY_BODY, HostPattern, Listener, Loading, LogFormat, LogTarget, NamedArchive,
+    SecurityHeaders, SpecialPages, Timeouts,
 };
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use super::{SAYING, all, man, switch, threads, value};
+use super::{SAYING, all, man, sbom, switch, threads, value, words};
 use crate::say::Failure;
 
 /// Where the server listens if nothing else is said.
@@ -23,8 +24,22 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 /// How long connections may finish what they are sending after the order to stop.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// How often `--report` tells the figures.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
+
 /// The flags that built tables in memory in the server that ours replaces.
 const INDEX_FLAGS: [&str; 4] = ["index-all", "index-paths", "index-data-meta", "index-data-content"];
+
+/// What a command line asks for.
+#[derive(Debug)]
+pub enum Told {
+    /// To serve.
+    Serve(Box<Server>),
+    /// The manual page.
+    ManualPage,
+    /// What the program is made of.
+    Sbom,
+}
 
 /// What a server was told.
 #[derive(Debug)]
@@ -48,14 +63,16 @@ pub fn command() -> Command {
         .args(listening())
         .args(content())
         .args(answers())
+        .args(observing())
         .args(
             [
-                switch("quiet", "Say nothing but errors."),
+                switch("report", "Say every ten seconds how much there was to do."),
+                switch("quiet", "Say nothing but errors.").conflicts_with("report"),
                 switch("debug", "Say how the server is set up.").conflicts_with("quiet"),
             ]
             .map(|argument| argument.help_heading(SAYING)),
         )
-        .arg(man())
+        .args([man(), sbom()])
         .after_help(
             "Exit codes: 0 stopped by a signal, 1 cannot start or serve, 2 wrong usage, 3 bad archive.",
         )
@@ -121,8 +138,35 @@ fn content() -> Vec<Arg> {
     arguments.into_iter().map(|argument| argument.help_heading("What is served")).collect()
 }
 
-fn answers() -> [Arg; 3] {
+fn observing() -> [Arg; 3] {
     [
+        value(
+            "access-log",
+            "FILE",
+            "Write a line for each request to the end of this file, or to standard output with `-`. SIGUSR1 \
+             opens it anew.",
+        ),
+        value("access-log-format", "FORMAT", "How the lines of the access log are spelled.")
+            .value_parser(words(["combined", "json"]))
+            .default_value("combined"),
+        value(
+            "admin",
+            "IP:PORT",
+            "Listen here for operators: a page for a person, `/metrics` for Prometheus, `/health`, `/ready`, \
+             `/facts.json` and `/stats.json`. Not to be reachable by strangers.",
+        )
+        .value_parser(value_parser!(SocketAddr)),
+    ]
+    .map(|argument| argument.help_heading("Seen from outside"))
+}
+
+fn answers() -> [Arg; 4] {
+    [
+        switch(
+            "special-pages-disable",
+            "No pages of the server's own: `/__/heartbeat`, and `/__/cannery/` with `about`, `version`, `manual` \
+             and `sbom`. A site that has such a path itself comes first.",
+        ),
         switch("hosts-disable", "Answer every host alike: ignore the `Host` of requests."),
         switch(
             "security-headers-disable",
@@ -138,11 +182,11 @@ fn answers() -> [Arg; 3] {
     .map(|argument| argument.help_heading("Answers"))
 }
 
-/// What the command line asks for; nothing if it asks for the manual page.
+/// What the command line asks for.
 ///
 /// # Errors
 /// It is wrong.
-pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Server>, Failure> {
+pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Told, Failure> {
     from_matches(&super::read(command(), arguments)?)
 }
 
@@ -150,9 +194,12 @@ pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Serv
 ///
 /// # Errors
 /// A value is wrong.
-pub fn from_matches(matches: &ArgMatches) -> Result<Option<Server>, Failure> {
+pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
     if matches.get_flag("man") {
-        return Ok(None);
+        return Ok(Told::ManualPage);
+    }
+    if matches.get_flag("sbom") {
+        return Ok(Told::Sbom);
     }
     let config = Config {
         listen: all(matches, "bind"),
@@ -166,15 +213,25 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Option<Server>, Failure> {
         },
         timeouts: (!matches.get_flag("timeout-disable")).then(Timeouts::default),
         drain: DRAIN,
+        special_pages: (!matches.get_flag("special-pages-disable")).then(special_pages),
+        access_log: matches.get_one::<String>("access-log").map(|target| AccessLog {
+            target: if target == "-" { LogTarget::Stdout } else { LogTarget::File(target.into()) },
+            format: match matches.get_one::<String>("access-log-format").map(String::as_str) {
+                Some("json") => LogFormat::Json,
+                _ => LogFormat::Combined,
+            },
+        }),
+        admin: matches.get_one("admin").copied(),
+        report: matches.get_flag("report").then_some(REPORT_INTERVAL),
         listener: Listener::nobody(),
     };
-    Ok(Some(Server {
+    Ok(Told::Serve(Box::new(Server {
         config,
         descriptors_max: matches.get_one("limit-descriptors").copied(),
         without_effect: INDEX_FLAGS.into_iter().filter(|name| matches.get_flag(name)).collect(),
         quiet: matches.get_flag("quiet"),
         debug: matches.get_flag("debug"),
-    }))
+    })))
 }
 
 /// A configuration that serves `path` as it is served by default, for commands that serve what they made.
@@ -193,6 +250,10 @@ pub(super) fn config_of(matches: &ArgMatches, path: PathBuf) -> Config {
         timeouts: Some(Timeouts::default()),
         // Whoever tries a site out has nobody to wait for.
         drain: Duration::ZERO,
+        special_pages: None,
+        access_log: None,
+        admin: None,
+        report: None,
         listener: Listener::nobody(),
     }
 }
@@ -229,6 +290,19 @@ fn read_named_archive(text: &str) -> Result<NamedArchive, String> {
     })
 }
 
+/// The pages that the server has of its own.
+fn special_pages() -> SpecialPages {
+    SpecialPages {
+        about:
+            "This server is Cannery: it serves a site that was compiled into one archive, as responses that \
+                were prepared before anybody asked.\n"
+                .to_owned(),
+        version: concat!(env!("CARGO_PKG_VERSION"), "\n").to_owned(),
+        manual: command().render_long_help().to_string(),
+        sbom: crate::sbom::spell(),
+    }
+}
+
 fn thread_count(matches: &ArgMatches) -> NonZeroUsize {
     let asked = matches.get_one::<u16>("threads").and_then(|threads| NonZeroUsize::new((*threads).into()));
     asked.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN)
@@ -240,7 +314,10 @@ mod tests {
 
     fn server(line: &str) -> Result<Server, Failure> {
         let words = ["cannery-server"].into_iter().chain(line.split_whitespace());
-        read(words.map(OsString::from)).map(|server| server.expect("no manual page was asked for"))
+        read(words.map(OsString::from)).map(|told| match told {
+            Told::Serve(server) => *server,
+            other => panic!("{line}: {other:?}"),
+        })
     }
 
     #[test]

@@ -10,9 +10,12 @@ mod negotiate;
 mod range;
 mod routes;
 
+mod access_log;
+mod admin;
 mod commands;
 mod faults;
 mod reload;
+mod special_pages;
 mod ugly;
 
 mod clients;

@@ -96,12 +96,14 @@ pub(crate) fn pages(files: &[(&'static str, &'static str)]) -> Vec<(&'static [u8
 impl Server {
     /// Starts `cannery-server` on a free port.
     pub(crate) fn start(arguments: &[&str]) -> Server {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_cannery-server"))
-            .args(arguments)
-            .args(["--bind", "127.0.0.1:0", "--threads", "2"])
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cannery-server"));
+        command.args(arguments).args(["--bind", "127.0.0.1:0", "--threads", "2"]);
+        Server::run(command)
+    }
+
+    /// Starts a command that serves, and waits until it says where.
+    pub(crate) fn run(mut command: Command) -> Server {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let line =
             lines.find_map(|line| line.ok().filter(|line| line.contains("http://"))).expect("it listens");
@@ -138,6 +140,11 @@ impl Server {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream
+    }
+
+    /// The same server's listener for operators, to be asked like a server.
+    pub(crate) fn admin(&self) -> String {
+        self.await_line("operators may ask").split("http://").nth(1).unwrap().trim_end_matches('/').to_owned()
     }
 
     /// Sends bytes as they are and reads everything until the server closes.
@@ -184,6 +191,17 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Asks whoever listens at an address, on a connection of its own.
+pub(crate) fn ask_at(address: &str, method: &str, target: &str, lines: &str) -> Response {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let host = if lines.contains("Host:") { String::new() } else { format!("Host: {address}\r\n") };
+    write!(stream, "{method} {target} HTTP/1.1\r\n{host}Connection: close\r\n{lines}\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    parse(&answer, method == "HEAD").0
 }
 
 /// Takes one answer off the front of bytes. Strict: each line ends with CRLF, the length is stated.
@@ -253,6 +271,12 @@ pub(crate) fn files_below(folder: &Path) -> Vec<(Vec<u8>, PathBuf)> {
     }
     found.sort();
     found
+}
+
+/// The Python that has the packages that the tests need.
+pub(crate) fn python() -> PathBuf {
+    std::env::var_os("CANNERY_PYTHON")
+        .map_or_else(|| "target/outside/python/bin/python".into(), PathBuf::from)
 }
 
 /// Whether outside programs are to be left out, which is said.

@@ -29,6 +29,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     if extent != Extent::Fast {
         steps.run("outside programs", outside::install_programs);
         steps.run("npm packages", outside::install_npm_packages);
+        steps.run("PyPI packages", outside::install_pypi_packages);
     }
     steps.run("formatting", || project::run(&mut cargo("fmt --all --check")));
     steps.run("clippy", || project::run(&mut cargo("clippy --workspace --all-targets -- -D warnings")));
@@ -53,6 +54,7 @@ pub(crate) fn tidy() -> Result<(), Error> {
 fn tests(extent: Extent) -> Command {
     let mut command = cargo("test --workspace");
     command.env("CANNERY_NPM", outside::npm_folder());
+    command.env("CANNERY_PYTHON", outside::python_folder().join("bin/python"));
     command.env("CANNERY_PYTHON_DOCS", outside::PYTHON_DOCS);
     if let Some(chromium) = project::program("chromium") {
         command.env("CANNERY_CHROMIUM", chromium);

@@ -1,6 +1,6 @@
 //! What tests and benchmarks need from outside: looks for it, and installs what is missing.
 //!
-//! Programs come from Debian by apt-get, the rest from npm into a folder below `target/`. Nothing is
+//! Programs come from Debian by apt-get, the rest from npm and PyPI into folders below `target/`. Nothing is
 //! downloaded that is there already, and nothing is installed without saying so first.
 
 use std::fs;
@@ -25,10 +25,12 @@ enum Sign {
     /// A program on the search path.
     Program(&'static str),
     Folder(&'static str),
+    /// A module of Debian's Python, or of whichever `python3` is.
+    PythonModule(&'static str),
 }
 
 /// What the tests need.
-const FOR_TESTS: [Needed; 8] = [
+const FOR_TESTS: [Needed; 9] = [
     Needed { package: "python3.11-doc", shown_by: Sign::Folder(PYTHON_DOCS) },
     Needed { package: "tinycdb", shown_by: Sign::Program("cdb") },
     Needed { package: "curl", shown_by: Sign::Program("curl") },
@@ -37,6 +39,7 @@ const FOR_TESTS: [Needed; 8] = [
     Needed { package: "gcc", shown_by: Sign::Program("gcc") },
     Needed { package: "nodejs", shown_by: Sign::Program("node") },
     Needed { package: "npm", shown_by: Sign::Program("npm") },
+    Needed { package: "python3-venv", shown_by: Sign::PythonModule("ensurepip") },
 ];
 
 /// What the benchmarks need beyond a compiler.
@@ -51,11 +54,24 @@ const FOR_BENCHMARKS: [Needed; 4] = [
 const NPM_PACKAGES: [(&str, &str); 2] =
     [("playwright-core", "1.65.1"), ("@fortawesome/fontawesome-free", "7.3.1")];
 
+/// Packages of PyPI, each with the release that the tests were written for.
+const PYPI_PACKAGES: [(&str, &str); 5] = [
+    ("aiohttp", "3.14.5"),
+    ("brotli", "1.2.1"),
+    ("httplint", "2026.10.4"),
+    ("httpx", "0.28.1"),
+    ("prometheus_client", "0.26.0"),
+];
+
 impl Needed {
     fn is_missing(&self) -> bool {
         match self.shown_by {
             Sign::Program(name) => project::program(name).is_none(),
             Sign::Folder(path) => !Path::new(path).is_dir(),
+            Sign::PythonModule(name) => {
+                let import = Command::new("python3").args(["-c", &format!("import {name}")]).output();
+                !import.is_ok_and(|output| output.status.success())
+            }
         }
     }
 }
@@ -152,6 +168,28 @@ pub(crate) fn install_npm_packages() -> Result<(), Error> {
     ]);
     npm.args(NPM_PACKAGES.map(|(name, version)| format!("{name}@{version}")));
     project::run(&mut npm)
+}
+
+/// The folder of a Python environment that holds the packages of PyPI.
+pub(crate) fn python_folder() -> PathBuf {
+    project::outside().join("python")
+}
+
+/// The packages of PyPI, in an environment of their own.
+pub(crate) fn install_pypi_packages() -> Result<(), Error> {
+    let folder = python_folder();
+    let wanted: Vec<String> =
+        PYPI_PACKAGES.iter().map(|(name, version)| format!("{name}=={version}")).collect();
+    let listed = Command::new(folder.join("bin/python")).args(["-m", "pip", "freeze"]).output();
+    let listed =
+        listed.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).into());
+    if wanted.iter().all(|package| listed.lines().any(|line| line.eq_ignore_ascii_case(package))) {
+        return Ok(());
+    }
+    project::run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    let mut pip = Command::new(folder.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(&wanted);
+    project::run(&mut pip)
 }
 
 fn is_installed(folder: &Path, name: &str, version: &str) -> bool {

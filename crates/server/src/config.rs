@@ -11,6 +11,7 @@ use std::time::Duration;
 pub use cannery_archive::Loading;
 
 use crate::notice::Notice;
+pub use crate::special::SpecialPages;
 
 /// What a server shall do.
 #[derive(Debug, Clone)]
@@ -32,8 +33,24 @@ pub struct Config {
     pub timeouts: Option<Timeouts>,
     /// How long connections may finish what they are sending after the order to stop.
     pub drain: Duration,
+    /// Pages of the server's own, below `/__/`.
+    pub special_pages: Option<SpecialPages>,
+    /// Where each request is written down.
+    pub access_log: Option<AccessLog>,
+    /// Where an operator may ask how the server is doing.
+    pub admin: Option<SocketAddr>,
+    /// How often the figures are told.
+    pub report: Option<Duration>,
     /// Who is told of what happens while the server runs.
     pub listener: Listener,
+}
+
+impl Config {
+    /// Whether anybody will ask what was counted.
+    #[must_use]
+    pub(crate) fn counts(&self) -> bool {
+        self.admin.is_some() || self.report.is_some()
+    }
 }
 
 /// Who is told of what happens while the server runs. Called by threads that serve nobody.
@@ -155,6 +172,33 @@ impl SecurityHeaders {
         let basic = basic.into_iter().filter(|_| self.basic);
         basic.chain(tls.into_iter().filter(|_| self.tls)).collect()
     }
+}
+
+/// Where an access log goes, and how its lines are spelled.
+#[derive(Debug, Clone)]
+pub struct AccessLog {
+    /// Where.
+    pub target: LogTarget,
+    /// How.
+    pub format: LogFormat,
+}
+
+/// Where an access log goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogTarget {
+    /// To the end of this file, which is opened anew when told so.
+    File(PathBuf),
+    /// To standard output.
+    Stdout,
+}
+
+/// How the lines of an access log are spelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Apache's combined format.
+    Combined,
+    /// A JSON object for each line.
+    Json,
 }
 
 /// How long the server waits for a peer.

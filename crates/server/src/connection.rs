@@ -137,6 +137,7 @@ impl<S: Socket> Connection<S> {
         while let Some(unsent) = &mut self.unsent {
             let sent = unsent.send(&self.socket)?;
             if unsent.is_done() {
+                shared.observer.sent(shared.now.saturating_duration_since(unsent.since()));
                 self.unsent = None;
                 let held = std::mem::take(&mut self.held);
                 self.answer(&held, shared)?;
@@ -170,7 +171,10 @@ impl<S: Socket> Connection<S> {
         while self.state == State::Open && self.unsent.is_none() {
             let more = self.spell_answers(&mut rest, shared);
             answered |= !shared.output.is_empty();
-            self.unsent = send_output(&self.socket, &mut shared.output, &shared.content)?;
+            self.unsent = send_output(&self.socket, &mut shared.output, &shared.content, shared.now)?;
+            if self.unsent.is_some() {
+                shared.observer.deferred();
+            }
             if !more {
                 break;
             }
@@ -251,7 +255,7 @@ impl<S: Socket> Connection<S> {
             Waits::Rest(Awaits::Head) => {
                 self.refuse(Refusal::Timeout, shared);
                 self.state = State::Ending;
-                match send_output(&self.socket, &mut shared.output, &shared.content) {
+                match send_output(&self.socket, &mut shared.output, &shared.content, shared.now) {
                     Ok(None) => self.turn(shared, false),
                     // No room for so small an answer, or nobody to take it.
                     Ok(Some(_)) | Err(_) => Outcome::Closed,

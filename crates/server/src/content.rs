@@ -5,15 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cannery_archive::{Archive, Extent, Lease, Loading, OpenError};
-use cannery_site::{Answer, Reason, Scratch, Site};
+use cannery_site::{Answer, Method, Reason, Scratch, Site};
 use cannery_wire::h1::{Connection, RequestHead, dummy_answer};
+use cannery_wire::head::{put_field, status_line};
 use cannery_wire::{Output, ServerFields};
 
+use crate::admin::Admin;
+use crate::answered::Answered;
 use crate::config::{self, Config};
 use crate::error::StartError;
 use crate::notice::Notice;
-use crate::observer::{Answered, Observer};
+use crate::observer::Observer;
 use crate::sites::{Entry, Sites};
+use crate::status::Status;
 
 /// Archives up to this size are read into memory where they cannot be leased.
 const UNLEASED_COPIED_BYTES_MAX: u64 = 256 << 20;
@@ -23,6 +27,8 @@ const UNLEASED_COPIED_BYTES_MAX: u64 = 256 << 20;
 pub(crate) enum Content {
     /// Sites.
     Sites(Sites),
+    /// What an operator may ask.
+    Admin(Admin),
     /// Whole answers, spelled already, whatever is asked.
     Dummy {
         /// For connections that stay open as HTTP/1.1 does.
@@ -78,7 +84,8 @@ impl Content {
                     entries.push(Entry { host: named.host.clone(), site });
                     leases.push(opened.lease);
                 }
-                Ok((Content::Sites(Sites::new(entries)), leases))
+                let special = config.special_pages.clone().map(Arc::new);
+                Ok((Content::Sites(Sites::new(entries, special)), leases))
             }
             config::Content::Dummy { body } => {
                 let plain = dummy_answer(body, None);
@@ -86,6 +93,17 @@ impl Content {
                 let close = dummy_answer(body, Some("close"));
                 Ok((Content::Dummy { plain, keep_alive, close }, Vec::new()))
             }
+        }
+    }
+
+    /// What is served at the start, as it is told to operators.
+    pub(crate) fn status(&self, config: &Config) -> Status {
+        match (self, &config.content) {
+            (Content::Sites(sites), config::Content::Archives { archives, .. }) => {
+                let facts = sites.entries().iter().map(|entry| entry.site.archive().facts());
+                Status::new(archives.iter().zip(facts))
+            }
+            _ => Status::new(std::iter::empty()),
         }
     }
 
@@ -108,7 +126,17 @@ impl Content {
                     Some((number, site)) => {
                         output.set_archive(number);
                         let answer = site.answer(&head.request, scratch);
-                        http.answer(head, &answer, site.archive().bytes(), fields, output);
+                        match sites.special(&head.request) {
+                            Some(page)
+                                if !matches!(
+                                    answer.reason,
+                                    Reason::Path(_) | Reason::Method | Reason::Options
+                                ) =>
+                            {
+                                http.answer_spelled(head, &special_answer(head, page, fields), output);
+                            }
+                            _ => http.answer(head, &answer, site.archive().bytes(), fields, output),
+                        }
                         answer
                     }
                     None => {
@@ -120,6 +148,9 @@ impl Content {
                 };
                 let bytes = output.length() - before;
                 observer.answered(&Answered { peer, head, answer: Some(&answer), bytes });
+            }
+            Content::Admin(admin) => {
+                http.answer_spelled(head, &admin.answer(head, fields.lines(0)), output);
             }
             Content::Dummy { plain, keep_alive, close } => {
                 let bytes = match (head.keep_alive, head.is_http10) {
@@ -143,7 +174,27 @@ impl Content {
             Content::Sites(sites) => {
                 sites.get(archive).and_then(|site| site.archive().body(rest).ok()).unwrap_or_default()
             }
-            Content::Dummy { .. } => &[],
+            Content::Admin(_) | Content::Dummy { .. } => &[],
         }
     }
+}
+
+/// The whole answer with a page of the server's own. Asked for by monitors, never on the way of a site.
+fn special_answer(head: &RequestHead<'_>, page: (&str, &str), fields: &ServerFields) -> Vec<u8> {
+    let (media_type, body) = page;
+    let mut out = status_line(200);
+    put_field(&mut out, "Content-Type", media_type.as_bytes());
+    put_field(&mut out, "Content-Length", body.len().to_string().as_bytes());
+    put_field(&mut out, "Cache-Control", b"no-store");
+    match (head.keep_alive, head.is_http10) {
+        (false, _) => put_field(&mut out, "Connection", b"close"),
+        (true, true) => put_field(&mut out, "Connection", b"keep-alive"),
+        (true, false) => {}
+    }
+    out.extend_from_slice(fields.lines(0));
+    out.extend_from_slice(b"\r\n");
+    if head.request.method != Method::Head {
+        out.extend_from_slice(body.as_bytes());
+    }
+    out
 }

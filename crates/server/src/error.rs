@@ -25,6 +25,9 @@ pub enum StartError {
         /// Why not.
         source: io::Error,
     },
+    /// The access log cannot be written.
+    #[error("cannot write the access log: {0}")]
+    AccessLog(#[source] io::Error),
     /// The kernel gives no event loop.
     #[error("cannot make an event loop: {0}")]
     EventLoop(#[source] io::Error),

@@ -7,23 +7,31 @@
 
 pub mod config;
 
+mod access_log;
+mod admin;
+mod admin_server;
+mod answered;
 mod connection;
 mod content;
 mod current;
 mod error;
+mod metrics;
 mod notice;
 mod observer;
 mod reload;
+mod report;
 mod signals;
 #[cfg(test)]
 mod simulation;
 mod sites;
 mod slab;
+mod special;
+mod status;
 mod unsent;
 mod worker;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use cannery_eventloop::{Claim, Listener, Waker};
@@ -32,9 +40,15 @@ pub use crate::config::Config;
 pub use crate::error::StartError;
 pub use crate::notice::Notice;
 
+use crate::access_log::LogWriter;
+use crate::admin_server::AdminServer;
 use crate::content::Content;
 use crate::current::Current;
+use crate::metrics::Counters;
+use crate::observer::Observer;
 use crate::reload::{ReloadOrder, Reloader};
+use crate::report::Report;
+use crate::status::Status;
 use crate::worker::StopOrder;
 
 /// A running server.
@@ -44,6 +58,9 @@ pub struct Server {
     workers: Vec<JoinHandle<()>>,
     stop: Stop,
     reload: Option<ReloadOrder>,
+    log: Option<LogWriter>,
+    admin: Option<AdminServer>,
+    report: Option<Report>,
 }
 
 /// Orders a server to stop, from any thread.
@@ -51,12 +68,14 @@ pub struct Server {
 pub struct Stop {
     order: Arc<StopOrder>,
     wakers: Vec<Waker>,
+    status: Arc<Status>,
 }
 
 impl Stop {
     /// No new connections from now on; those that are sending may finish within the time that the
     /// configuration gives them.
     pub fn order(&self) {
+        self.status.drain();
         self.order.give();
         self.wakers.iter().for_each(Waker::wake);
     }
@@ -68,31 +87,38 @@ impl Server {
     pub fn start(config: &Config) -> Result<Server, StartError> {
         let reloader = Reloader::new(config);
         let (content, leases) = Content::open(config)?;
+        let status = Arc::new(content.status(config));
         let current = Arc::new(Current::new(Arc::new(content)));
+        let log = config.access_log.as_ref();
+        let log = log.map(|log| LogWriter::start(log, config.listener.clone())).transpose();
+        let log = log.map_err(StartError::AccessLog)?;
+        let counters: Vec<_> = (0..config.threads.get()).map(|_| Arc::new(Counters::default())).collect();
+        let admin = config.admin.map(|address| AdminServer::start(config, address, &counters, &status));
+        let admin = admin.transpose()?;
+
         let claims = config.listen.iter().map(claim).collect::<Result<Vec<_>, _>>()?;
         let addresses: Vec<SocketAddr> = claims.iter().map(Claim::address).collect();
         let order = Arc::new(StopOrder::default());
-        let (started, starts) = mpsc::channel();
-        let (mut workers, mut wakers) = (Vec::new(), Vec::new());
-        for number in 0..config.threads.get() {
+        let (mut plans, mut wakers) = (Vec::new(), Vec::new());
+        for counters in &counters {
             let waker = Waker::new().map_err(StartError::EventLoop)?;
             wakers.push(waker.clone());
             let listeners = addresses.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
-            let plan = worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&order));
-            let started = started.clone();
-            let thread = std::thread::Builder::new().name(format!("worker-{number}"));
-            workers
-                .push(thread.spawn(move || worker::run(plan, waker, started)).map_err(StartError::Thread)?);
+            let observed = config.counts().then(|| Arc::clone(counters));
+            let observer = Observer::new(observed, log.as_ref().map(LogWriter::buffer));
+            let plan =
+                worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&order), observer);
+            plans.push((plan, waker));
         }
-        drop(started);
-        let stop = Stop { order, wakers: wakers.clone() };
-        let all_started: Result<Vec<()>, StartError> = starts.into_iter().collect();
+        let stop = Stop { order, wakers: wakers.clone(), status: Arc::clone(&status) };
         // Where one worker cannot start, the others must not go on without anybody to stop them.
-        all_started.inspect_err(|_| stop.order())?;
+        let workers = worker::start_all("worker", plans).inspect_err(|_| stop.order())?;
         drop(claims);
-        let reload = reloader.map(|reloader| reloader.start(leases, current, wakers)).transpose();
+        let reload = reloader.map(|reloader| reloader.start(leases, status, current, wakers)).transpose();
         let reload = reload.inspect_err(|_| stop.order()).map_err(StartError::Thread)?;
-        Ok(Server { addresses, workers, stop, reload })
+        let report = config.report.map(|every| Report::start(every, counters, config.listener.clone()));
+        let report = report.transpose().inspect_err(|_| stop.order()).map_err(StartError::Thread)?;
+        Ok(Server { addresses, workers, stop, reload, log, admin, report })
     }
 
     /// Where the server listens, in the order of the configuration.
@@ -107,18 +133,33 @@ impl Server {
         self.stop.clone()
     }
 
+    /// Where an operator may ask, if anywhere.
+    #[must_use]
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(AdminServer::address)
+    }
+
     /// Waits until every worker has stopped; nothing else ends one but the order to.
     pub fn wait(self) {
         for worker in self.workers {
             // A worker that panicked has said so on its way out; the others end in good order.
             let _ = worker.join();
         }
+        drop(self.report);
+        // The last to go, so that they can be asked and written to until the end.
+        if let Some(admin) = self.admin {
+            admin.stop();
+        }
+        if let Some(log) = self.log {
+            log.finish();
+        }
     }
 
     /// From now on SIGINT and SIGTERM stop the server in good order, a second one ends it at once, and SIGHUP
     /// looks for new releases. To be called before anybody is told that the server is there.
     pub fn obey_signals(&self) -> Result<(), StartError> {
-        signals::obey(self.stop.clone(), self.reload.clone()).map_err(StartError::Signals)
+        let reopen = self.log.as_ref().map(LogWriter::reopen);
+        signals::obey(self.stop.clone(), self.reload.clone(), reopen).map_err(StartError::Signals)
     }
 }
 

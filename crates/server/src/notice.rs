@@ -43,6 +43,24 @@ pub enum Notice {
         /// Why.
         why: String,
     },
+    /// The figures of the last seconds.
+    Figures {
+        /// Connections that are open.
+        open: u64,
+        /// Requests answered in a second.
+        rate: f64,
+        /// Of these requests, those answered with a status from 400 on.
+        errors: u64,
+        /// The time in seconds that all but one in a hundred of them did not exceed.
+        p99: f64,
+    },
+    /// The access log cannot be written.
+    LogFailed {
+        /// Why.
+        why: String,
+    },
+    /// The access log is written again.
+    LogWritten,
     /// An archive cannot be guarded against being written into.
     Unguarded {
         /// Which.
@@ -58,7 +76,10 @@ impl Notice {
     /// Whether something is wrong.
     #[must_use]
     pub fn is_warning(&self) -> bool {
-        !matches!(self, Notice::Reloaded { .. } | Notice::Unchanged)
+        !matches!(
+            self,
+            Notice::Reloaded { .. } | Notice::Unchanged | Notice::LogWritten | Notice::Figures { .. }
+        )
     }
 }
 
@@ -89,6 +110,15 @@ impl fmt::Display for Notice {
                  bytes may be sent",
                 path.display()
             ),
+            Notice::Figures { open, rate, errors, p99 } => write!(
+                f,
+                "{rate:.0} requests a second, {errors} errors, p99 {:.2} ms, {open} connections",
+                p99 * 1000.0
+            ),
+            Notice::LogFailed { why } => {
+                write!(f, "the access log cannot be written ({why}): lines are lost until it can")
+            }
+            Notice::LogWritten => f.write_str("the access log is written again"),
             Notice::Unguarded { path } => write!(
                 f,
                 "{}: too large to be read into memory, and cannot be guarded while it is mapped: nobody may write \

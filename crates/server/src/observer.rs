@@ -1,28 +1,26 @@
 //! What a worker tells of its work: called where something happens, and never in the way of it.
 //!
-//! One for each worker, so that nothing is shared on the request path.
+//! One for each worker, so that nothing is shared on the request path. Where nobody counts or logs, a call costs
+//! a comparison.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
-use cannery_site::Answer;
+use cannery_site::Method;
 use cannery_wire::Refusal;
-use cannery_wire::h1::RequestHead;
+
+use crate::access_log::LogBuffer;
+use crate::answered::Answered;
+use crate::metrics::{Counters, MethodKind};
 
 /// Watches one worker.
 #[derive(Debug, Default)]
-pub(crate) struct Observer {}
-
-/// A request that was answered.
-#[allow(dead_code, reason = "read by whoever counts and logs")]
-pub(crate) struct Answered<'a> {
-    /// Who asked.
-    pub(crate) peer: Option<SocketAddr>,
-    /// What was asked.
-    pub(crate) head: &'a RequestHead<'a>,
-    /// The answer; nothing where the engine answered without a site.
-    pub(crate) answer: Option<&'a Answer<'a>>,
-    /// Bytes of the answer's head and body as they go to the peer.
-    pub(crate) bytes: u64,
+pub(crate) struct Observer {
+    counters: Option<Arc<Counters>>,
+    log: Option<LogBuffer>,
+    /// Requests answered in this turn of the loop, which are sent at its end at the latest.
+    answered_in_turn: u64,
 }
 
 /// Why a connection ended.
@@ -36,21 +34,125 @@ pub(crate) enum Closed {
     Broken,
 }
 
-#[allow(clippy::unused_self, reason = "called where something happens, whether or not anybody listens")]
 impl Observer {
+    pub(crate) fn new(counters: Option<Arc<Counters>>, log: Option<LogBuffer>) -> Observer {
+        Observer { counters, log, answered_in_turn: 0 }
+    }
+
     /// A connection was accepted.
     #[inline]
-    pub(crate) fn accepted(&mut self) {}
+    pub(crate) fn accepted(&mut self) {
+        if let Some(counters) = &self.counters {
+            counters.accepted.add(1);
+        }
+    }
 
     /// A request was answered: the answer is spelled, and sent next.
     #[inline]
-    pub(crate) fn answered(&mut self, _: &Answered<'_>) {}
+    pub(crate) fn answered(&mut self, answered: &Answered<'_>) {
+        if let Some(counters) = &self.counters {
+            self.answered_in_turn += 1;
+            count(counters, answered);
+        }
+        if let Some(log) = &mut self.log {
+            log.write(answered);
+        }
+    }
 
     /// What a peer sent was no request.
     #[inline]
-    pub(crate) fn refused(&mut self, _: Option<SocketAddr>, _: Refusal) {}
+    pub(crate) fn refused(&mut self, peer: Option<SocketAddr>, refusal: Refusal) {
+        if let Some(counters) = &self.counters {
+            counters.refusals[refusal as usize].add(1);
+            counters.count_status(refusal.status());
+        }
+        if let Some(log) = &mut self.log {
+            log.write_refused(peer, refusal);
+        }
+    }
+
+    /// The last answer could not be sent at once.
+    pub(crate) fn deferred(&mut self) {
+        self.answered_in_turn = self.answered_in_turn.saturating_sub(1);
+    }
+
+    /// An answer that could not be sent at once is sent, so long after its request.
+    pub(crate) fn sent(&mut self, took: Duration) {
+        if let Some(counters) = &self.counters {
+            counters.latency.add(took, 1);
+        }
+    }
 
     /// A connection ended.
     #[inline]
-    pub(crate) fn closed(&mut self, _: Closed) {}
+    pub(crate) fn closed(&mut self, closed: Closed) {
+        let Some(counters) = &self.counters else { return };
+        counters.closed.add(1);
+        match closed {
+            Closed::InOrder => {}
+            Closed::TimedOut => counters.timed_out.add(1),
+            Closed::Broken => counters.broken.add(1),
+        }
+    }
+
+    /// Whether it wants to know how long a turn took: only where something was answered in it.
+    #[inline]
+    pub(crate) fn asks_for_time(&self) -> bool {
+        self.answered_in_turn > 0
+    }
+
+    /// All that was answered in a turn is sent; the turn took so long.
+    pub(crate) fn turned(&mut self, took: Duration) {
+        let answered = std::mem::take(&mut self.answered_in_turn);
+        if let Some(counters) = &self.counters {
+            counters.latency.add(took, answered);
+        }
+    }
+
+    /// Whether something waits for the next tick.
+    #[inline]
+    pub(crate) fn has_pending(&self) -> bool {
+        self.log.as_ref().is_some_and(LogBuffer::has_lines)
+    }
+
+    /// A second has passed.
+    pub(crate) fn tick(&mut self) {
+        if let Some(log) = &mut self.log {
+            let dropped = log.hand_over();
+            if let Some(counters) = &self.counters {
+                counters.log_lines_dropped.add(dropped);
+            }
+        }
+    }
+
+    /// The time has changed, in seconds since 1970.
+    #[inline]
+    pub(crate) fn set_time(&mut self, seconds: u64) {
+        if let Some(log) = &mut self.log {
+            log.set_time(seconds);
+        }
+    }
+
+    /// The worker ends.
+    pub(crate) fn finish(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.finish();
+        }
+    }
+}
+
+fn count(counters: &Counters, answered: &Answered<'_>) {
+    let status = answered.status();
+    counters.count_status(status);
+    counters.bytes.add(answered.bytes);
+    let method = match answered.head.request.method {
+        Method::Get => MethodKind::Get,
+        Method::Head => MethodKind::Head,
+        Method::Options => MethodKind::Options,
+        Method::Other | Method::Unknown => MethodKind::Other,
+    };
+    counters.methods[method as usize].add(1);
+    if status == 404 {
+        counters.count_missing(answered.head.request.target);
+    }
 }

@@ -20,7 +20,7 @@ use crate::config::{self, Config, Listener, NamedArchive};
 use crate::content::{self, Content};
 use crate::current::Current;
 use crate::notice::Notice;
-use crate::sites::Sites;
+use crate::status::Status;
 
 /// How often the archives are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -84,6 +84,7 @@ pub(crate) struct Reloader {
     hosts: bool,
     watch: bool,
     listener: Listener,
+    status: Option<Arc<Status>>,
 }
 
 /// A site that is served no more.
@@ -112,6 +113,7 @@ impl Reloader {
             hosts: config.hosts,
             watch: *watch,
             listener: config.listener.clone(),
+            status: None,
         })
     }
 
@@ -119,9 +121,11 @@ impl Reloader {
     pub(crate) fn start(
         mut self,
         leases: Vec<Option<Lease>>,
+        status: Arc<Status>,
         current: Arc<Current>,
         wakers: Vec<Waker>,
     ) -> io::Result<ReloadOrder> {
+        self.status = Some(status);
         self.watched.iter_mut().zip(leases).for_each(|(watched, lease)| watched.lease = lease);
         let (sender, orders) = channel();
         let thread = std::thread::Builder::new().name("reload".into());
@@ -161,14 +165,14 @@ impl Reloader {
         let content = served.current.get();
         let Content::Sites(sites) = &*content else { return false };
         let mut entries = sites.entries().to_vec();
-        let (mut changed, mut told) = (false, Vec::new());
-        for (watched, entry) in self.watched.iter_mut().zip(&mut entries) {
+        let (mut changed, mut told, mut released) = (false, Vec::new(), Vec::new());
+        for (number, (watched, entry)) in self.watched.iter_mut().zip(&mut entries).enumerate() {
             match watched.is_ready(ordered) {
                 Look::Settled => {}
                 Look::Missing(error) => {
                     changed = true;
                     let path = watched.named.path.clone();
-                    (self.listener.0)(&Notice::Refused { path, why: error.to_string() });
+                    told.push(Notice::Refused { path, why: error.to_string() });
                 }
                 Look::Ready(stamp) => {
                     changed = true;
@@ -176,6 +180,7 @@ impl Reloader {
                     match open(&watched.named.path, self.loading) {
                         Ok((archive, lease, notices)) => {
                             let site = Arc::new(Site::new(archive, self.hosts));
+                            released.push((number, Arc::clone(&site)));
                             let before = std::mem::replace(&mut entry.site, site);
                             if let Some(lease) = std::mem::replace(&mut watched.lease, lease) {
                                 let (path, site) = (watched.named.path.clone(), Arc::downgrade(&before));
@@ -185,17 +190,23 @@ impl Reloader {
                         }
                         Err(why) => {
                             let path = watched.named.path.clone();
-                            (self.listener.0)(&Notice::Refused { path, why });
+                            told.push(Notice::Refused { path, why });
                         }
                     }
                 }
             }
         }
-        if !told.is_empty() {
-            served.current.replace(Arc::new(Content::Sites(Sites::new(entries))));
+        if !released.is_empty() {
+            served.current.replace(Arc::new(Content::Sites(sites.with(entries))));
             served.wakers.iter().for_each(Waker::wake);
         }
         // Said when it is true.
+        if let Some(status) = &self.status {
+            released.iter().for_each(|(number, site)| status.released(*number, site.archive().facts()));
+            told.iter()
+                .filter(|notice| matches!(notice, Notice::Refused { .. }))
+                .for_each(|_| status.refused());
+        }
         told.iter().for_each(|notice| (self.listener.0)(notice));
         changed
     }

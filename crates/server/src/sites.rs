@@ -8,6 +8,7 @@ use std::sync::Arc;
 use cannery_site::{Request, Site, Target};
 
 use crate::config::HostPattern;
+use crate::special::{self, SpecialPages};
 
 /// The sites that one server answers for.
 #[derive(Debug)]
@@ -15,6 +16,7 @@ pub(crate) struct Sites {
     all: Vec<Entry>,
     /// Which of them answers for hosts that no other one does.
     default: Option<usize>,
+    special: Option<Arc<SpecialPages>>,
 }
 
 /// A site, and whom it answers for.
@@ -26,9 +28,23 @@ pub(crate) struct Entry {
 }
 
 impl Sites {
-    pub(crate) fn new(all: Vec<Entry>) -> Sites {
+    pub(crate) fn new(all: Vec<Entry>, special: Option<Arc<SpecialPages>>) -> Sites {
         let default = all.iter().position(|entry| entry.host.is_none());
-        Sites { all, default }
+        Sites { all, default, special }
+    }
+
+    /// The same server with other releases.
+    pub(crate) fn with(&self, entries: Vec<Entry>) -> Sites {
+        Sites::new(entries, self.special.clone())
+    }
+
+    /// The page of the server's own at the target of a request, if it has one there.
+    #[inline]
+    pub(crate) fn special(&self, request: &Request<'_>) -> Option<(&'static str, &str)> {
+        if !request.target.starts_with(special::PREFIX) {
+            return None;
+        }
+        self.special.as_ref()?.at(Target::parse(request.target)?.path)
     }
 
     /// The site that a request is for, and its number; nothing if no site answers for its host.

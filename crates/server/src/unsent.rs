@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
+use std::time::Instant;
 
 use cannery_eventloop::Socket;
 use cannery_wire::{Output, Segment, limits::SEGMENTS_MAX};
@@ -15,6 +16,8 @@ use crate::content::Content;
 #[derive(Debug)]
 pub(crate) struct Unsent {
     content: Arc<Content>,
+    /// When its requests were answered.
+    since: Instant,
     /// Our own bytes of all segments, one after the other.
     bytes: Vec<u8>,
     segments: VecDeque<Segment>,
@@ -33,6 +36,7 @@ pub(crate) fn send_output(
     socket: &impl Socket,
     output: &mut Output,
     content: &Arc<Content>,
+    now: Instant,
 ) -> io::Result<Option<Box<Unsent>>> {
     let (bytes, segments) = output.parts();
     let sent = match segments {
@@ -46,7 +50,9 @@ pub(crate) fn send_output(
         let content = Arc::clone(content);
         let bytes = bytes.to_vec();
         let (bytes_sent, segment_sent, handed, confirmed) = (0, 0, 0, 0);
-        let mut unsent = Unsent { content, bytes, segments, bytes_sent, segment_sent, handed, confirmed };
+        let since = now;
+        let mut unsent =
+            Unsent { content, since, bytes, segments, bytes_sent, segment_sent, handed, confirmed };
         unsent.advance(sent as u64);
         Box::new(unsent)
     });
@@ -61,6 +67,11 @@ impl Unsent {
         let sent = send_runs(socket, &self.content, bytes, self.segments.iter().copied(), self.segment_sent)?;
         self.advance(sent as u64);
         Ok(sent)
+    }
+
+    /// When the requests were answered whose answers these are.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
     }
 
     /// How many bytes the peer has confirmed since this was last asked, if so many are unconfirmed now.

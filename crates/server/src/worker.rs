@@ -6,6 +6,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Accepted, Epoll, Event, EventLoop, Listener, Readiness, Token, Waker};
@@ -45,6 +46,7 @@ pub(crate) struct Plan<L = Listener> {
     drain: Duration,
     stop: Arc<StopOrder>,
     connections_max: usize,
+    observer: Observer,
 }
 
 impl<L> Plan<L> {
@@ -53,18 +55,33 @@ impl<L> Plan<L> {
         listeners: Vec<L>,
         current: Arc<Current>,
         stop: Arc<StopOrder>,
+        observer: Observer,
     ) -> Plan<L> {
         let fields = config.security_headers.fields();
         let (timeouts, drain) = (config.timeouts, config.drain);
         let of_all = config.connections_max.map_or(usize::MAX, NonZeroUsize::get);
         let connections_max = of_all.div_ceil(config.threads.get());
-        Plan { listeners, current, fields, timeouts, drain, stop, connections_max }
+        Plan { listeners, current, fields, timeouts, drain, stop, connections_max, observer }
     }
+}
+
+/// Starts a thread for each plan, and waits until all of them serve.
+pub(crate) fn start_all(name: &str, plans: Vec<(Plan, Waker)>) -> Result<Vec<JoinHandle<()>>, StartError> {
+    let (started, starts) = mpsc::channel();
+    let mut threads = Vec::new();
+    for (number, (plan, waker)) in plans.into_iter().enumerate() {
+        let started = started.clone();
+        let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
+        threads.push(thread.spawn(move || run(plan, waker, started)).map_err(StartError::Thread)?);
+    }
+    drop(started);
+    let all_started: Result<Vec<()>, StartError> = starts.into_iter().collect();
+    all_started.map(|_| threads)
 }
 
 /// The life of a worker's thread. Tells how its start went, and serves if it went well.
 #[allow(clippy::needless_pass_by_value, reason = "the main thread waits until every sender is gone")]
-pub(crate) fn run(plan: Plan, waker: Waker, started: mpsc::Sender<Result<(), StartError>>) {
+fn run(plan: Plan, waker: Waker, started: mpsc::Sender<Result<(), StartError>>) {
     let (word, worker) = match start(plan, waker) {
         Ok(worker) => (Ok(()), Some(worker)),
         Err(error) => (Err(error), None),
@@ -128,7 +145,7 @@ impl<L: EventLoop> Worker<L> {
             input: vec![0; RECEIVE_BYTES].into(),
             timeouts: plan.timeouts,
             now: now.instant,
-            observer: Observer::default(),
+            observer: plan.observer,
         };
         Ok(Worker {
             events,
@@ -153,6 +170,7 @@ impl<L: EventLoop> Worker<L> {
         while !self.is_idle() && self.now() < end {
             self.turn(Some(end));
         }
+        self.shared.observer.finish();
     }
 
     /// Whether there is no connection.
@@ -176,7 +194,9 @@ impl<L: EventLoop> Worker<L> {
 
     /// Waits for events and handles them.
     pub(crate) fn turn(&mut self, end: Option<Instant>) {
-        let ticking = !self.connections.is_empty() || self.crowding != Crowding::None;
+        let ticking = !self.connections.is_empty()
+            || self.crowding != Crowding::None
+            || self.shared.observer.has_pending();
         let tick = ticking.then_some(self.next_tick);
         let until = tick.into_iter().chain(end).min();
         // Counted from the turn before: waking a moment late is better than asking for the time twice.
@@ -190,12 +210,17 @@ impl<L: EventLoop> Worker<L> {
         self.shared.now = now.instant;
         self.shared.fields.set_time(now.unix_seconds);
         self.shared.scratch.set_now(now.unix_seconds);
+        self.shared.observer.set_time(now.unix_seconds);
         while let Some(event) = self.events.next_event() {
             match event {
                 Event::Ready(token, readiness) => self.go_on(token, readiness),
                 Event::Acceptable(number) => self.accept(number),
                 Event::Woken => self.shared.content = self.current.get(),
             }
+        }
+        if self.shared.observer.asks_for_time() {
+            let took = self.events.now().instant - self.shared.now;
+            self.shared.observer.turned(took);
         }
         if self.shared.now >= self.next_tick {
             self.tick();
@@ -255,6 +280,7 @@ impl<L: EventLoop> Worker<L> {
 
     fn tick(&mut self) {
         self.next_tick = self.shared.now + TICK;
+        self.shared.observer.tick();
         let crowded = self.crowding != Crowding::None;
         let shared = &mut self.shared;
         self.connections.retain(|connection| {

@@ -30,6 +30,37 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Every refusal, in the order of its kind.
+    pub const ALL: [Refusal; 10] = [
+        Refusal::RequestLine,
+        Refusal::FieldLine,
+        Refusal::Host,
+        Refusal::Framing,
+        Refusal::TransferCoding,
+        Refusal::Expectation,
+        Refusal::TargetTooLong,
+        Refusal::HeadTooLarge,
+        Refusal::Version,
+        Refusal::Timeout,
+    ];
+
+    /// A name for it, for counting.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Refusal::RequestLine => "request_line",
+            Refusal::FieldLine => "field_line",
+            Refusal::Host => "host",
+            Refusal::Framing => "framing",
+            Refusal::TransferCoding => "transfer_coding",
+            Refusal::Expectation => "expectation",
+            Refusal::TargetTooLong => "target_too_long",
+            Refusal::HeadTooLarge => "head_too_large",
+            Refusal::Version => "version",
+            Refusal::Timeout => "timeout",
+        }
+    }
+
     /// The status that tells the peer.
     #[must_use]
     pub const fn status(self) -> u16 {

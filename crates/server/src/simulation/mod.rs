@@ -17,6 +17,7 @@ use cannery_eventloop::simulated::{Network, Random, Simulated, SimulatedListener
 
 use crate::config::{self, Config, SecurityHeaders, Timeouts};
 use crate::current::Current;
+use crate::observer::Observer;
 use crate::worker::{Plan, StopOrder, Worker};
 use script::Script;
 use site::Releases;
@@ -69,6 +70,7 @@ fn run(seed: u64, releases: &Releases) -> Result<(), String> {
         vec![SimulatedListener],
         Arc::clone(&current),
         Arc::new(StopOrder::default()),
+        Observer::default(),
     );
     let mut worker = Worker::new(Simulated::new(network.clone()), plan).map_err(|error| error.to_string())?;
     let release_at = random.once_in(3).then(|| random.below(60));
@@ -112,6 +114,10 @@ fn config(random: &mut Random) -> Config {
         security_headers: SecurityHeaders { basic: true, tls: false },
         timeouts: Some(Timeouts::default()),
         drain: Duration::from_secs(5),
+        special_pages: None,
+        access_log: None,
+        admin: None,
+        report: None,
         listener: config::Listener::nobody(),
     }
 }

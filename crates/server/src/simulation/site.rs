@@ -21,7 +21,7 @@ impl Releases {
     pub(super) fn make() -> Releases {
         let release = |name| {
             let site = Arc::new(Site::new(archive(name), true));
-            Arc::new(Content::Sites(Sites::new(vec![Entry { host: None, site }])))
+            Arc::new(Content::Sites(Sites::new(vec![Entry { host: None, site }], None)))
         };
         Releases { first: release("first"), second: release("second") }
     }

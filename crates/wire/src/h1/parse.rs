@@ -23,6 +23,10 @@ pub struct RequestHead<'a> {
     pub expects_continue: bool,
     /// Where the content ends.
     pub framing: Framing,
+    /// `Referer`, for logs alone.
+    pub referer: Option<&'a [u8]>,
+    /// `User-Agent`, for logs alone.
+    pub user_agent: Option<&'a [u8]>,
 }
 
 /// Where a request's content ends (RFC 9112 §6.3).
@@ -80,6 +84,8 @@ struct Fields<'a> {
     expects_continue: bool,
     accept_encoding: Values<'a>,
     conditions: Conditions<'a>,
+    referer: Option<&'a [u8]>,
+    user_agent: Option<&'a [u8]>,
 }
 
 struct Reader<'a> {
@@ -114,7 +120,17 @@ impl<'a> Reader<'a> {
         };
         let keep_alive = !fields.close && (!is_http10 || fields.keep_alive);
         let expects_continue = fields.expects_continue && !is_http10;
-        Ok(RequestHead { request, method_name, is_http10, keep_alive, expects_continue, framing })
+        let Fields { referer, user_agent, .. } = fields;
+        Ok(RequestHead {
+            request,
+            method_name,
+            is_http10,
+            keep_alive,
+            expects_continue,
+            framing,
+            referer,
+            user_agent,
+        })
     }
 
     /// RFC 9112 §2.2: empty lines before a request line are skipped.
@@ -163,6 +179,8 @@ impl<'a> Reader<'a> {
             expects_continue: false,
             accept_encoding: Values::NONE,
             conditions: Conditions::NONE,
+            referer: None,
+            user_agent: None,
         };
         for _ in 0..=FIELDS_MAX {
             if self.input.get(self.at) == Some(&b'\r') {
@@ -229,6 +247,8 @@ impl<'a> Fields<'a> {
                 }
                 self.expects_continue = true;
             }
+            7 if name.eq_ignore_ascii_case(b"referer") => self.referer = Some(value),
+            10 if name.eq_ignore_ascii_case(b"user-agent") => self.user_agent = Some(value),
             10 if name.eq_ignore_ascii_case(b"connection") => {
                 for option in value.split(|byte| *byte == b',').map(trim) {
                     self.close |= option.eq_ignore_ascii_case(b"close");

@@ -1,0 +1,109 @@
+//! The lines of one worker that are not handed over yet.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::{SyncSender, TrySendError};
+
+use cannery_site::Body;
+use cannery_wire::Refusal;
+
+use super::line::Line;
+use super::writer::Message;
+use super::{combined, json};
+use crate::answered::Answered;
+use crate::config::LogFormat;
+
+/// Lines are handed over when they take so many bytes, or after a second.
+const HAND_OVER_BYTES: usize = 32 * 1024;
+
+/// The lines of one worker that are not handed over yet.
+#[derive(Debug)]
+pub(crate) struct LogBuffer {
+    bytes: Vec<u8>,
+    lines: u64,
+    /// Lines that could not be handed over since this was last asked.
+    dropped: u64,
+    format: LogFormat,
+    /// The time as the format spells it, made once a second.
+    time: Vec<u8>,
+    seconds: u64,
+    writer: SyncSender<Message>,
+}
+
+impl LogBuffer {
+    pub(super) fn new(format: LogFormat, writer: SyncSender<Message>) -> LogBuffer {
+        let (bytes, time) = (Vec::with_capacity(HAND_OVER_BYTES + 4096), Vec::with_capacity(32));
+        LogBuffer { bytes, lines: 0, dropped: 0, format, time, seconds: u64::MAX, writer }
+    }
+
+    pub(crate) fn set_time(&mut self, seconds: u64) {
+        if seconds != self.seconds {
+            self.seconds = seconds;
+            self.time.clear();
+            match self.format {
+                LogFormat::Combined => combined::spell_time(&mut self.time, seconds),
+                LogFormat::Json => json::spell_time(&mut self.time, seconds),
+            }
+        }
+    }
+
+    pub(crate) fn write(&mut self, answered: &Answered<'_>) {
+        let bytes = answered.answer.map_or(answered.bytes, |answer| match answer.body {
+            Body::Empty => 0,
+            _ => answer.content_length.unwrap_or(0),
+        });
+        self.write_line(&Line {
+            peer: answered.peer,
+            head: Some(answered.head),
+            status: answered.status(),
+            bytes,
+        });
+    }
+
+    pub(crate) fn write_refused(&mut self, peer: Option<SocketAddr>, refusal: Refusal) {
+        self.write_line(&Line { peer, head: None, status: refusal.status(), bytes: 0 });
+    }
+
+    fn write_line(&mut self, line: &Line<'_>) {
+        match self.format {
+            LogFormat::Combined => combined::spell(&mut self.bytes, line, &self.time),
+            LogFormat::Json => json::spell(&mut self.bytes, line, &self.time),
+        }
+        self.lines += 1;
+        if self.bytes.len() >= HAND_OVER_BYTES {
+            self.send();
+        }
+    }
+
+    pub(crate) fn has_lines(&self) -> bool {
+        self.lines > 0
+    }
+
+    /// Hands all lines over; tells how many were dropped since this was last asked.
+    pub(crate) fn hand_over(&mut self) -> u64 {
+        if self.has_lines() {
+            self.send();
+        }
+        std::mem::take(&mut self.dropped)
+    }
+
+    fn send(&mut self) {
+        let next = Vec::with_capacity(HAND_OVER_BYTES + 4096);
+        let bytes = std::mem::replace(&mut self.bytes, next);
+        let lines = std::mem::take(&mut self.lines);
+        match self.writer.try_send(Message::Lines(bytes)) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.dropped += lines,
+        }
+    }
+
+    /// Hands the last lines over, and waits until they are taken.
+    pub(crate) fn finish(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        if bytes.is_empty() {
+            return;
+        }
+        // It fails only where nobody writes any more.
+        let _ = self.writer.send(Message::Lines(bytes));
+        self.lines = 0;
+    }
+}

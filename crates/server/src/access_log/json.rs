@@ -1,0 +1,98 @@
+//! A line as a JSON object (RFC 8259).
+//!
+//! What a peer sent is text as far as it is UTF-8; other bytes stand as `\xHH`. No line can be forged.
+
+use cannery_site::spell_date;
+
+use super::combined::{put_number, put_peer};
+use super::line::Line;
+
+pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
+    out.extend_from_slice(b"{\"time\":\"");
+    out.extend_from_slice(time);
+    out.extend_from_slice(b"\",\"peer\":\"");
+    put_peer(out, line);
+    out.push(b'"');
+    if let Some(head) = line.head {
+        put_text(out, "method", head.method_name);
+        put_text(out, "target", head.request.target);
+        put_text(out, "version", if head.is_http10 { b"1.0" } else { b"1.1" });
+        let fields =
+            [("host", head.request.host), ("referer", head.referer), ("user_agent", head.user_agent)];
+        for (name, value) in fields {
+            if let Some(value) = value {
+                put_text(out, name, value);
+            }
+        }
+    }
+    out.extend_from_slice(b",\"status\":");
+    put_number(out, line.status.into());
+    out.extend_from_slice(b",\"bytes\":");
+    put_number(out, line.bytes);
+    out.extend_from_slice(b"}\n");
+}
+
+/// `1994-11-06T08:49:37Z` (RFC 3339).
+pub(super) fn spell_time(out: &mut Vec<u8>, seconds: u64) {
+    const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
+    let date = spell_date(seconds);
+    let month = MONTHS.chunks(3).position(|name| *name == date[8..11]).unwrap_or(0) + 1;
+    out.extend_from_slice(&date[12..16]);
+    out.extend_from_slice(if month < 10 { b"-0" } else { b"-" });
+    put_number(out, month as u64);
+    let parts: [&[u8]; 5] = [b"-", &date[5..7], b"T", &date[17..25], b"Z"];
+    parts.into_iter().for_each(|part| out.extend_from_slice(part));
+}
+
+fn put_text(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":\"");
+    for chunk in value.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            put_character(out, character);
+        }
+        for byte in chunk.invalid() {
+            put_hexadecimal(out, b"\\\\x", *byte);
+        }
+    }
+    out.push(b'"');
+}
+
+fn put_character(out: &mut Vec<u8>, character: char) {
+    match character {
+        '"' => out.extend_from_slice(b"\\\""),
+        '\\' => out.extend_from_slice(b"\\\\"),
+        // Also those beyond ASCII that a terminal might obey.
+        character if character.is_control() => {
+            put_hexadecimal(out, b"\\u00", u8::try_from(u32::from(character)).unwrap_or(b'?'));
+        }
+        character => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+    }
+}
+
+fn put_hexadecimal(out: &mut Vec<u8>, prefix: &[u8], byte: u8) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.extend_from_slice(prefix);
+    out.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_peer_sends_can_end_its_place() {
+        let mut out = Vec::new();
+        put_text(&mut out, "x", b"a\"b\\c\n\x1b \xff \xc3\xa9 \xc2\x9b");
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, ",\"x\":\"a\\\"b\\\\c\\u000a\\u001b \\\\xff é \\u009b\"");
+    }
+
+    #[test]
+    fn the_time_is_that_of_rfc_3339() {
+        let mut out = Vec::new();
+        spell_time(&mut out, 784_111_777);
+        assert_eq!(out, b"1994-11-06T08:49:37Z");
+    }
+}

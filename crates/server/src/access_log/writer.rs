@@ -1,0 +1,112 @@
+//! The thread that writes lines to the file, and opens it anew when told so.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use super::LogBuffer;
+use crate::config::{AccessLog, Listener, LogFormat, LogTarget};
+use crate::notice::Notice;
+
+/// Buffers of lines that may wait to be written, all workers together: two megabytes.
+const WAITING_MAX: usize = 64;
+
+/// What the thread is told.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// Whole lines.
+    Lines(Vec<u8>),
+    /// The file may have another name by now.
+    Reopen,
+}
+
+/// The thread that writes an access log.
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    sender: SyncSender<Message>,
+    format: LogFormat,
+    thread: JoinHandle<()>,
+}
+
+/// Orders the file to be opened anew.
+#[derive(Debug, Clone)]
+pub(crate) struct Reopen(SyncSender<Message>);
+
+impl Reopen {
+    pub(crate) fn order(&self) {
+        // It fails only where nobody writes any more.
+        let _ = self.0.send(Message::Reopen);
+    }
+}
+
+impl LogWriter {
+    /// Opens the file, and starts the thread.
+    pub(crate) fn start(log: &AccessLog, listener: Listener) -> io::Result<LogWriter> {
+        let output = Output::open(&log.target)?;
+        let (sender, messages) = sync_channel(WAITING_MAX);
+        let target = log.target.clone();
+        let thread = std::thread::Builder::new().name("access-log".into());
+        let thread = thread.spawn(move || write(&messages, output, &target, &listener))?;
+        Ok(LogWriter { sender, format: log.format, thread })
+    }
+
+    /// A buffer for one worker.
+    pub(crate) fn buffer(&self) -> LogBuffer {
+        LogBuffer::new(self.format, self.sender.clone())
+    }
+
+    pub(crate) fn reopen(&self) -> Reopen {
+        Reopen(self.sender.clone())
+    }
+
+    /// Waits until all lines are written. The buffers are gone by then.
+    pub(crate) fn finish(self) {
+        // Whoever waits for signals may still hold the order to reopen: so the end is said aloud.
+        let _ = self.sender.send(Message::Lines(Vec::new()));
+        drop(self.sender);
+        let _ = self.thread.join();
+    }
+}
+
+enum Output {
+    File(File),
+    Stdout(io::Stdout),
+}
+
+impl Output {
+    fn open(target: &LogTarget) -> io::Result<Output> {
+        match target {
+            LogTarget::Stdout => Ok(Output::Stdout(io::stdout())),
+            LogTarget::File(path) => {
+                OpenOptions::new().append(true).create(true).open(path).map(Output::File)
+            }
+        }
+    }
+
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        match self {
+            Output::File(file) => file.write_all(lines),
+            Output::Stdout(output) => output.write_all(lines).and_then(|()| output.flush()),
+        }
+    }
+}
+
+/// The life of the thread: ends with an empty buffer, or when everybody is gone.
+fn write(messages: &Receiver<Message>, mut output: Output, target: &LogTarget, listener: &Listener) {
+    let mut failing = false;
+    for message in messages {
+        let outcome = match message {
+            Message::Lines(lines) if lines.is_empty() => return,
+            Message::Lines(lines) => output.write(&lines),
+            Message::Reopen => Output::open(target).map(|opened| output = opened),
+        };
+        // Said once, and once more when it works again.
+        match &outcome {
+            Ok(()) if failing => (listener.0)(&Notice::LogWritten),
+            Err(error) if !failing => (listener.0)(&Notice::LogFailed { why: error.to_string() }),
+            _ => {}
+        }
+        failing = outcome.is_err();
+    }
+}

@@ -1,0 +1,119 @@
+//! The figures in the text format of Prometheus, version 0.0.4.
+
+use std::fmt::Write;
+
+use cannery_wire::Refusal;
+
+use crate::metrics::{MethodKind, Snapshot};
+use crate::status::Status;
+
+/// Upper ends of the buckets that are told, in seconds.
+const LATENCY_ENDS: [f64; 12] =
+    [0.000_01, 0.000_05, 0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
+
+/// Text that grows by metrics.
+struct Metrics(String);
+
+impl Metrics {
+    fn begin(&mut self, name: &str, kind: &str, help: &str) {
+        // Writing to a string never fails.
+        let _ = writeln!(self.0, "# HELP cannery_{name} {help}\n# TYPE cannery_{name} {kind}");
+    }
+
+    fn value(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+        let _ = write!(self.0, "cannery_{name}");
+        for (place, (label, text)) in labels.iter().enumerate() {
+            let _ = write!(self.0, "{}{label}=\"{}\"", if place == 0 { '{' } else { ',' }, escaped(text));
+        }
+        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    }
+
+    fn single(&mut self, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
+        self.begin(name, kind, help);
+        self.value(name, &[], value);
+    }
+}
+
+/// Backslash, quote and line feed are escaped in a label.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// All metrics.
+pub(super) fn spell(all: &Snapshot, status: &Status) -> String {
+    let mut metrics = Metrics(String::with_capacity(8192));
+    connections(&mut metrics, all);
+    requests(&mut metrics, all);
+    latency(&mut metrics, all);
+    releases(&mut metrics, status);
+    let uptime = status.started.elapsed().as_secs_f64();
+    metrics.single("uptime_seconds", "gauge", "Time since the server started.", uptime);
+    metrics.single("ready", "gauge", "Whether new connections are wanted.", u8::from(!status.is_draining()));
+    let dropped = all.log_lines_dropped;
+    let help = "Lines that were lost because the access log was too slow.";
+    metrics.single("log_lines_dropped_total", "counter", help, dropped);
+    metrics.0
+}
+
+fn connections(metrics: &mut Metrics, all: &Snapshot) {
+    metrics.single("connections_accepted_total", "counter", "Connections accepted.", all.accepted);
+    metrics.single("connections_open", "gauge", "Connections that are open.", all.open());
+    metrics.begin("connections_ended_total", "counter", "Connections that ended, by how.");
+    let in_order = all.closed.saturating_sub(all.timed_out + all.broken);
+    for (how, count) in [("in_order", in_order), ("timed_out", all.timed_out), ("broken", all.broken)] {
+        metrics.value("connections_ended_total", &[("how", how)], count);
+    }
+}
+
+fn requests(metrics: &mut Metrics, all: &Snapshot) {
+    metrics.begin("responses_total", "counter", "Answers, by status.");
+    for (status, count) in &all.statuses {
+        metrics.value("responses_total", &[("status", &status.to_string())], count);
+    }
+    metrics.begin("requests_total", "counter", "Requests that were understood, by method.");
+    for (method, count) in MethodKind::ALL.into_iter().zip(all.methods) {
+        metrics.value("requests_total", &[("method", method.name())], count);
+    }
+    metrics.begin("requests_refused_total", "counter", "What was sent and is no request, by why.");
+    for (refusal, count) in Refusal::ALL.into_iter().zip(all.refusals) {
+        metrics.value("requests_refused_total", &[("reason", refusal.name())], count);
+    }
+    metrics.single("response_bytes_total", "counter", "Bytes of answers, heads included.", all.bytes);
+}
+
+fn latency(metrics: &mut Metrics, all: &Snapshot) {
+    let name = "request_duration_seconds";
+    let help = "From when a request was taken up to when its answer was handed to the kernel.";
+    metrics.begin(name, "histogram", help);
+    let bucket = format!("{name}_bucket");
+    for end in LATENCY_ENDS {
+        metrics.value(&bucket, &[("le", &end.to_string())], all.latency.up_to(end));
+    }
+    metrics.value(&bucket, &[("le", "+Inf")], all.latency.total());
+    #[allow(clippy::cast_precision_loss, reason = "a sum for averages")]
+    let seconds = all.latency_nanoseconds as f64 / 1e9;
+    metrics.value(&format!("{name}_sum"), &[], seconds);
+    metrics.value(&format!("{name}_count"), &[], all.latency.total());
+}
+
+fn releases(metrics: &mut Metrics, status: &Status) {
+    let (taken, refused) = status.reloads();
+    metrics.begin("reloads_total", "counter", "New releases, by what became of them.");
+    metrics.value("reloads_total", &[("outcome", "served")], taken);
+    metrics.value("reloads_total", &[("outcome", "refused")], refused);
+    let sites = status.sites();
+    type Figure = (&'static str, &'static str, fn(&cannery_archive::Facts) -> u64);
+    let figures: [Figure; 3] = [
+        ("archive_serial", "The serial of the release that is served.", |facts| facts.serial),
+        ("archive_paths", "Paths of the release that is served.", |facts| facts.paths),
+        ("archive_bytes", "Bytes of the archive that is served.", |facts| facts.file_bytes),
+    ];
+    for (name, help, of) in figures {
+        metrics.begin(name, "gauge", help);
+        for site in &sites {
+            let host = site.host.as_deref().unwrap_or("");
+            let digest = site.current.facts.digest.to_string();
+            metrics.value(name, &[("host", host), ("digest", &digest)], of(&site.current.facts));
+        }
+    }
+}

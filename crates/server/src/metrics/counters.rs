@@ -1,0 +1,94 @@
+//! The counters of one worker.
+
+use std::sync::{Mutex, PoisonError};
+
+use cannery_wire::Refusal;
+
+use super::{Counter, Histogram, Missing};
+
+/// Statuses from 100 to 599.
+const STATUSES: usize = 500;
+
+/// The counters of one worker. Aligned, so that no line of them is shared with another worker's.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Counters {
+    pub(crate) accepted: Counter,
+    pub(crate) closed: Counter,
+    pub(crate) timed_out: Counter,
+    pub(crate) broken: Counter,
+    pub(crate) bytes: Counter,
+    pub(crate) log_lines_dropped: Counter,
+    pub(crate) methods: [Counter; MethodKind::ALL.len()],
+    pub(crate) refusals: [Counter; Refusal::ALL.len()],
+    pub(crate) latency: Histogram,
+    statuses: [Counter; STATUSES],
+    missing: Mutex<Missing>,
+}
+
+/// Methods, as far as they are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MethodKind {
+    Get,
+    Head,
+    Options,
+    Other,
+}
+
+impl MethodKind {
+    pub(crate) const ALL: [MethodKind; 4] =
+        [MethodKind::Get, MethodKind::Head, MethodKind::Options, MethodKind::Other];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            MethodKind::Get => "GET",
+            MethodKind::Head => "HEAD",
+            MethodKind::Options => "OPTIONS",
+            MethodKind::Other => "other",
+        }
+    }
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Counters {
+            accepted: Counter::default(),
+            closed: Counter::default(),
+            timed_out: Counter::default(),
+            broken: Counter::default(),
+            bytes: Counter::default(),
+            log_lines_dropped: Counter::default(),
+            methods: std::array::from_fn(|_| Counter::default()),
+            refusals: std::array::from_fn(|_| Counter::default()),
+            latency: Histogram::default(),
+            statuses: std::array::from_fn(|_| Counter::default()),
+            missing: Mutex::default(),
+        }
+    }
+}
+
+impl Counters {
+    /// Counts an answer with this status.
+    #[inline]
+    pub(crate) fn count_status(&self, status: u16) {
+        if let Some(counter) = self.statuses.get(usize::from(status).wrapping_sub(100)) {
+            counter.add(1);
+        }
+    }
+
+    /// Every status that was answered, and how often.
+    pub(crate) fn statuses(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        (100..).zip(&self.statuses).map(|(status, counter)| (status, counter.get())).filter(|(_, n)| *n > 0)
+    }
+
+    /// Counts a path that was asked for and is not there. Takes a lock, which nobody holds for long.
+    #[cold]
+    pub(crate) fn count_missing(&self, target: &[u8]) {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner).count(target);
+    }
+
+    /// Adds the missing paths to those of others.
+    pub(crate) fn add_missing_to(&self, all: &mut Missing) {
+        all.merge(&self.missing.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}

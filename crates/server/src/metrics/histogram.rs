@@ -1,0 +1,131 @@
+//! How long requests took: counts in buckets that grow with the time, so that each tells it to an eighth.
+
+use std::time::Duration;
+
+use super::Counter;
+
+/// Buckets for each doubling of the time.
+const STEPS: u32 = 8;
+/// Doublings that are told apart, from one microsecond: up to more than a minute.
+const DOUBLINGS: u32 = 26;
+const BUCKETS: usize = (STEPS * (DOUBLINGS + 1)) as usize;
+
+/// Counts by duration.
+#[derive(Debug)]
+pub(crate) struct Histogram {
+    buckets: [Counter; BUCKETS],
+    /// All durations together, in nanoseconds.
+    nanoseconds: Counter,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram { buckets: std::array::from_fn(|_| Counter::default()), nanoseconds: Counter::default() }
+    }
+}
+
+impl Histogram {
+    /// Counts so many requests that took so long each.
+    #[inline]
+    pub(crate) fn add(&self, took: Duration, requests: u64) {
+        let microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.buckets[bucket_of(microseconds)].add(requests);
+        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds.add(nanoseconds.saturating_mul(requests));
+    }
+
+    /// Adds what is counted here to `counts`, and returns the sum of the durations in nanoseconds.
+    pub(crate) fn read(&self, counts: &mut Counts) -> u64 {
+        counts.0.iter_mut().zip(&self.buckets).for_each(|(sum, bucket)| *sum += bucket.get());
+        self.nanoseconds.get()
+    }
+}
+
+/// The bucket of a duration in microseconds: the number of doublings, and the three bits that follow the
+/// first one.
+fn bucket_of(microseconds: u64) -> usize {
+    let value = microseconds.clamp(1, (1 << (DOUBLINGS + 1)) - 1);
+    let doublings = value.ilog2();
+    let step = if doublings >= 3 { value >> (doublings - 3) & 7 } else { value << (3 - doublings) & 7 };
+    usize::try_from(u64::from(doublings * STEPS) + step).unwrap_or(BUCKETS - 1)
+}
+
+/// The upper end of a bucket, in microseconds.
+fn upper_end(bucket: usize) -> f64 {
+    let (doublings, step) = (bucket / STEPS as usize, bucket % STEPS as usize);
+    #[allow(clippy::cast_precision_loss, reason = "small numbers")]
+    let factor = (STEPS as usize + step + 1) as f64 / f64::from(STEPS);
+    factor * f64::from(1u32 << doublings.min(31))
+}
+
+/// The sum of several histograms, at one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Counts([u64; BUCKETS]);
+
+impl Default for Counts {
+    fn default() -> Self {
+        Counts([0; BUCKETS])
+    }
+}
+
+impl Counts {
+    pub(crate) fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// How many took no longer than so many seconds, as far as the buckets tell.
+    pub(crate) fn up_to(&self, seconds: f64) -> u64 {
+        let ends = (0..BUCKETS).map(upper_end);
+        ends.zip(self.0).filter(|(end, _)| *end <= seconds * 1e6).map(|(_, count)| count).sum()
+    }
+
+    /// The time in seconds that this part of all requests did not exceed; 0 if there were none.
+    pub(crate) fn quantile(&self, part: f64) -> f64 {
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let wanted = (self.total() as f64 * part).ceil() as u64;
+        let mut seen = 0;
+        for (bucket, count) in self.0.iter().enumerate() {
+            seen += count;
+            if seen >= wanted && seen > 0 {
+                return upper_end(bucket) / 1e6;
+            }
+        }
+        0.0
+    }
+
+    /// What was counted since `before`.
+    pub(crate) fn since(&self, before: &Counts) -> Counts {
+        Counts(std::array::from_fn(|bucket| self.0[bucket].saturating_sub(before.0[bucket])))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_duration_falls_below_the_end_of_its_bucket_and_not_far() {
+        for microseconds in (1..4096).chain([1 << 20, (1 << 20) + 12_345, 60_000_000]) {
+            let end = upper_end(bucket_of(microseconds));
+            #[allow(clippy::cast_precision_loss)]
+            let value = microseconds as f64;
+            assert!(value < end && end <= value * 1.25 + 1.0, "{microseconds}: {end}");
+        }
+        assert_eq!(bucket_of(0), 0);
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn quantiles_are_those_of_what_was_counted() {
+        let histogram = Histogram::default();
+        histogram.add(Duration::from_micros(10), 98);
+        histogram.add(Duration::from_millis(10), 2);
+        let mut counts = Counts::default();
+        assert_eq!(histogram.read(&mut counts), 98 * 10_000 + 2 * 10_000_000);
+        assert_eq!(counts.total(), 100);
+        assert!((9e-6..13e-6).contains(&counts.quantile(0.5)), "{}", counts.quantile(0.5));
+        assert!((9e-3..13e-3).contains(&counts.quantile(0.99)));
+        assert_eq!(counts.up_to(0.001), 98);
+        assert_eq!(Counts::default().quantile(0.5), 0.0);
+    }
+}

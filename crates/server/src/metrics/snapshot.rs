@@ -1,0 +1,66 @@
+//! The counters of all workers together, at one moment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cannery_wire::Refusal;
+
+use super::histogram::Counts;
+use super::{Counters, MethodKind, Missing};
+
+/// The counters of all workers together.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) accepted: u64,
+    pub(crate) closed: u64,
+    pub(crate) timed_out: u64,
+    pub(crate) broken: u64,
+    pub(crate) bytes: u64,
+    pub(crate) log_lines_dropped: u64,
+    pub(crate) methods: [u64; MethodKind::ALL.len()],
+    pub(crate) refusals: [u64; Refusal::ALL.len()],
+    pub(crate) statuses: BTreeMap<u16, u64>,
+    pub(crate) latency: Counts,
+    pub(crate) latency_nanoseconds: u64,
+    pub(crate) missing: Missing,
+}
+
+impl Snapshot {
+    pub(crate) fn of(workers: &[Arc<Counters>]) -> Snapshot {
+        let mut sum = Snapshot::default();
+        workers.iter().for_each(|counters| sum.add(counters));
+        sum
+    }
+
+    fn add(&mut self, counters: &Counters) {
+        // What opens before what ends: the difference is never negative for long.
+        self.closed += counters.closed.get();
+        self.accepted += counters.accepted.get();
+        self.timed_out += counters.timed_out.get();
+        self.broken += counters.broken.get();
+        self.bytes += counters.bytes.get();
+        self.log_lines_dropped += counters.log_lines_dropped.get();
+        self.methods.iter_mut().zip(&counters.methods).for_each(|(sum, counter)| *sum += counter.get());
+        self.refusals.iter_mut().zip(&counters.refusals).for_each(|(sum, counter)| *sum += counter.get());
+        for (status, count) in counters.statuses() {
+            *self.statuses.entry(status).or_default() += count;
+        }
+        self.latency_nanoseconds += counters.latency.read(&mut self.latency);
+        counters.add_missing_to(&mut self.missing);
+    }
+
+    /// Connections that are open.
+    pub(crate) fn open(&self) -> u64 {
+        self.accepted.saturating_sub(self.closed)
+    }
+
+    /// Requests that were answered.
+    pub(crate) fn requests(&self) -> u64 {
+        self.statuses.values().sum()
+    }
+
+    /// Answers of a class, such as 2 for 200 to 299.
+    pub(crate) fn class(&self, class: u16) -> u64 {
+        self.statuses.range(class * 100..class * 100 + 100).map(|(_, count)| count).sum()
+    }
+}

@@ -1,0 +1,100 @@
+//! What the server as a whole is doing: since when, which releases it serves, whether it is about to stop.
+//!
+//! Written by the threads that serve nobody. Never touched on the request path.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use cannery_archive::Facts;
+
+use crate::config::NamedArchive;
+
+/// What the server as a whole is doing.
+#[derive(Debug)]
+pub(crate) struct Status {
+    pub(crate) started: Instant,
+    draining: AtomicBool,
+    reloads: AtomicU64,
+    refused: AtomicU64,
+    sites: Mutex<Vec<SiteStatus>>,
+}
+
+/// The releases of one site.
+#[derive(Debug, Clone)]
+pub(crate) struct SiteStatus {
+    /// Nothing for the default.
+    pub(crate) host: Option<String>,
+    pub(crate) path: PathBuf,
+    pub(crate) current: Release,
+    pub(crate) previous: Option<Release>,
+}
+
+/// What is served, or was, and since when.
+#[derive(Debug, Clone)]
+pub(crate) struct Release {
+    pub(crate) facts: Facts,
+    /// Seconds since 1970.
+    pub(crate) since: u64,
+}
+
+impl Release {
+    fn now(facts: &Facts) -> Release {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Release { facts: *facts, since }
+    }
+}
+
+impl Status {
+    pub(crate) fn new<'a>(archives: impl Iterator<Item = (&'a NamedArchive, &'a Facts)>) -> Status {
+        let site = |(named, facts): (&NamedArchive, &Facts)| SiteStatus {
+            host: named.host.as_ref().map(ToString::to_string),
+            path: named.path.clone(),
+            current: Release::now(facts),
+            previous: None,
+        };
+        Status {
+            started: Instant::now(),
+            draining: AtomicBool::new(false),
+            reloads: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            sites: Mutex::new(archives.map(site).collect()),
+        }
+    }
+
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// The site of this number serves another release.
+    pub(crate) fn released(&self, site: usize, facts: &Facts) {
+        self.reloads.fetch_add(1, Ordering::Relaxed);
+        if let Some(site) = self.lock().get_mut(site) {
+            let before = std::mem::replace(&mut site.current, Release::now(facts));
+            site.previous = Some(before);
+        }
+    }
+
+    /// A release was refused.
+    pub(crate) fn refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many releases were taken up, and how many refused.
+    pub(crate) fn reloads(&self) -> (u64, u64) {
+        (self.reloads.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn sites(&self) -> Vec<SiteStatus> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<SiteStatus>> {
+        self.sites.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,168 @@
+//! The access log: a line for each request, which nobody can forge, and which never stands in the way.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::site::{Server, compile, pages, write_folder};
+
+struct Logged {
+    server: Server,
+    folder: tempfile::TempDir,
+}
+
+impl Logged {
+    fn start(flags: &[&str]) -> Logged {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("site");
+        fs::create_dir(&source).unwrap();
+        write_folder(&source, &pages(&[("a.txt", "content"), ("404.html", "none")]));
+        let archive = folder.path().join("site.cdb");
+        compile(&source, &archive, &[]);
+        let log = folder.path().join("access.log");
+        let named = ["--archive", archive.to_str().unwrap(), "--access-log", log.to_str().unwrap()];
+        Logged { server: Server::start(&[&named, flags].concat()), folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Stops the server and reads the log, which is whole then.
+    fn finish(self) -> Vec<String> {
+        let path = self.path("access.log");
+        assert_eq!(self.server.stop(), Some(0));
+        lines(&path)
+    }
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    String::from_utf8(fs::read(path).unwrap()).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn each_request_has_a_line_in_the_combined_format() {
+    let logged = Logged::start(&[]);
+    logged.server.ask("GET", "/a.txt?q=1", "Referer: http://r/\r\nUser-Agent: t\"e\\s\u{e9}\r\n");
+    logged.server.ask("HEAD", "/a.txt", "");
+    logged.server.get("/nothing");
+    logged.server.raw(b"nonsense\r\n\r\n");
+    let lines = logged.finish();
+    assert_eq!(lines.len(), 4, "{lines:#?}");
+    // Two threads served: lines of different connections may stand in any order.
+    let line_with =
+        |words: &str| lines.iter().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{lines:#?}"));
+    let (start, rest) = line_with("q=1").split_once(" [").unwrap();
+    assert_eq!(start, "127.0.0.1 - -");
+    let (time, rest) = rest.split_once("] ").unwrap();
+    assert!(time.ends_with(" +0000") && time.len() == "06/Nov/1994:08:49:37 +0000".len(), "{time}");
+    assert_eq!(rest, r#""GET /a.txt?q=1 HTTP/1.1" 200 7 "http://r/" "t\x22e\x5Cs\xC3\xA9""#);
+    line_with(r#""HEAD /a.txt HTTP/1.1" 200 0 "-" "-""#);
+    line_with(r#""GET /nothing HTTP/1.1" 404 4 "#);
+    line_with(r#""-" 400 0 "-" "-""#);
+}
+
+#[test]
+fn each_request_has_a_line_of_json_if_told_so() {
+    let logged = Logged::start(&["--access-log-format", "json"]);
+    logged.server.ask("GET", "/a.txt", "User-Agent: \"caf\u{e9}\"\r\n");
+    logged.server.raw(b"GET /\xff HTTP/1.0\r\n\r\n");
+    let lines = logged.finish();
+    let mut parsed: Vec<serde_json::Value> = lines
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}")))
+        .collect();
+    parsed.sort_by_key(|line| line["version"] == "1.0");
+    assert_eq!(parsed[0]["user_agent"], "\"caf\u{e9}\"");
+    assert_eq!((&parsed[0]["status"], &parsed[0]["bytes"]), (&200.into(), &7.into()));
+    assert_eq!((&parsed[0]["peer"], &parsed[0]["host"]), (&"127.0.0.1".into(), &"localhost".into()));
+    assert_eq!((&parsed[1]["target"], &parsed[1]["version"]), (&"/\\xff".into(), &"1.0".into()));
+}
+
+#[test]
+fn a_log_that_was_moved_away_is_opened_anew_when_told() {
+    let logged = Logged::start(&[]);
+    logged.server.get("/a.txt");
+    let (log, old) = (logged.path("access.log"), logged.path("access.log.1"));
+    await_lines(&log, 1);
+    fs::rename(&log, &old).unwrap();
+    logged.server.signal("USR1");
+    await_file(&log);
+    logged.server.get("/nothing");
+    await_lines(&log, 1);
+    assert_eq!(lines(&old).len(), 1);
+    assert!(logged.finish()[0].contains("/nothing"));
+}
+
+/// Lines come within a second or so without anybody stopping the server.
+fn await_lines(path: &Path, count: usize) {
+    await_that(|| lines(path).len() >= count);
+}
+
+fn await_file(path: &Path) {
+    await_that(|| path.exists());
+}
+
+fn await_that(condition: impl Fn() -> bool) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !condition() {
+        assert!(std::time::Instant::now() < end, "it never came to that");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_said_once_and_serving_goes_on() {
+    let logged = Logged::start(&[]);
+    let log = logged.path("access.log");
+    fs::rename(&log, logged.path("old")).unwrap();
+    fs::create_dir(&log).unwrap();
+    logged.server.signal("USR1");
+    let line = logged.server.await_line("access log cannot be written");
+    assert!(line.contains("directory"), "{line}");
+    assert_eq!(logged.server.get("/a.txt").status, 200);
+    fs::remove_dir(&log).unwrap();
+    logged.server.signal("USR1");
+    logged.server.await_line("written again");
+    await_file(&log);
+    logged.server.get("/a.txt");
+    await_that(|| lines(&log).len() + lines(&logged.path("old")).len() == 2);
+    assert!(!logged.finish().is_empty());
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_keeps_the_server_from_starting() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = crate::site::run(
+        "cannery-server",
+        &["--dummy", "--access-log", folder.path().to_str().unwrap(), "--bind", "127.0.0.1:0"],
+    );
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write the access log"));
+}
+
+#[test]
+fn a_reader_that_does_not_read_never_makes_a_worker_wait() {
+    // Standard output is a pipe that nobody reads until the end.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cannery-server"));
+    command.args(["--dummy", "--access-log", "-", "--threads", "1", "--bind", "127.0.0.1:0"]);
+    command.args(["--admin", "127.0.0.1:0"]).stdout(Stdio::piped());
+    let server = Server::run(command);
+    let requests = "GET /0123456789012345678901234567890123456789 HTTP/1.1\r\nHost: h\r\n\r\n".repeat(100);
+    let mut stream = server.connect();
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nhello world!\n";
+    let mut received = vec![0; answer.len() * 100];
+    // Far more than a pipe and the buffers between hold.
+    for _ in 0..600 {
+        stream.write_all(requests.as_bytes()).unwrap();
+        stream.read_exact(&mut received).unwrap();
+    }
+    let admin = server.admin();
+    await_that(|| {
+        let metrics = crate::site::ask_at(&admin, "GET", "/metrics", "").body;
+        let metrics = String::from_utf8(metrics).unwrap();
+        let line = metrics.lines().find(|line| line.starts_with("cannery_log_lines_dropped_total ")).unwrap();
+        line.split(' ').nth(1).unwrap().parse::<u64>().unwrap() > 0
+    });
+}

@@ -1,0 +1,151 @@
+//! What an operator may ask the server about itself.
+
+use std::process::Command;
+
+use crate::site::{Server, ask_at, compile, pages, skip_outside, write_folder};
+
+/// A server with a listener for operators, and where that is.
+fn served() -> (tempfile::TempDir, Server, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("site");
+    std::fs::create_dir(&source).unwrap();
+    write_folder(
+        &source,
+        &pages(&[("index.html", "page"), ("a.txt", "content"), ("_redirects", "/old /a.txt 301\n")]),
+    );
+    let archive = folder.path().join("site.cdb");
+    compile(&source, &archive, &[]);
+    let server = Server::start(&["--archive", archive.to_str().unwrap(), "--admin", "127.0.0.1:0"]);
+    let admin = server.admin();
+    (folder, server, admin)
+}
+
+fn text(admin: &str, target: &str) -> String {
+    let response = ask_at(admin, "GET", target, "");
+    assert_eq!(response.status, 200, "{target}");
+    assert_eq!(response.field("Cache-Control"), Some("no-store"));
+    String::from_utf8(response.body).unwrap()
+}
+
+/// The value of a metric, which is the rest of its line.
+fn metric(metrics: &str, name: &str) -> f64 {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in\n{metrics}")).parse().unwrap()
+}
+
+#[test]
+fn what_was_answered_is_counted() {
+    let (_folder, server, admin) = served();
+    for target in ["/", "/a.txt", "/a.txt", "/old", "/nothing", "/nothing?x", "/other"] {
+        server.get(target);
+    }
+    server.ask("HEAD", "/", "");
+    server.ask("GET", "/", "If-None-Match: *\r\n");
+    server.ask("GET", "/a.txt", "Range: bytes=0-1\r\n");
+    server.raw(b"GET / HTTP/1.1\r\n\r\n");
+    let metrics = text(&admin, "/metrics");
+    for (name, expected) in [
+        ("cannery_responses_total{status=\"200\"}", 4.0),
+        ("cannery_responses_total{status=\"206\"}", 1.0),
+        ("cannery_responses_total{status=\"301\"}", 1.0),
+        ("cannery_responses_total{status=\"304\"}", 1.0),
+        ("cannery_responses_total{status=\"400\"}", 1.0),
+        ("cannery_responses_total{status=\"404\"}", 3.0),
+        ("cannery_requests_total{method=\"GET\"}", 9.0),
+        ("cannery_requests_total{method=\"HEAD\"}", 1.0),
+        ("cannery_requests_refused_total{reason=\"host\"}", 1.0),
+        ("cannery_request_duration_seconds_count", 10.0),
+        ("cannery_connections_accepted_total", 11.0),
+        ("cannery_ready", 1.0),
+    ] {
+        assert_eq!(metric(&metrics, name), expected, "{name}\n{metrics}");
+    }
+    let stats: serde_json::Value = serde_json::from_str(&text(&admin, "/stats.json")).unwrap();
+    assert_eq!(stats["missing"][0]["path"], "/nothing");
+    assert_eq!(stats["missing"][0]["count"], 2);
+    assert_eq!(stats["classes"]["4xx"], 4);
+}
+
+#[test]
+fn facts_tell_what_is_served() {
+    let (folder, _server, admin) = served();
+    let facts: serde_json::Value = serde_json::from_str(&text(&admin, "/facts.json")).unwrap();
+    let archive = folder.path().join("site.cdb");
+    let inspected = crate::site::run("cannery", &["inspect", "--json", archive.to_str().unwrap()]);
+    let inspected: serde_json::Value = serde_json::from_slice(&inspected.stdout).unwrap();
+    assert_eq!(facts["sites"][0]["current"]["digest"], inspected["digest"]);
+    assert_eq!(facts["sites"][0]["previous"], serde_json::Value::Null);
+    assert_eq!(facts["threads"], 2);
+    assert_eq!(facts["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn a_new_release_is_seen_and_a_bad_one_counted() {
+    let (folder, server, admin) = served();
+    let archive = folder.path().join("site.cdb");
+    write_folder(&folder.path().join("site"), &pages(&[("b.txt", "more")]));
+    compile(&folder.path().join("site"), &archive, &[]);
+    server.await_line("serves a new release");
+    std::fs::write(folder.path().join("next"), "no archive").unwrap();
+    std::fs::rename(folder.path().join("next"), &archive).unwrap();
+    server.await_line("still served");
+    let metrics = text(&admin, "/metrics");
+    assert_eq!(metric(&metrics, "cannery_reloads_total{outcome=\"served\"}"), 1.0);
+    assert_eq!(metric(&metrics, "cannery_reloads_total{outcome=\"refused\"}"), 1.0);
+    let stats: serde_json::Value = serde_json::from_str(&text(&admin, "/stats.json")).unwrap();
+    let (current, previous) = (&stats["sites"][0]["current"], &stats["sites"][0]["previous"]);
+    assert!(
+        current["digest"] != previous["digest"] && previous["paths"].as_u64() < current["paths"].as_u64()
+    );
+}
+
+#[test]
+fn operators_are_asked_for_at_their_own_address_only() {
+    let (_folder, server, admin) = served();
+    for target in ["/metrics", "/stats.json", "/ready"] {
+        assert_eq!(server.get(target).status, 404, "{target}");
+    }
+    assert_eq!(ask_at(&admin, "GET", "/health", "").body, b"alive\n");
+    assert_eq!(ask_at(&admin, "GET", "/ready", "").body, b"ready\n");
+    assert_eq!(ask_at(&admin, "POST", "/metrics", "").status, 405);
+    assert_eq!(ask_at(&admin, "GET", "/nothing", "").status, 404);
+    assert_eq!(ask_at(&admin, "GET", "/metrics", "Host: rebound.example.com\r\n").status, 421);
+    assert_eq!(ask_at(&admin, "GET", "/metrics", "Host: localhost:9\r\n").status, 200);
+    assert_eq!(ask_at(&admin, "HEAD", "/metrics", "").body, b"");
+}
+
+#[test]
+fn a_python_reader_of_prometheus_understands_the_figures() {
+    if skip_outside() {
+        return;
+    }
+    let (_folder, server, admin) = served();
+    server.get("/\"quoted\\path");
+    let script = "import sys, urllib.request\n\
+        from prometheus_client.parser import text_string_to_metric_families as families\n\
+        text = urllib.request.urlopen(sys.argv[1]).read().decode()\n\
+        names = {family.name for family in families(text)}\n\
+        assert 'cannery_responses' in names and 'cannery_request_duration_seconds' in names, names\n\
+        print('families', len(names))";
+    let python = crate::site::python();
+    let output =
+        Command::new(python).args(["-c", script, &format!("http://{admin}/metrics")]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("families "));
+}
+
+#[test]
+fn the_page_lives_in_a_browser() {
+    if skip_outside() {
+        return;
+    }
+    let (_folder, server, admin) = served();
+    for _ in 0..5 {
+        server.get("/nothing/here");
+    }
+    let output = Command::new("node").args(["tests/outside/admin.mjs", &format!("http://{admin}/")]).output();
+    let output = output.expect("node: `cargo xtask test` installs what it needs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("/nothing/here 5") && said.contains("serving"), "{said}");
+}

@@ -1,0 +1,47 @@
+//! The pages that the server has of its own, below `/__/`.
+
+use crate::site::{Server, compile, pages, run, serve, write_folder};
+
+#[test]
+fn a_heartbeat_is_there_whatever_the_site_holds() {
+    for files in [[("index.html", "page")], [("_wildcard.html", "any")], [("404.html", "none")]] {
+        let server = serve(&pages(&files), &[]);
+        let response = server.get("/__/heartbeat");
+        assert_eq!((response.status, response.body.as_slice()), (200, b"OK\n".as_slice()));
+        assert_eq!(response.field("Cache-Control"), Some("no-store"));
+        let head = server.ask("HEAD", "/__/heartbeat", "");
+        assert_eq!((head.status, head.field("Content-Length")), (200, Some("3")));
+        assert_eq!(server.ask("POST", "/__/heartbeat", "").status, 405);
+    }
+}
+
+#[test]
+fn the_pages_tell_what_this_is() {
+    let server = serve(&pages(&[("index.html", "page")]), &[]);
+    let text = |path: &str| String::from_utf8(server.get(path).body).unwrap();
+    assert!(text("/__/cannery/about").contains("Cannery"));
+    assert_eq!(text("/__/cannery/version").trim(), env!("CARGO_PKG_VERSION"));
+    assert!(text("/__/cannery/manual").contains("--archive"));
+    let printed = String::from_utf8(run("cannery-server", &["--sbom"]).stdout).unwrap();
+    assert!(text("/__/cannery/sbom") == printed && printed.contains("CycloneDX"));
+    assert_eq!(server.get("/__/cannery/nothing").status, 404);
+}
+
+#[test]
+fn a_site_that_has_such_a_path_comes_first() {
+    let server = serve(&pages(&[("__/heartbeat", "mine")]), &[]);
+    assert_eq!(server.get("/__/heartbeat").body, b"mine");
+}
+
+#[test]
+fn they_can_be_switched_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("site");
+    std::fs::create_dir(&source).unwrap();
+    write_folder(&source, &pages(&[("index.html", "page")]));
+    let archive = folder.path().join("site.cdb");
+    compile(&source, &archive, &[]);
+    let server = Server::start(&["--archive", archive.to_str().unwrap(), "--special-pages-disable"]);
+    assert_eq!(server.get("/__/heartbeat").status, 404);
+    assert_eq!(server.get("/__/cannery/version").status, 404);
+}
