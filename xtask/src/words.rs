@@ -27,12 +27,18 @@ impl Words {
 
     /// The number after a flag, or another one when the flag is absent.
     pub(crate) fn number(&mut self, name: &str, otherwise: u64) -> Result<u64, Error> {
+        Ok(self.number_if_given(name)?.unwrap_or(otherwise))
+    }
+
+    /// The number after a flag, or nothing when the flag is absent.
+    pub(crate) fn number_if_given(&mut self, name: &str) -> Result<Option<u64>, Error> {
         let Some(place) = self.left.iter().position(|word| word == name) else {
-            return Ok(otherwise);
+            return Ok(None);
         };
         self.left.remove(place);
         let number = if place < self.left.len() { self.left.remove(place) } else { String::new() };
-        number.parse().map_err(|_| Error::Usage { problem: format!("{name} needs a number, got `{number}`") })
+        let wrong = |_| Error::Usage { problem: format!("{name} needs a number, got `{number}`") };
+        number.parse().map(Some).map_err(wrong)
     }
 
     /// No word may be left.

@@ -6,6 +6,7 @@
 mod commands;
 mod docs;
 mod dummy;
+mod hostile;
 mod machine;
 mod report;
 mod server;
@@ -26,18 +27,31 @@ pub(crate) struct Plan {
     pub(crate) seconds: u64,
 }
 
+type Benchmark = fn(Plan) -> Result<(), Error>;
+
+/// How often each is run, unless it is said.
+const ROUNDS: u64 = 5;
+
+/// How long a run under load lasts, unless it is said or the benchmark needs more.
+const SECONDS: u64 = 5;
+
 pub(crate) fn run(mut words: Words) -> Result<(), Error> {
-    let plan =
-        Plan { rounds: words.number("--rounds", 5)?.max(1), seconds: words.number("--seconds", 5)?.max(1) };
-    let name =
-        words.next().ok_or(Error::Usage { problem: "bench: name one of docs, tiles, dummy".into() })?;
+    let rounds = words.number_if_given("--rounds")?;
+    let seconds = words.number_if_given("--seconds")?;
+    let name = words
+        .next()
+        .ok_or(Error::Usage { problem: "bench: name one of docs, tiles, dummy, hostile".into() })?;
     words.finish()?;
-    let benchmark: fn(Plan) -> Result<(), Error> = match name.as_str() {
-        "docs" => docs::run,
-        "tiles" => tiles::run,
-        "dummy" => dummy::run,
+    let (benchmark, seconds_usual): (Benchmark, u64) = match name.as_str() {
+        "docs" => (docs::run, SECONDS),
+        "tiles" => (tiles::run, SECONDS),
+        "dummy" => (dummy::run, SECONDS),
+        // Long enough that the server's patience with slow readers ends within a run.
+        "hostile" => (hostile::run, 75),
         _ => return Err(Error::Usage { problem: format!("there is no benchmark `{name}`") }),
     };
+    let plan =
+        Plan { rounds: rounds.unwrap_or(ROUNDS).max(1), seconds: seconds.unwrap_or(seconds_usual).max(1) };
     outside::install_benchmark_programs()?;
     benchmark(plan)
 }

@@ -92,6 +92,35 @@ pub(crate) fn peak_bytes_of_tree(root: u32) -> Result<u64, Error> {
         .sum()
 }
 
+/// Memory that a running process has for itself now, in bytes: what is mapped from files does not count.
+pub(crate) fn anonymous_bytes(process: u32) -> Result<u64, Error> {
+    let path = format!("/proc/{process}/status");
+    let text = fs::read_to_string(&path).map_err(|source| Error::file(&path, source))?;
+    let size = text.lines().find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix(" kB"));
+    let kibibytes: Option<u64> = size.and_then(|number| number.parse().ok());
+    kibibytes.map(|number| number * 1024).ok_or_else(|| unreadable(&path, "no line RssAnon"))
+}
+
+/// Descriptors that are open in a running process: of the thread that has most, since each of its threads may
+/// have a table of its own.
+pub(crate) fn descriptors(process: u32) -> Result<usize, Error> {
+    let tasks = PathBuf::from(format!("/proc/{process}/task"));
+    let entries = fs::read_dir(&tasks).map_err(|source| Error::file(&tasks, source))?;
+    let counts =
+        entries.flatten().filter_map(|task| Some(fs::read_dir(task.path().join("fd")).ok()?.count()));
+    Ok(counts.max().unwrap_or(0))
+}
+
+/// Memory that the kernel holds for the TCP sockets of the whole machine, in bytes.
+pub(crate) fn kernel_tcp_bytes() -> Result<u64, Error> {
+    const PAGE_BYTES: u64 = 4096;
+    let path = "/proc/net/sockstat";
+    let text = fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
+    let line = text.lines().find(|line| line.starts_with("TCP:"));
+    let pages: Option<u64> = line.and_then(|line| line.rsplit_once(" mem ")?.1.trim().parse().ok());
+    pages.map(|pages| pages * PAGE_BYTES).ok_or_else(|| unreadable(path, &text))
+}
+
 /// A process and all its descendants, found by everybody's parent.
 fn tree(root: u32) -> Result<Vec<u32>, Error> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
@@ -154,5 +183,8 @@ mod tests {
         let this = std::process::id();
         assert!(processor_time_of_tree(this).unwrap() > Duration::ZERO);
         assert!(peak_bytes_of_tree(this).unwrap() > 0);
+        assert!(anonymous_bytes(this).unwrap() > 0);
+        assert!(descriptors(this).unwrap() > 2);
+        assert!(kernel_tcp_bytes().is_ok());
     }
 }
