@@ -15,6 +15,11 @@ use crate::sys;
 /// Connections that may wait to be accepted. The kernel cuts it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
+/// Bytes that the kernel takes for a connection before their turn to be sent comes. Without a limit it takes
+/// megabytes on a fast network, and a thousand peers that read nothing use up what it has for all sockets of the
+/// machine. What is under way to a peer is not counted, so that no network is too fast for this.
+const UNSENT_BYTES_MAX: u32 = 64 * 1024;
+
 /// A listening socket that shares its address with those of the other workers.
 #[derive(Debug)]
 pub struct Listener(RawSocket);
@@ -83,6 +88,7 @@ fn new_socket(address: SocketAddr) -> io::Result<RawSocket> {
     socket.set_reuse_address(true)?;
     // Answers are sent in as few calls as can be: there is nothing for the kernel to wait and gather for.
     socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
     if address.is_ipv6() {
         // `[::]` means IPv6 alone, so that it can stand beside `0.0.0.0`.
         socket.set_only_v6(true)?;
