@@ -57,9 +57,9 @@ impl Weights {
         for element in accept_encoding.lines().flat_map(|line| line.split(|byte| *byte == b',')) {
             let Some((name, weight)) = parse_element(element) else { continue };
             if name == b"*" {
-                others = Some(weight);
+                others.get_or_insert(weight);
             } else if let Some(coding) = coding_of(name) {
-                // Of a coding named twice the first mention counts.
+                // Of a coding named twice the first mention counts; of `*` too.
                 named[coding as usize].get_or_insert(weight);
             }
         }

@@ -1,0 +1,5 @@
+//! libFuzzer's way in: `cargo +nightly fuzz run --features libfuzzer accept_encoding`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| cannery_fuzz::accept_encoding(data));
