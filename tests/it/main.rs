@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
+mod gallery;
 mod site;
 
 mod conditional;

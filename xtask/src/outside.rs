@@ -30,13 +30,14 @@ enum Sign {
 }
 
 /// What the tests need.
-const FOR_TESTS: [Needed; 9] = [
+const FOR_TESTS: [Needed; 10] = [
     Needed { package: "python3.11-doc", shown_by: Sign::Folder(PYTHON_DOCS) },
     Needed { package: "tinycdb", shown_by: Sign::Program("cdb") },
     Needed { package: "curl", shown_by: Sign::Program("curl") },
     Needed { package: "wget", shown_by: Sign::Program("wget") },
     Needed { package: "chromium", shown_by: Sign::Program("chromium") },
     Needed { package: "gcc", shown_by: Sign::Program("gcc") },
+    Needed { package: "golang-go", shown_by: Sign::Program("go") },
     Needed { package: "nodejs", shown_by: Sign::Program("node") },
     Needed { package: "npm", shown_by: Sign::Program("npm") },
     Needed { package: "python3-venv", shown_by: Sign::PythonModule("ensurepip") },

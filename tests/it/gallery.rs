@@ -1,0 +1,107 @@
+//! One folder with a file of each kind, for the programs of others: compiled, served, and listed for them.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::site::{Server, ask_at, compile, files_below, spell};
+
+/// A served folder, and what a program needs to know to load all of it.
+pub(crate) struct Gallery {
+    pub(crate) server: Server,
+    /// The source folder.
+    pub(crate) folder: PathBuf,
+    /// The list that programs read: a line for each target, a tab, and the file that it stands for.
+    pub(crate) list: PathBuf,
+    /// How many targets that are.
+    pub(crate) targets: usize,
+    admin: String,
+    place: tempfile::TempDir,
+}
+
+/// Bytes that no coding makes smaller, the same on every machine.
+pub(crate) fn noise(length: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[3]
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+/// Text that every coding makes smaller, of which no two lines are the same.
+pub(crate) fn text(length: usize) -> Vec<u8> {
+    let lines = (0..).map(|number| format!("Line {number} of a text that goes on and on.\n"));
+    lines.flat_map(String::into_bytes).take(length).collect()
+}
+
+impl Gallery {
+    /// Compiles the folder in every coding and serves it.
+    pub(crate) fn open() -> Gallery {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("site");
+        write_files(&folder);
+        let archive = place.path().join("site.cdb");
+        let flags = ["--compress", "identity,gzip,brotli,zstd", "--compress-level", "gzip=6,brotli=4,zstd=3"];
+        compile(&folder, &archive, &[&flags[..], &["--last-modified", "@1700000000"]].concat());
+        let server = Server::start(&["--archive", archive.to_str().unwrap(), "--admin", "127.0.0.1:0"]);
+        let admin = server.admin();
+        let mut lines = String::new();
+        let mut files = files_below(&folder);
+        // Rule files are not served, and the error page is one under its own name too.
+        files.retain(|(name, _)| name[0] != b'_' && name != b"404.html");
+        for (name, path) in &files {
+            writeln!(lines, "/{}\t{}", spell(name), path.display()).unwrap();
+        }
+        let list = place.path().join("targets");
+        fs::write(&list, lines).unwrap();
+        Gallery { server, folder, list, targets: files.len(), admin, place }
+    }
+
+    /// A folder for what programs write.
+    pub(crate) fn place(&self) -> &Path {
+        self.place.path()
+    }
+
+    /// The URL of a target.
+    pub(crate) fn url(&self, target: &str) -> String {
+        format!("http://{}{target}", self.server.address)
+    }
+
+    /// How many connections the server has accepted so far.
+    pub(crate) fn connections(&self) -> usize {
+        let metrics = String::from_utf8(ask_at(&self.admin, "GET", "/metrics", "").body).unwrap();
+        let value = metrics.lines().find_map(|line| line.strip_prefix("cannery_connections_accepted_total "));
+        value.unwrap_or_else(|| panic!("no count of connections in\n{metrics}")).parse().unwrap()
+    }
+}
+
+fn write_files(folder: &Path) {
+    let page = |title: &str, body: &str| {
+        format!("<!doctype html>\n<html lang=\"en\"><title>{title}</title>\n{body}\n</html>\n").into_bytes()
+    };
+    let links = "<p><a href=\"guide/\">Guide</a> <a href=\"big.txt\">Text</a> <img src=\"a.svg\" alt=\"\">\n";
+    let files: [(&str, Vec<u8>); 14] = [
+        ("index.html", page("Start", &links.repeat(40))),
+        ("guide/index.html", page("Guide", "<p><a href=\"/\">Back</a> <a href=\"page.html\">On</a>")),
+        ("guide/page.html", page("Page", "<link rel=\"stylesheet\" href=\"/style.css\">")),
+        ("404.html", page("Nothing here", "<p>Nothing.")),
+        ("style.css", b"body { margin: 0; color: black; background: white }\n".repeat(50)),
+        ("script.js", b"export const answer = () => 42;\n".repeat(50)),
+        ("data.json", format!("[{}0]\n", "1234567, ".repeat(500)).into_bytes()),
+        ("a.svg", b"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"8\" height=\"8\"/>\n".to_vec()),
+        ("big.txt", text(300_000)),
+        ("small.txt", b"small\n".to_vec()),
+        ("empty.txt", Vec::new()),
+        ("noise.bin", noise(700_000)),
+        ("a name with spaces & \u{e4}.txt", b"reached\n".to_vec()),
+        ("_redirects", b"/moved /small.txt 301\n/gone /404.html 410\n".to_vec()),
+    ];
+    for (name, content) in files {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+}
