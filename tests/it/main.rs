@@ -20,4 +20,5 @@ mod special_pages;
 mod ugly;
 
 mod clients;
+mod lint;
 mod real;
