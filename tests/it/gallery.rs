@@ -72,9 +72,18 @@ impl Gallery {
 
     /// How many connections the server has accepted so far.
     pub(crate) fn connections(&self) -> usize {
+        self.metric("cannery_connections_accepted_total").expect("connections are counted")
+    }
+
+    /// How many answers of a status the server has given so far.
+    pub(crate) fn answers(&self, status: u16) -> usize {
+        self.metric(&format!("cannery_responses_total{{status=\"{status}\"}}")).unwrap_or(0)
+    }
+
+    fn metric(&self, name: &str) -> Option<usize> {
         let metrics = String::from_utf8(ask_at(&self.admin, "GET", "/metrics", "").body).unwrap();
-        let value = metrics.lines().find_map(|line| line.strip_prefix("cannery_connections_accepted_total "));
-        value.unwrap_or_else(|| panic!("no count of connections in\n{metrics}")).parse().unwrap()
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.map(|value| value.parse().unwrap())
     }
 }
 

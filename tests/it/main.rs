@@ -21,4 +21,5 @@ mod ugly;
 
 mod clients;
 mod lint;
+mod proxies;
 mod real;

@@ -30,7 +30,7 @@ enum Sign {
 }
 
 /// What the tests need.
-const FOR_TESTS: [Needed; 10] = [
+const FOR_TESTS: [Needed; 13] = [
     Needed { package: "python3.11-doc", shown_by: Sign::Folder(PYTHON_DOCS) },
     Needed { package: "tinycdb", shown_by: Sign::Program("cdb") },
     Needed { package: "curl", shown_by: Sign::Program("curl") },
@@ -38,6 +38,9 @@ const FOR_TESTS: [Needed; 10] = [
     Needed { package: "chromium", shown_by: Sign::Program("chromium") },
     Needed { package: "gcc", shown_by: Sign::Program("gcc") },
     Needed { package: "golang-go", shown_by: Sign::Program("go") },
+    Needed { package: "nginx-light", shown_by: Sign::Program("nginx") },
+    Needed { package: "haproxy", shown_by: Sign::Program("haproxy") },
+    Needed { package: "varnish", shown_by: Sign::Program("varnishd") },
     Needed { package: "nodejs", shown_by: Sign::Program("node") },
     Needed { package: "npm", shown_by: Sign::Program("npm") },
     Needed { package: "python3-venv", shown_by: Sign::PythonModule("ensurepip") },

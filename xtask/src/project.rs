@@ -46,5 +46,8 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
 /// Where a program is on the search path, if it is.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
+    // Programs for administrators are not on everybody's search path.
+    let administrators = ["/usr/local/sbin", "/usr/sbin"].map(PathBuf::from);
+    let folders = env::split_paths(&path).chain(administrators);
+    folders.map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
 }
