@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Instant;
 
 use cannery_archiver::compile;
-use cannery_server::Server;
+use cannery_server::{Address, Server, notify::Notify};
 
 use super::{archiver, server, summary};
 use crate::flags::site::Serve;
@@ -37,9 +37,9 @@ pub fn run(told: &Serve) -> Result<(), Failure> {
     let server = Server::start(&config).map_err(|error| server::failure(&error))?;
     // The server has the archive mapped, and a mapped file lives on without its name.
     drop(folder);
-    server.obey_signals().map_err(|error| server::failure(&error))?;
+    server.obey_signals(Notify::default()).map_err(|error| server::failure(&error))?;
     for address in server.addresses() {
-        say::print(format_args!("{}\n", Paint::for_results().strong(&server::url(*address))))?;
+        say::print(format_args!("{}\n", Paint::for_results().strong(&server::url(address))))?;
     }
     if !told.quiet {
         say::note("Ctrl-C stops. The folder is compiled once: run this again to see changes.");
@@ -67,15 +67,21 @@ fn build(told: &Serve, archive: &std::path::Path) -> Result<(), Failure> {
 ///
 /// The server's own sockets share an address with other servers of the same user, which would answer
 /// every other request. Whoever tries out a folder does not want that, so it is asked first.
-fn addresses(told: &Serve) -> Result<Vec<SocketAddr>, Failure> {
+fn addresses(told: &Serve) -> Result<Vec<Address>, Failure> {
     let wanted = told.config("".into()).listen;
     if told.addresses_named {
         for address in &wanted {
-            TcpListener::bind(address).map_err(|error| taken(*address, &error))?;
+            if let Address::Internet(address) = address {
+                TcpListener::bind(address).map_err(|error| taken(*address, &error))?;
+            }
         }
         return Ok(wanted);
     }
-    Ok(wanted.into_iter().map(free_near).collect())
+    let near = |address| match address {
+        Address::Internet(address) => free_near(address).into(),
+        local => local,
+    };
+    Ok(wanted.into_iter().map(near).collect())
 }
 
 /// The address itself if it is free, else one with a port soon after it, else one with any free port.
@@ -88,7 +94,7 @@ fn free_near(address: SocketAddr) -> SocketAddr {
 fn taken(address: SocketAddr, error: &io::Error) -> Failure {
     server::listen_hint(
         Failure::failed(format!("cannot listen at {address}: {error}")),
-        address,
+        &address.into(),
         error.kind(),
     )
 }

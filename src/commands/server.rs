@@ -5,11 +5,14 @@
 use std::ffi::OsString;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::Command;
 use std::sync::Arc;
 
 use cannery_server::config::Listener;
-use cannery_server::{Notice, Server, StartError};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use cannery_server::notify::{Notify, SOCKET_VARIABLE};
+use cannery_server::supervisor::{LISTENERS_VARIABLE, Supervisor};
+use cannery_server::{Address, Config, Listening, Notice, Server, StartError};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
 
 use super::open;
 use crate::flags::{self, server::Told};
@@ -39,30 +42,105 @@ pub fn run_read(told: Told) -> Result<(), Failure> {
 }
 
 fn serve(told: &flags::server::Server) -> Result<(), Failure> {
-    if let Some(limit) = told.descriptors_max {
-        limit_descriptors(limit)?;
-    }
-    let quiet = told.quiet;
+    raise_descriptors(told.descriptors_max)?;
     let mut config = told.config.clone();
+    let quiet = told.quiet;
     config.listener = Listener(Arc::new(move |notice| tell(notice, quiet)));
+    config.inherited = inherited()?;
+    match process_number() {
+        None if told.processes > 1 => return supervise(told, &config),
+        None => {}
+        Some(number) => {
+            // Nobody would stop this process if the supervisor were killed.
+            let _ = set_parent_process_death_signal(Some(Signal::TERM));
+            config.admin = config.admin.map(|address| following(address, number));
+        }
+    }
+    let notify = Notify::from_environment().map_err(|error| {
+        Failure::failed(format!("cannot tell the service manager ({SOCKET_VARIABLE}): {error}"))
+    })?;
     let server = Server::start(&config).map_err(|error| failure(&error))?;
-    server.obey_signals().map_err(|error| failure(&error))?;
+    server.obey_signals(notify.clone()).map_err(|error| failure(&error))?;
     if !told.quiet {
         for flag in &told.without_effect {
             say::note(format_args!("`--{flag}` is not needed: a lookup uses no table in memory"));
         }
-        for address in server.addresses() {
-            say::note(format_args!("listening at {}", url(*address)));
+        if process_number().is_none() {
+            say_where(server.addresses());
         }
-    }
-    if let Some(address) = server.admin_address().filter(|_| !told.quiet) {
-        say::note(format_args!("operators may ask at {}", url(address)));
+        if let Some(address) = server.admin_address() {
+            say::note(format_args!("operators may ask at {}", url(&address)));
+        }
     }
     if told.debug {
         say::note(setting(told));
     }
+    notify.ready("serving");
     server.wait();
     Ok(())
+}
+
+fn say_where(addresses: &[Address]) {
+    addresses.iter().for_each(|address| say::note(format_args!("listening at {}", url(address))));
+}
+
+/// Keeps several processes running.
+fn supervise(told: &flags::server::Server, config: &Config) -> Result<(), Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::failed(format!("cannot find this program to start it again: {error}")))?;
+    let threads = config.threads.get();
+    let listening = Listening::open(config, threads * told.processes).map_err(|error| failure(&error))?;
+    let addresses = listening.addresses().to_vec();
+    let (of_workers, _claims) = listening.into_parts();
+    let mut of_workers = of_workers.into_iter();
+    let of_processes =
+        (0..told.processes).map(|_| of_workers.by_ref().take(threads).flatten().collect()).collect();
+    let command = |number: usize| {
+        let mut command = Command::new(&program);
+        command.args(std::env::args_os().skip(1)).env(PROCESS_VARIABLE, number.to_string());
+        command
+    };
+    let supervisor =
+        Supervisor { command: &command, drain: config.drain, tell: &|notice| tell(notice, told.quiet) };
+    let ready = || {
+        if !told.quiet {
+            say_where(&addresses);
+        }
+    };
+    supervisor.run(of_processes, ready).map_err(|error| Failure::failed(error.to_string()))
+}
+
+/// The variable that tells a process its number; not there in the first one.
+const PROCESS_VARIABLE: &str = "CANNERY_PROCESS";
+
+fn process_number() -> Option<u16> {
+    std::env::var(PROCESS_VARIABLE).ok()?.parse().ok()
+}
+
+/// The address of an operator's listener in the process of this number.
+fn following(address: Address, number: u16) -> Address {
+    match address {
+        Address::Internet(mut address) if address.port() > 0 => {
+            address.set_port(address.port().saturating_add(number));
+            address.into()
+        }
+        Address::Internet(address) => address.into(),
+        Address::Local(path) => Address::Local(format!("{}.{number}", path.display()).into()),
+    }
+}
+
+/// The listening sockets that whoever started this process has left open for it: our own supervisor, or a
+/// service manager (`sd_listen_fds(3)`).
+fn inherited() -> Result<Vec<i32>, Failure> {
+    if let Ok(numbers) = std::env::var(LISTENERS_VARIABLE) {
+        let numbers: Result<Vec<i32>, _> = numbers.split(',').map(str::parse).collect();
+        return numbers
+            .map_err(|_| Failure::failed(format!("{LISTENERS_VARIABLE} holds no list of numbers")));
+    }
+    let variable = |name| std::env::var(name).ok().and_then(|value| value.parse::<i32>().ok());
+    let is_ours = variable("LISTEN_PID").is_some_and(|pid| u32::try_from(pid) == Ok(std::process::id()));
+    let count = variable("LISTEN_FDS").filter(|_| is_ours).unwrap_or(0);
+    Ok((3..3 + count).collect())
 }
 
 /// Says what happens while the server runs; only what is wrong if it is to be quiet.
@@ -94,9 +172,14 @@ const fn on_or_off(on: bool) -> &'static str {
     if on { "on" } else { "off" }
 }
 
-/// Lowers, or raises as far as the system lets us, the number of descriptors that may be open.
-fn limit_descriptors(limit: u64) -> Result<(), Failure> {
+/// Sets the number of descriptors that may be open; without one, to as many as the system lets us have.
+fn raise_descriptors(wanted: Option<u64>) -> Result<(), Failure> {
     let now = getrlimit(Resource::Nofile);
+    let Some(limit) = wanted else {
+        // Where it cannot be raised, what there is has to do.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
+        return Ok(());
+    };
     let maximum = now.maximum.map(|maximum| maximum.max(limit));
     setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum }).map_err(|error| {
         let most =
@@ -106,8 +189,9 @@ fn limit_descriptors(limit: u64) -> Result<(), Failure> {
     })
 }
 
-/// The URL under which whoever is on this machine reaches a server at `address`.
-pub(super) fn url(address: SocketAddr) -> String {
+/// The URL under which whoever is on this machine reaches a server at `address`; of a local socket, the path.
+pub(super) fn url(address: &Address) -> String {
+    let Address::Internet(address) = address else { return address.to_string() };
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -121,9 +205,10 @@ pub(super) fn failure(error: &StartError) -> Failure {
     match error {
         StartError::Archive { path, source } => open::failure(path, source),
         StartError::Listen { address, source } => {
-            listen_hint(Failure::failed(error.to_string()), *address, source.kind())
+            listen_hint(Failure::failed(error.to_string()), address, source.kind())
         }
         StartError::AccessLog(_)
+        | StartError::Inherited { .. }
         | StartError::EventLoop(_)
         | StartError::Thread(_)
         | StartError::Signals(_) => Failure::failed(error.to_string()),
@@ -131,15 +216,18 @@ pub(super) fn failure(error: &StartError) -> Failure {
 }
 
 /// What to do about an address that cannot be listened at.
-pub(super) fn listen_hint(failure: Failure, address: SocketAddr, kind: io::ErrorKind) -> Failure {
+pub(super) fn listen_hint(failure: Failure, address: &Address, kind: io::ErrorKind) -> Failure {
     match kind {
         io::ErrorKind::AddrInUse => {
             failure.hint("another program listens there: stop it, or name another address with `--bind`")
         }
-        io::ErrorKind::PermissionDenied => failure.hint(format!(
-            "port {} needs a privilege (CAP_NET_BIND_SERVICE); ports from 1024 on do not",
-            address.port()
-        )),
+        io::ErrorKind::PermissionDenied => match address {
+            Address::Internet(address) => failure.hint(format!(
+                "port {} needs a privilege (CAP_NET_BIND_SERVICE); ports from 1024 on do not",
+                address.port()
+            )),
+            Address::Local(_) => failure.hint("this user may not make a socket in that folder"),
+        },
         io::ErrorKind::AddrNotAvailable => failure.hint("this machine does not have that address"),
         _ => failure,
     }
@@ -151,19 +239,20 @@ mod tests {
 
     #[test]
     fn an_address_that_is_every_address_is_shown_as_one_that_can_be_visited() {
-        let shown = |address: &str| url(address.parse().unwrap());
+        let shown = |address: &str| url(&address.parse().unwrap());
         assert_eq!(shown("127.0.0.1:8080"), "http://127.0.0.1:8080/");
         assert_eq!(shown("0.0.0.0:80"), "http://127.0.0.1:80/");
         assert_eq!(shown("[::]:8080"), "http://[::1]:8080/");
+        assert_eq!(shown("unix:/run/s"), "unix:/run/s");
     }
 
     #[test]
     fn an_address_that_cannot_be_had_has_a_hint() {
-        let address = "127.0.0.1:80".parse().unwrap();
+        let address = "127.0.0.1:80".parse::<Address>().unwrap();
         for kind in
             [io::ErrorKind::AddrInUse, io::ErrorKind::PermissionDenied, io::ErrorKind::AddrNotAvailable]
         {
-            let failure = failure(&StartError::Listen { address, source: kind.into() });
+            let failure = failure(&StartError::Listen { address: address.clone(), source: kind.into() });
             assert!(matches!(failure, Failure::Told { hint: Some(_), .. }), "{kind}");
         }
     }

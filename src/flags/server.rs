@@ -3,15 +3,14 @@
 //! Never opens the archive or a socket. Knows nothing of the archiver.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use cannery_server::Config;
 use cannery_server::config::{
-    AccessLog, Content, DUMMY_BODY, HostPattern, Listener, Loading, LogFormat, LogTarget, NamedArchive,
-    SecurityHeaders, SpecialPages, Timeouts,
+    AccessLog, Address, Content, DUMMY_BODY, HostPattern, Listener, Loading, LogFormat, LogTarget,
+    NamedArchive, SecurityHeaders, SpecialPages, Timeouts,
 };
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
@@ -46,6 +45,8 @@ pub enum Told {
 pub struct Server {
     /// What to serve, and how.
     pub config: Config,
+    /// How many processes shall serve.
+    pub processes: usize,
     /// The limit of open descriptors to set before anything is opened.
     pub descriptors_max: Option<u64>,
     /// Flags that were given, are accepted, and change nothing.
@@ -78,10 +79,19 @@ pub fn command() -> Command {
         )
 }
 
-fn listening() -> [Arg; 5] {
+fn listening() -> [Arg; 7] {
     [
         bind().default_value(DEFAULT_ADDRESS),
         serving_threads(),
+        value(
+            "processes",
+            "N",
+            "So many processes with so many threads each, and one that starts them again if they die. The \
+             `--admin` of each stands at the port that follows.",
+        )
+        .value_parser(value_parser!(u16).range(1..=256)),
+        value("drain", "SECONDS", "How long connections may finish what they are sending at the end.")
+            .value_parser(value_parser!(u64).range(..=86_400)),
         switch("timeout-disable", "Wait for every peer for ever: for measuring only."),
         value("limit-descriptors", "N", "At most so many open files and connections, for the whole process.")
             .value_parser(value_parser!(u64).range(16..)),
@@ -99,16 +109,19 @@ fn listening() -> [Arg; 5] {
 pub(super) fn bind() -> Arg {
     value(
         "bind",
-        "IP:PORT",
-        "Listen here for HTTP/1.1. Repeatable; IPv6 as `[::1]:8080`; port 0 is any free one.",
+        "ADDRESS",
+        "Listen here for HTTP/1.1, at `IP:PORT` or `unix:PATH`. Repeatable; IPv6 as `[::1]:8080`; port 0 is any \
+         free one.",
     )
     .action(ArgAction::Append)
-    .value_parser(value_parser!(SocketAddr))
+    .value_parser(value_parser!(Address))
 }
 
 /// `--threads`, as servers understand it.
 pub(super) fn serving_threads() -> Arg {
-    threads("Threads that serve; without it, one for each CPU that the server may run on.")
+    threads(
+        "Threads that serve; without it, one for each CPU that the server may run on, all processes together.",
+    )
 }
 
 fn content() -> Vec<Arg> {
@@ -151,11 +164,11 @@ fn observing() -> [Arg; 3] {
             .default_value("combined"),
         value(
             "admin",
-            "IP:PORT",
+            "ADDRESS",
             "Listen here for operators: a page for a person, `/metrics` for Prometheus, `/health`, `/ready`, \
              `/facts.json` and `/stats.json`. Not to be reachable by strangers.",
         )
-        .value_parser(value_parser!(SocketAddr)),
+        .value_parser(value_parser!(Address)),
     ]
     .map(|argument| argument.help_heading("Seen from outside"))
 }
@@ -203,6 +216,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
     }
     let config = Config {
         listen: all(matches, "bind"),
+        inherited: Vec::new(),
         content: read_content(matches)?,
         threads: thread_count(matches),
         connections_max: matches.get_one("limit-connections").copied(),
@@ -212,7 +226,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
             tls: matches.get_flag("security-headers-tls"),
         },
         timeouts: (!matches.get_flag("timeout-disable")).then(Timeouts::default),
-        drain: DRAIN,
+        drain: matches.get_one("drain").map_or(DRAIN, |seconds| Duration::from_secs(*seconds)),
         special_pages: (!matches.get_flag("special-pages-disable")).then(special_pages),
         access_log: matches.get_one::<String>("access-log").map(|target| AccessLog {
             target: if target == "-" { LogTarget::Stdout } else { LogTarget::File(target.into()) },
@@ -221,11 +235,12 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
                 _ => LogFormat::Combined,
             },
         }),
-        admin: matches.get_one("admin").copied(),
+        admin: matches.get_one("admin").cloned(),
         report: matches.get_flag("report").then_some(REPORT_INTERVAL),
         listener: Listener::nobody(),
     };
     Ok(Told::Serve(Box::new(Server {
+        processes: matches.get_one::<u16>("processes").map_or(1, |processes| usize::from(*processes)),
         config,
         descriptors_max: matches.get_one("limit-descriptors").copied(),
         without_effect: INDEX_FLAGS.into_iter().filter(|name| matches.get_flag(name)).collect(),
@@ -238,10 +253,12 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
 pub(super) fn config_of(matches: &ArgMatches, path: PathBuf) -> Config {
     Config {
         listen: all(matches, "bind"),
+        inherited: Vec::new(),
         content: Content::Archives {
             archives: vec![NamedArchive { host: None, path }],
             loading: Loading::Mapped,
-            watch: true,
+            // Whoever compiles into a temporary file compiles once.
+            watch: false,
         },
         threads: thread_count(matches),
         connections_max: None,
@@ -305,7 +322,13 @@ fn special_pages() -> SpecialPages {
 
 fn thread_count(matches: &ArgMatches) -> NonZeroUsize {
     let asked = matches.get_one::<u16>("threads").and_then(|threads| NonZeroUsize::new((*threads).into()));
-    asked.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN)
+    let processes =
+        matches.try_get_one::<u16>("processes").ok().flatten().map_or(1, |count| usize::from(*count));
+    let of_machine = || {
+        let threads = std::thread::available_parallelism().ok()?;
+        NonZeroUsize::new(threads.get() / processes)
+    };
+    asked.or_else(of_machine).unwrap_or(NonZeroUsize::MIN)
 }
 
 #[cfg(test)]
@@ -332,7 +355,7 @@ mod tests {
     #[test]
     fn addresses_add_up_and_replace_the_default() {
         let server = server("--archive a --bind 127.0.0.1:1 --bind [::1]:2").unwrap();
-        let expected: Vec<SocketAddr> = ["127.0.0.1:1", "[::1]:2"].map(|text| text.parse().unwrap()).into();
+        let expected: Vec<Address> = ["127.0.0.1:1", "[::1]:2"].map(|text| text.parse().unwrap()).into();
         assert_eq!(server.config.listen, expected);
     }
 

@@ -15,6 +15,7 @@ mod access_log;
 mod admin;
 mod commands;
 mod faults;
+mod processes;
 mod reload;
 mod special_pages;
 mod ugly;

@@ -174,6 +174,11 @@ impl Server {
         self.ask("GET", target, &format!("Accept-Encoding: {accept_encoding}\r\n"))
     }
 
+    /// Waits until the server has ended, and gives its exit code.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
     /// Orders the server to stop, and gives its exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
         self.signal("TERM");

@@ -3,7 +3,7 @@
 //! Edge-triggered: a descriptor is registered once, for both directions, and never again.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use crate::clock::{Clock, Now};
@@ -47,7 +47,8 @@ impl EventLoop for Epoll {
 
     fn add_listener(&mut self, listener: &Listener, number: u32) -> io::Result<()> {
         let token = Token { slot: SLOT_MAX + number, generation: 0 };
-        let events = libc::EPOLLIN as u32 | libc::EPOLLET as u32;
+        // Where several loops watch one queue, a connection wakes one of them and not all.
+        let events = libc::EPOLLIN as u32 | libc::EPOLLET as u32 | libc::EPOLLEXCLUSIVE as u32;
         sys::epoll_add(&self.epoll, listener.as_fd(), events, token.pack())
     }
 
@@ -101,6 +102,10 @@ impl EventLoop for Epoll {
         listener.accept()
     }
 
+    fn remove_listener(&mut self, listener: &Listener) -> io::Result<()> {
+        sys::epoll_remove(&self.epoll, listener.as_fd())
+    }
+
     fn end_listening(&mut self, listener: Listener) {
         listener.end();
     }
@@ -115,6 +120,7 @@ impl std::fmt::Debug for Epoll {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::Address;
     use crate::listener::Claim;
     use crate::socket::{Received, Socket};
     use std::io::{Read, Write};
@@ -133,9 +139,9 @@ mod tests {
     #[test]
     fn a_connection_from_accept_to_end() {
         let mut events = Epoll::new(Waker::new().unwrap()).unwrap();
-        let claim = Claim::new(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        let address = claim.address();
-        let listener = Listener::bind(address).unwrap();
+        let claim = Claim::new(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        let Address::Internet(address) = claim.address() else { panic!("not what was claimed") };
+        let listener = claim.listen().unwrap();
         events.add_listener(&listener, 3).unwrap();
 
         let mut client = TcpStream::connect(address).unwrap();
@@ -195,10 +201,10 @@ mod tests {
 
     #[test]
     fn an_address_that_is_taken_is_refused() {
-        let claim = Claim::new(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let claim = Claim::new(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         let address = claim.address();
-        let _workers = [Listener::bind(address).unwrap(), Listener::bind(address).unwrap()];
-        let error = Claim::new(address).unwrap_err();
+        let _workers = [claim.listen().unwrap(), claim.listen().unwrap()];
+        let error = Claim::new(&address).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }
 }

@@ -10,6 +10,7 @@
 pub mod clock;
 pub mod simulated;
 
+mod address;
 mod epoll;
 mod event;
 mod listener;
@@ -20,9 +21,10 @@ mod waker;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
+pub use address::{Address, NoAddress};
 pub use clock::Now;
 pub use epoll::Epoll;
 pub use event::{Event, Readiness};
@@ -59,7 +61,10 @@ pub trait EventLoop {
     /// The next connection that waits at a listener, or nothing.
     fn accept(&mut self, listener: &Self::Listener) -> io::Result<Option<Accepted<Self::Socket>>>;
 
-    /// Ends a listener: who comes from now on is refused.
+    /// Stops watching a listener. Who waits at it may still be accepted.
+    fn remove_listener(&mut self, listener: &Self::Listener) -> io::Result<()>;
+
+    /// Ends a listener: who comes from now on is refused, or is left to whoever else listens there.
     fn end_listening(&mut self, listener: Self::Listener);
 }
 
@@ -81,7 +86,7 @@ pub struct Accepted<S> {
 /// two must not be handed on afterwards.
 pub fn own_descriptors(listeners: &[Listener], waker: &Waker) -> io::Result<()> {
     sys::unshare_files()?;
-    let kept = listeners.iter().map(Listener::as_fd).chain([waker.as_fd()]);
+    let kept = listeners.iter().map(AsFd::as_fd).chain([waker.as_fd()]);
     let mut kept: Vec<i32> = kept.map(|descriptor| descriptor.as_raw_fd()).collect();
     kept.sort_unstable();
     let mut first = 3;

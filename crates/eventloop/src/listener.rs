@@ -1,14 +1,17 @@
-//! A listening socket: bound once at start, one for each worker.
+//! A listening socket: opened once at start, one for each worker, or inherited from whoever started us.
 //!
 //! Options are set here and never per request: connections inherit them.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 
 use socket2::{Domain, Protocol, SockAddr, Socket as RawSocket, Type};
 
 use crate::Accepted;
+use crate::address::Address;
 use crate::socket::KernelSocket;
 use crate::sys;
 
@@ -20,64 +23,155 @@ const BACKLOG: i32 = 4096;
 /// machine. What is under way to a peer is not counted, so that no network is too fast for this.
 const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 
-/// A listening socket that shares its address with those of the other workers.
+/// A listening socket.
 #[derive(Debug)]
-pub struct Listener(RawSocket);
+pub struct Listener {
+    socket: RawSocket,
+    /// Whether it belongs to whoever started us, who goes on listening when we end.
+    inherited: bool,
+}
 
 /// An address that nobody else listens at, kept from others until the workers listen there.
 ///
 /// Sharing an address is what lets workers have a listener each; without this it would let a second server
 /// take half of the connections unnoticed.
 #[derive(Debug)]
-pub struct Claim {
+pub enum Claim {
     /// Bound, but not listening: no connection comes to it.
-    _socket: RawSocket,
-    address: SocketAddr,
+    Internet {
+        /// Keeps the address.
+        socket: RawSocket,
+        /// With the port that it has now.
+        address: SocketAddr,
+    },
+    /// The one listening socket of this path, which all workers share. The path is removed with it.
+    Local {
+        /// Listens already.
+        socket: RawSocket,
+        /// Where.
+        path: PathBuf,
+    },
 }
 
 impl Claim {
-    /// Claims `address`; fails if anybody listens there. The port is the kernel's choice if it is 0.
-    pub fn new(address: SocketAddr) -> io::Result<Claim> {
-        let socket = new_socket(address)?;
-        socket.bind(&SockAddr::from(address))?;
-        // From here on the workers may share it: only the binding above had to be alone.
-        socket.set_reuse_port(true)?;
-        let unexpected = || io::Error::other("the kernel gave a socket no address");
-        let address = socket.local_addr()?.as_socket().ok_or_else(unexpected)?;
-        Ok(Claim { _socket: socket, address })
+    /// Claims `address`; fails if anybody listens there. The port is the kernel's choice if it is 0. A
+    /// path at which a server listened that is gone is cleared away.
+    pub fn new(address: &Address) -> io::Result<Claim> {
+        match address {
+            Address::Internet(address) => {
+                let socket = new_socket(*address)?;
+                socket.bind(&SockAddr::from(*address))?;
+                // From here on the workers may share it: only the binding above had to be alone.
+                socket.set_reuse_port(true)?;
+                let unexpected = || io::Error::other("the kernel gave a socket no address");
+                let address = socket.local_addr()?.as_socket().ok_or_else(unexpected)?;
+                Ok(Claim::Internet { socket, address })
+            }
+            Address::Local(path) => {
+                clear_away(path)?;
+                let socket = RawSocket::new(Domain::UNIX, Type::STREAM, None)?;
+                socket.set_nonblocking(true)?;
+                socket.bind(&SockAddr::unix(path)?)?;
+                socket.listen(BACKLOG)?;
+                Ok(Claim::Local { socket, path: path.clone() })
+            }
+        }
     }
 
     /// The address, with the port that it has now.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> Address {
+        match self {
+            Claim::Internet { address, .. } => Address::Internet(*address),
+            Claim::Local { path, .. } => Address::Local(path.clone()),
+        }
+    }
+
+    /// A listener at this address, beside those of the other workers.
+    pub fn listen(&self) -> io::Result<Listener> {
+        match self {
+            Claim::Internet { address, .. } => {
+                let socket = new_socket(*address)?;
+                socket.set_reuse_port(true)?;
+                socket.bind(&SockAddr::from(*address))?;
+                socket.listen(BACKLOG)?;
+                Ok(Listener { socket, inherited: false })
+            }
+            Claim::Local { socket, .. } => Ok(Listener { socket: socket.try_clone()?, inherited: false }),
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Claim::Local { path, .. } = self {
+            // It fails only where somebody else has removed it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes a socket that nobody listens at any more. Never removes anything else.
+fn clear_away(path: &Path) -> io::Result<()> {
+    let Ok(metadata) = path.symlink_metadata() else { return Ok(()) };
+    if !metadata.file_type().is_socket() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file is there, and is no socket"));
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+        Err(_) => std::fs::remove_file(path),
     }
 }
 
 impl Listener {
-    /// Listens at an address that was claimed, beside the other workers.
-    pub fn bind(address: SocketAddr) -> io::Result<Listener> {
-        let socket = new_socket(address)?;
-        socket.set_reuse_port(true)?;
-        socket.bind(&SockAddr::from(address))?;
-        socket.listen(BACKLOG)?;
-        Ok(Listener(socket))
+    /// The listening socket of this number, which whoever started this process has left open for it. To be
+    /// called once for each number.
+    pub fn inherit(descriptor: i32) -> io::Result<Listener> {
+        let socket = RawSocket::from(sys::inherit(descriptor)?);
+        if !socket.is_listener()? {
+            return Err(io::Error::other(format!("descriptor {descriptor} does not listen")));
+        }
+        socket.set_nonblocking(true)?;
+        socket.set_cloexec(true)?;
+        if socket.local_addr()?.is_ipv4() || socket.local_addr()?.is_ipv6() {
+            socket.set_tcp_nodelay(true)?;
+            socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
+        }
+        Ok(Listener { socket, inherited: true })
+    }
+
+    /// Another one of the same queue of connections.
+    pub fn share(&self) -> io::Result<Listener> {
+        Ok(Listener { socket: self.socket.try_clone()?, inherited: self.inherited })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<Address> {
+        let address = self.socket.local_addr()?;
+        let local = || address.as_pathname().map(|path| Address::Local(path.to_owned()));
+        let found = address.as_socket().map(Address::Internet).or_else(local);
+        found.ok_or_else(|| io::Error::other("a listening socket of a kind that is not served"))
     }
 
     /// The next connection that waits, or nothing.
     pub(crate) fn accept(&self) -> io::Result<Option<Accepted<KernelSocket>>> {
-        let accepted = sys::accept(self.0.as_fd())?;
+        let accepted = sys::accept(self.socket.as_fd())?;
         Ok(accepted.map(|(socket, peer)| Accepted { socket: KernelSocket::new(socket), peer }))
     }
 
-    /// Stops listening, in every thread and process that has this socket open.
-    pub(crate) fn end(self) {
-        // It fails only where the socket does not listen any more.
-        let _ = self.0.shutdown(Shutdown::Read);
+    /// Stops listening, in every thread and process that has this socket open; but not where it was
+    /// inherited: then whoever owns it hands it to the next, and nobody is refused meanwhile.
+    pub fn end(self) {
+        if !self.inherited {
+            // It fails only where the socket does not listen any more.
+            let _ = self.socket.shutdown(Shutdown::Read);
+        }
     }
+}
 
-    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

@@ -34,8 +34,8 @@ fn check_bytes(result: libc::c_long) -> io::Result<Option<usize>> {
 
 /// Takes a descriptor that a system call has just given us.
 fn own(descriptor: RawFd) -> OwnedFd {
-    // SAFETY: the callers below pass the result of a call that opens a descriptor, after `check`: it is
-    // open, and nobody else knows it. There is no safe way from a number to an owned descriptor.
+    // SAFETY: the callers below pass the result of a call that opens a descriptor, after `check`, or one that
+    // they have just found open and that was meant for them: it is open, and nobody else owns it. There is no safe way from a number to an owned descriptor.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
@@ -52,6 +52,15 @@ pub(crate) fn epoll_add(epoll: &OwnedFd, watched: BorrowedFd<'_>, events: u32, d
     let (epoll, watched) = (epoll.as_raw_fd(), watched.as_raw_fd());
     // SAFETY: `event` lives until the call returns, and the kernel only reads it.
     check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, watched, &raw mut event) })?;
+    Ok(())
+}
+
+/// Stops watching a descriptor. Needed where others have it open too: closing it here would not end that.
+pub(crate) fn epoll_remove(epoll: &OwnedFd, watched: BorrowedFd<'_>) -> io::Result<()> {
+    let (epoll, watched) = (epoll.as_raw_fd(), watched.as_raw_fd());
+    let no_event = std::ptr::null_mut();
+    // SAFETY: to remove a descriptor takes no event, and touches no memory of ours.
+    check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, watched, no_event) })?;
     Ok(())
 }
 
@@ -134,6 +143,15 @@ pub(crate) fn send_runs(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io::Res
     // SAFETY: `message` and the runs that it points to live until the call returns.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
     check_bytes(sent as libc::c_long)
+}
+
+/// Takes a descriptor that whoever started this process has left open for it. Fails if it is not open.
+pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: takes numbers and touches no memory of ours.
+    check(unsafe { libc::fcntl(descriptor, libc::F_GETFD) })?;
+    // The descriptor is open, and was handed to this process by its environment for just this purpose: no
+    // other value owns it.
+    Ok(own(descriptor))
 }
 
 /// Gives the calling thread a descriptor table of its own, with copies of all that are open.

@@ -2,13 +2,13 @@
 //!
 //! Never parses a command line.
 
-use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use cannery_archive::Loading;
+pub use cannery_eventloop::Address;
 
 use crate::notice::Notice;
 pub use crate::special::SpecialPages;
@@ -17,7 +17,9 @@ pub use crate::special::SpecialPages;
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where to listen for HTTP/1.1 in the clear; at least one. Port 0 takes any free port.
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<Address>,
+    /// Listening sockets that whoever started this process left open for it, by number: in place of `listen`.
+    pub inherited: Vec<i32>,
     /// What to answer.
     pub content: Content,
     /// Serving threads, each with its own loop and its own listeners.
@@ -38,7 +40,7 @@ pub struct Config {
     /// Where each request is written down.
     pub access_log: Option<AccessLog>,
     /// Where an operator may ask how the server is doing.
-    pub admin: Option<SocketAddr>,
+    pub admin: Option<Address>,
     /// How often the figures are told.
     pub report: Option<Duration>,
     /// Who is told of what happens while the server runs.

@@ -26,6 +26,9 @@ pub(crate) const RECEIVE_BYTES: usize = 64 * 1024;
 /// once, the kernel would throw the answer away with the bytes that nobody reads.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// How long somebody who has only just connected may take to ask, once the server stops.
+const NEWCOMER_GRACE: Duration = Duration::from_secs(1);
+
 /// What every connection of a worker uses in turn.
 pub(crate) struct Shared {
     pub(crate) content: Arc<Content>,
@@ -278,13 +281,23 @@ impl<S: Socket> Connection<S> {
         Outcome::Open
     }
 
-    /// Ends a connection in good order: at once if it is idle, else behind the answers that it is sending.
-    pub(crate) fn drain(&mut self) -> Outcome {
-        if self.state == State::Open && self.unsent.is_none() {
+    /// Ends a connection in good order: at once if it is idle, else behind the answers that it is sending, or
+    /// the one to the request that is on its way. Who has only just come is given a moment to ask.
+    pub(crate) fn drain(&mut self, shared: &Shared) -> Outcome {
+        if self.state != State::Open {
+            return Outcome::Open;
+        }
+        if self.unsent.is_some() {
+            self.state = State::Ending;
+            self.held = Vec::new();
+            return Outcome::Open;
+        }
+        if self.waits == Waits::Request && self.http.has_answered() {
             return Outcome::Closed;
         }
-        self.state = if self.state == State::Lingering { State::Lingering } else { State::Ending };
-        self.held = Vec::new();
+        self.http.end_after_next();
+        let end = shared.now + NEWCOMER_GRACE;
+        self.deadline = Some(self.deadline.map_or(end, |deadline| deadline.min(end)));
         Outcome::Open
     }
 }

@@ -119,6 +119,7 @@ impl Content {
         observer: &mut Observer,
     ) {
         let Asked { peer, head } = *asked;
+        let keeps = http.keeps_open(head);
         let before = output.length();
         match self {
             Content::Sites(sites) => {
@@ -133,7 +134,7 @@ impl Content {
                                     Reason::Path(_) | Reason::Method | Reason::Options
                                 ) =>
                             {
-                                http.answer_spelled(head, &special_answer(head, page, fields), output);
+                                http.answer_spelled(head, &special_answer(head, keeps, page, fields), output);
                             }
                             _ => http.answer(head, &answer, site.archive().bytes(), fields, output),
                         }
@@ -150,10 +151,10 @@ impl Content {
                 observer.answered(&Answered { peer, head, answer: Some(&answer), bytes });
             }
             Content::Admin(admin) => {
-                http.answer_spelled(head, &admin.answer(head, fields.lines(0)), output);
+                http.answer_spelled(head, &admin.answer(head, keeps, fields.lines(0)), output);
             }
             Content::Dummy { plain, keep_alive, close } => {
-                let bytes = match (head.keep_alive, head.is_http10) {
+                let bytes = match (keeps, head.is_http10) {
                     (true, false) => plain,
                     (true, true) => keep_alive,
                     (false, _) => close,
@@ -180,13 +181,13 @@ impl Content {
 }
 
 /// The whole answer with a page of the server's own. Asked for by monitors, never on the way of a site.
-fn special_answer(head: &RequestHead<'_>, page: (&str, &str), fields: &ServerFields) -> Vec<u8> {
+fn special_answer(head: &RequestHead<'_>, keeps: bool, page: (&str, &str), fields: &ServerFields) -> Vec<u8> {
     let (media_type, body) = page;
     let mut out = status_line(200);
     put_field(&mut out, "Content-Type", media_type.as_bytes());
     put_field(&mut out, "Content-Length", body.len().to_string().as_bytes());
     put_field(&mut out, "Cache-Control", b"no-store");
-    match (head.keep_alive, head.is_http10) {
+    match (keeps, head.is_http10) {
         (false, _) => put_field(&mut out, "Connection", b"close"),
         (true, true) => put_field(&mut out, "Connection", b"keep-alive"),
         (true, false) => {}

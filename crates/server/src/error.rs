@@ -1,10 +1,10 @@
 //! Why a server would not start: whose fault, and what to turn.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use cannery_archive::OpenError;
+use cannery_eventloop::Address;
 
 /// Why a server would not start.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +21,15 @@ pub enum StartError {
     #[error("cannot listen at {address}: {source}")]
     Listen {
         /// Which address.
-        address: SocketAddr,
+        address: Address,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A socket that whoever started us left open is not one that can be listened at.
+    #[error("cannot listen with inherited descriptor {descriptor}: {source}")]
+    Inherited {
+        /// Its number.
+        descriptor: i32,
         /// Why not.
         source: io::Error,
     },

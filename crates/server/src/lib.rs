@@ -15,8 +15,10 @@ mod connection;
 mod content;
 mod current;
 mod error;
+mod listening;
 mod metrics;
 mod notice;
+pub mod notify;
 mod observer;
 mod reload;
 mod report;
@@ -27,17 +29,19 @@ mod sites;
 mod slab;
 mod special;
 mod status;
+pub mod supervisor;
 mod unsent;
 mod worker;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use cannery_eventloop::{Claim, Listener, Waker};
+pub use cannery_eventloop::Address;
+use cannery_eventloop::{Claim, Waker};
 
 pub use crate::config::Config;
 pub use crate::error::StartError;
+pub use crate::listening::Listening;
 pub use crate::notice::Notice;
 
 use crate::access_log::LogWriter;
@@ -45,6 +49,7 @@ use crate::admin_server::AdminServer;
 use crate::content::Content;
 use crate::current::Current;
 use crate::metrics::Counters;
+use crate::notify::Notify;
 use crate::observer::Observer;
 use crate::reload::{ReloadOrder, Reloader};
 use crate::report::Report;
@@ -54,13 +59,15 @@ use crate::worker::StopOrder;
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<Address>,
     workers: Vec<JoinHandle<()>>,
     stop: Stop,
     reload: Option<ReloadOrder>,
     log: Option<LogWriter>,
     admin: Option<AdminServer>,
     report: Option<Report>,
+    /// Removes the paths of local sockets at the end.
+    _claims: Vec<Claim>,
 }
 
 /// Orders a server to stop, from any thread.
@@ -93,17 +100,18 @@ impl Server {
         let log = log.map(|log| LogWriter::start(log, config.listener.clone())).transpose();
         let log = log.map_err(StartError::AccessLog)?;
         let counters: Vec<_> = (0..config.threads.get()).map(|_| Arc::new(Counters::default())).collect();
-        let admin = config.admin.map(|address| AdminServer::start(config, address, &counters, &status));
+        let admin =
+            config.admin.as_ref().map(|address| AdminServer::start(config, address, &counters, &status));
         let admin = admin.transpose()?;
 
-        let claims = config.listen.iter().map(claim).collect::<Result<Vec<_>, _>>()?;
-        let addresses: Vec<SocketAddr> = claims.iter().map(Claim::address).collect();
+        let listening = Listening::open(config, config.threads.get())?;
+        let addresses = listening.addresses().to_vec();
+        let (of_workers, mut claims) = listening.into_parts();
         let order = Arc::new(StopOrder::default());
         let (mut plans, mut wakers) = (Vec::new(), Vec::new());
-        for counters in &counters {
+        for (counters, listeners) in counters.iter().zip(of_workers) {
             let waker = Waker::new().map_err(StartError::EventLoop)?;
             wakers.push(waker.clone());
-            let listeners = addresses.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
             let observed = config.counts().then(|| Arc::clone(counters));
             let observer = Observer::new(observed, log.as_ref().map(LogWriter::buffer));
             let plan =
@@ -113,17 +121,18 @@ impl Server {
         let stop = Stop { order, wakers: wakers.clone(), status: Arc::clone(&status) };
         // Where one worker cannot start, the others must not go on without anybody to stop them.
         let workers = worker::start_all("worker", plans).inspect_err(|_| stop.order())?;
-        drop(claims);
+        // From here on the workers keep their addresses by themselves, but for the paths of local sockets.
+        claims.retain(|claim| matches!(claim, Claim::Local { .. }));
         let reload = reloader.map(|reloader| reloader.start(leases, status, current, wakers)).transpose();
         let reload = reload.inspect_err(|_| stop.order()).map_err(StartError::Thread)?;
         let report = config.report.map(|every| Report::start(every, counters, config.listener.clone()));
         let report = report.transpose().inspect_err(|_| stop.order()).map_err(StartError::Thread)?;
-        Ok(Server { addresses, workers, stop, reload, log, admin, report })
+        Ok(Server { addresses, workers, stop, reload, log, admin, report, _claims: claims })
     }
 
     /// Where the server listens, in the order of the configuration.
     #[must_use]
-    pub fn addresses(&self) -> &[SocketAddr] {
+    pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
@@ -135,7 +144,7 @@ impl Server {
 
     /// Where an operator may ask, if anywhere.
     #[must_use]
-    pub fn admin_address(&self) -> Option<SocketAddr> {
+    pub fn admin_address(&self) -> Option<Address> {
         self.admin.as_ref().map(AdminServer::address)
     }
 
@@ -157,17 +166,10 @@ impl Server {
 
     /// From now on SIGINT and SIGTERM stop the server in good order, a second one ends it at once, and SIGHUP
     /// looks for new releases. To be called before anybody is told that the server is there.
-    pub fn obey_signals(&self) -> Result<(), StartError> {
+    ///
+    /// `notify` is told when releases are looked for and when the server stops.
+    pub fn obey_signals(&self, notify: Notify) -> Result<(), StartError> {
         let reopen = self.log.as_ref().map(LogWriter::reopen);
-        signals::obey(self.stop.clone(), self.reload.clone(), reopen).map_err(StartError::Signals)
+        signals::obey(self.stop.clone(), self.reload.clone(), reopen, notify).map_err(StartError::Signals)
     }
-}
-
-/// A listener of one worker, beside those of the others.
-fn listen(address: &SocketAddr) -> Result<Listener, StartError> {
-    Listener::bind(*address).map_err(|source| StartError::Listen { address: *address, source })
-}
-
-fn claim(address: &SocketAddr) -> Result<Claim, StartError> {
-    Claim::new(*address).map_err(|source| StartError::Listen { address: *address, source })
 }

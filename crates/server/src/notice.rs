@@ -43,6 +43,15 @@ pub enum Notice {
         /// Why.
         why: String,
     },
+    /// A process has died, and is started again.
+    ProcessDied {
+        /// Which.
+        number: usize,
+        /// How it ended.
+        status: String,
+        /// After what pause it is started again.
+        pause: Duration,
+    },
     /// The figures of the last seconds.
     Figures {
         /// Connections that are open.
@@ -109,6 +118,11 @@ impl fmt::Display for Notice {
                 "{}: somebody writes into this file while it is served, and it could not be copied ({why}): wrong \
                  bytes may be sent",
                 path.display()
+            ),
+            Notice::ProcessDied { number, status, pause } => write!(
+                f,
+                "process {number} has ended ({status}); it is started again in {:.1} s",
+                pause.as_secs_f64()
             ),
             Notice::Figures { open, rate, errors, p99 } => write!(
                 f,

@@ -9,6 +9,7 @@ use signal_hook::iterator::Signals;
 
 use crate::Stop;
 use crate::access_log::Reopen;
+use crate::notify::Notify;
 use crate::reload::ReloadOrder;
 
 /// The exit code of a program that a second signal ends: as a shell reports SIGINT.
@@ -16,17 +17,27 @@ const INTERRUPTED: i32 = 130;
 
 /// Gives the order to stop when SIGINT or SIGTERM comes, the one to look for new releases at SIGHUP, and the
 /// one to open the access log anew at SIGUSR1. Who sends a second signal to stop does not want to wait.
-pub(crate) fn obey(stop: Stop, reload: Option<ReloadOrder>, reopen: Option<Reopen>) -> io::Result<()> {
+pub(crate) fn obey(
+    stop: Stop,
+    reload: Option<ReloadOrder>,
+    reopen: Option<Reopen>,
+    notify: Notify,
+) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1])?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         let mut stopping = false;
         for signal in signals.forever() {
             match signal {
-                SIGHUP => reload.iter().for_each(ReloadOrder::give),
+                SIGHUP => {
+                    notify.reloading();
+                    reload.iter().for_each(ReloadOrder::give);
+                    notify.ready("serving");
+                }
                 SIGUSR1 => reopen.iter().for_each(Reopen::order),
                 _ if stopping => std::process::exit(INTERRUPTED),
                 _ => {
                     stopping = true;
+                    notify.stopping();
                     stop.order();
                 }
             }

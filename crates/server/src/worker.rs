@@ -185,10 +185,23 @@ impl<L: EventLoop> Worker<L> {
 
     /// Accepts nobody any more, and lets connections finish what they are sending; tells until when.
     pub(crate) fn begin_drain(&mut self) -> Instant {
+        for number in 0..self.listeners.len() {
+            // Where it fails, it was not watched.
+            let _ = self.events.remove_listener(&self.listeners[number]);
+            // We may have been woken for somebody whom nobody else would be woken for again.
+            self.accept(u32::try_from(number).unwrap_or(u32::MAX));
+        }
         for listener in self.listeners.drain(..) {
             self.events.end_listening(listener);
         }
-        self.connections.retain(|connection| connection.drain() == Outcome::Open);
+        let shared = &mut self.shared;
+        self.connections.retain(|connection| {
+            let goes_on = connection.drain(shared) == Outcome::Open;
+            if !goes_on {
+                shared.observer.closed(Closed::InOrder);
+            }
+            goes_on
+        });
         self.events.now().instant + self.drain
     }
 

@@ -83,6 +83,11 @@ impl EventLoop for Simulated {
         Ok(peer.map(|peer| Accepted { socket: SimulatedSocket { network, peer }, peer: None }))
     }
 
+    fn remove_listener(&mut self, _: &SimulatedListener) -> io::Result<()> {
+        self.network.stop_listening();
+        Ok(())
+    }
+
     fn end_listening(&mut self, _: SimulatedListener) {
         self.network.end_listening();
     }

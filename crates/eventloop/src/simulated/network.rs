@@ -127,6 +127,10 @@ impl Network {
         self.0.borrow_mut().listener = Some(number);
     }
 
+    pub(super) fn stop_listening(&self) {
+        self.0.borrow_mut().listener = None;
+    }
+
     pub(super) fn end_listening(&self) {
         let mut state = self.0.borrow_mut();
         state.listener = None;

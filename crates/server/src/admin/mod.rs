@@ -43,8 +43,9 @@ impl Page {
 }
 
 impl Admin {
-    /// The whole answer to a request, but for the lines of the server; `body` says whether it is sent.
-    pub(crate) fn answer(&self, head: &RequestHead<'_>, server_lines: &[u8]) -> Vec<u8> {
+    /// The whole answer to a request, but for the lines of the server; `keeps` says whether the connection stays
+    /// open.
+    pub(crate) fn answer(&self, head: &RequestHead<'_>, keeps: bool, server_lines: &[u8]) -> Vec<u8> {
         let page = self.page(head);
         let mut out = status_line(page.status);
         put_field(&mut out, "Content-Type", page.media_type.as_bytes());
@@ -56,7 +57,7 @@ impl Admin {
         let policy =
             "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'";
         put_field(&mut out, "Content-Security-Policy", policy.as_bytes());
-        if !head.keep_alive {
+        if !keeps {
             put_field(&mut out, "Connection", b"close");
         }
         out.extend_from_slice(server_lines);

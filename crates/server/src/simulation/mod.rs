@@ -107,6 +107,7 @@ fn run(seed: u64, releases: &Releases) -> Result<(), String> {
 fn config(random: &mut Random) -> Config {
     Config {
         listen: Vec::new(),
+        inherited: Vec::new(),
         content: config::Content::Dummy { body: b"" },
         threads: NonZeroUsize::MIN,
         connections_max: if random.once_in(3) { NonZeroUsize::new(2) } else { None },

@@ -19,9 +19,17 @@ pub(super) fn check(
     releases: &Releases,
     stopped: bool,
 ) -> Result<(), String> {
-    let first = Answers::to(&script.sends, &releases.first);
-    let second = Answers::to(&script.sends, &releases.second);
-    let mut rest = received;
+    let mut first = Answers::to(&script.sends, &releases.first);
+    let mut second = Answers::to(&script.sends, &releases.second);
+    let received = if stopped {
+        // The last answer before the end says that it is the last one.
+        first.forget_closing();
+        second.forget_closing();
+        without_closing(received)
+    } else {
+        received.to_vec()
+    };
+    let mut rest = received.as_slice();
     let mut newer = false;
     for (number, (old, new)) in first.answers.iter().zip(&second.answers).enumerate() {
         // The old release before the new one, and never the old one again.
@@ -70,6 +78,13 @@ struct Answers {
 }
 
 impl Answers {
+    fn forget_closing(&mut self) {
+        self.answers
+            .iter_mut()
+            .chain([&mut self.timeout])
+            .for_each(|answer| *answer = without_closing(answer));
+    }
+
     fn to(sends: &[u8], content: &Content) -> Answers {
         let fields = ServerFields::new(&SecurityHeaders { basic: true, tls: false }.fields(), UNIX_SECONDS);
         let (mut http, mut scratch) = (Connection::default(), Scratch::default());
@@ -94,6 +109,17 @@ impl Answers {
         let timeout = bytes_of(&mut output, content);
         Answers { answers, timeout }
     }
+}
+
+/// The same bytes without the words on whether the connection ends.
+fn without_closing(bytes: &[u8]) -> Vec<u8> {
+    let mut kept = bytes.to_vec();
+    for words in [b"Connection: close\r\n".as_slice(), b"Connection: keep-alive\r\n"] {
+        while let Some(at) = kept.windows(words.len()).position(|window| window == words) {
+            kept.drain(at..at + words.len());
+        }
+    }
+    kept
 }
 
 /// The bytes that an output stands for.

@@ -22,6 +22,10 @@ pub struct Connection {
     reads_content: bool,
     /// Whether nothing more is read: what is spelled is the last answer.
     closing: bool,
+    /// Whether the next answer is the last one.
+    last: bool,
+    /// Whether any request was answered.
+    answered: bool,
 }
 
 /// What a peer owes.
@@ -53,6 +57,24 @@ impl Connection {
     #[must_use]
     pub fn is_closing(&self) -> bool {
         self.closing
+    }
+
+    /// Whether any request was answered so far.
+    #[must_use]
+    pub fn has_answered(&self) -> bool {
+        self.answered
+    }
+
+    /// Whether the connection stays open behind the answer to the request that came last.
+    #[must_use]
+    pub fn keeps_open(&self, head: &RequestHead<'_>) -> bool {
+        // Content that is too long to be worth reading ends the connection instead.
+        head.keep_alive && self.reads_content && !self.last
+    }
+
+    /// Lets the next answer be the last one, which says so.
+    pub fn end_after_next(&mut self) {
+        self.last = true;
     }
 
     /// What the peer owes, if anything.
@@ -162,8 +184,8 @@ impl Connection {
         if head.expects_continue && !self.content_came && !self.content.is_done() {
             output.put(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
-        // Content that is too long to be worth reading ends the connection instead.
-        self.closing = !head.keep_alive || !self.reads_content;
+        self.closing = !self.keeps_open(head);
+        self.answered = true;
         !self.closing
     }
 }

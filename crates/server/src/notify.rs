@@ -1,0 +1,85 @@
+//! Words to whoever started the service: that it is ready, that it reloads, that it stops (`sd_notify(3)`).
+//!
+//! Datagrams to the socket that `NOTIFY_SOCKET` names, and nothing where there is none. A few lines of the
+//! standard library, so no library of its own.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// The variable that names the socket.
+pub const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
+/// The variable that says how often a sign of life is expected, in microseconds.
+const WATCHDOG_VARIABLE: &str = "WATCHDOG_USEC";
+
+/// Tells whoever started the service.
+#[derive(Debug, Clone, Default)]
+pub struct Notify {
+    socket: Option<Arc<UnixDatagram>>,
+    /// Dropped with the last clone, which ends the signs of life.
+    _watchdog: Option<Sender<()>>,
+}
+
+impl Notify {
+    /// As the environment says; nothing is told where it says nothing.
+    pub fn from_environment() -> io::Result<Notify> {
+        let Some(name) = std::env::var_os(SOCKET_VARIABLE).filter(|name| !name.is_empty()) else {
+            return Ok(Notify::default());
+        };
+        let address = match name.as_encoded_bytes() {
+            [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+            _ => SocketAddr::from_pathname(&name)?,
+        };
+        let socket = UnixDatagram::unbound()?;
+        socket.connect_addr(&address)?;
+        // Whoever should listen and does not must not stop us.
+        socket.set_nonblocking(true)?;
+        let socket = Arc::new(socket);
+        let watchdog = watchdog_interval().map(|every| start_watchdog(Arc::clone(&socket), every));
+        Ok(Notify { socket: Some(socket), _watchdog: watchdog.transpose()? })
+    }
+
+    /// New connections are accepted.
+    pub fn ready(&self, status: &str) {
+        self.send(&format!("READY=1\nSTATUS={status}"));
+    }
+
+    /// New releases are looked for; `ready` says when that is done.
+    pub fn reloading(&self) {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let microseconds = now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1000);
+        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}"));
+    }
+
+    /// No new connections are wanted.
+    pub fn stopping(&self) {
+        self.send("STOPPING=1");
+    }
+
+    fn send(&self, words: &str) {
+        if let Some(socket) = &self.socket {
+            // Where it does not arrive, there is nobody to tell.
+            let _ = socket.send(words.as_bytes());
+        }
+    }
+}
+
+/// Half of what is expected, as `sd_watchdog_enabled(3)` advises.
+fn watchdog_interval() -> Option<Duration> {
+    let microseconds: u64 = std::env::var(WATCHDOG_VARIABLE).ok()?.parse().ok()?;
+    (microseconds > 0).then(|| Duration::from_micros(microseconds / 2))
+}
+
+fn start_watchdog(socket: Arc<UnixDatagram>, every: Duration) -> io::Result<Sender<()>> {
+    let (end, ended) = channel();
+    let thread = std::thread::Builder::new().name("watchdog".into());
+    thread.spawn(move || {
+        while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+            let _ = socket.send(b"WATCHDOG=1");
+        }
+    })?;
+    Ok(end)
+}

@@ -1,0 +1,263 @@
+//! Several processes, service managers, and programs that take over: nobody is refused.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::site::{Server, parse, run};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_cannery-server");
+
+fn dummy(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.arg("--dummy").args(arguments);
+    command
+}
+
+/// The processes that a process has started.
+fn children(pid: u32) -> HashSet<u32> {
+    let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    listed.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+fn await_that(what: &str, condition: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(Instant::now() < end, "it never came to that: {what}");
+        std::thread::yield_now();
+    }
+}
+
+fn kill(pid: u32) {
+    assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn a_process_that_dies_is_started_again() {
+    let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--processes", "2", "--threads", "1"]));
+    let before = children(server.pid());
+    assert_eq!(before.len(), 2);
+    let victim = *before.iter().next().unwrap();
+    kill(victim);
+    let line = server.await_line("has ended");
+    assert!(line.contains("started again") && line.contains("signal: 9"), "{line}");
+    await_that("a new process", || {
+        let now = children(server.pid());
+        now.len() == 2 && !now.contains(&victim)
+    });
+    // Each of many connections is answered, also those that went to the one that was gone.
+    for _ in 0..50 {
+        assert_eq!(server.get("/").body, b"hello world!\n");
+    }
+    let left = children(server.pid());
+    assert_eq!(server.stop(), Some(0));
+    await_that("all of them end", || left.iter().all(|pid| !is_alive(*pid)));
+}
+
+/// Whether a process is there, and not only waiting for somebody to notice its end.
+fn is_alive(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[test]
+fn the_processes_end_with_their_supervisor() {
+    let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--processes", "3", "--threads", "1"]));
+    let left = children(server.pid());
+    assert_eq!(left.len(), 3);
+    kill(server.pid());
+    await_that("all of them end", || left.iter().all(|pid| !is_alive(*pid)));
+}
+
+#[test]
+fn processes_that_cannot_serve_are_not_tried_for_ever() {
+    let output = run(
+        "cannery-server",
+        &["--archive", "/nonexistent/site.cdb", "--processes", "2", "--bind", "127.0.0.1:0"],
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("/nonexistent/site.cdb") && said.contains("ended at its start"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_local_socket_is_served_and_cleared_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cannery.sock");
+    let bind = format!("unix:{}", path.display());
+    let ask = || {
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        parse(&answer, false).0.body
+    };
+    let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--bind", &bind, "--threads", "2"]));
+    server.await_line(&bind);
+    assert_eq!(ask(), b"hello world!\n");
+    // A second server must not take the place of a living one.
+    let second = run("cannery-server", &["--dummy", "--bind", &bind]);
+    assert_eq!(second.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("another program listens there"));
+    assert_eq!(server.stop(), Some(0));
+    assert!(!path.exists(), "the path is removed with the server");
+
+    // One that was killed leaves its path behind, which does not keep the next from starting.
+    let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--bind", &bind, "--threads", "1"]));
+    server.await_line(&bind);
+    kill(server.pid());
+    drop(server);
+    assert!(path.exists());
+    let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--bind", &bind, "--threads", "1"]));
+    server.await_line(&bind);
+    assert_eq!(ask(), b"hello world!\n");
+    drop(server);
+
+    // What is no socket is never removed.
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "precious").unwrap();
+    assert_eq!(run("cannery-server", &["--dummy", "--bind", &bind]).status.code(), Some(1));
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+}
+
+#[test]
+fn ipv6_is_served_beside_ipv4() {
+    let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--bind", "[::1]:0", "--threads", "1"]));
+    let line = server.await_line("http://[::1]:");
+    let address = line.split("http://").nth(1).unwrap().trim_end_matches('/');
+    assert_eq!(crate::site::ask_at(address, "GET", "/", "").body, b"hello world!\n");
+    assert_eq!(server.get("/").body, b"hello world!\n");
+}
+
+/// Starts a server as a service manager does: with a listening socket as descriptor 3.
+fn activated(socket: &TcpListener, arguments: &[&str], notify: Option<&str>) -> std::process::Child {
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\" 3<&0 0</dev/null",
+        PROGRAM,
+        "--dummy",
+    ]);
+    command.args(arguments).stdin(Stdio::from(OwnedFd::from(socket.try_clone().unwrap())));
+    command.stderr(Stdio::null());
+    if let Some(name) = notify {
+        command.env("NOTIFY_SOCKET", name);
+    }
+    command.spawn().unwrap()
+}
+
+#[test]
+fn a_new_program_takes_over_without_one_refused_connection() {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let folder = tempfile::tempdir().unwrap();
+    let door = folder.path().join("notify");
+    let words = UnixDatagram::bind(&door).unwrap();
+    words.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let name = door.to_str().unwrap();
+    let await_words = |wanted: &str| {
+        let mut buffer = [0; 512];
+        loop {
+            let bytes = words.recv(&mut buffer).unwrap_or_else(|error| panic!("{wanted}: {error}"));
+            if buffer[..bytes].starts_with(wanted.as_bytes()) {
+                return;
+            }
+        }
+    };
+    let mut last = None;
+    std::thread::scope(|scope| {
+        let mut old = activated(&socket, &["--threads", "2"], Some(name));
+        await_words("READY=1");
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let mut stream = TcpStream::connect(address).expect("not one connection is refused");
+                    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                    stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+                    let mut answer = Vec::new();
+                    stream.read_to_end(&mut answer).expect("not one connection is reset");
+                    assert!(answer.ends_with(b"hello world!\n"));
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for _ in 0..3 {
+            let before = answered.load(Ordering::Relaxed);
+            await_that("answers", || answered.load(Ordering::Relaxed) > before + 100);
+            let new = activated(&socket, &["--threads", "2"], Some(name));
+            await_words("READY=1");
+            let pid = old.id().to_string();
+            assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+            await_words("STOPPING=1");
+            assert!(old.wait().unwrap().success());
+            old = new;
+        }
+        stop.store(true, Ordering::Relaxed);
+        last = Some(old);
+    });
+    let mut last = last.expect("the loop ran");
+    last.kill().unwrap();
+    last.wait().unwrap();
+    assert!(answered.load(Ordering::Relaxed) > 300);
+}
+
+#[test]
+fn with_one_old_socket_a_supervisor_shares_it_among_its_processes() {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    let mut server = activated(&socket, &["--processes", "2", "--threads", "2"], None);
+    for _ in 0..20 {
+        assert_eq!(crate::site::ask_at(&address, "GET", "/", "").body, b"hello world!\n");
+    }
+    assert!(Command::new("kill").args(["-TERM", &server.id().to_string()]).status().unwrap().success());
+    assert!(server.wait().unwrap().success());
+}
+
+#[test]
+fn a_running_answer_is_finished_when_the_server_stops_and_nobody_new_is_let_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("site");
+    fs::create_dir(&source).unwrap();
+    let content = vec![b'x'; 8 << 20];
+    fs::write(source.join("large.bin"), &content).unwrap();
+    let archive = folder.path().join("site.cdb");
+    crate::site::compile(&source, &archive, &["--compress", "identity"]);
+    let mut server = Server::start(&["--archive", archive.to_str().unwrap(), "--drain", "20"]);
+    let mut idle = server.connect();
+    let mut busy = server.connect();
+    busy.write_all(b"GET /large.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    let mut received = vec![0; 1000];
+    busy.read_exact(&mut received).unwrap();
+    server.signal("TERM");
+    // An idle connection is closed at once.
+    assert_eq!(idle.read(&mut [0; 1]).unwrap(), 0);
+    await_that("the door is closed", || TcpStream::connect(&server.address).is_err());
+    busy.read_to_end(&mut received).unwrap();
+    assert!(parse(&received, false).0.body == content);
+    assert_eq!(server.wait(), Some(0));
+}
+
+#[test]
+fn systemd_finds_no_fault_in_the_units() {
+    if crate::site::skip_outside() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // What the units name must be there for the check.
+    for unit in ["cannery.service", "cannery.socket"] {
+        let text = fs::read_to_string(format!("contrib/systemd/{unit}")).unwrap();
+        fs::write(folder.path().join(unit), text.replace("/usr/local/bin/cannery-server", PROGRAM)).unwrap();
+    }
+    let units = ["cannery.service", "cannery.socket"].map(|unit| folder.path().join(unit));
+    let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).args(units).output();
+    let output = output.expect("systemd-analyze: `cargo xtask test` installs it");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let of_ours: Vec<&str> = said.lines().filter(|line| line.contains("cannery")).collect();
+    assert!(of_ours.is_empty(), "{said}");
+}
