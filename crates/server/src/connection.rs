@@ -240,18 +240,21 @@ impl<S: Socket> Connection<S> {
         self.deadline = Some(shared.now + patience);
     }
 
-    /// Ends a connection whose deadline has passed; tells whether it goes on. While others wait for a place,
-    /// a `crowded` worker keeps no idle connection for long.
-    pub(crate) fn check_deadline(&mut self, crowded: bool, shared: &mut Shared) -> Outcome {
-        let (Some(deadline), Some(timeouts)) = (self.deadline, shared.timeouts) else { return Outcome::Open };
+    /// Whether the peer has been waited for too long. While others wait for a place, a `crowded` worker keeps no
+    /// idle connection for long.
+    pub(crate) fn is_late(&self, crowded: bool, shared: &Shared) -> bool {
+        let (Some(deadline), Some(timeouts)) = (self.deadline, shared.timeouts) else { return false };
         let shortened = if crowded && self.waits == Waits::Request {
             timeouts.idle.saturating_sub(timeouts.idle_crowded)
         } else {
             Duration::ZERO
         };
-        if shared.now + shortened < deadline {
-            return Outcome::Open;
-        }
+        shared.now + shortened >= deadline
+    }
+
+    /// Ends a connection whose peer is late, unless it still takes what it is sent; tells whether it goes on.
+    pub(crate) fn end_wait(&mut self, shared: &mut Shared) -> Outcome {
+        let Some(timeouts) = shared.timeouts else { return Outcome::Open };
         match self.waits {
             Waits::Room => self.check_progress(shared.now, timeouts.send),
             // RFC 9110 §15.5.9: who is slow is told.

@@ -73,6 +73,14 @@ impl<T> Slab<T> {
         }
     }
 
+    /// The token of the first value in a slot from `slot` on that `is_wanted` is true for.
+    pub(crate) fn find_from(&self, slot: u32, is_wanted: impl Fn(&T) -> bool) -> Option<Token> {
+        (slot..).zip(self.slots.get(slot as usize..)?).find_map(|(slot, entry)| match &entry.state {
+            State::Held(value) if is_wanted(value) => Some(Token { slot, generation: entry.generation }),
+            _ => None,
+        })
+    }
+
     /// Removes the values that `keep` is false for.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&mut T) -> bool) {
         for slot in 0..self.slots.len() {
@@ -114,6 +122,17 @@ mod tests {
         assert!(slab.is_empty());
         let token = insert(&mut slab, 'a');
         assert_eq!((token.slot, slab.is_empty()), (0, false));
+    }
+
+    #[test]
+    fn a_search_goes_on_behind_what_it_found() {
+        let mut slab = Slab::new();
+        let tokens = ['a', 'x', 'b', 'x'].map(|value| insert(&mut slab, value));
+        slab.remove(tokens[1]);
+        let find = |slab: &Slab<char>, slot| slab.find_from(slot, |value| *value == 'x');
+        assert_eq!(find(&slab, 0), Some(tokens[3]));
+        assert_eq!(find(&slab, 4), None);
+        assert_eq!(find(&slab, u32::MAX), None);
     }
 
     #[test]

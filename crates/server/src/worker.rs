@@ -23,6 +23,10 @@ use crate::slab::Slab;
 /// How often deadlines are looked at while there are connections: a peer may be late by as much.
 const TICK: Duration = Duration::from_secs(1);
 
+/// Late connections that one turn sees to: each takes some microseconds, and nobody else shall notice that
+/// thousands of peers, who came together, are late together.
+pub(crate) const LATE_CONNECTIONS_MAX: usize = 64;
+
 /// The order to stop, which a worker looks at when it is woken.
 #[derive(Debug, Default)]
 pub(crate) struct StopOrder(AtomicBool);
@@ -112,6 +116,8 @@ pub(crate) struct Worker<L: EventLoop> {
     stop: Arc<StopOrder>,
     drain: Duration,
     next_tick: Instant,
+    /// The slot where the look for late connections goes on, while it is not at its end.
+    next_look: Option<u32>,
     /// How many connections there may be.
     connections_max: usize,
     /// Whether somebody waits to be accepted whom there was no place for.
@@ -156,6 +162,7 @@ impl<L: EventLoop> Worker<L> {
             stop: plan.stop,
             drain: plan.drain,
             next_tick: now.instant + TICK,
+            next_look: None,
             connections_max: plan.connections_max,
             crowding: Crowding::None,
         })
@@ -211,7 +218,8 @@ impl<L: EventLoop> Worker<L> {
             || self.crowding != Crowding::None
             || self.shared.observer.has_pending();
         let tick = ticking.then_some(self.next_tick);
-        let until = tick.into_iter().chain(end).min();
+        let look = self.next_look.map(|_| self.shared.now);
+        let until = look.into_iter().chain(tick).chain(end).min();
         // Counted from the turn before: waking a moment late is better than asking for the time twice.
         let timeout = until.map(|until| until.saturating_duration_since(self.shared.now));
         if self.events.wait(timeout).is_err() {
@@ -239,6 +247,9 @@ impl<L: EventLoop> Worker<L> {
             self.tick();
         } else if self.crowding == Crowding::Full && self.connections.len() < self.connections_max {
             self.accept_waiting();
+        }
+        if let Some(slot) = self.next_look {
+            self.end_late(slot);
         }
     }
 
@@ -294,15 +305,24 @@ impl<L: EventLoop> Worker<L> {
     fn tick(&mut self) {
         self.next_tick = self.shared.now + TICK;
         self.shared.observer.tick();
+        self.next_look = Some(0);
+    }
+
+    /// Sees to connections whose peers are late, from a slot on, for as long as one turn may take for it.
+    fn end_late(&mut self, mut slot: u32) {
         let crowded = self.crowding != Crowding::None;
-        let shared = &mut self.shared;
-        self.connections.retain(|connection| {
-            let goes_on = connection.check_deadline(crowded, shared) == Outcome::Open;
-            if !goes_on {
-                shared.observer.closed(Closed::TimedOut);
+        self.next_look = None;
+        for seen in 1..=LATE_CONNECTIONS_MAX {
+            let is_late = |connection: &Connection<_>| connection.is_late(crowded, &self.shared);
+            let Some(token) = self.connections.find_from(slot, is_late) else { break };
+            slot = token.slot + 1;
+            self.next_look = (seen == LATE_CONNECTIONS_MAX).then_some(slot);
+            let Some(connection) = self.connections.get_mut(token) else { continue };
+            if connection.end_wait(&mut self.shared) == Outcome::Closed {
+                self.shared.observer.closed(Closed::TimedOut);
+                self.connections.remove(token);
             }
-            goes_on
-        });
+        }
         if crowded {
             self.accept_waiting();
         }
