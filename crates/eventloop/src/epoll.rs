@@ -174,6 +174,24 @@ mod tests {
         assert_eq!(socket.receive(&mut buffer).unwrap(), Received::End);
     }
 
+    #[test]
+    fn a_socket_that_is_abandoned_ends_with_a_reset() {
+        let mut events = Epoll::new(Waker::new().unwrap()).unwrap();
+        let claim = Claim::new(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        let Address::Internet(address) = claim.address() else { panic!("not what was claimed") };
+        let listener = claim.listen().unwrap();
+        for abandoned in [false, true] {
+            let mut client = TcpStream::connect(address).unwrap();
+            let socket = events.accept(&listener).unwrap().unwrap().socket;
+            if abandoned {
+                socket.abandon().unwrap();
+            }
+            drop(socket);
+            let end = client.read(&mut [0; 1]).map_err(|error| error.kind());
+            assert_eq!(end, if abandoned { Err(io::ErrorKind::ConnectionReset) } else { Ok(0) });
+        }
+    }
+
     use std::io::IoSlice;
 
     #[test]

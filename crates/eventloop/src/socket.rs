@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use crate::sys;
 
@@ -24,6 +25,10 @@ pub trait Socket {
     /// How many bytes that were sent the peer has not confirmed yet: what tells a slow peer from one that
     /// takes nothing, where the kernel's buffer is large.
     fn unconfirmed(&self) -> io::Result<u64>;
+
+    /// Makes the end of this socket a reset: what was sent and not confirmed is forgotten at once, where else the
+    /// kernel would keep it for minutes and try to deliver it.
+    fn abandon(&self) -> io::Result<()>;
 }
 
 /// What came of receiving.
@@ -77,5 +82,9 @@ impl Socket for KernelSocket {
 
     fn unconfirmed(&self) -> io::Result<u64> {
         sys::unconfirmed(self.0.as_fd())
+    }
+
+    fn abandon(&self) -> io::Result<()> {
+        socket2::SockRef::from(&self.0).set_linger(Some(Duration::ZERO))
     }
 }

@@ -278,6 +278,8 @@ impl<S: Socket> Connection<S> {
             return Outcome::Closed;
         };
         if unsent.confirmed_since_last(unconfirmed) < window.as_secs() * SEND_BYTES_PER_SECOND_MIN {
+            // The kernel shall not go on waiting in our place. Where it cannot be told, it will.
+            let _ = self.socket.abandon();
             return Outcome::Closed;
         }
         self.deadline = Some(now + window);

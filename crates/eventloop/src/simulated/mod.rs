@@ -113,6 +113,11 @@ impl Socket for SimulatedSocket {
     fn unconfirmed(&self) -> io::Result<u64> {
         self.network.with_wire(self.peer, |wire, _| wire.unconfirmed())
     }
+
+    fn abandon(&self) -> io::Result<()> {
+        self.network.with_wire(self.peer, |wire, _| wire.break_off());
+        Ok(())
+    }
 }
 
 impl Drop for SimulatedSocket {
