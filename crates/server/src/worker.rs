@@ -23,6 +23,10 @@ use crate::slab::Slab;
 /// How often deadlines are looked at while there are connections: a peer may be late by as much.
 const TICK: Duration = Duration::from_secs(1);
 
+/// Connections that one turn accepts from a listener: thousands may wait, and those who are connected already
+/// shall not wait for all of them.
+pub(crate) const ACCEPTED_MAX: usize = 128;
+
 /// Late connections that one turn sees to: each takes some microseconds, and nobody else shall notice that
 /// thousands of peers, who came together, are late together.
 pub(crate) const LATE_CONNECTIONS_MAX: usize = 64;
@@ -131,6 +135,8 @@ enum Crowding {
     None,
     /// There are as many connections as there may be: looked at again when one ends.
     Full,
+    /// There are more than one turn accepts: looked at again in the next, which does not wait.
+    Turn,
     /// The kernel had no descriptor, or no memory: looked at again at each tick, since to ask in each turn
     /// would spin.
     Kernel,
@@ -185,6 +191,12 @@ impl<L: EventLoop> Worker<L> {
         self.connections.is_empty()
     }
 
+    /// How many connections there are.
+    #[cfg(test)]
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
     /// The time of the last turn.
     pub(crate) fn now(&self) -> Instant {
         self.shared.now
@@ -195,8 +207,8 @@ impl<L: EventLoop> Worker<L> {
         for number in 0..self.listeners.len() {
             // Where it fails, it was not watched.
             let _ = self.events.remove_listener(&self.listeners[number]);
-            // We may have been woken for somebody whom nobody else would be woken for again.
-            self.accept(u32::try_from(number).unwrap_or(u32::MAX));
+            // We may have been woken for people whom nobody else would be woken for again: all of them.
+            self.accept(u32::try_from(number).unwrap_or(u32::MAX), usize::MAX);
         }
         for listener in self.listeners.drain(..) {
             self.events.end_listening(listener);
@@ -218,7 +230,8 @@ impl<L: EventLoop> Worker<L> {
             || self.crowding != Crowding::None
             || self.shared.observer.has_pending();
         let tick = ticking.then_some(self.next_tick);
-        let look = self.next_look.map(|_| self.shared.now);
+        let more_wait = self.crowding == Crowding::Turn;
+        let look = (more_wait || self.next_look.is_some()).then_some(self.shared.now);
         let until = look.into_iter().chain(tick).chain(end).min();
         // Counted from the turn before: waking a moment late is better than asking for the time twice.
         let timeout = until.map(|until| until.saturating_duration_since(self.shared.now));
@@ -235,7 +248,7 @@ impl<L: EventLoop> Worker<L> {
         while let Some(event) = self.events.next_event() {
             match event {
                 Event::Ready(token, readiness) => self.go_on(token, readiness),
-                Event::Acceptable(number) => self.accept(number),
+                Event::Acceptable(number) => self.accept(number, ACCEPTED_MAX),
                 Event::Woken => self.shared.content = self.current.get(),
             }
         }
@@ -245,7 +258,9 @@ impl<L: EventLoop> Worker<L> {
         }
         if self.shared.now >= self.next_tick {
             self.tick();
-        } else if self.crowding == Crowding::Full && self.connections.len() < self.connections_max {
+        } else if more_wait
+            || self.crowding == Crowding::Full && self.connections.len() < self.connections_max
+        {
             self.accept_waiting();
         }
         if let Some(slot) = self.next_look {
@@ -268,9 +283,10 @@ impl<L: EventLoop> Worker<L> {
         self.connections.remove(token);
     }
 
-    /// Accepts all connections that wait.
-    fn accept(&mut self, number: u32) {
-        while let Some(listener) = self.listeners.get(number as usize) {
+    /// Accepts connections that wait, up to so many.
+    fn accept(&mut self, number: u32, accepted_max: usize) {
+        for _ in 0..accepted_max {
+            let Some(listener) = self.listeners.get(number as usize) else { return };
             if self.connections.len() >= self.connections_max {
                 self.crowding = Crowding::Full;
                 return;
@@ -287,6 +303,7 @@ impl<L: EventLoop> Worker<L> {
                 }
             }
         }
+        self.crowding = Crowding::Turn;
     }
 
     fn begin(&mut self, accepted: Accepted<L::Socket>) {
@@ -310,7 +327,7 @@ impl<L: EventLoop> Worker<L> {
 
     /// Sees to connections whose peers are late, from a slot on, for as long as one turn may take for it.
     fn end_late(&mut self, mut slot: u32) {
-        let crowded = self.crowding != Crowding::None;
+        let crowded = matches!(self.crowding, Crowding::Full | Crowding::Kernel);
         self.next_look = None;
         for seen in 1..=LATE_CONNECTIONS_MAX {
             let is_late = |connection: &Connection<_>| connection.is_late(crowded, &self.shared);
@@ -331,6 +348,6 @@ impl<L: EventLoop> Worker<L> {
     /// Tries again to accept those whom there was no place for.
     fn accept_waiting(&mut self) {
         self.crowding = Crowding::None;
-        (0..).take(self.listeners.len()).for_each(|number| self.accept(number));
+        (0..).take(self.listeners.len()).for_each(|number| self.accept(number, ACCEPTED_MAX));
     }
 }

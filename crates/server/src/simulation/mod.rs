@@ -4,7 +4,7 @@
 //! A failure prints its seed. `CANNERY_SEED=N cargo test -p cannery-server simulation` runs that one alone;
 //! `CANNERY_SEEDS=N` runs so many.
 
-mod late;
+mod crowds;
 mod script;
 mod site;
 mod twin;
