@@ -15,6 +15,7 @@ mod access_log;
 mod admin;
 mod commands;
 mod faults;
+mod hostile;
 mod processes;
 mod reload;
 mod special_pages;

@@ -30,7 +30,7 @@ enum Sign {
 }
 
 /// What the tests need.
-const FOR_TESTS: [Needed; 14] = [
+const FOR_TESTS: [Needed; 15] = [
     Needed { package: "python3.11-doc", shown_by: Sign::Folder(PYTHON_DOCS) },
     Needed { package: "tinycdb", shown_by: Sign::Program("cdb") },
     Needed { package: "curl", shown_by: Sign::Program("curl") },
@@ -43,6 +43,7 @@ const FOR_TESTS: [Needed; 14] = [
     Needed { package: "varnish", shown_by: Sign::Program("varnishd") },
     Needed { package: "nodejs", shown_by: Sign::Program("node") },
     Needed { package: "npm", shown_by: Sign::Program("npm") },
+    Needed { package: "slowhttptest", shown_by: Sign::Program("slowhttptest") },
     Needed { package: "systemd", shown_by: Sign::Program("systemd-analyze") },
     Needed { package: "python3-venv", shown_by: Sign::PythonModule("ensurepip") },
 ];
