@@ -43,6 +43,9 @@ pub fn run_read(told: Told) -> Result<(), Failure> {
 
 fn serve(told: &flags::server::Server) -> Result<(), Failure> {
     raise_descriptors(told.descriptors_max)?;
+    if let Some(limit) = told.memory_max {
+        limit_memory(limit)?;
+    }
     let mut config = told.config.clone();
     let quiet = told.quiet;
     config.listener = Listener(Arc::new(move |notice| tell(notice, quiet)));
@@ -72,8 +75,15 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
             say::note(format_args!("operators may ask at {}", url(&address)));
         }
     }
+    for words in server.held().missing() {
+        warn(words);
+    }
+    for words in server.held().advice().filter(|_| !told.quiet) {
+        say::note(words);
+    }
     if told.debug {
         say::note(setting(told));
+        say::note(server.held());
     }
     notify.ready("serving");
     server.wait();
@@ -146,14 +156,14 @@ fn inherited() -> Result<Vec<i32>, Failure> {
 /// Says what happens while the server runs; only what is wrong if it is to be quiet.
 fn tell(notice: &Notice, quiet: bool) {
     if notice.is_warning() {
-        say::note(format_args!(
-            "{} {}",
-            Paint::for_errors().error("warning:"),
-            one_line(&notice.to_string())
-        ));
+        warn(&notice.to_string());
     } else if !quiet {
         say::note(one_line(&notice.to_string()));
     }
+}
+
+fn warn(words: &str) {
+    say::note(format_args!("{} {}", Paint::for_errors().error("warning:"), one_line(words)));
 }
 
 /// How the server is set up, on one line.
@@ -189,6 +199,15 @@ fn raise_descriptors(wanted: Option<u64>) -> Result<(), Failure> {
     })
 }
 
+/// Limits the memory that is the process's own: what it writes to, and not the files that it maps, which are
+/// the page cache's. A limit of addresses would count those, and say nothing about memory.
+fn limit_memory(limit: u64) -> Result<(), Failure> {
+    let now = getrlimit(Resource::Data);
+    let maximum = Some(now.maximum.map_or(limit, |maximum| maximum.min(limit)));
+    setrlimit(Resource::Data, Rlimit { current: maximum, maximum })
+        .map_err(|error| Failure::failed(format!("`--limit-memory`: {}", io::Error::from(error))))
+}
+
 /// The URL under which whoever is on this machine reaches a server at `address`; of a local socket, the path.
 pub(super) fn url(address: &Address) -> String {
     let Address::Internet(address) = address else { return address.to_string() };
@@ -211,6 +230,7 @@ pub(super) fn failure(error: &StartError) -> Failure {
         | StartError::Inherited { .. }
         | StartError::EventLoop(_)
         | StartError::Thread(_)
+        | StartError::Cage(_)
         | StartError::Signals(_) => Failure::failed(error.to_string()),
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use cannery_server::Config;
 use cannery_server::config::{
-    AccessLog, Address, Content, DUMMY_BODY, HostPattern, Listener, Loading, LogFormat, LogTarget,
-    NamedArchive, SecurityHeaders, SpecialPages, Timeouts,
+    AccessLog, Account, Address, Content, DUMMY_BODY, HostPattern, Listener, Loading, LogFormat, LogTarget,
+    NamedArchive, Sandbox, SecurityHeaders, SpecialPages, Timeouts, Wanted,
 };
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
@@ -49,6 +49,8 @@ pub struct Server {
     pub processes: usize,
     /// The limit of open descriptors to set before anything is opened.
     pub descriptors_max: Option<u64>,
+    /// The limit of memory, in bytes, to set likewise.
+    pub memory_max: Option<u64>,
     /// Flags that were given, are accepted, and change nothing.
     pub without_effect: Vec<&'static str>,
     /// Nothing but errors.
@@ -65,6 +67,7 @@ pub fn command() -> Command {
         .args(content())
         .args(answers())
         .args(observing())
+        .args(holding())
         .args(
             [
                 switch("report", "Say every ten seconds how much there was to do."),
@@ -103,6 +106,52 @@ fn listening() -> [Arg; 7] {
         .value_parser(value_parser!(NonZeroUsize)),
     ]
     .map(|argument| argument.help_heading("Listening"))
+}
+
+fn holding() -> [Arg; 4] {
+    [
+        value(
+            "sandbox",
+            "HOW",
+            "Hold the server in a cage once it listens: files out of reach but the archives' and logs' folders, \
+             system calls refused but those that serving needs. `auto`: as far as the kernel can; `require`: \
+             do not start without; `off`: for debuggers and profilers.",
+        )
+        .value_parser(["auto", "require", "off"])
+        .default_value("auto"),
+        switch("seccomp-enable", "Do not start where system calls cannot be refused."),
+        value(
+            "user",
+            "USER[:GROUP]",
+            "Whom to be once the server listens, if it is started as root. Names or numbers.",
+        ),
+        value(
+            "limit-memory",
+            "MIB",
+            "At most so much memory of the server's own; archives that are mapped do not count.",
+        )
+        .value_parser(value_parser!(u64).range(16..=1 << 40)),
+    ]
+    .map(|argument| argument.help_heading("The cage"))
+}
+
+/// How much of a cage there must be.
+fn sandbox(matches: &ArgMatches) -> Sandbox {
+    let mut sandbox = match matches.get_one::<String>("sandbox").map(String::as_str) {
+        Some("require") => Sandbox::REQUIRED,
+        Some("off") => Sandbox::OFF,
+        _ => Sandbox::AUTO,
+    };
+    if matches.get_flag("seccomp-enable") {
+        sandbox.system_calls = Wanted::Must;
+    }
+    sandbox
+}
+
+/// Whom to be.
+fn account(matches: &ArgMatches) -> Result<Option<Account>, Failure> {
+    let account = matches.get_one::<String>("user").map(|text| Account::find(text)).transpose();
+    account.map_err(|error| Failure::usage(format!("`--user`: {error}")))
 }
 
 /// `--bind`, without its default.
@@ -237,12 +286,15 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
         }),
         admin: matches.get_one("admin").cloned(),
         report: matches.get_flag("report").then_some(REPORT_INTERVAL),
+        sandbox: sandbox(matches),
+        account: account(matches)?,
         listener: Listener::nobody(),
     };
     Ok(Told::Serve(Box::new(Server {
         processes: matches.get_one::<u16>("processes").map_or(1, |processes| usize::from(*processes)),
         config,
         descriptors_max: matches.get_one("limit-descriptors").copied(),
+        memory_max: matches.get_one::<u64>("limit-memory").map(|mebibytes| mebibytes << 20),
         without_effect: INDEX_FLAGS.into_iter().filter(|name| matches.get_flag(name)).collect(),
         quiet: matches.get_flag("quiet"),
         debug: matches.get_flag("debug"),
@@ -271,6 +323,9 @@ pub(super) fn config_of(matches: &ArgMatches, path: PathBuf) -> Config {
         access_log: None,
         admin: None,
         report: None,
+        // The threads that compiled the folder are still there, and would be outside.
+        sandbox: Sandbox::OFF,
+        account: None,
         listener: Listener::nobody(),
     }
 }

@@ -13,6 +13,7 @@ mod routes;
 
 mod access_log;
 mod admin;
+mod cage;
 mod commands;
 mod faults;
 mod hostile;

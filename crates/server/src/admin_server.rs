@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use cannery_eventloop::{Address, Claim, Waker};
+use cannery_eventloop::{Address, Claim, Listener, Waker};
 
 use crate::admin::Admin;
+use crate::cage::Cage;
 use crate::config::Config;
 use crate::content::Content;
 use crate::current::Current;
@@ -14,6 +15,47 @@ use crate::metrics::Counters;
 use crate::observer::Observer;
 use crate::status::Status;
 use crate::worker::{self, StopOrder};
+
+/// An address that is listened at, where nobody answers yet.
+#[derive(Debug)]
+pub(crate) struct AdminListener {
+    claim: Claim,
+    listener: Listener,
+    waker: Waker,
+}
+
+impl AdminListener {
+    /// Listens at an address.
+    pub(crate) fn open(address: &Address) -> Result<AdminListener, StartError> {
+        let failed = |source| StartError::Listen { address: address.clone(), source };
+        let claim = Claim::new(address).map_err(failed)?;
+        let listener = claim.listen().map_err(failed)?;
+        let waker = Waker::new().map_err(StartError::EventLoop)?;
+        Ok(AdminListener { claim, listener, waker })
+    }
+
+    /// What keeps the address.
+    pub(crate) fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    /// Starts to answer. What is told comes from these workers.
+    pub(crate) fn start(
+        self,
+        config: &Config,
+        workers: &[Arc<Counters>],
+        status: &Arc<Status>,
+        cage: &Cage,
+    ) -> Result<AdminServer, StartError> {
+        let AdminListener { claim, listener, waker } = self;
+        let admin = Admin { workers: workers.to_vec(), status: Arc::clone(status) };
+        let current = Arc::new(Current::new(Arc::new(Content::Admin(admin))));
+        let (order, observer) = (Arc::new(StopOrder::default()), Observer::default());
+        let plan = worker::Plan::new(config, vec![listener], current, Arc::clone(&order), observer);
+        let threads = worker::start_all("admin", vec![(plan, waker.clone())], cage)?;
+        Ok(AdminServer { claim, threads, order, waker })
+    }
+}
 
 /// A running listener for operators.
 #[derive(Debug)]
@@ -25,25 +67,6 @@ pub(crate) struct AdminServer {
 }
 
 impl AdminServer {
-    /// Listens at an address. What is told comes from these workers.
-    pub(crate) fn start(
-        config: &Config,
-        address: &Address,
-        workers: &[Arc<Counters>],
-        status: &Arc<Status>,
-    ) -> Result<AdminServer, StartError> {
-        let failed = |source| StartError::Listen { address: address.clone(), source };
-        let claim = Claim::new(address).map_err(failed)?;
-        let listener = claim.listen().map_err(failed)?;
-        let admin = Admin { workers: workers.to_vec(), status: Arc::clone(status) };
-        let current = Arc::new(Current::new(Arc::new(Content::Admin(admin))));
-        let (order, waker) = (Arc::new(StopOrder::default()), Waker::new().map_err(StartError::EventLoop)?);
-        let observer = Observer::default();
-        let plan = worker::Plan::new(config, vec![listener], current, Arc::clone(&order), observer);
-        let threads = worker::start_all("admin", vec![(plan, waker.clone())])?;
-        Ok(AdminServer { claim, threads, order, waker })
-    }
-
     pub(crate) fn address(&self) -> Address {
         self.claim.address()
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 pub use cannery_archive::Loading;
 pub use cannery_eventloop::Address;
 
+pub use crate::cage::{Account, Sandbox, Wanted};
 use crate::notice::Notice;
 pub use crate::special::SpecialPages;
 
@@ -43,6 +44,10 @@ pub struct Config {
     pub admin: Option<Address>,
     /// How often the figures are told.
     pub report: Option<Duration>,
+    /// How much of a cage there must be.
+    pub sandbox: Sandbox,
+    /// Whom to be once everything is open; nothing to stay who started the server.
+    pub account: Option<Account>,
     /// Who is told of what happens while the server runs.
     pub listener: Listener,
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use cannery_archive::OpenError;
 use cannery_eventloop::Address;
 
+use crate::cage::CageError;
+
 /// Why a server would not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -42,6 +44,9 @@ pub enum StartError {
     /// The kernel gives no thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
+    /// The server cannot be held as it was told to.
+    #[error(transparent)]
+    Cage(#[from] CageError),
     /// Signals cannot be waited for.
     #[error("cannot wait for signals: {0}")]
     Signals(#[source] io::Error),

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cage;
 pub mod config;
 
 mod access_log;
@@ -20,6 +21,7 @@ mod metrics;
 mod notice;
 pub mod notify;
 mod observer;
+mod opened;
 mod reload;
 mod report;
 mod signals;
@@ -30,6 +32,7 @@ mod slab;
 mod special;
 mod status;
 pub mod supervisor;
+mod thread;
 mod unsent;
 mod worker;
 
@@ -46,12 +49,10 @@ pub use crate::notice::Notice;
 
 use crate::access_log::LogWriter;
 use crate::admin_server::AdminServer;
-use crate::content::Content;
-use crate::current::Current;
-use crate::metrics::Counters;
+use crate::cage::{Cage, Held};
 use crate::notify::Notify;
-use crate::observer::Observer;
-use crate::reload::{ReloadOrder, Reloader};
+use crate::opened::Opened;
+use crate::reload::ReloadOrder;
 use crate::report::Report;
 use crate::status::Status;
 use crate::worker::StopOrder;
@@ -68,6 +69,8 @@ pub struct Server {
     report: Option<Report>,
     /// Removes the paths of local sockets at the end.
     _claims: Vec<Claim>,
+    cage: Cage,
+    held: Held,
 }
 
 /// Orders a server to stop, from any thread.
@@ -92,42 +95,10 @@ impl Server {
     /// Opens what is to be served, listens, and starts the workers. When it returns, connections are
     /// accepted.
     pub fn start(config: &Config) -> Result<Server, StartError> {
-        let reloader = Reloader::new(config);
-        let (content, leases) = Content::open(config)?;
-        let status = Arc::new(content.status(config));
-        let current = Arc::new(Current::new(Arc::new(content)));
-        let log = config.access_log.as_ref();
-        let log = log.map(|log| LogWriter::start(log, config.listener.clone())).transpose();
-        let log = log.map_err(StartError::AccessLog)?;
-        let counters: Vec<_> = (0..config.threads.get()).map(|_| Arc::new(Counters::default())).collect();
-        let admin =
-            config.admin.as_ref().map(|address| AdminServer::start(config, address, &counters, &status));
-        let admin = admin.transpose()?;
-
-        let listening = Listening::open(config, config.threads.get())?;
-        let addresses = listening.addresses().to_vec();
-        let (of_workers, mut claims) = listening.into_parts();
-        let order = Arc::new(StopOrder::default());
-        let (mut plans, mut wakers) = (Vec::new(), Vec::new());
-        for (counters, listeners) in counters.iter().zip(of_workers) {
-            let waker = Waker::new().map_err(StartError::EventLoop)?;
-            wakers.push(waker.clone());
-            let observed = config.counts().then(|| Arc::clone(counters));
-            let observer = Observer::new(observed, log.as_ref().map(LogWriter::buffer));
-            let plan =
-                worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&order), observer);
-            plans.push((plan, waker));
-        }
-        let stop = Stop { order, wakers: wakers.clone(), status: Arc::clone(&status) };
-        // Where one worker cannot start, the others must not go on without anybody to stop them.
-        let workers = worker::start_all("worker", plans).inspect_err(|_| stop.order())?;
-        // From here on the workers keep their addresses by themselves, but for the paths of local sockets.
-        claims.retain(|claim| matches!(claim, Claim::Local { .. }));
-        let reload = reloader.map(|reloader| reloader.start(leases, status, current, wakers)).transpose();
-        let reload = reload.inspect_err(|_| stop.order()).map_err(StartError::Thread)?;
-        let report = config.report.map(|every| Report::start(every, counters, config.listener.clone()));
-        let report = report.transpose().inspect_err(|_| stop.order()).map_err(StartError::Thread)?;
-        Ok(Server { addresses, workers, stop, reload, log, admin, report, _claims: claims })
+        let opened = Opened::open(config)?;
+        // Threads are started inside, for they inherit what holds the first one.
+        let (cage, held) = Cage::enter(&opened.cage(config))?;
+        opened.serve(config, cage, held)
     }
 
     /// Where the server listens, in the order of the configuration.
@@ -146,6 +117,12 @@ impl Server {
     #[must_use]
     pub fn admin_address(&self) -> Option<Address> {
         self.admin.as_ref().map(AdminServer::address)
+    }
+
+    /// What holds the process.
+    #[must_use]
+    pub fn held(&self) -> &Held {
+        &self.held
     }
 
     /// Waits until every worker has stopped; nothing else ends one but the order to.
@@ -170,6 +147,6 @@ impl Server {
     /// `notify` is told when releases are looked for and when the server stops.
     pub fn obey_signals(&self, notify: Notify) -> Result<(), StartError> {
         let reopen = self.log.as_ref().map(LogWriter::reopen);
-        signals::obey(self.stop.clone(), self.reload.clone(), reopen, notify).map_err(StartError::Signals)
+        signals::obey(self.stop.clone(), self.reload.clone(), reopen, notify, &self.cage)
     }
 }

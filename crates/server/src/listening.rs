@@ -31,6 +31,11 @@ impl Listening {
         &self.addresses
     }
 
+    /// What keeps the addresses ours.
+    pub(crate) fn claims(&self) -> &[Claim] {
+        &self.claims
+    }
+
     /// The listeners of each worker, and what has to be kept while they are used.
     #[must_use]
     pub fn into_parts(self) -> (Vec<Vec<Listener>>, Vec<Claim>) {

@@ -7,7 +7,6 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// The variable that names the socket.
@@ -19,8 +18,8 @@ const WATCHDOG_VARIABLE: &str = "WATCHDOG_USEC";
 #[derive(Debug, Clone, Default)]
 pub struct Notify {
     socket: Option<Arc<UnixDatagram>>,
-    /// Dropped with the last clone, which ends the signs of life.
-    _watchdog: Option<Sender<()>>,
+    /// How often a sign of life is given.
+    watchdog: Option<Duration>,
 }
 
 impl Notify {
@@ -37,9 +36,9 @@ impl Notify {
         socket.connect_addr(&address)?;
         // Whoever should listen and does not must not stop us.
         socket.set_nonblocking(true)?;
-        let socket = Arc::new(socket);
-        let watchdog = watchdog_interval().map(|every| start_watchdog(Arc::clone(&socket), every));
-        Ok(Notify { socket: Some(socket), _watchdog: watchdog.transpose()? })
+        // The library looks where the kernel keeps its clock when it is first asked, which the cage forbids.
+        let _ = monotonic_microseconds();
+        Ok(Notify { socket: Some(Arc::new(socket)), watchdog: watchdog_interval() })
     }
 
     /// New connections are accepted.
@@ -49,14 +48,27 @@ impl Notify {
 
     /// New releases are looked for; `ready` says when that is done.
     pub fn reloading(&self) {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        let microseconds = now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1000);
-        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}"));
+        if self.socket.is_some() {
+            self.send(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_microseconds()));
+        }
     }
 
     /// No new connections are wanted.
     pub fn stopping(&self) {
         self.send("STOPPING=1");
+    }
+
+    /// The life of a thread that gives signs of life for as long as the process runs; nothing where none are
+    /// expected.
+    pub(crate) fn signs_of_life(&self) -> Option<impl FnOnce() + Send + 'static> {
+        let (socket, every) = (self.socket.clone()?, self.watchdog?);
+        Some(move || {
+            loop {
+                // Where it does not arrive, whoever waits for it knows what to do.
+                let _ = socket.send(b"WATCHDOG=1");
+                std::thread::sleep(every);
+            }
+        })
     }
 
     fn send(&self, words: &str) {
@@ -73,13 +85,8 @@ fn watchdog_interval() -> Option<Duration> {
     (microseconds > 0).then(|| Duration::from_micros(microseconds / 2))
 }
 
-fn start_watchdog(socket: Arc<UnixDatagram>, every: Duration) -> io::Result<Sender<()>> {
-    let (end, ended) = channel();
-    let thread = std::thread::Builder::new().name("watchdog".into());
-    thread.spawn(move || {
-        while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-            let _ = socket.send(b"WATCHDOG=1");
-        }
-    })?;
-    Ok(end)
+/// The time of `CLOCK_MONOTONIC`, which the standard library keeps to itself.
+fn monotonic_microseconds() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1000)
 }

@@ -16,11 +16,14 @@ use cannery_archive::{Archive, Lease, Loading};
 use cannery_eventloop::Waker;
 use cannery_site::Site;
 
+use crate::cage::{Cage, Role};
 use crate::config::{self, Config, Listener, NamedArchive};
 use crate::content::{self, Content};
 use crate::current::Current;
+use crate::error::StartError;
 use crate::notice::Notice;
 use crate::status::Status;
+use crate::thread;
 
 /// How often the archives are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -124,12 +127,13 @@ impl Reloader {
         status: Arc<Status>,
         current: Arc<Current>,
         wakers: Vec<Waker>,
-    ) -> io::Result<ReloadOrder> {
+        cage: &Cage,
+    ) -> Result<ReloadOrder, StartError> {
         self.status = Some(status);
         self.watched.iter_mut().zip(leases).for_each(|(watched, lease)| watched.lease = lease);
         let (sender, orders) = channel();
-        let thread = std::thread::Builder::new().name("reload".into());
-        thread.spawn(move || self.run(&orders, &Served { current, wakers }))?;
+        let life = move || self.run(&orders, &Served { current, wakers });
+        thread::start("reload", cage, Role::Releases, life)?;
         Ok(ReloadOrder(sender))
     }
 

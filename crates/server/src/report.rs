@@ -1,13 +1,15 @@
 //! The figures of the last seconds, told every so often, for whoever watches a terminal.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+use crate::cage::{Cage, Role};
 use crate::config::Listener;
+use crate::error::StartError;
 use crate::metrics::{Counters, Snapshot};
 use crate::notice::Notice;
+use crate::thread;
 
 /// Tells the figures until it is dropped.
 #[derive(Debug)]
@@ -21,10 +23,10 @@ impl Report {
         every: Duration,
         workers: Vec<Arc<Counters>>,
         listener: Listener,
-    ) -> io::Result<Report> {
+        cage: &Cage,
+    ) -> Result<Report, StartError> {
         let (end, ended) = channel();
-        let thread = std::thread::Builder::new().name("report".into());
-        thread.spawn(move || {
+        thread::start("report", cage, Role::Orders, move || {
             let mut before = Snapshot::of(&workers);
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 let now = Snapshot::of(&workers);

@@ -2,15 +2,16 @@
 //!
 //! Never runs code inside a handler: a thread of its own waits for them.
 
-use std::io;
-
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::Stop;
 use crate::access_log::Reopen;
+use crate::cage::{Cage, Role};
+use crate::error::StartError;
 use crate::notify::Notify;
 use crate::reload::ReloadOrder;
+use crate::thread;
 
 /// The exit code of a program that a second signal ends: as a shell reports SIGINT.
 const INTERRUPTED: i32 = 130;
@@ -22,9 +23,14 @@ pub(crate) fn obey(
     reload: Option<ReloadOrder>,
     reopen: Option<Reopen>,
     notify: Notify,
-) -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1])?;
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
+    cage: &Cage,
+) -> Result<(), StartError> {
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1]);
+    let mut signals = signals.map_err(StartError::Signals)?;
+    if let Some(life) = notify.signs_of_life() {
+        thread::start("watchdog", cage, Role::Orders, life)?;
+    }
+    thread::start("signals", cage, Role::Orders, move || {
         let mut stopping = false;
         for signal in signals.forever() {
             match signal {

@@ -70,6 +70,9 @@ impl Supervisor<'_> {
             place.start(self.command, &door.name)?;
         }
         let notify = Notify::from_environment()?;
+        if let Some(life) = notify.signs_of_life() {
+            std::thread::Builder::new().name("watchdog".into()).spawn(life)?;
+        }
         if self.await_ready(&mut places, &door, &signals)? {
             ready();
             notify.ready("serving");

@@ -13,6 +13,7 @@ use cannery_eventloop::{Accepted, Epoll, Event, EventLoop, Listener, Readiness, 
 use cannery_site::Scratch;
 use cannery_wire::{Output, ServerFields};
 
+use crate::cage::{Cage, Role};
 use crate::config::{Config, Timeouts};
 use crate::connection::{Connection, Outcome, RECEIVE_BYTES, Shared};
 use crate::current::Current;
@@ -74,13 +75,18 @@ impl<L> Plan<L> {
 }
 
 /// Starts a thread for each plan, and waits until all of them serve.
-pub(crate) fn start_all(name: &str, plans: Vec<(Plan, Waker)>) -> Result<Vec<JoinHandle<()>>, StartError> {
+pub(crate) fn start_all(
+    name: &str,
+    plans: Vec<(Plan, Waker)>,
+    cage: &Cage,
+) -> Result<Vec<JoinHandle<()>>, StartError> {
     let (started, starts) = mpsc::channel();
     let mut threads = Vec::new();
     for (number, (plan, waker)) in plans.into_iter().enumerate() {
-        let started = started.clone();
+        let (started, cage) = (started.clone(), cage.clone());
         let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
-        threads.push(thread.spawn(move || run(plan, waker, started)).map_err(StartError::Thread)?);
+        let thread = thread.spawn(move || run(plan, waker, &cage, started));
+        threads.push(thread.map_err(StartError::Thread)?);
     }
     drop(started);
     let all_started: Result<Vec<()>, StartError> = starts.into_iter().collect();
@@ -89,8 +95,8 @@ pub(crate) fn start_all(name: &str, plans: Vec<(Plan, Waker)>) -> Result<Vec<Joi
 
 /// The life of a worker's thread. Tells how its start went, and serves if it went well.
 #[allow(clippy::needless_pass_by_value, reason = "the main thread waits until every sender is gone")]
-fn run(plan: Plan, waker: Waker, started: mpsc::Sender<Result<(), StartError>>) {
-    let (word, worker) = match start(plan, waker) {
+fn run(plan: Plan, waker: Waker, cage: &Cage, started: mpsc::Sender<Result<(), StartError>>) {
+    let (word, worker) = match start(plan, waker, cage) {
         Ok(worker) => (Ok(()), Some(worker)),
         Err(error) => (Err(error), None),
     };
@@ -102,12 +108,14 @@ fn run(plan: Plan, waker: Waker, started: mpsc::Sender<Result<(), StartError>>) 
     }
 }
 
-/// Opens what the worker needs, in the thread that will use it.
-fn start(plan: Plan, waker: Waker) -> Result<Worker<Epoll>, StartError> {
+/// Opens what the worker needs, in the thread that will use it, which from then on can do nothing but serve.
+fn start(plan: Plan, waker: Waker, cage: &Cage) -> Result<Worker<Epoll>, StartError> {
     // Only a matter of speed: where a sandbox forbids it, the shared table serves.
     let _ = cannery_eventloop::own_descriptors(&plan.listeners, &waker);
     let events = Epoll::new(waker).map_err(StartError::EventLoop)?;
-    Worker::new(events, plan).map_err(StartError::EventLoop)
+    let worker = Worker::new(events, plan).map_err(StartError::EventLoop)?;
+    cage.enter_thread(Role::Worker)?;
+    Ok(worker)
 }
 
 /// One serving thread.

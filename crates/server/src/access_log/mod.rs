@@ -9,4 +9,4 @@ mod line;
 mod writer;
 
 pub(crate) use buffer::LogBuffer;
-pub(crate) use writer::{LogWriter, Reopen};
+pub(crate) use writer::{LogFile, LogWriter, Reopen};

@@ -6,8 +6,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use super::LogBuffer;
+use crate::cage::{Cage, Role};
 use crate::config::{AccessLog, Listener, LogFormat, LogTarget};
+use crate::error::StartError;
 use crate::notice::Notice;
+use crate::thread;
 
 /// Buffers of lines that may wait to be written, all workers together: two megabytes.
 const WAITING_MAX: usize = 64;
@@ -40,17 +43,30 @@ impl Reopen {
     }
 }
 
-impl LogWriter {
-    /// Opens the file, and starts the thread.
-    pub(crate) fn start(log: &AccessLog, listener: Listener) -> io::Result<LogWriter> {
-        let output = Output::open(&log.target)?;
-        let (sender, messages) = sync_channel(WAITING_MAX);
-        let target = log.target.clone();
-        let thread = std::thread::Builder::new().name("access-log".into());
-        let thread = thread.spawn(move || write(&messages, output, &target, &listener))?;
-        Ok(LogWriter { sender, format: log.format, thread })
+/// The file of a log, which nobody writes to yet.
+#[derive(Debug)]
+pub(crate) struct LogFile {
+    log: AccessLog,
+    output: Output,
+}
+
+impl LogFile {
+    /// Opens the file.
+    pub(crate) fn open(log: &AccessLog) -> io::Result<LogFile> {
+        Ok(LogFile { log: log.clone(), output: Output::open(&log.target)? })
     }
 
+    /// Starts the thread that writes to it.
+    pub(crate) fn start(self, listener: Listener, cage: &Cage) -> Result<LogWriter, StartError> {
+        let LogFile { log: AccessLog { target, format }, output } = self;
+        let (sender, messages) = sync_channel(WAITING_MAX);
+        let life = move || write(&messages, output, &target, &listener);
+        let thread = thread::start("access-log", cage, Role::Log, life)?;
+        Ok(LogWriter { sender, format, thread })
+    }
+}
+
+impl LogWriter {
     /// A buffer for one worker.
     pub(crate) fn buffer(&self) -> LogBuffer {
         LogBuffer::new(self.format, self.sender.clone())
@@ -69,6 +85,7 @@ impl LogWriter {
     }
 }
 
+#[derive(Debug)]
 enum Output {
     File(File),
     Stdout(io::Stdout),

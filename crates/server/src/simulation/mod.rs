@@ -120,6 +120,8 @@ fn config(random: &mut Random) -> Config {
         access_log: None,
         admin: None,
         report: None,
+        sandbox: config::Sandbox::OFF,
+        account: None,
         listener: config::Listener::nobody(),
     }
 }

@@ -1,0 +1,117 @@
+//! A user and a group, by name or by number.
+//!
+//! Names are looked up in `/etc/passwd` and `/etc/group` and nowhere else: an account that a directory
+//! service knows is given by its numbers. Never asks the C library, whose answer may need a plugin and a
+//! connection.
+
+use super::CageError;
+
+const USERS: &str = "/etc/passwd";
+const GROUPS: &str = "/etc/group";
+
+/// A user and its group, by their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Account {
+    /// The user's number.
+    pub user: u32,
+    /// The group's number.
+    pub group: u32,
+}
+
+impl Account {
+    /// Looks up `USER` or `USER:GROUP`, each a name or a number. Without a group, it is that of the user.
+    ///
+    /// # Errors
+    /// There is no such user or group, or nobody can tell.
+    pub fn find(text: &str) -> Result<Account, CageError> {
+        let read = |file: &str| {
+            let failed = |source| CageError::Accounts { file: file.into(), source };
+            std::fs::read_to_string(file).map_err(failed)
+        };
+        Account::find_in(text, || read(USERS), || read(GROUPS))
+    }
+
+    fn find_in(
+        text: &str,
+        users: impl Fn() -> Result<String, CageError>,
+        groups: impl Fn() -> Result<String, CageError>,
+    ) -> Result<Account, CageError> {
+        let (user, group) = text.split_once(':').map_or((text, None), |(user, group)| (user, Some(group)));
+        let unknown =
+            |kind, name: &str, file: &str| CageError::Unknown { kind, name: name.into(), file: file.into() };
+        let (user, own_group) = match number(user) {
+            // Where a group is named, nothing has to be looked up.
+            Some(user) if group.is_some() => (user, None),
+            Some(user) => {
+                let group = users().ok().and_then(|users| entry_of_number(&users, user)?.group);
+                (user, Some(group.ok_or(CageError::NoGroup { user })?))
+            }
+            None => {
+                let found = entry(&users()?, user).ok_or_else(|| unknown("user", user, USERS))?;
+                (found.number, found.group)
+            }
+        };
+        let group = match (group, own_group) {
+            (None, Some(own_group)) => own_group,
+            (None, None) => return Err(CageError::NoGroup { user }),
+            (Some(group), _) => match number(group) {
+                Some(group) => group,
+                None => entry(&groups()?, group).ok_or_else(|| unknown("group", group, GROUPS))?.number,
+            },
+        };
+        Ok(Account { user, group })
+    }
+}
+
+/// What a line says: `name:password:number:group:…`, without the group in the file of groups.
+struct Entry {
+    number: u32,
+    group: Option<u32>,
+}
+
+fn entry(text: &str, name: &str) -> Option<Entry> {
+    text.lines().find(|line| line.split(':').next() == Some(name)).and_then(parse)
+}
+
+fn entry_of_number(text: &str, wanted: u32) -> Option<Entry> {
+    text.lines().filter_map(parse).find(|entry| entry.number == wanted)
+}
+
+fn parse(line: &str) -> Option<Entry> {
+    let mut parts = line.split(':').skip(2);
+    Some(Entry { number: number(parts.next()?)?, group: parts.next().and_then(number) })
+}
+
+/// A number of a user or group. The largest means "leave it as it is" to the kernel, and is none.
+fn number(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|number| *number != u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(text: &str) -> Result<(u32, u32), String> {
+        let users = || Ok("root:x:0:0:root:/root:/bin/sh\nwww:x:33:34::/:\nodd\n".to_owned());
+        let groups = || Ok("root:x:0:\nlogs:x:7:www\n".to_owned());
+        let found = Account::find_in(text, users, groups).map_err(|error| error.to_string())?;
+        Ok((found.user, found.group))
+    }
+
+    #[test]
+    fn names_and_numbers_are_found() {
+        assert_eq!(find("www"), Ok((33, 34)));
+        assert_eq!(find("33"), Ok((33, 34)));
+        assert_eq!(find("www:logs"), Ok((33, 7)));
+        assert_eq!(find("5:6"), Ok((5, 6)));
+        assert_eq!(find("www:6"), Ok((33, 6)));
+    }
+
+    #[test]
+    fn who_is_unknown_is_named() {
+        assert!(find("nosuch").unwrap_err().contains("no user `nosuch`"));
+        assert!(find("www:nosuch").unwrap_err().contains("no group `nosuch`"));
+        assert!(find("12").unwrap_err().contains("`12:GROUP`"));
+        assert!(find("4294967295").is_err() && find("").is_err() && find("www:").is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! Files and addresses out of reach, by landlock.
+//!
+//! What stays: to read in the folders of the archives, to append in the folders of the logs, to remove in those
+//! of local sockets. Nothing else may be executed, listed, removed or renamed, no address may be bound or connected to, no process outside be
+//! signalled. What is open already stays open. Never follows what changes later: a folder that was moved is
+//! still the same folder.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+};
+
+use super::{CageError, Hold, Plan};
+
+/// What is asked for; a kernel that knows less does less. The next one (9) would keep local sockets out of
+/// reach that have a name, and with them that of the service manager.
+const ASKED: ABI = ABI::V8;
+
+/// How many symlinks a path may lead through, as for the kernel.
+const LINKS_MAX: usize = 40;
+
+/// Puts everything out of reach but what these files need.
+pub(super) fn restrict(plan: &Plan) -> Result<Hold, CageError> {
+    let status = build(plan).map_err(|error| CageError::Filesystem(error.to_string()))?;
+    let version = match status.landlock {
+        LandlockStatus::Available { effective_abi, .. } => effective_abi as i32,
+        LandlockStatus::NotEnabled => {
+            return Err(CageError::Filesystem("it was not enabled at boot (`lsm=`)".into()));
+        }
+        _ => return Err(CageError::Filesystem("it was built without".into())),
+    };
+    match status.ruleset {
+        RulesetStatus::NotEnforced => Err(CageError::Filesystem("it knows none of what was asked".into())),
+        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {
+            Ok(Hold::There(format!("held by landlock (version {version})")))
+        }
+    }
+}
+
+fn build(plan: &Plan) -> Result<landlock::RestrictionStatus, RulesetError> {
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(ASKED))?
+        // No rule follows for addresses: those that are bound are bound.
+        .handle_access(AccessNet::from_all(ASKED))?
+        .scope(Scope::from_all(ASKED))?
+        .create()?;
+    for place in plan.read.iter().flat_map(|path| places(path)) {
+        rules = allow(rules, &place, AccessFs::ReadFile.into())?;
+    }
+    for place in plan.append.iter().flat_map(|path| places(path)) {
+        rules = allow(rules, &place, AccessFs::WriteFile | AccessFs::MakeReg)?;
+    }
+    for place in plan.remove.iter().flat_map(|path| places(path)) {
+        rules = allow(rules, &place, AccessFs::RemoveFile.into())?;
+    }
+    rules.restrict_self()
+}
+
+/// A place that cannot be opened needs no permission: it stays out of reach.
+fn allow(
+    rules: RulesetCreated,
+    place: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
+    let Ok(opened) = PathFd::new(place) else { return Ok(rules) };
+    let is_folder = place.is_dir();
+    // Nothing can be made below a file.
+    let access = if is_folder { access } else { access & AccessFs::from_file(ASKED) };
+    rules.add_rule(PathBeneath::new(opened, access))
+}
+
+/// The folders in which a file may be replaced: its own, and those of all symlinks on the way to it.
+///
+/// A new release can be renamed over the file, or over a link to it, or a link to a folder above it may be
+/// turned. Never the root, which would be everything: what lies there is itself the place.
+fn places(path: &Path) -> Vec<PathBuf> {
+    let mut places = Vec::new();
+    let Ok(path) = std::path::absolute(path) else { return places };
+    let mut rest: Vec<PathBuf> = parts(&path);
+    let mut walked = PathBuf::from("/");
+    let mut links = 0;
+    while let Some(part) = rest.pop() {
+        match part.components().next() {
+            Some(Component::ParentDir) => {
+                walked.pop();
+                continue;
+            }
+            Some(Component::Normal(name)) => walked.push(name),
+            _ => continue,
+        }
+        let Ok(target) = fs::read_link(&walked) else { continue };
+        links += 1;
+        if links > LINKS_MAX {
+            break;
+        }
+        walked.pop();
+        places.push(walked.clone());
+        if target.is_absolute() {
+            walked = PathBuf::from("/");
+        }
+        rest.extend(parts(&target));
+    }
+    let folder = walked.parent().map(Path::to_owned);
+    let is_file_of_folder = !fs::metadata(&walked).is_ok_and(|metadata| !metadata.is_file());
+    places.push(folder.filter(|_| is_file_of_folder).unwrap_or_else(|| walked.clone()));
+    if places.pop_if(|place| *place == Path::new("/")).is_some() {
+        places.push(walked);
+    }
+    places.retain(|place| place != Path::new("/"));
+    places.sort();
+    places.dedup();
+    places
+}
+
+/// The parts of a path, the last first.
+fn parts(path: &Path) -> Vec<PathBuf> {
+    path.components().rev().map(|part| part.as_os_str().into()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_file_may_be_replaced_in_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::write(root.join("site.cdb"), "").unwrap();
+        assert_eq!(places(&root.join("site.cdb")), [root.as_path()]);
+        assert_eq!(places(&root.join("not-there-yet.log")), [root.as_path()]);
+    }
+
+    #[test]
+    fn links_may_be_turned_wherever_they_stand_on_the_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("app/releases/1")).unwrap();
+        fs::write(root.join("app/releases/1/site.cdb"), "").unwrap();
+        symlink("releases/1", root.join("app/current")).unwrap();
+        let expected = [root.join("app"), root.join("app/releases/1")];
+        assert_eq!(places(&root.join("app/current/site.cdb")), expected);
+        symlink(root.join("app/../app/current/site.cdb"), root.join("site.cdb")).unwrap();
+        let expected = [root.clone(), root.join("app"), root.join("app/releases/1")];
+        assert_eq!(places(&root.join("site.cdb")), expected);
+    }
+
+    #[test]
+    fn the_root_is_never_a_place_and_no_circle_of_links_goes_on_for_ever() {
+        assert_eq!(places(Path::new("/site.cdb")), [Path::new("/site.cdb")]);
+        assert_eq!(places(Path::new("/dev/null")), [Path::new("/dev/null")]);
+        let folder = tempfile::tempdir().unwrap();
+        symlink("b", folder.path().join("a")).unwrap();
+        symlink("a", folder.path().join("b")).unwrap();
+        assert!(places(&folder.path().join("a")).iter().all(|place| place != Path::new("/")));
+    }
+}

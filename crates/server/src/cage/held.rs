@@ -1,0 +1,80 @@
+//! What a cage holds, for people.
+
+use std::fmt;
+
+/// What holds a process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Held {
+    /// The rights that it gave up.
+    pub privileges: Hold,
+    /// The files and addresses that it cannot reach.
+    pub filesystem: Hold,
+    /// The system calls that are refused.
+    pub system_calls: Hold,
+}
+
+/// One part of a cage.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Hold {
+    /// It was not asked for.
+    #[default]
+    NotWanted,
+    /// It is there, as these words say.
+    There(String),
+    /// It is there, but weaker than it could be; these words say what to do.
+    Weak(String),
+    /// It is not there; these words say why.
+    Missing(String),
+}
+
+impl Held {
+    /// What the kernel does not have, a sentence each.
+    pub fn missing(&self) -> impl Iterator<Item = &str> {
+        self.parts()
+            .filter_map(|hold| if let Hold::Missing(words) = hold { Some(words.as_str()) } else { None })
+    }
+
+    /// What could be better if the server were told so, a sentence each.
+    pub fn advice(&self) -> impl Iterator<Item = &str> {
+        self.parts().filter_map(|hold| if let Hold::Weak(words) = hold { Some(words.as_str()) } else { None })
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &Hold> {
+        [&self.privileges, &self.filesystem, &self.system_calls].into_iter()
+    }
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Held { privileges, filesystem, system_calls } = self;
+        write!(f, "privileges {privileges}, files {filesystem}, system calls {system_calls}")
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Hold::NotWanted => f.write_str("not held"),
+            Hold::There(words) => f.write_str(words),
+            Hold::Weak(words) => write!(f, "held in part ({words})"),
+            Hold::Missing(words) => write!(f, "not held ({words})"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said_and_nothing_else() {
+        let held = Held {
+            privileges: Hold::There("none".into()),
+            filesystem: Hold::Missing("no landlock".into()),
+            system_calls: Hold::NotWanted,
+        };
+        assert_eq!(held.missing().collect::<Vec<_>>(), ["no landlock"]);
+        assert_eq!(held.advice().count(), 0);
+        assert_eq!(held.to_string(), "privileges none, files not held (no landlock), system calls not held");
+    }
+}

@@ -1,0 +1,267 @@
+//! Which system calls each kind of thread may make: the tables, with the reason of each row.
+//!
+//! The tables come from tracing the server through the whole test suite and asking of each call why it is
+//! made; calls that only another C library or another architecture makes in its place stand beside it. What
+//! is not here is refused. Never installs anything.
+//!
+//! The kernel remembers for each call whether a filter lets it pass whatever its arguments are, and then asks
+//! the filter no more: the calls of the request path are therefore allowed without conditions.
+//!
+//! A loop over io_uring would add `io_uring_enter` to a worker's calls, and neither of the calls that make or
+//! change a ring: operations in a ring pass no filter, so it has to be restricted before the worker enters.
+
+#![allow(clippy::unnecessary_cast, reason = "the numbers of `ioctl` have another type in each C library")]
+
+use libc::c_long;
+
+/// What a thread does, which decides what it may ask of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Serves connections: the only threads that see a byte of a peer.
+    Worker,
+    /// Opens and checks new releases.
+    Releases,
+    /// Writes the access log.
+    Log,
+    /// Waits for signals or for the time, and tells others.
+    Orders,
+}
+
+/// A system call that is allowed, and with which arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) number: c_long,
+    pub(super) only: Only,
+}
+
+/// With which arguments a call is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Only {
+    /// Any.
+    Any,
+    /// This argument is this value.
+    Is(u8, u64),
+    /// Of these bits of this argument just those are set.
+    Bits(u8, u64, u64),
+    /// The first argument is the number of this process.
+    Ourselves,
+}
+
+const fn any(number: c_long) -> Call {
+    Call { number, only: Only::Any }
+}
+
+const fn is(number: c_long, argument: u8, value: u64) -> Call {
+    Call { number, only: Only::Is(argument, value) }
+}
+
+const fn bits(number: c_long, argument: u8, mask: u64, value: u64) -> Call {
+    Call { number, only: Only::Bits(argument, mask, value) }
+}
+
+/// The bit that makes memory executable: our code is there from the start.
+const EXECUTABLE: u64 = libc::PROT_EXEC as u64;
+
+/// What each thread does to live, to take memory, to wait for another one, to say something and to end.
+const EVERY: &[Call] = &[
+    any(libc::SYS_brk),
+    any(libc::SYS_madvise),
+    bits(libc::SYS_mmap, 2, EXECUTABLE, 0),
+    bits(libc::SYS_mprotect, 2, EXECUTABLE, 0),
+    any(libc::SYS_mremap),
+    any(libc::SYS_munmap),
+    any(libc::SYS_futex),
+    any(libc::SYS_sched_yield),
+    // The clocks: calls only where the kernel offers no faster way.
+    any(libc::SYS_clock_gettime),
+    any(libc::SYS_clock_nanosleep),
+    any(libc::SYS_gettimeofday),
+    any(libc::SYS_nanosleep),
+    // Seeds of hash tables.
+    any(libc::SYS_getrandom),
+    // Words to standard error, and the handler of a signal, which may run on any thread.
+    any(libc::SYS_write),
+    any(libc::SYS_writev),
+    any(libc::SYS_sendto),
+    is(libc::SYS_ioctl, 1, libc::TCGETS as u64),
+    any(libc::SYS_rt_sigaction),
+    any(libc::SYS_rt_sigprocmask),
+    any(libc::SYS_rt_sigreturn),
+    any(libc::SYS_sigaltstack),
+    any(libc::SYS_restart_syscall),
+    // The standard library looks whether what it closes was open, in debug builds.
+    any(libc::SYS_close),
+    is(libc::SYS_fcntl, 1, libc::F_GETFD as u64),
+    // The end: of a thread, of the process, and of one that cannot go on.
+    any(libc::SYS_exit),
+    any(libc::SYS_exit_group),
+    any(libc::SYS_getpid),
+    any(libc::SYS_gettid),
+    Call { number: libc::SYS_tgkill, only: Only::Ourselves },
+    any(libc::SYS_tkill),
+];
+
+/// What serving needs.
+const WORKER: &[Call] = &[
+    any(libc::SYS_accept4),
+    any(libc::SYS_epoll_ctl),
+    any(libc::SYS_epoll_pwait),
+    any(libc::SYS_recvfrom),
+    any(libc::SYS_recvmsg),
+    any(libc::SYS_sendmsg),
+    any(libc::SYS_shutdown),
+    // The waker.
+    any(libc::SYS_read),
+    // How much of an answer the peer has not confirmed.
+    is(libc::SYS_ioctl, 1, libc::TIOCOUTQ as u64),
+    // Options of an accepted connection: never those of the socket itself, such as its filter.
+    is(libc::SYS_setsockopt, 1, libc::IPPROTO_TCP as u64),
+];
+
+/// What a new release needs: to be looked at, opened, checked, mapped and guarded.
+const RELEASES: &[Call] = &[
+    any(libc::SYS_openat),
+    any(libc::SYS_read),
+    any(libc::SYS_pread64),
+    any(libc::SYS_lseek),
+    any(libc::SYS_fstat),
+    any(libc::SYS_newfstatat),
+    any(libc::SYS_statx),
+    any(libc::SYS_fadvise64),
+    is(libc::SYS_fcntl, 1, libc::F_DUPFD_CLOEXEC as u64),
+    is(libc::SYS_fcntl, 1, libc::F_SETLEASE as u64),
+    is(libc::SYS_fcntl, 1, libc::F_GETLEASE as u64),
+    // F_SETSIG: the signal of a lease. Not in `libc`.
+    is(libc::SYS_fcntl, 1, 10),
+];
+
+/// What a log needs: to be opened anew.
+const LOG: &[Call] = &[any(libc::SYS_openat), any(libc::SYS_fstat), any(libc::SYS_statx)];
+
+/// What waiting for signals needs.
+const ORDERS: &[Call] = &[
+    any(libc::SYS_read),
+    any(libc::SYS_recvfrom),
+    any(libc::SYS_ppoll),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_poll),
+];
+
+/// What the process does after it has entered and before its threads have: it starts them.
+const START: &[Call] = &[
+    // A thread, and never a process. `clone3`, whose flags no filter can see, is answered as by a kernel that
+    // does not have it.
+    bits(libc::SYS_clone, 0, libc::CLONE_THREAD as u64, libc::CLONE_THREAD as u64),
+    any(libc::SYS_clone3),
+    any(libc::SYS_set_robust_list),
+    any(libc::SYS_rseq),
+    any(libc::SYS_sched_getaffinity),
+    is(libc::SYS_prctl, 0, libc::PR_SET_NAME as u64),
+    // Only to ask for a limit, not to set one: of the stack.
+    is(libc::SYS_prlimit64, 2, 0),
+    // A thread's own narrower cage.
+    is(libc::SYS_prctl, 0, libc::PR_SET_NO_NEW_PRIVS as u64),
+    is(libc::SYS_seccomp, 0, libc::SECCOMP_SET_MODE_FILTER as u64),
+    // A worker's own table of descriptors, and its loop.
+    is(libc::SYS_unshare, 0, libc::CLONE_FILES as u64),
+    any(libc::SYS_close_range),
+    any(libc::SYS_epoll_create1),
+    any(libc::SYS_eventfd2),
+    // What tells the thread that waits for signals.
+    is(libc::SYS_socketpair, 0, libc::AF_UNIX as u64),
+    is(libc::SYS_fcntl, 1, libc::F_GETFL as u64),
+    is(libc::SYS_fcntl, 1, libc::F_SETFL as u64),
+    // The service manager is told by a datagram to a local socket. All other sockets are open.
+    is(libc::SYS_socket, 0, libc::AF_UNIX as u64),
+];
+
+/// What the first thread does at the end, where there are local sockets.
+const END: &[Call] = &[
+    any(libc::SYS_unlinkat),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_unlink),
+];
+
+/// What a C library may try in any thread, and does without: glibc asks how memory may be overcommitted before
+/// it gives some back. Refused where it is not on a list, and never worth the end of the process.
+pub(super) const DISPENSABLE: &[c_long] = &[libc::SYS_openat];
+
+/// What threads of this role may do.
+pub(super) fn of_thread(role: Role) -> impl Iterator<Item = Call> {
+    let own = match role {
+        Role::Worker => WORKER,
+        Role::Releases => RELEASES,
+        Role::Log => LOG,
+        Role::Orders => ORDERS,
+    };
+    EVERY.iter().chain(own).copied()
+}
+
+/// What all threads together may do, and what it takes to start them; with the removal of local sockets, which is
+/// the first thread's, if there are any.
+pub(super) fn of_process(removes: bool) -> impl Iterator<Item = Call> {
+    let end = if removes { END } else { &[] };
+    [EVERY, WORKER, RELEASES, LOG, ORDERS, START, end].into_iter().flatten().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(calls: impl Iterator<Item = Call>) -> Vec<c_long> {
+        calls.map(|call| call.number).collect()
+    }
+
+    #[test]
+    fn nothing_that_leads_out_is_on_any_list() {
+        let all = numbers(of_process(false));
+        for number in [
+            libc::SYS_execve,
+            libc::SYS_execveat,
+            libc::SYS_ptrace,
+            libc::SYS_process_vm_writev,
+            libc::SYS_connect,
+            libc::SYS_bind,
+            libc::SYS_listen,
+            libc::SYS_mount,
+            libc::SYS_bpf,
+            libc::SYS_setns,
+            libc::SYS_kill,
+            libc::SYS_pidfd_open,
+            libc::SYS_memfd_create,
+            libc::SYS_io_uring_setup,
+            libc::SYS_io_uring_register,
+            libc::SYS_userfaultfd,
+            libc::SYS_perf_event_open,
+            libc::SYS_setresuid,
+            libc::SYS_unlinkat,
+        ] {
+            assert!(!all.contains(&number), "call {number}");
+        }
+    }
+
+    #[test]
+    fn who_sees_a_peer_opens_nothing_and_starts_nothing() {
+        let worker = numbers(of_thread(Role::Worker));
+        for number in [
+            libc::SYS_openat,
+            libc::SYS_socket,
+            libc::SYS_socketpair,
+            libc::SYS_clone,
+            libc::SYS_clone3,
+            libc::SYS_unshare,
+            libc::SYS_prctl,
+            libc::SYS_unlinkat,
+        ] {
+            assert!(!worker.contains(&number), "call {number}");
+        }
+    }
+
+    #[test]
+    fn what_answers_a_request_is_allowed_without_conditions() {
+        let worker: Vec<Call> = of_thread(Role::Worker).collect();
+        for number in [libc::SYS_epoll_pwait, libc::SYS_recvfrom, libc::SYS_sendto, libc::SYS_sendmsg] {
+            assert!(worker.contains(&any(number)), "call {number}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What a server opens before it enters its cage, from where it can open no more.
+//!
+//! Starts no thread before it is told to serve: one that is there already would stay outside.
+
+use std::sync::Arc;
+
+use cannery_archive::Lease;
+use cannery_eventloop::{Claim, Waker};
+
+use crate::access_log::{LogFile, LogWriter};
+use crate::admin_server::AdminListener;
+use crate::cage::{self, Cage, Held};
+use crate::config::{self, Config, LogTarget};
+use crate::content::Content;
+use crate::current::Current;
+use crate::error::StartError;
+use crate::listening::Listening;
+use crate::metrics::Counters;
+use crate::observer::Observer;
+use crate::reload::Reloader;
+use crate::report::Report;
+use crate::worker::{self, StopOrder};
+use crate::{Server, Stop};
+
+/// All that a server has open.
+pub(crate) struct Opened {
+    reloader: Option<Reloader>,
+    content: Content,
+    leases: Vec<Option<Lease>>,
+    log: Option<LogFile>,
+    admin: Option<AdminListener>,
+    listening: Listening,
+    wakers: Vec<Waker>,
+}
+
+impl Opened {
+    /// Opens what is to be served and what is to be written, and listens.
+    pub(crate) fn open(config: &Config) -> Result<Opened, StartError> {
+        let reloader = Reloader::new(config);
+        let (content, leases) = Content::open(config)?;
+        let log = config.access_log.as_ref().map(LogFile::open).transpose().map_err(StartError::AccessLog)?;
+        let admin = config.admin.as_ref().map(AdminListener::open).transpose()?;
+        let listening = Listening::open(config, config.threads.get())?;
+        let waker = |_| Waker::new().map_err(StartError::EventLoop);
+        let wakers = (0..config.threads.get()).map(waker).collect::<Result<Vec<_>, _>>()?;
+        Ok(Opened { reloader, content, leases, log, admin, listening, wakers })
+    }
+
+    /// The cage for what is served and written.
+    pub(crate) fn cage(&self, config: &Config) -> cage::Plan {
+        let read = match &config.content {
+            config::Content::Archives { archives, .. } => {
+                archives.iter().map(|named| named.path.clone()).collect()
+            }
+            config::Content::Dummy { .. } => Vec::new(),
+        };
+        let append = config.access_log.iter().filter_map(|log| match &log.target {
+            LogTarget::File(path) => Some(path.clone()),
+            LogTarget::Stdout => None,
+        });
+        let claims = self.listening.claims().iter().chain(self.admin.as_ref().map(AdminListener::claim));
+        let remove = claims.filter_map(|claim| match claim {
+            Claim::Local { path, .. } => Some(path.clone()),
+            Claim::Internet { .. } => None,
+        });
+        cage::Plan {
+            sandbox: config.sandbox,
+            account: config.account,
+            read,
+            append: append.collect(),
+            remove: remove.collect(),
+            denied: cage::Denied::default(),
+        }
+    }
+
+    /// Starts all threads, in this cage. When it returns, connections are accepted.
+    pub(crate) fn serve(self, config: &Config, cage: Cage, held: Held) -> Result<Server, StartError> {
+        let Opened { reloader, content, leases, log, admin, listening, wakers } = self;
+        let status = Arc::new(content.status(config));
+        let current = Arc::new(Current::new(Arc::new(content)));
+        let counters: Vec<_> = wakers.iter().map(|_| Arc::new(Counters::default())).collect();
+        let log = log.map(|log| log.start(config.listener.clone(), &cage)).transpose()?;
+        let admin = admin.map(|admin| admin.start(config, &counters, &status, &cage)).transpose()?;
+        let addresses = listening.addresses().to_vec();
+        let (of_workers, mut claims) = listening.into_parts();
+        let order = Arc::new(StopOrder::default());
+        let mut plans = Vec::new();
+        for ((counters, listeners), waker) in counters.iter().zip(of_workers).zip(&wakers) {
+            let observed = config.counts().then(|| Arc::clone(counters));
+            let observer = Observer::new(observed, log.as_ref().map(LogWriter::buffer));
+            let plan =
+                worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&order), observer);
+            plans.push((plan, waker.clone()));
+        }
+        let stop = Stop { order, wakers: wakers.clone(), status: Arc::clone(&status) };
+        // Where one worker cannot start, the others must not go on without anybody to stop them.
+        let workers = worker::start_all("worker", plans, &cage).inspect_err(|_| stop.order())?;
+        // From here on the workers keep their addresses by themselves, but for the paths of local sockets.
+        claims.retain(|claim| matches!(claim, Claim::Local { .. }));
+        let reload =
+            reloader.map(|reloader| reloader.start(leases, status, current, wakers, &cage)).transpose();
+        let reload = reload.inspect_err(|_| stop.order())?;
+        let report =
+            config.report.map(|every| Report::start(every, counters, config.listener.clone(), &cage));
+        let report = report.transpose().inspect_err(|_| stop.order())?;
+        Ok(Server { addresses, workers, stop, reload, log, admin, report, _claims: claims, cage, held })
+    }
+}

@@ -1,0 +1,30 @@
+//! Threads beside the workers: each enters its cage before it does anything else.
+
+use std::sync::mpsc::channel;
+use std::thread::{Builder, JoinHandle};
+
+use crate::cage::{Cage, Role};
+use crate::error::StartError;
+
+/// Starts a thread with this role and life, and waits until it is in its cage.
+pub(crate) fn start(
+    name: &str,
+    cage: &Cage,
+    role: Role,
+    life: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, StartError> {
+    let (sender, word) = channel();
+    let cage = cage.clone();
+    let thread = Builder::new().name(name.into()).spawn(move || {
+        let entered = cage.enter_thread(role);
+        let goes_on = entered.is_ok();
+        // Whoever started the thread waits for this word.
+        let _ = sender.send(entered);
+        if goes_on {
+            life();
+        }
+    });
+    let thread = thread.map_err(StartError::Thread)?;
+    word.recv().unwrap_or(Ok(()))?;
+    Ok(thread)
+}
