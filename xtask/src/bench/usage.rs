@@ -179,12 +179,17 @@ mod tests {
     }
 
     #[test]
-    fn our_own_figures_are_there_while_we_run() {
-        let this = std::process::id();
-        assert!(processor_time_of_tree(this).unwrap() > Duration::ZERO);
-        assert!(peak_bytes_of_tree(this).unwrap() > 0);
-        assert!(anonymous_bytes(this).unwrap() > 0);
-        assert!(descriptors(this).unwrap() > 2);
+    fn a_process_that_goes_on_has_figures() {
+        // Not ourselves: other tests start and end processes, which are then part of the tree or not.
+        let mut waiting = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let process = waiting.id();
+        assert!(processor_time_of_tree(process).unwrap() > Duration::ZERO);
+        assert!(peak_bytes_of_tree(process).unwrap() > 0);
+        assert!(anonymous_bytes(process).unwrap() > 0);
+        assert!(descriptors(process).unwrap() > 2);
         assert!(kernel_tcp_bytes().is_ok());
+        // Its input ends, and with it the process.
+        drop(waiting.stdin.take());
+        assert!(waiting.wait().unwrap().success());
     }
 }
