@@ -15,7 +15,7 @@ pub enum Refusal {
     /// Framing that two readers could read differently (RFC 9112 §6.3): a bad or repeated
     /// `Content-Length`, or one beside `Transfer-Encoding`.
     Framing,
-    /// A method longer than a whole head may be (RFC 9112 §3).
+    /// The method is longer than [`crate::limits::METHOD_BYTES_MAX`] (RFC 9112 §3).
     Method,
     /// A target of the scheme `https` on a connection that is not secured (RFC 9110 §7.4).
     Scheme,

@@ -5,7 +5,7 @@
 
 use cannery_site::{Conditions, Method, Request, Target, Values};
 
-use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, TARGET_BYTES_MAX};
+use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, METHOD_BYTES_MAX, TARGET_BYTES_MAX};
 use crate::refusal::Refusal;
 
 /// The head of a request.
@@ -61,12 +61,10 @@ pub(crate) fn parse(input: &[u8]) -> Parsed<'_> {
     }
 }
 
-/// What is too large in a head that has not ended: its method, its target, or all of it.
+/// What is too large in a head that has not ended: its target, or all of it.
 fn too_large(input: &[u8]) -> Refusal {
-    if input.iter().take(TARGET_BYTES_MAX).any(|byte| *byte == b'\n') {
-        return Refusal::HeadTooLarge;
-    }
-    if input.contains(&b' ') { Refusal::TargetTooLong } else { Refusal::Method }
+    let line_ended = input.iter().take(TARGET_BYTES_MAX).any(|byte| *byte == b'\n');
+    if line_ended { Refusal::HeadTooLarge } else { Refusal::TargetTooLong }
 }
 
 /// Why reading stopped before the head was complete.
@@ -98,7 +96,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn head(&mut self) -> Result<RequestHead<'a>, Stop> {
         self.skip_empty_lines()?;
-        let method_name = self.token(b' ', Refusal::RequestLine)?;
+        let method_name = self.method()?;
         let target = self.target()?;
         let is_http10 = self.version()?;
         let fields = self.fields()?;
@@ -141,6 +139,18 @@ impl<'a> Reader<'a> {
             self.expect(b"\r\n", Refusal::RequestLine)?;
         }
         Ok(())
+    }
+
+    /// RFC 9112 §3: a method longer than any that there is, is not implemented.
+    #[inline]
+    fn method(&mut self) -> Result<&'a [u8], Stop> {
+        let rest = &self.input[self.at..];
+        if rest.iter().take_while(|byte| is_token_byte(**byte)).take(METHOD_BYTES_MAX + 1).count()
+            > METHOD_BYTES_MAX
+        {
+            return Err(Stop::Refused(Refusal::Method));
+        }
+        self.token(b' ', Refusal::RequestLine)
     }
 
     fn target(&mut self) -> Result<&'a [u8], Stop> {
@@ -600,7 +610,9 @@ mod tests {
         let long = "a".repeat(TARGET_BYTES_MAX);
         assert_eq!(refusal(&format!("GET /{long} HTTP/1.1\r\n")), Refusal::TargetTooLong);
         assert_eq!(refusal(&format!("GET /{long}")), Refusal::TargetTooLong);
-        assert_eq!(refusal(&"A".repeat(HEAD_BYTES_MAX)), Refusal::Method);
+        let long = "A".repeat(METHOD_BYTES_MAX + 1);
+        assert_eq!(refusal(&long), Refusal::Method);
+        assert_eq!(refusal(&format!("{long} / HTTP/1.1\r\n\r\n")), Refusal::Method);
         let fields = "A: b\r\n".repeat(FIELDS_MAX + 1);
         assert_eq!(refusal(&format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n")), Refusal::HeadTooLarge);
         let large = "b".repeat(HEAD_BYTES_MAX);
