@@ -82,9 +82,14 @@ pub fn command() -> Command {
         )
 }
 
-fn listening() -> [Arg; 7] {
+fn listening() -> [Arg; 8] {
     [
         bind().default_value(DEFAULT_ADDRESS),
+        switch(
+            "proxy-protocol",
+            "Every connection begins with a PROXY header, of version 1 or 2, and the address in it is the client's. \
+             For servers that only proxies can reach.",
+        ),
         serving_threads(),
         value(
             "processes",
@@ -269,6 +274,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
         content: read_content(matches)?,
         threads: thread_count(matches),
         connections_max: matches.get_one("limit-connections").copied(),
+        proxy_protocol: matches.get_flag("proxy-protocol"),
         hosts: !matches.get_flag("hosts-disable"),
         security_headers: SecurityHeaders {
             basic: !matches.get_flag("security-headers-disable"),
@@ -314,6 +320,7 @@ pub(super) fn config_of(matches: &ArgMatches, path: PathBuf) -> Config {
         },
         threads: thread_count(matches),
         connections_max: None,
+        proxy_protocol: false,
         hosts: true,
         security_headers: SecurityHeaders { basic: true, tls: false },
         timeouts: Some(Timeouts::default()),

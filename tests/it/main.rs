@@ -6,7 +6,6 @@ mod gallery;
 mod site;
 
 mod conditional;
-mod conformance;
 mod get;
 mod negotiate;
 mod range;
@@ -26,4 +25,5 @@ mod ugly;
 mod clients;
 mod lint;
 mod proxies;
+mod proxy_protocol;
 mod real;

@@ -14,9 +14,9 @@ use crate::site::{decode, skip_outside};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running proxy.
-struct Proxy {
+pub(crate) struct Proxy {
     child: Child,
-    address: String,
+    pub(crate) address: String,
     name: &'static str,
 }
 
@@ -111,6 +111,18 @@ fn haproxy(gallery: &Gallery) -> Proxy {
              cache kept\ntotal-max-size 16\nmax-object-size 4000000\nmax-age 600\nprocess-vary on\n\
              frontend front\nbind {address}\nhttp-request cache-use kept\nhttp-response cache-store kept\n\
              default_backend origin\nbackend origin\nserver one {origin}\n"
+        );
+        vec!["-db".into(), "-f".into(), written(place, "haproxy.cfg", &text)]
+    })
+}
+
+/// HAProxy without a cache; `how` is how it speaks to the server, and `place` a folder for its configuration.
+pub(crate) fn haproxy_in_front_of(origin: &str, how: &str, place: &Path) -> Proxy {
+    Proxy::start("HAProxy", "haproxy", |address| {
+        let text = format!(
+            "defaults\nmode http\ntimeout connect 10s\ntimeout client 10s\ntimeout server 10s\n\
+             frontend front\nbind {address}\nunique-id-format %rt\ndefault_backend origin\n\
+             backend origin\nserver one {origin} {how}\n"
         );
         vec!["-db".into(), "-f".into(), written(place, "haproxy.cfg", &text)]
     })

@@ -241,7 +241,6 @@ fn origin_name(origin: Origin) -> &'static str {
         Origin::Alias => "alias",
         Origin::Generated => "generated",
         Origin::Rule => "rule",
-        Origin::Carried => "carried",
     }
 }
 

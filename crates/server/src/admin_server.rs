@@ -52,7 +52,7 @@ impl AdminListener {
         let current = Arc::new(Current::new(Arc::new(Content::Admin(admin))));
         let (order, observer) = (Arc::new(StopOrder::default()), Observer::default());
         let plan = worker::Plan::new(config, vec![listener], current, Arc::clone(&order), observer);
-        let threads = worker::start_all("admin", vec![(plan, waker.clone())], cage)?;
+        let threads = worker::start_all("admin", vec![(plan.asked_directly(), waker.clone())], cage)?;
         Ok(AdminServer { claim, threads, order, waker })
     }
 }

@@ -28,6 +28,8 @@ pub struct Config {
     /// Connections that may be open at a time, all threads together. Who comes then waits in the kernel's
     /// queue. Without a limit, that of descriptors does the same.
     pub connections_max: Option<NonZeroUsize>,
+    /// Whether every connection begins with a PROXY header, which names the client; but not those of operators.
+    pub proxy_protocol: bool,
     /// Whether the `Host` of a request can pick a site within the archive.
     pub hosts: bool,
     /// Fields that go with every answer.

@@ -12,6 +12,7 @@ use cannery_eventloop::{Accepted, Received, Socket};
 use cannery_site::Scratch;
 use cannery_wire::h1::{self, Awaits, Step};
 use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
+use cannery_wire::proxy::{self, Source};
 use cannery_wire::{Output, Refusal, ServerFields};
 
 use crate::config::Timeouts;
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) output: Output,
     pub(crate) input: Box<[u8]>,
     pub(crate) timeouts: Option<Timeouts>,
+    /// Whether each connection begins with a PROXY header.
+    pub(crate) proxied: bool,
     pub(crate) now: Instant,
     pub(crate) observer: Observer,
 }
@@ -60,6 +63,8 @@ pub(crate) struct Connection<S> {
 /// What a connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waits {
+    /// The PROXY header, which proxies send at once.
+    Header,
     /// The peer's next request, if it likes.
     Request,
     /// The rest of a head, or of a request's content.
@@ -72,6 +77,8 @@ enum Waits {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
+    /// The PROXY header is not read yet: nothing is known of who asks, and nothing is answered.
+    Unnamed,
     /// Requests are read and answered.
     Open,
     /// The last answer is spelled: when it is sent, the connection ends.
@@ -91,10 +98,14 @@ pub(crate) enum Outcome {
 
 impl<S: Socket> Connection<S> {
     pub(crate) fn new(accepted: Accepted<S>, shared: &Shared) -> Connection<S> {
-        let deadline = shared.timeouts.map(|timeouts| shared.now + timeouts.idle);
+        let (state, waits) = match shared.proxied {
+            true => (State::Unnamed, Waits::Header),
+            false => (State::Open, Waits::Request),
+        };
+        let patience = |timeouts: Timeouts| if shared.proxied { timeouts.head } else { timeouts.idle };
+        let deadline = shared.timeouts.map(|timeouts| shared.now + patience(timeouts));
         let http = h1::Connection::default();
         let Accepted { socket, peer } = accepted;
-        let (state, waits) = (State::Open, Waits::Request);
         Connection { socket, peer, http, held: Vec::new(), unsent: None, state, waits, deadline }
     }
 
@@ -125,14 +136,19 @@ impl<S: Socket> Connection<S> {
                 Received::NotYet => return Ok(Outcome::Open),
                 Received::End => return Ok(Outcome::Closed),
             };
-            if self.state == State::Open && !self.answer_received(received, shared)? {
+            if self.reads() && !self.answer_received(received, shared)? {
                 return Ok(Outcome::Open);
             }
             // Less than there was room for: the socket is empty, and its next bytes make an event.
-            if self.state == State::Open && received < shared.input.len() && !ended {
+            if self.reads() && received < shared.input.len() && !ended {
                 return Ok(Outcome::Open);
             }
         }
+    }
+
+    /// Whether what the peer sends is read, and not thrown away.
+    fn reads(&self) -> bool {
+        matches!(self.state, State::Unnamed | State::Open)
     }
 
     /// Sends what is unsent and answers what is held; tells whether nothing of either is left to do.
@@ -170,6 +186,10 @@ impl<S: Socket> Connection<S> {
     /// Answers the requests in `input` until they end or the socket is full, and holds what is left.
     fn answer(&mut self, input: &[u8], shared: &mut Shared) -> io::Result<()> {
         let mut rest = input;
+        if self.state == State::Unnamed && !self.read_proxy_header(&mut rest, shared)? {
+            self.held = rest.to_vec();
+            return Ok(());
+        }
         let mut answered = false;
         while self.state == State::Open && self.unsent.is_none() {
             let more = self.spell_answers(&mut rest, shared);
@@ -187,6 +207,29 @@ impl<S: Socket> Connection<S> {
         }
         self.set_deadline(answered, shared);
         Ok(())
+    }
+
+    /// Takes the PROXY header off the front of `rest`; tells whether it was there. Fails if it never will be: then
+    /// the connection ends without an answer, as the specification wants it.
+    #[cold]
+    fn read_proxy_header(&mut self, rest: &mut &[u8], shared: &mut Shared) -> io::Result<bool> {
+        match proxy::parse(rest) {
+            proxy::Parsed::Header(source, length) => {
+                match source {
+                    Source::Connection => {}
+                    Source::Internet(client) => self.peer = Some(client),
+                    Source::Local => self.peer = None,
+                }
+                self.state = State::Open;
+                *rest = &rest[length..];
+                Ok(true)
+            }
+            proxy::Parsed::More => Ok(false),
+            proxy::Parsed::Malformed => {
+                shared.observer.unnamed();
+                Err(io::ErrorKind::InvalidData.into())
+            }
+        }
     }
 
     /// Spells answers until the requests in `rest` end or the output is full; tells whether it was the
@@ -267,7 +310,7 @@ impl<S: Socket> Connection<S> {
                     Ok(Some(_)) | Err(_) => Outcome::Closed,
                 }
             }
-            Waits::Request | Waits::Rest(_) | Waits::End => Outcome::Closed,
+            Waits::Header | Waits::Request | Waits::Rest(_) | Waits::End => Outcome::Closed,
         }
     }
 
@@ -289,7 +332,7 @@ impl<S: Socket> Connection<S> {
     /// Ends a connection in good order: at once if it is idle, else behind the answers that it is sending, or
     /// the one to the request that is on its way. Who has only just come is given a moment to ask.
     pub(crate) fn drain(&mut self, shared: &Shared) -> Outcome {
-        if self.state != State::Open {
+        if !self.reads() {
             return Outcome::Open;
         }
         if self.unsent.is_some() {

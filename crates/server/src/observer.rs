@@ -71,6 +71,14 @@ impl Observer {
         }
     }
 
+    /// What a peer sent is no PROXY header, and had to begin with one.
+    #[cold]
+    pub(crate) fn unnamed(&mut self) {
+        if let Some(counters) = &self.counters {
+            counters.unnamed.add(1);
+        }
+    }
+
     /// The last answer could not be sent at once.
     pub(crate) fn deferred(&mut self) {
         self.answered_in_turn = self.answered_in_turn.saturating_sub(1);

@@ -55,6 +55,7 @@ pub(crate) struct Plan<L = Listener> {
     drain: Duration,
     stop: Arc<StopOrder>,
     connections_max: usize,
+    proxied: bool,
     observer: Observer,
 }
 
@@ -70,7 +71,13 @@ impl<L> Plan<L> {
         let (timeouts, drain) = (config.timeouts, config.drain);
         let of_all = config.connections_max.map_or(usize::MAX, NonZeroUsize::get);
         let connections_max = of_all.div_ceil(config.threads.get());
-        Plan { listeners, current, fields, timeouts, drain, stop, connections_max, observer }
+        let proxied = config.proxy_protocol;
+        Plan { listeners, current, fields, timeouts, drain, stop, connections_max, proxied, observer }
+    }
+
+    /// The same for a listener that is asked without a proxy between.
+    pub(crate) fn asked_directly(self) -> Plan<L> {
+        Plan { proxied: false, ..self }
     }
 }
 
@@ -164,6 +171,7 @@ impl<L: EventLoop> Worker<L> {
             output: Output::new(),
             input: vec![0; RECEIVE_BYTES].into(),
             timeouts: plan.timeouts,
+            proxied: plan.proxied,
             now: now.instant,
             observer: plan.observer,
         };

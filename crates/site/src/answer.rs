@@ -209,8 +209,7 @@ impl<'a> Answer<'a> {
     }
 
     /// The same answer for `HEAD`: all fields, no content.
-    #[must_use]
-    pub fn without_body(mut self) -> Answer<'a> {
+    pub(crate) fn without_body(mut self) -> Answer<'a> {
         self.body = Body::Empty;
         self
     }

@@ -9,6 +9,7 @@
 pub mod h1;
 pub mod head;
 pub mod limits;
+pub mod proxy;
 
 mod output;
 mod refusal;

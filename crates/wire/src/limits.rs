@@ -6,9 +6,6 @@
 /// site sets cookies without measure; nginx and Apache allow 8 KiB for a single field.
 pub const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// A method's name, in bytes. The longest that is registered has 17.
-pub const METHOD_BYTES_MAX: usize = 64;
-
 /// A request target, in bytes. RFC 9112 §3 asks for at least 8,000.
 pub const TARGET_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
 
@@ -21,6 +18,13 @@ pub const CONTENT_SKIPPED_BYTES_MAX: u64 = 64 * 1024;
 
 /// A chunk's extensions, or a line of a trailer section, in bytes. Nobody sends either to read a file.
 pub const CHUNK_LINE_BYTES_MAX: u16 = 256;
+
+/// A PROXY header of version 1, in bytes with its end: the longest that its specification has.
+pub const PROXY_LINE_BYTES_MAX: usize = 107;
+
+/// A PROXY header of version 2, in bytes with its extensions. The largest that proxies send hold what a client's
+/// certificate says, and stay below 2 KiB; nginx takes 4 KiB.
+pub const PROXY_HEADER_BYTES_MAX: usize = 4096;
 
 /// The least that a peer must take of an answer, in bytes per second, as long as it does not take all of it.
 /// A tenth of what a GSM telephone takes; below it, somebody only wants to keep us waiting.
@@ -44,6 +48,7 @@ pub const ANSWER_BYTES_RESERVED: usize = 12 * 1024;
 /// Runs of bytes that one answer takes at most: its head, and a range of the archive and text for each part.
 pub const ANSWER_SEGMENTS_MAX: usize = 2 * cannery_site::RANGES_MAX + 2;
 
+const _: () = assert!(PROXY_LINE_BYTES_MAX < PROXY_HEADER_BYTES_MAX, "the longest of both versions");
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a target must fit its head");
 const _: () = assert!(
     ANSWER_BYTES_RESERVED as u64 == COPIED_BODY_BYTES_MAX + 4 * 1024,

@@ -59,12 +59,10 @@ pub enum Origin {
     Generated,
     /// Made by a rule of `_redirects`.
     Rule,
-    /// A file of an earlier release, which this one's folder does not have.
-    Carried,
 }
 
 impl Origin {
-    const ALL: [Origin; 5] = [Origin::File, Origin::Alias, Origin::Generated, Origin::Rule, Origin::Carried];
+    const ALL: [Origin; 4] = [Origin::File, Origin::Alias, Origin::Generated, Origin::Rule];
 }
 
 /// Where bytes lie in the file.

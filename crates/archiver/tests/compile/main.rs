@@ -21,6 +21,5 @@ mod types;
 mod caches;
 mod determinism;
 mod faults;
-mod previous;
 mod publishing;
 mod report;

@@ -63,6 +63,8 @@ fn connections(metrics: &mut Metrics, all: &Snapshot) {
     for (how, count) in [("in_order", in_order), ("timed_out", all.timed_out), ("broken", all.broken)] {
         metrics.value("connections_ended_total", &[("how", how)], count);
     }
+    let help = "Connections that did not begin with a PROXY header, and had to.";
+    metrics.single("proxy_headers_refused_total", "counter", help, all.unnamed);
 }
 
 fn requests(metrics: &mut Metrics, all: &Snapshot) {

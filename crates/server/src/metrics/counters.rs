@@ -17,6 +17,8 @@ pub(crate) struct Counters {
     pub(crate) closed: Counter,
     pub(crate) timed_out: Counter,
     pub(crate) broken: Counter,
+    /// Connections that did not begin with the PROXY header that they had to begin with.
+    pub(crate) unnamed: Counter,
     pub(crate) bytes: Counter,
     pub(crate) log_lines_dropped: Counter,
     pub(crate) methods: [Counter; MethodKind::ALL.len()],
@@ -56,6 +58,7 @@ impl Default for Counters {
             closed: Counter::default(),
             timed_out: Counter::default(),
             broken: Counter::default(),
+            unnamed: Counter::default(),
             bytes: Counter::default(),
             log_lines_dropped: Counter::default(),
             methods: std::array::from_fn(|_| Counter::default()),

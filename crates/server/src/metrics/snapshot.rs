@@ -15,6 +15,7 @@ pub(crate) struct Snapshot {
     pub(crate) closed: u64,
     pub(crate) timed_out: u64,
     pub(crate) broken: u64,
+    pub(crate) unnamed: u64,
     pub(crate) bytes: u64,
     pub(crate) log_lines_dropped: u64,
     pub(crate) methods: [u64; MethodKind::ALL.len()],
@@ -38,6 +39,7 @@ impl Snapshot {
         self.accepted += counters.accepted.get();
         self.timed_out += counters.timed_out.get();
         self.broken += counters.broken.get();
+        self.unnamed += counters.unnamed.get();
         self.bytes += counters.bytes.get();
         self.log_lines_dropped += counters.log_lines_dropped.get();
         self.methods.iter_mut().zip(&counters.methods).for_each(|(sum, counter)| *sum += counter.get());

@@ -62,12 +62,13 @@ fn every_peer_gets_what_an_undisturbed_connection_would_give_it() {
 fn run(seed: u64, releases: &Releases) -> Result<(), String> {
     let mut random = Random::new(seed);
     let network = Network::new(random.number());
-    let scripts: Vec<Script> = (0..random.size(5)).map(|_| Script::invent(&mut random)).collect();
+    let proxied = random.once_in(4);
+    let scripts: Vec<Script> = (0..random.size(5)).map(|_| Script::invent(&mut random, proxied)).collect();
     let peers: Vec<_> = scripts.iter().map(|script| script.connect(&network, &mut random)).collect();
 
     let current = Arc::new(Current::new(Arc::clone(&releases.first)));
     let plan = Plan::new(
-        &config(&mut random),
+        &Config { proxy_protocol: proxied, ..config(&mut random) },
         vec![SimulatedListener],
         Arc::clone(&current),
         Arc::new(StopOrder::default()),
@@ -112,6 +113,7 @@ fn config(random: &mut Random) -> Config {
         content: config::Content::Dummy { body: b"" },
         threads: NonZeroUsize::MIN,
         connections_max: if random.once_in(3) { NonZeroUsize::new(2) } else { None },
+        proxy_protocol: false,
         hosts: true,
         security_headers: SecurityHeaders { basic: true, tls: false },
         timeouts: Some(Timeouts::default()),

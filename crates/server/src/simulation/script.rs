@@ -30,6 +30,14 @@ const REQUESTS: [&str; 18] = [
 /// How many of them leave the connection open.
 const KEEPING: usize = 12;
 
+/// PROXY headers, as one proxy may send them in front of the requests.
+const HEADERS: [&[u8]; 4] = [
+    b"PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n",
+    b"PROXY UNKNOWN\r\n",
+    b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0",
+    b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0f\xc0\0\x02\x01\xc0\0\x02\x02\x03\xe8\0\x50\x04\0\0",
+];
+
 /// What a peer does when it has sent its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -43,7 +51,7 @@ pub(super) enum Ending {
 
 /// What a peer does.
 pub(super) struct Script {
-    /// All bytes that it would send.
+    /// All bytes that are read as requests.
     pub(super) sends: Vec<u8>,
     acts: Vec<Act>,
     pub(super) appetite: Appetite,
@@ -55,7 +63,8 @@ pub(super) struct Script {
 }
 
 impl Script {
-    pub(super) fn invent(random: &mut Random) -> Script {
+    /// `proxied` says whether a PROXY header has to come first; now and then it is cut, or none.
+    pub(super) fn invent(random: &mut Random, proxied: bool) -> Script {
         let mut sends = Vec::new();
         for _ in 0..random.size(6) {
             sends.extend_from_slice(REQUESTS[random.below(KEEPING)].as_bytes());
@@ -78,7 +87,19 @@ impl Script {
             1 => Ending::Resets,
             _ => Ending::Waits,
         };
-        let (acts, dawdles) = acts(&sends, ending, random);
+        let mut header = if proxied { HEADERS[random.below(HEADERS.len())].to_vec() } else { Vec::new() };
+        let (acts, dawdles) = if proxied && random.once_in(8) {
+            let place = random.below(header.len());
+            match random.once_in(2) {
+                true => header.truncate(place),
+                // No header has this byte there, whatever it may hold elsewhere.
+                false => header[..=place.min(10)].fill(b'!'),
+            }
+            sends.clear();
+            acts(&header, ending, random)
+        } else {
+            acts(&[header.as_slice(), &sends].concat(), ending, random)
+        };
         Script { sends, acts, appetite, ending, dawdles, is_cut }
     }
 

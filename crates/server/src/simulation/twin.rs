@@ -19,6 +19,10 @@ pub(super) fn check(
     releases: &Releases,
     stopped: bool,
 ) -> Result<(), String> {
+    // Who is not named, or asks nothing, is told nothing.
+    if script.sends.is_empty() && !received.is_empty() {
+        return Err(format!("to no request: {}", shown(received)));
+    }
     let mut first = Answers::to(&script.sends, &releases.first);
     let mut second = Answers::to(&script.sends, &releases.second);
     let received = if stopped {
@@ -111,12 +115,16 @@ impl Answers {
     }
 }
 
-/// The same bytes without the words on whether the connection ends.
+/// The same bytes without the words on whether the connection ends, also where the bytes end within them.
 fn without_closing(bytes: &[u8]) -> Vec<u8> {
     let mut kept = bytes.to_vec();
     for words in [b"Connection: close\r\n".as_slice(), b"Connection: keep-alive\r\n"] {
         while let Some(at) = kept.windows(words.len()).position(|window| window == words) {
             kept.drain(at..at + words.len());
+        }
+        let line = [b"\r\n", words].concat();
+        if let Some(cut) = (3..line.len()).find(|cut| kept.ends_with(&line[..*cut])) {
+            kept.truncate(kept.len() - (cut - 2));
         }
     }
     kept

@@ -1,0 +1,115 @@
+//! Version 1: a line of text (section 2.1).
+//!
+//! Never takes a spelling that the section does not have: no second space, no leading zero, no sign.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::{Parsed, Source};
+use crate::limits::PROXY_LINE_BYTES_MAX;
+
+/// What every line begins with.
+pub(super) const BEGINNING: &[u8] = b"PROXY ";
+
+/// Reads the line at the beginning of `input`, which agrees with [`BEGINNING`].
+pub(super) fn parse(input: &[u8]) -> Parsed {
+    let window = &input[..input.len().min(PROXY_LINE_BYTES_MAX)];
+    let Some(end) = window.iter().position(|byte| *byte == b'\n') else {
+        return if window.len() < PROXY_LINE_BYTES_MAX { Parsed::More } else { Parsed::Malformed };
+    };
+    let source = window[..end].strip_suffix(b"\r").and_then(source);
+    source.map_or(Parsed::Malformed, |source| Parsed::Header(source, end + 1))
+}
+
+/// Whom a line without its end names.
+fn source(line: &[u8]) -> Option<Source> {
+    let rest = line.strip_prefix(BEGINNING)?;
+    // What follows then is to be ignored, whatever it is.
+    if rest == b"UNKNOWN" || rest.starts_with(b"UNKNOWN ") {
+        return Some(Source::Connection);
+    }
+    let mut words = std::str::from_utf8(rest).ok()?.split(' ');
+    let read_address = match words.next()? {
+        "TCP4" => |word: &str| word.parse::<Ipv4Addr>().ok().map(IpAddr::from),
+        "TCP6" => |word: &str| word.parse::<Ipv6Addr>().ok().map(IpAddr::from),
+        _ => return None,
+    };
+    let (source, _destination) = (read_address(words.next()?)?, read_address(words.next()?)?);
+    let (source_port, _destination_port) = (port(words.next()?)?, port(words.next()?)?);
+    let is_end = words.next().is_none();
+    is_end.then(|| Source::Internet(SocketAddr::new(source, source_port)))
+}
+
+fn port(word: &str) -> Option<u16> {
+    let is_plain = word == "0" || !word.starts_with(['0', '+']);
+    is_plain.then(|| word.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source_of(line: &str) -> Option<Source> {
+        match crate::proxy::parse(line.as_bytes()) {
+            Parsed::Header(source, length) => {
+                assert_eq!(length, line.len());
+                Some(source)
+            }
+            Parsed::More => panic!("{line:?} is whole"),
+            Parsed::Malformed => None,
+        }
+    }
+
+    #[test]
+    fn a_line_names_the_client() {
+        for (line, client) in [
+            ("PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n", "192.168.0.1:56324"),
+            ("PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n", "255.255.255.255:65535"),
+            ("PROXY TCP4 0.0.0.0 0.0.0.0 0 0\r\n", "0.0.0.0:0"),
+            ("PROXY TCP6 2001:db8::1 ::1 1 2\r\n", "[2001:db8::1]:1"),
+            ("PROXY TCP6 ::ffff:10.0.0.1 ::1 1 2\r\n", "[::ffff:10.0.0.1]:1"),
+        ] {
+            assert_eq!(source_of(line), Some(Source::Internet(client.parse().unwrap())), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_unknown_stays_the_connection() {
+        let longest = format!(
+            "PROXY UNKNOWN {address} {address} 65535 65535\r\n",
+            address = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"
+        );
+        assert_eq!(longest.len(), PROXY_LINE_BYTES_MAX);
+        for line in ["PROXY UNKNOWN\r\n", "PROXY UNKNOWN \r\n", "PROXY UNKNOWN any thing\r\n", &longest] {
+            assert_eq!(source_of(line), Some(Source::Connection), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_a_line() {
+        for line in [
+            "PROXY UNKNOWNS\r\n",
+            "PROXY \r\n",
+            "PROXY TCP4\r\n",
+            "PROXY TCP5 1.2.3.4 1.2.3.4 1 2\r\n",
+            "PROXY tcp4 1.2.3.4 1.2.3.4 1 2\r\n",
+            "PROXY TCP4 1.2.3.4 1.2.3.4 1 2\n",
+            "PROXY TCP4 1.2.3.4 1.2.3.4 1\n2\r\n",
+            "PROXY TCP4 1.2.3.4 1.2.3.4 1 2 \r\n",
+            "PROXY TCP4 1.2.3.4 1.2.3.4 1 2 3\r\n",
+            "PROXY TCP4  1.2.3.4 1.2.3.4 1 2\r\n",
+            "PROXY TCP4 1.2.3.4 1.2.3.4 1 65536\r\n",
+            "PROXY TCP4 1.2.3.4 1.2.3.4 01 2\r\n",
+            "PROXY TCP4 1.2.3.4 1.2.3.4 +1 2\r\n",
+            "PROXY TCP4 1.2.3.4 1.2.3.4 -1 2\r\n",
+            "PROXY TCP4 01.2.3.4 1.2.3.4 1 2\r\n",
+            "PROXY TCP4 1.2.3.256 1.2.3.4 1 2\r\n",
+            "PROXY TCP4 ::1 ::1 1 2\r\n",
+            "PROXY TCP6 1.2.3.4 1.2.3.4 1 2\r\n",
+            "PROXY TCP6 ::1 1::2::3 1 2\r\n",
+            "PROXY TCP6 [::1] [::1] 1 2\r\n",
+            "PROXY TCP6 fe80::1%eth0 ::1 1 2\r\n",
+        ] {
+            assert_eq!(source_of(line), None, "{line:?}");
+        }
+    }
+}
