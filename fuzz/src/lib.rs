@@ -7,6 +7,7 @@
 
 mod archives;
 mod choices;
+mod proxied;
 mod requests;
 mod rules;
 mod site;
@@ -14,6 +15,7 @@ mod twins;
 
 pub use archives::{archive_open, key};
 pub use choices::{accept_encoding, conditions, date, ranges};
+pub use proxied::proxy_header;
 pub use requests::requests;
 pub use rules::{headers, redirects};
 
@@ -21,9 +23,10 @@ pub use rules::{headers, redirects};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     ("archive_open", archive_open),
     ("key", key),
+    ("proxy_header", proxy_header),
     ("requests", requests),
     ("accept_encoding", accept_encoding),
     ("ranges", ranges),
