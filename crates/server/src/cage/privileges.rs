@@ -11,16 +11,19 @@ use rustix::process::{
 };
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capability_is_in_bounding_set, clear_ambient_capability_set,
-    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, set_thread_groups,
-    set_thread_res_gid, set_thread_res_uid, set_thread_uid,
+    remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities, set_no_new_privs,
+    set_thread_groups, set_thread_res_gid, set_thread_res_uid, set_thread_uid,
 };
 use rustix::{fs::Gid, fs::Uid};
 
 use super::{Account, CageError, Hold};
 
-/// What root needs who stays root: to open a release or a log that belongs to somebody else, and to be told
-/// before somebody writes into an archive.
-const KEPT_BY_ROOT: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::LEASE);
+/// What anybody keeps who has it: to be told before somebody writes into an archive that belongs to another
+/// user. Worth nothing without a file that can be opened.
+const KEPT: CapabilitySet = CapabilitySet::LEASE;
+
+/// What root needs besides who stays root: to open a release or a log that belongs to somebody else.
+const KEPT_BY_ROOT: CapabilitySet = KEPT.union(CapabilitySet::DAC_OVERRIDE);
 
 /// The number of a capability is below this: there are two words of 32 bits of them.
 const CAPABILITIES_MAX: u32 = 64;
@@ -28,7 +31,6 @@ const CAPABILITIES_MAX: u32 = 64;
 /// Becomes `account`, if one is given, and gives up what else there is. `private` closes the process to
 /// debuggers of the same user, too, and leaves no core dumps.
 pub(super) fn give_up(account: Option<&Account>, private: bool) -> Result<Hold, CageError> {
-    let was_root = getuid().is_root();
     step("rule out new privileges", set_no_new_privs(true))?;
     if private {
         limit_dumps()?;
@@ -38,12 +40,13 @@ pub(super) fn give_up(account: Option<&Account>, private: bool) -> Result<Hold, 
     step("clear the ambient capabilities", clear_ambient_capability_set().or_else(is_unknown))?;
     if let Some(account) = account {
         let at_parents_death = step("ask for the parent's death", parent_process_death_signal())?;
+        step("keep a capability", set_keep_capabilities(true))?;
         become_account(account)?;
+        step("keep no more of them", set_keep_capabilities(false))?;
         // The kernel forgets it when a process changes its user.
         step("follow the parent", set_parent_process_death_signal(at_parents_death))?;
     }
-    let kept = if getuid().is_root() { KEPT_BY_ROOT } else { CapabilitySet::empty() };
-    let kept = keep_only(kept)?;
+    let kept = keep_only(if getuid().is_root() { KEPT_BY_ROOT } else { KEPT })?;
     if account.is_some() && !getuid().is_root() && set_thread_uid(Uid::ROOT).is_ok() {
         return Err(CageError::NotGivenUp);
     }
@@ -52,14 +55,16 @@ pub(super) fn give_up(account: Option<&Account>, private: bool) -> Result<Hold, 
         step("rule out debuggers", set_dumpable_behavior(DumpableBehavior::NotDumpable))?;
     }
     let ids = format!("of user {} and group {}", getuid().as_raw(), getgid().as_raw());
-    Ok(match (was_root && getuid().is_root(), kept.is_empty()) {
-        (true, false) => Hold::Weak(
+    Ok(if getuid().is_root() && !kept.is_empty() {
+        Hold::Weak(
             "the server stays root, with no capability but to open what belongs to others; `--user` names \
              whom to be once it listens"
                 .into(),
-        ),
-        (true, true) => Hold::There(format!("{ids}, without capabilities")),
-        (false, _) => Hold::There(format!("{ids}, without capabilities")),
+        )
+    } else if kept.is_empty() {
+        Hold::There(format!("{ids}, without capabilities"))
+    } else {
+        Hold::There(format!("{ids}, without capabilities but to take a lease"))
     })
 }
 
