@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use cannery_archive::{Archive, Coding, Corrupt, Extent, NamedRecord, Origin, Record, Resource, ScopeEntry};
+use cannery_archive::{
+    Archive, Coding, Corrupt, Extent, NamedRecord, Origin, Record, Resource, ScopeEntry, split_host,
+};
 use serde::Serialize;
 
 use super::paths;
@@ -53,6 +55,8 @@ pub(super) struct Paths {
     pub(super) aliases: u64,
     pub(super) generated: u64,
     pub(super) rules: u64,
+    /// Files of earlier releases.
+    pub(super) carried: u64,
 }
 
 /// The distinct bodies of one coding.
@@ -148,7 +152,7 @@ impl<'a> Counter<'a> {
     }
 
     fn host(&mut self, key: &[u8]) {
-        if let (Some(host), _) = paths::split_host(key) {
+        if let (Some(host), _) = split_host(key) {
             self.census.hosts.insert(String::from_utf8_lossy(host).into_owned());
         }
     }
@@ -160,11 +164,12 @@ impl<'a> Counter<'a> {
             Origin::Alias => paths.aliases += 1,
             Origin::Generated => paths.generated += 1,
             Origin::Rule => paths.rules += 1,
+            Origin::Carried => paths.carried += 1,
         }
         for representation in resource.representations() {
             let representation = representation?;
             self.body(key, representation.coding, representation.body, 1);
-            if resource.origin == Origin::File {
+            if matches!(resource.origin, Origin::File | Origin::Carried) {
                 self.census.unshared_bytes += representation.body.length;
             }
         }
@@ -234,7 +239,7 @@ mod tests {
     fn everything_is_counted_once() {
         let sample = Sample::write();
         let census = take(&sample.open()).unwrap();
-        assert_eq!(census.paths, Paths { files: 4, aliases: 1, generated: 0, rules: 1 });
+        assert_eq!(census.paths, Paths { files: 4, aliases: 1, generated: 0, rules: 1, carried: 0 });
         assert_eq!((census.scopes, census.error_pages, census.pattern_rules), (2, 1, 1));
         assert_eq!((census.heads, census.sources, census.fallback_pages), (3, 2, 0));
         assert_eq!(census.hosts.into_iter().collect::<Vec<_>>(), ["h.test"]);

@@ -152,6 +152,9 @@ fn reason_in_words(reason: Reason, key: Option<Key<'_>>) -> String {
                 .to_owned()
         }
         Reason::Path(Origin::Generated) => "The archiver made this: a folder listing.".to_owned(),
+        Reason::Path(Origin::Carried) => {
+            "A file of an earlier release has this path; it was carried forward.".to_owned()
+        }
         Reason::Path(Origin::Rule) => "A rule for exactly this path answers.".to_owned(),
         Reason::Rule(ordinal) => format!("Rule {} of the site answers:", ordinal + 1),
         Reason::Slash => "The path exists with, or without, a slash at its end.".to_owned(),

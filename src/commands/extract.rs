@@ -10,10 +10,10 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use cannery_archive::{Archive, Coding, Corrupt, Entry, NamedRecord, Origin, Record, Resource};
+use cannery_archive::{Archive, Coding, Corrupt, Entry, NamedRecord, Origin, Record, Resource, split_host};
 
 use super::decode::{self, Undecodable};
-use super::{open, paths};
+use super::open;
 use crate::flags::tools::Extract;
 use crate::say::{self, Failure, Paint, one_line};
 use crate::text;
@@ -84,7 +84,7 @@ fn content(archive: &Archive, entry: &Entry<'_>) -> Result<Option<SourceFile>, F
 
 /// The path in the source folder of what has this key.
 fn file_name(key: &[u8]) -> Vec<u8> {
-    let (host, path) = paths::split_host(key);
+    let (host, path) = split_host(key);
     let path = path.strip_prefix(b"/").unwrap_or(path);
     match host {
         Some(host) => [HOSTS_FOLDER, host, path].join(&b'/'),

@@ -58,6 +58,7 @@ fn counts(census: &census::Census) -> Table {
         ("aliases", census.paths.aliases, "index pages, and names without suffix".to_owned()),
         ("generated", census.paths.generated, "folder listings".to_owned()),
         ("rules", census.paths.rules, "for one path each".to_owned()),
+        ("carried", census.paths.carried, "files of earlier releases".to_owned()),
         ("patterns", census.pattern_rules, "rules for many paths".to_owned()),
         ("fallbacks", census.fallback_pages, "pages for what finds nothing better".to_owned()),
         ("error pages", census.error_pages, String::new()),
@@ -171,6 +172,7 @@ pub(super) const fn origin(origin: Origin) -> &'static str {
         Origin::Alias => "alias",
         Origin::Generated => "generated",
         Origin::Rule => "rule",
+        Origin::Carried => "carried",
     }
 }
 

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use cannery_archiver::Report;
-use cannery_archiver::report::{BigFile, CodingTotal, SkippedGroup};
+use cannery_archiver::report::{BigFile, CodingTotal, PreviousRelease, SkippedGroup};
 
 use crate::progress;
 use crate::say::{Paint, one_line};
@@ -24,14 +24,20 @@ const BIGGEST_SHOWN: usize = 5;
 pub(super) fn summary(archive: &Path, report: &Report, took: f64, paint: Paint) -> String {
     let digest = report.digest.get(..DIGEST_DIGITS).unwrap_or(&report.digest);
     let mut text = format!(
-        "{}  {}, {}, digest {digest}, in {}\n",
+        "{}  {}, {}, release {}, digest {digest}, in {}\n",
         paint.strong(&archive.display().to_string()),
         bytes(report.archive_bytes),
         report.format,
+        report.serial,
         seconds(took),
     );
-    let tables =
-        [inside(report), stored(&report.codings), left_out(&report.skipped), biggest(&report.biggest)];
+    let tables = [
+        inside(report),
+        stored(&report.codings),
+        earlier(&report.previous),
+        left_out(&report.skipped),
+        biggest(&report.biggest),
+    ];
     for table in tables.iter().filter(|table| !table.is_empty()) {
         text.push('\n');
         text.push_str(&table.print(2, paint));
@@ -61,6 +67,7 @@ fn kinds_of_paths(report: &Report) -> String {
         (report.aliases, "alias", "aliases"),
         (report.redirects, "redirect", "redirects"),
         (report.generated, "generated page", "generated pages"),
+        (report.carried, "carried forward", "carried forward"),
     ];
     let kinds = kinds.into_iter().filter(|(number, _, _)| *number > 0);
     let words = kinds.map(|(number, one, many)| {
@@ -79,6 +86,18 @@ fn stored(codings: &[CodingTotal]) -> Table {
             let of = format!("of {}", bytes(total.identity_bytes));
             row.number(percent(total.bytes, total.identity_bytes)).faint(of);
         }
+    }
+    table
+}
+
+/// What came from earlier releases.
+fn earlier(releases: &[PreviousRelease]) -> Table {
+    let mut table = Table::default();
+    for release in releases {
+        let digest = release.digest.get(..DIGEST_DIGITS).unwrap_or(&release.digest);
+        let note = format!("carried forward from it, digest {digest}");
+        let row = table.row(format!("release {}", release.serial)).number(count(release.carried));
+        row.faint(note);
     }
     table
 }
@@ -132,13 +151,20 @@ mod tests {
     use cannery_archiver::Stage;
     use cannery_archiver::report::StageTime;
 
+    fn release(serial: u64, carried: u64) -> PreviousRelease {
+        PreviousRelease { serial, digest: "fedcba9876543210".repeat(4), carried }
+    }
+
     fn report() -> Report {
         Report {
             files: 1065,
             folders: 12,
             bytes_in: 67_170_732,
             contents: 998,
-            paths: 2130,
+            paths: 2133,
+            serial: 4,
+            carried: 3,
+            previous: vec![release(3, 2), release(2, 1)],
             aliases: 1064,
             redirects: 1,
             heads: 9,
@@ -168,14 +194,17 @@ mod tests {
     fn a_summary_reads_like_this() {
         let text = summary(Path::new("site.cdb"), &report(), 1.75, Paint::none());
         let expected = "\
-site.cdb  80.0 MB, cdb, digest 0123456789ab, in 1.75 s
+site.cdb  80.0 MB, cdb, release 4, digest 0123456789ab, in 1.75 s
 
   files     1,065  67.2 MB  in 12 folders
   contents    998           distinct
-  paths     2,130           1,064 aliases, 1 redirect, 9 response heads between them
+  paths     2,133           1,064 aliases, 1 redirect, 3 carried forward, 9 response heads between them
 
   identity  998  67.0 MB
   gzip      700  12.5 MB  25.0 %  of 50.0 MB
+
+  release 3  2  carried forward from it, digest fedcba987654
+  release 2  1  carried forward from it, digest fedcba987654
 
   left out  2  its name begins with `.`: .git/, …
 

@@ -120,7 +120,9 @@ mod tests {
         let new = options(
             "--compress identity,zstd --compress brotli --compress-level zstd=3 --format cdb64 --strict \
              --threads 3 --ignore *.psd --ignore !keep.psd --no-default-ignores --immutable /assets/* \
-             --redirects-dialect cloudflare --cache-control no-cache --exclude-etag --media-type ts=text/plain",
+             --redirects-dialect cloudflare --cache-control no-cache --exclude-etag --media-type ts=text/plain \
+             --previous old.cdb --previous older.cdb --previous-releases 2 --previous-age 30 --serial 9 \
+             --released 2030-01-31",
         );
         let encoders: Vec<_> = new.encoders.into_iter().collect();
         assert_eq!(encoders, [Encoder::Identity, Encoder::Brotli, Encoder::Zstd]);
@@ -129,6 +131,9 @@ mod tests {
         assert_eq!((new.ignore.len(), new.immutable.len(), new.dialect), (2, 1, Dialect::Cloudflare));
         assert_eq!((new.cache_control.as_deref(), new.exclude_etag), (Some("no-cache"), true));
         assert_eq!(new.media_types.of(b"a.ts").text, "text/plain");
+        assert_eq!(new.previous, [PathBuf::from("old.cdb"), PathBuf::from("older.cdb")]);
+        assert_eq!((new.previous_releases, new.previous_age_days), (2, Some(30)));
+        assert_eq!((new.serial, new.released), (Some(9), Some(1_896_048_000)));
     }
 
     #[test]
@@ -139,7 +144,16 @@ mod tests {
 
     #[test]
     fn wrong_words_are_refused() {
-        for line in ["--compress lzma", "--format zip", "--threads 0", "--media-type ts", "--quiet --json"] {
+        for line in [
+            "--compress lzma",
+            "--format zip",
+            "--threads 0",
+            "--media-type ts",
+            "--quiet --json",
+            "--released today",
+            "--previous-age 3",
+            "--previous-releases -1",
+        ] {
             let words = ["cannery-archiver", "--sources", "in", "--archive", "out"].into_iter();
             let words = words.chain(line.split_whitespace()).map(OsString::from);
             assert!(read(words).is_err(), "{line}");

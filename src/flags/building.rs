@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use cannery_archiver::redirects::Dialect;
 use cannery_archiver::{Encoder, FormatChoice, LastModified, Levels, Options};
-use clap::{Arg, ArgAction, ArgMatches};
+use cannery_site::parse_utc;
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
-use super::{all, path, switch, value, words};
+use super::{all, path, required, switch, value, words};
 use crate::say::Failure;
 
 /// All flags of a build but those for input, output and what is said.
@@ -18,6 +19,7 @@ pub(super) fn arguments() -> Vec<Arg> {
         ("What answers a path", answering()),
         ("How long clients keep it", caching()),
         ("What is left out", leaving_out()),
+        ("Earlier releases", carrying()),
         ("Building again", rebuilding()),
     ];
     let under = |(heading, arguments): (&'static str, Vec<Arg>)| {
@@ -95,7 +97,8 @@ fn caching() -> Vec<Arg> {
             "last-modified",
             "WHEN",
             "What `Last-Modified` says: nothing with `none`, the time of each file with `files`, the same \
-             for all with `@SECONDS` since 1970. Entity tags tell more, and file times differ between machines.",
+             for all with a date, written like that of `--released`. Entity tags tell more, and file times \
+             differ between machines.",
         )
         .value_parser(read_last_modified)
         .default_value("none"),
@@ -123,6 +126,43 @@ fn leaving_out() -> Vec<Arg> {
              `extract` then cannot give the whole folder back.",
         )
         .alias("exclude-paths-index"),
+    ]
+}
+
+fn carrying() -> Vec<Arg> {
+    vec![
+        path(
+            "previous",
+            "FILE",
+            "The archive of an earlier release: its files with a fingerprint in their names stay reachable, \
+             so that pages loaded before a deploy still work after it. It hands on what it carries itself. \
+             Repeatable.",
+        )
+        .action(ArgAction::Append),
+        value("previous-releases", "N", "How many earlier releases are carried at most.")
+            .value_parser(value_parser!(u16))
+            .default_value("3"),
+        value(
+            "previous-age",
+            "DAYS",
+            "Carry no release that was replaced more than so many days before `--released`.",
+        )
+        .value_parser(value_parser!(u32))
+        .requires("released"),
+        value(
+            "serial",
+            "N",
+            "The number of this release, which `releases` and the server show. Without it, one more than \
+             the newest of `--previous`, or 1.",
+        )
+        .value_parser(value_parser!(u64)),
+        value(
+            "released",
+            "DATE",
+            "When this release is published: `2030-01-31`, `2030-01-31T12:00:00Z`, or `@` and seconds since \
+             1970. The archive holds no date without it.",
+        )
+        .value_parser(read_date),
     ]
 }
 
@@ -169,6 +209,11 @@ pub(super) fn options(matches: &ArgMatches, sources: PathBuf, archive: PathBuf) 
     options.ignore = all(matches, "ignore");
     options.default_ignores = !matches.get_flag("no-default-ignores");
     options.exclude_file_listing = matches.get_flag("exclude-file-listing");
+    options.previous = all(matches, "previous");
+    options.previous_releases = usize::from(required::<u16>(matches, "previous-releases")?);
+    options.previous_age_days = matches.get_one("previous-age").copied();
+    options.serial = matches.get_one("serial").copied();
+    options.released = matches.get_one("released").copied();
     options.compress_cache = matches.get_one("compress-cache").cloned();
     options.sources_cache = matches.get_one("sources-cache").cloned();
     Ok(options)
@@ -203,13 +248,20 @@ fn wrong_level(what: &str) -> Failure {
 }
 
 fn read_last_modified(text: &str) -> Result<LastModified, String> {
-    let seconds = text.strip_prefix('@').and_then(|seconds| seconds.parse().ok());
-    match (text, seconds) {
-        ("none", _) => Ok(LastModified::None),
-        ("files", _) => Ok(LastModified::Files),
-        (_, Some(seconds)) => Ok(LastModified::At(seconds)),
-        _ => Err("write `none`, `files`, or `@` and seconds since 1970".into()),
+    match text {
+        "none" => Ok(LastModified::None),
+        "files" => Ok(LastModified::Files),
+        text => read_date(text).map(LastModified::At).map_err(|error| format!("`none`, `files`, or {error}")),
     }
+}
+
+/// A date as seconds since 1970.
+fn read_date(text: &str) -> Result<u64, String> {
+    let seconds = match text.strip_prefix('@') {
+        Some(seconds) => seconds.parse().ok(),
+        None => parse_utc(text.as_bytes()),
+    };
+    seconds.ok_or_else(|| "a date like `2030-01-31`, `2030-01-31T12:00:00Z` or `@1896091200`".to_owned())
 }
 
 fn read_format(word: Option<&str>) -> FormatChoice {
@@ -250,5 +302,17 @@ mod tests {
         for text in ["", "gzip", "gzip=", "gzip=99", "lzma=3", "gzip=1,", "99", "nine"] {
             assert!(read_levels(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn dates_are_days_moments_or_seconds() {
+        let read: Vec<_> = ["2030-01-31", "2030-01-31T12:00:00Z", "@1896091200"].map(read_date).into();
+        assert_eq!(read, [Ok(1_896_048_000), Ok(1_896_091_200), Ok(1_896_091_200)]);
+        for text in ["", "@", "1896091200", "31.1.2030", "@-1"] {
+            assert!(read_date(text).is_err(), "{text}");
+        }
+        assert_eq!(read_last_modified("files"), Ok(LastModified::Files));
+        assert_eq!(read_last_modified("@7"), Ok(LastModified::At(7)));
+        assert!(read_last_modified("yesterday").is_err());
     }
 }

@@ -6,6 +6,7 @@ mod gallery;
 mod site;
 
 mod conditional;
+mod conformance;
 mod get;
 mod negotiate;
 mod range;

@@ -35,7 +35,7 @@ pub use layout::record::{
     Resource, Rewrite,
 };
 pub use layout::scope::{NewRule, NewScope, Rule, Scope, ScopeEntry};
-pub use layout::{NamedRecord, name};
+pub use layout::{NamedRecord, name, split_host};
 pub use map::{Lease, Loading};
 pub use reader::{Archive, Entries};
 pub use verify::Verified;

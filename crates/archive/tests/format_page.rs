@@ -241,6 +241,7 @@ fn origin_name(origin: Origin) -> &'static str {
         Origin::Alias => "alias",
         Origin::Generated => "generated",
         Origin::Rule => "rule",
+        Origin::Carried => "carried",
     }
 }
 

@@ -7,6 +7,7 @@ use cannery_archive::{
     Writer,
 };
 
+use crate::carry::Carried;
 use crate::content::Contents;
 use crate::headers::HeaderRule;
 use crate::options::{LastModified, Options};
@@ -85,7 +86,12 @@ impl<'a> Emission<'a> {
     }
 
     /// Writes all records that are neither bodies nor the manifest.
-    pub(crate) fn run(mut self, writer: &mut Writer, progress: &dyn Progress) -> Result<Emitted, WriteError> {
+    pub(crate) fn run(
+        mut self,
+        writer: &mut Writer,
+        carried: &Carried,
+        progress: &dyn Progress,
+    ) -> Result<Emitted, WriteError> {
         let mut emitted = Emitted::default();
         let mut buffer = KeyBuffer::new();
         for ((host, key), route) in &self.routes.paths {
@@ -105,6 +111,7 @@ impl<'a> Emission<'a> {
             writer.path(self.routes.host_name(*host), key, &record)?;
             progress.advance(1);
         }
+        self.carried(writer, carried)?;
         for ((host, folder), scope) in &self.routes.scopes {
             let own_site = host.is_some_and(|host| self.routes.hosts[usize::from(host)].1);
             let scope = self.scope(writer, *host, folder, scope, own_site && **folder == *b"/")?;
@@ -123,6 +130,26 @@ impl<'a> Emission<'a> {
         }
         emitted.heads = self.heads.count();
         Ok(emitted)
+    }
+
+    /// Writes what earlier releases have left, under the heads that it had.
+    fn carried(&mut self, writer: &mut Writer, carried: &Carried) -> Result<(), WriteError> {
+        let mut buffer = KeyBuffer::new();
+        for path in &carried.paths {
+            let mut representations = Vec::with_capacity(path.forms.len());
+            for (form, head) in &path.forms {
+                let head = self.heads.write(writer, head.clone())?;
+                let (coding, etag, body) = (form.coding, form.etag, form.body);
+                representations.push(NewRepresentation { coding, etag, body, head });
+            }
+            let (origin, modified) = (Origin::Carried, path.modified);
+            let record = NewRecord::Resource { status: 200, origin, modified, representations };
+            // A key that is none, as only a forged archive has, is never asked for.
+            let name = path.key.strip_prefix(b"/").unwrap_or(&path.key);
+            let Ok(key) = Key::from_file(name, &mut buffer) else { continue };
+            writer.path(self.routes.host_name(path.host), key, &record)?;
+        }
+        Ok(())
     }
 
     fn resource(

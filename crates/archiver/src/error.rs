@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cannery_archive::WriteError;
+use cannery_archive::{Corrupt, OpenError, VerifyError, WriteError};
 
 use crate::report::Report;
 use crate::skip::{IgnoreFileError, PatternError};
@@ -64,6 +64,22 @@ pub enum Error {
         /// A file with this content.
         path: PathBuf,
     },
+    /// An archive of an earlier release cannot be carried forward from.
+    #[error("cannot carry assets forward from {}: {source}", path.display())]
+    Previous {
+        /// The archive.
+        path: PathBuf,
+        /// Why not.
+        source: PreviousError,
+    },
+    /// The serial that was ordered is not the newest one.
+    #[error("`--serial {serial}`: a release before this one is {newest}; give a greater number, or none")]
+    Serial {
+        /// The serial that was ordered.
+        serial: u64,
+        /// The newest one before it.
+        newest: u64,
+    },
     /// A cache is there but is not what it should be, or cannot be used.
     #[error("cannot use the cache {}: {source}", path.display())]
     Cache {
@@ -113,17 +129,44 @@ pub enum ErrorClass {
     Internal,
 }
 
+/// Why an earlier archive cannot be carried forward from.
+#[derive(Debug, thiserror::Error)]
+pub enum PreviousError {
+    /// It cannot be opened, or is no archive.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Its bytes are not those that were written.
+    #[error(transparent)]
+    Damaged(#[from] VerifyError),
+    /// A number in it does not fit it.
+    #[error(transparent)]
+    Corrupt(#[from] Corrupt),
+    /// Its manifest is not what a build writes.
+    #[error("its manifest is damaged: {0}")]
+    Manifest(#[from] serde_json::Error),
+    /// Its manifest does not say what a path of it is.
+    #[error("its manifest does not say of which release {path} is")]
+    Unlisted {
+        /// The path, as a URL spells it.
+        path: String,
+    },
+}
+
 impl Error {
     /// Whose fault it is.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
-            Error::Usage { .. } | Error::NoEncoder | Error::CacheControl { .. } | Error::Pattern(_) => {
-                ErrorClass::Usage
-            }
-            Error::Walk(_) | Error::IgnoreFile(_) | Error::Read { .. } | Error::Changing { .. } => {
-                ErrorClass::Input
-            }
+            Error::Usage { .. }
+            | Error::NoEncoder
+            | Error::CacheControl { .. }
+            | Error::Serial { .. }
+            | Error::Pattern(_) => ErrorClass::Usage,
+            Error::Walk(_)
+            | Error::IgnoreFile(_)
+            | Error::Read { .. }
+            | Error::Changing { .. }
+            | Error::Previous { .. } => ErrorClass::Input,
             Error::Cache { .. } | Error::Write { .. } => ErrorClass::Output,
             Error::Strict { .. } => ErrorClass::Strict,
             Error::Encoder { .. } | Error::Threads { .. } => ErrorClass::Internal,

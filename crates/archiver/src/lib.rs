@@ -43,6 +43,9 @@ mod coders;
 mod compress_cache;
 mod encode;
 
+mod carry;
+mod previous;
+
 mod emit;
 mod render;
 mod store;
@@ -51,12 +54,14 @@ mod publish;
 mod tell;
 mod watch;
 
-pub use error::{Error, ErrorClass};
+pub use error::{Error, ErrorClass, PreviousError};
 pub use options::{Encoder, FormatChoice, LastModified, Levels, Options};
 pub use progress::{Progress, Stage};
 pub use report::Report;
 
+use crate::carry::Carried;
 use crate::emit::Emission;
+use crate::previous::Previous;
 use crate::publish::Staging;
 use crate::store::Store;
 use crate::watch::Watch;
@@ -69,6 +74,8 @@ use crate::watch::Watch;
 /// See [`Error`]; each names the path where it went wrong.
 pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Error> {
     gather::check(options)?;
+    let previous = Previous::open(options)?;
+    let serial = previous.serial(options);
     let mut watch = Watch::new(progress);
     let staging = Staging::beside(&options.archive)?;
 
@@ -91,18 +98,21 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     let encoding = caches.encoding(options, &sources, progress);
     watch.stage(Stage::Encode, Some(encoding.total_bytes(&read.contents)));
     let tally = encoding.run(&mut read.contents, &mut store)?;
+    let carried = Carried::store(&previous, &routes, &mut store)?;
 
     watch.stage(Stage::Write, Some(routes.paths.len() as u64));
     let (bytes, records) = emit::bound(&routes, &sources, options);
-    store.require(bytes, records)?;
+    let (carried_bytes, carried_records) = carried.bound();
+    store.require(bytes + carried_bytes, records + carried_records)?;
     let (mut writer, staging) = store.into_parts()?;
     let archive = staging.place().to_owned();
     let failed = || Error::write(&archive);
     let emission = Emission::new(options, &sources, &read.contents, &routes, &header_rules);
-    let emitted = emission.run(&mut writer, progress).map_err(failed())?;
+    let emitted = emission.run(&mut writer, &carried, progress).map_err(failed())?;
     tell::count(&mut report, &sources, &routes, &read, &tally, &emitted);
-    writer.manifest(&tell::manifest(options, &report)).map_err(failed())?;
-    writer.set_serial(options.serial);
+    tell::carried(&mut report, serial, &carried);
+    writer.manifest(&tell::manifest(options, &report, &carried)).map_err(failed())?;
+    writer.set_serial(serial);
     let (file, facts) = writer.finish(!options.exclude_slash_redirects).map_err(failed())?;
     tell::archive(&mut report, &facts);
     report.diagnostics.append(&mut routes.diagnostics);

@@ -48,8 +48,20 @@ pub struct Options {
     /// Which resources say when they were last modified. Default: none, since an entity tag tells more, and
     /// the times of files differ between machines that build the same folder.
     pub last_modified: LastModified,
-    /// Which release of the site this is: a number that grows. Default: 0, which says nothing.
-    pub serial: u64,
+    /// Which release of the site this is: a number that grows. Default: one more than the newest of
+    /// [`Options::previous`], or 1.
+    pub serial: Option<u64>,
+    /// When this release is published, in seconds since 1970-01-01 00:00:00 UTC: what the age of earlier ones
+    /// is counted by. Default: none, for nothing in an archive comes from a clock.
+    pub released: Option<u64>,
+    /// Archives of earlier releases, whose fingerprinted assets are carried forward. Default: none.
+    pub previous: Vec<PathBuf>,
+    /// How many earlier releases are carried at most. Default: 3, since a page from the release before last
+    /// needs two, and a deploy is now and then followed at once by one that mends it.
+    pub previous_releases: usize,
+    /// How many days a release is carried after it was replaced, where the releases state their dates.
+    /// Default: no bound but their number.
+    pub previous_age_days: Option<u32>,
     /// Leaves out the files that are not served under their own name, such as `_redirects`, with their
     /// names: `extract` then cannot give the whole folder back. Default: off.
     pub exclude_file_listing: bool,
@@ -94,7 +106,11 @@ impl Options {
             cache_control: None,
             exclude_etag: false,
             last_modified: LastModified::None,
-            serial: 0,
+            serial: None,
+            released: None,
+            previous: Vec::new(),
+            previous_releases: 3,
+            previous_age_days: None,
             exclude_file_listing: false,
             include_folder_listing: false,
             ignore: Vec::new(),

@@ -86,7 +86,8 @@ impl<'a> Heads<'a> {
         Ok(head)
     }
 
-    fn write(&mut self, writer: &mut Writer, head: NewHead) -> Result<HeadId, WriteError> {
+    /// The head of this text, which is written if it is new.
+    pub(crate) fn write(&mut self, writer: &mut Writer, head: NewHead) -> Result<HeadId, WriteError> {
         if let Some(written) = self.written.get(&head) {
             return Ok(*written);
         }

@@ -29,6 +29,12 @@ pub struct Report {
     pub rules: u64,
     /// Pages that the build made: folder listings.
     pub generated: u64,
+    /// Paths of earlier releases that were carried forward. They are part of `paths`.
+    pub carried: u64,
+    /// The earlier releases within the bounds, newest first.
+    pub previous: Vec<PreviousRelease>,
+    /// Which release of the site this is.
+    pub serial: u64,
     /// Distinct response heads.
     pub heads: u64,
     /// What was stored, by coding, in the order of [`cannery_archive::Coding::ALL`]; no row for a coding
@@ -76,6 +82,17 @@ pub struct CodingTotal {
     pub bytes: u64,
     /// What the same contents have as they are.
     pub identity_bytes: u64,
+}
+
+/// An earlier release.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PreviousRelease {
+    /// Its serial.
+    pub serial: u64,
+    /// The digest of its archive, in hexadecimal.
+    pub digest: String,
+    /// How many paths were carried that were last part of it.
+    pub carried: u64,
 }
 
 /// What one rule left out.

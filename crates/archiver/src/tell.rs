@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use cannery_archive::{Coding, SCHEMA_VERSION, Written};
 use serde_json::json;
 
+use crate::carry::Carried;
 use crate::coders;
 use crate::emit::Emitted;
 use crate::encode::Tally;
 use crate::options::Options;
 use crate::read::Outcome;
-use crate::report::{BigFile, CacheUse, CodingTotal, Report, SkippedGroup};
+use crate::report::{BigFile, CacheUse, CodingTotal, PreviousRelease, Report, SkippedGroup};
 use crate::routes::Routes;
 use crate::source::Sources;
 use crate::walk::Skipped;
@@ -87,6 +88,19 @@ fn biggest(sources: &Sources, read: &Outcome) -> Vec<BigFile> {
     contents.iter().take(Report::BIGGEST_MAX).map(file).collect()
 }
 
+/// What earlier releases have given.
+pub(crate) fn carried(report: &mut Report, serial: u64, carried: &Carried) {
+    let told = |release: &crate::previous::Release| PreviousRelease {
+        serial: release.serial,
+        digest: release.digest.clone(),
+        carried: release.carried.len() as u64,
+    };
+    report.serial = serial;
+    report.carried = carried.paths.len() as u64;
+    report.paths += report.carried;
+    report.previous = carried.releases.iter().map(told).collect();
+}
+
 /// What the finished archive says of itself.
 pub(crate) fn archive(report: &mut Report, written: &Written) {
     report.archive_bytes = written.facts.file_bytes;
@@ -98,7 +112,7 @@ pub(crate) fn archive(report: &mut Report, written: &Written) {
 }
 
 /// The manifest, as JSON.
-pub(crate) fn manifest(options: &Options, report: &Report) -> Vec<u8> {
+pub(crate) fn manifest(options: &Options, report: &Report, carried: &Carried) -> Vec<u8> {
     let encoders: BTreeMap<&str, _> = options
         .encoders
         .iter()
@@ -111,6 +125,9 @@ pub(crate) fn manifest(options: &Options, report: &Report) -> Vec<u8> {
         "schema": SCHEMA_VERSION,
         "tool": concat!("cannery ", env!("CARGO_PKG_VERSION")),
         "encoders": encoders,
+        "serial": report.serial,
+        "released": options.released,
+        "previous": carried.releases,
         "files": report.files,
         "folders": report.folders,
         "paths": report.paths,

@@ -209,7 +209,8 @@ impl<'a> Answer<'a> {
     }
 
     /// The same answer for `HEAD`: all fields, no content.
-    pub(crate) fn without_body(mut self) -> Answer<'a> {
+    #[must_use]
+    pub fn without_body(mut self) -> Answer<'a> {
         self.body = Body::Empty;
         self
     }

@@ -1,4 +1,5 @@
-//! HTTP dates (RFC 9110 §5.6.7): seconds to the 29 bytes of an IMF-fixdate, and all three forms to seconds.
+//! HTTP dates (RFC 9110 §5.6.7): seconds to the 29 bytes of an IMF-fixdate, and all three forms to seconds;
+//! beside them the form that people give on a command line (RFC 3339).
 //!
 //! Never reads the clock: the one form that hides its century is told the time.
 
@@ -38,6 +39,22 @@ pub fn parse_date(value: &[u8], now: u64) -> Option<u64> {
         Some(_) => parse_rfc850(value, now),
         None => parse_asctime(value),
     }
+}
+
+/// The seconds after 1970-01-01 00:00:00 UTC that `1994-11-06T08:49:37Z` stands for, or `1994-11-06`, which is
+/// the first second of that day (RFC 3339 §5.6, in UTC alone). Nothing for any other text.
+#[must_use]
+pub fn parse_utc(value: &[u8]) -> Option<u64> {
+    let (date, time) = value.split_at_checked(10)?;
+    let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = date else { return None };
+    let second = match time {
+        [] => 0,
+        [b'T', time @ .., b'Z'] => parse_time(time)?,
+        _ => return None,
+    };
+    let month = usize::try_from(number(&[m1, m2])?).ok()?.checked_sub(1)?;
+    (month < 12).then_some(())?;
+    seconds(number(&[y1, y2, y3, y4])?, month, number(&[d1, d2])?, second)
 }
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`.
@@ -233,6 +250,30 @@ mod tests {
             if month == 12 {
                 (month, year) = (0, year + 1);
             }
+        }
+    }
+
+    #[test]
+    fn a_date_of_a_command_line_is_in_utc() {
+        assert_eq!(parse_utc(b"1994-11-06T08:49:37Z"), Some(784_111_777));
+        assert_eq!(parse_utc(b"2000-02-29"), Some(951_782_400));
+        for text in [
+            "",
+            "1994",
+            "1994-11-6",
+            "1994-13-01",
+            "1994-00-01",
+            "1994-02-30",
+            "1969-12-31",
+            "1994-11-06T",
+            "1994-11-06T08:49:37",
+            "1994-11-06T08:49:37+01:00",
+            "1994-11-06 08:49:37Z",
+            "1994-11-06T25:00:00Z",
+            "1994-11-06Z",
+            "94-11-06",
+        ] {
+            assert_eq!(parse_utc(text.as_bytes()), None, "{text}");
         }
     }
 }

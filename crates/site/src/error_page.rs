@@ -33,14 +33,14 @@ pub const fn error_page(status: u16) -> &'static [u8] {
         414 => page!("Address too long", "The address is longer than this server reads."),
         416 => page!("Range not satisfiable", "There is nothing in the part that was asked for."),
         417 => page!("Expectation failed", "The request expects what this server does not do."),
-        421 => page!("Misdirected request", "There is no site of this name here."),
+        421 => page!("Misdirected request", "This server does not answer for this address."),
         431 => {
             page!("Request header too large", "The header of the request is larger than this server reads.")
         }
         500 => page!("Internal error", "The server cannot read its own files."),
         501 => page!("Not implemented", "The server does not know this method."),
         503 => page!("Service unavailable", "The server is too busy. Please try again."),
-        505 => page!("Version not supported", "The server does not speak this version of HTTP."),
+        505 => page!("Version not supported", "This server speaks HTTP/1.0 and HTTP/1.1."),
         _ => b"",
     }
 }

@@ -23,7 +23,7 @@ pub use answer::{Answer, Body, ContentRange, Fields, Reason};
 pub use asset::{is_asset, suffix};
 pub use captures::CAPTURES_MAX;
 pub use conditional::Validators;
-pub use date::{DATE_BYTES, parse_date, spell_date};
+pub use date::{DATE_BYTES, parse_date, parse_utc, spell_date};
 pub use error_page::error_page;
 pub use location::{LOCATION_BYTES_MAX, Location};
 pub use multipart::{Multipart, MultipartPiece};
@@ -80,7 +80,11 @@ impl Site {
     pub fn answer<'a>(&'a self, request: &Request<'a>, scratch: &'a mut Scratch) -> Answer<'a> {
         match request.method {
             Method::Get | Method::Head => {}
-            Method::Options => return Answer::own(204, Reason::Options),
+            Method::Options if request.target == b"*" || Target::parse(request.target).is_some() => {
+                return Answer::own(204, Reason::Options);
+            }
+            // RFC 9110 §7.1: the other forms are not for it.
+            Method::Options => return Answer::own(400, Reason::Target),
             Method::Other => return Answer::own(405, Reason::Method),
             Method::Unknown => return Answer::own(501, Reason::Method),
         }

@@ -8,8 +8,9 @@ use cannery_archive::{Key, Piece, Redirect, Spelled};
 
 use crate::captures::Captures;
 
-/// A longer `Location` is not sent: the answer is 414.
-pub const LOCATION_BYTES_MAX: usize = 16 * 1024;
+/// A longer `Location` is not sent: the answer is 414. It is what we read ourselves, since what a server sends it
+/// must also take (RFC 9110 §2.3).
+pub const LOCATION_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
 
 /// Where a redirect leads.
 #[derive(Debug, Clone, Copy)]

@@ -6,6 +6,9 @@
 /// site sets cookies without measure; nginx and Apache allow 8 KiB for a single field.
 pub const HEAD_BYTES_MAX: usize = 16 * 1024;
 
+/// A method's name, in bytes. The longest that is registered has 17.
+pub const METHOD_BYTES_MAX: usize = 64;
+
 /// A request target, in bytes. RFC 9112 §3 asks for at least 8,000.
 pub const TARGET_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
 

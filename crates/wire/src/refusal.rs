@@ -15,7 +15,11 @@ pub enum Refusal {
     /// Framing that two readers could read differently (RFC 9112 §6.3): a bad or repeated
     /// `Content-Length`, or one beside `Transfer-Encoding`.
     Framing,
-    /// A transfer coding other than `chunked` (RFC 9112 §6.1).
+    /// The method is longer than [`crate::limits::METHOD_BYTES_MAX`] (RFC 9112 §3).
+    Method,
+    /// A target of the scheme `https` on a connection that is not secured (RFC 9110 §7.4).
+    Scheme,
+    /// A transfer coding before `chunked` (RFC 9112 §6.1).
     TransferCoding,
     /// An expectation other than `100-continue` (RFC 9110 §10.1.1).
     Expectation,
@@ -31,11 +35,13 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every refusal, in the order of its kind.
-    pub const ALL: [Refusal; 10] = [
+    pub const ALL: [Refusal; 12] = [
         Refusal::RequestLine,
         Refusal::FieldLine,
         Refusal::Host,
         Refusal::Framing,
+        Refusal::Method,
+        Refusal::Scheme,
         Refusal::TransferCoding,
         Refusal::Expectation,
         Refusal::TargetTooLong,
@@ -52,6 +58,8 @@ impl Refusal {
             Refusal::FieldLine => "field_line",
             Refusal::Host => "host",
             Refusal::Framing => "framing",
+            Refusal::Method => "method",
+            Refusal::Scheme => "scheme",
             Refusal::TransferCoding => "transfer_coding",
             Refusal::Expectation => "expectation",
             Refusal::TargetTooLong => "target_too_long",
@@ -66,7 +74,8 @@ impl Refusal {
     pub const fn status(self) -> u16 {
         match self {
             Refusal::RequestLine | Refusal::FieldLine | Refusal::Host | Refusal::Framing => 400,
-            Refusal::TransferCoding => 501,
+            Refusal::Scheme => 421,
+            Refusal::Method | Refusal::TransferCoding => 501,
             Refusal::Expectation => 417,
             Refusal::TargetTooLong => 414,
             Refusal::HeadTooLarge => 431,

@@ -72,6 +72,15 @@ impl<'a> NamedRecord<'a> {
     }
 }
 
+/// The key of a path or a scope taken apart: the host whose site it is of, if any, and the path within.
+#[must_use]
+pub fn split_host(key: &[u8]) -> (Option<&[u8]>, &[u8]) {
+    let Some(rest) = key.strip_prefix(b"//") else { return (None, key) };
+    // No host is empty: `//` alone is the name of the default site's root scope.
+    let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+    if end == 0 { (None, key) } else { (Some(&rest[..end]), &rest[end..]) }
+}
+
 /// The key of the body with this digest.
 pub(crate) fn body_key(digest: &crate::Digest) -> [u8; 1 + crate::Digest::BYTES] {
     let mut key = [name::BODY; 1 + crate::Digest::BYTES];
@@ -176,4 +185,18 @@ pub(crate) fn length_u16(what: &'static str, length: usize) -> Result<u16, crate
 pub(crate) fn length_u8(what: &'static str, length: usize) -> Result<u8, crate::WriteError> {
     let max = usize::from(u8::MAX);
     u8::try_from(length).map_err(|_| crate::WriteError::TooLong { what, max, got: length })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_comes_off_a_key() {
+        assert_eq!(split_host(b"/a/b"), (None, b"/a/b".as_slice()));
+        assert_eq!(split_host(b"//h/a"), (Some(b"h".as_slice()), b"/a".as_slice()));
+        assert_eq!(split_host(b"//h"), (Some(b"h".as_slice()), b"".as_slice()));
+        assert_eq!(split_host(b"//"), (None, b"//".as_slice()));
+        assert_eq!(split_host(b"/"), (None, b"/".as_slice()));
+    }
 }

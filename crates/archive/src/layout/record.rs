@@ -59,10 +59,12 @@ pub enum Origin {
     Generated,
     /// Made by a rule of `_redirects`.
     Rule,
+    /// A file of an earlier release, which this one's folder does not have.
+    Carried,
 }
 
 impl Origin {
-    const ALL: [Origin; 4] = [Origin::File, Origin::Alias, Origin::Generated, Origin::Rule];
+    const ALL: [Origin; 5] = [Origin::File, Origin::Alias, Origin::Generated, Origin::Rule, Origin::Carried];
 }
 
 /// Where bytes lie in the file.

@@ -21,5 +21,6 @@ mod types;
 mod caches;
 mod determinism;
 mod faults;
+mod previous;
 mod publishing;
 mod report;

@@ -1,6 +1,6 @@
 //! The state of one HTTP/1 connection between calls: small, because an idle connection is nothing else.
 
-use cannery_site::Answer;
+use cannery_site::{Answer, Method};
 
 use super::content::{Content, Unreadable};
 use super::parse::{Framing, Parsed, RequestHead, parse};
@@ -26,6 +26,8 @@ pub struct Connection {
     last: bool,
     /// Whether any request was answered.
     answered: bool,
+    /// Whether what came last and is no request, or not yet, asks for no content: `HEAD`.
+    is_head: bool,
 }
 
 /// What a peer owes.
@@ -113,6 +115,7 @@ impl Connection {
             self.scanned = input.len();
             // The whole parser tells which limit was passed.
             if !too_large {
+                self.is_head = asks_for_no_content(input);
                 return (skipped, Step::More);
             }
         }
@@ -124,9 +127,13 @@ impl Connection {
             }
             Parsed::More => {
                 self.scanned = input.len();
+                self.is_head = asks_for_no_content(input);
                 (skipped, Step::More)
             }
-            Parsed::Refused(refusal) => (skipped, Step::Refused(refusal)),
+            Parsed::Refused(refusal) => {
+                self.is_head = asks_for_no_content(input);
+                (skipped, Step::Refused(refusal))
+            }
         }
     }
 
@@ -147,6 +154,7 @@ impl Connection {
             Ok(used) => (used, Step::Request(head)),
             Err(Unreadable) => {
                 self.content = Content::Done;
+                self.is_head = head.request.method == Method::Head;
                 (0, Step::Refused(Refusal::Framing))
             }
         }
@@ -176,6 +184,8 @@ impl Connection {
     pub fn refuse(&mut self, refusal: Refusal, fields: &ServerFields, output: &mut Output) {
         self.closing = true;
         let answer = Answer::own(refusal.status(), cannery_site::Reason::Target);
+        // RFC 9110 §9.3.2 knows no exception.
+        let answer = if self.is_head { answer.without_body() } else { answer };
         spell::answer(output, &answer, b"", fields, Some("close"));
     }
 
@@ -197,6 +207,15 @@ fn connection_option(keeps: bool, head: &RequestHead<'_>) -> Option<&'static str
         (true, true) => Some("keep-alive"),
         (true, false) => None,
     }
+}
+
+/// Whether bytes that are no request, or not yet, begin as one for `HEAD` does.
+fn asks_for_no_content(input: &[u8]) -> bool {
+    let line = input
+        .iter()
+        .position(|byte| !matches!(byte, b'\r' | b'\n'))
+        .map_or(b"".as_slice(), |at| &input[at..]);
+    line.starts_with(b"HEAD ")
 }
 
 fn has_end_of_head(bytes: &[u8]) -> bool {

@@ -3,9 +3,9 @@
 //! Strict where two readers could differ: line ends are CRLF, no space before a colon, no folded lines,
 //! one framing. Never allocates, never mends an ambiguous request.
 
-use cannery_site::{Conditions, Method, Request, Values};
+use cannery_site::{Conditions, Method, Request, Target, Values};
 
-use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, TARGET_BYTES_MAX};
+use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, METHOD_BYTES_MAX, TARGET_BYTES_MAX};
 use crate::refusal::Refusal;
 
 /// The head of a request.
@@ -96,7 +96,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn head(&mut self) -> Result<RequestHead<'a>, Stop> {
         self.skip_empty_lines()?;
-        let method_name = self.token(b' ', Refusal::RequestLine)?;
+        let method_name = self.method()?;
         let target = self.target()?;
         let is_http10 = self.version()?;
         let fields = self.fields()?;
@@ -141,6 +141,18 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// RFC 9112 §3: a method longer than any that there is, is not implemented.
+    #[inline]
+    fn method(&mut self) -> Result<&'a [u8], Stop> {
+        let rest = &self.input[self.at..];
+        if rest.iter().take_while(|byte| is_token_byte(**byte)).take(METHOD_BYTES_MAX + 1).count()
+            > METHOD_BYTES_MAX
+        {
+            return Err(Stop::Refused(Refusal::Method));
+        }
+        self.token(b' ', Refusal::RequestLine)
+    }
+
     fn target(&mut self) -> Result<&'a [u8], Stop> {
         let rest = &self.input[self.at..];
         let length = rest.iter().position(|byte| !is_target_byte(*byte));
@@ -150,7 +162,13 @@ impl<'a> Reader<'a> {
         let target = &rest[..length.ok_or(Stop::End)?];
         self.at += target.len();
         self.expect(b" ", Refusal::RequestLine)?;
-        if target.is_empty() { Err(Stop::Refused(Refusal::RequestLine)) } else { Ok(target) }
+        if target.is_empty() {
+            return Err(Stop::Refused(Refusal::RequestLine));
+        }
+        if target[0] != b'/' {
+            check_authority(target).map_err(Stop::Refused)?;
+        }
+        Ok(target)
     }
 
     /// Reads the version and the end of the request line; tells whether it is HTTP/1.0.
@@ -242,10 +260,12 @@ impl<'a> Fields<'a> {
                 return if first && is_host(value) { Ok(()) } else { Err(Refusal::Host) };
             }
             6 if name.eq_ignore_ascii_case(b"expect") => {
-                if !value.eq_ignore_ascii_case(b"100-continue") {
-                    return Err(Refusal::Expectation);
+                for expectation in elements(value) {
+                    if !expectation.eq_ignore_ascii_case(b"100-continue") {
+                        return Err(Refusal::Expectation);
+                    }
+                    self.expects_continue = true;
                 }
-                self.expects_continue = true;
             }
             7 if name.eq_ignore_ascii_case(b"referer") => self.referer = Some(value),
             10 if name.eq_ignore_ascii_case(b"user-agent") => self.user_agent = Some(value),
@@ -267,9 +287,7 @@ impl<'a> Fields<'a> {
                 if self.chunked {
                     return Err(Refusal::Framing);
                 }
-                if !value.eq_ignore_ascii_case(b"chunked") {
-                    return Err(Refusal::TransferCoding);
-                }
+                check_transfer_codings(value)?;
                 self.chunked = true;
             }
             _ => {}
@@ -300,6 +318,40 @@ impl<'a> Fields<'a> {
 
 fn push<'a>(values: &mut Values<'a>, value: &'a [u8]) -> Result<(), Refusal> {
     if values.push(value) { Ok(()) } else { Err(Refusal::HeadTooLarge) }
+}
+
+/// The elements of a list (RFC 9110 §5.6.1.2), without the empty ones.
+fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|byte| *byte == b',').map(trim).filter(|element| !element.is_empty())
+}
+
+/// What the absolute form must hold beyond the grammar: an authority that is a host and nothing else (RFC 9110
+/// §4.2.1, §4.2.4), and a scheme that this connection can be asked for (§7.4).
+fn check_authority(target: &[u8]) -> Result<(), Refusal> {
+    // What is none of the forms has its own answer, which depends on the method.
+    let Some(Target { authority: Some(authority), .. }) = Target::parse(target) else { return Ok(()) };
+    if !is_host(authority) || authority.starts_with(b":") {
+        return Err(Refusal::RequestLine);
+    }
+    match target.get(..6) {
+        Some(scheme) if scheme.eq_ignore_ascii_case(b"https:") => Err(Refusal::Scheme),
+        _ => Ok(()),
+    }
+}
+
+/// RFC 9112 §6.3: where `chunked` is not the last coding, nobody can tell where the content ends. Empty elements
+/// are not overlooked here as they are elsewhere: other readers disagree about them (§11.2).
+fn check_transfer_codings(value: &[u8]) -> Result<(), Refusal> {
+    let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
+    let mut codings = value.rsplit(|byte| *byte == b',').map(trim);
+    if !codings.next().is_some_and(is_chunked) {
+        return Err(Refusal::Framing);
+    }
+    match codings.next() {
+        None => Ok(()),
+        Some(coding) if is_chunked(coding) || coding.is_empty() => Err(Refusal::Framing),
+        Some(_) => Err(Refusal::TransferCoding),
+    }
 }
 
 /// RFC 9110 §8.6: digits alone. A sign, a list or a number beyond 64 bits is refused.
@@ -469,7 +521,7 @@ mod tests {
 
     #[test]
     fn what_two_readers_could_read_differently_is_refused() {
-        use Refusal::{Expectation, FieldLine, Framing, Host, RequestLine, TransferCoding, Version};
+        use Refusal::{Expectation, FieldLine, Framing, Host, RequestLine, Scheme, TransferCoding, Version};
         for (fields, expected) in [
             ("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", Framing),
             ("Content-Length: 1\r\nContent-Length: 1\r\n", Framing),
@@ -480,7 +532,13 @@ mod tests {
             ("Content-Length: 99999999999999999999\r\n", Framing),
             ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", Framing),
             ("Transfer-Encoding: gzip, chunked\r\n", TransferCoding),
-            ("Transfer-Encoding: xchunked\r\n", TransferCoding),
+            ("Transfer-Encoding: gzip\r\n", Framing),
+            ("Transfer-Encoding: chunked, gzip\r\n", Framing),
+            ("Transfer-Encoding: chunked, chunked\r\n", Framing),
+            ("Transfer-Encoding: ,chunked\r\n", Framing),
+            ("Transfer-Encoding: chunked;q=1\r\n", Framing),
+            ("Transfer-Encoding: xchunked\r\n", Framing),
+            ("Transfer-Encoding:\r\n", Framing),
             ("A : b\r\n", FieldLine),
             (" A: b\r\n", FieldLine),
             ("A: b\r\n c\r\n", FieldLine),
@@ -491,6 +549,7 @@ mod tests {
             ("A\r\n", FieldLine),
             ("Host: i\r\n", Host),
             ("Expect: miracles\r\n", Expectation),
+            ("Expect: 100-continue, miracles\r\n", Expectation),
         ] {
             assert_eq!(
                 refusal(&format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n")),
@@ -514,8 +573,24 @@ mod tests {
             ("GET / HTTP/2.0\r\n", Version),
             ("\nGET / HTTP/1.1\r\n", RequestLine),
             ("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Framing),
+            ("GET http://user@h/ HTTP/1.1\r\n", RequestLine),
+            ("GET http://user:word@h/ HTTP/1.1\r\n", RequestLine),
+            ("GET http://:80/ HTTP/1.1\r\n", RequestLine),
+            ("GET http://h:8o/ HTTP/1.1\r\n", RequestLine),
+            ("GET http://[::1/ HTTP/1.1\r\n", RequestLine),
+            ("GET HTTPS://h/ HTTP/1.1\r\n", Scheme),
         ] {
             assert_eq!(refusal(input), expected, "{input:?}");
+        }
+    }
+
+    #[test]
+    fn expectations_are_a_list() {
+        for (value, expected) in
+            [("100-continue", true), ("100-Continue", true), (", 100-continue ,", true), ("", false)]
+        {
+            let input = format!("PUT / HTTP/1.1\r\nHost: h\r\nExpect: {value}\r\n\r\n");
+            assert_eq!(head(&input).expects_continue, expected, "{value:?}");
         }
     }
 
@@ -535,6 +610,9 @@ mod tests {
         let long = "a".repeat(TARGET_BYTES_MAX);
         assert_eq!(refusal(&format!("GET /{long} HTTP/1.1\r\n")), Refusal::TargetTooLong);
         assert_eq!(refusal(&format!("GET /{long}")), Refusal::TargetTooLong);
+        let long = "A".repeat(METHOD_BYTES_MAX + 1);
+        assert_eq!(refusal(&long), Refusal::Method);
+        assert_eq!(refusal(&format!("{long} / HTTP/1.1\r\n\r\n")), Refusal::Method);
         let fields = "A: b\r\n".repeat(FIELDS_MAX + 1);
         assert_eq!(refusal(&format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n")), Refusal::HeadTooLarge);
         let large = "b".repeat(HEAD_BYTES_MAX);

@@ -149,8 +149,10 @@ fn put_status_line(output: &mut Output, status: u16) {
 fn put_own(output: &mut Output, status: u16) {
     put_status_line(output, status);
     match status {
-        // RFC 9110 §15.5.6: 405 must say what is allowed; 204 answers OPTIONS.
-        204 | 405 | 501 => output.put(b"Allow: GET, HEAD, OPTIONS\r\n"),
+        // RFC 9110 §9.3.7: what can be asked for besides.
+        204 => output.put(b"Allow: GET, HEAD, OPTIONS\r\nAccept-Ranges: bytes\r\n"),
+        // RFC 9110 §15.5.6: 405 must say what is allowed.
+        405 | 501 => output.put(b"Allow: GET, HEAD, OPTIONS\r\n"),
         406 => output.put(b"Vary: Accept-Encoding\r\n"),
         _ => {}
     }

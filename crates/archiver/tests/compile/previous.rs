@@ -1,0 +1,266 @@
+//! What earlier releases leave behind: assets that pages of theirs still ask for.
+
+use std::fs;
+use std::path::PathBuf;
+
+use cannery_archive::{Coding, Origin};
+use cannery_archiver::{Encoder, Error, ErrorClass};
+
+use crate::site::{Built, Site};
+
+/// A name that carries a digest of the content: `script("one")` is `app.<digits>.js`.
+fn script(content: &str) -> String {
+    format!("app.{}.js", &blake3::hash(content.as_bytes()).to_hex()[..16])
+}
+
+/// Releases of one site, each an archive of its own.
+struct Deploys {
+    site: Site,
+}
+
+impl Deploys {
+    fn new() -> Deploys {
+        Deploys { site: Site::new(&[]) }
+    }
+
+    fn archive(&self, name: &str) -> PathBuf {
+        self.site.beside(&format!("{name}.cdb"))
+    }
+
+    /// Builds the archive `name` of these files alone, after the archives `previous`.
+    fn release(&mut self, name: &str, files: &[(&str, &str)], previous: &[&str]) -> Built {
+        self.prepare(name, files, previous);
+        self.site.build()
+    }
+
+    fn prepare(&mut self, name: &str, files: &[(&str, &str)], previous: &[&str]) {
+        fs::remove_dir_all(&self.site.options.sources).unwrap();
+        fs::create_dir(&self.site.options.sources).unwrap();
+        files.iter().for_each(|(path, content)| self.site.write(path, content));
+        self.site.options.archive = self.archive(name);
+        self.site.options.previous = previous.iter().map(|name| self.archive(name)).collect();
+    }
+
+    /// A release of one script and the page that loads it.
+    fn script(&mut self, name: &str, content: &str, previous: &[&str]) -> Built {
+        let (page, script) = (format!("<script src={}></script>", script(content)), script(content));
+        self.release(name, &[("index.html", &page), (&script, content)], previous)
+    }
+}
+
+fn carried(built: &Built) -> Vec<(u64, u64)> {
+    built.report.previous.iter().map(|release| (release.serial, release.carried)).collect()
+}
+
+#[test]
+fn a_page_of_the_release_before_last_finds_its_assets() {
+    let mut deploys = Deploys::new();
+    deploys.site.options.encoders = [Encoder::Identity, Encoder::Gzip].into();
+    let one = "console.log('one');".repeat(50);
+    let first = deploys.script("1", &one, &[]).page(format!("/{}", script(&one)));
+    deploys.script("2", "two", &["1"]);
+    // How this release stores its own files has nothing to do with how the first one did.
+    deploys.site.options.encoders = [Encoder::Identity].into();
+    let built = deploys.script("3", "three", &["2"]);
+    let page = built.page(format!("/{}", script(&one)));
+    assert_eq!((page.text(), page.codings()), (one.as_str(), vec![Coding::Gzip, Coding::Identity]));
+    assert_eq!(page.field("Cache-Control"), Some("public, max-age=31536000, immutable"));
+    assert_eq!(page.forms, first.forms, "it answers as it did");
+    assert_eq!((first.origin, page.origin), (Origin::File, Origin::Carried));
+    assert_eq!(built.page(format!("/{}", script("two"))).text(), "two");
+    assert_eq!((carried(&built), built.report.carried, built.report.serial), (vec![(2, 1), (1, 1)], 2, 3));
+    assert_eq!(built.report.paths, 6, "the page and its two other names, three scripts");
+}
+
+#[test]
+fn nothing_else_is_carried() {
+    let mut deploys = Deploys::new();
+    let name = script("one");
+    deploys.release(
+        "1",
+        &[
+            ("gone.html", "page"),
+            ("style.css", "a{}"),
+            ("404.html", "none"),
+            ("_redirects", "/x /y\n"),
+            (&name, "one"),
+        ],
+        &[],
+    );
+    let built = deploys.release("2", &[("index.html", "home")], &["1"]);
+    for path in ["/gone.html", "/gone", "/style.css", "/404.html", "/x"] {
+        assert_eq!(built.answer(path), None, "{path}");
+    }
+    assert_eq!(built.below(None, "/"), None);
+    assert_eq!(built.kept(), []);
+    assert_eq!(carried(&built), [(1, 1)]);
+}
+
+#[test]
+fn what_this_release_answers_itself_is_never_replaced() {
+    let mut deploys = Deploys::new();
+    deploys.site.options.immutable = vec!["/kept/*".into()];
+    let files =
+        [("kept/file.js", "old"), ("kept/alias", "old"), ("kept/rule.js", "old"), ("kept/lost.js", "old")];
+    deploys.release("1", &files, &[]);
+    let built = deploys.release(
+        "2",
+        &[
+            ("kept/file.js", "new"),
+            ("kept/alias.html", "new"),
+            ("_redirects", "/kept/rule.js /kept/file.js\n"),
+        ],
+        &["1"],
+    );
+    assert_eq!(built.page("/kept/file.js").text(), "new");
+    assert_eq!(built.page("/kept/alias").text(), "new");
+    assert!(matches!(built.answer("/kept/rule.js"), Some(crate::site::Answer::Redirect(301, _))));
+    assert_eq!(built.page("/kept/lost.js").text(), "old");
+}
+
+#[test]
+fn of_two_releases_with_one_path_the_newer_counts_in_any_order_of_flags() {
+    let mut deploys = Deploys::new();
+    deploys.site.options.immutable = vec!["*.js".into()];
+    deploys.release("1", &[("app.js", "first")], &[]);
+    deploys.release("2", &[("app.js", "second")], &["1"]);
+    let built = deploys.release("3", &[("a.css", "1")], &["1", "2"]);
+    let expected = deploys.site.archive_bytes();
+    assert_eq!(built.page("/app.js").text(), "second");
+    assert_eq!(carried(&built), [(2, 1), (1, 0)]);
+    deploys.release("4", &[("a.css", "1")], &["2", "1", "2"]);
+    assert!(deploys.site.archive_bytes() == expected, "order and repetition of the flags decide nothing");
+}
+
+#[test]
+fn no_more_releases_are_carried_than_were_asked_for() {
+    let mut deploys = Deploys::new();
+    for (name, previous) in [("1", None), ("2", Some("1")), ("3", Some("2")), ("4", Some("3"))] {
+        let previous: Vec<_> = previous.into_iter().collect();
+        deploys.script(name, name, &previous);
+    }
+    let built = deploys.script("5", "5", &["4"]);
+    assert_eq!(carried(&built), [(4, 1), (3, 1), (2, 1)]);
+    assert_eq!(built.answer(format!("/{}", script("1"))), None);
+    deploys.site.options.previous_releases = 1;
+    assert_eq!(carried(&deploys.script("6", "6", &["5", "4"])), [(5, 1)]);
+    deploys.site.options.previous_releases = 0;
+    let built = deploys.script("7", "7", &["6"]);
+    assert_eq!((carried(&built), built.report.carried, built.report.serial), (vec![], 0, 7));
+}
+
+#[test]
+fn a_release_that_was_replaced_long_ago_is_left_behind() {
+    const DAY: u64 = 24 * 60 * 60;
+    let mut deploys = Deploys::new();
+    deploys.site.options.previous_age_days = Some(30);
+    for (name, previous, day) in [("1", None, 100), ("2", Some("1"), 110), ("3", Some("2"), 125)] {
+        deploys.site.options.released = Some(day * DAY);
+        let previous: Vec<_> = previous.into_iter().collect();
+        deploys.script(name, name, &previous);
+    }
+    deploys.site.options.released = Some(141 * DAY);
+    // The first was replaced 31 days ago, the second 16.
+    assert_eq!(carried(&deploys.script("4", "4", &["3"])), [(3, 1), (2, 1)]);
+    let manifest = deploys.site.build().archive.manifest().unwrap().unwrap().to_vec();
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    assert_eq!((&manifest["serial"], &manifest["released"]), (&4.into(), &(141 * DAY).into()));
+}
+
+#[test]
+fn assets_of_a_host_are_carried_for_that_host_as_long_as_it_has_a_site() {
+    let mut deploys = Deploys::new();
+    let old = format!("_hosts/example.com/{}", script("old"));
+    deploys.release("1", &[("index.html", "1"), ("_hosts/example.com/index.html", "1"), (&old, "old")], &[]);
+    let built = deploys.release("2", &[("index.html", "2"), ("_hosts/example.com/index.html", "2")], &["1"]);
+    let path = format!("/{}", script("old"));
+    assert_eq!(built.page_on(Some("example.com"), &path).text(), "old");
+    assert_eq!(built.answer(&path), None, "the default site never had it");
+    let built = deploys.release("3", &[("index.html", "3")], &["2"]);
+    assert!(!built.archive.facts().hosts, "a site that was taken down stays down");
+    assert_eq!(built.report.carried, 0);
+}
+
+#[test]
+fn an_asset_that_comes_back_is_a_file_again_and_ages_anew() {
+    let mut deploys = Deploys::new();
+    deploys.script("1", "blue", &[]);
+    deploys.script("2", "red", &["1"]);
+    let built = deploys.script("3", "blue", &["2"]);
+    assert_eq!(built.page(format!("/{}", script("blue"))).origin, Origin::File);
+    let built = deploys.script("4", "green", &["3"]);
+    assert_eq!(carried(&built), [(3, 1), (2, 1), (1, 0)], "blue was last part of the third release");
+}
+
+#[test]
+fn a_body_that_this_release_has_under_another_name_is_stored_once() {
+    let mut deploys = Deploys::new();
+    let (old, new) = (script("same"), script("same").replace("app", "main"));
+    deploys.release("1", &[(&old, "same")], &[]);
+    let built = deploys.release("2", &[(&new, "same")], &["1"]);
+    assert_eq!(built.page(format!("/{old}")).text(), "same");
+    assert_eq!(built.bodies(), [b"same".to_vec()]);
+}
+
+#[test]
+fn an_archive_may_follow_itself_in_its_place() {
+    let mut deploys = Deploys::new();
+    deploys.script("site", "one", &[]);
+    let built = deploys.script("site", "two", &["site"]);
+    assert_eq!(built.page(format!("/{}", script("one"))).text(), "one");
+    assert_eq!(built.report.serial, 2);
+}
+
+#[test]
+fn the_same_folder_options_and_earlier_archives_give_the_same_bytes() {
+    let mut deploys = Deploys::new();
+    deploys.script("1", "one", &[]);
+    deploys.script("2", "two", &["1"]);
+    deploys.script("3", "three", &["2"]);
+    let expected = deploys.site.archive_bytes();
+    deploys.site.options.threads = 1;
+    deploys.script("4", "three", &["2"]);
+    assert!(deploys.site.archive_bytes() == expected);
+}
+
+#[test]
+fn serials_only_grow() {
+    let mut deploys = Deploys::new();
+    assert_eq!(deploys.script("1", "one", &[]).archive.facts().serial, 1);
+    deploys.site.options.serial = Some(41);
+    deploys.script("41", "two", &["1"]);
+    deploys.site.options.serial = None;
+    assert_eq!(deploys.script("42", "three", &["1", "41"]).archive.facts().serial, 42);
+    deploys.site.options.serial = Some(42);
+    deploys.prepare("43", &[("a.css", "1")], &["42"]);
+    let error = deploys.site.try_build().unwrap_err();
+    assert!(matches!(error, Error::Serial { serial: 42, newest: 42 }), "{error}");
+    assert_eq!(error.class(), ErrorClass::Usage);
+}
+
+#[test]
+fn an_earlier_archive_that_is_none_or_damaged_is_named_and_nothing_is_published() {
+    let mut deploys = Deploys::new();
+    deploys.script("1", "one", &[]);
+    let good = fs::read(deploys.archive("1")).unwrap();
+    let mut changed = good.clone();
+    let middle = changed.len() / 2;
+    changed[middle] ^= 1;
+    let cases: [(&str, Option<&[u8]>); 5] = [
+        ("missing", None),
+        ("empty", Some(b"")),
+        ("foreign", Some(b"this is no archive")),
+        ("cut", Some(&good[..good.len() - 9])),
+        ("changed", Some(&changed)),
+    ];
+    for (name, bytes) in cases {
+        if let Some(bytes) = bytes {
+            fs::write(deploys.archive(name), bytes).unwrap();
+        }
+        deploys.prepare("next", &[("a.css", "1")], &["1", name]);
+        let error = deploys.site.try_build().unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Input, "{name}");
+        assert!(error.to_string().contains(&format!("{name}.cdb")), "{name}: {error}");
+        assert!(!deploys.archive("next").exists(), "{name}");
+    }
+}

@@ -1,0 +1,120 @@
+//! What goes with each status: RFC 9110 §15.
+
+use std::fs;
+
+use super::{answers, site};
+use crate::site::{Response, Server, compile, pages, serve, write_folder};
+
+/// An answer with each status that is an error, but 408, which takes patience, and 500 and 421.
+fn errors(server: &Server) -> Vec<Response> {
+    let mut found: Vec<Response> = [
+        ("GET", "/%zz", ""),
+        ("GET", "/nothing", ""),
+        ("GET", "/nothing.css", ""),
+        ("POST", "/a.txt", ""),
+        ("GET", "/a.txt", "If-Match: \"x\"\r\n"),
+        ("GET", "/a.txt", "Range: bytes=1000-\r\n"),
+        ("GET", "/a.txt", "Expect: miracles\r\n"),
+        ("GET", "https://localhost/a.txt", ""),
+        ("BREW", "/a.txt", ""),
+    ]
+    .iter()
+    .map(|(method, target, lines)| server.ask(method, target, lines))
+    .collect();
+    let long = format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "a".repeat(9000));
+    let large = format!("GET / HTTP/1.1\r\nHost: h\r\nA: {}\r\n\r\n", "a".repeat(20_000));
+    for request in ["GET / HTTP/1.1\r\n\r\n", "GET / HTTP/3.0\r\n\r\n", &long, &large] {
+        found.extend(answers(server, request.as_bytes(), &[]));
+    }
+    found
+}
+
+#[test]
+fn an_error_is_explained_and_kept_by_nobody() {
+    let found = errors(&site());
+    let mut statuses: Vec<u16> = found.iter().map(|response| response.status).collect();
+    statuses.sort_unstable();
+    statuses.dedup();
+    assert_eq!(statuses, [400, 404, 405, 412, 414, 416, 417, 421, 431, 501, 505]);
+    for response in found {
+        let page = String::from_utf8(response.body.clone()).unwrap();
+        assert!(page.starts_with("<!doctype html>") && page.contains("<p>"), "{}: {page}", response.status);
+        assert_eq!(response.field("Content-Type"), Some("text/html; charset=utf-8"));
+        assert_eq!(response.field("Cache-Control"), Some("no-store"), "{}", response.status);
+        assert!(response.field("Date").is_some(), "{}", response.status);
+    }
+}
+
+#[test]
+fn every_redirect_says_where_to() {
+    let server = site();
+    for (target, status, location) in [
+        ("/old", 301, "/new"),
+        ("/found", 302, "/new"),
+        ("/see", 303, "/new"),
+        ("/for-now", 307, "/new"),
+        ("/docs", 308, "/docs/"),
+        ("http://user-agent.example:8080/docs?a=b", 308, "/docs/?a=b"),
+    ] {
+        let response = server.get(target);
+        assert_eq!((response.status, response.field("Location")), (status, Some(location)), "{target}");
+        assert!(
+            response.field("Date").is_some() && response.field("Content-Length") == Some("0"),
+            "{target}"
+        );
+    }
+}
+
+#[test]
+fn an_archive_that_is_damaged_is_an_error_of_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    fs::create_dir(&source).unwrap();
+    let content = "the content of the only page, which is nowhere else in the file";
+    write_folder(&source, &pages(&[("a.txt", content), ("b.txt", "whole")]));
+    compile(&source, &archive, &["--compress", "identity"]);
+    // The record says where the body is: let it point behind the end of the file.
+    let mut bytes = fs::read(&archive).unwrap();
+    let find = |bytes: &[u8], wanted: &[u8]| {
+        bytes
+            .windows(wanted.len())
+            .enumerate()
+            .filter(|(_, found)| *found == wanted)
+            .map(|(at, _)| at)
+            .collect::<Vec<_>>()
+    };
+    let position = u32::try_from(find(&bytes, content.as_bytes())[0]).unwrap();
+    let references = find(&bytes, &position.to_le_bytes());
+    assert!(!references.is_empty(), "the record names the position of the body");
+    for reference in references {
+        bytes[reference..reference + 4].copy_from_slice(&(u32::MAX - 9).to_le_bytes());
+    }
+    fs::write(&archive, bytes).unwrap();
+    let server = Server::start(&["--archive", archive.to_str().unwrap()]);
+    let response = server.get("/a.txt");
+    assert_eq!(response.status, 500);
+    assert_eq!(response.field("Cache-Control"), Some("no-store"));
+    assert!(String::from_utf8_lossy(&response.body).contains("<p>"));
+    assert_eq!(server.get("/b.txt").body, b"whole", "what is sound goes on");
+}
+
+#[test]
+fn an_error_page_of_the_site_is_never_kept_for_good() {
+    // The name carries the first digits of the SHA-256 of the content `x`: as a file it would be immutable.
+    let files = [
+        ("404.html", "x"),
+        ("app-2d711642b726b044.js", "x"),
+        ("_redirects", "/gone /app-2d711642b726b044.js 410\n"),
+    ];
+    let server = serve(&pages(&files), &[]);
+    let caching = |target: &str| {
+        let response = server.get(target);
+        (response.status, response.field("Cache-Control").unwrap().to_owned())
+    };
+    assert_eq!(caching("/app-2d711642b726b044.js").1, "public, max-age=31536000, immutable");
+    for (target, status) in [("/nothing", 404), ("/gone", 410)] {
+        let (found, caching) = caching(target);
+        assert_eq!(found, status);
+        assert!(!caching.contains("immutable") && !caching.contains("max-age"), "{target}: {caching}");
+    }
+}

@@ -1,0 +1,117 @@
+//! Targets and hosts: RFC 9110 §4 and §7, RFC 9112 §3.
+
+use super::{answers, site, statuses};
+
+#[test]
+fn a_target_of_eight_thousand_bytes_is_read() {
+    let server = site();
+    let query = "q".repeat(8000 - "/a.txt?".len());
+    let response = server.get(&format!("/a.txt?{query}"));
+    assert_eq!((response.status, response.body.as_slice()), (200, b"content".as_slice()));
+    assert_eq!(server.get(&format!("/a.txt?{}", "q".repeat(9000))).status, 414);
+}
+
+#[test]
+fn a_location_is_never_longer_than_what_is_read() {
+    let server = site();
+    // Bytes beyond ASCII are let through in a query, and escaped in a Location: three for one.
+    let query = "\u{e4}".repeat(1200);
+    let longest = server.get(&format!("/docs?{query}"));
+    assert_eq!(longest.status, 308);
+    let location = longest.field("Location").unwrap();
+    assert!(location.len() > 7000, "{}", location.len());
+    assert_eq!(server.get(location).status, 200, "what was sent is read");
+    let query = "\u{e4}".repeat(1600);
+    assert_eq!(server.get(&format!("/docs?{query}")).status, 414);
+}
+
+#[test]
+fn an_absolute_target_has_a_host_and_nothing_that_hides_it() {
+    let server = site();
+    for target in [
+        "http://user@localhost/a.txt",
+        "http://user:word@localhost/a.txt",
+        "http://:80/a.txt",
+        "http:///a.txt",
+        "http://localhost:8o/a.txt",
+        "http://[::1/a.txt",
+        "http:/a.txt",
+    ] {
+        assert_eq!(server.get(target).status, 400, "{target}");
+    }
+    assert_eq!(server.get("http://[::1]:80/a.txt").body, b"content");
+}
+
+#[test]
+fn a_secured_resource_is_not_served_on_an_open_line() {
+    let server = site();
+    let response = server.get("https://localhost/a.txt");
+    assert_eq!((response.status, response.field("Connection")), (421, Some("close")));
+}
+
+#[test]
+fn the_host_of_an_absolute_target_counts_and_a_bad_host_field_is_refused_all_the_same() {
+    let server = crate::site::serve(
+        &crate::site::pages(&[("a.txt", "default"), ("_hosts/example.com/a.txt", "host")]),
+        &[],
+    );
+    let request = |target: &str, host: &str| {
+        format!("GET {target} HTTP/1.1\r\nConnection: close\r\n{host}\r\n").into_bytes()
+    };
+    let body = |target: &str, host: &str| answers(&server, &request(target, host), &[])[0].body.clone();
+    assert_eq!(body("http://example.com/a.txt", "Host: other.example\r\n"), b"host");
+    assert_eq!(body("http://other.example/a.txt", "Host: example.com\r\n"), b"default");
+    assert_eq!(body("/a.txt", "Host: EXAMPLE.com:8080\r\n"), b"host");
+    for host in ["", "Host: a\r\nHost: a\r\n", "Host: a b\r\n", "Host: a/b\r\n", "Host: user@a\r\n"] {
+        assert_eq!(statuses(&server, &request("http://example.com/a.txt", host)), [400], "{host:?}");
+    }
+}
+
+#[test]
+fn only_options_may_ask_for_the_server_as_a_whole() {
+    let server = site();
+    assert_eq!(server.ask("OPTIONS", "*", "").status, 204);
+    assert_eq!(server.ask("GET", "*", "").status, 400);
+    assert_eq!(server.ask("HEAD", "*", "").status, 400);
+    assert_eq!(server.ask("OPTIONS", "localhost:80", "").status, 400);
+    assert_eq!(server.ask("GET", "localhost:80", "").status, 400);
+}
+
+#[test]
+fn a_bad_target_is_not_mended() {
+    let server = site();
+    for line in
+        ["GET /a b.txt HTTP/1.1", "GET  /a.txt HTTP/1.1", "GET /a.txt\tHTTP/1.1", "GET a.txt HTTP/1.1"]
+    {
+        let request = format!("{line}\r\nHost: h\r\nConnection: close\r\n\r\n");
+        assert_eq!(statuses(&server, request.as_bytes()), [400], "{line}");
+    }
+}
+
+#[test]
+fn nothing_outside_the_archive_exists() {
+    let server = site();
+    for target in [
+        "/etc/passwd",
+        "/../../../../etc/passwd",
+        "/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
+        "/..%2f..%2f..%2fetc%2fpasswd",
+        "/..%5c..%5cetc%5cpasswd",
+        "/%252e%252e/%252e%252e/etc/passwd",
+        "//etc/passwd",
+        "/proc/self/environ",
+        "file:///etc/passwd",
+    ] {
+        let response = server.get(target);
+        assert!(matches!(response.status, 400 | 404), "{target}: {}", response.status);
+        assert!(!response.body.windows(5).any(|window| window == b"root:"), "{target}");
+    }
+}
+
+#[test]
+fn a_fragment_is_cut_off_like_a_query() {
+    let server = site();
+    for target in ["/a.txt#part", "/a.txt?q#part", "/a.txt#part?q", "http://localhost/a.txt#part"] {
+        assert_eq!(server.get(target).body, b"content", "{target}");
+    }
+}
