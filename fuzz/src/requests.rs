@@ -4,6 +4,7 @@
 //! that `httparse` reads in the same way, at the place where a plain reading of the framing says that it
 //! begins, so that content is never taken for a request; and what has to be kept between reads is bounded.
 
+use cannery_site::{Answer, Reason};
 use cannery_wire::h1::{Connection, Framing, RequestHead, Step};
 use cannery_wire::limits::HEAD_BYTES_MAX;
 use cannery_wire::{Output, Refusal, ServerFields};
@@ -96,7 +97,8 @@ fn receive(stream: &[u8], pieces: &[u8]) -> (Vec<Seen>, End) {
                     break;
                 }
                 Step::Refused(refusal) => {
-                    connection.refuse(refusal, &fields, &mut output);
+                    let answer = Answer::own(refusal.status(), Reason::NoRequest);
+                    connection.refuse(&answer, b"", &fields, &mut output);
                     assert!(connection.is_closing() && !output.is_empty(), "a refusal is said, and final");
                     return (seen, End::Refused(refusal));
                 }

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_archive::{Archive, Corrupt, Key, KeyBuffer, Origin, Record, ScopeEntry};
 use cannery_server::config::SecurityHeaders;
-use cannery_site::{Answer, Body, Reason, Request, Scratch, Site, Target};
+use cannery_site::{Answer, Body, Fields, Reason, Request, Scratch, Site, Target};
 use cannery_wire::h1::{Connection, RequestHead, Step};
 use cannery_wire::{Output, Refusal, ServerFields};
 
@@ -94,16 +94,21 @@ fn explain(site: &Site, request: &str, paint: Paint) -> Result<String, Corrupt> 
         Step::Request(head) => head,
         step => {
             let refusal = if let Step::Refused(refusal) = step { refusal } else { Refusal::RequestLine };
-            connection.refuse(refusal, &fields, &mut output);
+            let answer = site.refusal(refusal.status());
             let why = "This is no request that a server may answer, so the connection would be closed.";
-            return Ok(shown(first_line, &[why.to_owned()], &mut output, paint));
+            let why: Vec<_> = [why.to_owned()].into_iter().chain(body_in_words(&answer, None)).collect();
+            connection.refuse(&answer, site.archive().bytes(), &fields, &mut output);
+            return Ok(shown(first_line, &why, &mut output, paint));
         }
     };
     let mut scratch = Scratch::default();
     scratch.set_now(seconds);
     let answer = site.answer(&head.request, &mut scratch);
-    let mut why = reasons(site, &head, &answer)?;
-    why.extend(body_in_words(&answer));
+    let mut buffer = KeyBuffer::new();
+    let target = Target::parse(head.request.target);
+    let key = target.and_then(|target| Key::from_target(target.path, &mut buffer).ok());
+    let mut why = reasons(site, &head, &answer, key)?;
+    why.extend(body_in_words(&answer, key));
     connection.answer(&head, &answer, site.archive().bytes(), &fields, &mut output);
     Ok(shown(first_line, &why, &mut output, paint))
 }
@@ -124,11 +129,13 @@ fn shown(first_line: &str, why: &[String], output: &mut Output, paint: Paint) ->
 }
 
 /// Why the answer is this one.
-fn reasons(site: &Site, head: &RequestHead<'_>, answer: &Answer<'_>) -> Result<Vec<String>, Corrupt> {
-    let mut buffer = KeyBuffer::new();
-    let target = Target::parse(head.request.target);
-    let host = target.and_then(|target| target.host(head.request.host));
-    let key = target.and_then(|target| Key::from_target(target.path, &mut buffer).ok());
+fn reasons(
+    site: &Site,
+    head: &RequestHead<'_>,
+    answer: &Answer<'_>,
+    key: Option<Key<'_>>,
+) -> Result<Vec<String>, Corrupt> {
+    let host = Target::parse(head.request.target).and_then(|target| target.host(head.request.host));
     let mut lines = vec![reason_in_words(answer.reason, key)];
     if let Some(key) = key {
         lines.extend(rule(site.archive(), host, key, answer.reason)?);
@@ -140,11 +147,13 @@ fn reasons(site: &Site, head: &RequestHead<'_>, answer: &Answer<'_>) -> Result<V
     Ok(lines)
 }
 
+/// The folder whose key has so many bytes of the one that was asked for.
+fn folder(key: Option<Key<'_>>, covered: usize) -> String {
+    let key = key.map_or(b"/".as_slice(), Key::bytes);
+    one_line(&paths::shown(key.get(..covered).unwrap_or(key)))
+}
+
 fn reason_in_words(reason: Reason, key: Option<Key<'_>>) -> String {
-    let folder = |covered: usize| {
-        let key = key.map_or(b"/".as_slice(), Key::bytes);
-        one_line(&paths::shown(key.get(..covered).unwrap_or(key)))
-    };
     match reason {
         Reason::Path(Origin::File) => "A source file has this path.".to_owned(),
         Reason::Path(Origin::Alias) => {
@@ -159,12 +168,9 @@ fn reason_in_words(reason: Reason, key: Option<Key<'_>>) -> String {
         Reason::Rule(ordinal) => format!("Rule {} of the site answers:", ordinal + 1),
         Reason::Slash => "The path exists with, or without, a slash at its end.".to_owned(),
         Reason::Fallback(covered) => {
-            format!("Nothing has this path: the fallback page of {} answers.", folder(covered))
+            format!("Nothing has this path: the fallback page of {} answers.", folder(key, covered))
         }
-        Reason::ErrorPage(covered) => {
-            format!("Nothing has this path: the error page of {} answers.", folder(covered))
-        }
-        Reason::Nothing => "Nothing has this path, and no error page holds for it.".to_owned(),
+        Reason::Nothing => "Nothing has this path.".to_owned(),
         Reason::MissingAsset => {
             "Nothing has this path, and by its suffix it is an asset, for which no fallback page may answer."
                 .to_owned()
@@ -177,6 +183,7 @@ fn reason_in_words(reason: Reason, key: Option<Key<'_>>) -> String {
         Reason::Method => "The method is not one that a static resource allows.".to_owned(),
         Reason::Options => "`OPTIONS` is answered for every path alike.".to_owned(),
         Reason::Host => "The host is not one that is served here.".to_owned(),
+        Reason::NoRequest => "What was sent is no request.".to_owned(),
         Reason::Target => "The target has no form that a server answers.".to_owned(),
         Reason::BadPath(bad) => format!("The target is no path: {bad}."),
         Reason::LongLocation => "The address to redirect to would be too long.".to_owned(),
@@ -242,8 +249,14 @@ fn forms(
     Ok((forms.len() > 1).then(|| format!("It is held as {}; {accepts}.", forms.join(", "))))
 }
 
-fn body_in_words(answer: &Answer<'_>) -> Option<String> {
+fn body_in_words(answer: &Answer<'_>, key: Option<Key<'_>>) -> Option<String> {
     match answer.body {
+        Body::Archive(extent) if let Fields::Own { page: Some(page), .. } = answer.fields => Some(format!(
+            "Its body is the page of {} for this status, {} at byte {} of the archive.",
+            folder(key, page.covered),
+            text::bytes(extent.length),
+            text::count(extent.position)
+        )),
         Body::Archive(extent) => Some(format!(
             "Its body is {} at byte {} of the archive.",
             text::bytes(extent.length),
@@ -310,9 +323,12 @@ mod tests {
     #[test]
     fn what_is_not_there_says_which_page_answers() {
         let text = explained("/missing", &[], "GET");
-        assert_says(&text, &["the error page of / answers", "HTTP/1.1 404 Not Found\n"]);
+        assert_says(
+            &text,
+            &["Nothing has this path.", "the page of / for this status", "HTTP/1.1 404 Not Found\n"],
+        );
         let text = explained("http://h.test/missing", &[], "GET");
-        assert_says(&text, &["no error page holds for it", "HTTP/1.1 404 Not Found\n"]);
+        assert_says(&text, &["a page that is built into the server", "HTTP/1.1 404 Not Found\n"]);
     }
 
     #[test]

@@ -45,8 +45,9 @@ pub(crate) fn caching<'a>(
         return None;
     }
     if status >= 400 {
-        // A page for what is missing must not outlive the next release, in which it may be there.
-        return Some("public, no-cache");
+        // A page for what is missing must not outlive the next release, in which it may be there; and no
+        // condition holds for an error, so a copy could not even be asked about.
+        return Some("no-store");
     }
     let by_kind = || cache_control(cache_kind(path, media_type), fingerprinted);
     Some(options.cache_control.as_deref().unwrap_or_else(by_kind))

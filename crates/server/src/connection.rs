@@ -263,7 +263,7 @@ impl<S: Socket> Connection<S> {
 
     /// Spells the answer to what is no request.
     fn refuse(&mut self, refusal: Refusal, shared: &mut Shared) {
-        self.http.refuse(refusal, &shared.fields, &mut shared.output);
+        shared.content.refuse(&mut self.http, refusal, &shared.fields, &mut shared.output);
         shared.observer.refused(self.peer, refusal);
     }
 

@@ -8,7 +8,7 @@ use cannery_archive::{Archive, Extent, Lease, Loading, OpenError};
 use cannery_site::{Answer, Method, Reason, Scratch, Site};
 use cannery_wire::h1::{Connection, RequestHead, dummy_answer};
 use cannery_wire::head::{put_field, status_line};
-use cannery_wire::{Output, ServerFields};
+use cannery_wire::{Output, Refusal, ServerFields};
 
 use crate::admin::Admin;
 use crate::answered::Answered;
@@ -164,6 +164,24 @@ impl Content {
                 observer.answered(&Answered { peer, head, answer: None, bytes });
             }
         }
+    }
+
+    /// Answers what is no request, and ends the connection: with the page that the default site has for such an
+    /// error, if it has one.
+    pub(crate) fn refuse(
+        &self,
+        http: &mut Connection,
+        refusal: Refusal,
+        fields: &ServerFields,
+        output: &mut Output,
+    ) {
+        let status = refusal.status();
+        let default = if let Content::Sites(sites) = self { sites.default() } else { None };
+        let Some((number, site)) = default else {
+            return http.refuse(&Answer::own(status, Reason::NoRequest), b"", fields, output);
+        };
+        output.set_archive(number);
+        http.refuse(&site.refusal(status), site.archive().bytes(), fields, output);
     }
 
     /// The bytes of a range of an archive, without the first `skip` of them.

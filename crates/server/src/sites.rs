@@ -54,6 +54,16 @@ impl Sites {
             (Some(default), 1) => default,
             _ => self.by_host(request)?,
         };
+        self.at(place)
+    }
+
+    /// The site that answers for hosts that no other one does, and its number.
+    pub(crate) fn default(&self) -> Option<(u16, &Site)> {
+        self.at(self.default?)
+    }
+
+    #[inline]
+    fn at(&self, place: usize) -> Option<(u16, &Site)> {
         Some((u16::try_from(place).ok()?, self.all.get(place)?.site.as_ref()))
     }
 

@@ -6,7 +6,7 @@ use cannery_archive::{BadPath, Corrupt, Extent, Head, Origin, Representation};
 
 use crate::conditional::Validators;
 use crate::error_page::error_page;
-use crate::location::{LOCATION_BYTES_MAX, Location};
+use crate::location::Location;
 use crate::multipart::Multipart;
 
 /// The answer to a request.
@@ -51,11 +51,6 @@ pub enum Fields<'a> {
         /// The entity tag to go with it, and the date.
         validators: Validators<'a>,
     },
-    /// The server's own, for a `Range` of which nothing exists (RFC 9110 §15.5.17).
-    Unsatisfiable {
-        /// How long the representation is.
-        complete_length: u64,
-    },
     /// Of the head that the archiver spelled, what a 304 repeats (RFC 9110 §15.4.5).
     NotModified {
         /// As it lies in the archive.
@@ -65,8 +60,22 @@ pub enum Fields<'a> {
     },
     /// The server's own, and where to go.
     Redirect(Location<'a>),
-    /// The server's own: the status says all.
-    Own,
+    /// The server's own: what the status needs, and what describes the page that is its body.
+    Own {
+        /// The page of the site's; the one that is built in if the site has none.
+        page: Option<Page<'a>>,
+        /// How long the representation is of which nothing is in the `Range` (RFC 9110 §15.5.17).
+        complete_length: Option<u64>,
+    },
+}
+
+/// A page that a site has for an error.
+#[derive(Debug, Clone, Copy)]
+pub struct Page<'a> {
+    /// As it lies in the archive. What its status line says does not count.
+    pub head: Head<'a>,
+    /// It holds for the folder whose key has so many bytes.
+    pub covered: usize,
 }
 
 /// The bytes of a representation that an answer holds.
@@ -104,9 +113,7 @@ pub enum Reason {
     Slash,
     /// A fallback page of the folder whose key has so many bytes.
     Fallback(usize),
-    /// Nothing was found; the error page of the folder whose key has so many bytes.
-    ErrorPage(usize),
-    /// Nothing was found, and the site has no error page for it.
+    /// Nothing was found.
     Nothing,
     /// An asset is missing, for which no fallback page may answer.
     MissingAsset,
@@ -122,11 +129,13 @@ pub enum Reason {
     Options,
     /// The host is not one that is served here.
     Host,
+    /// What was sent is no request.
+    NoRequest,
     /// The target has no form that a server answers.
     Target,
     /// The target's path is none.
     BadPath(BadPath),
-    /// The redirect would be longer than [`LOCATION_BYTES_MAX`].
+    /// The redirect would be longer than [`crate::LOCATION_BYTES_MAX`].
     LongLocation,
     /// The archive is damaged.
     Corrupt(Corrupt),
@@ -182,14 +191,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    pub(crate) fn unsatisfiable(complete_length: u64) -> Answer<'a> {
-        Answer { fields: Fields::Unsatisfiable { complete_length }, ..Answer::own(416, Reason::Range) }
-    }
-
     pub(crate) fn redirect(status: u16, location: Location<'a>, reason: Reason) -> Answer<'a> {
-        if location.length() > LOCATION_BYTES_MAX {
-            return Answer::own(414, Reason::LongLocation);
-        }
         let fields = Fields::Redirect(location);
         Answer { status, fields, body: Body::Empty, content_length: Some(0), reason }
     }
@@ -200,12 +202,8 @@ impl<'a> Answer<'a> {
         let page = error_page(status);
         let body = if page.is_empty() { Body::Empty } else { Body::BuiltIn(page) };
         let content_length = (status != 204).then_some(page.len() as u64);
-        Answer { status, fields: Fields::Own, body, content_length, reason }
-    }
-
-    pub(crate) fn bad_path(bad: BadPath) -> Answer<'a> {
-        let status = if bad == BadPath::TooLong { 414 } else { 400 };
-        Answer::own(status, Reason::BadPath(bad))
+        let fields = Fields::Own { page: None, complete_length: None };
+        Answer { status, fields, body, content_length, reason }
     }
 
     /// The same answer for `HEAD`: all fields, no content.

@@ -9,17 +9,20 @@ mod answer;
 mod asset;
 mod captures;
 mod conditional;
+mod custom_page;
 mod date;
 mod error_page;
+mod failure;
 mod location;
 mod multipart;
 mod negotiate;
 mod range;
 mod request;
 mod resolve;
+mod sites;
 mod target;
 
-pub use answer::{Answer, Body, ContentRange, Fields, Reason};
+pub use answer::{Answer, Body, ContentRange, Fields, Page, Reason};
 pub use asset::{is_asset, suffix};
 pub use captures::CAPTURES_MAX;
 pub use conditional::Validators;
@@ -32,12 +35,14 @@ pub use range::RANGES_MAX;
 pub use request::{Conditions, Method, Request, Single, Values};
 pub use target::Target;
 
-use cannery_archive::{Archive, Corrupt, KeyBuffer, Record, Representation, Resource};
+use cannery_archive::{Archive, Key, KeyBuffer, Record, Representation, Resource};
 
 use crate::captures::Captures;
 use crate::conditional::Verdict;
+use crate::failure::Failure;
 use crate::range::Ranges;
 use crate::resolve::Found;
+use crate::sites::{Place, Sites};
 
 /// A site: an open archive and how requests choose within it.
 #[derive(Debug)]
@@ -78,86 +83,100 @@ impl Site {
 
     /// The answer to a request.
     pub fn answer<'a>(&'a self, request: &Request<'a>, scratch: &'a mut Scratch) -> Answer<'a> {
-        match request.method {
-            Method::Get | Method::Head => {}
-            Method::Options if request.target == b"*" || Target::parse(request.target).is_some() => {
-                return Answer::own(204, Reason::Options);
+        let Scratch { key, rewritten, now } = scratch;
+        let target = Target::parse(request.target);
+        let host = target.filter(|_| self.hosts).and_then(|target| target.host(request.host));
+        let key = target.map(|target| target.key(key));
+        // What is no path stands below the root like everything else.
+        let place = Place { host, key: key.and_then(Result::ok).unwrap_or(Key::ROOT) };
+        let found = match (request.method, target, key) {
+            (Method::Get | Method::Head, Some(target), Some(Ok(_))) => {
+                self.find_and_deliver(place, target.query, request, rewritten, *now)
             }
+            (Method::Get | Method::Head, _, Some(Err(bad))) => Err(Failure::bad_path(bad)),
+            (Method::Get | Method::Head, ..) => Err(Failure::new(400, Reason::Target)),
             // RFC 9110 §7.1: the other forms are not for it.
-            Method::Options => return Answer::own(400, Reason::Target),
-            Method::Other => return Answer::own(405, Reason::Method),
-            Method::Unknown => return Answer::own(501, Reason::Method),
-        }
-        let answer = self.find_and_deliver(request, scratch);
-        let answer = answer.unwrap_or_else(|corrupt| Answer::own(500, Reason::Corrupt(corrupt)));
+            (Method::Options, None, _) if request.target != b"*" => Err(Failure::new(400, Reason::Target)),
+            (Method::Options, ..) => Ok(Answer::own(204, Reason::Options)),
+            (Method::Other, ..) => Err(Failure::new(405, Reason::Method)),
+            (Method::Unknown, ..) => Err(Failure::new(501, Reason::Method)),
+        };
+        let answer = found.unwrap_or_else(|failure| self.fail(failure, place, &request.accept_encoding));
         if request.method == Method::Head { answer.without_body() } else { answer }
+    }
+
+    /// The answer to what is no request: an error of this status.
+    #[must_use]
+    pub fn refusal(&self, status: u16) -> Answer<'_> {
+        let place = Place { host: None, key: Key::ROOT };
+        // Nothing is known of who asks, not even what it can decode.
+        let accept_encoding = Values::one(b"identity, *;q=0");
+        self.fail(Failure::new(status, Reason::NoRequest), place, &accept_encoding)
+    }
+
+    /// The error that a request ends in, with the page that the site has for it nearest to the place, else
+    /// with the one that is built in.
+    #[cold]
+    fn fail<'a>(&'a self, failure: Failure, place: Place<'a>, accept_encoding: &Values<'_>) -> Answer<'a> {
+        let page = custom_page::find(&self.archive, place, failure.status, accept_encoding);
+        // A page that cannot be read does not make it another error.
+        failure.answer(page.ok().flatten())
     }
 
     fn find_and_deliver<'a>(
         &'a self,
+        place: Place<'a>,
+        query: Option<&'a [u8]>,
         request: &Request<'a>,
-        scratch: &'a mut Scratch,
-    ) -> Result<Answer<'a>, Corrupt> {
-        let now = scratch.now;
-        let Some(target) = Target::parse(request.target) else {
-            return Ok(Answer::own(400, Reason::Target));
-        };
-        let key = match target.key(&mut scratch.key) {
-            Ok(key) => key,
-            Err(bad) => return Ok(Answer::bad_path(bad)),
-        };
-        let host = if self.hosts { target.host(request.host) } else { None };
-        match resolve::resolve(&self.archive, host, key)? {
+        rewritten: &'a mut KeyBuffer,
+        now: u64,
+    ) -> Result<Answer<'a>, Failure> {
+        match resolve::resolve(&self.archive, place)? {
             Found::Record { record, captures, reason } => match record {
                 Record::Resource(resource) => self.deliver(resource, None, request, now, reason),
-                Record::Redirect(redirect) => Ok(Answer::redirect(
-                    redirect.status,
-                    Location::of_rule(redirect, captures, target.query),
-                    reason,
-                )),
+                Record::Redirect(redirect) => {
+                    redirect_to(redirect.status, Location::of_rule(redirect, captures, query), reason)
+                }
                 Record::Rewrite(rewrite) => {
                     let status = rewrite.status;
-                    let Ok(key) = captures.expand(rewrite.path, &mut scratch.rewritten)? else {
-                        return Ok(Answer::own(404, Reason::Nothing));
+                    let Ok(key) = captures.expand(rewrite.path, rewritten)? else {
+                        return Err(Failure::new(404, Reason::Nothing));
                     };
-                    self.deliver_rewritten(host, key, status, request, now, reason)
+                    self.deliver_rewritten(Place { key, ..place }, status, request, now, reason)
                 }
             },
             Found::Slash { key, add } => {
-                let location = Location::of_slash(key, add, target.query);
-                Ok(Answer::redirect(308, location, Reason::Slash))
+                let location = Location::of_slash(key, add, query);
+                redirect_to(308, location, Reason::Slash)
             }
-            Found::MissingAsset => Ok(Answer::own(404, Reason::MissingAsset)),
-            Found::Nothing => Ok(Answer::own(404, Reason::Nothing)),
+            Found::MissingAsset => Err(Failure::new(404, Reason::MissingAsset)),
+            Found::Nothing => Err(Failure::new(404, Reason::Nothing)),
         }
     }
 
     /// Answers from the path that a rule made. Only files are looked for: rules are applied once.
     fn deliver_rewritten<'a>(
         &'a self,
-        host: Option<&'a [u8]>,
-        key: cannery_archive::Key<'a>,
+        place: Place<'a>,
         status: u16,
         request: &Request<'a>,
         now: u64,
         reason: Reason,
-    ) -> Result<Answer<'a>, Corrupt> {
-        let of_host = match host {
-            Some(_) => self.archive.path(host, key)?,
-            None => None,
-        };
-        let record = match of_host {
-            Some(record) => Some(record),
-            None => self.archive.path(None, key)?,
-        };
-        match record {
-            Some(Record::Resource(resource)) => self.deliver(resource, Some(status), request, now, reason),
-            Some(Record::Redirect(redirect)) => {
-                let location = Location::of_rule(redirect, Captures::NONE, None);
-                Ok(Answer::redirect(redirect.status, location, reason))
+    ) -> Result<Answer<'a>, Failure> {
+        for site in Sites::of(&self.archive, place.host) {
+            match self.archive.path(site?, place.key)? {
+                Some(Record::Resource(resource)) => {
+                    return self.deliver(resource, Some(status), request, now, reason);
+                }
+                Some(Record::Redirect(redirect)) => {
+                    let location = Location::of_rule(redirect, Captures::NONE, None);
+                    return redirect_to(redirect.status, location, reason);
+                }
+                Some(Record::Rewrite(_)) => break,
+                None => {}
             }
-            Some(Record::Rewrite(_)) | None => Ok(Answer::own(404, Reason::Nothing)),
         }
+        Err(Failure::new(404, Reason::Nothing))
     }
 
     /// Chooses the representation of a resource, and whether it has to be sent.
@@ -169,9 +188,9 @@ impl Site {
         request: &Request<'a>,
         now: u64,
         reason: Reason,
-    ) -> Result<Answer<'a>, Corrupt> {
+    ) -> Result<Answer<'a>, Failure> {
         let Some(chosen) = negotiate::choose(resource.representations(), &request.accept_encoding)? else {
-            return Ok(Answer::own(406, Reason::NotAcceptable));
+            return Err(Failure::new(406, Reason::NotAcceptable));
         };
         let status = status.filter(|status| *status != 200).unwrap_or(resource.status);
         let head = self.archive.head(chosen.head)?;
@@ -184,7 +203,7 @@ impl Site {
             match conditional::evaluate(conditions, validators, now) {
                 Verdict::Send => {}
                 Verdict::NotModified => return Ok(Answer::not_modified(head, validators, reason)),
-                Verdict::Failed => return Ok(Answer::own(412, Reason::Precondition)),
+                Verdict::Failed => return Err(Failure::new(412, Reason::Precondition)),
             }
             // RFC 9110 §14.2: `Range` means something for GET alone.
             if let Single::Value(range) = conditions.range
@@ -193,7 +212,7 @@ impl Site {
             {
                 match range::parse(range, chosen.body.length) {
                     Ranges::Ignored => {}
-                    Ranges::Unsatisfiable => return Ok(Answer::unsatisfiable(chosen.body.length)),
+                    Ranges::Unsatisfiable => return Err(Failure::unsatisfiable(chosen.body.length)),
                     Ranges::Parts(parts) => {
                         if let Some(answer) = partial(parts, head, validators, &chosen, reason) {
                             return Ok(answer);
@@ -204,6 +223,14 @@ impl Site {
         }
         Ok(Answer::resource(status, head, validators, chosen, reason))
     }
+}
+
+/// A redirect, unless the address would be too long to be one that we send.
+fn redirect_to(status: u16, location: Location<'_>, reason: Reason) -> Result<Answer<'_>, Failure> {
+    if location.length() > LOCATION_BYTES_MAX {
+        return Err(Failure::new(414, Reason::LongLocation));
+    }
+    Ok(Answer::redirect(status, location, reason))
 }
 
 /// The answer that holds these parts; nothing if it would be no shorter than the whole.

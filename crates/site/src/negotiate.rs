@@ -19,7 +19,8 @@ const FULL: u16 = 2000;
 
 /// Chooses a representation; they come smallest first. Nothing if the client forbids all there are, and
 /// identity is not among them.
-#[inline]
+// Every request goes through it, and other callers must not make it a call of its own there.
+#[inline(always)]
 pub(crate) fn choose<'a>(
     representations: impl Iterator<Item = Result<Representation<'a>, Corrupt>>,
     accept_encoding: &Values<'_>,

@@ -1,4 +1,4 @@
-//! A path to what answers it: exact path, slash, rules, fallback pages, error pages, in this order.
+//! A path to what answers it: exact path, slash, rules, fallback pages, in this order.
 //!
 //! A path that has a record of its own costs one lookup. Only what finds none is searched for up the
 //! tree, in one pass over the path and no deeper than the site's deepest scope. Never looks at a body or
@@ -9,6 +9,7 @@ use cannery_archive::{Archive, Corrupt, Key, Record, Resource, Rule, ScopeEntry}
 use crate::answer::Reason;
 use crate::asset::{is_asset, suffix};
 use crate::captures::Captures;
+use crate::sites::{Place, Sites};
 
 /// What answers a path.
 pub(crate) enum Found<'a> {
@@ -32,23 +33,20 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Finds what answers `key`: on `host` if the archive knows it, then on the default site, unless the host
-/// has a site of its own.
+/// Finds what answers a path, on each site in turn that the host's requests are looked for in.
 #[inline]
-pub(crate) fn resolve<'a>(
-    archive: &'a Archive,
-    host: Option<&'a [u8]>,
-    key: Key<'a>,
-) -> Result<Found<'a>, Corrupt> {
-    if host.is_some()
-        && let Some(root) = archive.scopes(host, Key::ROOT).next().transpose()?
-    {
-        let found = resolve_on(archive, host, key)?;
-        if root.1.own_site || !matches!(found, Found::Nothing) {
+pub(crate) fn resolve<'a>(archive: &'a Archive, place: Place<'a>) -> Result<Found<'a>, Corrupt> {
+    let Place { host, key } = place;
+    if host.is_none() {
+        return resolve_on(archive, None, key);
+    }
+    for site in Sites::of(archive, host) {
+        let found = resolve_on(archive, site?, key)?;
+        if !matches!(found, Found::Nothing) {
             return Ok(found);
         }
     }
-    resolve_on(archive, None, key)
+    Ok(Found::Nothing)
 }
 
 #[inline]
@@ -70,7 +68,7 @@ fn resolve_on<'a>(archive: &'a Archive, host: Option<&'a [u8]>, key: Key<'a>) ->
     if let Some(matched) = first_rule(archive, host, key, |rule| !rule.force)? {
         return Ok(Found::of_rule(matched));
     }
-    nearest_page(archive, host, key)
+    nearest_fallback(archive, host, key)
 }
 
 fn reason_of(record: Record<'_>) -> Reason {
@@ -123,39 +121,32 @@ fn first_rule<'a>(
     Ok(first)
 }
 
-/// The fallback page nearest to the path, else the error page nearest to it.
+/// The fallback page nearest to the path.
 ///
 /// A page that answers for everything does not answer for a missing asset, unless it is of the same
 /// kind: a `_wildcard.png` stands for missing pictures.
-fn nearest_page<'a>(
+fn nearest_fallback<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
 ) -> Result<Found<'a>, Corrupt> {
     let wanted = suffix(key.name());
     let asset = is_asset(wanted);
-    let (mut fallback, mut error_page, mut refused) = (None, None, false);
+    let (mut fallback, mut refused) = (None, false);
     for scope in archive.scopes(host, key) {
         let (covered, scope) = scope?;
         let mut same_suffix_here = false;
         for entry in scope.entries() {
-            match entry? {
-                ScopeEntry::Fallback { suffix, record } => {
-                    let same = suffix.eq_ignore_ascii_case(wanted);
-                    if asset && !same {
-                        refused = true;
-                    } else if !same_suffix_here {
-                        same_suffix_here = same;
-                        fallback = Some(Found::record(record, Reason::Fallback(covered)));
-                    }
-                }
-                ScopeEntry::ErrorPage { status: 404, record } => {
-                    error_page = Some(Found::record(record, Reason::ErrorPage(covered)));
-                }
-                ScopeEntry::ErrorPage { .. } | ScopeEntry::Rule(_) => {}
+            let ScopeEntry::Fallback { suffix, record } = entry? else { continue };
+            let same = suffix.eq_ignore_ascii_case(wanted);
+            if asset && !same {
+                refused = true;
+            } else if !same_suffix_here {
+                same_suffix_here = same;
+                fallback = Some(Found::record(record, Reason::Fallback(covered)));
             }
         }
     }
-    let missing = if refused { Some(Found::MissingAsset) } else { error_page };
-    Ok(fallback.or(missing).unwrap_or(Found::Nothing))
+    let none = if refused { Found::MissingAsset } else { Found::Nothing };
+    Ok(fallback.unwrap_or(none))
 }

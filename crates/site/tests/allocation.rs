@@ -9,13 +9,14 @@ fn an_answer_allocates_nothing() {
     let site = support::site();
     let mut scratch = Scratch::default();
     type Case = (&'static [u8], Option<&'static [u8]>, u16);
-    let requests: [Case; 8] = [
+    let requests: [Case; 9] = [
         (b"/docs/7.html", Some(b"gzip, deflate, br, zstd"), 200),
         (b"/docs/%37.html?query", None, 200),
         (b"/docs/7.html/", None, 308),
         (b"/app/old/a/b%20c?d", None, 301),
         (b"/app/anything", Some(b"br;q=0.5, *;q=0.1"), 200),
         (b"/app/missing.js", None, 404),
+        (b"/app/missing.png", Some(b"gzip"), 404),
         (b"/nothing/at/all", None, 404),
         (b"/%zz", None, 400),
     ];

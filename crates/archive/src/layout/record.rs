@@ -118,7 +118,8 @@ pub struct Representations<'a> {
 impl<'a> Iterator for Representations<'a> {
     type Item = Result<Representation<'a>, Corrupt>;
 
-    #[inline]
+    // Every request goes through it, and other callers must not make it a call of its own there.
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let representation = Representation::decode(&mut self.fields);

@@ -89,7 +89,7 @@ fn error_pages_are_never_kept_for_long() {
     site.options.immutable = vec!["*".into()];
     site.options.cache_control = Some("max-age=9".into());
     let built = site.build();
-    assert_eq!(built.page("/404.html").field("Cache-Control"), Some("public, no-cache"));
+    assert_eq!(built.page("/404.html").field("Cache-Control"), Some("no-store"));
     assert_eq!(built.page("/a.css").field("Cache-Control"), Some("max-age=9"));
 }
 

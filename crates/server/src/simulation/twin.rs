@@ -103,13 +103,14 @@ impl Answers {
                     let asked = Asked { peer: None, head: &head };
                     content.answer(&mut http, &asked, &mut scratch, &fields, &mut output, &mut observer);
                 }
-                Step::Refused(refusal) => http.refuse(refusal, &fields, &mut output),
+                Step::Refused(refusal) => content.refuse(&mut http, refusal, &fields, &mut output),
                 Step::More | Step::End => break,
             }
             answers.push(bytes_of(&mut output, content));
         }
         let mut output = Output::new();
-        Connection::default().refuse(cannery_wire::Refusal::Timeout, &fields, &mut output);
+        let timeout = cannery_wire::Refusal::Timeout;
+        content.refuse(&mut Connection::default(), timeout, &fields, &mut output);
         let timeout = bytes_of(&mut output, content);
         Answers { answers, timeout }
     }

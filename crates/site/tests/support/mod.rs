@@ -10,7 +10,8 @@ use cannery_archive::{
 };
 use cannery_site::Site;
 
-/// The site: `/docs/0.html` to `/docs/499.html` in gzip and identity, a rule and a fallback page below `/app/`.
+/// The site: `/docs/0.html` to `/docs/499.html` in gzip and identity, a rule, a
+/// fallback page and error pages below `/app/`.
 pub(crate) fn site() -> Site {
     let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
     let head = |coding: &[u8]| NewHead {
@@ -44,7 +45,9 @@ pub(crate) fn site() -> Site {
     let redirect = NewRecord::Redirect { status: 301, has_query: false, fragment: b"", target };
     let pattern = vec![Piece::Literal(b"old/"), Piece::Splat(0)];
     let rules = vec![NewRule { ordinal: 0, force: false, pattern, record: redirect }];
-    let scope = NewScope { fallbacks: vec![(b"html", last.unwrap())], rules, ..NewScope::default() };
+    let page = last.unwrap();
+    let error_pages = vec![(404, page.clone()), (405, page.clone())];
+    let scope = NewScope { fallbacks: vec![(b"html", page)], error_pages, rules, ..NewScope::default() };
     writer.scope(None, Key::from_file(b"app/", &mut buffer).unwrap(), &scope).unwrap();
     let (mut file, _) = writer.finish(true).unwrap();
     let mut bytes = Vec::new();

@@ -180,13 +180,18 @@ impl Connection {
         output.put(bytes);
     }
 
-    /// Spells the answer to what is no request, and ends the connection.
-    pub fn refuse(&mut self, refusal: Refusal, fields: &ServerFields, output: &mut Output) {
+    /// Spells the answer to what is no request, whose status is [`Refusal::status`], and ends the connection.
+    pub fn refuse(
+        &mut self,
+        answer: &Answer<'_>,
+        archive: &[u8],
+        fields: &ServerFields,
+        output: &mut Output,
+    ) {
         self.closing = true;
-        let answer = Answer::own(refusal.status(), cannery_site::Reason::Target);
         // RFC 9110 §9.3.2 knows no exception.
-        let answer = if self.is_head { answer.without_body() } else { answer };
-        spell::answer(output, &answer, b"", fields, Some("close"));
+        let answer = if self.is_head { answer.without_body() } else { *answer };
+        spell::answer(output, &answer, archive, fields, Some("close"));
     }
 
     /// Decides whether the connection stays open, and tells.

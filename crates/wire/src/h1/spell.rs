@@ -3,7 +3,7 @@
 //! Copies runs that were spelled before; formats nothing but a length. Never copies a large body.
 
 use cannery_archive::Extent;
-use cannery_site::{Answer, Body, ContentRange, Fields, MultipartPiece, Validators, spell_date};
+use cannery_site::{Answer, Body, ContentRange, Fields, MultipartPiece, Page, Validators, spell_date};
 
 use crate::head::reason_phrase;
 use crate::limits::COPIED_BODY_BYTES_MAX;
@@ -52,12 +52,6 @@ pub(super) fn answer(
             put_validators(output, *validators, fields);
             overrides = head.overrides;
         }
-        Fields::Unsatisfiable { complete_length } => {
-            put_own(output, answer.status);
-            output.put(b"Vary: Accept-Encoding\r\nContent-Range: bytes */");
-            output.put_number(*complete_length);
-            output.put(b"\r\n");
-        }
         Fields::Redirect(location) => {
             put_status_line(output, answer.status);
             output.put(b"Location: ");
@@ -65,7 +59,10 @@ pub(super) fn answer(
             output.put(b"\r\n");
             output.put(redirect_caching(answer.status));
         }
-        Fields::Own => put_own(output, answer.status),
+        Fields::Own { page, complete_length } => {
+            put_own(output, answer.status, *page, *complete_length);
+            overrides = page.map_or(0, |page| page.head.overrides);
+        }
     }
     if let Some(length) = answer.content_length {
         output.put(b"Content-Length: ");
@@ -145,20 +142,40 @@ fn put_status_line(output: &mut Output, status: u16) {
     output.put(b"\r\n");
 }
 
-/// The fields of an answer of the server itself.
-fn put_own(output: &mut Output, status: u16) {
+/// The fields of an answer of the server itself: what its status needs, then what describes its page.
+fn put_own(output: &mut Output, status: u16, page: Option<Page<'_>>, complete_length: Option<u64>) {
     put_status_line(output, status);
     match status {
         // RFC 9110 §9.3.7: what can be asked for besides.
         204 => output.put(b"Allow: GET, HEAD, OPTIONS\r\nAccept-Ranges: bytes\r\n"),
         // RFC 9110 §15.5.6: 405 must say what is allowed.
         405 | 501 => output.put(b"Allow: GET, HEAD, OPTIONS\r\n"),
-        406 => output.put(b"Vary: Accept-Encoding\r\n"),
+        // A page that varies itself says so already.
+        406 | 416 if !page.is_some_and(|page| varies(page.head.resource)) => {
+            output.put(b"Vary: Accept-Encoding\r\n");
+        }
         _ => {}
     }
-    if status != 204 {
-        output.put(b"Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n");
+    if let Some(length) = complete_length {
+        output.put(b"Content-Range: bytes */");
+        output.put_number(length);
+        output.put(b"\r\n");
     }
+    match page {
+        Some(Page { head, .. }) => {
+            output.put(head.content_type);
+            output.put(head.representation);
+            output.put(head.resource);
+        }
+        None if status == 204 => {}
+        None => output.put(b"Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n"),
+    }
+}
+
+/// Whether lines of a head say that the answer depends on `Accept-Encoding`, as the archiver spells it.
+fn varies(lines: &[u8]) -> bool {
+    let name = b"Vary: Accept-Encoding";
+    lines.windows(name.len()).any(|window| window == name)
 }
 
 /// A permanent redirect that says nothing of caching is kept for good by browsers: a mistake could never

@@ -1,0 +1,193 @@
+//! The pages that a site has for errors: which one is sent, with what, and when the one that is built in is.
+
+#![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
+
+use std::io::{Read, Seek};
+
+use cannery_archive::{
+    Archive, Coding, Digest, Format, HeadId, Key, KeyBuffer, NewHead, NewRecord, NewRepresentation, NewScope,
+    Origin, Writer,
+};
+use cannery_site::{
+    Answer, Body, Conditions, Fields, Method, Reason, Request, Scratch, Single, Site, Values,
+};
+
+const STATUSES: [u16; 8] = [400, 404, 405, 406, 412, 416, 431, 501];
+
+/// An archive in the making, whose contents are the words for what they are.
+struct Building {
+    writer: Writer,
+    head: HeadId,
+    buffer: KeyBuffer,
+}
+
+impl Building {
+    fn new() -> Building {
+        let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
+        let head = writer.head(&NewHead {
+            status: 200,
+            sends_etag: true,
+            overrides: 0,
+            status_line: b"HTTP/1.1 200 OK\r\n".to_vec(),
+            content_type: b"Content-Type: text/plain\r\n".to_vec(),
+            representation: Vec::new(),
+            resource: b"Cache-Control: no-store\r\n".to_vec(),
+        });
+        Building { head: head.unwrap(), writer, buffer: KeyBuffer::new() }
+    }
+
+    fn resource(&mut self, content: &str, coding: Coding) -> NewRecord<'static> {
+        let digest = Digest::of(content.as_bytes());
+        let body = self.writer.body(&digest, content.len() as u64, &mut content.as_bytes()).unwrap();
+        let form = NewRepresentation { coding, etag: digest.etag(), body, head: self.head };
+        let representations = vec![form];
+        NewRecord::Resource { status: 200, origin: Origin::File, modified: None, representations }
+    }
+
+    fn path(&mut self, host: Option<&str>, path: &str, coding: Coding) {
+        let record = self.resource(&format!("{} {path}", host.unwrap_or("default")), coding);
+        let key = Key::from_file(path.as_bytes(), &mut self.buffer).unwrap();
+        self.writer.path(host, key, &record).unwrap();
+    }
+
+    /// A folder with a page for each of these statuses, whose content is its folder and its status.
+    fn scope(&mut self, host: Option<&str>, folder: &str, own_site: bool, statuses: &[u16]) {
+        let pages = statuses.iter().map(|status| {
+            let content = format!("{}/{folder} {status}", host.unwrap_or_default());
+            (*status, self.resource(&content, Coding::Identity))
+        });
+        let scope = NewScope { own_site, error_pages: pages.collect(), ..NewScope::default() };
+        let key = Key::from_file(folder.as_bytes(), &mut self.buffer).unwrap();
+        self.writer.scope(host, key, &scope).unwrap();
+    }
+
+    fn site(self) -> Site {
+        let (mut file, _) = self.writer.finish(true).unwrap();
+        let mut bytes = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        Site::new(Archive::from_bytes(bytes).unwrap(), true)
+    }
+}
+
+/// Pages for everything at the root, for some below `/deep/`, and hosts with pages of their own.
+fn site() -> Site {
+    let mut building = Building::new();
+    building.path(None, "a", Coding::Identity);
+    building.path(None, "deep/a", Coding::Identity);
+    building.path(None, "coded", Coding::Gzip);
+    building.scope(None, "", false, &STATUSES);
+    building.scope(None, "deep/", false, &[404, 405]);
+    building.path(Some("own.example"), "a", Coding::Identity);
+    building.scope(Some("own.example"), "", true, &[404]);
+    building.scope(Some("rules.example"), "", false, &[405]);
+    building.site()
+}
+
+/// The status of an answer, and its page: nothing for the one that is built in.
+fn page_of(site: &Site, answer: &Answer<'_>) -> (u16, Option<String>) {
+    let page = match (answer.body, answer.fields) {
+        (Body::Archive(extent), Fields::Own { page: Some(_), .. }) => {
+            let bytes = site.archive().body(extent).unwrap();
+            assert_eq!(answer.content_length, Some(bytes.len() as u64));
+            Some(String::from_utf8(bytes.to_vec()).unwrap())
+        }
+        (Body::BuiltIn(page), Fields::Own { page: None, .. }) => {
+            assert_eq!(answer.content_length, Some(page.len() as u64));
+            None
+        }
+        other => panic!("no page: {other:?}"),
+    };
+    (answer.status, page)
+}
+
+fn asked(site: &Site, request: &Request<'_>) -> (u16, Option<String>) {
+    page_of(site, &site.answer(request, &mut Scratch::default()))
+}
+
+#[track_caller]
+fn assert_page(site: &Site, request: Request<'_>, status: u16, page: &str) {
+    assert_eq!(asked(site, &request), (status, Some(page.to_owned())));
+}
+
+#[test]
+fn the_page_nearest_to_the_path_is_sent() {
+    let site = site();
+    assert_page(&site, Request::new(Method::Get, b"/none"), 404, "/ 404");
+    assert_page(&site, Request::new(Method::Get, b"/deep/none"), 404, "/deep/ 404");
+    assert_page(&site, Request::new(Method::Get, b"/deep/er/none.js"), 404, "/deep/ 404");
+    assert_page(&site, Request::new(Method::Other, b"/a"), 405, "/ 405");
+    assert_page(&site, Request::new(Method::Other, b"/deep/a"), 405, "/deep/ 405");
+    assert_page(&site, Request::new(Method::Unknown, b"/deep/a"), 501, "/ 501");
+}
+
+#[test]
+fn conditions_ranges_and_codings_have_their_pages() {
+    let site = site();
+    let get = |target: &'static [u8]| Request::new(Method::Get, target);
+    let fields = Conditions { any: true, ..Conditions::NONE };
+    let conditions = Conditions { if_match: Values::one(b"\"x\""), ..fields };
+    assert_page(&site, Request { conditions, ..get(b"/a") }, 412, "/ 412");
+    let conditions = Conditions { range: Single::Value(b"bytes=99-"), ..fields };
+    assert_page(&site, Request { conditions, ..get(b"/deep/a") }, 416, "/ 416");
+    let mut scratch = Scratch::default();
+    let request = Request { conditions, ..get(b"/a") };
+    let Fields::Own { complete_length, .. } = site.answer(&request, &mut scratch).fields else {
+        panic!("a 416 is the server's own")
+    };
+    assert_eq!(complete_length, Some("default a".len() as u64));
+    assert_page(&site, Request { accept_encoding: Values::one(b"br"), ..get(b"/coded") }, 406, "/ 406");
+}
+
+#[test]
+fn what_is_no_path_has_the_page_of_the_root() {
+    let site = site();
+    assert_page(&site, Request::new(Method::Get, b"/deep/%00"), 400, "/ 400");
+    assert_page(&site, Request::new(Method::Get, b"deep"), 400, "/ 400");
+    assert_page(&site, Request::new(Method::Other, b"*"), 405, "/ 405");
+}
+
+#[test]
+fn a_host_has_its_own_pages_and_the_others_where_it_has_no_site() {
+    let site = site();
+    let on = |host: &'static [u8], method, target: &'static [u8]| Request {
+        host: Some(host),
+        ..Request::new(method, target)
+    };
+    assert_page(&site, on(b"own.example", Method::Get, b"/deep/none"), 404, "own.example/ 404");
+    assert_eq!(asked(&site, &on(b"OWN.example:80", Method::Other, b"/a")), (405, None));
+    assert_page(&site, on(b"rules.example", Method::Other, b"/deep/a"), 405, "rules.example/ 405");
+    assert_page(&site, on(b"rules.example", Method::Get, b"/deep/none"), 404, "/deep/ 404");
+}
+
+#[test]
+fn what_is_no_request_has_the_page_of_the_default_root() {
+    let site = site();
+    assert_eq!(page_of(&site, &site.refusal(431)), (431, Some("/ 431".to_owned())));
+    assert_eq!(page_of(&site, &site.refusal(505)), (505, None));
+    assert_eq!(site.refusal(431).reason, Reason::NoRequest);
+}
+
+#[test]
+fn a_page_that_cannot_be_read_is_not_sent() {
+    let mut building = Building::new();
+    let page = building.resource("coded", Coding::Gzip);
+    let scope = NewScope { error_pages: vec![(404, page.clone()), (400, page)], ..NewScope::default() };
+    building.writer.scope(None, Key::ROOT, &scope).unwrap();
+    let site = building.site();
+    let get = Request::new(Method::Get, b"/none");
+    assert_page(&site, get, 404, "coded");
+    let plain = Request { accept_encoding: Values::one(b"identity"), ..get };
+    assert_eq!(asked(&site, &plain), (404, None), "the status stays what it is");
+    assert_eq!(page_of(&site, &site.refusal(400)), (400, None), "nobody knows what the peer decodes");
+}
+
+#[test]
+fn head_says_how_long_the_page_is() {
+    let site = site();
+    let request = Request::new(Method::Head, b"/none");
+    let mut scratch = Scratch::default();
+    let answer = site.answer(&request, &mut scratch);
+    assert!(matches!(answer.body, Body::Empty));
+    assert_eq!((answer.status, answer.content_length), (404, Some("/ 404".len() as u64)));
+}
