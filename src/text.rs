@@ -63,6 +63,13 @@ pub fn seconds(span: f64) -> String {
     format!("{span:.decimals$} s")
 }
 
+/// A time since 1970 in UTC, to the minute: `1994-11-06 08:49`.
+#[must_use]
+pub fn minute(seconds: u64) -> String {
+    let spelled = cannery_site::spell_utc(seconds);
+    String::from_utf8_lossy(&spelled[..16]).replace('T', " ")
+}
+
 /// Rows whose columns stand below each other.
 #[derive(Debug, Default)]
 pub struct Table {
@@ -183,6 +190,7 @@ mod tests {
         assert_eq!(seconds(12.34), "12.3 s");
         assert_eq!(seconds(200.4), "3 min 20 s");
         assert_eq!(seconds(119.96), "2 min 0 s");
+        assert_eq!(minute(784_111_777), "1994-11-06 08:49");
     }
 
     #[test]

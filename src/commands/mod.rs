@@ -9,12 +9,14 @@ pub mod server;
 pub mod explain;
 pub mod extract;
 pub mod inspect;
+pub mod releases;
 pub mod verify;
 
 mod census;
 mod decode;
 mod open;
 mod paths;
+mod shelf;
 mod summary;
 
 #[cfg(test)]
@@ -44,6 +46,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         "verify" => verify::run(&flags::tools::verify(matches)?),
         "extract" => extract::run(&flags::tools::extract(matches)?),
         "explain" => explain::run(&flags::tools::explain(matches)?),
+        "releases" => releases::run(&flags::releases::from_matches(matches)?),
         "completions" => reference::print_completions(&flags::tools::completions(matches)?),
         other => Err(Failure::usage(format!("`{other}` is no command"))),
     }

@@ -2,9 +2,10 @@
 //!
 //! Never contains a check: those are the archive's.
 
+use std::path::Path;
 use std::time::Instant;
 
-use cannery_archive::VerifyError;
+use cannery_archive::{Archive, Verified, VerifyError};
 use serde::Serialize;
 
 use super::open;
@@ -28,8 +29,7 @@ struct Found {
 /// The archive is damaged, or is none.
 pub fn run(told: &Verify) -> Result<(), Failure> {
     let started = Instant::now();
-    let archive = open::open(&told.archive)?;
-    let seen = archive.verify(|_| {}).map_err(|error| failure(told, &error))?;
+    let (archive, seen) = whole(&told.archive)?;
     let found = Found {
         digest: archive.facts().digest.to_string(),
         records: seen.records,
@@ -51,8 +51,15 @@ pub fn run(told: &Verify) -> Result<(), Failure> {
     ))
 }
 
-fn failure(told: &Verify, error: &VerifyError) -> Failure {
-    let failure = Failure::input(format!("{}: {error}", told.archive.display()));
+/// Opens an archive and reads it whole.
+pub(super) fn whole(path: &Path) -> Result<(Archive, Verified), Failure> {
+    let archive = open::open(path)?;
+    let seen = archive.verify(|_| {}).map_err(|error| failure(path, &error))?;
+    Ok((archive, seen))
+}
+
+fn failure(path: &Path, error: &VerifyError) -> Failure {
+    let failure = Failure::input(format!("{}: {error}", path.display()));
     match error {
         VerifyError::Io(_) => failure,
         VerifyError::Corrupt(_) | VerifyError::Body { .. } | VerifyError::Digest { .. } => {

@@ -5,6 +5,7 @@
 
 pub mod archiver;
 pub mod building;
+pub mod releases;
 pub mod server;
 pub mod site;
 pub mod tools;

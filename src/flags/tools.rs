@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use super::{archive_to_read, archiver, json, man, required, server, site, switch, value, words};
+use super::{archive_to_read, archiver, json, man, releases, required, server, site, switch, value, words};
 use crate::say::Failure;
 
 /// The command, with all that it can do.
@@ -21,6 +21,7 @@ pub fn command() -> Command {
         .subcommand(verify_command())
         .subcommand(extract_command())
         .subcommand(explain_command())
+        .subcommand(releases::command())
         .subcommand(completions_command())
         .arg(man())
 }
@@ -224,6 +225,8 @@ mod tests {
             "cannery inspect a --host b",
             "cannery extract a",
             "cannery explain a",
+            "cannery releases",
+            "cannery releases a --use",
             "cannery completions tcsh",
         ] {
             assert!(matches(line).is_err(), "{line}");

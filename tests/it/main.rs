@@ -19,6 +19,7 @@ mod commands;
 mod faults;
 mod hostile;
 mod processes;
+mod releases;
 mod reload;
 mod special_pages;
 mod ugly;

@@ -1,5 +1,5 @@
 //! HTTP dates (RFC 9110 §5.6.7): seconds to the 29 bytes of an IMF-fixdate, and all three forms to seconds;
-//! beside them the form that people give on a command line (RFC 3339).
+//! beside them the form of command lines and logs (RFC 3339).
 //!
 //! Never reads the clock: the one form that hides its century is told the time.
 
@@ -24,6 +24,19 @@ pub fn spell_date(seconds: u64) -> [u8; DATE_BYTES] {
     out[17..19].copy_from_slice(&two_digits(second / 3600));
     out[20..22].copy_from_slice(&two_digits(second / 60 % 60));
     out[23..25].copy_from_slice(&two_digits(second % 60));
+    out
+}
+
+/// Spells the same time for people and logs: `1994-11-06T08:49:37Z` (RFC 3339). Right up to the year 9999.
+#[must_use]
+pub fn spell_utc(seconds: u64) -> [u8; 20] {
+    let (year, month, day) = civil(seconds / 86_400);
+    let second = seconds % 86_400;
+    let mut out = *b"1970-01-01T00:00:00Z";
+    let parts = [year / 100, year % 100, month as u64 + 1, day, second / 3600, second / 60 % 60, second % 60];
+    for (part, at) in parts.into_iter().zip([0, 2, 5, 8, 11, 14, 17]) {
+        out[at..at + 2].copy_from_slice(&two_digits(part));
+    }
     out
 }
 
@@ -257,6 +270,8 @@ mod tests {
     fn a_date_of_a_command_line_is_in_utc() {
         assert_eq!(parse_utc(b"1994-11-06T08:49:37Z"), Some(784_111_777));
         assert_eq!(parse_utc(b"2000-02-29"), Some(951_782_400));
+        assert_eq!(spell_utc(784_111_777), *b"1994-11-06T08:49:37Z");
+        assert_eq!(spell_utc(4_102_444_799), *b"2099-12-31T23:59:59Z");
         for text in [
             "",
             "1994",

@@ -26,7 +26,7 @@ pub use answer::{Answer, Body, ContentRange, Fields, Page, Reason};
 pub use asset::{is_asset, suffix};
 pub use captures::CAPTURES_MAX;
 pub use conditional::Validators;
-pub use date::{DATE_BYTES, parse_date, parse_utc, spell_date};
+pub use date::{DATE_BYTES, parse_date, parse_utc, spell_date, spell_utc};
 pub use error_page::error_page;
 pub use location::{LOCATION_BYTES_MAX, Location};
 pub use multipart::{Multipart, MultipartPiece};

@@ -2,7 +2,7 @@
 //!
 //! What a peer sent is text as far as it is UTF-8; other bytes stand as `\xHH`. No line can be forged.
 
-use cannery_site::spell_date;
+use cannery_site::spell_utc;
 
 use super::combined::{put_number, put_peer};
 use super::line::Line;
@@ -34,14 +34,7 @@ pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
 
 /// `1994-11-06T08:49:37Z` (RFC 3339).
 pub(super) fn spell_time(out: &mut Vec<u8>, seconds: u64) {
-    const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
-    let date = spell_date(seconds);
-    let month = MONTHS.chunks(3).position(|name| *name == date[8..11]).unwrap_or(0) + 1;
-    out.extend_from_slice(&date[12..16]);
-    out.extend_from_slice(if month < 10 { b"-0" } else { b"-" });
-    put_number(out, month as u64);
-    let parts: [&[u8]; 5] = [b"-", &date[5..7], b"T", &date[17..25], b"Z"];
-    parts.into_iter().for_each(|part| out.extend_from_slice(part));
+    out.extend_from_slice(&spell_utc(seconds));
 }
 
 fn put_text(out: &mut Vec<u8>, name: &str, value: &[u8]) {

@@ -1,0 +1,52 @@
+//! The flags of `cannery releases`: a folder of archives, and which of them is current.
+//!
+//! Never looks into the folder.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+
+use super::{json, required, value};
+use crate::say::Failure;
+
+/// What `cannery releases` was told.
+#[derive(Debug)]
+pub struct Releases {
+    /// The folder of the archives.
+    pub folder: PathBuf,
+    /// The one to make current, as it was written: a name, a serial, or `previous`.
+    pub used: Option<String>,
+    /// JSON in place of words.
+    pub json: bool,
+}
+
+/// The command.
+#[must_use]
+pub fn command() -> Command {
+    super::command("releases", "Lists the archives of a folder, or makes another one current.")
+        .args([
+            Arg::new("folder").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)).help(
+                "The folder of the archives; the link `current` in it points at the one that is served.",
+            ),
+            value(
+                "use",
+                "RELEASE",
+                "Turn the link `current` to this release, in one step: the name of its file, its serial, or \
+                 `previous`, the one before the current one. The archive is read whole before.",
+            ),
+            json(),
+        ])
+        .after_help("Exit codes: 0 done, 2 wrong usage, 3 no such release or a bad one, 4 cannot write.")
+}
+
+/// What the command line asks for.
+///
+/// # Errors
+/// A value is missing.
+pub fn from_matches(matches: &ArgMatches) -> Result<Releases, Failure> {
+    Ok(Releases {
+        folder: required(matches, "folder")?,
+        used: matches.get_one("use").cloned(),
+        json: matches.get_flag("json"),
+    })
+}

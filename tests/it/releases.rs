@@ -1,0 +1,236 @@
+//! A folder of releases: listed, turned back and forth, and old pages that work after deploys.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::site::{Server, compile, run, skip_outside, write_folder};
+
+/// A folder of archives.
+struct Shelf {
+    folder: tempfile::TempDir,
+}
+
+impl Shelf {
+    fn new() -> Shelf {
+        Shelf { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// One with three releases, each after the one before it, and the last one current.
+    fn of_three() -> Shelf {
+        let shelf = Shelf::new();
+        for number in 1..=3 {
+            let text = format!("release {number}\n");
+            let style = format!("assets/{number}.css");
+            let previous = shelf.path(&format!("{}.cdb", number - 1));
+            let mut flags = vec!["--immutable", "/assets/*"];
+            if number > 1 {
+                flags.extend(["--previous", previous.to_str().unwrap()]);
+            }
+            shelf.build(&format!("{number}.cdb"), &[("index.html", &text), (&style, "a{}")], &flags);
+        }
+        shelf.uses("3");
+        shelf
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn build(&self, name: &str, files: &[(&str, &str)], flags: &[&str]) {
+        let source = tempfile::tempdir().unwrap();
+        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_bytes(), text.as_bytes())).collect();
+        write_folder(source.path(), &files);
+        compile(source.path(), &self.path(name), flags);
+    }
+
+    fn releases(&self, flags: &[&str]) -> Output {
+        run("cannery", &[&["releases", self.folder.path().to_str().unwrap()], flags].concat())
+    }
+
+    /// The list that `--use` of this release gives, which must succeed.
+    fn uses(&self, release: &str) -> Value {
+        self.json(&["--use", release])
+    }
+
+    fn json(&self, flags: &[&str]) -> Value {
+        let output = self.releases(&[flags, &["--json"]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// That `--use` of this release fails, says these words, and turns nothing.
+    fn refuses(&self, release: &str, code: i32, words: &str) {
+        let before = fs::read_link(self.path("current")).ok();
+        let output = self.releases(&["--use", release]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{release}: {said}");
+        assert!(said.contains(words), "{release}: `{words}` is not in {said}");
+        assert_eq!(fs::read_link(self.path("current")).ok(), before, "{release}");
+    }
+}
+
+fn column(list: &Value, name: &str) -> Vec<Value> {
+    list["releases"].as_array().unwrap().iter().map(|release| release[name].clone()).collect()
+}
+
+#[test]
+fn the_list_says_what_each_release_is() {
+    let shelf = Shelf::of_three();
+    fs::write(shelf.path("notes.txt"), "no archive").unwrap();
+    fs::write(shelf.path(".hidden.cdb"), "half of one, that is being copied").unwrap();
+    fs::write(shelf.path("broken.cdb"), "no archive either").unwrap();
+    let sound = fs::read(shelf.path("1.cdb")).unwrap();
+    fs::write(shelf.path("half"), &sound[..sound.len() - 1]).unwrap();
+    let list = shelf.json(&[]);
+    assert_eq!(list["current"], "3.cdb");
+    assert_eq!(column(&list, "name")[..3], ["3.cdb", "2.cdb", "1.cdb"]);
+    assert_eq!(column(&list, "current"), [true, false, false, false, false]);
+    assert_eq!(column(&list, "serial")[..3], [3, 2, 1]);
+    assert_eq!(column(&list, "carried")[..3], [2, 1, 0]);
+    assert_eq!(column(&list, "paths")[..3], [6, 5, 4]);
+    assert_eq!(list["releases"][2]["bytes"], sound.len());
+    assert_eq!(list["releases"][0]["digest"].as_str().unwrap().len(), 64);
+    let mut damaged = column(&list, "name")[3..].to_vec();
+    damaged.sort_by_key(ToString::to_string);
+    assert_eq!(damaged, ["broken.cdb", "half"]);
+    assert!(column(&list, "damaged")[3..].iter().all(|why| why.as_str().is_some_and(|why| !why.is_empty())));
+
+    let text = String::from_utf8(shelf.releases(&[]).stdout).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[0].starts_with("3.cdb  ") && lines[0].contains("  current  "), "{text}");
+    assert!(lines[0].contains("release 3  6 paths, 2 carried"), "{text}");
+    assert!(lines[3].contains("damaged: ") && lines.len() == 5, "{text}");
+}
+
+#[test]
+fn a_rollback_is_one_command() {
+    let shelf = Shelf::of_three();
+    let server = Server::start(&["--archive", shelf.path("current").to_str().unwrap()]);
+    for (release, current, body) in [
+        ("previous", "2.cdb", "release 2\n"),
+        ("previous", "1.cdb", "release 1\n"),
+        ("3", "3.cdb", "release 3\n"),
+        ("2.cdb", "2.cdb", "release 2\n"),
+    ] {
+        assert_eq!(shelf.uses(release)["current"], current);
+        server.await_line("serves a new release");
+        assert_eq!(String::from_utf8(server.get("/").body).unwrap(), body);
+    }
+    assert_eq!(fs::read_link(shelf.path("current")).unwrap(), Path::new("2.cdb"), "it may move as a whole");
+}
+
+#[test]
+fn no_release_that_is_wrong_becomes_current() {
+    let shelf = Shelf::of_three();
+    shelf.refuses("4", 3, "no release `4`");
+    shelf.refuses("nonsense", 3, "no release `nonsense`");
+    let mut changed = fs::read(shelf.path("2.cdb")).unwrap();
+    let middle = changed.len() / 2;
+    changed[middle] ^= 1;
+    fs::write(shelf.path("changed.cdb"), &changed).unwrap();
+    shelf.refuses("changed", 3, "changed.cdb");
+    fs::write(shelf.path("cut.cdb"), &changed[..3000]).unwrap();
+    shelf.refuses("cut.cdb", 3, "cut.cdb");
+    shelf.refuses("previous.cdb", 3, "no release");
+    shelf.uses("1");
+    shelf.refuses("previous", 3, "before 1.cdb");
+}
+
+#[test]
+fn a_serial_that_several_archives_have_is_ambiguous_and_a_name_is_not() {
+    let shelf = Shelf::of_three();
+    fs::copy(shelf.path("1.cdb"), shelf.path("2-again.cdb")).unwrap();
+    fs::rename(shelf.path("1.cdb"), shelf.path("one.cdb")).unwrap();
+    shelf.refuses("1", 3, "several releases have the serial 1");
+    assert_eq!(shelf.uses("one")["current"], "one.cdb");
+    assert_eq!(shelf.uses("2-again.cdb")["current"], "2-again.cdb");
+    fs::rename(shelf.path("3.cdb"), shelf.path("1.cdb")).unwrap();
+    assert_eq!(shelf.uses("1")["current"], "1.cdb", "a name counts before a serial");
+}
+
+#[test]
+fn a_file_in_place_of_the_link_is_left_alone() {
+    let shelf = Shelf::new();
+    let empty = String::from_utf8(shelf.releases(&[]).stdout).unwrap();
+    assert!(empty.contains("no archive"), "{empty}");
+    shelf.build("1.cdb", &[("a.css", "1")], &[]);
+    shelf.refuses("previous", 3, "current yet");
+    assert_eq!(shelf.json(&[])["current"], Value::Null);
+    shelf.build("current", &[("a.css", "2")], &[]);
+    let before = fs::read(shelf.path("current")).unwrap();
+    shelf.refuses("1.cdb", 4, "is no link");
+    assert!(fs::read(shelf.path("current")).unwrap() == before);
+    fs::remove_file(shelf.path("current")).unwrap();
+    symlink("nowhere", shelf.path("current")).unwrap();
+    assert_eq!(shelf.uses("1")["current"], "1.cdb");
+    let missing = run("cannery", &["releases", "/nowhere/at/all"]);
+    assert_eq!(missing.status.code(), Some(3));
+}
+
+/// The files of an app in which everything but the page has a name that changes with each release.
+fn app(number: u32) -> Vec<(String, String)> {
+    let page = format!(
+        "<!doctype html><title>{number}</title><link rel=icon href=data:,>\
+         <link rel=stylesheet href=/assets/style-{number}.css>\
+         <script type=module src=/assets/app-{number}.js></script>\
+         <p id=eager></p><p id=lazy></p><img src=/assets/picture-{number}.svg><button>more</button>"
+    );
+    let script = format!(
+        "document.querySelector('#eager').textContent = 'app {number}';\n\
+         document.querySelector('button').onclick = () => import('./lazy-{number}.js');\n"
+    );
+    let lazy = format!(
+        "import {{ words }} from './words-{number}.js';\n\
+         document.querySelector('#lazy').textContent = words;\n"
+    );
+    let picture = format!("<svg xmlns='http://www.w3.org/2000/svg' width='{number}0' height='10'/>");
+    [
+        ("index.html".to_owned(), page),
+        (format!("assets/app-{number}.js"), script),
+        (format!("assets/lazy-{number}.js"), lazy),
+        (format!("assets/words-{number}.js"), format!("export const words = 'words {number}';\n")),
+        (format!("assets/style-{number}.css"), format!("body {{ color: rgb({number}, 0, 0) }}\n")),
+        (format!("assets/picture-{number}.svg"), picture),
+    ]
+    .into()
+}
+
+#[test]
+fn a_page_of_the_release_before_last_works_in_chromium_after_two_deploys() {
+    if skip_outside() {
+        return;
+    }
+    let shelf = Shelf::new();
+    let deploy = |number: u32| {
+        let files = app(number);
+        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let previous = shelf.path("current");
+        let mut flags = vec!["--immutable", "/assets/*"];
+        if number > 1 {
+            flags.extend(["--previous", previous.to_str().unwrap()]);
+        }
+        shelf.build(&format!("{number}.cdb"), &files, &flags);
+        shelf.uses(&number.to_string());
+    };
+    deploy(1);
+    let server = Server::start(&["--archive", shelf.path("current").to_str().unwrap()]);
+    let mut browser = Command::new("node");
+    browser.args(["tests/outside/old_page.mjs", &format!("http://{}/", server.address)]);
+    let mut browser = browser.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(browser.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().as_deref(), Some("loaded"));
+    for number in 2..=3 {
+        deploy(number);
+        server.await_line("serves a new release");
+    }
+    browser.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let shown: Vec<_> = lines.collect();
+    assert!(browser.wait().unwrap().success(), "{shown:?}");
+    let (old, new) = ("app 1 | rgb(1, 0, 0) | 10 | words 1", "app 3 | rgb(3, 0, 0) | 30 | words 3");
+    assert_eq!(shown, [old, old, new]);
+}

@@ -1,0 +1,53 @@
+// Keeps a page open over deploys: loads it, says so, waits for a line of input, then uses the page and loads its HTML
+// once more as a cache would hold it. Fails if any request fails or a script errs.
+import { createRequire } from "node:module";
+import { resolve } from "node:path";
+import { createInterface } from "node:readline";
+
+const modules = resolve(process.env.CANNERY_NPM ?? "target/outside/npm");
+const { chromium } = createRequire(modules + "/")("playwright-core");
+const browser = await chromium.launch({
+  executablePath: process.env.CANNERY_CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync"],
+});
+const faults = [];
+const url = process.argv[2];
+
+const open = async () => {
+  const page = await (await browser.newContext()).newPage();
+  page.on("requestfailed", (request) => faults.push(`${request.url()}: ${request.failure()?.errorText}`));
+  page.on("response", (response) => response.status() >= 400 && faults.push(`${response.url()}: ${response.status()}`));
+  page.on("pageerror", (error) => faults.push(error.message));
+  return page;
+};
+// What the page shows: its script's words, its style's colour, its picture's width, its lazy chunk's words.
+const use = async (page) => {
+  await page.click("button");
+  await page.waitForFunction(() => document.querySelector("#lazy").textContent !== "", null, { timeout: 20000 });
+  return page.evaluate(() => [
+    document.querySelector("#eager").textContent,
+    getComputedStyle(document.body).color,
+    document.querySelector("img").naturalWidth,
+    document.querySelector("#lazy").textContent,
+  ].join(" | "));
+};
+
+try {
+  const page = await open();
+  const html = await (await page.goto(url, { waitUntil: "networkidle", timeout: 60000 })).text();
+  console.log("loaded");
+  await new Promise((done) => createInterface({ input: process.stdin }).once("line", done));
+  console.log(await use(page));
+  const cached = await open();
+  await cached.route(url, (route) => route.fulfill({ contentType: "text/html", body: html }));
+  await cached.goto(url, { waitUntil: "networkidle", timeout: 60000 });
+  console.log(await use(cached));
+  const fresh = await open();
+  await fresh.goto(url, { waitUntil: "networkidle", timeout: 60000 });
+  console.log(await use(fresh));
+} finally {
+  await browser.close();
+}
+for (const fault of faults) console.error(fault);
+process.exit(faults.length ? 1 : 0);
