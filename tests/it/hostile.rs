@@ -9,6 +9,7 @@ use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -87,12 +88,13 @@ fn await_that(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Lets this process, and servers that it starts from now on, have a descriptor for each connection.
-fn allow_descriptors(count: u64) {
-    let Rlimit { maximum, current } = getrlimit(Resource::Nofile);
-    if current.is_some_and(|current| current < count) {
-        setrlimit(Resource::Nofile, Rlimit { current: Some(count), maximum }).unwrap();
-    }
+/// Lets this process, and servers that it starts from now on, have as many descriptors as it may. Whoever holds
+/// thousands of them takes turns with others like him, since there are not enough for all at once.
+fn crowd() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A connection that sends a byte now and then.
@@ -123,7 +125,7 @@ impl Trickle {
 #[test]
 fn heads_and_contents_that_trickle_in_are_ended_and_nobody_else_notices() {
     let count = if is_slow() { 10_000 } else { 300 };
-    allow_descriptors(2 * count + 500);
+    let _turn = crowd();
     let target = Target::start(2, &["--limit-descriptors", "12000"]);
     let alone = (0..100).map(|_| target.visit()).max().unwrap();
     let begins: [&[u8]; 2] = [
@@ -282,7 +284,7 @@ fn idle_connections_are_ended_after_their_time_and_nobody_else_notices() {
         return;
     }
     const COUNT: usize = 10_000;
-    allow_descriptors(2 * COUNT as u64 + 500);
+    let _turn = crowd();
     let target = Target::start(2, &["--limit-descriptors", "12000"]);
     let mut idle: Vec<_> = (0..COUNT).map(|_| target.server.connect()).collect();
     for stream in &mut idle {

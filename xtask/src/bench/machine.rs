@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use crate::error::Error;
+use crate::project;
 
 /// The processor's model.
 fn model() -> String {
@@ -52,4 +53,21 @@ pub(crate) fn free_address() -> Result<SocketAddrV4, Error> {
     let listener = TcpListener::bind(localhost).map_err(no_port)?;
     let port = listener.local_addr().map_err(no_port)?.port();
     Ok(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
+}
+
+/// Puts the calling thread on some processors.
+pub(crate) fn pin(processors: &str) -> Result<(), Error> {
+    let path = "/proc/thread-self";
+    let link = fs::read_link(path).map_err(|source| Error::file(path, source))?;
+    let thread = link.file_name().unwrap_or_default();
+    let mut command = Command::new("taskset");
+    command.args(["--cpu-list", "--pid", processors]).arg(thread).stdout(Stdio::null());
+    project::run(&mut command)
+}
+
+/// Lets this process have a descriptor for each of ten thousand connections.
+pub(crate) fn allow_descriptors() -> Result<(), Error> {
+    let mut command = Command::new("prlimit");
+    command.args(["--nofile=16384:", "--pid"]).arg(std::process::id().to_string());
+    project::run(&mut command)
 }

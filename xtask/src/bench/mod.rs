@@ -7,7 +7,10 @@ mod commands;
 mod docs;
 mod dummy;
 mod hostile;
+mod idle;
 mod machine;
+mod ordinary;
+mod page;
 mod report;
 mod server;
 mod tiles;
@@ -40,12 +43,13 @@ pub(crate) fn run(mut words: Words) -> Result<(), Error> {
     let seconds = words.number_if_given("--seconds")?;
     let name = words
         .next()
-        .ok_or(Error::Usage { problem: "bench: name one of docs, tiles, dummy, hostile".into() })?;
+        .ok_or(Error::Usage { problem: "bench: name one of docs, tiles, dummy, idle, hostile".into() })?;
     words.finish()?;
     let (benchmark, seconds_usual): (Benchmark, u64) = match name.as_str() {
         "docs" => (docs::run, SECONDS),
         "tiles" => (tiles::run, SECONDS),
         "dummy" => (dummy::run, SECONDS),
+        "idle" => (idle::run, SECONDS),
         // Long enough that the server's patience with slow readers ends within a run.
         "hostile" => (hostile::run, 75),
         _ => return Err(Error::Usage { problem: format!("there is no benchmark `{name}`") }),

@@ -93,12 +93,14 @@ pub(crate) fn peak_bytes_of_tree(root: u32) -> Result<u64, Error> {
 }
 
 /// Memory that a running process has for itself now, in bytes: what is mapped from files does not count.
+///
+/// Counted page by page: the sums that the kernel keeps beside are late by some pages for each processor.
 pub(crate) fn anonymous_bytes(process: u32) -> Result<u64, Error> {
-    let path = format!("/proc/{process}/status");
+    let path = format!("/proc/{process}/smaps_rollup");
     let text = fs::read_to_string(&path).map_err(|source| Error::file(&path, source))?;
-    let size = text.lines().find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix(" kB"));
+    let size = text.lines().find_map(|line| line.strip_prefix("Anonymous:")?.trim().strip_suffix(" kB"));
     let kibibytes: Option<u64> = size.and_then(|number| number.parse().ok());
-    kibibytes.map(|number| number * 1024).ok_or_else(|| unreadable(&path, "no line RssAnon"))
+    kibibytes.map(|number| number * 1024).ok_or_else(|| unreadable(&path, "no line Anonymous"))
 }
 
 /// Descriptors that are open in a running process: of the thread that has most, since each of its threads may
@@ -109,6 +111,17 @@ pub(crate) fn descriptors(process: u32) -> Result<usize, Error> {
     let counts =
         entries.flatten().filter_map(|task| Some(fs::read_dir(task.path().join("fd")).ok()?.count()));
     Ok(counts.max().unwrap_or(0))
+}
+
+/// Waits until a running process has no more descriptors open than these, or has had the time to: a server lingers
+/// for some seconds over an end that the peer has not seen.
+pub(crate) fn await_descriptors(process: u32, count: usize) -> Result<(), Error> {
+    const PATIENCE: Duration = Duration::from_secs(15);
+    let started = Instant::now();
+    while descriptors(process)? > count && started.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
 }
 
 /// Memory that the kernel holds for the TCP sockets of the whole machine, in bytes.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::pin;
+use crate::bench::machine::pin;
 use crate::error::Error;
 
 /// What the bad clients do.

@@ -5,22 +5,18 @@
 //! good; but one ordinary request that goes wrong ends the benchmark.
 
 mod attack;
-mod ordinary;
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use self::attack::{Attack, Kind};
-use self::ordinary::{Visitor, Waits};
+use super::ordinary::{Visitor, Waits};
 use super::report::Report;
 use super::server::Running;
-use super::{Plan, commands, docs, machine, usage};
+use super::{Plan, commands, machine, page, usage};
 use crate::error::Error;
-use crate::project;
 
 /// The processor of the server. Its one thread has all of the attack.
 const PROCESSOR: usize = 0;
@@ -28,16 +24,8 @@ const PROCESSOR: usize = 0;
 /// Who takes part on which processors: good clients, bad clients.
 const PROCESSORS: (&str, &str) = ("2,3", "1");
 
-/// The page that ordinary requests ask for, in bytes, and the file that slow readers do.
-const PAGE_BYTES: usize = 4 * 1024;
-const LARGE_BYTES: usize = 16 * 1024 * 1024;
-
 /// Seconds for which ordinary requests are alone, before an attack.
 const QUIET_SECONDS: u64 = 15;
-
-/// How long descriptors may take to come back: the server lingers for some seconds over an end that the peer
-/// has not seen.
-const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The attacks, each with its name, and how many connections it has.
 const ATTACKS: [(&str, Kind, u64); 4] = [
@@ -54,9 +42,9 @@ pub(crate) fn run(plan: Plan) -> Result<(), Error> {
             remedy: "server, good and bad clients on fewer would measure each other".into(),
         });
     }
-    allow_descriptors()?;
+    machine::allow_descriptors()?;
     let server = commands::path("cannery-server")?;
-    let archive = archive()?;
+    let archive = page::archive()?;
     let words = format!("cargo xtask bench hostile --seconds {}", plan.seconds);
     let versions = [
         machine::version(&server.display().to_string(), "--version"),
@@ -86,7 +74,7 @@ fn meet(
     command.args(["--quiet", "--threads", "1", "--limit-descriptors", "16384", "--bind"]);
     command.arg(address.to_string()).arg("--archive").arg(archive);
     let running = Running::start(&mut command, PROCESSOR, address)?;
-    let visitor = Visitor::new(address, &bytes(PAGE_BYTES))?;
+    let visitor = Visitor::new(address, "/", &page::content())?;
     let (good, bad) = PROCESSORS;
 
     report.line("");
@@ -106,7 +94,8 @@ fn meet(
         [&tally.opened, &tally.ended, &tally.failed].map(|count| count.load(Ordering::Relaxed));
     report.line(&format!("bad connections: {opened} opened, {ended} ended by the server, {failed} failed"));
     attack.end()?;
-    let after = settled(&running, &before)?;
+    usage::await_descriptors(running.process(), before.descriptors)?;
+    let after = Standing::of(&running)?;
 
     for (when, standing) in [("before", &before), ("during", &during), ("after", &after)] {
         report.line(&standing.line(when));
@@ -156,56 +145,4 @@ impl Standing {
             self.kernel_bytes / 1024
         )
     }
-}
-
-/// Waits until the server has as many descriptors as before, or has had the time to.
-fn settled(running: &Running, before: &Standing) -> Result<Standing, Error> {
-    let started = Instant::now();
-    loop {
-        let now = Standing::of(running)?;
-        if now.descriptors <= before.descriptors || started.elapsed() > PATIENCE {
-            return Ok(now);
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
-}
-
-/// A site of a page and a large file, built once for each run.
-fn archive() -> Result<PathBuf, Error> {
-    let sources = project::outside().join("hostile");
-    fs::create_dir_all(&sources).map_err(|source| Error::file(&sources, source))?;
-    for (name, length) in [("index.html", PAGE_BYTES), ("large.bin", LARGE_BYTES)] {
-        let path = sources.join(name);
-        fs::write(&path, bytes(length)).map_err(|source| Error::file(&path, source))?;
-    }
-    let archive = project::outside().join("hostile.cdb");
-    docs::build(&commands::path("cannery-archiver")?, &sources, &archive, Some("identity"))?;
-    Ok(archive)
-}
-
-/// Letters that do not repeat soon, the same each time.
-fn bytes(length: usize) -> Vec<u8> {
-    let mut state = 1_u64;
-    let mut letter = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        b'a' + (state >> 33).to_le_bytes()[0] % 26
-    };
-    (0..length).map(|_| letter()).collect()
-}
-
-/// Puts the calling thread on some processors.
-fn pin(processors: &str) -> Result<(), Error> {
-    let path = "/proc/thread-self";
-    let link = fs::read_link(path).map_err(|source| Error::file(path, source))?;
-    let thread = link.file_name().unwrap_or_default();
-    let mut command = Command::new("taskset");
-    command.args(["--cpu-list", "--pid", processors]).arg(thread).stdout(Stdio::null());
-    project::run(&mut command)
-}
-
-/// Lets this process have a descriptor for each connection of an attack.
-fn allow_descriptors() -> Result<(), Error> {
-    let mut command = Command::new("prlimit");
-    command.args(["--nofile=16384:", "--pid"]).arg(std::process::id().to_string());
-    project::run(&mut command)
 }

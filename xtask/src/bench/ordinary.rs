@@ -9,7 +9,7 @@ use std::net::{SocketAddrV4, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::pin;
+use super::machine::pin;
 use crate::error::Error;
 
 /// Requests a second on each connection that is kept.
@@ -27,22 +27,24 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A visitor who asks for the same page again and again.
 #[derive(Clone)]
-pub(super) struct Visitor {
+pub(crate) struct Visitor {
     address: SocketAddrV4,
+    target: String,
     body: Vec<u8>,
     /// Of an answer on a connection that is kept. All are equally long: a date always has 29 bytes.
     answer_bytes: usize,
 }
 
 /// How long requests waited, in order.
-pub(super) struct Waits(Vec<Duration>);
+pub(crate) struct Waits(Vec<Duration>);
 
 impl Visitor {
     /// Asks once, and fails if the answer ends without `body`.
-    pub(super) fn new(address: SocketAddrV4, body: &[u8]) -> Result<Visitor, Error> {
-        let mut visitor = Visitor { address, body: body.to_vec(), answer_bytes: 0 };
+    pub(crate) fn new(address: SocketAddrV4, target: &str, body: &[u8]) -> Result<Visitor, Error> {
+        let (target, body) = (target.to_owned(), body.to_vec());
+        let mut visitor = Visitor { address, target, body, answer_bytes: 0 };
         let mut connection = connect(address).map_err(|source| visitor.broken(source))?;
-        connection.write_all(&request(false)).map_err(|source| visitor.broken(source))?;
+        connection.write_all(&visitor.request(false)).map_err(|source| visitor.broken(source))?;
         let mut answer = Vec::new();
         while visitor.check(&answer).is_err() {
             let mut some = [0; 4096];
@@ -56,8 +58,13 @@ impl Visitor {
         Ok(visitor)
     }
 
+    /// How long an answer is on a connection that is kept.
+    pub(crate) fn answer_bytes(&self) -> usize {
+        self.answer_bytes
+    }
+
     /// Asks for some time, on connections that are kept and on new ones.
-    pub(super) fn ask(&self, seconds: u64, processors: &'static str) -> Result<(Waits, Waits), Error> {
+    pub(crate) fn ask(&self, seconds: u64, processors: &'static str) -> Result<(Waits, Waits), Error> {
         let time = Duration::from_secs(seconds);
         let kept: Vec<_> = (0..CONNECTIONS_KEPT)
             .map(|_| {
@@ -79,7 +86,7 @@ impl Visitor {
         let mut connection = connect(self.address).map_err(|source| self.broken(source))?;
         let mut answer = vec![0; self.answer_bytes];
         at_rate(RATE_KEPT, time, || {
-            connection.write_all(&request(false)).map_err(|source| self.broken(source))?;
+            connection.write_all(&self.request(false)).map_err(|source| self.broken(source))?;
             connection.read_exact(&mut answer).map_err(|source| self.broken(source))?;
             self.check(&answer)
         })
@@ -89,11 +96,16 @@ impl Visitor {
         let mut answer = Vec::new();
         at_rate(RATE_NEW, time, || {
             let mut connection = connect(self.address).map_err(|source| self.broken(source))?;
-            connection.write_all(&request(true)).map_err(|source| self.broken(source))?;
+            connection.write_all(&self.request(true)).map_err(|source| self.broken(source))?;
             answer.clear();
             connection.read_to_end(&mut answer).map_err(|source| self.broken(source))?;
             self.check(&answer)
         })
+    }
+
+    fn request(&self, last: bool) -> Vec<u8> {
+        let closing = if last { "Connection: close\r\n" } else { "" };
+        format!("GET {} HTTP/1.1\r\nHost: 127.0.0.1\r\n{closing}\r\n", self.target).into_bytes()
     }
 
     fn check(&self, answer: &[u8]) -> Result<(), Error> {
@@ -104,11 +116,6 @@ impl Visitor {
     fn broken(&self, source: io::Error) -> Error {
         Error::file(format!("an ordinary request to {}", self.address), source)
     }
-}
-
-fn request(last: bool) -> Vec<u8> {
-    let closing: &[u8] = if last { b"Connection: close\r\n" } else { b"" };
-    [b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", closing, b"\r\n"].concat()
 }
 
 fn connect(address: SocketAddrV4) -> io::Result<TcpStream> {
@@ -160,13 +167,13 @@ impl Waits {
     }
 
     /// How long the fastest so many of a thousand waited at most, in microseconds.
-    pub(super) fn permille(&self, permille: usize) -> f64 {
+    pub(crate) fn permille(&self, permille: usize) -> f64 {
         let rank = (self.0.len() * permille).div_ceil(1000).max(1) - 1;
         self.0.get(rank).map_or(f64::NAN, |wait| wait.as_secs_f64() * 1e6)
     }
 
     /// Count, percentiles and the longest, in columns.
-    pub(super) fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let [p50, p99, p999, longest] = [500, 990, 999, 1000].map(|permille| self.permille(permille));
         format!("{:>7} {p50:>8.0} {p99:>8.0} {p999:>8.0} {longest:>9.0}", self.0.len())
     }
