@@ -2,14 +2,15 @@
 //!
 //! One thread, which serves nobody. It looks at the archives twice a second, or is told to: a question to
 //! the file system costs a microsecond, works on every file system and through every symlink, and needs no
-//! limit raised, as watching by events would. Never unmaps what a connection still sends from.
+//! limit raised, as watching by events would. Never unmaps what a connection still sends from; and it is this
+//! thread that unmaps, for that takes milliseconds, in which a worker would serve nobody.
 
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use cannery_archive::{Archive, Lease, Loading};
@@ -81,7 +82,7 @@ struct Watched {
 /// Opens and checks new releases.
 pub(crate) struct Reloader {
     watched: Vec<Watched>,
-    /// Sites that are served no more, but that connections may still send from.
+    /// Sites that are served no more, until nobody sends from them any more.
     retired: Vec<Retired>,
     loading: Loading,
     hosts: bool,
@@ -93,9 +94,8 @@ pub(crate) struct Reloader {
 /// A site that is served no more.
 struct Retired {
     path: PathBuf,
-    lease: Lease,
-    /// Gone when nobody sends from it any more.
-    site: Weak<Site>,
+    lease: Option<Lease>,
+    site: Arc<Site>,
 }
 
 /// What is served, and who serves it.
@@ -186,10 +186,9 @@ impl Reloader {
                             let site = Arc::new(Site::new(archive, self.hosts));
                             released.push((number, Arc::clone(&site)));
                             let before = std::mem::replace(&mut entry.site, site);
-                            if let Some(lease) = std::mem::replace(&mut watched.lease, lease) {
-                                let (path, site) = (watched.named.path.clone(), Arc::downgrade(&before));
-                                self.retired.push(Retired { path, lease, site });
-                            }
+                            let lease = std::mem::replace(&mut watched.lease, lease);
+                            let path = watched.named.path.clone();
+                            self.retired.push(Retired { path, lease, site: before });
                             told.extend(notices);
                         }
                         Err(why) => {
@@ -215,7 +214,8 @@ impl Reloader {
         changed
     }
 
-    /// Where somebody waits to write into a file that is served, or was, copies its bytes before he does.
+    /// Where somebody waits to write into a file that is served, or was, copies its bytes before he does; and
+    /// lets go of what nobody sends from any more.
     fn keep_what_is_written_into(&mut self, served: &Served) {
         let content = served.current.get();
         let Content::Sites(sites) = &*content else { return };
@@ -224,10 +224,11 @@ impl Reloader {
                 keep(&watched.named.path, entry.site.archive(), lease, &self.listener);
             }
         }
-        self.retired.retain(|retired| retired.site.strong_count() > 0);
-        for retired in self.retired.extract_if(.., |retired| retired.lease.is_called()) {
-            if let Some(site) = retired.site.upgrade() {
-                keep(&retired.path, site.archive(), retired.lease, &self.listener);
+        // Where only we hold it, nobody else can get hold of it any more.
+        self.retired.retain(|retired| Arc::strong_count(&retired.site) > 1);
+        for retired in &mut self.retired {
+            if let Some(lease) = retired.lease.take_if(|lease| lease.is_called()) {
+                keep(&retired.path, retired.site.archive(), lease, &self.listener);
             }
         }
     }
@@ -293,4 +294,47 @@ fn open(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>, Vec<No
         notices.push(Notice::Unguarded { path: path.to_owned() });
     }
     Ok((archive, lease, notices))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulation;
+    use crate::sites::{Entry, Sites};
+
+    #[test]
+    fn a_worker_is_never_the_last_to_let_go_of_a_release() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("site.cdb");
+        let release = |name| {
+            let next = folder.path().join("next");
+            std::fs::write(&next, simulation::archive(name)).unwrap();
+            std::fs::rename(&next, &path).unwrap();
+        };
+        release("first");
+        let archive = Archive::open(&path, Loading::Mapped).unwrap();
+        let entry = Entry { host: None, site: Arc::new(Site::new(archive, true)) };
+        let site = Arc::downgrade(&entry.site);
+        let current = Arc::new(Current::new(Arc::new(Content::Sites(Sites::new(vec![entry], None)))));
+        let of_worker = current.get();
+        let served = Served { current, wakers: Vec::new() };
+        let mut reloader = Reloader {
+            watched: vec![Watched::new(&NamedArchive { host: None, path: path.clone() })],
+            retired: Vec::new(),
+            loading: Loading::Mapped,
+            hosts: true,
+            watch: true,
+            listener: Listener::nobody(),
+            status: None,
+        };
+
+        release("second");
+        assert!(reloader.look(true, &served));
+        reloader.keep_what_is_written_into(&served);
+        assert_eq!(site.strong_count(), 2, "a worker sends from it");
+        drop(of_worker);
+        assert_eq!(site.strong_count(), 1, "the worker has unmapped it");
+        reloader.keep_what_is_written_into(&served);
+        assert_eq!(site.strong_count(), 0, "nobody has unmapped it");
+    }
 }

@@ -23,6 +23,8 @@ use crate::worker::{Plan, StopOrder, Worker};
 use script::Script;
 use site::Releases;
 
+pub(crate) use site::archive;
+
 /// Seeds that the ordinary test runs.
 const SEEDS: u64 = 10_000;
 

@@ -20,15 +20,16 @@ pub(super) struct Releases {
 impl Releases {
     pub(super) fn make() -> Releases {
         let release = |name| {
-            let site = Arc::new(Site::new(archive(name), true));
+            let archive = Archive::from_bytes(archive(name)).expect("an archive");
+            let site = Arc::new(Site::new(archive, true));
             Arc::new(Content::Sites(Sites::new(vec![Entry { host: None, site }], None)))
         };
         Releases { first: release("first"), second: release("second") }
     }
 }
 
-/// `/small`, `/middle` in gzip and identity, which is sent from the archive, and `/large`.
-fn archive(release: &str) -> Archive {
+/// The bytes of an archive: `/small`, `/middle` in gzip and identity, which is sent from the archive, and `/large`.
+pub(crate) fn archive(release: &str) -> Vec<u8> {
     let mut writer =
         Writer::new(tempfile::tempfile().expect("a temporary file"), Format::Cdb).expect("a writer");
     let mut put = |name: &str, codings: &[Coding], length: usize| {
@@ -54,7 +55,7 @@ fn archive(release: &str) -> Archive {
     let mut bytes = Vec::new();
     file.rewind().expect("a temporary file");
     file.read_to_end(&mut bytes).expect("a temporary file");
-    Archive::from_bytes(bytes).expect("an archive")
+    bytes
 }
 
 fn head(coding: Coding) -> NewHead {
