@@ -35,7 +35,8 @@ usage: cargo xtask TASK
   ci                                 what continuous integration runs: test and cargo deny
   tidy                               the checks about text alone, and the structure test
   bench NAME [--rounds N] [--seconds N]
-                                     docs, tiles, dummy, idle or hostile; results go to bench/results/
+                                     docs, tiles, dummy, idle, reload or hostile;
+                                     results go to bench/results/
   tiles DIR [--count N] [--seed S]   write the pyramid of map tiles
 
 The man page is printed by `cannery --man`.";

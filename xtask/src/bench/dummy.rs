@@ -18,7 +18,7 @@ const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nhello world
 const CONNECTIONS: u32 = 64;
 
 /// The processor of the server.
-const PROCESSOR: usize = 0;
+const PROCESSOR: &str = "0";
 
 /// Load before the measured one, so that every connection's memory is warm.
 const WARM_UP_SECONDS: u64 = 1;

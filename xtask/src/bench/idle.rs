@@ -17,7 +17,7 @@ use crate::error::Error;
 const CONNECTIONS: u32 = 10_000;
 
 /// The processor of the server.
-const PROCESSOR: usize = 0;
+const PROCESSOR: &str = "0";
 
 /// Serving threads, and what else the server is told.
 const VARIANTS: [(&str, &str, &[&str]); 3] = [

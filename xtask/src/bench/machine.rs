@@ -22,6 +22,14 @@ pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Whether we, and all that we start, come before the machine's other programs: under `chrt --fifo`.
+pub(crate) fn is_real_time() -> bool {
+    const PLACE_BEHIND_NAME: usize = 38;
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let policy = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(PLACE_BEHIND_NAME));
+    matches!(policy, Some("1" | "2"))
+}
+
 /// One line: model, processors, kernel.
 pub(crate) fn line() -> String {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

@@ -11,6 +11,7 @@ mod idle;
 mod machine;
 mod ordinary;
 mod page;
+mod reload;
 mod report;
 mod server;
 mod tiles;
@@ -41,15 +42,16 @@ const SECONDS: u64 = 5;
 pub(crate) fn run(mut words: Words) -> Result<(), Error> {
     let rounds = words.number_if_given("--rounds")?;
     let seconds = words.number_if_given("--seconds")?;
-    let name = words
-        .next()
-        .ok_or(Error::Usage { problem: "bench: name one of docs, tiles, dummy, idle, hostile".into() })?;
+    let name = words.next().ok_or(Error::Usage {
+        problem: "bench: name one of docs, tiles, dummy, idle, reload, hostile".into(),
+    })?;
     words.finish()?;
     let (benchmark, seconds_usual): (Benchmark, u64) = match name.as_str() {
         "docs" => (docs::run, SECONDS),
         "tiles" => (tiles::run, SECONDS),
         "dummy" => (dummy::run, SECONDS),
         "idle" => (idle::run, SECONDS),
+        "reload" => (reload::run, 3),
         // Long enough that the server's patience with slow readers ends within a run.
         "hostile" => (hostile::run, 75),
         _ => return Err(Error::Usage { problem: format!("there is no benchmark `{name}`") }),

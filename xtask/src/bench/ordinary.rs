@@ -166,6 +166,16 @@ impl Waits {
         Waits(waits)
     }
 
+    /// These and others.
+    pub(crate) fn with(self, others: Waits) -> Waits {
+        Waits::new([self.0, others.0].concat())
+    }
+
+    /// How many were longer than so many microseconds.
+    pub(crate) fn above(&self, microseconds: f64) -> usize {
+        self.0.iter().filter(|wait| wait.as_secs_f64() * 1e6 > microseconds).count()
+    }
+
     /// How long the fastest so many of a thousand waited at most, in microseconds.
     pub(crate) fn permille(&self, permille: usize) -> f64 {
         let rank = (self.0.len() * permille).div_ceil(1000).max(1) - 1;

@@ -24,18 +24,14 @@ const LOOK_EVERY: Duration = Duration::from_micros(500);
 pub(crate) const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 
 impl Running {
-    /// Starts a server pinned to a processor and waits until it accepts connections on an address.
+    /// Starts a server pinned to some processors and waits until it accepts connections on an address.
     pub(crate) fn start(
         program: &mut Command,
-        processor: usize,
+        processors: &str,
         address: SocketAddrV4,
     ) -> Result<Running, Error> {
         let mut command = Command::new("taskset");
-        command
-            .arg("--cpu-list")
-            .arg(processor.to_string())
-            .arg(program.get_program())
-            .args(program.get_args());
+        command.arg("--cpu-list").arg(processors).arg(program.get_program()).args(program.get_args());
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let child = command.spawn().map_err(|source| Error::start(&command, source))?;
         let mut running = Running { child, address };

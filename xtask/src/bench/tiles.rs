@@ -41,7 +41,7 @@ pub(crate) fn run(plan: Plan) -> Result<(), Error> {
 }
 
 /// The folder of the tiles, made once. It gets its name only when it is whole.
-fn sources(pyramid: &Pyramid) -> Result<PathBuf, Error> {
+pub(crate) fn sources(pyramid: &Pyramid) -> Result<PathBuf, Error> {
     let folder = project::outside().join(format!("tiles-{COUNT}-{SEED}"));
     if folder.is_dir() {
         return Ok(folder);
@@ -67,7 +67,7 @@ fn open(server: &Path, archive: &Path, pyramid: &Pyramid) -> Result<Opening, Err
     let request = format!("GET /{} HTTP/1.1\r\nHost: tiles\r\nConnection: close\r\n\r\n", pyramid.path(tile));
 
     let started = Instant::now();
-    let running = Running::start(&mut command, 0, address)?;
+    let running = Running::start(&mut command, "0", address)?;
     let answer = running.ask(request.as_bytes(), usize::MAX)?;
     let first_answer = started.elapsed();
     if !answer.ends_with(&pyramid.content(pyramid.content_of(tile))) {

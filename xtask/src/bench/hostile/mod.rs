@@ -19,7 +19,7 @@ use super::{Plan, commands, machine, page, usage};
 use crate::error::Error;
 
 /// The processor of the server. Its one thread has all of the attack.
-const PROCESSOR: usize = 0;
+const PROCESSOR: &str = "0";
 
 /// Who takes part on which processors: good clients, bad clients.
 const PROCESSORS: (&str, &str) = ("2,3", "1");
