@@ -74,6 +74,12 @@ impl Network {
         self.0.borrow().peers[peer.0].fate()
     }
 
+    /// How often the server has called to send something on a peer's connection.
+    #[must_use]
+    pub fn sends(&self, peer: PeerNumber) -> usize {
+        self.0.borrow().peers[peer.0].wire.sends()
+    }
+
     /// How much time has passed.
     #[must_use]
     pub fn elapsed(&self) -> Duration {

@@ -28,6 +28,8 @@ pub(super) struct Wire {
     news: Readiness,
     /// Whether the server was told that there is no room.
     wants_room: bool,
+    /// How often the server has called to send something.
+    sends: usize,
 }
 
 const NO_NEWS: Readiness = Readiness { readable: false, ended: false, writable: false, broken: false };
@@ -46,6 +48,7 @@ impl Wire {
             // As with the kernel, the first event tells what is there from the beginning.
             news: Readiness { writable: true, ..NO_NEWS },
             wants_room: false,
+            sends: 0,
         }
     }
 
@@ -106,6 +109,10 @@ impl Wire {
         self.broken || (self.server_ended && self.under_way.is_empty())
     }
 
+    pub(super) fn sends(&self) -> usize {
+        self.sends
+    }
+
     pub(super) fn is_broken(&self) -> bool {
         self.broken
     }
@@ -130,6 +137,7 @@ impl Wire {
 
     pub(super) fn send(&mut self, runs: &[IoSlice<'_>], random: &mut Random) -> io::Result<usize> {
         self.check()?;
+        self.sends += 1;
         let wanted: usize = runs.iter().map(|run| run.len()).sum();
         let room = self.room.saturating_sub(self.under_way.len());
         let mut left = wanted.min(room);

@@ -3,18 +3,13 @@
 //! Those who come do so on the kernel's network, whose queue takes them while the worker stands still.
 
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::time::Duration;
 
-use cannery_eventloop::simulated::{Act, Appetite, Fate, Network, Random, Simulated, SimulatedListener};
-use cannery_eventloop::{Address, Claim, Epoll, EventLoop, Waker};
+use cannery_eventloop::simulated::{Act, Appetite, Fate, Network, Simulated, SimulatedListener};
+use cannery_eventloop::{Address, Claim, Epoll, Waker};
 
-use super::site::Releases;
-use super::{TURNS_MAX, config};
-use crate::config::Config;
-use crate::current::Current;
-use crate::observer::Observer;
-use crate::worker::{ACCEPTED_MAX, LATE_CONNECTIONS_MAX, Plan, StopOrder, Worker};
+use super::{TURNS_MAX, worker};
+use crate::worker::{ACCEPTED_MAX, LATE_CONNECTIONS_MAX};
 
 #[test]
 fn one_turn_accepts_no_more_than_a_few_of_those_who_come_together() {
@@ -50,11 +45,4 @@ fn one_turn_ends_no_more_than_a_few_of_those_who_are_late_together() {
         }
     }
     panic!("{ended} of {PEERS} ended: {network:?}");
-}
-
-fn worker<L: EventLoop>(events: L, listener: L::Listener) -> Worker<L> {
-    let config = Config { connections_max: None, ..config(&mut Random::new(7)) };
-    let current = Arc::new(Current::new(Releases::make().first));
-    let stop = Arc::new(StopOrder::default());
-    Worker::new(events, Plan::new(&config, vec![listener], current, stop, Observer::default())).unwrap()
 }

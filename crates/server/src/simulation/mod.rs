@@ -5,6 +5,7 @@
 //! `CANNERY_SEEDS=N` runs so many.
 
 mod crowds;
+mod patience;
 mod script;
 mod site;
 mod twin;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use cannery_eventloop::EventLoop;
 use cannery_eventloop::simulated::{Network, Random, Simulated, SimulatedListener};
 
 use crate::config::{self, Config, SecurityHeaders, Timeouts};
@@ -128,4 +130,12 @@ fn config(random: &mut Random) -> Config {
         account: None,
         listener: config::Listener::nobody(),
     }
+}
+
+/// A worker that serves the first release, and as many peers as come.
+fn worker<L: EventLoop>(events: L, listener: L::Listener) -> Worker<L> {
+    let config = Config { connections_max: None, ..config(&mut Random::new(7)) };
+    let current = Arc::new(Current::new(Releases::make().first));
+    let stop = Arc::new(StopOrder::default());
+    Worker::new(events, Plan::new(&config, vec![listener], current, stop, Observer::default())).unwrap()
 }

@@ -1,0 +1,112 @@
+//! How long peers are waited for, and how their answers leave: one peer at a time, and the made-up clock tells.
+
+use std::time::Duration;
+
+use cannery_eventloop::simulated::{Act, Appetite, Fate, Network, PeerNumber, Simulated, SimulatedListener};
+use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
+
+use super::{TURNS_MAX, worker};
+use crate::config::Timeouts;
+
+/// The body of `/large`.
+const LARGE_BYTES: usize = 80_000;
+
+/// Deadlines are looked at once a second, and short of a turn a peer's last bytes may be under way.
+const SLACK: Duration = Duration::from_secs(3);
+
+/// Lets one peer do these things until its connection is over and all is quiet.
+fn run(seed: u64, acts: Vec<Act>, appetite: Appetite, room: usize) -> (Network, PeerNumber) {
+    let network = Network::new(seed);
+    let peer = network.connect(Duration::ZERO, acts, appetite, room);
+    let mut worker = worker(Simulated::new(network.clone()), SimulatedListener);
+    for _ in 0..TURNS_MAX {
+        worker.turn(None);
+        if network.is_at_rest() && worker.is_idle() {
+            return (network, peer);
+        }
+    }
+    panic!("no rest after {:?}: {network:?}", network.elapsed());
+}
+
+fn ask(target: &str) -> Act {
+    Act::Send(format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").into_bytes())
+}
+
+/// A head that never ends, a byte a second.
+fn trickle(begin: &str) -> Vec<Act> {
+    let mut acts = vec![Act::Send(begin.as_bytes().to_vec())];
+    for _ in 0..200 {
+        acts.extend([Act::Pause(Duration::from_secs(1)), Act::Send(b"x".to_vec())]);
+    }
+    acts
+}
+
+#[test]
+fn bytes_that_trickle_in_do_not_put_off_the_end_of_a_slow_head() {
+    let patience = Timeouts::default().head;
+    let began = "GET /small HTTP/1.1\r\nHost: h\r\nX: ";
+    // Whoever refuses goes on listening for a moment: the peer stops as soon as it has been told.
+    let mut acts = trickle(began);
+    acts.truncate(2 * usize::try_from(patience.as_secs()).unwrap());
+    acts.push(Act::AwaitEnd);
+    acts.push(Act::EndSending);
+    let (network, peer) = run(1, acts, Appetite::Good, 10_000);
+    let received = network.received(peer);
+    assert!(
+        received.starts_with(b"HTTP/1.1 408 Request Timeout\r\n"),
+        "{}",
+        String::from_utf8_lossy(&received)
+    );
+    assert!(
+        network.elapsed() >= patience && network.elapsed() <= patience + SLACK,
+        "{:?}",
+        network.elapsed()
+    );
+}
+
+#[test]
+fn an_idle_connection_is_ended_in_good_order() {
+    let patience = Timeouts::default().idle;
+    let request = Act::Send(b"GET /small HTTP/1.1\r\nHost: h\r\n\r\n".to_vec());
+    let (network, peer) = run(2, vec![request, Act::AwaitEnd], Appetite::Good, 10_000);
+    assert_eq!(network.fate(peer), Fate::Ended);
+    assert!(
+        network.elapsed() >= patience && network.elapsed() <= patience + SLACK,
+        "{:?}",
+        network.elapsed()
+    );
+}
+
+#[test]
+fn a_reader_that_makes_progress_is_served_however_long_it_takes() {
+    let rate = 2 * usize::try_from(SEND_BYTES_PER_SECOND_MIN).unwrap();
+    let (network, peer) = run(3, vec![ask("/large"), Act::AwaitEnd], Appetite::Slow(rate), 5000);
+    assert_eq!(network.fate(peer), Fate::Ended);
+    assert!(network.received(peer).len() > LARGE_BYTES);
+    let took = Duration::from_secs((LARGE_BYTES / rate) as u64);
+    assert!(network.elapsed() >= took && took > 10 * Timeouts::default().send, "{:?}", network.elapsed());
+}
+
+#[test]
+fn a_reader_below_the_least_rate_is_not_waited_for() {
+    let rate = usize::try_from(SEND_BYTES_PER_SECOND_MIN).unwrap() / 2;
+    for appetite in [Appetite::Slow(rate), Appetite::None] {
+        let (network, peer) = run(4, vec![ask("/large"), Act::AwaitEnd], appetite, 5000);
+        assert!(network.received(peer).len() < LARGE_BYTES, "{appetite:?}");
+        assert!(network.elapsed() <= 3 * Timeouts::default().send, "{appetite:?}: {:?}", network.elapsed());
+    }
+}
+
+#[test]
+fn answers_to_pipelined_requests_leave_together() {
+    const REQUESTS: usize = 100;
+    for seed in 0..50 {
+        let requests = "GET /small HTTP/1.1\r\nHost: h\r\n\r\n".repeat(REQUESTS);
+        let acts = vec![Act::Send(requests.into_bytes()), Act::EndSending];
+        let (network, peer) = run(seed, acts, Appetite::Good, 1_000_000);
+        let answers = network.received(peer).windows(9).filter(|bytes| bytes == b"HTTP/1.1 ").count();
+        assert_eq!(answers, REQUESTS);
+        // The requests arrive in a few pieces, and some sends are cut short.
+        assert!(network.sends(peer) <= REQUESTS / 3, "{} sends, seed {seed}", network.sends(peer));
+    }
+}
