@@ -296,3 +296,43 @@ impl<'a> Iterator for Entries<'a> {
         Some(entry)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{KeyBuffer, NewScope, Writer};
+    use std::io::Read;
+
+    /// An archive with a scope at each of these folders.
+    fn archive(folders: &[&str]) -> Archive {
+        let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
+        for folder in folders {
+            let mut buffer = KeyBuffer::new();
+            let key = Key::from_target(folder.as_bytes(), &mut buffer).unwrap();
+            writer.scope(None, key, &NewScope::default()).unwrap();
+        }
+        let (mut file, _) = writer.finish(true).unwrap();
+        let mut bytes = Vec::new();
+        std::io::Seek::rewind(&mut file).unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        Archive::from_bytes(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_search_up_the_tree_looks_once_for_each_folder_and_no_deeper_than_there_are_scopes() {
+        let long = format!("/{}", "a/".repeat(4000));
+        let deep = "/a/".to_owned() + &"a/".repeat(99);
+        for (folders, lookups, found) in
+            [(&["/"][..], 1, 1), (&["/", "/a/"], 2, 2), (&["/b/c/"], 3, 0), (&[deep.as_str()], 101, 1)]
+        {
+            let archive = archive(folders);
+            let mut buffer = KeyBuffer::new();
+            let key = Key::from_target(long.as_bytes(), &mut buffer).unwrap();
+            let mut scopes = archive.scopes(None, key);
+            assert_eq!(scopes.by_ref().filter(Result::is_ok).count(), found, "{folders:?}");
+            assert_eq!(usize::from(scopes.depth), lookups, "{folders:?}");
+            // Each byte is hashed once: the hash of a folder goes on from that of the one around it.
+            assert_eq!(scopes.at, long.match_indices('/').nth(lookups - 1).unwrap().0 + 1, "{folders:?}");
+        }
+    }
+}
