@@ -476,8 +476,13 @@ impl Context<'_> {
         let target = self.absolute_target(target)?;
         if let Some(rest) = after_scheme(&target) {
             let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
-            if authority.is_empty() {
+            let is_port_alone = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+            if authority.is_empty() || authority.strip_prefix(':').is_some_and(is_port_alone) {
                 return Err(Fault::new("bad-target", "the target names no host"));
+            }
+            // RFC 9110 §4.2.4: nothing hides the host better than a user before it.
+            if authority.contains('@') {
+                return Err(Fault::new("bad-target", "the target names a user, and an address must not"));
             }
         }
         let (rest, fragment) = split_at(&target, '#');
@@ -1163,6 +1168,17 @@ mod tests {
             codes("/a /b 404\n/c /d 301!", Dialect::Cloudflare),
             [(1, "unknown-code"), (2, "unknown-code")]
         );
+    }
+
+    #[test]
+    fn a_target_with_a_user_or_without_a_host_is_refused() {
+        for target in ["https://user@h/", "//user:word@h", "http://:80/", "https://", "//:8080", "https://?q"]
+        {
+            assert_eq!(codes(&format!("/a {target} 301"), Dialect::Cannery), [(1, "bad-target")], "{target}");
+        }
+        for target in ["https://h:80/", "https://h/@user", "/@user", "https://h?@"] {
+            assert_eq!(codes(&format!("/a {target} 301"), Dialect::Cannery), [], "{target}");
+        }
     }
 
     #[test]
