@@ -182,3 +182,72 @@ fn folders_are_listed_on_demand() {
     let json: serde_json::Value = serde_json::from_slice(&server.get("/docs/_listing.json").body).unwrap();
     assert_eq!(json["entries"].as_array().unwrap().len(), 2);
 }
+
+#[test]
+fn what_answers_a_path_comes_in_its_order() {
+    // Each without the one before it answers by the next.
+    let layers = [
+        ("a", "exact", (200, "exact")),
+        ("a.html", "alias", (200, "alias")),
+        ("_redirects", "/a /elsewhere 301\n", (301, "/elsewhere")),
+        ("_wildcard.html", "wildcard", (200, "wildcard")),
+        ("404.html", "missing", (404, "missing")),
+    ];
+    for first in 0..layers.len() {
+        let files: Vec<_> = layers[first..].iter().map(|(name, content, _)| (*name, *content)).collect();
+        let (status, what) = layers[first].2;
+        answers(&serve(&pages(&files), &[]), &[("/a", status, what)]);
+    }
+    let bare = serve(&pages(&[("b", "other")]), &[]).get("/a");
+    assert!(bare.status == 404 && String::from_utf8(bare.body).unwrap().contains("<h1>Not found</h1>"));
+}
+
+#[test]
+fn a_page_for_everything_never_answers_for_a_missing_asset_unless_the_site_says_so() {
+    let files =
+        [("_200.html", "application"), ("told/_wildcard.html", "any"), ("told/_wildcard.js", "script")];
+    let server = serve(&pages(&files), &[]);
+    for name in
+        ["app.js", "app.mjs", "style.css", "photo.png", "photo.JPG", "a.svg", "font.woff2", "app.js.map"]
+    {
+        let missing = server.get(&format!("/{name}"));
+        assert_eq!((missing.status, missing.field("Cache-Control")), (404, Some("no-store")), "{name}");
+    }
+    answers(
+        &server,
+        &[
+            ("/about", 200, "application"),
+            ("/a/b.c/d", 200, "application"),
+            ("/told/page", 200, "any"),
+            ("/told/app.js", 200, "script"),
+        ],
+    );
+}
+
+#[test]
+fn caching_follows_the_kind_unless_the_site_says_otherwise() {
+    let files = [
+        ("index.html", "x"),
+        ("data.json", "{}"),
+        ("sw.js", "x"),
+        ("photo.png", "x"),
+        ("own.html", "x"),
+        ("_headers", "/own.html\n  Cache-Control: max-age=5\n"),
+    ];
+    let caching =
+        |server: &Server, target: &str| server.get(target).field("Cache-Control").map(str::to_owned);
+    let server = serve(&pages(&files), &[]);
+    for (target, expected) in [
+        ("/", "public, no-cache"),
+        ("/data.json", "public, no-cache"),
+        ("/sw.js", "public, no-cache"),
+        ("/photo.png", "public, max-age=3600"),
+        ("/own.html", "max-age=5"),
+    ] {
+        assert_eq!(caching(&server, target).as_deref(), Some(expected), "{target}");
+    }
+    let told = serve(&pages(&files), &["--cache-control", "private"]);
+    for (target, expected) in [("/", "private"), ("/photo.png", "private"), ("/own.html", "max-age=5")] {
+        assert_eq!(caching(&told, target).as_deref(), Some(expected), "{target}");
+    }
+}

@@ -124,7 +124,8 @@ fn first_rule<'a>(
 /// The fallback page nearest to the path.
 ///
 /// A page that answers for everything does not answer for a missing asset, unless it is of the same
-/// kind: a `_wildcard.png` stands for missing pictures.
+/// kind: a `_wildcard.png` stands for missing pictures. Of several in one folder the one with the suffix that
+/// is asked for comes first, and pages come before assets.
 fn nearest_fallback<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
@@ -135,14 +136,17 @@ fn nearest_fallback<'a>(
     let (mut fallback, mut refused) = (None, false);
     for scope in archive.scopes(host, key) {
         let (covered, scope) = scope?;
-        let mut same_suffix_here = false;
+        let mut best_here = None;
         for entry in scope.entries() {
             let ScopeEntry::Fallback { suffix, record } = entry? else { continue };
             let same = suffix.eq_ignore_ascii_case(wanted);
             if asset && !same {
                 refused = true;
-            } else if !same_suffix_here {
-                same_suffix_here = same;
+                continue;
+            }
+            let fitness = Some((same, !is_asset(suffix)));
+            if fitness > best_here {
+                best_here = fitness;
                 fallback = Some(Found::record(record, Reason::Fallback(covered)));
             }
         }
