@@ -13,6 +13,8 @@ mod circles;
 mod manifest;
 #[path = "structure/sources.rs"]
 mod sources;
+#[path = "structure/table.rs"]
+mod table;
 
 use std::fs;
 use std::path::Path;
@@ -112,6 +114,53 @@ fn modules_of_a_crate_do_not_import_each_other_in_a_circle() {
         findings.extend(circles.iter().map(|circle| format!("{code}: {}", circle.join(" -> "))));
     }
     report("Move what both need into a module of its own, or hand it over as an argument.", &findings);
+}
+
+#[test]
+fn every_test_that_the_conformance_page_names_exists() {
+    let page = fs::read_to_string(root().join("docs/conformance.md")).expect("the page is there");
+    let sources = all_sources();
+    let is_held = |named: &table::Named<'_>| {
+        let source = sources.iter().find(|source| source.path == named.path);
+        source.is_some_and(|source| table::holds(source, named.name))
+    };
+    let named = table::named(&page);
+    assert!(named.len() > 100, "only {} tests are named", named.len());
+    let findings: Vec<_> = named
+        .iter()
+        .filter(|named| !is_held(named))
+        .map(|named| format!("docs/conformance.md:{}: {}::{}", named.line, named.path, named.name))
+        .collect();
+    report("A test was renamed or taken out: name the one that holds the requirement now.", &findings);
+}
+
+#[test]
+fn every_requirement_on_the_conformance_page_has_a_test() {
+    let page = fs::read_to_string(root().join("docs/conformance.md")).expect("the page is there");
+    let bare = table::without_test(&page, &["RFC 9110", "RFC 9112", "What we chose", "Deviations"]);
+    let findings: Vec<_> = bare.iter().map(|line| format!("docs/conformance.md:{line}")).collect();
+    report("Write the test that would fail without it, and name it in the row.", &findings);
+}
+
+#[test]
+fn every_limit_has_its_reason() {
+    let limits = fs::read_to_string(root().join("crates/wire/src/limits.rs")).expect("the table of limits");
+    let (mut reason, mut findings, mut count) = (0, Vec::new(), 0);
+    for line in limits.lines() {
+        if let Some(words) = line.strip_prefix("///") {
+            reason += words.split_whitespace().count();
+        } else if let Some(limit) = line.strip_prefix("pub const ") {
+            count += 1;
+            if reason < 10 {
+                findings.push(format!("crates/wire/src/limits.rs: {limit}"));
+            }
+        }
+        if !line.starts_with("///") {
+            reason = 0;
+        }
+    }
+    assert!(count > 5, "only {count} limits");
+    report("Say what the limit counts, in which unit, and why it has this value.", &findings);
 }
 
 /// Fails with everything that was found and with what to do about it.

@@ -75,3 +75,15 @@ pub const fn reason_phrase(status: u16) -> &'static str {
         _ => "",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_without_a_phrase_keeps_its_space() {
+        assert_eq!(status_line(200), b"HTTP/1.1 200 OK\r\n");
+        // RFC 9112 §4.
+        assert_eq!(status_line(499), b"HTTP/1.1 499 \r\n");
+    }
+}

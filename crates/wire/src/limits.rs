@@ -12,7 +12,7 @@ pub const METHOD_BYTES_MAX: usize = 64;
 /// A request target, in bytes. RFC 9112 §3 asks for at least 8,000.
 pub const TARGET_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
 
-/// Field lines in a head. Browsers send about 20.
+/// Field lines in a head. Browsers send about 20, and proxies add a few: a hundred is room enough.
 pub const FIELDS_MAX: usize = 100;
 
 /// The content of a request that is read and thrown away to keep the connection, in bytes. No request

@@ -42,6 +42,12 @@ fn an_error_is_explained_and_kept_by_nobody() {
         assert_eq!(response.field("Content-Type"), Some("text/html; charset=utf-8"));
         assert_eq!(response.field("Cache-Control"), Some("no-store"), "{}", response.status);
         assert!(response.field("Date").is_some(), "{}", response.status);
+        // Readable in light and dark, small, and without a word about the server.
+        assert!(page.contains("color-scheme content=\"light dark\"") && page.len() < 1000, "{page}");
+        let lower = page.to_lowercase();
+        for word in ["cannery", "localhost", "127.0.0.1", env!("CARGO_PKG_VERSION")] {
+            assert!(!lower.contains(word), "{word} in {page}");
+        }
     }
 }
 
