@@ -214,12 +214,13 @@ fn connection_option(keeps: bool, head: &RequestHead<'_>) -> Option<&'static str
     }
 }
 
-/// Whether bytes that are no request, or not yet, begin as one for `HEAD` does.
+/// Whether bytes that are no request, or not yet, begin as one for `HEAD` does: read as the parser reads them, so
+/// that it makes no difference how many of them are there already.
 fn asks_for_no_content(input: &[u8]) -> bool {
-    let line = input
-        .iter()
-        .position(|byte| !matches!(byte, b'\r' | b'\n'))
-        .map_or(b"".as_slice(), |at| &input[at..]);
+    let mut line = input;
+    while let Some(rest) = line.strip_prefix(b"\r\n") {
+        line = rest;
+    }
     line.starts_with(b"HEAD ")
 }
 
