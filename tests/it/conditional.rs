@@ -123,11 +123,20 @@ fn each_coding_has_its_own_tag_and_is_compared_with_it() {
 
 #[test]
 fn conditions_count_only_where_the_answer_would_be_a_success() {
-    let server = serve(&pages(&[("404.html", "none"), ("_redirects", "/old /new 301\n")]), &[]);
+    let server = serve(
+        &pages(&[("404.html", "none"), ("_redirects", "/old /new 301\n/gone /404.html 410\n")]),
+        &["--last-modified", "@784111777"],
+    );
     for conditions in ["If-None-Match: *\r\n", "If-Match: \"x\"\r\n"] {
         assert_eq!(server.ask("GET", "/nothing", conditions).status, 404, "{conditions}");
         assert_eq!(server.ask("GET", "/old", conditions).status, 301, "{conditions}");
         assert_eq!(server.ask("POST", "/404.html", conditions).status, 405, "{conditions}");
+    }
+    // So nothing is offered that a condition could name.
+    for target in ["/nothing", "/404.html", "/gone"] {
+        let response = server.get(target);
+        assert!(matches!(response.status, 404 | 410), "{target}");
+        assert_eq!((response.field("ETag"), response.field("Last-Modified")), (None, None), "{target}");
     }
 }
 

@@ -16,6 +16,11 @@ pub struct Validators<'a> {
     pub modified: Option<u64>,
 }
 
+impl Validators<'_> {
+    /// Nothing to hold a condition against.
+    pub(crate) const NONE: Validators<'static> = Validators { etag: None, modified: None };
+}
+
 /// What becomes of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {

@@ -194,8 +194,11 @@ impl Site {
         };
         let status = status.filter(|status| *status != 200).unwrap_or(resource.status);
         let head = self.archive.head(chosen.head)?;
-        let etag = head.sends_etag.then_some(chosen.etag);
-        let validators = Validators { etag, modified: resource.modified };
+        let validators = match status {
+            200 => Validators { etag: head.sends_etag.then_some(chosen.etag), modified: resource.modified },
+            // RFC 9110 §13.2.1: no condition counts here, so none is offered.
+            _ => Validators::NONE,
+        };
         // Checked here, so that whoever sends it need not think of a range outside the file.
         self.archive.body(chosen.body)?;
         let conditions = &request.conditions;
