@@ -1,4 +1,4 @@
-//! What httplint, the judge behind REDbot, has to say about each kind of answer.
+//! What httplint, the judge behind REDbot, has to say about each kind of answer, and REDbot itself about resources.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -139,5 +139,58 @@ fn lint(address: &str, requests: &str) -> String {
     child.stdin.take().unwrap().write_all(requests.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Resources that REDbot examines, with the status that it must find.
+const EXAMINED: [(&str, u16); 9] = [
+    ("/", 200),
+    ("/guide/page", 200),
+    ("/script.js", 200),
+    ("/data.json", 200),
+    ("/big.txt", 200),
+    ("/empty.txt", 200),
+    ("/nothing", 404),
+    ("/gone", 410),
+    ("/guide", 308),
+];
+
+/// What it must say of a resource that has all there is.
+const GOOD: [&str; 5] = ["CL_CORRECT", "CONNEG_GZIP_GOOD", "RANGE_CORRECT", "INM_304", "IMS_304"];
+
+#[test]
+fn redbot_finds_nothing_bad_when_it_asks_for_itself() {
+    if skip_outside() {
+        return;
+    }
+    let gallery = Gallery::open();
+    let mut bad = Vec::new();
+    for (target, status) in EXAMINED {
+        let said = examine(&gallery.url(target));
+        let mut lines = said.lines();
+        assert_eq!(lines.next(), Some(&*status.to_string()), "{target}");
+        let notes: Vec<Vec<&str>> = lines.map(|line| line.split('\t').collect()).collect();
+        assert!(!notes.is_empty(), "{target}");
+        let allowed =
+            |note: &str| ALLOWED.iter().any(|allowed| allowed.note == note && allowed.statuses.is_empty());
+        let found = notes.iter().filter(|note| matches!(note[0], "WARN" | "BAD") && !allowed(note[1]));
+        bad.extend(found.map(|note| format!("{target}  {}", note.join("  "))));
+        if target == "/big.txt" {
+            for good in GOOD {
+                assert!(notes.iter().any(|note| note[1] == good), "{good} is not said: {said}");
+            }
+        }
+    }
+    bad.sort();
+    bad.dedup();
+    assert!(bad.is_empty(), "{} findings:\n{}", bad.len(), bad.join("\n"));
+}
+
+fn examine(url: &str) -> String {
+    let output = Command::new(python())
+        .args(["tests/outside/examine.py", url])
+        .output()
+        .unwrap_or_else(|error| panic!("{error}: `cargo xtask test` installs it"));
+    assert!(output.status.success(), "{url}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
