@@ -7,6 +7,7 @@ mod site;
 
 mod conditional;
 mod conformance;
+mod error_pages;
 mod get;
 mod negotiate;
 mod range;

@@ -205,8 +205,9 @@ impl<'a> Emission<'a> {
         for (suffix, id) in &scope.fallbacks {
             new.fallbacks.push((suffix, self.resource(writer, host, folder, *id, 200, Origin::Alias)?));
         }
-        if let Some(id) = scope.not_found {
-            new.error_pages.push((404, self.resource(writer, host, folder, id, 404, Origin::Alias)?));
+        for (status, id) in &scope.error_pages {
+            let page = self.resource(writer, host, folder, *id, *status, Origin::Alias)?;
+            new.error_pages.push((*status, page));
         }
         for ordinal in &scope.rules {
             let rule = &self.routes.rules[*ordinal as usize];

@@ -39,8 +39,8 @@ pub(crate) struct Route {
 pub(crate) struct Scope {
     /// Suffix and source.
     pub(crate) fallbacks: Vec<(Box<[u8]>, SourceId)>,
-    /// The page for 404.
-    pub(crate) not_found: Option<SourceId>,
+    /// The pages for errors, by status.
+    pub(crate) error_pages: BTreeMap<u16, SourceId>,
     /// Rules with a pattern, as indices into [`Routes::rules`], in their order.
     pub(crate) rules: Vec<u32>,
 }
@@ -204,7 +204,7 @@ impl Routes {
         let slash = key.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         let (folder, name) = key.split_at(slash + 1);
         let mut role = special::role(name);
-        if let Role::Fallback { hidden: false, .. } | Role::NotFound { hidden: false } = role
+        if let Role::Fallback { hidden: false, .. } | Role::ErrorPage { hidden: false, .. } = role
             && let Some(sibling) = numbered_sibling(sources, id)
         {
             let message =
@@ -225,9 +225,9 @@ impl Routes {
                 hidden = under_score;
                 self.scope(host, folder).fallbacks.push((suffix.into(), id));
             }
-            Role::NotFound { hidden: under_score } => {
-                (status, hidden) = (404, under_score);
-                self.scope(host, folder).not_found.get_or_insert(id);
+            Role::ErrorPage { status: error, hidden: under_score } => {
+                (status, hidden) = (error, under_score);
+                self.scope(host, folder).error_pages.entry(error).or_insert(id);
             }
             Role::IgnoreFile => {
                 self.control.push(id);

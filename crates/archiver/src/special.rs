@@ -8,8 +8,13 @@ const INDEX_SUFFIXES: [&str; 7] = ["html", "htm", "xhtml", "xht", "txt", "json",
 /// Suffixes without which a page is answered too, the preferred first.
 const STRIPPED_SUFFIXES: [&str; 5] = ["html", "htm", "xhtml", "xht", "txt"];
 
-/// Suffixes with which a bare `200` or `404` is a page for everything.
+/// Suffixes with which a bare number is a page for everything, or for an error.
 const PAGE_SUFFIXES: [&str; 4] = ["html", "htm", "xhtml", "xht"];
+
+/// The errors that a site may have a page for: those that a server of files can end a request in, and those
+/// that a rule can give.
+const ERRORS: [u16; 18] =
+    [400, 403, 404, 405, 406, 408, 410, 412, 413, 414, 416, 417, 421, 431, 500, 501, 503, 505];
 
 /// What a file does for its folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +25,8 @@ pub(crate) enum Role<'n> {
     Index { rank: usize, hidden: bool },
     /// Answers what finds nothing better below the folder.
     Fallback { suffix: &'n [u8], hidden: bool },
-    /// The body of a 404 below the folder.
-    NotFound { hidden: bool },
+    /// The body of an error answer below the folder.
+    ErrorPage { status: u16, hidden: bool },
     /// Rules that redirect.
     Redirects,
     /// Rules that set fields.
@@ -48,17 +53,33 @@ pub(crate) fn role(name: &[u8]) -> Role<'_> {
         },
         b"_wildcard" | b"_200" => Role::Fallback { suffix, hidden: true },
         b"200" if is_page => Role::Fallback { suffix, hidden: false },
-        b"_404" => Role::NotFound { hidden: true },
-        b"404" if is_page => Role::NotFound { hidden: false },
-        _ => Role::Plain,
+        _ => match error_of(stem) {
+            Some((status, true)) => Role::ErrorPage { status, hidden: true },
+            Some((status, false)) if is_page => Role::ErrorPage { status, hidden: false },
+            _ => Role::Plain,
+        },
     }
+}
+
+/// The error that a name without its suffix stands for, as in `_404` or `404`, and whether it has the underscore.
+fn error_of(stem: &[u8]) -> Option<(u16, bool)> {
+    let number = stem.strip_prefix(b"_").unwrap_or(stem);
+    let status = number_of(number).filter(|status| ERRORS.contains(status))?;
+    Some((status, number.len() < stem.len()))
+}
+
+/// The number that three digits stand for.
+fn number_of(digits: &[u8]) -> Option<u16> {
+    let digits = std::str::from_utf8(digits).ok()?;
+    let is_status = digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_status)
 }
 
 /// Whether a file of this name does not answer under it.
 pub(crate) fn is_hidden(name: &[u8]) -> bool {
     match role(name) {
         Role::Plain => false,
-        Role::Index { hidden, .. } | Role::Fallback { hidden, .. } | Role::NotFound { hidden } => hidden,
+        Role::Index { hidden, .. } | Role::Fallback { hidden, .. } | Role::ErrorPage { hidden, .. } => hidden,
         Role::Redirects | Role::Headers | Role::IgnoreFile => true,
     }
 }
@@ -69,11 +90,16 @@ pub(crate) fn stripped(name: &[u8]) -> Option<(&[u8], usize)> {
     Some((stem, place(&STRIPPED_SUFFIXES, suffix)?))
 }
 
-/// Whether the name is a number that is no status of a page: a tile, a chapter.
+/// Whether the name is a number that nobody makes such a page for: a tile, a chapter.
 pub(crate) fn is_ordinary_number(name: &[u8], suffix: &[u8]) -> bool {
     let Some((stem, own)) = split(name) else { return false };
-    let is_status = matches!(stem, b"200" | [b'4' | b'5', _, _]);
-    own == suffix && !is_status && stem.iter().all(u8::is_ascii_digit)
+    own == suffix && stem.iter().all(u8::is_ascii_digit) && !number_of(stem).is_some_and(is_known_status)
+}
+
+/// Whether some server has pages for this status: 200, and the errors that are registered (RFC 9110 §16.2.2) or
+/// that large hosts add.
+fn is_known_status(number: u16) -> bool {
+    matches!(number, 200 | 400..=418 | 421..=426 | 428..=429 | 431 | 451 | 500..=508 | 510..=511 | 520..=530)
 }
 
 fn split(name: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -97,8 +123,12 @@ mod tests {
         assert_eq!(role(b"_wildcard.png"), Role::Fallback { suffix: b"png", hidden: true });
         assert_eq!(role(b"200.html"), Role::Fallback { suffix: b"html", hidden: false });
         assert_eq!(role(b"200.png"), Role::Plain);
-        assert_eq!(role(b"404.html"), Role::NotFound { hidden: false });
-        assert_eq!(role(b"_404.json"), Role::NotFound { hidden: true });
+        assert_eq!(role(b"404.html"), Role::ErrorPage { status: 404, hidden: false });
+        assert_eq!(role(b"_404.json"), Role::ErrorPage { status: 404, hidden: true });
+        assert_eq!(role(b"_500.html"), Role::ErrorPage { status: 500, hidden: true });
+        for plain in ["404.png", "418.html", "_418.html", "_0404.html", "__404.html", "4o4.html"] {
+            assert_eq!(role(plain.as_bytes()), Role::Plain, "{plain}");
+        }
         assert_eq!(role(b"_redirects.txt"), Role::Redirects);
         assert_eq!(role(b"_redirects.html"), Role::Plain);
         assert_eq!(role(b"index."), Role::Plain);
@@ -116,7 +146,9 @@ mod tests {
     fn numbers_are_told_from_statuses() {
         assert!(is_ordinary_number(b"199.html", b"html"));
         assert!(is_ordinary_number(b"7.html", b"html"));
-        for name in ["200.html", "404.html", "503.html", "199.htm", "a.html", "199"] {
+        assert!(is_ordinary_number(b"419.html", b"html"));
+        assert!(is_ordinary_number(b"4040.html", b"html"));
+        for name in ["200.html", "402.html", "404.html", "502.html", "199.htm", "a.html", "199"] {
             assert!(!is_ordinary_number(name.as_bytes(), b"html"), "{name}");
         }
     }

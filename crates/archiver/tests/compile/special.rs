@@ -37,6 +37,21 @@ fn error_pages_hold_below_their_folder() {
 }
 
 #[test]
+fn any_error_that_the_server_can_end_in_has_a_page() {
+    let built =
+        Site::new(&[("405.html", "405"), ("_405.html", "late"), ("_500.txt", "500"), ("418.html", "tea")])
+            .build();
+    let pages: Vec<_> = built.below(None, "/").unwrap();
+    let pages = pages.iter().map(|below| match below {
+        Below::ErrorPage(status, page) => (*status, page.status, page.text().to_owned()),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(pages.collect::<Vec<_>>(), [(405, 405, "405".to_owned()), (500, 500, "500".to_owned())]);
+    assert_eq!((built.page("/405").status, built.page("/418.html").status), (405, 200));
+    assert_eq!((built.answer("/_405.html"), built.answer("/_500.txt")), (None, None));
+}
+
+#[test]
 fn an_error_page_answers_its_own_address_with_its_status() {
     let built = Site::new(&[("404.html", "none")]).build();
     for (path, origin) in [("/404.html", Origin::File), ("/404", Origin::Alias)] {
@@ -73,7 +88,12 @@ fn a_page_among_numbered_ones_is_an_ordinary_page() {
     assert_eq!(built.remarks(), ["200.html: numbered-page"]);
     assert_eq!(built.report.warnings(), 0, "it is a note");
     // Pages for other errors do not make a series of numbers.
-    assert!(matches!(&built.below(None, "/x/").unwrap()[..], [Below::ErrorPage(404, _)]));
+    assert!(matches!(
+        &built.below(None, "/x/").unwrap()[..],
+        [Below::ErrorPage(403, _), Below::ErrorPage(404, _)]
+    ));
+    let built = Site::new(&[("404.html", "a"), ("405.html", "b"), ("419.html", "c")]).build();
+    assert_eq!(built.below(None, "/"), None, "nobody makes a page for 419: these are chapters");
 }
 
 #[test]

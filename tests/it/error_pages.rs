@@ -1,0 +1,157 @@
+//! What an error looks like: the page, whose page, and the fields that its status needs.
+
+use crate::site::{Response, Server, decode, pages, parse, serve};
+
+/// A site with pages for some errors, and a folder with pages of its own.
+fn server() -> Server {
+    let long = "content ".repeat(100);
+    let files = [
+        ("a.txt", long.leak() as &str),
+        ("_400.html", "root 400"),
+        ("_404.html", "root 404"),
+        ("_405.html", "root 405"),
+        ("_412.html", "root 412"),
+        ("_416.html", "root 416"),
+        ("_431.html", "root 431"),
+        ("_501.html", "root 501"),
+        ("deep/a.txt", "deep"),
+        ("deep/_404.html", "deep 404"),
+        ("deep/_405.html", "deep 405"),
+        ("_hosts/example.com/a.txt", "host"),
+        ("_hosts/example.com/_405.html", "host 405"),
+    ];
+    serve(&pages(&files), &[])
+}
+
+fn assert_error(response: &Response, status: u16, page: &str) {
+    assert_eq!((response.status, String::from_utf8_lossy(&response.body).as_ref()), (status, page));
+    assert_eq!(response.field("Content-Type"), Some("text/html; charset=utf-8"));
+    assert_eq!(response.field("Cache-Control"), Some("no-store"));
+    assert_eq!((response.field("ETag"), response.field("Last-Modified")), (None, None));
+    assert!(response.field("Date").is_some() && response.field("X-Content-Type-Options").is_some());
+}
+
+#[test]
+fn the_nearest_page_for_the_status_is_sent() {
+    let server = server();
+    assert_error(&server.get("/none"), 404, "root 404");
+    assert_error(&server.get("/none.js"), 404, "root 404");
+    assert_error(&server.get("/deep/none/of/it"), 404, "deep 404");
+    assert_error(&server.ask("DELETE", "/a.txt", ""), 405, "root 405");
+    assert_error(&server.ask("DELETE", "/deep/a.txt", ""), 405, "deep 405");
+    assert_error(&server.ask("BREW", "/deep/a.txt", ""), 501, "root 501");
+    assert_error(&server.get("/deep/%00"), 400, "root 400");
+}
+
+#[test]
+fn a_page_changes_nothing_of_what_its_status_needs() {
+    let server = server();
+    for method in ["DELETE", "BREW"] {
+        let response = server.ask(method, "/deep/a.txt", "");
+        assert_eq!(response.field("Allow"), Some("GET, HEAD, OPTIONS"), "{method}");
+    }
+    let response = server.ask("GET", "/a.txt", "Accept-Encoding: identity\r\nRange: bytes=800-\r\n");
+    assert_error(&response, 416, "root 416");
+    assert_eq!(response.field("Content-Range"), Some("bytes */800"));
+    assert_eq!(response.field("Vary"), Some("Accept-Encoding"));
+    assert_error(&server.ask("GET", "/a.txt", "If-Match: \"x\"\r\n"), 412, "root 412");
+}
+
+#[test]
+fn a_host_has_pages_of_its_own() {
+    let server = server();
+    assert_error(&server.ask("DELETE", "http://example.com/a.txt", ""), 405, "host 405");
+    let response = server.get("http://example.com/none");
+    assert_eq!(response.status, 404);
+    assert_ne!(
+        response.body, b"root 404",
+        "the host has a whole site: nothing of the default one is its own"
+    );
+}
+
+#[test]
+fn what_is_no_request_has_the_page_of_the_root() {
+    let server = server();
+    let refused = |bytes: &[u8]| {
+        let answer = server.raw(bytes);
+        let (response, rest) = parse(&answer, false);
+        assert!(rest.is_empty());
+        assert_eq!(response.field("Connection"), Some("close"));
+        response
+    };
+    assert_error(&refused(b"GET / HTTP/1.1\r\n\r\n"), 400, "root 400");
+    assert_error(&refused(b"GET / HTTP/1.1\r\nHost: example.com\r\nHost: a\r\n\r\n"), 400, "root 400");
+    let large = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "a".repeat(20_000));
+    assert_error(&refused(large.as_bytes()), 431, "root 431");
+    assert_error(
+        &refused(b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x, chunked\r\n\r\n"),
+        501,
+        "root 501",
+    );
+    let version = refused(b"GET / HTTP/3.0\r\nHost: a\r\n\r\n");
+    assert_eq!((version.status, version.field("Cache-Control")), (505, Some("no-store")));
+}
+
+#[test]
+fn a_large_page_arrives_whole() {
+    let large = "an error page that explains itself at length\n".repeat(20_000);
+    let files = [("_400.html", large.clone().leak() as &str), ("_404.html", large.clone().leak())];
+    let server = serve(&pages(&files), &["--compress", "identity"]);
+    assert_error(&server.get("/none"), 404, &large);
+    assert_error(&parse(&server.raw(b"\x00"), false).0, 400, &large);
+}
+
+#[test]
+fn a_page_comes_in_the_coding_that_the_client_accepts() {
+    let page = "a long page ".repeat(100);
+    let server = serve(&pages(&[("_404.html", page.clone().leak() as &str)]), &["--compress", "gzip"]);
+    let coded = server.get_coded("/none", "gzip");
+    assert_eq!((coded.status, coded.field("Content-Encoding")), (404, Some("gzip")));
+    assert!(decode(Some("gzip"), &coded.body) == page.as_bytes());
+    let plain = server.get_coded("/none", "identity");
+    assert_eq!(
+        (plain.status, plain.field("Content-Encoding")),
+        (404, None),
+        "an error is not answered with 406"
+    );
+    assert!(plain.body == page.as_bytes());
+}
+
+#[test]
+fn head_has_the_fields_of_the_page() {
+    let server = server();
+    for target in ["/none", "/deep/none", "/%zz"] {
+        let (mut get, mut head) = (server.get(target), server.ask("HEAD", target, ""));
+        assert!(head.body.is_empty() && !get.body.is_empty());
+        for response in [&mut get, &mut head] {
+            response.fields.retain(|(name, _)| name != "Date");
+            response.body.clear();
+        }
+        assert_eq!(get, head, "{target}");
+    }
+}
+
+#[test]
+fn built_in_pages_are_small_and_say_nothing_of_the_server() {
+    let server = serve(&pages(&[("a.txt", "content")]), &[]);
+    let errors = [
+        server.get("/none"),
+        server.get("/%00"),
+        server.ask("DELETE", "/a.txt", ""),
+        server.ask("BREW", "/a.txt", ""),
+        server.ask("GET", "/a.txt", "If-Match: \"x\"\r\n"),
+        server.ask("GET", "/a.txt", "Range: bytes=99-\r\n"),
+        parse(&server.raw(b"GET / HTTP/1.1\r\n\r\n"), false).0,
+    ];
+    for response in errors {
+        let page = String::from_utf8(response.body.clone()).unwrap();
+        assert!(page.len() < 1024 && page.starts_with("<!doctype html>"), "{page}");
+        assert!(page.contains("content=\"light dark\""), "it follows the reader's colours: {page}");
+        let lower = page.to_ascii_lowercase();
+        for word in ["cannery", env!("CARGO_PKG_VERSION"), "localhost", "127.0.0.1", "http://"] {
+            assert!(!lower.contains(word), "{word} in {page}");
+        }
+        assert_error(&response, response.status, &page);
+        assert_eq!(response.field("Server"), None);
+    }
+}
