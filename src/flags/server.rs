@@ -82,9 +82,16 @@ pub fn command() -> Command {
         )
 }
 
-fn listening() -> [Arg; 8] {
+fn listening() -> [Arg; 9] {
     [
         bind().default_value(DEFAULT_ADDRESS),
+        value(
+            "bind-unix-mode",
+            "MODE",
+            "Who may connect to `unix:` addresses, as for `chmod`: `660` is the owner and the group. Without it the \
+             file mode mask decides.",
+        )
+        .value_parser(read_mode),
         switch(
             "proxy-protocol",
             "Every connection begins with a PROXY header, of version 1 or 2, and the address in it is the client's. \
@@ -270,6 +277,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
     }
     let config = Config {
         listen: all(matches, "bind"),
+        local_mode: matches.get_one("bind-unix-mode").copied(),
         inherited: Vec::new(),
         content: read_content(matches)?,
         threads: thread_count(matches),
@@ -311,6 +319,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
 pub(super) fn config_of(matches: &ArgMatches, path: PathBuf) -> Config {
     Config {
         listen: all(matches, "bind"),
+        local_mode: None,
         inherited: Vec::new(),
         content: Content::Archives {
             archives: vec![NamedArchive { host: None, path }],
@@ -357,6 +366,13 @@ fn read_content(matches: &ArgMatches) -> Result<Content, Failure> {
         }
     }
     Ok(Content::Archives { archives, loading, watch: !matches.get_flag("watch-disable") })
+}
+
+/// Permissions in octal digits: nine bits, since no others mean anything to a socket.
+fn read_mode(text: &str) -> Result<u32, String> {
+    let is_octal = text.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| is_octal && *mode <= 0o777);
+    mode.ok_or_else(|| "write three octal digits, such as `660`".into())
 }
 
 /// `HOST=FILE`, or a file alone. What is no host before `=` belongs to the name of the file.
@@ -477,6 +493,10 @@ mod tests {
             "--threads 0",
             "--limit-descriptors 3",
             "--dummy --dummy-empty",
+            "--bind-unix-mode 888",
+            "--bind-unix-mode 1777",
+            "--bind-unix-mode +77",
+            "--bind-unix-mode rw",
         ] {
             assert!(server(&format!("--archive a {line}")).is_err(), "{line}");
         }

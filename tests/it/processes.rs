@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -123,6 +124,27 @@ fn a_local_socket_is_served_and_cleared_away() {
     fs::write(&path, "precious").unwrap();
     assert_eq!(run("cannery-server", &["--dummy", "--bind", &bind]).status.code(), Some(1));
     assert_eq!(fs::read(&path).unwrap(), b"precious");
+}
+
+#[test]
+fn the_mode_of_a_local_socket_says_who_may_connect() {
+    let folder = tempfile::tempdir().unwrap();
+    for (mode, expected) in [("600", 0o600), ("0660", 0o660), ("666", 0o666)] {
+        let path = folder.path().join(mode);
+        let bind = format!("unix:{}", path.display());
+        let server = Server::run(dummy(&[
+            "--bind",
+            "127.0.0.1:0",
+            "--bind",
+            &bind,
+            "--bind-unix-mode",
+            mode,
+            "--threads",
+            "1",
+        ]));
+        server.await_line(&bind);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, expected);
+    }
 }
 
 #[test]

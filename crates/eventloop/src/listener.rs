@@ -2,10 +2,11 @@
 //!
 //! Options are set here and never per request: connections inherit them.
 
+use std::fs::{Permissions, set_permissions};
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use socket2::{Domain, Protocol, SockAddr, Socket as RawSocket, Type};
@@ -57,6 +58,12 @@ impl Claim {
     /// Claims `address`; fails if anybody listens there. The port is the kernel's choice if it is 0. A
     /// path at which a server listened that is gone is cleared away.
     pub fn new(address: &Address) -> io::Result<Claim> {
+        Claim::with_mode(address, None)
+    }
+
+    /// The same, with the permissions that a path gets, as for `chmod`: who may write to it may connect. Without
+    /// them the process's file mode mask decides.
+    pub fn with_mode(address: &Address, mode: Option<u32>) -> io::Result<Claim> {
         match address {
             Address::Internet(address) => {
                 let socket = new_socket(*address)?;
@@ -72,7 +79,10 @@ impl Claim {
                 let socket = RawSocket::new(Domain::UNIX, Type::STREAM, None)?;
                 socket.set_nonblocking(true)?;
                 socket.bind(&SockAddr::unix(path)?)?;
-                socket.listen(BACKLOG)?;
+                // Nobody can connect before it listens, whatever its permissions are until here.
+                let set = mode.map_or(Ok(()), |mode| set_permissions(path, Permissions::from_mode(mode)));
+                set.and_then(|()| socket.listen(BACKLOG))
+                    .inspect_err(|_| drop(std::fs::remove_file(path)))?;
                 Ok(Claim::Local { socket, path: path.clone() })
             }
         }

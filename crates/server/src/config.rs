@@ -19,6 +19,9 @@ pub use crate::special::SpecialPages;
 pub struct Config {
     /// Where to listen for HTTP/1.1 in the clear; at least one. Port 0 takes any free port.
     pub listen: Vec<Address>,
+    /// The permissions of the paths of local sockets, as for `chmod`; without them, what the process's file mode
+    /// mask leaves.
+    pub local_mode: Option<u32>,
     /// Listening sockets that whoever started this process left open for it, by number: in place of `listen`.
     pub inherited: Vec<i32>,
     /// What to answer.

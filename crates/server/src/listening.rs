@@ -47,7 +47,7 @@ fn open(config: &Config, workers: usize) -> Result<Listening, StartError> {
     let mut claims = Vec::new();
     for address in &config.listen {
         let failed = |source| StartError::Listen { address: address.clone(), source };
-        claims.push(Claim::new(address).map_err(failed)?);
+        claims.push(Claim::with_mode(address, config.local_mode).map_err(failed)?);
     }
     let listen = |claim: &Claim| {
         claim.listen().map_err(|source| StartError::Listen { address: claim.address(), source })

@@ -113,6 +113,7 @@ fn run(seed: u64, releases: &Releases) -> Result<(), String> {
 fn config(random: &mut Random) -> Config {
     Config {
         listen: Vec::new(),
+        local_mode: None,
         inherited: Vec::new(),
         content: config::Content::Dummy { body: b"" },
         threads: NonZeroUsize::MIN,
