@@ -22,7 +22,9 @@
 //! server's own default for that name; a rule below it may set the name again.
 
 use crate::diagnostic::Diagnostic;
-use crate::redirects::{Fault, Pattern, PatternSyntax, readable_line, split_host};
+use crate::fault::{Fault, readable_line};
+use crate::host::split_host;
+use crate::pattern::{Pattern, PatternSyntax};
 
 /// A `*` stands once and anywhere, as for Cloudflare; `:name` is a whole segment for both hosts.
 const SYNTAX: PatternSyntax = PatternSyntax { splat_anywhere: true, placeholder_anywhere: false };

@@ -2,7 +2,7 @@
 //!
 //! The modules in reading order: [`walk`] lists the files, [`skip`] says which names stay out,
 //! [`classify`] and [`fingerprint`] say what each file is and how long it may be kept,
-//! [`redirects`] and [`headers`] read the two rule files, [`listing`] draws a folder's page, and
+//! [`redirects`] and [`headers`] read the two rule files, whose paths are a [`pattern`], [`listing`] draws a folder's page, and
 //! [`diagnostic`] carries what all of them have to tell the person who runs the build.
 //! [`compile`] is the pipeline: [`options`] in, [`report`] or [`error`] out, [`progress`] on the way. It
 //! never prints, and what it writes does not depend on threads, clocks or the order of directories.
@@ -20,6 +20,11 @@ pub mod walk;
 
 pub mod classify;
 pub mod fingerprint;
+
+mod fault;
+mod host;
+pub mod pattern;
+mod percent;
 
 pub mod headers;
 pub mod redirects;

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::redirects::{is_unreserved, percent_encode};
+use crate::percent::{is_unreserved, percent_encode};
 
 /// One name in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,8 @@ use cannery_archive::{Key, KeyBuffer, Origin};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
 use crate::options::Options;
-use crate::redirects::{self, Action, PatternPiece, RedirectRule, TemplatePiece};
+use crate::pattern::PatternPiece;
+use crate::redirects::{self, Action, RedirectRule, TemplatePiece};
 use crate::routes::{HostId, Route, Routes, Target};
 use crate::source::Sources;
 

@@ -1,0 +1,46 @@
+//! Lines of the two rule files, and why one yields no rule.
+//!
+//! Never knows what the words of a line mean.
+
+use crate::diagnostic::Diagnostic;
+
+/// Longer lines are refused: no target of that length survives the limits that clients and
+/// intermediaries put on a field.
+pub(crate) const LINE_BYTES_MAX: usize = 4096;
+
+/// Why a line yields no rule. It becomes a diagnostic where file and line are known.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+}
+
+impl Fault {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Fault {
+        Fault { code, message: message.into() }
+    }
+
+    pub(crate) fn at(self, file: &str, line: u32) -> Diagnostic {
+        Diagnostic::warning(file.as_bytes(), self.code, self.message).at_line(line)
+    }
+}
+
+/// The text of a line without its end, if it can be worked with.
+pub(crate) fn readable_line(bytes: &[u8]) -> Result<&str, Fault> {
+    let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+    if bytes.len() > LINE_BYTES_MAX {
+        let message =
+            format!("the line has {} bytes, of which at most {LINE_BYTES_MAX} are read", bytes.len());
+        return Err(Fault::new("line-too-long", message));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        Fault::new("not-utf8", format!("the line is not UTF-8 from byte {} on", error.valid_up_to()))
+    })?;
+    match text.chars().find(|&character| character.is_control() && character != '\t') {
+        None => Ok(text),
+        Some(control) => {
+            let message = format!("the line has the control character {} in it", control.escape_default());
+            Err(Fault::new("control-character", message))
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Rules beside each other: which can never apply, and which never end.
+//!
+//! In all dialects the first rule that matches decides. Never knows which files exist.
+
+use std::collections::HashMap;
+
+use super::rule::{Action, RedirectRule};
+use super::template::TemplatePiece;
+use crate::fault::Fault;
+use crate::host::{after_scheme, parse_host};
+use crate::pattern::{Pattern, PatternPiece, Symbol};
+use crate::percent::percent_decode;
+
+/// The rules of a file so far.
+#[derive(Default)]
+pub(super) struct Kept {
+    pub(super) rules: Vec<RedirectRule>,
+    /// The rules by what they match. Two may match the same if only the second is forced.
+    seen: HashMap<(Option<String>, Pattern), Vec<usize>>,
+    /// The rules whose pattern has captures, which alone can cover a pattern other than their own.
+    patterns: Vec<usize>,
+}
+
+impl Kept {
+    /// Adds a rule unless it would never apply or never end.
+    pub(super) fn keep(&mut self, rule: RedirectRule) -> Result<(), Fault> {
+        refuse_self_loop(&rule)?;
+        let key = (rule.host.clone(), rule.source.clone());
+        // An earlier rule that yields to files leaves a forced one those paths where files are.
+        let beats = |earlier: &RedirectRule| earlier.force || !rule.force;
+        let same = self.seen.get(&key).into_iter().flatten().map(|&index| &self.rules[index]);
+        if let Some(earlier) = same.into_iter().find(|earlier| beats(earlier)) {
+            let message =
+                format!("line {} already decides for this source; remove one of the two", earlier.line);
+            return Err(Fault::new("redirect-duplicate", message));
+        }
+        let covering = self.patterns.iter().map(|&index| &self.rules[index]).find(|earlier| {
+            beats(earlier)
+                && (earlier.host.is_none() || earlier.host == rule.host)
+                && earlier.source.covers(&rule.source.symbols())
+        });
+        if let Some(earlier) = covering {
+            let message =
+                format!("line {} matches all that this rule does, so move this one above it", earlier.line);
+            return Err(Fault::new("redirect-shadowed", message));
+        }
+        if !rule.source.is_static() {
+            self.patterns.push(self.rules.len());
+        }
+        self.seen.entry(key).or_default().push(self.rules.len());
+        self.rules.push(rule);
+        Ok(())
+    }
+
+    /// The redirects without captures that lead back to themselves, each circle by its last line. They are
+    /// kept: a file under one of the paths ends the loop, and which files exist is not known here.
+    pub(super) fn circles(&self) -> Vec<(u32, Fault)> {
+        let next: Vec<Option<usize>> = self.rules.iter().map(|rule| self.static_successor(rule)).collect();
+        let mut settled = vec![false; next.len()];
+        let mut circles = Vec::new();
+        for start in 0..next.len() {
+            // Each rule has one successor, so a walk either ends, meets ground that an earlier
+            // walk has settled, or comes back to a rule of its own.
+            let mut trail = Vec::new();
+            let mut position = Some(start);
+            while let Some(index) = position.filter(|&index| !settled[index]) {
+                settled[index] = true;
+                trail.push(index);
+                position = next[index];
+            }
+            let begin = position.and_then(|index| trail.iter().position(|&visited| visited == index));
+            circles.extend(begin.and_then(|begin| self.circle(&trail[begin..])));
+        }
+        circles
+    }
+
+    /// What to say of the rules along a circle. One that leads to itself was refused before.
+    fn circle(&self, along: &[usize]) -> Option<(u32, Fault)> {
+        let mut lines: Vec<u32> = along.iter().map(|&index| self.rules[index].line).collect();
+        lines.sort_unstable();
+        let [_, .., last] = lines[..] else { return None };
+        let all: Vec<String> = lines.iter().map(u32::to_string).collect();
+        let message = format!(
+            "the redirects of lines {} lead in a circle; point one of them at a page",
+            all.join(", ")
+        );
+        Some((last, Fault::new("redirect-loop", message)))
+    }
+
+    /// The rule that a client meets next when it follows `rule`, where neither has captures.
+    fn static_successor(&self, rule: &RedirectRule) -> Option<usize> {
+        if !rule.source.is_static() {
+            return None;
+        }
+        let (host, symbols) = redirect_destination(rule)?;
+        let path = symbols.iter().map(Symbol::byte).collect::<Option<Vec<u8>>>()?;
+        let pattern = Pattern { pieces: vec![PatternPiece::Literal(path)] };
+        let for_host = |host: Option<String>| self.seen.get(&(host, pattern.clone()))?.first().copied();
+        for_host(host.clone()).or_else(|| host.and_then(|_| for_host(None)))
+    }
+}
+
+/// Refuses a rule whose target it matches itself.
+fn refuse_self_loop(rule: &RedirectRule) -> Result<(), Fault> {
+    let Some((host, symbols)) = redirect_destination(rule) else { return Ok(()) };
+    if host != rule.host {
+        return Ok(());
+    }
+    let Action::Redirect { target, .. } = &rule.action else { return Ok(()) };
+    let keeps_order = target.captures().is_sorted();
+    // A rule that yields to files may well match its target, as long as that is one:
+    // `/* /index.html 302`, `/:page/:language /:language/:page`. Only to itself it can never lead.
+    let is_loop = if rule.force {
+        rule.source.covers(&symbols)
+    } else {
+        keeps_order && rule.source.symbols() == symbols
+    };
+    if !is_loop {
+        return Ok(());
+    }
+    let message = "the target matches this rule again (scheme and query do not count), so a client would never \
+                   arrive; change the target";
+    Err(Fault::new("redirect-loop", message))
+}
+
+/// The host and the decoded path of a redirect, if it stays where its rule applies: `None` for a
+/// rewrite, and for an absolute target of a rule for all hosts.
+fn redirect_destination(rule: &RedirectRule) -> Option<(Option<String>, Vec<Symbol>)> {
+    let Action::Redirect { target, .. } = &rule.action else { return None };
+    let mut pieces = target.pieces.clone();
+    let mut host = rule.host.clone();
+    if let Some(TemplatePiece::Literal(first)) = pieces.first_mut() {
+        let text = std::str::from_utf8(first).ok()?;
+        let (authority, path) = match after_scheme(text) {
+            Some(rest) => {
+                let slash = rest.find('/').unwrap_or(rest.len());
+                (Some(&rest[..slash]), rest[slash..].to_owned())
+            }
+            None => (None, text.to_owned()),
+        };
+        if let Some(authority) = authority {
+            rule.host.as_ref()?;
+            host = Some(parse_host(authority).ok()?);
+        }
+        *first = if path.is_empty() { b"/".to_vec() } else { path.into_bytes() };
+    }
+    let kinds: Vec<Symbol> =
+        rule.source.symbols().into_iter().filter(|symbol| symbol.byte().is_none()).collect();
+    let mut symbols = Vec::new();
+    for piece in &pieces {
+        match piece {
+            TemplatePiece::Literal(bytes) => {
+                symbols.extend(percent_decode(bytes).ok()?.into_iter().map(Symbol::Byte));
+            }
+            TemplatePiece::Capture(number) => symbols.push(*kinds.get(usize::from(*number))?),
+        }
+    }
+    Some((host, symbols))
+}

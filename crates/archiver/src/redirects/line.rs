@@ -1,0 +1,205 @@
+//! One line of `_redirects` to one rule, in the grammar of its dialect.
+//!
+//! Never looks at other lines.
+
+use super::rule::{Action, Dialect};
+use super::template::{Template, has_reference};
+use crate::fault::Fault;
+use crate::host::{after_scheme, split_host};
+use crate::pattern::{Pattern, PatternSyntax, refuse_odd_segments};
+use crate::percent::{is_unreserved, percent_decode, percent_encode, url_spelling};
+
+/// What all lines of a file share.
+pub(super) struct Context<'a> {
+    pub(super) folder: &'a [u8],
+    pub(super) dialect: Dialect,
+}
+
+/// A rule without its place in the file.
+pub(super) struct Parts {
+    pub(super) host: Option<String>,
+    pub(super) source: Pattern,
+    pub(super) action: Action,
+    pub(super) force: bool,
+}
+
+impl Context<'_> {
+    /// Reads one line: no rule if it is empty or a comment, else a rule and perhaps a remark.
+    pub(super) fn parse_rule(&self, line: &str) -> Result<Option<(Parts, Option<Fault>)>, Fault> {
+        let words: Vec<&str> = line
+            .split([' ', '\t'])
+            .filter(|word| !word.is_empty())
+            .take_while(|word| !word.starts_with('#'))
+            .collect();
+        let Some((&source, rest)) = words.split_first() else { return Ok(None) };
+        let (host, source, names) = self.parse_source(source)?;
+        let (&target, rest) = rest.split_first().ok_or_else(|| {
+            Fault::new("missing-target", "the line has no target; write `source target code`")
+        })?;
+        if !looks_like_target(target) && target.contains('=') {
+            let message =
+                format!("the condition `{target}` on the query is not supported, so the rule is dropped");
+            return Err(Fault::new("unsupported-condition", message));
+        }
+        let (status, force) = self.parse_code(rest)?;
+        let (action, remark) = if matches!(status, 301 | 302 | 303 | 307 | 308) {
+            (self.parse_redirect(status, target, &names)?, None)
+        } else {
+            self.parse_rewrite(status, target, &names)?
+        };
+        Ok(Some((Parts { host, source, action, force }, remark)))
+    }
+
+    fn parse_source(&self, text: &str) -> Result<(Option<String>, Pattern, Vec<String>), Fault> {
+        let in_root = self.folder.is_empty();
+        let syntax = PatternSyntax {
+            splat_anywhere: self.dialect == Dialect::Cloudflare,
+            placeholder_anywhere: self.dialect == Dialect::Cloudflare,
+        };
+        if let Some(rest) = text.strip_prefix("./").filter(|_| self.dialect == Dialect::Cannery) {
+            let (pattern, names) = Pattern::parse(&self.resolve(rest), syntax)?;
+            return Ok((None, pattern, names));
+        }
+        let (host, path) = split_host(text)?;
+        if host.is_some() && self.dialect == Dialect::Cloudflare {
+            let message = "Cloudflare's dialect has no rules for one host; begin the source with `/`";
+            return Err(Fault::new("unsupported-source", message));
+        }
+        if host.is_some() && text.starts_with("://") && self.dialect == Dialect::Netlify {
+            let message = "Netlify's dialect wants a scheme; begin the source with `https://`";
+            return Err(Fault::new("bad-source", message));
+        }
+        if host.is_none() && !path.starts_with('/') {
+            let message = format!("the source `{text}` must begin with `/`, `./` or `https://`");
+            return Err(Fault::new("bad-source", message));
+        }
+        if !in_root {
+            let message =
+                "only the rule file in the source root may have absolute sources; write `./` and the rest";
+            return Err(Fault::new("absolute-source", message));
+        }
+        let (pattern, names) = Pattern::parse(path, syntax)?;
+        Ok((host, pattern, names))
+    }
+
+    /// The status and the force mark from the words behind the target.
+    fn parse_code(&self, words: &[&str]) -> Result<(u16, bool), Fault> {
+        let (default, allowed): (u16, &[u16]) = match self.dialect {
+            Dialect::Cannery | Dialect::Netlify => (301, &[200, 301, 302, 303, 307, 308, 404, 410]),
+            Dialect::Cloudflare => (302, &[200, 301, 302, 303, 307, 308]),
+        };
+        let always = self.dialect == Dialect::Cloudflare;
+        let is_code = |word: &&&str| word.starts_with(|first: char| first.is_ascii_digit());
+        let (code, conditions) = match words.split_first().filter(|(first, _)| is_code(first)) {
+            Some((code, rest)) => (Some(*code), rest),
+            None => (None, words),
+        };
+        if let Some(condition) = conditions.first() {
+            return Err(if condition.contains('=') {
+                let message = format!("the condition `{condition}` is not supported, so the rule is dropped");
+                Fault::new("unsupported-condition", message)
+            } else {
+                let message = format!("`{condition}` is not understood; write `source target code`");
+                Fault::new("bad-syntax", message)
+            });
+        }
+        let Some(code) = code else { return Ok((default, always)) };
+        let (digits, force) = match code.strip_suffix('!').filter(|_| !always) {
+            Some(digits) => (digits, true),
+            None => (code, always),
+        };
+        let status = digits.parse::<u16>().ok().filter(|status| allowed.contains(status));
+        let status = status.ok_or_else(|| {
+            let allowed: Vec<String> = allowed.iter().map(u16::to_string).collect();
+            Fault::new("unknown-code", format!("the code `{code}` is none of {}", allowed.join(", ")))
+        })?;
+        Ok((status, force))
+    }
+
+    fn parse_redirect(&self, status: u16, target: &str, names: &[String]) -> Result<Action, Fault> {
+        let target = self.absolute_target(target)?;
+        if let Some(rest) = after_scheme(&target) {
+            let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+            let is_port_alone = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+            if authority.is_empty() || authority.strip_prefix(':').is_some_and(is_port_alone) {
+                return Err(Fault::new("bad-target", "the target names no host"));
+            }
+            // RFC 9110 §4.2.4: nothing hides the host better than a user before it.
+            if authority.contains('@') {
+                return Err(Fault::new("bad-target", "the target names a user, and an address must not"));
+            }
+        }
+        let (rest, fragment) = split_at(&target, '#');
+        let (address, query) = split_at(rest, '?');
+        let tail = |text: Option<&str>| match text {
+            None => Ok(None),
+            Some(text) if has_reference(text, names) => {
+                let message = "a placeholder in the target's query or fragment is not supported, so the rule is dropped";
+                Err(Fault::new("unsupported-target", message))
+            }
+            Some(text) => url_spelling(text).map(Some),
+        };
+        let target =
+            Template::parse(address, names, |literal| url_spelling(literal).map(String::into_bytes))?;
+        Ok(Action::Redirect { status, target, query: tail(query)?, fragment: tail(fragment)? })
+    }
+
+    fn parse_rewrite(
+        &self,
+        status: u16,
+        target: &str,
+        names: &[String],
+    ) -> Result<(Action, Option<Fault>), Fault> {
+        let target = self.absolute_target(target)?;
+        if after_scheme(&target).is_some() {
+            let message =
+                format!("a {status} for a page of another origin would be a proxy, which is not supported");
+            return Err(Fault::new("unsupported-target", message));
+        }
+        let path = target.split(['?', '#']).next().unwrap_or(&target);
+        refuse_odd_segments(path)?;
+        let remark = (path.len() < target.len()).then(|| {
+            Fault::new(
+                "query-cut",
+                "files have no query and no fragment, so what follows the target's path is ignored",
+            )
+        });
+        let path = Template::parse(path, names, |literal| percent_decode(literal.as_bytes()))?;
+        Ok((Action::Rewrite { status, path }, remark))
+    }
+
+    /// The target as a path from the root or an address with a host.
+    fn absolute_target(&self, text: &str) -> Result<String, Fault> {
+        if let Some(rest) = text.strip_prefix("./").filter(|_| self.dialect == Dialect::Cannery) {
+            return Ok(self.resolve(rest));
+        }
+        if text.starts_with("://") && self.dialect == Dialect::Cannery {
+            return Ok(text[1..].to_owned());
+        }
+        if text.starts_with('/') || after_scheme(text).is_some() {
+            return Ok(text.to_owned());
+        }
+        let message = format!("the target `{text}` must begin with `/`, `./`, `http://` or `https://`");
+        Err(Fault::new("bad-target", message))
+    }
+
+    /// A path below the rule file's folder, from the root. The folder is a name and no pattern, so
+    /// all that could mean anything in it is percent-encoded.
+    fn resolve(&self, rest: &str) -> String {
+        if self.folder.is_empty() {
+            return format!("/{rest}");
+        }
+        format!("/{}/{rest}", percent_encode(self.folder, |byte| is_unreserved(byte) || byte == b'/'))
+    }
+}
+
+fn looks_like_target(word: &str) -> bool {
+    word.starts_with('/') || word.starts_with("./") || word.contains("://")
+}
+
+fn split_at(text: &str, mark: char) -> (&str, Option<&str>) {
+    match text.split_once(mark) {
+        Some((before, behind)) => (before, Some(behind)),
+        None => (text, None),
+    }
+}

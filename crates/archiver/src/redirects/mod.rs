@@ -1,0 +1,88 @@
+//! `_redirects` -> rules, in one of three dialects.
+//!
+//! A rule is taken whole or dropped whole: what cannot be honoured (a condition on the query or
+//! the visitor, a proxy to another origin) is reported with its line, never applied by half.
+//! Never reads another file, so it does not know which paths exist, and never answers a request.
+//!
+//! | dialect | code if none is given | beats a file | `*` | `:name` begins |
+//! |---|---|---|---|---|
+//! | Cannery | 301 | with `!` | last | a segment |
+//! | Netlify | 301 | with `!` | last | a segment |
+//! | Cloudflare | 302 | always | once, anywhere | anywhere |
+//!
+//! Cannery's dialect is Netlify's and more: sources and targets such as `./old`, relative to the
+//! folder of the rule file, and `://host/path` for one host under either scheme. A first line
+//! `# dialect: cloudflare` states another dialect for its file. In all dialects the first rule
+//! that matches decides, so a rule that an earlier one covers is reported.
+
+mod conflicts;
+mod line;
+mod rule;
+mod template;
+
+pub use rule::{Action, Dialect, RedirectRule};
+pub use template::{Template, TemplatePiece};
+
+use self::conflicts::Kept;
+use self::line::{Context, Parts};
+use crate::diagnostic::Diagnostic;
+use crate::fault::{Fault, readable_line};
+
+/// Reads a rule file. `file` is its path for diagnostics, `folder` the path of the folder it
+/// lies in, relative to the source root and empty there.
+///
+/// Rules come in the order of their lines. A line that yields none is in the diagnostics, which
+/// also hold remarks about rules that were kept.
+pub fn parse(
+    text: &[u8],
+    file: &str,
+    folder: &[u8],
+    dialect: Dialect,
+) -> (Vec<RedirectRule>, Vec<Diagnostic>) {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let mut diagnostics = Vec::new();
+    let dialect = match stated_dialect(text) {
+        Some(Ok(stated)) => stated,
+        Some(Err(fault)) => {
+            diagnostics.push(fault.at(file, 1));
+            dialect
+        }
+        None => dialect,
+    };
+    let context = Context { folder, dialect };
+    let mut kept = Kept::default();
+    let mut report = |line, fault: Fault| diagnostics.push(fault.at(file, line));
+    for (line, bytes) in (1u32..).zip(text.split(|&byte| byte == b'\n')) {
+        match readable_line(bytes).and_then(|text| context.parse_rule(text)) {
+            Ok(None) => {}
+            Ok(Some((Parts { host, source, action, force }, remark))) => {
+                let rule = RedirectRule { file: file.to_owned(), line, host, source, action, force };
+                let refused = kept.keep(rule).err();
+                remark.into_iter().chain(refused).for_each(|fault| report(line, fault));
+            }
+            Err(fault) => report(line, fault),
+        }
+    }
+    kept.circles().into_iter().for_each(|(line, fault)| report(line, fault));
+    diagnostics.sort_by_key(|diagnostic| diagnostic.line);
+    (kept.rules, diagnostics)
+}
+
+/// What the first line says about the dialect, if it says anything.
+fn stated_dialect(text: &[u8]) -> Option<Result<Dialect, Fault>> {
+    let line = text.split(|&byte| byte == b'\n').next()?;
+    let comment = std::str::from_utf8(line).ok()?.trim().strip_prefix('#')?;
+    let name = comment.trim_start().strip_prefix("dialect:")?.trim();
+    Some(match name.to_ascii_lowercase().as_str() {
+        "cannery" => Ok(Dialect::Cannery),
+        "netlify" => Ok(Dialect::Netlify),
+        "cloudflare" => Ok(Dialect::Cloudflare),
+        _ => Err(Fault::new(
+            "unknown-dialect",
+            format!("`{name}` is no dialect; write cannery, netlify or cloudflare"),
+        )),
+    })
+}
+
+#[cfg(test)]
+mod tests;
