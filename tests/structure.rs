@@ -137,30 +137,40 @@ fn every_test_that_the_conformance_page_names_exists() {
 #[test]
 fn every_requirement_on_the_conformance_page_has_a_test() {
     let page = fs::read_to_string(root().join("docs/conformance.md")).expect("the page is there");
-    let bare = table::without_test(&page, &["RFC 9110", "RFC 9112", "What we chose", "Deviations"]);
+    let bare =
+        table::without_test(&page, &["RFC 9110", "RFC 9112", "RFC 9111", "What we chose", "Deviations"]);
     let findings: Vec<_> = bare.iter().map(|line| format!("docs/conformance.md:{line}")).collect();
     report("Write the test that would fail without it, and name it in the row.", &findings);
 }
 
 #[test]
 fn every_limit_has_its_reason() {
-    let limits = fs::read_to_string(root().join("crates/wire/src/limits.rs")).expect("the table of limits");
-    let (mut reason, mut findings, mut count) = (0, Vec::new(), 0);
-    for line in limits.lines() {
-        if let Some(words) = line.strip_prefix("///") {
-            reason += words.split_whitespace().count();
-        } else if let Some(limit) = line.strip_prefix("pub const ") {
+    let read =
+        |path: &str| fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let limits = read("crates/wire/src/limits.rs");
+    let config = read("crates/server/src/config.rs");
+    let defaults = config.split("impl Default for Timeouts").nth(1).expect("timeouts have defaults");
+    let mut findings = without_reason(&limits, "///", "pub const ", 10);
+    findings.extend(without_reason(defaults.split("\n}\n").next().unwrap_or_default(), "//", "Duration", 6));
+    report("Say what it counts, in which unit, and why it has this value.", &findings);
+}
+
+/// The lines with `what` in them that have no comment of so many words above them.
+fn without_reason(text: &str, comment: &str, what: &str, words_min: usize) -> Vec<String> {
+    let (mut words, mut findings, mut count) = (0, Vec::new(), 0);
+    for line in text.lines().map(str::trim) {
+        if let Some(more) = line.strip_prefix(comment) {
+            words += more.split_whitespace().count();
+            continue;
+        }
+        if line.contains(what) {
             count += 1;
-            if reason < 10 {
-                findings.push(format!("crates/wire/src/limits.rs: {limit}"));
-            }
+            findings.extend((words < words_min).then(|| line.to_owned()));
         }
-        if !line.starts_with("///") {
-            reason = 0;
-        }
+        words = 0;
     }
-    assert!(count > 5, "only {count} limits");
-    report("Say what the limit counts, in which unit, and why it has this value.", &findings);
+    assert!(count > 3, "only {count} lines with {what}");
+    findings
 }
 
 /// Fails with everything that was found and with what to do about it.
