@@ -19,6 +19,8 @@ const BIGGEST_MAX: usize = 10;
 pub(super) struct Census {
     /// The container: `cdb` or `cdb64`.
     pub(super) format: String,
+    /// Which release of the site it is: a number that grows.
+    pub(super) serial: u64,
     /// The digest of the whole, in hexadecimal.
     pub(super) digest: String,
     /// Length of the file in bytes.
@@ -90,6 +92,7 @@ fn empty(archive: &Archive) -> Result<Census, Corrupt> {
     let facts = archive.facts();
     Ok(Census {
         format: archive.format().to_string(),
+        serial: facts.serial,
         digest: facts.digest.to_string(),
         archive_bytes: facts.file_bytes,
         paths: Paths::default(),

@@ -39,10 +39,11 @@ pub fn run(told: &Inspect) -> Result<(), Failure> {
 /// What is in the archive, for a person.
 fn overview(path: &Path, census: &census::Census, paint: Paint) -> String {
     let head = format!(
-        "{}  {}, {}\n  digest {}\n",
+        "{}  {}, {}, release {}\n  digest {}\n",
         paint.strong(&path.display().to_string()),
         bytes(census.archive_bytes),
         census.format,
+        census.serial,
         census.digest,
     );
     let tables = [counts(census), bodies(census), biggest(census)];
@@ -308,7 +309,9 @@ mod tests {
     fn an_overview_names_what_there_is_and_nothing_else() {
         let sample = Sample::write();
         let text = overview(&sample.archive, &census::take(&sample.open()).unwrap(), Paint::none());
-        for words in ["files        4", "hosts        1  h.test", "patterns     1", "shared"] {
+        for words in
+            ["cdb, release 0\n", "files        4", "hosts        1  h.test", "patterns     1", "shared"]
+        {
             assert!(text.contains(words), "{words} is missing:\n{text}");
         }
         assert!(!text.contains("fallbacks"), "{text}");

@@ -154,6 +154,26 @@ fn a_serial_that_several_archives_have_is_ambiguous_and_a_name_is_not() {
 }
 
 #[test]
+fn a_build_after_a_release_that_is_not_there_fails_by_its_name() {
+    let shelf = Shelf::of_three();
+    let (source, archive) = (shelf.path("source"), shelf.path("4.cdb"));
+    write_folder(&source, &[(b"a.css", b"1")]);
+    let build = |flags: &[&str]| {
+        let places = ["--sources", source.to_str().unwrap(), "--archive", archive.to_str().unwrap()];
+        let output = run("cannery-archiver", &[&places, flags].concat());
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = build(&["--previous", "/nowhere/at/all.cdb"]);
+    assert!(code == Some(3) && said.contains("/nowhere/at/all.cdb"), "{code:?}: {said}");
+    let three = shelf.path("3.cdb");
+    let (code, said) = build(&["--previous", three.to_str().unwrap(), "--serial", "3"]);
+    assert!(code == Some(2) && said.contains("--serial 3"), "{code:?}: {said}");
+    assert!(!archive.exists());
+    assert_eq!(build(&["--previous", three.to_str().unwrap(), "--serial", "2026"]).0, Some(0));
+    assert_eq!(shelf.uses("2026")["current"], "4.cdb");
+}
+
+#[test]
 fn a_file_in_place_of_the_link_is_left_alone() {
     let shelf = Shelf::new();
     let empty = String::from_utf8(shelf.releases(&[]).stdout).unwrap();

@@ -140,6 +140,7 @@ pub enum LastModified {
     #[default]
     None,
     /// Each says what the file system says of its file. The archive then depends on more than contents.
+    /// Listings say nothing: the newest time in a folder does not tell of a file that was taken out of it.
     Files,
     /// All say the same: so many seconds after 1970-01-01 00:00:00 UTC.
     At(u64),

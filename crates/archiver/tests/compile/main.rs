@@ -15,6 +15,7 @@ mod rules;
 mod special;
 
 mod codings;
+mod dates;
 mod headers;
 mod types;
 

@@ -1,0 +1,76 @@
+//! When resources say that they were last modified.
+
+use std::fs::File;
+use std::time::{Duration, UNIX_EPOCH};
+
+use cannery_archive::{Key, KeyBuffer, Record};
+use cannery_archiver::LastModified;
+
+use crate::site::{Built, Site};
+
+fn site() -> Site {
+    let site = Site::new(&[("a.css", "a"), ("page.html", "page"), ("d/b.css", "b"), ("404.html", "none")]);
+    for (path, seconds) in [("a.css", 1000), ("page.html", 2000), ("d/b.css", 3000)] {
+        let file = File::options().write(true).open(site.source(path)).unwrap();
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+    }
+    site
+}
+
+fn modified(built: &Built, path: &str) -> Option<u64> {
+    let mut buffer = KeyBuffer::new();
+    let key = Key::from_file(&path.as_bytes()[1..], &mut buffer).unwrap();
+    match built.archive.path(None, key).unwrap() {
+        Some(Record::Resource(resource)) => resource.modified,
+        other => panic!("no resource at {path}: {other:?}"),
+    }
+}
+
+#[test]
+fn without_an_order_nothing_has_a_date() {
+    let built = site().build();
+    for path in ["/a.css", "/page.html", "/page", "/d/b.css"] {
+        assert_eq!(modified(&built, path), None, "{path}");
+    }
+}
+
+#[test]
+fn each_file_may_have_its_own_and_hand_it_to_its_other_names() {
+    let mut site = site();
+    site.options.last_modified = LastModified::Files;
+    let built = site.build();
+    let dates = ["/a.css", "/page.html", "/page", "/d/b.css"].map(|path| modified(&built, path));
+    assert_eq!(dates, [Some(1000), Some(2000), Some(2000), Some(3000)]);
+}
+
+#[test]
+fn a_listing_has_no_date_since_none_tells_of_a_file_that_went() {
+    let mut site = site();
+    site.options.last_modified = LastModified::Files;
+    site.options.include_folder_listing = true;
+    assert_eq!(modified(&site.build(), "/d/"), None);
+}
+
+#[test]
+fn all_may_have_one_date() {
+    let mut site = site();
+    site.options.last_modified = LastModified::At(7);
+    site.options.include_folder_listing = true;
+    let built = site.build();
+    for path in ["/a.css", "/page", "/d/b.css", "/d/"] {
+        assert_eq!(modified(&built, path), Some(7), "{path}");
+    }
+}
+
+#[test]
+fn what_is_carried_keeps_its_date() {
+    let mut site = site();
+    site.options.last_modified = LastModified::Files;
+    site.options.immutable = vec!["*.css".into()];
+    site.build();
+    std::fs::remove_file(site.source("a.css")).unwrap();
+    site.options.previous = vec![site.options.archive.clone()];
+    site.options.last_modified = LastModified::None;
+    let built = site.build();
+    assert_eq!((modified(&built, "/a.css"), modified(&built, "/d/b.css")), (Some(1000), None));
+}
