@@ -104,14 +104,23 @@ fn put_escaped_delimiters(run: &[u8], put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// The request's query as it was sent, but for bytes that a URL may not hold.
+/// The request's query as it was sent, but for bytes that a URL may not hold there (RFC 3986 §3.4).
 fn put_query(query: Option<&[u8]>, separator: &[u8], put: &mut dyn FnMut(&[u8])) {
-    let Some(query) = query else { return };
+    let Some(mut rest) = query else { return };
     put(separator);
-    for byte in query {
-        match byte {
-            0x21..=0x7e if !b"\"<>\\^`{|}".contains(byte) => put(&[*byte]),
-            byte => cannery_archive::spell(&[*byte]).for_each(|piece| put(piece.bytes())),
+    while let [byte, others @ ..] = rest {
+        match others {
+            // Two digits of an escape, which is left as it is.
+            [first, second, behind @ ..]
+                if *byte == b'%' && first.is_ascii_hexdigit() && second.is_ascii_hexdigit() =>
+            {
+                put(&[b'%', *first, *second]);
+                rest = behind;
+                continue;
+            }
+            _ if *byte == b'?' => put(b"?"),
+            _ => cannery_archive::spell(&[*byte]).for_each(|piece| put(piece.bytes())),
         }
+        rest = others;
     }
 }

@@ -72,6 +72,55 @@ fn every_redirect_says_where_to() {
 }
 
 #[test]
+fn a_location_is_a_uri_reference_whatever_was_asked() {
+    let files = [("docs/index.html", "docs"), ("_redirects", "/go/* /new/:splat?own=1#part 302\n")];
+    let server = serve(&pages(&files), &[]);
+    let mut checked = 0;
+    for byte in 0x21..=0xff_u8 {
+        for (before, after) in
+            [(&b"/go/a"[..], &b"b?q=c%41%"[..]), (b"/go/x?a", b"b"), (b"/docs?", b""), (b"/docs?%4", b"1")]
+        {
+            let request =
+                [b"GET ", before, &[byte], after, b" HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"];
+            let response = &answers(&server, &request.concat(), &[])[0];
+            if let Some(location) = response.field("Location") {
+                assert!(is_relative_reference(location), "{byte:#x} behind {before:?}: {location}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 700, "{checked} of them are redirects");
+}
+
+/// Whether text is a path from the root with a query and a fragment, as RFC 3986 spells them.
+fn is_relative_reference(text: &str) -> bool {
+    let is_spelled = |part: &str, more: &str| {
+        let mut bytes = part.bytes();
+        while let Some(byte) = bytes.next() {
+            let good = match byte {
+                b'%' => (0..2).all(|_| bytes.next().is_some_and(|digit| digit.is_ascii_hexdigit())),
+                byte => {
+                    byte.is_ascii_alphanumeric()
+                        || b"-._~!$&'()*+,;=:@/".contains(&byte)
+                        || more.as_bytes().contains(&byte)
+                }
+            };
+            if !good {
+                return false;
+            }
+        }
+        true
+    };
+    let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
+    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+    path.starts_with('/')
+        && !path.starts_with("//")
+        && is_spelled(path, "")
+        && is_spelled(query, "?")
+        && is_spelled(fragment, "?")
+}
+
+#[test]
 fn an_archive_that_is_damaged_is_an_error_of_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
