@@ -128,6 +128,11 @@ impl Context<'_> {
             if authority.contains('@') {
                 return Err(Fault::new("bad-target", "the target names a user, and an address must not"));
             }
+            // What is captured could bring a user or a port with it.
+            if has_reference(authority, names) {
+                let message = "a placeholder in the target's host is not supported, so the rule is dropped";
+                return Err(Fault::new("unsupported-target", message));
+            }
         }
         let (rest, fragment) = split_at(&target, '#');
         let (address, query) = split_at(rest, '?');

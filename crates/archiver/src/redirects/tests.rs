@@ -197,6 +197,8 @@ fn what_cannot_be_honoured_is_dropped_and_never_applied_by_half() {
         ("/a https://api.example.org/:x 200", "unsupported-target"),
         ("/a //api.example.org/ 200!", "unsupported-target"),
         ("/a/:id /b?id=:id 301", "unsupported-target"),
+        ("/a/:id https://:id.example.org/ 301", "unsupported-target"),
+        ("/a/* https://example.org:splat 301", "unsupported-target"),
     ];
     for (line, code) in cases {
         let (rules, diagnostics) = parse_root(line, Dialect::Netlify);
