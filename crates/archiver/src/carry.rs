@@ -2,7 +2,7 @@
 //! after it what it was made with.
 //!
 //! What is carried answers as it did: the same bytes, the same head. Never takes a path that this release
-//! answers itself, and nothing of a host that it does not know: a site that was taken down stays down.
+//! answers itself, and nothing of a host that it has no site for: a site that was taken down stays down.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ fn gather<'a>(
         let NamedRecord::Path(stored) = entry.named() else { continue };
         let Record::Resource(resource) = archive.decode_path(&entry)? else { continue };
         let (name, key) = split_host(stored);
-        let Some(host) = known_host(routes, name) else { continue };
+        let Some(host) = host_with_site(routes, name) else { continue };
         let place = (host, key.into());
         if routes.paths.contains_key(&place) || !is_fingerprinted(archive, &resource)? {
             continue;
@@ -162,10 +162,10 @@ fn copied(head: &Head<'_>) -> NewHead {
     }
 }
 
-/// The number of a host by its name; nothing if this release does not know it.
-fn known_host(routes: &Routes, name: Option<&[u8]>) -> Option<HostId> {
+/// The number of a host by its name; nothing if this release has no site of its own for it.
+fn host_with_site(routes: &Routes, name: Option<&[u8]>) -> Option<HostId> {
     let Some(name) = name else { return Some(None) };
-    let place = routes.hosts.iter().position(|(known, _)| known.as_bytes() == name)?;
+    let place = routes.hosts.iter().position(|(known, own_site)| *own_site && known.as_bytes() == name)?;
     Some(Some(u16::try_from(place).ok()?))
 }
 

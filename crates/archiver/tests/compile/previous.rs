@@ -176,6 +176,9 @@ fn assets_of_a_host_are_carried_for_that_host_as_long_as_it_has_a_site() {
     let path = format!("/{}", script("old"));
     assert_eq!(built.page_on(Some("example.com"), &path).text(), "old");
     assert_eq!(built.answer(&path), None, "the default site never had it");
+    let rule = "://example.com/x /y\n";
+    let built = deploys.release("rule", &[("index.html", "3"), ("_redirects", rule)], &["2"]);
+    assert_eq!((built.report.carried, built.has_own_site("example.com")), (0, Some(false)));
     let built = deploys.release("3", &[("index.html", "3")], &["2"]);
     assert!(!built.archive.facts().hosts, "a site that was taken down stays down");
     assert_eq!(built.report.carried, 0);
