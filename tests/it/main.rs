@@ -9,6 +9,7 @@ mod conditional;
 mod conformance;
 mod error_pages;
 mod get;
+mod hosts;
 mod negotiate;
 mod range;
 mod routes;
