@@ -12,6 +12,7 @@ fn a_heartbeat_is_there_whatever_the_site_holds() {
         let head = server.ask("HEAD", "/__/heartbeat", "");
         assert_eq!((head.status, head.field("Content-Length")), (200, Some("3")));
         assert_eq!(server.ask("POST", "/__/heartbeat", "").status, 405);
+        assert_eq!(server.get("http://localhost/__/heartbeat?now").body, b"OK\n");
     }
 }
 

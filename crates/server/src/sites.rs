@@ -41,7 +41,8 @@ impl Sites {
     /// The page of the server's own at the target of a request, if it has one there.
     #[inline]
     pub(crate) fn special(&self, request: &Request<'_>) -> Option<(&'static str, &str)> {
-        if !request.target.starts_with(special::PREFIX) {
+        // Nearly all targets are of the origin form, and go no further than this.
+        if request.target.first() == Some(&b'/') && !request.target.starts_with(special::PREFIX) {
             return None;
         }
         self.special.as_ref()?.at(Target::parse(request.target)?.path)
