@@ -7,6 +7,7 @@ mod site;
 
 mod conditional;
 mod conformance;
+mod deviations;
 mod error_pages;
 mod get;
 mod hosts;
