@@ -1,7 +1,9 @@
 //! The lines of one worker that are not handed over yet.
+//!
+//! Buffers go to the thread that writes and come back empty: the worker makes them at its start, and none later.
 
 use std::net::SocketAddr;
-use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use cannery_site::Body;
 use cannery_wire::Refusal;
@@ -15,6 +17,12 @@ use crate::config::LogFormat;
 /// Lines are handed over when they take so many bytes, or after a second.
 const HAND_OVER_BYTES: usize = 32 * 1024;
 
+/// Buffers of one worker: half a megabyte, some five thousand lines, may wait to be written.
+const BUFFERS: usize = 16;
+
+/// Bytes that a buffer has room for. Few lines are longer than what is left behind the last hand-over.
+const BUFFER_BYTES: usize = HAND_OVER_BYTES + 4096;
+
 /// The lines of one worker that are not handed over yet.
 #[derive(Debug)]
 pub(crate) struct LogBuffer {
@@ -27,12 +35,19 @@ pub(crate) struct LogBuffer {
     time: Vec<u8>,
     seconds: u64,
     writer: SyncSender<Message>,
+    /// Where buffers come back, and the way there.
+    spare: Receiver<Vec<u8>>,
+    back: SyncSender<Vec<u8>>,
 }
 
 impl LogBuffer {
     pub(super) fn new(format: LogFormat, writer: SyncSender<Message>) -> LogBuffer {
-        let (bytes, time) = (Vec::with_capacity(HAND_OVER_BYTES + 4096), Vec::with_capacity(32));
-        LogBuffer { bytes, lines: 0, dropped: 0, format, time, seconds: u64::MAX, writer }
+        let (back, spare) = sync_channel(BUFFERS);
+        let buffer = || Vec::with_capacity(BUFFER_BYTES);
+        // It has room for all of them.
+        (1..BUFFERS).for_each(|_| drop(back.try_send(buffer())));
+        let (bytes, time, seconds) = (buffer(), Vec::with_capacity(32), u64::MAX);
+        LogBuffer { bytes, lines: 0, dropped: 0, format, time, seconds, writer, spare, back }
     }
 
     pub(crate) fn set_time(&mut self, seconds: u64) {
@@ -86,13 +101,21 @@ impl LogBuffer {
         std::mem::take(&mut self.dropped)
     }
 
+    /// Hands the lines over, or drops them where those before are not written yet.
     fn send(&mut self) {
-        let next = Vec::with_capacity(HAND_OVER_BYTES + 4096);
-        let bytes = std::mem::replace(&mut self.bytes, next);
         let lines = std::mem::take(&mut self.lines);
-        match self.writer.try_send(Message::Lines(bytes)) {
+        let Ok(next) = self.spare.try_recv() else {
+            self.bytes.clear();
+            self.dropped += lines;
+            return;
+        };
+        let bytes = std::mem::replace(&mut self.bytes, next);
+        match self.writer.try_send(Message::Lines { bytes, back: self.back.clone() }) {
             Ok(()) => {}
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.dropped += lines,
+            Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => {
+                self.dropped += lines;
+                message.give_back();
+            }
         }
     }
 
@@ -103,7 +126,7 @@ impl LogBuffer {
             return;
         }
         // It fails only where nobody writes any more.
-        let _ = self.writer.send(Message::Lines(bytes));
+        let _ = self.writer.send(Message::Lines { bytes, back: self.back.clone() });
         self.lines = 0;
     }
 }

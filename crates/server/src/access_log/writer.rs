@@ -18,10 +18,23 @@ const WAITING_MAX: usize = 64;
 /// What the thread is told.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// Whole lines.
-    Lines(Vec<u8>),
+    /// Whole lines, and where their buffer goes afterwards.
+    Lines { bytes: Vec<u8>, back: SyncSender<Vec<u8>> },
     /// The file may have another name by now.
     Reopen,
+    /// No more lines will come.
+    End,
+}
+
+impl Message {
+    /// Empties the buffer, and gives it to the worker that it is of.
+    pub(super) fn give_back(self) {
+        if let Message::Lines { mut bytes, back } = self {
+            bytes.clear();
+            // It fails only where the worker has ended.
+            let _ = back.try_send(bytes);
+        }
+    }
 }
 
 /// The thread that writes an access log.
@@ -79,7 +92,7 @@ impl LogWriter {
     /// Waits until all lines are written. The buffers are gone by then.
     pub(crate) fn finish(self) {
         // Whoever waits for signals may still hold the order to reopen: so the end is said aloud.
-        let _ = self.sender.send(Message::Lines(Vec::new()));
+        let _ = self.sender.send(Message::End);
         drop(self.sender);
         let _ = self.thread.join();
     }
@@ -109,15 +122,16 @@ impl Output {
     }
 }
 
-/// The life of the thread: ends with an empty buffer, or when everybody is gone.
+/// The life of the thread: ends when it is told to, or when everybody is gone.
 fn write(messages: &Receiver<Message>, mut output: Output, target: &LogTarget, listener: &Listener) {
     let mut failing = false;
     for message in messages {
-        let outcome = match message {
-            Message::Lines(lines) if lines.is_empty() => return,
-            Message::Lines(lines) => output.write(&lines),
+        let outcome = match &message {
+            Message::Lines { bytes, .. } => output.write(bytes),
             Message::Reopen => Output::open(target).map(|opened| output = opened),
+            Message::End => return,
         };
+        message.give_back();
         // Said once, and once more when it works again.
         match &outcome {
             Ok(()) if failing => (listener.0)(&Notice::LogWritten),
