@@ -2,48 +2,68 @@
 //! Metwally, Agrawal and El Abbadi ("Efficient Computation of Frequent and Top-k Elements in Data Streams",
 //! 2005). A path that is frequent is always among them; a count may be too high by what it displaced.
 
-use std::collections::HashMap;
-
 /// Paths that are remembered.
 const PATHS_MAX: usize = 64;
 /// Bytes of a path that are remembered.
 const PATH_BYTES_MAX: usize = 128;
 
-/// The most frequent paths, and how often they were counted.
-#[derive(Debug, Default)]
-pub(crate) struct Missing(HashMap<Box<[u8]>, u64>);
+/// The most frequent paths, and how often they were counted. All the room is taken at once: who counts is a worker.
+#[derive(Debug)]
+pub(crate) struct Missing(Vec<Counted>);
+
+/// A path, and how often it was counted.
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    /// Its first bytes, and zeros.
+    bytes: [u8; PATH_BYTES_MAX],
+    length: usize,
+    count: u64,
+}
+
+impl Counted {
+    fn new(path: &[u8], count: u64) -> Counted {
+        let path = &path[..path.len().min(PATH_BYTES_MAX)];
+        let mut bytes = [0; PATH_BYTES_MAX];
+        bytes[..path.len()].copy_from_slice(path);
+        Counted { bytes, length: path.len(), count }
+    }
+
+    fn path(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl Default for Missing {
+    fn default() -> Self {
+        Missing(Vec::with_capacity(PATHS_MAX))
+    }
+}
 
 impl Missing {
     /// Counts a request target, as far as its query.
     pub(crate) fn count(&mut self, target: &[u8]) {
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
-        self.add(&path[..path.len().min(PATH_BYTES_MAX)], 1);
+        self.add(Counted::new(path, 1));
     }
 
     pub(crate) fn merge(&mut self, other: &Missing) {
-        other.0.iter().for_each(|(path, count)| self.add(path, *count));
+        other.0.iter().for_each(|counted| self.add(*counted));
     }
 
-    fn add(&mut self, path: &[u8], more: u64) {
-        if let Some(count) = self.0.get_mut(path) {
-            *count += more;
-            return;
-        }
-        let mut count = more;
-        if self.0.len() >= PATHS_MAX {
+    fn add(&mut self, new: Counted) {
+        if let Some(known) = self.0.iter_mut().find(|known| known.path() == new.path()) {
+            known.count += new.count;
+        } else if self.0.len() < PATHS_MAX {
+            self.0.push(new);
+        } else if let Some(least) = self.0.iter_mut().min_by_key(|known| (known.count, known.length)) {
             // The least frequent gives way, and leaves its count behind.
-            let least = self.0.iter().min_by_key(|(path, count)| (**count, path.len()));
-            if let Some((path, least)) = least.map(|(path, count)| (path.clone(), *count)) {
-                self.0.remove(&path);
-                count += least;
-            }
+            *least = Counted { count: least.count + new.count, ..new };
         }
-        self.0.insert(path.into(), count);
     }
 
     /// The paths, the most frequent first.
     pub(crate) fn top(&self, most: usize) -> Vec<(&[u8], u64)> {
-        let mut all: Vec<_> = self.0.iter().map(|(path, count)| (&**path, *count)).collect();
+        let mut all: Vec<_> = self.0.iter().map(|known| (known.path(), known.count)).collect();
         all.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
         all.truncate(most);
         all
