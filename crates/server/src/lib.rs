@@ -11,6 +11,8 @@ pub mod config;
 mod access_log;
 mod admin;
 mod admin_server;
+#[cfg(test)]
+mod allocations;
 mod answered;
 mod connection;
 mod content;
@@ -21,6 +23,8 @@ mod metrics;
 mod notice;
 pub mod notify;
 mod observer;
+#[cfg(any(test, feature = "turns"))]
+mod one_peer;
 mod opened;
 mod reload;
 mod report;
@@ -33,6 +37,8 @@ mod special;
 mod status;
 pub mod supervisor;
 mod thread;
+#[cfg(any(test, feature = "turns"))]
+pub mod turns;
 mod unsent;
 mod worker;
 

@@ -1,0 +1,110 @@
+//! A worker's turns, one after the other, for whoever counts what one costs: instructions or allocations.
+//!
+//! All of a turn is the server's own code but its ends: a loop and a socket in memory stand where else the kernel is
+//! called. Never used by a server.
+
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::access_log::{LogFile, LogWriter};
+use crate::cage::Cage;
+use crate::config::{self, AccessLog, Config, SecurityHeaders, Timeouts};
+use crate::content::Content;
+use crate::current::Current;
+use crate::error::StartError;
+use crate::metrics::Counters;
+use crate::observer::Observer;
+use crate::one_peer::{FRONT_BYTES, OnePeer, Peer};
+use crate::worker::{Plan, StopOrder, Worker};
+
+/// A worker with one connection, whose peer asks in every turn.
+pub struct Turns {
+    worker: Worker<OnePeer>,
+    peer: Rc<Peer>,
+}
+
+/// What a worker tells of its work.
+#[derive(Debug, Clone)]
+pub struct Telling {
+    /// Whether it counts.
+    pub metrics: bool,
+    /// Where it writes a line for each request, if anywhere.
+    pub log: Option<AccessLog>,
+}
+
+impl Telling {
+    /// Nothing.
+    pub const NOTHING: Telling = Telling { metrics: false, log: None };
+}
+
+impl Turns {
+    /// A worker that serves this, and has accepted its peer.
+    ///
+    /// # Errors
+    /// What is to be served, or the log, cannot be opened.
+    pub fn new(content: config::Content, telling: Telling) -> Result<Turns, StartError> {
+        let log = telling.log.as_ref().map(LogFile::open).transpose().map_err(StartError::AccessLog)?;
+        let log = log.map(|log| log.start(config::Listener::nobody(), &Cage::default())).transpose()?;
+        let counters = telling.metrics.then(|| Arc::new(Counters::default()));
+        let observer = Observer::new(counters, log.as_ref().map(LogWriter::buffer));
+        let config = Config { access_log: telling.log, ..config(content) };
+        let (content, _leases) = Content::open(&config)?;
+        let (current, stop) = (Arc::new(Current::new(Arc::new(content))), Arc::new(StopOrder::default()));
+        let peer = Peer::new();
+        let plan = Plan::new(&config, vec![()], current, stop, observer);
+        let worker = Worker::new(OnePeer::new(Rc::clone(&peer)), plan).map_err(StartError::EventLoop)?;
+        let mut turns = Turns { worker, peer };
+        turns.worker.turn(None);
+        Ok(turns)
+    }
+
+    /// What the peer asks in every turn from now on: whole requests, no more than one call receives.
+    pub fn set_requests(&mut self, requests: &[u8]) {
+        self.peer.set_requests(requests);
+    }
+
+    /// One turn: the peer asks, and is answered. Gives the bytes of the answers.
+    pub fn turn(&mut self) -> usize {
+        self.peer.ask();
+        self.worker.turn(None);
+        self.peer.taken()
+    }
+
+    /// How the last turn's first answer begins: its version and its status.
+    #[must_use]
+    pub fn front(&self) -> [u8; FRONT_BYTES] {
+        self.peer.front()
+    }
+}
+
+impl std::fmt::Debug for Turns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Turns").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+/// A server as it is by default, on one thread.
+fn config(content: config::Content) -> Config {
+    Config {
+        listen: Vec::new(),
+        local_mode: None,
+        inherited: Vec::new(),
+        content,
+        threads: NonZeroUsize::MIN,
+        connections_max: None,
+        proxy_protocol: false,
+        hosts: true,
+        security_headers: SecurityHeaders { basic: true, tls: false },
+        timeouts: Some(Timeouts::default()),
+        drain: Duration::ZERO,
+        special_pages: None,
+        access_log: None,
+        admin: None,
+        report: None,
+        sandbox: config::Sandbox::OFF,
+        account: None,
+        listener: config::Listener::nobody(),
+    }
+}
