@@ -4,6 +4,7 @@
 
 use std::process::{Command, Stdio};
 
+use crate::counts;
 use crate::error::Error;
 use crate::outside;
 use crate::project::{self, cargo};
@@ -17,7 +18,7 @@ pub(crate) enum Extent {
     Fast,
     /// All but the long tests and what takes minutes to install.
     Usual,
-    /// What continuous integration runs: the usual and cargo deny.
+    /// What continuous integration runs: the usual, cargo deny and the counts of instructions.
     Integration,
     /// Everything.
     Slow,
@@ -37,6 +38,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         steps.run("tidy", text::check);
         deny(&mut steps, extent);
         fuzz_smoke(&mut steps);
+        count(&mut steps, extent);
     }
     steps.run("cargo test", || project::run(&mut tests(extent)));
     steps.finish()
@@ -103,6 +105,16 @@ fn can_reach(repository: &str) -> bool {
 
 /// The release whose settings `deny.toml` is written for.
 const DENY_VERSION: &str = "0.20.2";
+
+/// What the request path costs in instructions, held against the table.
+fn count(steps: &mut Steps, extent: Extent) {
+    const COUNTS: &str = "counts";
+    if extent == Extent::Usual {
+        return steps
+            .leave_out(COUNTS, "it builds for minutes: `cargo xtask ci` runs it, or `cargo xtask counts`");
+    }
+    steps.run(COUNTS, || counts::run(false));
+}
 
 /// Each fuzz target over its recorded inputs and a bounded number of random ones, by the stable compiler.
 fn fuzz_smoke(steps: &mut Steps) {

@@ -21,6 +21,8 @@ pub(crate) enum Error {
     Unexpected { what: String, expected: String, got: String },
     /// Checks of the text that did not hold.
     Untidy { findings: Vec<String> },
+    /// Steps of the request path that cost more than is let pass, or are new or gone.
+    Counts { percent_max: u64, findings: Vec<String> },
     /// Steps that failed, named in the summary above.
     Steps { failed: usize, total: usize },
 }
@@ -57,6 +59,12 @@ impl fmt::Display for Error {
             Error::Missing { what, remedy } => write!(f, "missing: {what}; {remedy}"),
             Error::Unexpected { what, expected, got } => write!(f, "{what}: expected {expected}, got {got}"),
             Error::Untidy { findings } => write!(f, "not tidy:\n  {}", findings.join("\n  ")),
+            Error::Counts { percent_max, findings } => write!(
+                f,
+                "more than {percent_max} % above bench/counts.txt, or not in it:\n  {}\nIf that is worth it, say why in \
+                 the commit, and write the table with `cargo xtask counts --accept`.",
+                findings.join("\n  ")
+            ),
             Error::Steps { failed, total } => write!(f, "{failed} of {total} steps failed"),
         }
     }

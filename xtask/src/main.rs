@@ -7,6 +7,7 @@
 
 mod bench;
 mod checks;
+mod counts;
 mod error;
 mod outside;
 mod project;
@@ -31,12 +32,14 @@ usage: cargo xtask TASK
 
   test [--fast | --slow]             install what the tests need, then run all of them
                                      --fast: only formatting, clippy and cargo test
-                                     --slow: the long tests and cargo deny too
-  ci                                 what continuous integration runs: test and cargo deny
+                                     --slow: the long tests, cargo deny and counts too
+  ci                                 what continuous integration runs: test, cargo deny, counts
   tidy                               the checks about text alone, and the structure test
   bench NAME [--rounds N] [--seconds N]
                                      docs, tiles, dummy, idle, reload or hostile;
                                      results go to bench/results/
+  counts [--accept]                  instructions of the request path, against bench/counts.txt
+                                     --accept: write what is counted into it
   tiles DIR [--count N] [--seed S]   write the pyramid of map tiles
 
 The man page is printed by `cannery --man`.";
@@ -69,6 +72,11 @@ fn run(mut words: Words) -> Result<(), Error> {
         "ci" => words.finish().and_then(|()| checks::run(Extent::Integration)),
         "tidy" => words.finish().and_then(|()| checks::tidy()),
         "bench" => bench::run(words),
+        "counts" => {
+            let accept = words.flag("--accept");
+            words.finish()?;
+            counts::run(accept)
+        }
         "tiles" => write_tiles(words),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");

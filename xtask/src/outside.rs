@@ -56,6 +56,12 @@ const FOR_BENCHMARKS: [Needed; 4] = [
     Needed { package: "util-linux", shown_by: Sign::Program("taskset") },
 ];
 
+/// What the counting of instructions needs.
+const FOR_COUNTS: [Needed; 1] = [Needed { package: "valgrind", shown_by: Sign::Program("valgrind") }];
+
+/// The release of gungraun's own program, which has to be that of the library in `bench/counts/Cargo.toml`.
+pub(crate) const GUNGRAUN_VERSION: &str = "0.20.0";
+
 /// Packages of npm, each with the release that the tests were written for.
 const NPM_PACKAGES: [(&str, &str); 2] =
     [("playwright-core", "1.65.1"), ("@fortawesome/fontawesome-free", "7.3.1")];
@@ -91,6 +97,30 @@ pub(crate) fn install_programs() -> Result<(), Error> {
 /// The programs for the benchmarks.
 pub(crate) fn install_benchmark_programs() -> Result<(), Error> {
     install(&FOR_BENCHMARKS)
+}
+
+/// The programs that count instructions: the simulated processor, and what reads its results.
+pub(crate) fn install_counting_programs() -> Result<(), Error> {
+    install(&FOR_COUNTS)?;
+    let has_version = |output: std::process::Output| {
+        String::from_utf8_lossy(&output.stdout).split_whitespace().any(|word| word == GUNGRAUN_VERSION)
+    };
+    if Command::new(gungraun_runner()).arg("--version").output().is_ok_and(has_version) {
+        return Ok(());
+    }
+    let package = format!("gungraun-runner@{GUNGRAUN_VERSION}");
+    project::run(
+        project::cargo("install --quiet --locked --force --root").arg(gungraun_folder()).arg(package),
+    )
+}
+
+/// Gungraun's own program.
+pub(crate) fn gungraun_runner() -> PathBuf {
+    gungraun_folder().join("bin/gungraun-runner")
+}
+
+fn gungraun_folder() -> PathBuf {
+    project::outside().join("gungraun")
 }
 
 fn install(needed: &[Needed]) -> Result<(), Error> {

@@ -18,6 +18,8 @@ mod tiles;
 mod usage;
 mod wrk;
 
+pub(crate) use machine::version;
+
 use crate::error::Error;
 use crate::outside;
 use crate::words::Words;

@@ -1,0 +1,173 @@
+//! The request path, one step after the other and then as a whole: how many instructions each takes.
+//!
+//! What is counted is the second time of everything, so that what happens only once does not count: memory that is
+//! touched first, a time that is spelled once a second.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark: a panic is the report")]
+
+use std::hint::black_box;
+
+use cannery_archive::{Archive, Key, KeyBuffer, Loading};
+use cannery_counts::{CHROMIUM, CURL, HELD, NOT_HELD, PLAIN, large, pipelined, site, with_field};
+use cannery_server::config::{AccessLog, Content, DUMMY_BODY, LogFormat, LogTarget, NamedArchive};
+use cannery_server::turns::{Telling, Turns};
+use cannery_site::{Fields, Method, Request, Scratch, Site};
+use cannery_wire::h1::{Connection, Step};
+use cannery_wire::{Output, ServerFields};
+use gungraun::{library_benchmark, library_benchmark_group, main};
+
+/// Something that can be done again and again.
+type Again = Box<dyn FnMut()>;
+
+/// Does it once, so that the next time is like any other.
+fn warm(mut again: Again) -> Again {
+    again();
+    again
+}
+
+/// The parsing of requests that come in one piece.
+fn parse(requests: &'static [u8], count: usize) -> Again {
+    let mut connection = Connection::default();
+    warm(Box::new(move || {
+        let mut rest = black_box(requests);
+        for _ in 0..count {
+            let (used, step) = connection.next_request(rest);
+            assert!(matches!(black_box(step), Step::Request(_)));
+            rest = &rest[used..];
+        }
+    }))
+}
+
+/// A browser's question whether what it has of `/hello.txt` is still the same.
+fn revalidation() -> Vec<u8> {
+    let site = Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), true);
+    let mut scratch = Scratch::default();
+    let answer = site.answer(&Request::new(Method::Get, b"/hello.txt"), &mut scratch);
+    let Fields::Canned { validators, .. } = answer.fields else { panic!("no file") };
+    let etag = str::from_utf8(validators.etag.unwrap()).unwrap();
+    with_field("/hello.txt", &format!("If-None-Match: \"{etag}\""))
+}
+
+fn leaked(requests: Vec<u8>) -> &'static [u8] {
+    requests.leak()
+}
+
+/// The lookup of a path in the large archive.
+fn look_up(path: &'static [u8], is_held: bool) -> Again {
+    let archive = Archive::open(&large(), Loading::Mapped).unwrap();
+    let mut buffer = KeyBuffer::new();
+    warm(Box::new(move || {
+        let key = Key::from_target(black_box(path), &mut buffer).unwrap();
+        let found = archive.path(None, key).unwrap();
+        assert_eq!(black_box(found).is_some(), is_held);
+    }))
+}
+
+/// The answer of the small site to a request that is parsed already, expected to be of this status.
+fn answer(request: &'static [u8], status: u16) -> Again {
+    let site = Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), true);
+    let (_, Step::Request(head)) = Connection::default().next_request(request) else { panic!("no request") };
+    let mut scratch = Scratch::default();
+    warm(Box::new(move || {
+        let answer = site.answer(black_box(&head.request), &mut scratch);
+        assert_eq!(black_box(answer).status, status);
+    }))
+}
+
+/// The spelling of an answer that is found already.
+fn spell(request: &'static [u8], status: u16) -> Again {
+    let site: &'static Site =
+        Box::leak(Box::new(Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), true)));
+    let mut connection = Connection::default();
+    let (_, Step::Request(head)) = connection.next_request(request) else { panic!("no request") };
+    let answer = site.answer(&head.request, Box::leak(Box::default()));
+    assert_eq!(answer.status, status);
+    let fields = ServerFields::new(&[("X-Content-Type-Options", "nosniff")], 1_763_700_000);
+    let mut output = Output::new();
+    warm(Box::new(move || {
+        connection.answer(&head, black_box(&answer), site.archive().bytes(), &fields, &mut output);
+        black_box(output.parts());
+        output.clear();
+    }))
+}
+
+fn of_site() -> Content {
+    let archives = vec![NamedArchive { host: None, path: site() }];
+    Content::Archives { archives, loading: Loading::Mapped, watch: false }
+}
+
+fn dummy() -> Content {
+    Content::Dummy { body: DUMMY_BODY }
+}
+
+fn telling() -> Telling {
+    let log = AccessLog { target: LogTarget::File("/dev/null".into()), format: LogFormat::Combined };
+    Telling { metrics: true, log: Some(log) }
+}
+
+/// A whole turn of a worker, from the event to the bytes that are sent.
+fn turn(content: Content, telling: Telling, requests: &[u8]) -> Again {
+    let mut turns = Turns::new(content, telling).unwrap();
+    turns.set_requests(requests);
+    warm(Box::new(move || assert!(black_box(turns.turn()) > 0)))
+}
+
+#[library_benchmark]
+#[bench::curl(parse(CURL, 1))]
+#[bench::chromium(parse(CHROMIUM, 1))]
+#[bench::pipelined_16(parse(leaked(pipelined()), 16))]
+fn wire_parse(mut again: Again) -> Again {
+    again();
+    again
+}
+
+#[library_benchmark]
+#[bench::held(look_up(HELD, true))]
+#[bench::not_held(look_up(NOT_HELD, false))]
+fn archive_lookup(mut again: Again) -> Again {
+    again();
+    again
+}
+
+#[library_benchmark]
+#[bench::identity(answer(PLAIN, 200))]
+#[bench::brotli(answer(CHROMIUM, 200))]
+#[bench::not_modified(answer(leaked(revalidation()), 304))]
+#[bench::range(answer(leaked(with_field("/hello.txt", "Range: bytes=0-4")), 206))]
+#[bench::not_found(answer(leaked(with_field("/docs/a/b/c/d.png", "Accept: */*")), 404))]
+#[bench::redirect_rule(answer(leaked(with_field("/old/a/b?c", "Accept: */*")), 301))]
+#[bench::rewrite_rule(answer(leaked(with_field("/people/ada", "Accept: */*")), 200))]
+#[bench::fallback(answer(leaked(with_field("/app/settings/colours", "Accept: */*")), 200))]
+fn site_answer(mut again: Again) -> Again {
+    again();
+    again
+}
+
+#[library_benchmark]
+#[bench::identity(spell(PLAIN, 200))]
+#[bench::brotli(spell(CHROMIUM, 200))]
+#[bench::not_modified(spell(leaked(revalidation()), 304))]
+#[bench::not_found(spell(leaked(with_field("/docs/a/b/c/d.png", "Accept: */*")), 404))]
+fn wire_spell(mut again: Again) -> Again {
+    again();
+    again
+}
+
+#[library_benchmark]
+#[bench::dummy(turn(dummy(), Telling::NOTHING, PLAIN))]
+#[bench::plain(turn(of_site(), Telling::NOTHING, PLAIN))]
+#[bench::plain_counted_and_logged(turn(of_site(), telling(), PLAIN))]
+#[bench::chromium(turn(of_site(), Telling::NOTHING, CHROMIUM))]
+#[bench::pipelined_16(turn(of_site(), Telling::NOTHING, &pipelined()))]
+#[bench::not_modified(turn(of_site(), Telling::NOTHING, &revalidation()))]
+fn server_turn(mut again: Again) -> Again {
+    again();
+    again
+}
+
+library_benchmark_group!(
+    name = request_path;
+    benchmarks = wire_parse, archive_lookup, site_answer, wire_spell, server_turn
+);
+
+main!(library_benchmark_groups = request_path);
