@@ -304,10 +304,17 @@ impl<S: Socket> Connection<S> {
             Waits::Rest(Awaits::Head) => {
                 self.refuse(Refusal::Timeout, shared);
                 self.state = State::Ending;
+                self.held = Vec::new();
                 match send_output(&self.socket, &mut shared.output, &shared.content, shared.now) {
                     Ok(None) => self.turn(shared, false),
-                    // No room for so small an answer, or nobody to take it.
-                    Ok(Some(_)) | Err(_) => Outcome::Closed,
+                    // A page of the site's can be larger than what there is room for.
+                    Ok(Some(unsent)) => {
+                        self.unsent = Some(unsent);
+                        self.waits = Waits::Room;
+                        self.deadline = Some(shared.now + timeouts.send);
+                        Outcome::Open
+                    }
+                    Err(_) => Outcome::Closed,
                 }
             }
             Waits::Header | Waits::Request | Waits::Rest(_) | Waits::End => Outcome::Closed,

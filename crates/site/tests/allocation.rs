@@ -30,6 +30,25 @@ fn an_answer_allocates_nothing() {
 }
 
 #[test]
+fn hosts_and_refusals_allocate_nothing() {
+    let site = support::site();
+    let mut scratch = Scratch::default();
+    for (host, target, status) in [
+        (b"a.b.example.org".as_slice(), b"/docs/7.html".as_slice(), 200),
+        (b"a.b.example.org:80", b"/app/missing.js", 404),
+        (b"example.com", b"/docs/7.html", 200),
+    ] {
+        let request = Request { host: Some(host), ..Request::new(Method::Get, target) };
+        let mut got = 0;
+        let counted = allocation_counter::measure(|| got = site.answer(&request, &mut scratch).status);
+        assert_eq!((got, counted.count_total), (status, 0), "{}", String::from_utf8_lossy(host));
+    }
+    let mut got = 0;
+    let counted = allocation_counter::measure(|| got = site.refusal(431).status);
+    assert_eq!((got, counted.count_total), (431, 0));
+}
+
+#[test]
 fn conditions_and_ranges_allocate_nothing() {
     let site = support::site();
     let mut scratch = Scratch::default();

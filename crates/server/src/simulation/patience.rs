@@ -57,6 +57,11 @@ fn bytes_that_trickle_in_do_not_put_off_the_end_of_a_slow_head() {
         "{}",
         String::from_utf8_lossy(&received)
     );
+    let page: Vec<u8> = b"first 408 identity\n".iter().copied().cycle().take(60_000).collect();
+    assert!(
+        received.ends_with(&page),
+        "the page is larger than what the socket takes at once, and comes whole"
+    );
     assert!(
         network.elapsed() >= patience && network.elapsed() <= patience + SLACK,
         "{:?}",

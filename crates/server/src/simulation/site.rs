@@ -4,7 +4,8 @@ use std::io::{Read, Seek};
 use std::sync::Arc;
 
 use cannery_archive::{
-    Archive, Coding, Digest, Format, Key, KeyBuffer, NewHead, NewRecord, NewRepresentation, Origin, Writer,
+    Archive, Coding, Digest, Format, Key, KeyBuffer, NewHead, NewRecord, NewRepresentation, NewScope, Origin,
+    Writer,
 };
 use cannery_site::Site;
 
@@ -28,11 +29,12 @@ impl Releases {
     }
 }
 
-/// The bytes of an archive: `/small`, `/middle` in gzip and identity, which is sent from the archive, and `/large`.
+/// The bytes of an archive: `/small`, `/middle` in gzip and identity, which is sent from the archive, `/large`, and
+/// pages for errors, of which that for 400 is sent from the archive and that for 408 in more than one step.
 pub(crate) fn archive(release: &str) -> Vec<u8> {
     let mut writer =
         Writer::new(tempfile::tempfile().expect("a temporary file"), Format::Cdb).expect("a writer");
-    let mut put = |name: &str, codings: &[Coding], length: usize| {
+    let resource = |writer: &mut Writer, name: &str, codings: &[Coding], length: usize| {
         let mut representations = Vec::new();
         for coding in codings {
             let line = format!("{release} {name} {}\n", coding.name());
@@ -42,15 +44,25 @@ pub(crate) fn archive(release: &str) -> Vec<u8> {
             let head = writer.head(&head(*coding)).expect("a head");
             representations.push(NewRepresentation { coding: *coding, etag: digest.etag(), body, head });
         }
-        let record =
-            NewRecord::Resource { status: 200, origin: Origin::File, modified: None, representations };
+        NewRecord::Resource { status: 200, origin: Origin::File, modified: None, representations }
+    };
+    let paths: [(&str, &[Coding], usize); 3] = [
+        ("small", &[Coding::Identity], 13),
+        ("middle", &[Coding::Gzip, Coding::Identity], 9000),
+        ("large", &[Coding::Identity], 80_000),
+    ];
+    for (name, codings, length) in paths {
+        let record = resource(&mut writer, name, codings, length);
         let mut buffer = KeyBuffer::new();
         let key = Key::from_file(name.as_bytes(), &mut buffer).expect("a key");
         writer.path(None, key, &record).expect("a path");
+    }
+    let mut page = |status: u16, length| {
+        (status, resource(&mut writer, &status.to_string(), &[Coding::Identity], length))
     };
-    put("small", &[Coding::Identity], 13);
-    put("middle", &[Coding::Gzip, Coding::Identity], 9000);
-    put("large", &[Coding::Identity], 80_000);
+    let error_pages = vec![page(400, 9000), page(404, 100), page(405, 100), page(408, 60_000)];
+    let scope = NewScope { error_pages, ..NewScope::default() };
+    writer.scope(None, Key::ROOT, &scope).expect("a scope");
     let (mut file, _) = writer.finish(true).expect("an archive");
     let mut bytes = Vec::new();
     file.rewind().expect("a temporary file");

@@ -43,11 +43,11 @@ pub(super) fn check(
             rest = others;
             continue;
         }
-        if !old.starts_with(rest) && !new.starts_with(rest) && !is_timeout(rest, first.timeout.as_slice()) {
+        if !old.starts_with(rest) && !new.starts_with(rest) && !is_timeout(rest, &first, &second) {
             return Err(format!("answer {number} is {}, not {}", shown(rest), shown(answer)));
         }
         // What is bad in a request that never ends may be seen at once, or not before it is late.
-        let is_late = script.is_cut && is_timeout(rest, &first.timeout);
+        let is_late = script.is_cut && is_timeout(rest, &first, &second);
         return if is_late || may_be_cut(script, stopped) {
             Ok(())
         } else {
@@ -55,7 +55,7 @@ pub(super) fn check(
         };
     }
     let is_late = script.dawdles || script.is_cut;
-    let is_complete = rest.is_empty() || is_late && is_timeout(rest, &first.timeout);
+    let is_complete = rest.is_empty() || is_late && is_timeout(rest, &first, &second);
     if !is_complete {
         return Err(format!("behind the last answer: {}", shown(rest)));
     }
@@ -70,8 +70,9 @@ fn may_be_cut(script: &Script, stopped: bool) -> bool {
     stopped || script.dawdles || script.ending == Ending::Resets || script.appetite != Appetite::Good
 }
 
-fn is_timeout(rest: &[u8], timeout: &[u8]) -> bool {
-    timeout.starts_with(rest)
+/// Whether this is what a peer that is too slow is told, as far as it took it.
+fn is_timeout(rest: &[u8], first: &Answers, second: &Answers) -> bool {
+    first.timeout.starts_with(rest) || second.timeout.starts_with(rest)
 }
 
 /// The answers to what a peer sends.

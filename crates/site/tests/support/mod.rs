@@ -11,7 +11,7 @@ use cannery_archive::{
 use cannery_site::Site;
 
 /// The site: `/docs/0.html` to `/docs/499.html` in gzip and identity, a rule, a
-/// fallback page and error pages below `/app/`.
+/// fallback page and error pages below `/app/`, and nothing of its own on hosts below `example.org`.
 pub(crate) fn site() -> Site {
     let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
     let head = |coding: &[u8]| NewHead {
@@ -49,6 +49,7 @@ pub(crate) fn site() -> Site {
     let error_pages = vec![(404, page.clone()), (405, page.clone())];
     let scope = NewScope { fallbacks: vec![(b"html", page)], error_pages, rules, ..NewScope::default() };
     writer.scope(None, Key::from_file(b"app/", &mut buffer).unwrap(), &scope).unwrap();
+    writer.scope(Some("*.example.org"), Key::ROOT, &NewScope::default()).unwrap();
     let (mut file, _) = writer.finish(true).unwrap();
     let mut bytes = Vec::new();
     file.rewind().unwrap();
