@@ -10,7 +10,6 @@ mod conformance;
 mod deviations;
 mod error_pages;
 mod get;
-mod hosts;
 mod negotiate;
 mod range;
 mod routes;

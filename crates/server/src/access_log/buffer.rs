@@ -14,11 +14,13 @@ use super::{combined, json};
 use crate::answered::Answered;
 use crate::config::LogFormat;
 
-/// Lines are handed over when they take so many bytes, or after a second.
-const HAND_OVER_BYTES: usize = 32 * 1024;
+/// Lines are handed over when they take so many bytes, or after a second. Each hand-over wakes a thread, and each
+/// write asks for pages of the file: for so many lines at a time both cost next to nothing.
+const HAND_OVER_BYTES: usize = 256 * 1024;
 
-/// Buffers of one worker: half a megabyte, some five thousand lines, may wait to be written.
-const BUFFERS: usize = 16;
+/// Buffers of one worker: two megabytes, some ten thousand lines, may wait to be written. Room for them is asked for
+/// at once, and only taken when it is written to.
+const BUFFERS: usize = 8;
 
 /// Bytes that a buffer has room for. Few lines are longer than what is left behind the last hand-over.
 const BUFFER_BYTES: usize = HAND_OVER_BYTES + 4096;

@@ -4,14 +4,14 @@
 
 use cannery_site::spell_utc;
 
-use super::combined::{put_number, put_peer};
 use super::line::Line;
+use super::spell::{put_number, put_peer, put_plain};
 
 pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
     out.extend_from_slice(b"{\"time\":\"");
     out.extend_from_slice(time);
     out.extend_from_slice(b"\",\"peer\":\"");
-    put_peer(out, line);
+    put_peer(out, line.peer);
     out.push(b'"');
     if let Some(head) = line.head {
         put_text(out, "method", head.method_name);
@@ -41,6 +41,10 @@ fn put_text(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":\"");
+    if put_plain(out, value) {
+        out.push(b'"');
+        return;
+    }
     for chunk in value.utf8_chunks() {
         for character in chunk.valid().chars() {
             put_character(out, character);

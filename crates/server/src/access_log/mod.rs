@@ -6,6 +6,7 @@ mod buffer;
 mod combined;
 mod json;
 mod line;
+mod spell;
 mod writer;
 
 pub(crate) use buffer::LogBuffer;

@@ -12,7 +12,7 @@ use crate::error::StartError;
 use crate::notice::Notice;
 use crate::thread;
 
-/// Buffers of lines that may wait to be written, all workers together: two megabytes.
+/// Buffers of lines that may wait to be written, all workers together: sixteen megabytes.
 const WAITING_MAX: usize = 64;
 
 /// What the thread is told.
