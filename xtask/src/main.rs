@@ -36,7 +36,8 @@ usage: cargo xtask TASK
   ci                                 what continuous integration runs: test, cargo deny, counts
   tidy                               the checks about text alone, and the structure test
   bench NAME [--rounds N] [--seconds N]
-                                     docs, tiles, dummy, idle, reload or hostile;
+                                     docs, tiles, dummy, idle, observe, reload
+                                     or hostile;
                                      results go to bench/results/
   counts [--accept]                  instructions of the request path, against bench/counts.txt
                                      --accept: write what is counted into it

@@ -9,6 +9,7 @@ mod dummy;
 mod hostile;
 mod idle;
 mod machine;
+mod observe;
 mod ordinary;
 mod page;
 mod reload;
@@ -45,7 +46,7 @@ pub(crate) fn run(mut words: Words) -> Result<(), Error> {
     let rounds = words.number_if_given("--rounds")?;
     let seconds = words.number_if_given("--seconds")?;
     let name = words.next().ok_or(Error::Usage {
-        problem: "bench: name one of docs, tiles, dummy, idle, reload, hostile".into(),
+        problem: "bench: name one of docs, tiles, dummy, idle, observe, reload, hostile".into(),
     })?;
     words.finish()?;
     let (benchmark, seconds_usual): (Benchmark, u64) = match name.as_str() {
@@ -53,6 +54,7 @@ pub(crate) fn run(mut words: Words) -> Result<(), Error> {
         "tiles" => (tiles::run, SECONDS),
         "dummy" => (dummy::run, SECONDS),
         "idle" => (idle::run, SECONDS),
+        "observe" => (observe::run, 3),
         "reload" => (reload::run, 3),
         // Long enough that the server's patience with slow readers ends within a run.
         "hostile" => (hostile::run, 75),
