@@ -1,8 +1,9 @@
 //! What an operator may ask the server about itself.
 
+use std::io::Write;
 use std::process::Command;
 
-use crate::site::{Server, ask_at, compile, pages, skip_outside, write_folder};
+use crate::site::{Server, ask_at, await_that, compile, pages, skip_outside, write_folder};
 
 /// A server with a listener for operators, and where that is.
 fn served() -> (tempfile::TempDir, Server, String) {
@@ -65,6 +66,26 @@ fn what_was_answered_is_counted() {
     assert_eq!(stats["missing"][0]["path"], "/nothing");
     assert_eq!(stats["missing"][0]["count"], 2);
     assert_eq!(stats["classes"]["4xx"], 4);
+}
+
+#[test]
+fn how_connections_end_is_told_apart() {
+    let (_folder, server, admin) = served();
+    let ended = |how: &str| {
+        metric(&text(&admin, "/metrics"), &format!("cannery_connections_ended_total{{how=\"{how}\"}}"))
+    };
+    for _ in 0..5 {
+        server.get("/a.txt");
+    }
+    drop(server.connect());
+    await_that("all are ended in good order", || ended("in_order") == 6.0);
+    let mut stream = server.connect();
+    stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    assert_eq!(stream.peek(&mut [0; 1]).unwrap(), 1);
+    // What has come is not read: so the kernel resets the connection.
+    drop(stream);
+    await_that("one is broken", || ended("broken") == 1.0);
+    assert_eq!(ended("in_order"), 6.0);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// No answer takes so long.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -207,6 +207,15 @@ pub(crate) fn ask_at(address: &str, method: &str, target: &str, lines: &str) -> 
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     parse(&answer, method == "HEAD").0
+}
+
+/// Waits until something is so.
+pub(crate) fn await_that(what: &str, condition: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < end, "it never came to that: {what}");
+        std::thread::yield_now();
+    }
 }
 
 /// Takes one answer off the front of bytes. Strict: each line ends with CRLF, the length is stated.

@@ -84,9 +84,10 @@ impl EventLoop for Epoll {
                 let any = |flags: libc::c_int| event.events & flags as u32 != 0;
                 let readiness = Readiness {
                     readable: any(libc::EPOLLIN | libc::EPOLLRDHUP),
-                    ended: any(libc::EPOLLRDHUP),
+                    ended: any(libc::EPOLLRDHUP | libc::EPOLLHUP),
                     writable: any(libc::EPOLLOUT),
-                    broken: any(libc::EPOLLERR | libc::EPOLLHUP),
+                    // Not where both sides have only said that they send no more.
+                    broken: any(libc::EPOLLERR),
                 };
                 Event::Ready(token, readiness)
             }
