@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use cannery_server::config::Listener;
 use cannery_server::notify::{Notify, SOCKET_VARIABLE};
-use cannery_server::supervisor::{LISTENERS_VARIABLE, Supervisor};
-use cannery_server::{Address, Config, Listening, Notice, Server, StartError};
+use cannery_server::supervisor::{FIGURES_VARIABLE, LISTENERS_VARIABLE, Supervisor};
+use cannery_server::{
+    Address, Claim, Config, Listener as SocketListener, Listening, Notice, Operators, Server, StartError,
+};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
 
 use super::open;
@@ -56,12 +58,15 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
         Some(number) => {
             // Nobody would stop this process if the supervisor were killed.
             let _ = set_parent_process_death_signal(Some(Signal::TERM));
-            config.admin = config.admin.map(|address| following(address, number));
+            let figures = inherited_by(FIGURES_VARIABLE)?.unwrap_or_default();
+            if number == told.processes {
+                return answer_operators(&config, &figures);
+            }
+            config.admin = None;
+            config.figures = figures.first().copied();
         }
     }
-    let notify = Notify::from_environment().map_err(|error| {
-        Failure::failed(format!("cannot tell the service manager ({SOCKET_VARIABLE}): {error}"))
-    })?;
+    let notify = notify()?;
     let server = Server::start(&config).map_err(|error| failure(&error))?;
     server.obey_signals(notify.clone()).map_err(|error| failure(&error))?;
     if !told.quiet {
@@ -71,9 +76,7 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
         if process_number().is_none() {
             say_where(server.addresses());
         }
-        if let Some(address) = server.admin_address() {
-            say::note(format_args!("operators may ask at {}", url(&address)));
-        }
+        server.admin_address().iter().for_each(say_where_operators_ask);
     }
     for words in server.held().missing() {
         warn(words);
@@ -94,6 +97,26 @@ fn say_where(addresses: &[Address]) {
     addresses.iter().for_each(|address| say::note(format_args!("listening at {}", url(address))));
 }
 
+fn say_where_operators_ask(address: &Address) {
+    say::note(format_args!("operators may ask at {}", url(address)));
+}
+
+fn notify() -> Result<Notify, Failure> {
+    Notify::from_environment().map_err(|error| {
+        Failure::failed(format!("cannot tell the service manager ({SOCKET_VARIABLE}): {error}"))
+    })
+}
+
+/// The life of the process that answers operators for those that serve.
+fn answer_operators(config: &Config, asked: &[i32]) -> Result<(), Failure> {
+    let notify = notify()?;
+    let operators = Operators::start(config, asked).map_err(|error| failure(&error))?;
+    operators.obey_signals(notify.clone()).map_err(|error| failure(&error))?;
+    notify.ready("answering operators");
+    operators.wait();
+    Ok(())
+}
+
 /// Keeps several processes running.
 fn supervise(told: &flags::server::Server, config: &Config) -> Result<(), Failure> {
     let program = std::env::current_exe()
@@ -101,6 +124,8 @@ fn supervise(told: &flags::server::Server, config: &Config) -> Result<(), Failur
     let threads = config.threads.get();
     let listening = Listening::open(config, threads * told.processes).map_err(|error| failure(&error))?;
     let addresses = listening.addresses().to_vec();
+    let operators = config.admin.as_ref().map(listen_for_operators).transpose()?;
+    let (admin_claim, of_operators) = operators.unzip();
     let (of_workers, _claims) = listening.into_parts();
     let mut of_workers = of_workers.into_iter();
     let of_processes =
@@ -115,42 +140,45 @@ fn supervise(told: &flags::server::Server, config: &Config) -> Result<(), Failur
     let ready = || {
         if !told.quiet {
             say_where(&addresses);
+            admin_claim.as_ref().map(Claim::address).iter().for_each(say_where_operators_ask);
         }
     };
-    supervisor.run(of_processes, ready).map_err(|error| Failure::failed(error.to_string()))
+    supervisor.run(of_processes, of_operators, ready).map_err(|error| Failure::failed(error.to_string()))
 }
 
 /// The variable that tells a process its number; not there in the first one.
 const PROCESS_VARIABLE: &str = "CANNERY_PROCESS";
 
-fn process_number() -> Option<u16> {
+fn process_number() -> Option<usize> {
     std::env::var(PROCESS_VARIABLE).ok()?.parse().ok()
 }
 
-/// The address of an operator's listener in the process of this number.
-fn following(address: Address, number: u16) -> Address {
-    match address {
-        Address::Internet(mut address) if address.port() > 0 => {
-            address.set_port(address.port().saturating_add(number));
-            address.into()
-        }
-        Address::Internet(address) => address.into(),
-        Address::Local(path) => Address::Local(format!("{}.{number}", path.display()).into()),
-    }
+/// What keeps the address of operators, and the socket that listens there.
+fn listen_for_operators(address: &Address) -> Result<(Claim, SocketListener), Failure> {
+    let failed = |source| failure(&StartError::Listen { address: address.clone(), source });
+    let claim = Claim::new(address).map_err(failed)?;
+    let listener = claim.listen().map_err(failed)?;
+    Ok((claim, listener))
 }
 
 /// The listening sockets that whoever started this process has left open for it: our own supervisor, or a
 /// service manager (`sd_listen_fds(3)`).
 fn inherited() -> Result<Vec<i32>, Failure> {
-    if let Ok(numbers) = std::env::var(LISTENERS_VARIABLE) {
-        let numbers: Result<Vec<i32>, _> = numbers.split(',').map(str::parse).collect();
-        return numbers
-            .map_err(|_| Failure::failed(format!("{LISTENERS_VARIABLE} holds no list of numbers")));
+    if let Some(numbers) = inherited_by(LISTENERS_VARIABLE)? {
+        return Ok(numbers);
     }
     let variable = |name| std::env::var(name).ok().and_then(|value| value.parse::<i32>().ok());
     let is_ours = variable("LISTEN_PID").is_some_and(|pid| u32::try_from(pid) == Ok(std::process::id()));
     let count = variable("LISTEN_FDS").filter(|_| is_ours).unwrap_or(0);
     Ok((3..3 + count).collect())
+}
+
+/// The descriptors that a variable of our own supervisor names; nothing if it is not there.
+fn inherited_by(variable: &str) -> Result<Option<Vec<i32>>, Failure> {
+    let Ok(numbers) = std::env::var(variable) else { return Ok(None) };
+    let numbers = numbers.split(',').filter(|number| !number.is_empty()).map(str::parse);
+    let numbers: Result<Vec<i32>, _> = numbers.collect();
+    numbers.map(Some).map_err(|_| Failure::failed(format!("{variable} holds no list of numbers")))
 }
 
 /// Says what happens while the server runs; only what is wrong if it is to be quiet.
@@ -228,6 +256,7 @@ pub(super) fn failure(error: &StartError) -> Failure {
         }
         StartError::AccessLog(_)
         | StartError::Inherited { .. }
+        | StartError::NoOperators
         | StartError::EventLoop(_)
         | StartError::Thread(_)
         | StartError::Cage(_)

@@ -101,8 +101,8 @@ fn listening() -> [Arg; 9] {
         value(
             "processes",
             "N",
-            "So many processes with so many threads each, and one that starts them again if they die. The \
-             `--admin` of each stands at the port that follows.",
+            "So many processes with so many threads each, and one that starts them again if they die; another one \
+             answers at `--admin` for all of them.",
         )
         .value_parser(value_parser!(u16).range(1..=256)),
         value("drain", "SECONDS", "How long connections may finish what they are sending at the end.")
@@ -299,6 +299,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
             },
         }),
         admin: matches.get_one("admin").cloned(),
+        figures: None,
         report: matches.get_flag("report").then_some(REPORT_INTERVAL),
         sandbox: sandbox(matches),
         account: account(matches)?,
@@ -338,6 +339,7 @@ pub(super) fn config_of(matches: &ArgMatches, path: PathBuf) -> Config {
         special_pages: None,
         access_log: None,
         admin: None,
+        figures: None,
         report: None,
         // The threads that compiled the folder are still there, and would be outside.
         sandbox: Sandbox::OFF,

@@ -7,11 +7,12 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::site::{Server, parse, run};
+use crate::site::{Server, ask_at, await_that, compile, parse, run};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_cannery-server");
 
@@ -25,14 +26,6 @@ fn dummy(arguments: &[&str]) -> Command {
 fn children(pid: u32) -> HashSet<u32> {
     let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     listed.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
-}
-
-fn await_that(what: &str, condition: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !condition() {
-        assert!(Instant::now() < end, "it never came to that: {what}");
-        std::thread::yield_now();
-    }
 }
 
 fn kill(pid: u32) {
@@ -59,6 +52,80 @@ fn a_process_that_dies_is_started_again() {
     let left = children(server.pid());
     assert_eq!(server.stop(), Some(0));
     await_that("all of them end", || left.iter().all(|pid| !is_alive(*pid)));
+}
+
+/// The value of a metric, which is the rest of its line.
+fn metric(admin: &str, name: &str) -> f64 {
+    let metrics = String::from_utf8(ask_at(admin, "GET", "/metrics", "").body).unwrap();
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in\n{metrics}")).parse().unwrap()
+}
+
+#[test]
+fn operators_see_all_processes_as_one_and_the_dead_are_not_forgotten() {
+    let arguments = ["--bind", "127.0.0.1:0", "--processes", "3", "--threads", "1", "--admin", "127.0.0.1:0"];
+    let server = Server::run(dummy(&arguments));
+    let admin = server.admin();
+    let facts = || -> serde_json::Value {
+        serde_json::from_slice(&ask_at(&admin, "GET", "/facts.json", "").body).unwrap()
+    };
+    let serving: HashSet<u64> =
+        facts()["processes"].as_array().unwrap().iter().map(|pid| pid.as_u64().unwrap()).collect();
+    let started: HashSet<u64> = children(server.pid()).into_iter().map(u64::from).collect();
+    // The one that answers operators is none of those that serve.
+    assert!(serving.len() == 3 && started.len() == 4 && serving.is_subset(&started));
+    assert_eq!(facts()["threads"], 3);
+    assert_eq!(ask_at(&admin, "GET", "/ready", "").status, 200);
+    for _ in 0..50 {
+        assert_eq!(server.get("/").status, 200);
+    }
+    let answered = "cannery_responses_total{status=\"200\"}";
+    assert_eq!(metric(&admin, answered), 50.0);
+    assert_eq!(metric(&admin, "cannery_processes"), 3.0);
+
+    let held = server.connect();
+    await_that("it is the only one that is left", || {
+        metric(&admin, "cannery_connections_accepted_total") >= 51.0
+            && metric(&admin, "cannery_connections_open") == 1.0
+    });
+    for victim in &serving {
+        kill(u32::try_from(*victim).unwrap());
+        server.await_line("has ended");
+    }
+    await_that("all serve again", || metric(&admin, "cannery_processes") == 3.0);
+    assert_eq!(metric(&admin, answered), 50.0, "a counter never falls");
+    assert_eq!(metric(&admin, "cannery_connections_open"), 0.0);
+    assert_eq!(metric(&admin, "cannery_connections_ended_total{how=\"broken\"}"), 1.0);
+    drop(held);
+    for _ in 0..10 {
+        assert_eq!(server.get("/").status, 200);
+    }
+    assert_eq!(metric(&admin, answered), 60.0);
+    // The one that answers operators is started again, too.
+    let operators = *started.difference(&serving).next().unwrap();
+    kill(u32::try_from(operators).unwrap());
+    server.await_line("has ended");
+    assert_eq!(metric(&admin, answered), 10.0, "what the living have counted");
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn operators_are_told_that_the_processes_drain() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = large_site(folder.path());
+    let archive = archive.to_str().unwrap();
+    let arguments = ["--archive", archive, "--processes", "2", "--admin", "127.0.0.1:0", "--drain", "20"];
+    let mut server = Server::start(&arguments);
+    let admin = server.admin();
+    let mut busy = server.connect();
+    busy.write_all(b"GET /large.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    let mut received = vec![0; 1000];
+    busy.read_exact(&mut received).unwrap();
+    server.signal("TERM");
+    await_that("they are not ready", || ask_at(&admin, "GET", "/ready", "").status == 503);
+    busy.read_to_end(&mut received).unwrap();
+    assert_eq!(parse(&received, false).0.body.len(), LARGE_BYTES);
+    assert_eq!(server.wait(), Some(0));
 }
 
 /// Whether a process is there, and not only waiting for somebody to notice its end.
@@ -152,7 +219,7 @@ fn ipv6_is_served_beside_ipv4() {
     let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--bind", "[::1]:0", "--threads", "1"]));
     let line = server.await_line("http://[::1]:");
     let address = line.split("http://").nth(1).unwrap().trim_end_matches('/');
-    assert_eq!(crate::site::ask_at(address, "GET", "/", "").body, b"hello world!\n");
+    assert_eq!(ask_at(address, "GET", "/", "").body, b"hello world!\n");
     assert_eq!(server.get("/").body, b"hello world!\n");
 }
 
@@ -235,21 +302,29 @@ fn with_one_old_socket_a_supervisor_shares_it_among_its_processes() {
     let address = socket.local_addr().unwrap().to_string();
     let mut server = activated(&socket, &["--processes", "2", "--threads", "2"], None);
     for _ in 0..20 {
-        assert_eq!(crate::site::ask_at(&address, "GET", "/", "").body, b"hello world!\n");
+        assert_eq!(ask_at(&address, "GET", "/", "").body, b"hello world!\n");
     }
     assert!(Command::new("kill").args(["-TERM", &server.id().to_string()]).status().unwrap().success());
     assert!(server.wait().unwrap().success());
 }
 
+/// More than the kernel takes for a peer that does not read.
+const LARGE_BYTES: usize = 8 << 20;
+
+/// The archive of a site with a large file.
+fn large_site(folder: &Path) -> PathBuf {
+    let source = folder.join("site");
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("large.bin"), vec![b'x'; LARGE_BYTES]).unwrap();
+    let archive = folder.join("site.cdb");
+    compile(&source, &archive, &["--compress", "identity"]);
+    archive
+}
+
 #[test]
 fn a_running_answer_is_finished_when_the_server_stops_and_nobody_new_is_let_in() {
     let folder = tempfile::tempdir().unwrap();
-    let source = folder.path().join("site");
-    fs::create_dir(&source).unwrap();
-    let content = vec![b'x'; 8 << 20];
-    fs::write(source.join("large.bin"), &content).unwrap();
-    let archive = folder.path().join("site.cdb");
-    crate::site::compile(&source, &archive, &["--compress", "identity"]);
+    let archive = large_site(folder.path());
     let mut server = Server::start(&["--archive", archive.to_str().unwrap(), "--drain", "20"]);
     let mut idle = server.connect();
     let mut busy = server.connect();
@@ -261,7 +336,7 @@ fn a_running_answer_is_finished_when_the_server_stops_and_nobody_new_is_let_in()
     assert_eq!(idle.read(&mut [0; 1]).unwrap(), 0);
     await_that("the door is closed", || TcpStream::connect(&server.address).is_err());
     busy.read_to_end(&mut received).unwrap();
-    assert!(parse(&received, false).0.body == content);
+    assert_eq!(parse(&received, false).0.body.len(), LARGE_BYTES);
     assert_eq!(server.wait(), Some(0));
 }
 

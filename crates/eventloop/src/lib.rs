@@ -21,7 +21,7 @@ mod waker;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 pub use address::{Address, NoAddress};
@@ -75,6 +75,14 @@ pub struct Accepted<S> {
     pub socket: S,
     /// Where the peer is; nothing where it has no address, as with local sockets.
     pub peer: Option<SocketAddr>,
+}
+
+/// Takes a descriptor that whoever started this process has left open for it. To be called once for each number.
+///
+/// # Errors
+/// It is not open.
+pub fn inherit(descriptor: i32) -> io::Result<OwnedFd> {
+    sys::inherit(descriptor)
 }
 
 /// Gives the calling thread a table of descriptors of its own, with nothing in it but the three standard ones,

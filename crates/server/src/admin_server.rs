@@ -11,15 +11,15 @@ use crate::config::Config;
 use crate::content::Content;
 use crate::current::Current;
 use crate::error::StartError;
-use crate::metrics::Counters;
 use crate::observer::Observer;
-use crate::status::Status;
 use crate::worker::{self, StopOrder};
 
 /// An address that is listened at, where nobody answers yet.
 #[derive(Debug)]
 pub(crate) struct AdminListener {
-    claim: Claim,
+    address: Address,
+    /// What keeps the address; nothing where whoever started this process keeps it.
+    claim: Option<Claim>,
     listener: Listener,
     waker: Waker,
 }
@@ -31,36 +31,40 @@ impl AdminListener {
         let claim = Claim::new(address).map_err(failed)?;
         let listener = claim.listen().map_err(failed)?;
         let waker = Waker::new().map_err(StartError::EventLoop)?;
-        Ok(AdminListener { claim, listener, waker })
+        Ok(AdminListener { address: claim.address(), claim: Some(claim), listener, waker })
+    }
+
+    /// Listens with the socket of this number, which whoever started this process has left open for it.
+    pub(crate) fn inherit(descriptor: i32) -> Result<AdminListener, StartError> {
+        let failed = |source| StartError::Inherited { descriptor, source };
+        let listener = Listener::inherit(descriptor).map_err(failed)?;
+        let address = listener.address().map_err(failed)?;
+        let waker = Waker::new().map_err(StartError::EventLoop)?;
+        Ok(AdminListener { address, claim: None, listener, waker })
     }
 
     /// What keeps the address.
-    pub(crate) fn claim(&self) -> &Claim {
-        &self.claim
+    pub(crate) fn claim(&self) -> Option<&Claim> {
+        self.claim.as_ref()
     }
 
-    /// Starts to answer. What is told comes from these workers.
-    pub(crate) fn start(
-        self,
-        config: &Config,
-        workers: &[Arc<Counters>],
-        status: &Arc<Status>,
-        cage: &Cage,
-    ) -> Result<AdminServer, StartError> {
-        let AdminListener { claim, listener, waker } = self;
-        let admin = Admin { workers: workers.to_vec(), status: Arc::clone(status) };
+    /// Starts to answer.
+    pub(crate) fn start(self, config: &Config, admin: Admin, cage: &Cage) -> Result<AdminServer, StartError> {
+        let AdminListener { address, claim, listener, waker } = self;
         let current = Arc::new(Current::new(Arc::new(Content::Admin(admin))));
         let (order, observer) = (Arc::new(StopOrder::default()), Observer::default());
         let plan = worker::Plan::new(config, vec![listener], current, Arc::clone(&order), observer);
-        let threads = worker::start_all("admin", vec![(plan.asked_directly(), waker.clone())], cage)?;
-        Ok(AdminServer { claim, threads, order, waker })
+        let threads = worker::start_all("admin", vec![(plan.for_operators(), waker.clone())], cage)?;
+        Ok(AdminServer { address, _claim: claim, threads, order, waker })
     }
 }
 
 /// A running listener for operators.
 #[derive(Debug)]
 pub(crate) struct AdminServer {
-    claim: Claim,
+    address: Address,
+    /// Removes the path of a local socket at the end.
+    _claim: Option<Claim>,
     threads: Vec<JoinHandle<()>>,
     order: Arc<StopOrder>,
     waker: Waker,
@@ -68,13 +72,23 @@ pub(crate) struct AdminServer {
 
 impl AdminServer {
     pub(crate) fn address(&self) -> Address {
-        self.claim.address()
+        self.address.clone()
+    }
+
+    /// What orders it to stop.
+    pub(crate) fn stop_order(&self) -> (Arc<StopOrder>, Waker) {
+        (Arc::clone(&self.order), self.waker.clone())
     }
 
     /// Stops, and waits until it has.
     pub(crate) fn stop(self) {
         self.order.give();
         self.waker.wake();
+        self.wait();
+    }
+
+    /// Waits until it has stopped.
+    pub(crate) fn wait(self) {
         for thread in self.threads {
             // One that panicked has said so on its way out.
             let _ = thread.join();

@@ -47,6 +47,8 @@ pub struct Config {
     pub access_log: Option<AccessLog>,
     /// Where an operator may ask how the server is doing.
     pub admin: Option<Address>,
+    /// A socket on which whoever started this process asks for figures, by number.
+    pub figures: Option<i32>,
     /// How often the figures are told.
     pub report: Option<Duration>,
     /// How much of a cage there must be.
@@ -61,7 +63,7 @@ impl Config {
     /// Whether anybody will ask what was counted.
     #[must_use]
     pub(crate) fn counts(&self) -> bool {
-        self.admin.is_some() || self.report.is_some()
+        self.admin.is_some() || self.figures.is_some() || self.report.is_some()
     }
 }
 

@@ -35,6 +35,9 @@ pub enum StartError {
         /// Why not.
         source: io::Error,
     },
+    /// A process that is to answer operators was handed no socket to listen with.
+    #[error("no socket to listen with was handed to this process")]
+    NoOperators,
     /// The access log cannot be written.
     #[error("cannot write the access log: {0}")]
     AccessLog(#[source] io::Error),

@@ -14,10 +14,12 @@ mod admin_server;
 #[cfg(test)]
 mod allocations;
 mod answered;
+mod asking;
 mod connection;
 mod content;
 mod current;
 mod error;
+mod figures;
 mod listening;
 mod metrics;
 mod notice;
@@ -26,6 +28,7 @@ mod observer;
 #[cfg(any(test, feature = "turns"))]
 mod one_peer;
 mod opened;
+mod operators;
 mod reload;
 mod report;
 mod signals;
@@ -45,13 +48,14 @@ mod worker;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-pub use cannery_eventloop::Address;
-use cannery_eventloop::{Claim, Waker};
+use cannery_eventloop::Waker;
+pub use cannery_eventloop::{Address, Claim, Listener};
 
 pub use crate::config::Config;
 pub use crate::error::StartError;
 pub use crate::listening::Listening;
 pub use crate::notice::Notice;
+pub use crate::operators::Operators;
 
 use crate::access_log::LogWriter;
 use crate::admin_server::AdminServer;

@@ -2,13 +2,16 @@
 //!
 //! Starts no thread before it is told to serve: one that is there already would stay outside.
 
+use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 
 use cannery_archive::Lease;
 use cannery_eventloop::{Claim, Waker};
 
 use crate::access_log::{LogFile, LogWriter};
+use crate::admin::Admin;
 use crate::admin_server::AdminListener;
+use crate::asking;
 use crate::cage::{self, Cage, Held};
 use crate::config::{self, Config, LogTarget};
 use crate::content::Content;
@@ -29,6 +32,8 @@ pub(crate) struct Opened {
     leases: Vec<Option<Lease>>,
     log: Option<LogFile>,
     admin: Option<AdminListener>,
+    /// Where figures are asked for.
+    figures: Option<UnixDatagram>,
     listening: Listening,
     wakers: Vec<Waker>,
 }
@@ -40,10 +45,11 @@ impl Opened {
         let (content, leases) = Content::open(config)?;
         let log = config.access_log.as_ref().map(LogFile::open).transpose().map_err(StartError::AccessLog)?;
         let admin = config.admin.as_ref().map(AdminListener::open).transpose()?;
+        let figures = config.figures.map(asking::inherit).transpose()?;
         let listening = Listening::open(config, config.threads.get())?;
         let waker = |_| Waker::new().map_err(StartError::EventLoop);
         let wakers = (0..config.threads.get()).map(waker).collect::<Result<Vec<_>, _>>()?;
-        Ok(Opened { reloader, content, leases, log, admin, listening, wakers })
+        Ok(Opened { reloader, content, leases, log, admin, figures, listening, wakers })
     }
 
     /// The cage for what is served and written.
@@ -58,7 +64,7 @@ impl Opened {
             LogTarget::File(path) => Some(path.clone()),
             LogTarget::Stdout => None,
         });
-        let claims = self.listening.claims().iter().chain(self.admin.as_ref().map(AdminListener::claim));
+        let claims = self.listening.claims().iter().chain(self.admin.iter().filter_map(AdminListener::claim));
         let remove = claims.filter_map(|claim| match claim {
             Claim::Local { path, .. } => Some(path.clone()),
             Claim::Internet { .. } => None,
@@ -75,12 +81,16 @@ impl Opened {
 
     /// Starts all threads, in this cage. When it returns, connections are accepted.
     pub(crate) fn serve(self, config: &Config, cage: Cage, held: Held) -> Result<Server, StartError> {
-        let Opened { reloader, content, leases, log, admin, listening, wakers } = self;
+        let Opened { reloader, content, leases, log, admin, figures, listening, wakers } = self;
         let status = Arc::new(content.status(config));
         let current = Arc::new(Current::new(Arc::new(content)));
         let counters: Vec<_> = wakers.iter().map(|_| Arc::new(Counters::default())).collect();
         let log = log.map(|log| log.start(config.listener.clone(), &cage)).transpose()?;
-        let admin = admin.map(|admin| admin.start(config, &counters, &status, &cage)).transpose()?;
+        let of_admin = || Admin::Own { workers: counters.clone(), status: Arc::clone(&status) };
+        let admin = admin.map(|admin| admin.start(config, of_admin(), &cage)).transpose()?;
+        if let Some(socket) = figures {
+            asking::answer(socket, counters.clone(), Arc::clone(&status), &cage)?;
+        }
         let addresses = listening.addresses().to_vec();
         let (of_workers, mut claims) = listening.into_parts();
         let order = Arc::new(StopOrder::default());

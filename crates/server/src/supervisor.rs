@@ -4,7 +4,7 @@
 //! gone: who comes then waits a moment. Never forks without starting a program.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -21,6 +21,10 @@ use crate::notify::{Notify, SOCKET_VARIABLE};
 
 /// The variable that names the descriptors of inherited listeners, with commas between.
 pub const LISTENERS_VARIABLE: &str = "CANNERY_LISTENERS";
+
+/// The variable that names the descriptors of inherited sockets for figures: one on which the process is asked, or
+/// all those on which the process of the operators asks.
+pub const FIGURES_VARIABLE: &str = "CANNERY_FIGURES";
 
 /// A process that lived so long did not die of its start.
 const GOOD_LIFE: Duration = Duration::from_secs(10);
@@ -45,6 +49,8 @@ pub struct Supervisor<'a> {
 struct Place {
     number: usize,
     listeners: Vec<Listener>,
+    /// Ends of pairs of sockets. They stay while processes come and go, so nobody has to be told of a new one.
+    figures: Vec<UnixDatagram>,
     child: Option<Child>,
     started: Instant,
     pause: Duration,
@@ -53,19 +59,22 @@ struct Place {
 }
 
 impl Supervisor<'_> {
-    /// Starts a process for each set of listeners, and keeps them running until SIGINT or SIGTERM. `ready` is
-    /// called when all of them serve.
+    /// Starts a process for each set of listeners, and keeps them running until SIGINT or SIGTERM; one more, with
+    /// the number that follows, for the listener of operators, if there is one. `ready` is called when all of them
+    /// serve.
     ///
     /// # Errors
     /// A process cannot be started at all.
-    pub fn run(&self, of_processes: Vec<Vec<Listener>>, ready: impl FnOnce()) -> io::Result<()> {
+    pub fn run(
+        &self,
+        of_processes: Vec<Vec<Listener>>,
+        of_operators: Option<Listener>,
+        ready: impl FnOnce(),
+    ) -> io::Result<()> {
         let signals = signals()?;
         let door = Door::open()?;
-        let mut places: Vec<Place> = of_processes
-            .into_iter()
-            .enumerate()
-            .map(|(number, listeners)| Place::new(number, listeners))
-            .collect();
+        let serving = of_processes.len();
+        let mut places = places(of_processes, of_operators)?;
         for place in &mut places {
             place.start(self.command, &door.name)?;
         }
@@ -79,7 +88,10 @@ impl Supervisor<'_> {
             self.keep(&mut places, &signals, &door.name);
         }
         notify.stopping();
-        self.stop(places, &signals);
+        // Operators can ask how the others end until they have.
+        let (serving, operators) = places.split_at_mut(serving);
+        self.stop(serving, self.drain + GRACE, &signals);
+        self.stop(operators, GRACE, &signals);
         Ok(())
     }
 
@@ -135,19 +147,19 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Stops all: nobody new, time to drain, then the end.
-    fn stop(&self, mut places: Vec<Place>, signals: &Receiver<i32>) {
-        for place in &mut places {
+    /// Stops some of them: nobody new, time to drain, then the end.
+    fn stop(&self, places: &mut [Place], patience: Duration, signals: &Receiver<i32>) {
+        for place in &mut *places {
             place.listeners.drain(..).for_each(Listener::end);
         }
-        signal_all(&mut places, Signal::TERM);
-        let end = Instant::now() + self.drain + GRACE;
+        signal_all(places, Signal::TERM);
+        let end = Instant::now() + patience;
         while places.iter_mut().any(Place::lives) {
             let patience = end.saturating_duration_since(Instant::now());
             match signals.recv_timeout(patience) {
                 Ok(SIGCHLD) => {}
                 Ok(SIGINT | SIGTERM) | Err(_) => {
-                    self.kill(&mut places);
+                    self.kill(places);
                     return;
                 }
                 Ok(_) => {}
@@ -167,26 +179,47 @@ impl Supervisor<'_> {
     }
 }
 
+/// The places of the processes that serve, and behind them that of the operators'.
+fn places(of_processes: Vec<Vec<Listener>>, of_operators: Option<Listener>) -> io::Result<Vec<Place>> {
+    let (mut places, mut asked) = (Vec::new(), Vec::new());
+    for (number, listeners) in of_processes.into_iter().enumerate() {
+        let mut place = Place::new(number, listeners);
+        if of_operators.is_some() {
+            let (ours, theirs) = UnixDatagram::pair()?;
+            asked.push(ours);
+            place.figures.push(theirs);
+        }
+        places.push(place);
+    }
+    if let Some(listener) = of_operators {
+        let place = Place::new(places.len(), vec![listener]);
+        places.push(Place { figures: asked, ..place });
+    }
+    Ok(places)
+}
+
 impl Place {
     fn new(number: usize, listeners: Vec<Listener>) -> Place {
-        Place { number, listeners, child: None, started: Instant::now(), pause: PAUSE, again: None }
+        let (figures, started) = (Vec::new(), Instant::now());
+        Place { number, listeners, figures, child: None, started, pause: PAUSE, again: None }
+    }
+
+    /// What the process gets.
+    fn handed_on(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.listeners.iter().map(AsFd::as_fd).chain(self.figures.iter().map(AsFd::as_fd))
     }
 
     fn start(&mut self, command: &dyn Fn(usize) -> Command, door: &str) -> io::Result<()> {
-        let numbers: Vec<String> = self
-            .listeners
-            .iter()
-            .map(|listener| std::os::fd::AsFd::as_fd(listener).as_raw_fd().to_string())
-            .collect();
         let mut command = command(self.number);
-        command.env(LISTENERS_VARIABLE, numbers.join(",")).env(SOCKET_VARIABLE, door);
-        // Left open for this process alone: the others have listeners of their own.
-        for listener in &self.listeners {
-            fcntl_setfd(listener, FdFlags::empty())?;
+        command.env(LISTENERS_VARIABLE, numbers(&self.listeners)).env(SOCKET_VARIABLE, door);
+        command.env(FIGURES_VARIABLE, numbers(&self.figures));
+        // Left open for this process alone: the others have sockets of their own.
+        for descriptor in self.handed_on() {
+            fcntl_setfd(descriptor, FdFlags::empty())?;
         }
         let child = command.spawn();
-        for listener in &self.listeners {
-            fcntl_setfd(listener, FdFlags::CLOEXEC)?;
+        for descriptor in self.handed_on() {
+            fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
         }
         self.child = Some(child?);
         self.started = Instant::now();
@@ -215,7 +248,13 @@ impl Place {
     }
 }
 
-fn signal_all(places: &mut [Place], signal: Signal) {
+/// Descriptors as the environment spells them.
+fn numbers(descriptors: &[impl AsFd]) -> String {
+    let numbers: Vec<_> = descriptors.iter().map(|one| one.as_fd().as_raw_fd().to_string()).collect();
+    numbers.join(",")
+}
+
+fn signal_all(places: &[Place], signal: Signal) {
     for child in places.iter().filter_map(|place| place.child.as_ref()) {
         if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
             // It fails only where the process is gone already.

@@ -102,6 +102,7 @@ fn config(content: config::Content) -> Config {
         special_pages: None,
         access_log: None,
         admin: None,
+        figures: None,
         report: None,
         sandbox: config::Sandbox::OFF,
         account: None,

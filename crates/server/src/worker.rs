@@ -56,6 +56,8 @@ pub(crate) struct Plan<L = Listener> {
     stop: Arc<StopOrder>,
     connections_max: usize,
     proxied: bool,
+    /// Whether the worker has a table of descriptors of its own, with nothing in it but what serving needs.
+    owns_descriptors: bool,
     observer: Observer,
 }
 
@@ -72,12 +74,23 @@ impl<L> Plan<L> {
         let of_all = config.connections_max.map_or(usize::MAX, NonZeroUsize::get);
         let connections_max = of_all.div_ceil(config.threads.get());
         let proxied = config.proxy_protocol;
-        Plan { listeners, current, fields, timeouts, drain, stop, connections_max, proxied, observer }
+        Plan {
+            listeners,
+            current,
+            fields,
+            timeouts,
+            drain,
+            stop,
+            connections_max,
+            proxied,
+            owns_descriptors: true,
+            observer,
+        }
     }
 
-    /// The same for a listener that is asked without a proxy between.
-    pub(crate) fn asked_directly(self) -> Plan<L> {
-        Plan { proxied: false, ..self }
+    /// The same for a listener of operators: they ask without a proxy between, and their worker may ask others.
+    pub(crate) fn for_operators(self) -> Plan<L> {
+        Plan { proxied: false, owns_descriptors: false, ..self }
     }
 }
 
@@ -117,8 +130,10 @@ fn run(plan: Plan, waker: Waker, cage: &Cage, started: mpsc::Sender<Result<(), S
 
 /// Opens what the worker needs, in the thread that will use it, which from then on can do nothing but serve.
 fn start(plan: Plan, waker: Waker, cage: &Cage) -> Result<Worker<Epoll>, StartError> {
-    // Only a matter of speed: where a sandbox forbids it, the shared table serves.
-    let _ = cannery_eventloop::own_descriptors(&plan.listeners, &waker);
+    if plan.owns_descriptors {
+        // Only a matter of speed: where a sandbox forbids it, the shared table serves.
+        let _ = cannery_eventloop::own_descriptors(&plan.listeners, &waker);
+    }
     let events = Epoll::new(waker).map_err(StartError::EventLoop)?;
     let worker = Worker::new(events, plan).map_err(StartError::EventLoop)?;
     cage.enter_thread(Role::Worker)?;

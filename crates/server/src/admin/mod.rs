@@ -6,23 +6,32 @@
 mod prometheus;
 mod stats;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cannery_site::{Method, Target};
 use cannery_wire::h1::RequestHead;
 use cannery_wire::head::{put_field, status_line};
 
-use crate::metrics::{Counters, Snapshot};
+use crate::asking::Asker;
+use crate::figures::Figures;
+use crate::metrics::Counters;
 use crate::status::Status;
 
 /// The page for a person: one file, nothing from anywhere else.
 const PAGE: &str = include_str!("page.html");
 
-/// What is looked at, and by whom it is written.
+/// Whose figures are told.
 #[derive(Debug)]
-pub(crate) struct Admin {
-    pub(crate) workers: Vec<Arc<Counters>>,
-    pub(crate) status: Arc<Status>,
+pub(crate) enum Admin {
+    /// Those of this process.
+    Own {
+        /// Written by the workers.
+        workers: Vec<Arc<Counters>>,
+        /// Written by the threads beside them.
+        status: Arc<Status>,
+    },
+    /// Those of the processes that serve beside this one, all together. One thread asks them.
+    Others(Mutex<Asker>),
 }
 
 /// An answer.
@@ -68,6 +77,13 @@ impl Admin {
         out
     }
 
+    fn figures(&self) -> Figures {
+        match self {
+            Admin::Own { workers, status } => Figures::of(workers, status),
+            Admin::Others(asker) => asker.lock().unwrap_or_else(PoisonError::into_inner).ask(),
+        }
+    }
+
     fn page(&self, head: &RequestHead<'_>) -> Page {
         if !matches!(head.request.method, Method::Get | Method::Head) {
             return Page::text(405, "This can only be read.\n");
@@ -79,18 +95,16 @@ impl Admin {
         if !target.host(head.request.host).is_none_or(is_trusted) {
             return Page::text(421, "Ask by address, or as localhost.\n");
         }
-        let snapshot = || Snapshot::of(&self.workers);
         match target.path {
             b"/" => Page::new("text/html; charset=utf-8", PAGE),
-            b"/metrics" => Page::new(
-                "text/plain; version=0.0.4; charset=utf-8",
-                prometheus::spell(&snapshot(), &self.status),
-            ),
-            b"/stats.json" => Page::new("application/json", stats::stats(&snapshot(), &self.status)),
-            b"/facts.json" => Page::new("application/json", stats::facts(&self.workers, &self.status)),
+            b"/metrics" => {
+                Page::new("text/plain; version=0.0.4; charset=utf-8", prometheus::spell(&self.figures()))
+            }
+            b"/stats.json" => Page::new("application/json", stats::stats(&self.figures())),
+            b"/facts.json" => Page::new("application/json", stats::facts(&self.figures())),
             b"/health" => Page::text(200, "alive\n"),
-            b"/ready" if self.status.is_draining() => Page::text(503, "draining\n"),
-            b"/ready" => Page::text(200, "ready\n"),
+            b"/ready" if self.figures().is_ready() => Page::text(200, "ready\n"),
+            b"/ready" => Page::text(503, "draining\n"),
             _ => Page::text(404, "There are /, /metrics, /health, /ready, /facts.json and /stats.json.\n"),
         }
     }

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use cannery_wire::Refusal;
 
+use crate::figures::{Figures, ReleaseFigures};
 use crate::metrics::{MethodKind, Snapshot};
-use crate::status::Status;
 
 /// Upper ends of the buckets that are told, in seconds.
 const LATENCY_ENDS: [f64; 12] =
@@ -40,15 +40,17 @@ fn escaped(text: &str) -> String {
 }
 
 /// All metrics.
-pub(super) fn spell(all: &Snapshot, status: &Status) -> String {
+pub(super) fn spell(figures: &Figures) -> String {
     let mut metrics = Metrics(String::with_capacity(8192));
+    let all = &figures.counted;
     connections(&mut metrics, all);
     requests(&mut metrics, all);
     latency(&mut metrics, all);
-    releases(&mut metrics, status);
-    let uptime = status.started.elapsed().as_secs_f64();
+    releases(&mut metrics, figures);
+    let uptime = figures.uptime_seconds;
     metrics.single("uptime_seconds", "gauge", "Time since the server started.", uptime);
-    metrics.single("ready", "gauge", "Whether new connections are wanted.", u8::from(!status.is_draining()));
+    metrics.single("ready", "gauge", "Whether new connections are wanted.", u8::from(figures.is_ready()));
+    metrics.single("processes", "gauge", "Processes that serve.", figures.processes.len());
     let dropped = all.log_lines_dropped;
     let help = "Lines that were lost because the access log was too slow.";
     metrics.single("log_lines_dropped_total", "counter", help, dropped);
@@ -59,7 +61,7 @@ fn connections(metrics: &mut Metrics, all: &Snapshot) {
     metrics.single("connections_accepted_total", "counter", "Connections accepted.", all.accepted);
     metrics.single("connections_open", "gauge", "Connections that are open.", all.open());
     metrics.begin("connections_ended_total", "counter", "Connections that ended, by how.");
-    let in_order = all.closed.saturating_sub(all.timed_out + all.broken);
+    let in_order = all.closed.saturating_sub(all.timed_out.saturating_add(all.broken));
     for (how, count) in [("in_order", in_order), ("timed_out", all.timed_out), ("broken", all.broken)] {
         metrics.value("connections_ended_total", &[("how", how)], count);
     }
@@ -98,24 +100,22 @@ fn latency(metrics: &mut Metrics, all: &Snapshot) {
     metrics.value(&format!("{name}_count"), &[], all.latency.total());
 }
 
-fn releases(metrics: &mut Metrics, status: &Status) {
-    let (taken, refused) = status.reloads();
-    metrics.begin("reloads_total", "counter", "New releases, by what became of them.");
-    metrics.value("reloads_total", &[("outcome", "served")], taken);
-    metrics.value("reloads_total", &[("outcome", "refused")], refused);
-    let sites = status.sites();
-    type Figure = (&'static str, &'static str, fn(&cannery_archive::Facts) -> u64);
-    let figures: [Figure; 3] = [
-        ("archive_serial", "The serial of the release that is served.", |facts| facts.serial),
-        ("archive_paths", "Paths of the release that is served.", |facts| facts.paths),
-        ("archive_bytes", "Bytes of the archive that is served.", |facts| facts.file_bytes),
+fn releases(metrics: &mut Metrics, figures: &Figures) {
+    let help = "New releases, by what became of them; each process counts its own.";
+    metrics.begin("reloads_total", "counter", help);
+    metrics.value("reloads_total", &[("outcome", "served")], figures.reloads.served);
+    metrics.value("reloads_total", &[("outcome", "refused")], figures.reloads.refused);
+    type Figure = (&'static str, &'static str, fn(&ReleaseFigures) -> u64);
+    let told: [Figure; 3] = [
+        ("archive_serial", "The serial of the release that is served.", |release| release.serial),
+        ("archive_paths", "Paths of the release that is served.", |release| release.paths),
+        ("archive_bytes", "Bytes of the archive that is served.", |release| release.bytes),
     ];
-    for (name, help, of) in figures {
+    for (name, help, of) in told {
         metrics.begin(name, "gauge", help);
-        for site in &sites {
+        for site in &figures.sites {
             let host = site.host.as_deref().unwrap_or("");
-            let digest = site.current.facts.digest.to_string();
-            metrics.value(name, &[("host", host), ("digest", &digest)], of(&site.current.facts));
+            metrics.value(name, &[("host", host), ("digest", &site.current.digest)], of(&site.current));
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::Counter;
 
 /// Buckets for each doubling of the time.
@@ -59,7 +61,8 @@ fn upper_end(bucket: usize) -> f64 {
 }
 
 /// The sum of several histograms, at one moment.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(into = "Vec<u64>", try_from = "Vec<u64>")]
 pub(crate) struct Counts([u64; BUCKETS]);
 
 impl Default for Counts {
@@ -68,7 +71,29 @@ impl Default for Counts {
     }
 }
 
+impl From<Counts> for Vec<u64> {
+    fn from(counts: Counts) -> Vec<u64> {
+        counts.0.into()
+    }
+}
+
+impl TryFrom<Vec<u64>> for Counts {
+    type Error = &'static str;
+
+    fn try_from(buckets: Vec<u64>) -> Result<Counts, Self::Error> {
+        // So that no sum of all of them overflows.
+        if buckets.iter().any(|count| *count > u64::MAX >> 16) {
+            return Err("more than can have been counted");
+        }
+        buckets.try_into().map(Counts).map_err(|_| "another number of buckets")
+    }
+}
+
 impl Counts {
+    pub(crate) fn merge(&mut self, other: &Counts) {
+        self.0.iter_mut().zip(&other.0).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
+    }
+
     pub(crate) fn total(&self) -> u64 {
         self.0.iter().sum()
     }

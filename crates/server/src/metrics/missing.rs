@@ -2,13 +2,16 @@
 //! Metwally, Agrawal and El Abbadi ("Efficient Computation of Frequent and Top-k Elements in Data Streams",
 //! 2005). A path that is frequent is always among them; a count may be too high by what it displaced.
 
+use serde::{Deserialize, Serialize};
+
 /// Paths that are remembered.
 const PATHS_MAX: usize = 64;
 /// Bytes of a path that are remembered.
 const PATH_BYTES_MAX: usize = 128;
 
 /// The most frequent paths, and how often they were counted. All the room is taken at once: who counts is a worker.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(into = "Vec<(Vec<u8>, u64)>", from = "Vec<(Vec<u8>, u64)>")]
 pub(crate) struct Missing(Vec<Counted>);
 
 /// A path, and how often it was counted.
@@ -39,6 +42,20 @@ impl Default for Missing {
     }
 }
 
+impl From<Missing> for Vec<(Vec<u8>, u64)> {
+    fn from(missing: Missing) -> Self {
+        missing.0.iter().map(|counted| (counted.path().to_vec(), counted.count)).collect()
+    }
+}
+
+impl From<Vec<(Vec<u8>, u64)>> for Missing {
+    fn from(paths: Vec<(Vec<u8>, u64)>) -> Missing {
+        let mut missing = Missing::default();
+        paths.iter().for_each(|(path, count)| missing.add(Counted::new(path, *count)));
+        missing
+    }
+}
+
 impl Missing {
     /// Counts a request target, as far as its query.
     pub(crate) fn count(&mut self, target: &[u8]) {
@@ -52,12 +69,12 @@ impl Missing {
 
     fn add(&mut self, new: Counted) {
         if let Some(known) = self.0.iter_mut().find(|known| known.path() == new.path()) {
-            known.count += new.count;
+            known.count = known.count.saturating_add(new.count);
         } else if self.0.len() < PATHS_MAX {
             self.0.push(new);
         } else if let Some(least) = self.0.iter_mut().min_by_key(|known| (known.count, known.length)) {
             // The least frequent gives way, and leaves its count behind.
-            *least = Counted { count: least.count + new.count, ..new };
+            *least = Counted { count: least.count.saturating_add(new.count), ..new };
         }
     }
 

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cannery_wire::Refusal;
+use serde::{Deserialize, Serialize};
 
 use super::histogram::Counts;
 use super::{Counters, MethodKind, Missing};
 
 /// The counters of all workers together.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Snapshot {
     pub(crate) accepted: u64,
     pub(crate) closed: u64,
@@ -51,6 +52,33 @@ impl Snapshot {
         counters.add_missing_to(&mut self.missing);
     }
 
+    /// Adds what was counted elsewhere.
+    pub(crate) fn merge(&mut self, other: &Snapshot) {
+        let add = |sum: &mut u64, more: &u64| *sum = sum.saturating_add(*more);
+        let pairs = [
+            (&mut self.accepted, &other.accepted),
+            (&mut self.closed, &other.closed),
+            (&mut self.timed_out, &other.timed_out),
+            (&mut self.broken, &other.broken),
+            (&mut self.unnamed, &other.unnamed),
+            (&mut self.bytes, &other.bytes),
+            (&mut self.log_lines_dropped, &other.log_lines_dropped),
+            (&mut self.latency_nanoseconds, &other.latency_nanoseconds),
+        ];
+        pairs.into_iter().for_each(|(sum, more)| add(sum, more));
+        self.methods.iter_mut().zip(&other.methods).for_each(|(sum, more)| add(sum, more));
+        self.refusals.iter_mut().zip(&other.refusals).for_each(|(sum, more)| add(sum, more));
+        other.statuses.iter().for_each(|(status, more)| add(self.statuses.entry(*status).or_default(), more));
+        self.latency.merge(&other.latency);
+        self.missing.merge(&other.missing);
+    }
+
+    /// What is left of it when its process has died: its connections broke.
+    pub(crate) fn bury(&mut self) {
+        self.broken = self.broken.saturating_add(self.open());
+        self.closed = self.closed.max(self.accepted);
+    }
+
     /// Connections that are open.
     pub(crate) fn open(&self) -> u64 {
         self.accepted.saturating_sub(self.closed)
@@ -58,11 +86,14 @@ impl Snapshot {
 
     /// Requests that were answered.
     pub(crate) fn requests(&self) -> u64 {
-        self.statuses.values().sum()
+        self.statuses.values().copied().fold(0, u64::saturating_add)
     }
 
     /// Answers of a class, such as 2 for 200 to 299.
     pub(crate) fn class(&self, class: u16) -> u64 {
-        self.statuses.range(class * 100..class * 100 + 100).map(|(_, count)| count).sum()
+        self.statuses
+            .range(class * 100..class * 100 + 100)
+            .map(|(_, count)| *count)
+            .fold(0, u64::saturating_add)
     }
 }

@@ -126,6 +126,7 @@ fn config(random: &mut Random) -> Config {
         special_pages: None,
         access_log: None,
         admin: None,
+        figures: None,
         report: None,
         sandbox: config::Sandbox::OFF,
         account: None,

@@ -1,0 +1,56 @@
+//! The process that answers operators for all those that serve beside it. It serves no site.
+//!
+//! In a cage of its own, with no file to open: it listens, and asks the others by sockets that it was handed.
+
+use std::sync::{Arc, Mutex};
+
+use crate::Stop;
+use crate::admin::Admin;
+use crate::admin_server::{AdminListener, AdminServer};
+use crate::asking::Asker;
+use crate::cage::{self, Cage};
+use crate::config::Config;
+use crate::error::StartError;
+use crate::notify::Notify;
+use crate::signals;
+use crate::status::Status;
+
+/// Answers operators for other processes.
+#[derive(Debug)]
+pub struct Operators {
+    admin: AdminServer,
+    cage: Cage,
+}
+
+impl Operators {
+    /// Listens with the inherited socket of the configuration, and asks by those of these numbers.
+    ///
+    /// # Errors
+    /// A socket is none, or the process could not enter its cage.
+    pub fn start(config: &Config, asked: &[i32]) -> Result<Operators, StartError> {
+        let asker = Asker::inherit(asked)?;
+        let listener = match config.inherited.first() {
+            Some(descriptor) => AdminListener::inherit(*descriptor)?,
+            None => return Err(StartError::NoOperators),
+        };
+        let plan = cage::Plan { sandbox: config.sandbox, account: config.account, ..cage::Plan::default() };
+        let (cage, _) = Cage::enter(&plan)?;
+        let admin = listener.start(config, Admin::Others(Mutex::new(asker)), &cage)?;
+        Ok(Operators { admin, cage })
+    }
+
+    /// From now on SIGINT and SIGTERM end the process in good order.
+    ///
+    /// # Errors
+    /// Signals cannot be waited for.
+    pub fn obey_signals(&self, notify: Notify) -> Result<(), StartError> {
+        let (order, waker) = self.admin.stop_order();
+        let stop = Stop { order, wakers: vec![waker], status: Arc::new(Status::new(std::iter::empty())) };
+        signals::obey(stop, None, None, notify, &self.cage)
+    }
+
+    /// Waits until the order to stop.
+    pub fn wait(self) {
+        self.admin.wait();
+    }
+}
