@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_archive::{Archive, Corrupt, Key, KeyBuffer, Origin, Record, ScopeEntry};
 use cannery_server::config::SecurityHeaders;
-use cannery_site::{Answer, Body, Fields, Reason, Request, Scratch, Site, Target};
+use cannery_site::{Answer, Body, Fields, Reason, Request, Scratch, Site, Sites, Target};
 use cannery_wire::h1::{Connection, RequestHead, Step};
 use cannery_wire::{Output, Refusal, ServerFields};
 
@@ -199,8 +199,8 @@ fn rule(
     reason: Reason,
 ) -> Result<Option<String>, Corrupt> {
     let Reason::Rule(wanted) = reason else { return Ok(None) };
-    for host in [host, None] {
-        for scope in archive.scopes(host, key) {
+    for site in Sites::of(archive, host) {
+        for scope in archive.scopes(site?, key) {
             let (covered, scope) = scope?;
             for entry in scope.entries() {
                 if let ScopeEntry::Rule(rule) = entry?
@@ -234,9 +234,10 @@ fn forms(
     key: Key<'_>,
     request: &Request<'_>,
 ) -> Result<Option<String>, Corrupt> {
-    let of_host = archive.path(host, key)?;
-    let record = if of_host.is_some() { of_host } else { archive.path(None, key)? };
-    let Some(Record::Resource(resource)) = record else { return Ok(None) };
+    let mut records = Sites::of(archive, host).map(|site| archive.path(site?, key));
+    let Some(Record::Resource(resource)) = records.find_map(Result::transpose).transpose()? else {
+        return Ok(None);
+    };
     let forms = resource
         .representations()
         .map(|form| form.map(|form| format!("{} {}", form.coding.name(), text::bytes(form.body.length))));

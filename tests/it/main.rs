@@ -10,6 +10,7 @@ mod conformance;
 mod deviations;
 mod error_pages;
 mod get;
+mod hosts;
 mod negotiate;
 mod range;
 mod routes;

@@ -102,7 +102,8 @@ impl Archive {
         self.bytes.as_slice()
     }
 
-    /// The record of a path: on `host` if one is given (any letter case), else of the default site.
+    /// The record of a path: on `host` if one is given, in any letter case, else of the default site. A host
+    /// that begins with `.` stands for all below: `.example.com` finds what was written for `*.example.com`.
     #[inline]
     pub fn path(&self, host: Option<&[u8]>, key: Key<'_>) -> Result<Option<Record<'_>>, Corrupt> {
         let hash = prefix_hash(host).extend(key.bytes());
@@ -221,15 +222,27 @@ fn first_record(file: &[u8]) -> Option<(Format, Entry<'_>)> {
 #[inline]
 fn prefix_hash(host: Option<&[u8]>) -> Hash {
     host.map_or(Hash::EMPTY, |host| {
-        host.iter().fold(Hash::of(b"//"), |hash, byte| hash.push(byte.to_ascii_lowercase()))
+        let start = if is_wildcard(host) { WILDCARD_START } else { HOST_START };
+        host.iter().fold(Hash::of(start), |hash, byte| hash.push(byte.to_ascii_lowercase()))
     })
+}
+
+/// What stands before a host in a key.
+const HOST_START: &[u8] = b"//";
+
+/// What stands before `.example.com` in a key.
+const WILDCARD_START: &[u8] = b"//*";
+
+fn is_wildcard(host: &[u8]) -> bool {
+    host.starts_with(b".")
 }
 
 /// What stands in a stored key behind the host, if it is this one.
 #[inline]
 fn strip_host<'k>(stored: &'k [u8], host: Option<&[u8]>) -> Option<&'k [u8]> {
     let Some(host) = host else { return Some(stored) };
-    let (prefix, path) = stored.strip_prefix(b"//")?.split_at_checked(host.len())?;
+    let start = if is_wildcard(host) { WILDCARD_START } else { HOST_START };
+    let (prefix, path) = stored.strip_prefix(start)?.split_at_checked(host.len())?;
     prefix.eq_ignore_ascii_case(host).then_some(path)
 }
 

@@ -67,6 +67,7 @@ impl Writer {
             slash_redirects: false,
             forced_rules: false,
             hosts: false,
+            wildcard_hosts: false,
             scope_depth_max: 0,
             paths: 0,
             bodies: 0,
@@ -136,7 +137,7 @@ impl Writer {
         Ok(HeadId(ordinal))
     }
 
-    /// Writes the record of a path. Each key at most once.
+    /// Writes the record of a path. Each key at most once. A host `*.example.com` stands for all hosts below.
     pub fn path(
         &mut self,
         host: Option<&str>,
@@ -146,7 +147,7 @@ impl Writer {
         let mut data = Vec::with_capacity(128);
         record.encode(&mut data, self.format, &self.places)?;
         self.facts.paths += 1;
-        self.facts.hosts |= host.is_some();
+        self.note_host(host);
         self.record(&full_key(host, key.bytes(), b""), &data)
     }
 
@@ -161,7 +162,7 @@ impl Writer {
         let depth = folder.bytes().iter().filter(|byte| **byte == b'/').count() - 1;
         self.facts.scope_depth_max = self.facts.scope_depth_max.max(u16::try_from(depth).unwrap_or(u16::MAX));
         self.facts.forced_rules |= scope.rules.iter().any(|rule| rule.force);
-        self.facts.hosts |= host.is_some();
+        self.note_host(host);
         let data = scope.encode(self.format, &self.places)?;
         self.record(&full_key(host, folder.bytes(), b"/"), &data)
     }
@@ -235,6 +236,11 @@ impl Writer {
         self.file.write_all(&head)?;
         let file = self.file.into_inner().map_err(std::io::IntoInnerError::into_error)?;
         Ok((file, Written { format, facts: self.facts }))
+    }
+
+    fn note_host(&mut self, host: Option<&str>) {
+        self.facts.hosts |= host.is_some();
+        self.facts.wildcard_hosts |= host.is_some_and(|host| host.starts_with("*."));
     }
 
     fn record(&mut self, key: &[u8], data: &[u8]) -> Result<(), WriteError> {

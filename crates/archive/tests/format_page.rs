@@ -52,7 +52,7 @@ fn every_record_is_found_as_the_page_says() {
         let file = support::archive(format);
         let archive = Archive::from_bytes(file.clone()).unwrap();
         let entries: Vec<Entry<'_>> = archive.entries().map(Result::unwrap).collect();
-        assert_eq!(entries.len(), 11, "the sample has a record of each kind");
+        assert_eq!(entries.len(), 12, "the sample has a record of each kind");
         for entry in entries {
             assert_eq!(find(&file, format, entry.key), Some((entry.position, entry.data)), "{:?}", entry.key);
         }
@@ -113,9 +113,10 @@ fn compare_facts(archive: &Archive, data: &[u8]) {
     assert_eq!(read.number("version"), page::number("version"));
     assert_eq!(
         page::flags_of("Facts flags", read.number("flags")),
-        ["slash_redirects", "forced_rules", "hosts"]
+        ["slash_redirects", "forced_rules", "hosts", "wildcard_hosts"]
     );
     assert_eq!((facts.slash_redirects, facts.forced_rules, facts.hosts), (true, true, true));
+    assert!(facts.wildcard_hosts);
     assert_eq!(read.number("scope_depth_max"), u64::from(facts.scope_depth_max));
     assert_eq!(read.number("reserved_1"), 0);
     assert_eq!(read.number("serial"), archive.facts().serial);

@@ -21,7 +21,7 @@ struct Twin {
 }
 
 fn host() -> impl Strategy<Value = Option<String>> {
-    prop_oneof![Just(None), "[ab]{1,2}".prop_map(Some)]
+    prop_oneof![Just(None), "(\\*\\.)?[ab]{1,2}(\\.[ab])?".prop_map(Some)]
 }
 
 /// Few names, so that prefixes of each other, the same ones on several hosts, and near misses are common.
@@ -86,8 +86,8 @@ proptest! {
 
         for place in twin.paths.keys().chain(twin.scopes.keys()).chain(&others) {
             let (host, name) = place;
-            // Hosts are written in lower case and asked for in any.
-            let asked = host.as_ref().map(|host| host.to_ascii_uppercase().into_bytes());
+            // Hosts are written in lower case and asked for in any, and all below one by its name with a dot.
+            let asked = host.as_ref().map(|host| host.trim_start_matches('*').to_ascii_uppercase().into_bytes());
             let asked = asked.as_deref();
             let path = support::with_key(name, |key| archive.path(asked, key).unwrap().map(number_of));
             prop_assert_eq!(path, twin.paths.get(place).copied());

@@ -257,8 +257,11 @@ impl<'a> Emission<'a> {
         }
         let mut buffer = KeyBuffer::new();
         let key = Key::from_parts([text.strip_prefix(b"/").unwrap_or(&text)], &mut buffer).ok()?;
-        let route =
-            self.routes.sites_of(host).find_map(|site| self.routes.paths.get(&(site, key.bytes().into())));
+        let route = self
+            .routes
+            .sites_of(host)
+            .into_iter()
+            .find_map(|site| self.routes.paths.get(&(site, key.bytes().into())));
         match route?.target {
             Target::Source { id, .. } => Some(id),
             Target::Rule(_) => None,

@@ -23,7 +23,7 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::fault::{Fault, readable_line};
-use crate::host::split_host;
+use crate::host::{covers, split_host};
 use crate::pattern::{Pattern, PatternSyntax};
 
 /// A `*` stands once and anywhere, as for Cloudflare; `:name` is a whole segment for both hosts.
@@ -75,7 +75,8 @@ impl HeaderRule {
     /// Whether the rule is for this percent-decoded path on this host (in lower case, without a
     /// port; `None` if unknown, which only rules for all hosts match).
     pub fn matches(&self, host: Option<&str>, path: &[u8]) -> bool {
-        (self.host.is_none() || self.host.as_deref() == host) && self.pattern.matches(path)
+        let is_for = |rule: &String| host.is_some_and(|host| covers(rule, host));
+        self.host.as_ref().is_none_or(is_for) && self.pattern.matches(path)
     }
 }
 
@@ -437,13 +438,21 @@ mod tests {
     }
 
     #[test]
+    fn a_path_for_all_hosts_below_one_is_for_each_of_them() {
+        let (rules, _) = parse(b"https://*.example.org/*\n  X-A: 1", "_headers");
+        let set = |host| !merge(&rules, host, b"/a").fields.is_empty();
+        assert!(set(Some("www.example.org")) && set(Some("*.example.org")));
+        assert!(!set(Some("example.org")) && !set(None));
+    }
+
+    #[test]
     fn a_refused_path_takes_its_fields_with_it_in_one_report() {
         for (path, code) in [
             ("/*/*", "unsupported-source"),
             ("/a b", "bad-source"),
             ("*.css", "bad-source"),
             ("/%zz", "bad-escape"),
-            ("https://*.example.org/", "bad-host"),
+            ("https://www.*.org/", "bad-host"),
             ("ftp://example.org/", "bad-source"),
         ] {
             let (rules, diagnostics) =

@@ -27,7 +27,7 @@ pub(crate) fn split_host(text: &str) -> Result<(Option<String>, &str), Fault> {
     Ok((Some(parse_host(&rest[..slash])?), path))
 }
 
-/// A host in lower case, without its port.
+/// A host in lower case, without its port. `*.example.com` stands for all hosts below `example.com`.
 pub(crate) fn parse_host(authority: &str) -> Result<String, Fault> {
     let host = match authority.find(']') {
         Some(end) if authority.starts_with('[') => &authority[..=end],
@@ -36,10 +36,65 @@ pub(crate) fn parse_host(authority: &str) -> Result<String, Fault> {
     let is_host_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     let is_literal =
         host.starts_with('[') && host[1..].bytes().all(|byte| is_host_byte(byte) || b":]".contains(&byte));
-    if host.is_empty() || !(is_literal || host.bytes().all(is_host_byte)) {
-        let message =
-            format!("`{authority}` is no host; write one name in ASCII (punycode), without wildcards");
+    let name = host.strip_prefix("*.").unwrap_or(host);
+    let is_name = !name.is_empty() && !name.starts_with('.') && name.bytes().all(is_host_byte);
+    if !is_literal && !is_name {
+        let message = format!(
+            "`{authority}` is no host; write one name in ASCII (punycode), or `*.` and a name for all hosts below it"
+        );
         return Err(Fault::new("bad-host", message));
     }
     Ok(host.to_ascii_lowercase())
+}
+
+/// Whether a host, or all below one, is among those that a rule is for.
+pub(crate) fn covers(rule: &str, host: &str) -> bool {
+    let is_below = |name: &str| host.strip_suffix(name).is_some_and(|below| !below.is_empty());
+    rule == host || rule.strip_prefix('*').is_some_and(is_below)
+}
+
+/// The names under which the sites of a host are found that come behind its own, in order: those of all hosts
+/// below a part of its name.
+pub(crate) fn wildcards_of(host: &str) -> impl Iterator<Item = String> {
+    let name = host.strip_prefix("*.").unwrap_or(host);
+    name.match_indices('.').map(|(dot, _)| format!("*{}", &name[dot..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_names_literals_and_all_below_a_name() {
+        for (authority, host) in [
+            ("Example.com:8080", "example.com"),
+            ("[::1]:80", "[::1]"),
+            ("*.Example.com", "*.example.com"),
+            ("localhost", "localhost"),
+        ] {
+            assert_eq!(parse_host(authority).unwrap(), host);
+        }
+        for authority in ["", "*", "*.", "*..a", ".a", "a.*.b", "*a.b", "*.[::1]", "ä.example"] {
+            assert!(parse_host(authority).is_err(), "{authority}");
+        }
+    }
+
+    #[test]
+    fn a_wildcard_covers_all_below_and_not_the_name_itself() {
+        for host in ["a.example.com", "a.b.example.com", "*.example.com", "*.a.example.com"] {
+            assert!(covers("*.example.com", host), "{host}");
+        }
+        for host in ["example.com", "aexample.com", "*.com", "example.com.org"] {
+            assert!(!covers("*.example.com", host), "{host}");
+        }
+        assert!(covers("a.b", "a.b") && !covers("a.b", "c.a.b"));
+    }
+
+    #[test]
+    fn the_nearest_wildcard_comes_first() {
+        let of = |host| wildcards_of(host).collect::<Vec<_>>();
+        assert_eq!(of("a.b.c"), ["*.b.c", "*.c"]);
+        assert_eq!(of("*.b.c"), ["*.c"]);
+        assert!(of("localhost").is_empty());
+    }
 }

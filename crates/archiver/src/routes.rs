@@ -2,11 +2,13 @@
 //!
 //! Never reads a file's bytes: rules come in from `rules`, once they are parsed.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use cannery_archive::{Key, KeyBuffer, Origin};
 
 use crate::diagnostic::Diagnostic;
+use crate::host::wildcards_of;
 use crate::options::Options;
 use crate::redirects::RedirectRule;
 use crate::source::{SourceId, Sources};
@@ -114,7 +116,7 @@ pub(crate) fn drop_unservable(sources: &mut Sources) -> Vec<Diagnostic> {
 /// Which site a source path belongs to, and the path within that site.
 enum Site<'p> {
     Default(&'p [u8]),
-    Host(&'p str, &'p [u8]),
+    Host(Cow<'p, str>, &'p [u8]),
     Invalid(&'static str),
 }
 
@@ -125,10 +127,18 @@ fn site_of(path: &[u8]) -> Site<'_> {
             "stands in `_hosts/`, where only folders named after hosts are served: left out",
         );
     };
-    match std::str::from_utf8(&rest[..slash]) {
-        Ok(host) if is_host(host) => Site::Host(host, &rest[slash + 1..]),
-        _ => Site::Invalid("its folder in `_hosts/` is not the name of a host in lower case: left out"),
+    match std::str::from_utf8(&rest[..slash]).ok().and_then(host_of_folder) {
+        Some(host) => Site::Host(host, &rest[slash + 1..]),
+        None => Site::Invalid("its folder in `_hosts/` is not the name of a host in lower case: left out"),
     }
+}
+
+/// The host that a folder is named after. `*.example.com` stands for all hosts below `example.com`, and
+/// `_wildcard.example.com` for the same where a file system has no `*`.
+fn host_of_folder(name: &str) -> Option<Cow<'_, str>> {
+    let below = name.strip_prefix("_wildcard.");
+    let host = below.map_or(Cow::Borrowed(name), |below| Cow::Owned(format!("*.{below}")));
+    is_host(host.strip_prefix("*.").unwrap_or(&host)).then_some(host)
 }
 
 /// RFC 1123 §2.1: labels of letters, digits and hyphens, no hyphen at either end.
@@ -149,7 +159,7 @@ pub(crate) fn plan(sources: &Sources, options: &Options) -> Routes {
     for (id, file) in (0..).zip(&sources.files) {
         let (host, path) = match site_of(&file.path) {
             Site::Default(path) => (None, path),
-            Site::Host(name, path) => (Some(routes.host(name, true)), path),
+            Site::Host(name, path) => (Some(routes.host(&name, true)), path),
             Site::Invalid(_) => continue,
         };
         let Ok(key) = Key::from_file(path, &mut buffer) else { continue };
@@ -176,12 +186,19 @@ impl Routes {
         id
     }
 
-    /// The sites that a path of this host is looked for in, in order: the host's own, and the default one
-    /// unless the host has a whole site.
-    pub(crate) fn sites_of(&self, host: HostId) -> impl Iterator<Item = HostId> + use<> {
-        let own_site = host.is_some_and(|host| self.hosts[usize::from(host)].1);
-        let default = (host.is_some() && !own_site).then_some(None);
-        std::iter::once(host).chain(default)
+    /// The sites that a path of this host is looked for in, in order: the host's own, those of all hosts below a
+    /// part of its name, and the default one, until one of them is a whole site.
+    pub(crate) fn sites_of(&self, host: HostId) -> Vec<HostId> {
+        let mut sites = vec![host];
+        if let Some(name) = self.host_name(host) {
+            let known = |name: String| self.hosts.iter().position(|(known, _)| *known == name);
+            let behind = wildcards_of(name).filter_map(known).filter_map(|place| u16::try_from(place).ok());
+            sites.extend(behind.map(Some).chain([None]));
+        }
+        let is_whole = |site: &HostId| site.is_some_and(|host| self.hosts[usize::from(host)].1);
+        let whole = sites.iter().position(is_whole);
+        sites.truncate(whole.map_or(sites.len(), |place| place + 1));
+        sites
     }
 
     pub(crate) fn host_name(&self, host: HostId) -> Option<&str> {
@@ -249,7 +266,10 @@ impl Routes {
             return;
         }
         let route = Route { target: Target::Source { id, status }, origin: Origin::File };
-        self.paths.insert((host, key.into()), route);
+        if self.paths.insert((host, key.into()), route).is_some() {
+            let message = "has the place of a file in the other folder of this host, which is not served";
+            self.warn(sources.path(id), "host-twice", message);
+        }
         if let Some((stem, rank)) = special::stripped(name).filter(|_| !options.exclude_strip) {
             wishes.add(host, [folder, stem].concat().into(), rank, id, status);
         }

@@ -70,7 +70,7 @@ fn add_rule(routes: &mut Routes, host: HostId, rule: RedirectRule, ordered: bool
     };
     let Some(route) = static_route(routes, host, &rule) else { return };
     let key: Box<[u8]> = key.bytes().into();
-    let taken = routes.sites_of(host).any(|site| routes.paths.contains_key(&(site, key.clone())));
+    let taken = routes.sites_of(host).into_iter().any(|site| routes.paths.contains_key(&(site, key.clone())));
     if taken {
         if !rule.force {
             let message = format!("is never used, for {} exists; with `!` it would count", shown(&key));
@@ -115,7 +115,8 @@ fn rewritten(routes: &mut Routes, host: HostId, rule: &RedirectRule, status: u16
         .collect();
     let mut buffer = KeyBuffer::new();
     let key = Key::from_parts([text.strip_prefix(b"/").unwrap_or(&text)], &mut buffer).ok()?;
-    let found = routes.sites_of(host).find_map(|site| routes.paths.get(&(site, key.bytes().into())));
+    let found =
+        routes.sites_of(host).into_iter().find_map(|site| routes.paths.get(&(site, key.bytes().into())));
     if let Some(Route { target: Target::Source { id, .. }, .. }) = found {
         return Some(Target::Source { id: *id, status });
     }

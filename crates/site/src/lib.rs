@@ -33,6 +33,7 @@ pub use multipart::{Multipart, MultipartPiece};
 pub use negotiate::Weights;
 pub use range::RANGES_MAX;
 pub use request::{Conditions, Method, Request, Single, Values};
+pub use sites::Sites;
 pub use target::Target;
 
 use cannery_archive::{Archive, Key, KeyBuffer, Record, Representation, Resource};
@@ -42,7 +43,7 @@ use crate::conditional::Verdict;
 use crate::failure::Failure;
 use crate::range::Ranges;
 use crate::resolve::Found;
-use crate::sites::{Place, Sites};
+use crate::sites::Place;
 
 /// A site: an open archive and how requests choose within it.
 #[derive(Debug)]

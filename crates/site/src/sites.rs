@@ -1,9 +1,12 @@
 //! The sites within one archive that a request is looked for in, by its host.
 //!
-//! The host's own, if the archive knows it, and then the default one, unless the host has a whole site.
-//! Never looks at a path.
+//! The host's own, then those of all hosts below a part of its name, the longest first, then the default one; until
+//! one is a whole site. Never looks at a path.
 
 use cannery_archive::{Archive, Corrupt, Key};
+
+/// A longer name is no name of the DNS (RFC 1035 §2.3.4), and is not looked for label by label.
+const NAME_BYTES_MAX: usize = 253;
 
 /// Where an answer is looked for.
 #[derive(Debug, Clone, Copy)]
@@ -13,21 +16,36 @@ pub(crate) struct Place<'a> {
     pub(crate) key: Key<'a>,
 }
 
-/// The sites that a host's requests are looked for in, in order: nothing is the default one.
-pub(crate) struct Sites<'a> {
+/// The sites that a host's requests are looked for in, in order, as [`Archive::path`] names them: nothing is the
+/// default one.
+pub struct Sites<'a> {
     archive: &'a Archive,
     next: Next<'a>,
 }
 
 enum Next<'a> {
+    /// A host, or all below one.
     Host(&'a [u8]),
     Default,
     None,
 }
 
 impl<'a> Sites<'a> {
-    pub(crate) fn of(archive: &'a Archive, host: Option<&'a [u8]>) -> Sites<'a> {
+    /// The sites for a host; for requests without one if there is none.
+    #[must_use]
+    pub fn of(archive: &'a Archive, host: Option<&'a [u8]>) -> Sites<'a> {
+        // No host begins with a dot: to an archive that means all hosts below.
+        let host = host.filter(|host| !host.starts_with(b"."));
         Sites { archive, next: host.map_or(Next::Default, Next::Host) }
+    }
+
+    /// What comes behind a host: all below the next shorter part of its name.
+    fn behind(&self, host: &'a [u8]) -> Next<'a> {
+        if !self.archive.facts().wildcard_hosts || host.len() > NAME_BYTES_MAX {
+            return Next::Default;
+        }
+        let dot = host.iter().skip(1).position(|byte| *byte == b'.');
+        dot.map_or(Next::Default, |before| Next::Host(&host[before + 1..]))
     }
 }
 
@@ -35,8 +53,8 @@ impl<'a> Iterator for Sites<'a> {
     type Item = Result<Option<&'a [u8]>, Corrupt>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if let Next::Host(host) = self.next {
-            self.next = Next::Default;
+        while let Next::Host(host) = self.next {
+            self.next = self.behind(host);
             // A host is known by what holds below its root.
             match self.archive.scopes(Some(host), Key::ROOT).next() {
                 Some(Ok((_, root))) => {

@@ -20,6 +20,7 @@ pub(crate) const DIGEST_AT: usize = 64;
 const SLASH_REDIRECTS: u32 = 1 << 0;
 const FORCED_RULES: u32 = 1 << 1;
 const HOSTS: u32 = 1 << 2;
+const WILDCARD_HOSTS: u32 = 1 << 3;
 
 /// What a reader must know before it looks anything up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct Facts {
     pub forced_rules: bool,
     /// Some keys carry a host before their path.
     pub hosts: bool,
+    /// Some of those stand for all hosts below one.
+    pub wildcard_hosts: bool,
     /// No scope lies deeper than this many folders below the root; a search up the tree stops here.
     pub scope_depth_max: u16,
     /// Number of path records.
@@ -52,7 +55,8 @@ impl Facts {
         let flag = |set: bool, bit: u32| if set { bit } else { 0 };
         let flags = flag(self.slash_redirects, SLASH_REDIRECTS)
             | flag(self.forced_rules, FORCED_RULES)
-            | flag(self.hosts, HOSTS);
+            | flag(self.hosts, HOSTS)
+            | flag(self.wildcard_hosts, WILDCARD_HOSTS);
         let mut out = Vec::with_capacity(FACTS_BYTES);
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&SCHEMA_VERSION.to_le_bytes());
@@ -87,6 +91,7 @@ impl Facts {
             slash_redirects: flags & SLASH_REDIRECTS != 0,
             forced_rules: flags & FORCED_RULES != 0,
             hosts: flags & HOSTS != 0,
+            wildcard_hosts: flags & WILDCARD_HOSTS != 0,
             scope_depth_max,
             paths,
             bodies,
@@ -95,7 +100,7 @@ impl Facts {
             file_bytes,
             digest: Digest(*fields.array()?),
         };
-        if flags & !(SLASH_REDIRECTS | FORCED_RULES | HOSTS) != 0 || !fields.is_empty() {
+        if flags & !(SLASH_REDIRECTS | FORCED_RULES | HOSTS | WILDCARD_HOSTS) != 0 || !fields.is_empty() {
             return Err(fields.corrupt().into());
         }
         Ok(facts)
@@ -125,6 +130,7 @@ mod tests {
             slash_redirects: true,
             forced_rules: false,
             hosts: true,
+            wildcard_hosts: false,
             scope_depth_max: 7,
             paths: 250_000,
             bodies: 100_000,

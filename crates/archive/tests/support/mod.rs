@@ -113,6 +113,7 @@ pub(crate) fn archive(format: Format) -> Vec<u8> {
     with_key("docs/", |key| writer.scope(None, key, &scope)).unwrap();
     let own = NewScope { own_site: true, ..NewScope::default() };
     with_key("", |key| writer.scope(Some("example.com"), key, &own)).unwrap();
+    with_key("", |key| writer.scope(Some("*.Example.com"), key, &NewScope::default())).unwrap();
     writer.source(b"_redirects", other).unwrap();
     writer.manifest(b"{}").unwrap();
     writer.set_serial(7);

@@ -108,8 +108,9 @@ fn a_rule_may_be_for_one_host() {
         assert_eq!(rule.source.pieces, [literal("/a")]);
     }
     assert_eq!(rule("https://[::1]:8443 /b").host.as_deref(), Some("[::1]"));
+    assert_eq!(rule("://*.Example.org/a /b").host.as_deref(), Some("*.example.org"));
     assert_eq!(
-        codes("https://*.example.org/ /b\n:///a /b", Dialect::Cannery),
+        codes("https://www.*.org/ /b\n:///a /b", Dialect::Cannery),
         [(1, "bad-host"), (2, "bad-host")]
     );
     assert_eq!(codes("https://h/ /b", Dialect::Cloudflare), [(1, "unsupported-source")]);

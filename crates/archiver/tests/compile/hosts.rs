@@ -95,3 +95,57 @@ fn a_rule_for_a_host_without_a_site_yields_to_a_file_of_the_default_site() {
     assert_eq!(built.answer_on(Some("www.example.com"), "/a"), None);
     assert_eq!(built.remarks(), ["_redirects:1: redirect-shadowed"]);
 }
+
+#[test]
+fn a_folder_may_be_the_site_of_all_hosts_below_a_name() {
+    for folder in ["*.example.com", "_wildcard.example.com"] {
+        let site = Site::new(&[("index.html", "default")]);
+        site.write(format!("_hosts/{folder}/index.html"), "all below");
+        let built = site.build();
+        assert_eq!(built.page_on(Some("*.example.com"), "/").text(), "all below", "{folder}");
+        assert_eq!(built.has_own_site("*.example.com"), Some(true));
+        assert!(built.archive.facts().wildcard_hosts);
+        assert_eq!(built.report.diagnostics, []);
+    }
+    assert!(!Site::new(&[("_hosts/example.com/a", "1")]).build().archive.facts().wildcard_hosts);
+}
+
+#[test]
+fn both_spellings_of_a_wildcard_are_one_host() {
+    let site = Site::new(&[("_hosts/*.example.com/a.css", "1"), ("_hosts/_wildcard.example.com/a.css", "2")]);
+    site.write("_hosts/_wildcard.example.com/b.css", "3");
+    let built = site.build();
+    assert_eq!(built.page_on(Some("*.example.com"), "/a.css").text(), "2");
+    assert_eq!(built.page_on(Some("*.example.com"), "/b.css").text(), "3");
+    assert_eq!(built.remarks(), ["_hosts/_wildcard.example.com/a.css: host-twice"]);
+}
+
+#[test]
+fn a_folder_that_is_no_wildcard_of_a_host_is_reported() {
+    for folder in ["*", "*.", "*.*.example.com", "a.*.com", "*a.com", "_wildcard.", "_wildcard"] {
+        let site = Site::new(&[]);
+        site.write(format!("_hosts/{folder}/a.css"), "1");
+        let built = site.build();
+        assert_eq!(built.remarks(), [format!("_hosts/{folder}/a.css: host-invalid")]);
+    }
+}
+
+#[test]
+fn a_rule_may_be_for_all_hosts_below_a_name() {
+    let built = Site::new(&[("_redirects", "://*.example.com/a /b\n://*.example.com/c/* /d 302\n")]).build();
+    let below = Some("*.example.com");
+    assert_eq!(built.answer_on(below, "/a"), Some(Answer::Redirect(301, "/b".into())));
+    assert!(matches!(&built.below(below, "/c/").unwrap()[..], [Below::Rule(..)]));
+    assert_eq!((built.has_own_site("*.example.com"), built.answer("/a")), (Some(false), None));
+}
+
+#[test]
+fn a_rewrite_of_a_host_may_lead_to_the_site_of_all_hosts_beside_it() {
+    let built = Site::new(&[
+        ("_hosts/*.example.com/page.html", "page"),
+        ("_redirects", "://www.example.com/a /page.html 200\n://www.example.org/a /page.html 200\n"),
+    ])
+    .build();
+    assert_eq!(built.page_on(Some("www.example.com"), "/a").text(), "page");
+    assert_eq!(built.report.warnings(), 1, "the other host has no such page");
+}
