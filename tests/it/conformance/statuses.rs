@@ -64,6 +64,9 @@ fn every_redirect_says_where_to() {
     ] {
         let response = server.get(target);
         assert_eq!((response.status, response.field("Location")), (status, Some(location)), "{target}");
+        // A mistake that is called permanent shall be forgotten all the same.
+        let caching = if matches!(status, 301 | 308) { "public, max-age=3600" } else { "no-cache" };
+        assert_eq!(response.field("Cache-Control"), Some(caching), "{target}");
         assert!(
             response.field("Date").is_some() && response.field("Content-Length") == Some("0"),
             "{target}"
