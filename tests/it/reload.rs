@@ -199,6 +199,20 @@ fn each_host_has_its_site() {
     }
     assert_eq!(ask(&server, "other", "http://example.com/").1, "a.cdb", "the target comes before `Host`");
 
+    // The nearest counts, wherever it stands.
+    let (exact, deep) = (format!("exact.example.com={a}"), format!("*.deep.example.com={c}"));
+    for order in [[&exact, &named[1], &deep], [&deep, &named[1], &exact]] {
+        let server = Server::start(&order.map(|named| ["--archive", named]).concat());
+        for (host, expected) in [
+            ("exact.example.com", "a.cdb"),
+            ("www.example.com", "b.cdb"),
+            ("deep.example.com", "b.cdb"),
+            ("x.deep.example.com", "c.cdb"),
+        ] {
+            assert_eq!(ask(&server, host, "/").1, expected, "{host} {order:?}");
+        }
+    }
+
     let server = Server::start(&["--archive", &named[0], "--archive", &named[1]]);
     assert_eq!(ask(&server, "example.com", "/").1, "a.cdb");
     assert_eq!(ask(&server, "example.org", "/").0, 421);
