@@ -339,6 +339,13 @@ mod tests {
     }
 
     #[test]
+    fn an_error_names_the_folder_whose_page_it_has() {
+        assert_says(&explained("/no/thing", &[], "GET"), &["the page of / for this status", "HTTP/1.1 404 "]);
+        assert_says(&explained("/", &[], "POST"), &["a page that is built into the server", "HTTP/1.1 405 "]);
+        assert_says(&explained("/", &["Host: a b"], "GET"), &["is no request", "a page that is built into"]);
+    }
+
+    #[test]
     fn methods_and_fields_count() {
         assert_says(&explained("/", &[], "POST"), &["HTTP/1.1 405 ", "Allow: "]);
         assert_says(

@@ -92,11 +92,14 @@ fn write_files(folder: &Path) {
         format!("<!doctype html>\n<html lang=\"en\"><title>{title}</title>\n{body}\n</html>\n").into_bytes()
     };
     let links = "<p><a href=\"guide/\">Guide</a> <a href=\"big.txt\">Text</a> <img src=\"a.svg\" alt=\"\">\n";
-    let files: [(&str, Vec<u8>); 14] = [
+    let files: [(&str, Vec<u8>); 17] = [
         ("index.html", page("Start", &links.repeat(40))),
         ("guide/index.html", page("Guide", "<p><a href=\"/\">Back</a> <a href=\"page.html\">On</a>")),
         ("guide/page.html", page("Page", "<link rel=\"stylesheet\" href=\"/style.css\">")),
         ("404.html", page("Nothing here", "<p>Nothing.")),
+        ("_405.html", page("Only to be read", &"<p>This address can only be read.\n".repeat(50))),
+        ("_416.html", page("Not so long", "<p>There is no such part.")),
+        ("_431.html", page("Too much", "<p>That is more than is read here.")),
         ("style.css", b"body { margin: 0; color: black; background: white }\n".repeat(50)),
         ("script.js", b"export const answer = () => 42;\n".repeat(50)),
         ("data.json", format!("[{}0]\n", "1234567, ".repeat(500)).into_bytes()),

@@ -147,6 +147,31 @@ fn the_nearest_page_answers_for_what_is_missing() {
 }
 
 #[test]
+fn a_missing_asset_is_never_answered_by_a_page_of_another_kind() {
+    for files in [
+        &[("index.html", "home"), ("_200.html", "application")][..],
+        &[("index.html", "home"), ("_wildcard.html", "application"), ("404.html", "none")],
+    ] {
+        let server = serve(&pages(files), &[]);
+        assert_eq!(server.get("/any/page").body, b"application");
+        for suffix in [
+            "js", "mjs", "cjs", "css", "map", "wasm", "png", "jpg", "jpeg", "gif", "svg", "webp", "avif",
+            "ico", "woff", "woff2", "ttf", "otf", "eot", "mp4", "webm", "mp3", "JS", "Png",
+        ] {
+            for method in ["GET", "HEAD"] {
+                let response = server.ask(method, &format!("/assets/chunk-1a2b3c.{suffix}?v=1"), "");
+                assert_eq!(
+                    (response.status, response.field("Cache-Control")),
+                    (404, Some("no-store")),
+                    "{method} .{suffix}"
+                );
+                assert_ne!(response.body, b"application", ".{suffix}");
+            }
+        }
+    }
+}
+
+#[test]
 fn numbers_among_numbers_are_no_error_pages() {
     let files =
         [("200.png", "a"), ("404.png", "b"), ("n/199.html", "c"), ("n/200.html", "d"), ("n/404.html", "e")];

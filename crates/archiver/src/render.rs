@@ -100,8 +100,13 @@ impl<'a> Heads<'a> {
 
 /// Spells a head: our own fields, unless the site's rules say otherwise, and then the site's.
 fn spell(look: &Look<'_>, merged: &MergedFields, options: &Options) -> NewHead {
+    // What is an error today may be there tomorrow: an error is never immutable, even if the site says it of all.
+    let is_lasting = |name: &str, value: &str| {
+        look.status >= 400 && name == "cache-control" && value.to_ascii_lowercase().contains("immutable")
+    };
+    let fields: Vec<_> = merged.fields.iter().filter(|(name, value)| !is_lasting(name, value)).collect();
     let own = |name: &str| {
-        let replaced = merged.fields.iter().any(|(known, _)| known == name);
+        let replaced = fields.iter().any(|(known, _)| known == name);
         !replaced && !merged.removed.iter().any(|removed| removed == name)
     };
     let charset = if look.charset { "; charset=utf-8" } else { "" };
@@ -123,7 +128,7 @@ fn spell(look: &Look<'_>, merged: &MergedFields, options: &Options) -> NewHead {
     if look.status == 200 && own("accept-ranges") {
         put_field(&mut resource, "Accept-Ranges", b"bytes");
     }
-    for (name, value) in merged.fields.iter().filter(|(name, _)| name != "vary") {
+    for (name, value) in fields.iter().filter(|(name, _)| name != "vary") {
         let lines = if name == "content-type" { &mut content_type } else { &mut resource };
         put_field(lines, &title_case(name), value.as_bytes());
     }
@@ -187,6 +192,23 @@ mod tests {
         );
         assert!(head.sends_etag);
         assert_eq!(head.overrides, 0);
+    }
+
+    #[test]
+    fn an_error_is_never_immutable() {
+        let caching = |status, value: &str| {
+            let fields = vec![("cache-control".to_owned(), value.to_owned())];
+            let merged = MergedFields { fields, removed: Vec::new() };
+            let look = Look { status, cache_control: Some("no-store"), ..look() };
+            let text = text(&spell(&look, &merged, &Options::new("a", "b")));
+            let lines: Vec<_> =
+                text.lines().filter_map(|line| line.strip_prefix("Cache-Control: ")).collect();
+            lines.join(" and ")
+        };
+        let lasting = "public, max-age=31536000, Immutable";
+        assert_eq!(caching(200, lasting), lasting);
+        assert_eq!(caching(404, lasting), "no-store");
+        assert_eq!(caching(404, "max-age=60"), "max-age=60", "the site may say otherwise");
     }
 
     #[test]

@@ -162,7 +162,9 @@ fn an_error_page_of_the_site_is_never_kept_for_good() {
     let files = [
         ("404.html", "x"),
         ("app-2d711642b726b044.js", "x"),
-        ("_redirects", "/gone /app-2d711642b726b044.js 410\n"),
+        ("_redirects", "/gone /app-2d711642b726b044.js 410\n/went/* /:splat 410\n"),
+        ("all/404.html", "x"),
+        ("_headers", "/all/*\n  Cache-Control: public, max-age=31536000, immutable\n"),
     ];
     let server = serve(&pages(&files), &[]);
     let caching = |target: &str| {
@@ -170,7 +172,9 @@ fn an_error_page_of_the_site_is_never_kept_for_good() {
         (response.status, response.field("Cache-Control").unwrap().to_owned())
     };
     assert_eq!(caching("/app-2d711642b726b044.js").1, "public, max-age=31536000, immutable");
-    for (target, status) in [("/nothing", 404), ("/gone", 410)] {
+    for (target, status) in
+        [("/nothing", 404), ("/all/nothing", 404), ("/gone", 410), ("/went/app-2d711642b726b044.js", 410)]
+    {
         let (found, caching) = caching(target);
         assert_eq!(found, status);
         assert!(!caching.contains("immutable") && !caching.contains("max-age"), "{target}: {caching}");

@@ -2,7 +2,7 @@
 //!
 //! Copies runs that were spelled before; formats nothing but a length. Never copies a large body.
 
-use cannery_archive::Extent;
+use cannery_archive::{Extent, Head};
 use cannery_site::{Answer, Body, ContentRange, Fields, MultipartPiece, Page, Validators, spell_date};
 
 use crate::head::reason_phrase;
@@ -24,8 +24,7 @@ pub(super) fn answer(
             if answer.status == head.status {
                 output.put(head.text);
             } else {
-                put_status_line(output, answer.status);
-                output.put(&head.text[head.status_line.len()..]);
+                put_other_status(output, answer.status, head);
             }
             put_validators(output, *validators, fields);
             overrides = head.overrides;
@@ -140,6 +139,22 @@ fn put_status_line(output: &mut Output, status: u16) {
     output.put(b" ");
     output.put(reason_phrase(status).as_bytes());
     output.put(b"\r\n");
+}
+
+/// A head under another status than the one that it was spelled for. An error is kept by nobody, whatever holds for
+/// the page that stands in for it.
+#[cold]
+fn put_other_status(output: &mut Output, status: u16, head: &Head<'_>) {
+    put_status_line(output, status);
+    output.put(head.content_type);
+    output.put(head.representation);
+    if status < 400 {
+        return output.put(head.resource);
+    }
+    for line in head.resource.split_inclusive(|byte| *byte == b'\n') {
+        let is_caching = line.starts_with(b"Cache-Control:");
+        output.put(if is_caching { b"Cache-Control: no-store\r\n" } else { line });
+    }
 }
 
 /// The fields of an answer of the server itself: what its status needs, then what describes its page.
