@@ -49,11 +49,16 @@ const FOR_TESTS: [Needed; 15] = [
 ];
 
 /// What the benchmarks need beyond a compiler.
-const FOR_BENCHMARKS: [Needed; 4] = [
+const FOR_BENCHMARKS: [Needed; 8] = [
     Needed { package: "python3.11-doc", shown_by: Sign::Folder(PYTHON_DOCS) },
     Needed { package: "gcc", shown_by: Sign::Program("gcc") },
     Needed { package: "wrk", shown_by: Sign::Program("wrk") },
+    Needed { package: "apache2-utils", shown_by: Sign::Program("ab") },
     Needed { package: "util-linux", shown_by: Sign::Program("taskset") },
+    // Compress what servers of other people want compressed beforehand, and decode what they send.
+    Needed { package: "brotli", shown_by: Sign::Program("brotli") },
+    Needed { package: "zstd", shown_by: Sign::Program("zstd") },
+    Needed { package: "libjs-jquery", shown_by: Sign::Folder("/usr/share/javascript/jquery") },
 ];
 
 /// What the counting of instructions needs.
@@ -67,13 +72,12 @@ const NPM_PACKAGES: [(&str, &str); 2] =
     [("playwright-core", "1.65.1"), ("@fortawesome/fontawesome-free", "7.3.1")];
 
 /// Packages of PyPI, each with the release that the tests were written for.
-const PYPI_PACKAGES: [(&str, &str); 6] = [
+const PYPI_PACKAGES: [(&str, &str); 5] = [
     ("aiohttp", "3.14.5"),
     ("brotli", "1.2.1"),
     ("httplint", "2026.10.4"),
     ("httpx", "0.28.1"),
     ("prometheus_client", "0.26.0"),
-    ("redbot", "2.7.1"),
 ];
 
 impl Needed {
@@ -121,6 +125,29 @@ pub(crate) fn gungraun_runner() -> PathBuf {
 
 fn gungraun_folder() -> PathBuf {
     project::outside().join("gungraun")
+}
+
+/// Whether a server to measure against is there, after an attempt to install it. Comparisons go on without it.
+pub(crate) fn install_peer(program: &str, packages: &[&'static str]) -> bool {
+    if project::program(program).is_some() && packages.iter().all(|package| is_a_package_here(package)) {
+        return true;
+    }
+    let attempt = || -> Result<(), Error> {
+        println!("installing from Debian: {}", packages.join(" "));
+        let mut install = apt_get(packages)?;
+        install.args(["install", "--yes", "--no-install-recommends"]).args(packages);
+        // Debian starts services as it installs them, where no run level keeps it from that.
+        install.env("RUNLEVEL", "1");
+        project::run(install.stdout(Stdio::null()))
+    };
+    attempt().inspect_err(|error| println!("{program} is left out: {error}")).is_ok()
+        && project::program(program).is_some()
+}
+
+fn is_a_package_here(name: &str) -> bool {
+    let mut query = Command::new("dpkg-query");
+    query.args(["--show", "--showformat=${db:Status-Status}", name]).stderr(Stdio::null());
+    query.output().is_ok_and(|output| output.stdout == b"installed")
 }
 
 fn install(needed: &[Needed]) -> Result<(), Error> {
@@ -175,7 +202,7 @@ fn apt_get(packages: &[&str]) -> Result<Command, Error> {
 }
 
 /// Our own entry in the process table belongs to the user that we run as.
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|entry| entry.uid() == 0)
 }
 

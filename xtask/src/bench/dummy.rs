@@ -71,14 +71,14 @@ impl<'a> Contender<'a> {
         let address = machine::free_address()?;
         let server = Running::start(&mut (self.command)(address), PROCESSOR, address)?;
         server.expect(REQUEST, ANSWER)?;
-        let load = |seconds| Load { address, connections: CONNECTIONS, seconds, script: None };
-        load(WARM_UP_SECONDS).run(processors)?;
+        let load = |seconds| Load::plain(address, CONNECTIONS, seconds);
+        load(WARM_UP_SECONDS).run(processors, 200)?;
 
         let before = usage::processor_time_of_tree(server.process())?;
-        let figures = load(seconds).run(processors)?;
+        let figures = load(seconds).run(processors, 200)?;
         let used = usage::processor_time_of_tree(server.process())?.saturating_sub(before);
 
-        let microseconds = used.as_secs_f64() * 1e6 / figures.requests as f64;
+        let microseconds = used.as_secs_f64() * 1e6 / figures.requests;
         let rate = figures.requests_per_second;
         report.line(&format!("{:<6} {microseconds:>7.3} us a request {rate:>10.0} requests/s", self.name));
         report.raw(&figures.raw);

@@ -75,7 +75,73 @@ pub(crate) fn pin(processors: &str) -> Result<(), Error> {
 
 /// Lets this process have a descriptor for each of ten thousand connections.
 pub(crate) fn allow_descriptors() -> Result<(), Error> {
+    limit_descriptors("16384:")
+}
+
+/// Lets this process, and all that it starts, have as many descriptors as the largest scenario wants, or as many as
+/// the machine allows. To raise what is allowed at most needs root and its rights. Returns how many there are.
+pub(crate) fn allow_descriptors_for_all() -> Result<u64, Error> {
+    /// A connection each of 16,384, and for a server that keeps its files open one each of 250,000.
+    const WANTED: u64 = 300_000;
+    let (_, most) = descriptors()?;
+    if most < WANTED && limit_descriptors(&format!("{WANTED}:{WANTED}")).is_ok() {
+        return Ok(WANTED);
+    }
+    let allowed = WANTED.min(most);
+    limit_descriptors(&format!("{allowed}:")).map(|()| allowed)
+}
+
+/// How many descriptors a process may have now, and how many it may allow itself.
+pub(crate) fn descriptors() -> Result<(u64, u64), Error> {
+    let path = "/proc/self/limits";
+    let text = fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let mut numbers = line.unwrap_or_default().split_whitespace().map_while(|word| word.parse().ok());
+    numbers.next().zip(numbers.next()).ok_or_else(|| Error::Unexpected {
+        what: path.into(),
+        expected: "two limits of open files".into(),
+        got: line.unwrap_or("no such line").into(),
+    })
+}
+
+fn limit_descriptors(limits: &str) -> Result<(), Error> {
     let mut command = Command::new("prlimit");
-    command.args(["--nofile=16384:", "--pid"]).arg(std::process::id().to_string());
+    command.arg(format!("--nofile={limits}")).arg("--pid").arg(std::process::id().to_string());
+    command.stderr(Stdio::null());
     project::run(&mut command)
+}
+
+/// Which processors servers and generators run on, as words for taskset: never the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Placement {
+    pub(crate) server: String,
+    pub(crate) generator: String,
+}
+
+/// The first processors for the threads of a server, and the last two for the generator, or the last one if there
+/// are no more. Nothing if there is none left.
+pub(crate) fn placement(available: usize, threads: usize) -> Option<Placement> {
+    let generators = available.checked_sub(threads).filter(|left| *left > 0)?.min(2);
+    let list =
+        |from: usize, to: usize| (from..to).map(|number| number.to_string()).collect::<Vec<_>>().join(",");
+    Some(Placement { server: list(0, threads), generator: list(available - generators, available) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_never_shares_a_processor_with_its_generator() {
+        let words = |available, threads| {
+            placement(available, threads).map(|placement| (placement.server, placement.generator))
+        };
+        let owned = |server: &str, generator: &str| Some((server.to_owned(), generator.to_owned()));
+        assert_eq!(words(4, 1), owned("0", "2,3"));
+        assert_eq!(words(4, 2), owned("0,1", "2,3"));
+        assert_eq!(words(4, 3), owned("0,1,2", "3"));
+        assert_eq!(words(2, 1), owned("0", "1"));
+        assert_eq!(words(4, 4), None);
+        assert_eq!(words(1, 1), None);
+    }
 }

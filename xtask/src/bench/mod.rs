@@ -3,24 +3,40 @@
 //! No figure is printed without the command, the machine and the versions that made it. Load goes to
 //! 127.0.0.1 only.
 
+mod ab;
+mod answer;
 mod commands;
+mod compare;
+mod comparisons;
+mod contenders;
 mod docs;
 mod dummy;
+mod figures;
 mod hostile;
 mod idle;
+mod loaded;
 mod machine;
 mod observe;
 mod ordinary;
+mod paced;
 mod page;
+mod picture;
+mod promises;
+mod publish;
+mod question;
 mod reload;
 mod report;
+mod scenario;
+mod scenarios;
 mod server;
+mod site;
 mod tiles;
 mod usage;
 mod wrk;
 
 pub(crate) use machine::version;
 
+use self::scenario::Extent;
 use crate::error::Error;
 use crate::outside;
 use crate::words::Words;
@@ -32,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) rounds: u64,
     /// Seconds of load in each run.
     pub(crate) seconds: u64,
+    /// Whether runs of comparisons are preceded by load that does not count.
+    pub(crate) warms_up: bool,
 }
 
 type Benchmark = fn(Plan) -> Result<(), Error>;
@@ -39,16 +57,32 @@ type Benchmark = fn(Plan) -> Result<(), Error>;
 /// How often each is run, unless it is said.
 const ROUNDS: u64 = 5;
 
+/// How long a run of a comparison lasts, unless it is said. Short, because there are hundreds of them.
+const COMPARISON_SECONDS: u64 = 3;
+
 /// How long a run under load lasts, unless it is said or the benchmark needs more.
 const SECONDS: u64 = 5;
 
 pub(crate) fn run(mut words: Words) -> Result<(), Error> {
     let rounds = words.number_if_given("--rounds")?;
     let seconds = words.number_if_given("--seconds")?;
-    let name = words.next().ok_or(Error::Usage {
-        problem: "bench: name one of docs, tiles, dummy, idle, observe, reload, hostile".into(),
-    })?;
+    let extent = if words.flag("--quick") { Extent::Quick } else { Extent::Whole };
+    let name = words.next();
     words.finish()?;
+    let plan = |rounds_usual: u64, seconds_usual: u64| Plan {
+        rounds: rounds.unwrap_or(rounds_usual).max(1),
+        seconds: seconds.unwrap_or(seconds_usual).max(1),
+        warms_up: extent == Extent::Whole,
+    };
+    let usual = match extent {
+        Extent::Whole => plan(ROUNDS, COMPARISON_SECONDS),
+        Extent::Quick => plan(1, 1),
+    };
+    outside::install_benchmark_programs()?;
+    let Some(name) = name else { return comparisons::run(&scenarios::ALL, usual, extent) };
+    if let Some(scenario) = scenarios::ALL.iter().find(|scenario| scenario.name == name) {
+        return comparisons::run(&[scenario], usual, extent);
+    }
     let (benchmark, seconds_usual): (Benchmark, u64) = match name.as_str() {
         "docs" => (docs::run, SECONDS),
         "tiles" => (tiles::run, SECONDS),
@@ -60,10 +94,7 @@ pub(crate) fn run(mut words: Words) -> Result<(), Error> {
         "hostile" => (hostile::run, 75),
         _ => return Err(Error::Usage { problem: format!("there is no benchmark `{name}`") }),
     };
-    let plan =
-        Plan { rounds: rounds.unwrap_or(ROUNDS).max(1), seconds: seconds.unwrap_or(seconds_usual).max(1) };
-    outside::install_benchmark_programs()?;
-    benchmark(plan)
+    benchmark(plan(ROUNDS, seconds_usual))
 }
 
 /// The middle one of some measurements, the upper of the two middle ones if their number is even.

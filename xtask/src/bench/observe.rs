@@ -37,19 +37,18 @@ const VARIANTS: [(&str, &[&str]); 4] = [
 ];
 
 /// What the load generator's requests say of themselves.
-const SCRIPT: &str = r#"
-wrk.headers["User-Agent"] = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
-wrk.headers["Referer"] = "http://127.0.0.1/somewhere/else.html"
-wrk.headers["Accept"] = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
-wrk.headers["Accept-Language"] = "en-US,en;q=0.5"
-wrk.headers["Accept-Encoding"] = "gzip, deflate, br, zstd"
-"#;
+const FIELDS: [&str; 5] = [
+    "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+    "Referer: http://127.0.0.1/somewhere/else.html",
+    "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+    "Accept-Language: en-US,en;q=0.5",
+    "Accept-Encoding: gzip, deflate, br, zstd",
+];
 
 pub(crate) fn run(plan: Plan) -> Result<(), Error> {
     let server = commands::path("cannery-server")?;
     let archive = page::archive()?;
     let processors = wrk::processors(machine::processors())?;
-    let script = script()?;
     let words = format!("cargo xtask bench observe --rounds {} --seconds {}", plan.rounds, plan.seconds);
     let versions = [
         machine::version(&server.display().to_string(), "--version"),
@@ -67,7 +66,7 @@ pub(crate) fn run(plan: Plan) -> Result<(), Error> {
             // Each is as often the first to start.
             let order = if round % 2 == 0 { [0, variant] } else { [variant, 0] };
             let mut microseconds = [0.0; VARIANTS.len()];
-            for (variant, figure) in measure(&server, &archive, &script, order, plan.seconds, processors)? {
+            for (variant, figure) in measure(&server, &archive, order, plan.seconds, processors)? {
                 microseconds[variant] = figure;
             }
             let ratio = microseconds[variant] / microseconds[0];
@@ -91,16 +90,15 @@ pub(crate) fn run(plan: Plan) -> Result<(), Error> {
 fn measure(
     server: &Path,
     archive: &Path,
-    script: &Path,
     order: [usize; 2],
     seconds: u64,
     processors: &str,
 ) -> Result<Vec<(usize, f64)>, Error> {
     let servers = order.map(|variant| Contender::start(server, archive, variant));
     let servers = servers.into_iter().collect::<Result<Vec<_>, _>>()?;
-    run_together(&servers, script, WARM_UP_SECONDS, processors)?;
+    run_together(&servers, WARM_UP_SECONDS, processors)?;
     let before = servers.iter().map(Contender::processor_time).collect::<Result<Vec<_>, _>>()?;
-    let requests = run_together(&servers, script, seconds, processors)?;
+    let requests = run_together(&servers, seconds, processors)?;
     let figure = |((server, before), requests): ((&Contender, f64), f64)| {
         Ok((server.variant, (server.processor_time()? - before) / requests))
     };
@@ -146,25 +144,14 @@ impl Drop for Contender {
 }
 
 /// The same load on both servers at a time; tells how many requests each has answered.
-fn run_together(
-    servers: &[Contender],
-    script: &Path,
-    seconds: u64,
-    processors: &str,
-) -> Result<Vec<f64>, Error> {
+fn run_together(servers: &[Contender], seconds: u64, processors: &str) -> Result<Vec<f64>, Error> {
+    let fields = FIELDS.map(str::to_owned);
     thread::scope(|scope| {
         let run = |server: &Contender| {
-            let load =
-                Load { address: server.address, connections: CONNECTIONS, seconds, script: Some(script) };
-            scope.spawn(move || load.run(processors).map(|figures| figures.requests as f64))
+            let load = Load { fields: &fields, ..Load::plain(server.address, CONNECTIONS, seconds) };
+            scope.spawn(move || load.run(processors, 200).map(|loaded| loaded.requests))
         };
         let loads: Vec<_> = servers.iter().map(run).collect();
         loads.into_iter().map(|load| load.join().expect("a load does not panic")).collect()
     })
-}
-
-fn script() -> Result<PathBuf, Error> {
-    let path = project::outside().join("browser.lua");
-    fs::write(&path, SCRIPT).map_err(|source| Error::file(&path, source))?;
-    Ok(path)
 }

@@ -161,9 +161,13 @@ fn wrong(answer: &[u8]) -> Error {
 }
 
 impl Waits {
-    fn new(mut waits: Vec<Duration>) -> Waits {
+    pub(crate) fn new(mut waits: Vec<Duration>) -> Waits {
         waits.sort_unstable();
         Waits(waits)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// These and others.

@@ -1,10 +1,14 @@
 //! What a benchmark says, on the screen and in `bench/results/`, so that a published figure can be traced.
 
 use std::fs;
+use std::path::Path;
 
 use super::machine;
 use crate::error::Error;
 use crate::project;
+
+/// How the first lines of every report begin.
+const OPENING: [&str; 4] = ["command:", "machine:", "version:", "left out:"];
 
 /// The text so far.
 pub(crate) struct Report {
@@ -24,6 +28,13 @@ impl Report {
         report
     }
 
+    /// What the figures depend on.
+    pub(crate) fn opening(&self) -> &str {
+        let is_opening = |line: &&str| OPENING.iter().any(|word| line.starts_with(word));
+        let bytes = self.text.split_inclusive('\n').take_while(is_opening).map(str::len).sum();
+        &self.text[..bytes]
+    }
+
     /// Says a line now and keeps it for the file.
     pub(crate) fn line(&mut self, line: &str) {
         println!("{line}");
@@ -38,8 +49,12 @@ impl Report {
 
     /// Replaces what an earlier run left on the same kind of machine.
     pub(crate) fn save(self) -> Result<(), Error> {
-        let folder = project::root().join("bench/results");
-        fs::create_dir_all(&folder).map_err(|source| Error::file(&folder, source))?;
+        self.save_in(&project::root().join("bench/results"))
+    }
+
+    /// The same in another folder.
+    pub(crate) fn save_in(self, folder: &Path) -> Result<(), Error> {
+        fs::create_dir_all(folder).map_err(|source| Error::file(folder, source))?;
         let path = folder.join(format!("{}-{}.txt", self.name, machine::slug()));
         fs::write(&path, self.text).map_err(|source| Error::file(&path, source))?;
         println!("kept in {}", path.display());

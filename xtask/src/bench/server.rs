@@ -1,11 +1,15 @@
 //! A server under measurement: started, waited for, asked once, and ended. Only what we started is ended.
 
-use std::io::{Read, Write};
+use std::fs::{self, File};
+use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::answer::Answer;
+use super::question::Question;
 use crate::error::Error;
 
 /// A server that accepts connections. It ends with this value.
@@ -30,9 +34,33 @@ impl Running {
         processors: &str,
         address: SocketAddrV4,
     ) -> Result<Running, Error> {
+        Running::start_with(program, processors, address, Stdio::inherit())
+    }
+
+    /// The same, with what the server complains of in a file, which a failure names.
+    pub(crate) fn start_quietly(
+        program: &mut Command,
+        processors: &str,
+        address: SocketAddrV4,
+        complaints: &Path,
+    ) -> Result<Running, Error> {
+        let file = File::create(complaints).map_err(|source| Error::file(complaints, source))?;
+        Running::start_with(program, processors, address, file.into()).inspect_err(|_| {
+            let text = fs::read_to_string(complaints).unwrap_or_default();
+            println!("{} said:\n{}", complaints.display(), text.trim_end());
+        })
+    }
+
+    fn start_with(
+        program: &mut Command,
+        processors: &str,
+        address: SocketAddrV4,
+        complaints: Stdio,
+    ) -> Result<Running, Error> {
         let mut command = Command::new("taskset");
         command.arg("--cpu-list").arg(processors).arg(program.get_program()).args(program.get_args());
-        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(complaints);
         let child = command.spawn().map_err(|source| Error::start(&command, source))?;
         let mut running = Running { child, address };
         let started = Instant::now();
@@ -57,6 +85,10 @@ impl Running {
         self.child.id()
     }
 
+    pub(crate) fn address(&self) -> SocketAddrV4 {
+        self.address
+    }
+
     /// Sends a request on a new connection and reads `bytes` bytes of the answer, or less at its end.
     pub(crate) fn ask(&self, request: &[u8], bytes: usize) -> Result<Vec<u8>, Error> {
         let broken = |source| Error::file(self.address.to_string(), source);
@@ -66,6 +98,27 @@ impl Running {
         let mut answer = Vec::new();
         connection.take(bytes as u64).read_to_end(&mut answer).map_err(broken)?;
         Ok(answer)
+    }
+
+    /// Asks for some targets on one connection, and gives each answer to `take`.
+    pub(crate) fn ask_each<'t>(
+        &self,
+        question: &Question,
+        targets: impl IntoIterator<Item = &'t String>,
+        mut take: impl FnMut(&str, Answer) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let broken = |source| Error::file(self.address.to_string(), source);
+        let connection = TcpStream::connect(self.address).map_err(broken)?;
+        connection.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
+        connection.set_nodelay(true).map_err(broken)?;
+        let mut answers = BufReader::new(&connection);
+        for target in targets {
+            (&connection).write_all(&question.spell(self.address, target)).map_err(broken)?;
+            let answer = Answer::read(&mut answers)
+                .map_err(|source| Error::file(format!("http://{}{target}", self.address), source))?;
+            take(target, answer)?;
+        }
+        Ok(())
     }
 
     /// Fails unless the answer is exactly the expected one: a benchmark of wrong answers says nothing.

@@ -42,7 +42,7 @@ pub(crate) fn run(plan: Plan) -> Result<(), Error> {
 
 /// The folder of the tiles, made once. It gets its name only when it is whole.
 pub(crate) fn sources(pyramid: &Pyramid) -> Result<PathBuf, Error> {
-    let folder = project::outside().join(format!("tiles-{COUNT}-{SEED}"));
+    let folder = project::outside().join(format!("tiles-{}-{SEED}", pyramid.count()));
     if folder.is_dir() {
         return Ok(folder);
     }

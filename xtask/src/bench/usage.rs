@@ -103,6 +103,12 @@ pub(crate) fn anonymous_bytes(process: u32) -> Result<u64, Error> {
     kibibytes.map(|number| number * 1024).ok_or_else(|| unreadable(&path, "no line Anonymous"))
 }
 
+/// The same of a process and all its descendants. What a process shares with its parent since it was made counts
+/// for both.
+pub(crate) fn anonymous_bytes_of_tree(root: u32) -> Result<u64, Error> {
+    tree(root)?.into_iter().map(anonymous_bytes).sum()
+}
+
 /// Descriptors that are open in a running process: of the thread that has most, since each of its threads may
 /// have a table of its own.
 pub(crate) fn descriptors(process: u32) -> Result<usize, Error> {

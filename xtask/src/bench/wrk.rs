@@ -1,9 +1,9 @@
 //! The load generator, and how its report is read. A run with a single error is no run.
 
 use std::net::SocketAddrV4;
-use std::path::Path;
 use std::process::Command;
 
+use super::loaded::Loaded;
 use crate::error::Error;
 use crate::project;
 
@@ -12,16 +12,12 @@ pub(crate) struct Load<'a> {
     pub(crate) address: SocketAddrV4,
     pub(crate) connections: u32,
     pub(crate) seconds: u64,
-    /// A script that makes the requests; without one every request is `GET /`.
-    pub(crate) script: Option<&'a Path>,
-}
-
-/// What came of it.
-pub(crate) struct Figures {
-    pub(crate) requests: u64,
-    pub(crate) requests_per_second: f64,
-    /// The whole report, for the record.
-    pub(crate) raw: String,
+    /// The target of every request, unless the words say otherwise.
+    pub(crate) target: &'a str,
+    /// Fields of every request, each as `Name: value`.
+    pub(crate) fields: &'a [String],
+    /// Words for `bench/load.lua`.
+    pub(crate) words: &'a [String],
 }
 
 /// Which processors the generator runs on: never the server's, which is 0.
@@ -36,61 +32,97 @@ pub(crate) fn processors(available: usize) -> Result<&'static str, Error> {
     }
 }
 
-impl Load<'_> {
-    /// Runs wrk on some processors until its time is over.
-    pub(crate) fn run(&self, processors: &str) -> Result<Figures, Error> {
+/// An answer may take so long. With very many connections the kernel makes some of them wait for seconds before
+/// they stand, whatever the server does.
+const TIMEOUT: &str = "30s";
+
+impl<'a> Load<'a> {
+    /// `GET /` again and again.
+    pub(crate) fn plain(address: SocketAddrV4, connections: u32, seconds: u64) -> Load<'a> {
+        Load { address, connections, seconds, target: "/", fields: &[], words: &[] }
+    }
+
+    /// Runs wrk on some processors until its time is over. All answers must be as good as `status`.
+    pub(crate) fn run(&self, processors: &str, status: u16) -> Result<Loaded, Error> {
         let threads = processors.split(',').count();
         let mut command = Command::new("taskset");
-        command.args(["--cpu-list", processors, "wrk", "--latency"]);
+        command.args(["--cpu-list", processors, "wrk", "--latency", "--timeout", TIMEOUT]);
         command
             .arg(format!("-t{threads}"))
             .arg(format!("-c{}", self.connections))
-            .arg(format!("-d{}s", self.seconds));
-        if let Some(script) = self.script {
-            command.arg("-s").arg(script);
+            .arg(format!("-d{}s", self.seconds))
+            .arg("-s")
+            .arg(project::root().join("bench/load.lua"));
+        for field in self.fields {
+            command.arg("-H").arg(field);
         }
-        command.arg(format!("http://{}/", self.address));
-        read(project::output(&mut command)?)
+        command.arg(format!("http://{}{}", self.address, self.target)).arg("--").args(self.words);
+        read(project::output(&mut command)?, status)
     }
 }
 
-fn read(raw: String) -> Result<Figures, Error> {
+fn read(raw: String, status: u16) -> Result<Loaded, Error> {
     let wrong = |line: &str| Error::Unexpected {
         what: "wrk".into(),
-        expected: "a run without errors".into(),
+        expected: format!("a run without errors, every answer {status}"),
         got: line.trim().into(),
     };
-    if let Some(line) = raw.lines().find(|line| line.contains("Socket errors") || line.contains("Non-2xx")) {
+    let number = |before: &str, after: &str| -> Option<f64> {
+        let of_line = |line: &str| line.trim().strip_prefix(before)?.split_once(after)?.0.trim().parse().ok();
+        raw.lines().find_map(of_line)
+    };
+    let requests = number("", " requests in ").filter(|requests| *requests > 0.0);
+    let requests = requests.ok_or_else(|| wrong("no requests"))?;
+    if let Some(line) = raw.lines().find(|line| line.contains("Socket errors")) {
         return Err(wrong(line));
     }
-    let requests = raw.lines().find_map(|line| line.trim().split_once(" requests in ")?.0.parse().ok());
-    let rate = raw.lines().find_map(|line| line.strip_prefix("Requests/sec:")?.trim().parse().ok());
-    match (requests, rate) {
-        (Some(requests), Some(requests_per_second)) if requests > 0 => {
-            Ok(Figures { requests, requests_per_second, raw })
-        }
-        _ => Err(wrong("no figures")),
+    // It counts as one kind whatever is not 2xx or 3xx.
+    let count = |line: &str| line.trim().strip_prefix("Non-2xx or 3xx responses:")?.trim().parse().ok();
+    let bad: f64 = raw.lines().find_map(count).unwrap_or(0.0);
+    let bad_expected = if status >= 400 { requests } else { 0.0 };
+    if (bad - bad_expected).abs() > 0.5 {
+        return Err(wrong(&format!("{bad} of {requests} answers are not 2xx or 3xx")));
     }
+    let rate = raw.lines().find_map(|line| line.strip_prefix("Requests/sec:")?.trim().parse().ok());
+    let waited = |percent: &str| number(&format!("waited {percent}% "), " us");
+    let figures = (rate, waited("50"), waited("90"), waited("99"), waited("99.9"), waited("100"));
+    let (Some(requests_per_second), Some(p50), Some(p90), Some(p99), Some(p999), Some(longest)) = figures
+    else {
+        return Err(wrong("a report without rate or percentiles"));
+    };
+    Ok(Loaded { requests, requests_per_second, waits_us: [p50, p90, p99, p999, longest], raw })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const CLEAN: &str = "  1062 requests in 5.01s, 55.10KB read\nRequests/sec:    211.97\n";
+    const CLEAN: &str = "  1062 requests in 5.01s, 55.10KB read\nRequests/sec:    211.97\n\
+        waited 50% 589 us\nwaited 75% 600 us\nwaited 90% 700 us\nwaited 99% 800 us\nwaited 99.9% 900 us\n\
+        waited 99.99% 950 us\nwaited 100% 1000 us\n";
 
     #[test]
     fn figures_are_read_from_a_clean_report() {
-        let figures = read(CLEAN.into()).unwrap();
-        assert_eq!(figures.requests, 1062);
-        assert!((figures.requests_per_second - 211.97).abs() < 0.001);
+        let loaded = read(CLEAN.into(), 200).unwrap();
+        assert!((loaded.requests - 1062.0).abs() < 0.001);
+        assert!((loaded.requests_per_second - 211.97).abs() < 0.001);
+        assert_eq!(loaded.waits_us.map(|wait| wait.round()), [589.0, 700.0, 800.0, 900.0, 1000.0]);
     }
 
     #[test]
     fn a_report_with_an_error_in_it_has_no_figures() {
-        assert!(read(format!("{CLEAN}  Socket errors: connect 0, read 1, write 0, timeout 0\n")).is_err());
-        assert!(read(format!("{CLEAN}  Non-2xx or 3xx responses: 3\n")).is_err());
-        assert!(read("  0 requests in 5.01s, 0B read\nRequests/sec:      0.00\n".into()).is_err());
-        assert!(read(String::new()).is_err());
+        assert!(
+            read(format!("{CLEAN}  Socket errors: connect 0, read 1, write 0, timeout 0\n"), 200).is_err()
+        );
+        assert!(read(format!("{CLEAN}  Non-2xx or 3xx responses: 3\n"), 200).is_err());
+        assert!(read("  0 requests in 5.01s, 0B read\nRequests/sec:      0.00\n".into(), 200).is_err());
+        assert!(read(String::new(), 200).is_err());
+    }
+
+    #[test]
+    fn where_errors_are_asked_for_every_answer_must_be_one() {
+        assert!(read(format!("{CLEAN}  Non-2xx or 3xx responses: 1062\n"), 404).is_ok());
+        assert!(read(format!("{CLEAN}  Non-2xx or 3xx responses: 1061\n"), 404).is_err());
+        assert!(read(CLEAN.into(), 404).is_err());
     }
 }

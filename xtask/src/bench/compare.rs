@@ -1,0 +1,325 @@
+//! How a scenario is measured: in every round each contender once, one after the other, each started afresh, asked
+//! and checked, warmed up, and then put under load.
+//!
+//! A single error, of a generator or in a checked answer, ends the scenario, which then leaves no figures.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use super::answer::{Answer, Expected};
+use super::contenders::{Contender, Order};
+use super::figures::{Figure, Figures, Quantity};
+use super::loaded::Loaded;
+use super::machine::{self, Placement};
+use super::paced::Pace;
+use super::question::Question;
+use super::report::Report;
+use super::scenario::{Asking, Generator, Point, Scenario, connections};
+use super::server::Running;
+use super::site::Site;
+use super::wrk::Load;
+use super::{Plan, ab, usage};
+use crate::error::Error;
+use crate::project;
+
+/// Load before the measured one, so that memory, caches and the lists of open files are warm.
+const WARM_UP_SECONDS: u64 = 1;
+
+/// The same for sites with more targets than are asked for one by one before.
+const WARM_UP_SECONDS_LARGE: u64 = 4;
+
+/// So many targets are all asked for once before any load: some servers compress what they have not seen yet.
+const PRIMED_MAX: usize = 5_000;
+
+/// How many connections warm it up. More would only leave their ports behind, which the kernel keeps for a minute,
+/// and finding free ones then takes longer than the run.
+const WARM_UP_CONNECTIONS_MAX: u32 = 256;
+
+/// Very many connections take seconds to stand, so their runs last longer.
+fn time_factor(point: &Point) -> u64 {
+    if point.connections >= 2048 { 2 } else { 1 }
+}
+
+/// How long it is measured what a server can do at most.
+const SATURATING_SECONDS: u64 = 2;
+
+/// How many answers are checked before each run, if there are more targets.
+const CHECKED_MAX: usize = 40;
+
+/// How many answers the floor has, if there are more targets: enough to lie outside all caches.
+const FLOOR_ANSWERS_MAX: usize = 50_000;
+
+/// A scenario with all that it needs.
+pub(crate) struct Comparison<'a> {
+    scenario: &'a Scenario,
+    contenders: &'a [Contender],
+    site: &'a Site,
+    question: Question,
+    /// The file of the floor's answers.
+    answers: PathBuf,
+    /// The file of targets, where there are several.
+    targets: Option<PathBuf>,
+    /// The rate of requests that come at an even one.
+    requests_per_second: Option<f64>,
+}
+
+impl<'a> Comparison<'a> {
+    pub(crate) fn prepare(
+        scenario: &'a Scenario,
+        contenders: &'a [Contender],
+        site: &'a Site,
+    ) -> Result<Comparison<'a>, Error> {
+        let mut comparison = Comparison {
+            scenario,
+            contenders,
+            site,
+            question: scenario.asking.question(),
+            answers: project::outside().join("running/answers"),
+            targets: None,
+            requests_per_second: None,
+        };
+        if site.targets.len() > 1 {
+            comparison.targets = Some(write_targets(&site.targets)?);
+        }
+        comparison.write_answers()?;
+        if scenario.asking.generator == Generator::Paced {
+            comparison.requests_per_second = Some(comparison.half_load()?);
+        }
+        Ok(comparison)
+    }
+
+    /// All rounds of one step. Whoever has an error has no figures for it but that one, and is not asked again.
+    pub(crate) fn measure(
+        &self,
+        point: &Point,
+        placement: &Placement,
+        plan: Plan,
+        report: &mut Report,
+    ) -> Result<Figures, Error> {
+        let mut figures = Figures::default();
+        let mut contenders = Vec::new();
+        for contender in self.contenders {
+            if contender.bears(point.connections)? {
+                contenders.push(*contender);
+            } else {
+                report
+                    .line(&format!("{} is left out: too few descriptors are allowed here", contender.name()));
+            }
+        }
+        for round in 1..=plan.rounds {
+            contenders.retain(|contender| {
+                let name = contender.name();
+                let figure = |quantity, value| Figure {
+                    scenario: self.scenario.name.into(),
+                    point: self.scenario.label(point),
+                    contender: name.into(),
+                    round,
+                    quantity,
+                    value,
+                };
+                match self.run_once(contender, point, placement, plan, report) {
+                    Ok(found) => {
+                        figures.0.extend(found.into_iter().map(|(quantity, value)| figure(quantity, value)));
+                        true
+                    }
+                    Err(error) => {
+                        report.line(&format!("{name} failed: {error}"));
+                        figures.0.retain(|figure| figure.contender != name);
+                        figures.0.push(figure(Quantity::Failures, 1.0));
+                        false
+                    }
+                }
+            });
+        }
+        Ok(figures)
+    }
+
+    /// A fresh server, checked answers, a warm-up, and the timed run.
+    fn run_once(
+        &self,
+        contender: &Contender,
+        point: &Point,
+        placement: &Placement,
+        plan: Plan,
+        report: &mut Report,
+    ) -> Result<Vec<(Quantity, f64)>, Error> {
+        let address = machine::free_address()?;
+        let server = contender.start(&self.order(point), address, &placement.server)?;
+        let (question, first) = self.check(contender, &server)?;
+
+        if self.site.targets.len() <= PRIMED_MAX {
+            server.ask_each(&question, &self.site.targets, |_, _| Ok(()))?;
+        }
+        let load = |point: &Point, seconds| self.load(&question, &server, point, seconds, placement);
+        if plan.warms_up {
+            let connections = point.connections.min(WARM_UP_CONNECTIONS_MAX);
+            load(&Point { connections, ..*point }, self.warm_up_seconds())?;
+        }
+        let before = usage::processor_time_of_tree(server.process())?;
+        let loaded = load(point, plan.seconds * time_factor(point))?;
+        let used = usage::processor_time_of_tree(server.process())?.saturating_sub(before).as_secs_f64();
+        let private = usage::anonymous_bytes_of_tree(server.process())?;
+
+        let processor_us = used * 1e6 / loaded.requests;
+        let rate = loaded.requests_per_second;
+        report.line(&format!(
+            "{:<9} {processor_us:>8.3} us a request {rate:>10.0} requests/s",
+            contender.name()
+        ));
+        report.raw(&loaded.raw);
+        let wall = loaded.requests / rate * point.threads as f64;
+        let [p50, p90, p99, p999, longest] = loaded.waits_us;
+        Ok(vec![
+            (Quantity::ProcessorUs, processor_us),
+            (Quantity::RequestsPerSecond, rate),
+            (Quantity::Busy, used / wall),
+            (Quantity::P50Us, p50),
+            (Quantity::P90Us, p90),
+            (Quantity::P99Us, p99),
+            (Quantity::P999Us, p999),
+            (Quantity::LongestUs, longest),
+            (Quantity::HeadBytes, first.head_bytes as f64),
+            (Quantity::AnswerBytes, first.raw.len() as f64),
+            (Quantity::PrivateMib, private as f64 / 1_048_576.0),
+        ])
+    }
+
+    fn warm_up_seconds(&self) -> u64 {
+        if self.site.targets.len() > PRIMED_MAX { WARM_UP_SECONDS_LARGE } else { WARM_UP_SECONDS }
+    }
+
+    fn order(&self, point: &Point) -> Order<'_> {
+        Order {
+            site: self.site,
+            codings: self.scenario.codings,
+            threads: point.threads,
+            connections: point.connections,
+            flags: self.scenario.flags,
+            answers: &self.answers,
+        }
+    }
+
+    /// Asks for some of the targets and compares the answers with the files. Returns what is to be asked under
+    /// load, and the first answer to that.
+    fn check(&self, contender: &Contender, server: &Running) -> Result<(Question, Answer), Error> {
+        let first = &self.site.targets[..1];
+        let mut question = self.question.clone();
+        if self.scenario.asking.again {
+            server.ask_each(&self.question, first, |_, answer| {
+                question = self.question.again_after(&answer);
+                Ok(())
+            })?;
+        }
+        let step = self.site.targets.len().div_ceil(CHECKED_MAX);
+        let some = self.site.targets.iter().step_by(step);
+        let mut kept = None;
+        server.ask_each(&question, some, |target, answer| {
+            if contender.serves_the_site() {
+                let who = format!("{} for {target}", contender.name());
+                answer.check(&who, question.codings(), &self.expected(target)?)?;
+            }
+            kept.get_or_insert(answer);
+            Ok(())
+        })?;
+        Ok((question, kept.unwrap_or_default()))
+    }
+
+    fn expected(&self, target: &str) -> Result<Expected, Error> {
+        let Asking { status, part, .. } = self.scenario.asking;
+        let content = match status {
+            304 => Vec::new(),
+            404 => self.site.content("/404.html")?,
+            _ => self.site.content(target)?,
+        };
+        let content = part.map_or(content.clone(), |(from, to)| content[from..=to].to_vec());
+        Ok(Expected { status, content })
+    }
+
+    fn load(
+        &self,
+        question: &Question,
+        server: &Running,
+        point: &Point,
+        seconds: u64,
+        placement: &Placement,
+    ) -> Result<Loaded, Error> {
+        let fields = question.words();
+        let words = match (self.scenario.asking.generator, &self.targets) {
+            (Generator::Pipelined(depth), _) => vec!["pipelined".to_owned(), depth.to_string()],
+            (Generator::Rotating, Some(file)) => vec!["rotating".to_owned(), file.display().to_string()],
+            (_, Some(file)) => vec!["random".to_owned(), file.display().to_string()],
+            (_, None) => Vec::new(),
+        };
+        let load = Load {
+            address: server.address(),
+            connections: point.connections,
+            seconds,
+            target: &self.site.targets[0],
+            fields: &fields,
+            words: &words,
+        };
+        match self.scenario.asking.generator {
+            Generator::Ab => ab::run(&load, &placement.generator),
+            Generator::Paced if self.requests_per_second.is_some() => {
+                let mut answer = Vec::new();
+                server.ask_each(question, &self.site.targets[..1], |_, first| {
+                    answer = first.raw;
+                    Ok(())
+                })?;
+                let pace = Pace {
+                    address: load.address,
+                    request: &question.spell(load.address, load.target),
+                    answer: &answer,
+                    connections: load.connections,
+                    requests_per_second: self.requests_per_second.unwrap_or_default(),
+                    seconds,
+                };
+                pace.run(&placement.generator)
+            }
+            _ => load.run(&placement.generator, self.scenario.asking.status),
+        }
+    }
+
+    /// Half of what nginx can answer in a second on one processor, or our server where there is no nginx.
+    fn half_load(&self) -> Result<f64, Error> {
+        let nginx = self.contenders.iter().find(|contender| contender.name() == "nginx");
+        let point = &self.scenario.points[0];
+        let placement =
+            machine::placement(machine::processors(), point.threads).ok_or_else(|| Error::Missing {
+                what: "a second processor".into(),
+                remedy: "server and load generator on one would measure each other".into(),
+            })?;
+        let address = machine::free_address()?;
+        let server =
+            nginx.unwrap_or(&Contender::Cannery).start(&self.order(point), address, &placement.server)?;
+        let loaded = self.load(&self.question, &server, point, SATURATING_SECONDS, &placement)?;
+        Ok(loaded.requests_per_second / 2.0)
+    }
+
+    /// Lets our server give each answer once, and keeps their bytes for the floor.
+    fn write_answers(&self) -> Result<(), Error> {
+        let failed = |source| Error::file(&self.answers, source);
+        fs::create_dir_all(project::outside().join("running")).map_err(failed)?;
+        let address = machine::free_address()?;
+        let server = Contender::Cannery.start(&self.order(&connections(1)), address, "0")?;
+        let (question, _) = self.check(&Contender::Cannery, &server)?;
+        let mut file = BufWriter::new(File::create(&self.answers).map_err(failed)?);
+        let step = self.site.targets.len().div_ceil(FLOOR_ANSWERS_MAX);
+        let depth = self.scenario.asking.depth();
+        server.ask_each(&question, self.site.targets.iter().step_by(step), |_, answer| {
+            let bytes = answer.raw.repeat(depth);
+            file.write_all(&(bytes.len() as u64).to_le_bytes()).map_err(failed)?;
+            file.write_all(&bytes).map_err(failed)
+        })?;
+        file.flush().map_err(failed)
+    }
+}
+
+/// A line for each target, for wrk.
+fn write_targets(targets: &[String]) -> Result<PathBuf, Error> {
+    let path = project::outside().join("running/targets");
+    fs::create_dir_all(project::outside().join("running")).map_err(|source| Error::file(&path, source))?;
+    fs::write(&path, targets.join("\n") + "\n").map_err(|source| Error::file(&path, source))?;
+    Ok(path)
+}

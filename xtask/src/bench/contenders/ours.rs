@@ -1,0 +1,34 @@
+//! How the floor and our own server are started.
+
+use std::net::SocketAddrV4;
+use std::process::Command;
+
+use super::Order;
+use crate::bench::commands;
+use crate::error::Error;
+
+pub(super) fn floor(order: &Order<'_>, address: SocketAddrV4) -> Result<Command, Error> {
+    let mut command = Command::new(commands::floor()?);
+    command.arg(address.port().to_string()).arg("--answers").arg(order.answers);
+    command.arg(order.threads.to_string());
+    Ok(command)
+}
+
+pub(super) fn dummy(order: &Order<'_>, address: SocketAddrV4) -> Result<Command, Error> {
+    let mut command = server(order, address)?;
+    command.arg("--dummy");
+    Ok(command)
+}
+
+pub(super) fn cannery(order: &Order<'_>, address: SocketAddrV4) -> Result<Command, Error> {
+    let mut command = server(order, address)?;
+    command.arg("--archive").arg(&order.site.archive).args(order.flags);
+    Ok(command)
+}
+
+fn server(order: &Order<'_>, address: SocketAddrV4) -> Result<Command, Error> {
+    let mut command = Command::new(commands::path("cannery-server")?);
+    command.args(["--quiet", "--threads"]).arg(order.threads.to_string());
+    command.arg("--bind").arg(address.to_string());
+    Ok(command)
+}

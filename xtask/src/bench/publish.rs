@@ -1,0 +1,303 @@
+//! `docs/benchmarks.md` and its pictures, from the files of figures of this kind of machine and from nothing else.
+//!
+//! Ratios come first: they travel between machines, and the figures that they are made of do not.
+
+use std::fs;
+use std::path::Path;
+
+use super::figures::{Figures, Quantity};
+use super::machine;
+use super::picture::{Dots, Lines};
+use super::promises::{Outcome, PROMISES};
+use super::scenario::Scenario;
+use super::scenarios;
+use crate::error::Error;
+
+/// What ratios are to.
+const OURS: &str = "cannery";
+
+/// The folder of pictures, beside the page.
+const PICTURES: &str = "benchmarks";
+
+/// Writes the page into a folder, of all scenarios that have figures in another.
+pub(crate) fn page(results: &Path, docs: &Path) -> Result<(), Error> {
+    let mut all = Figures::default();
+    let mut sections = String::new();
+    let mut conditions: Vec<String> = Vec::new();
+    let pictures = Pictures { folder: &docs.join(PICTURES) };
+    for scenario in scenarios::ALL {
+        let path = results.join(format!("{}-{}.tsv", scenario.name, machine::slug()));
+        if !path.is_file() {
+            continue;
+        }
+        let text = fs::read_to_string(&path).map_err(|source| Error::file(&path, source))?;
+        let opening = text.lines().filter_map(|line| line.strip_prefix("# "));
+        for line in opening.clone().filter(|line| !line.starts_with("command:")) {
+            if !conditions.iter().any(|known| known == line) {
+                conditions.push(line.to_owned());
+            }
+        }
+        let command = opening.clone().find_map(|line| line.strip_prefix("command:")).unwrap_or_default();
+        let figures = Figures::read(&path)?;
+        sections.push_str(&section(scenario, command.trim(), &figures, &pictures)?);
+        all.0.extend(figures.0);
+    }
+    pictures.write("ratios", &ratios_picture(&all).draw())?;
+    let text = [
+        OPENING,
+        &format!("\n```text\n{}\n```\n\n{REPEATING}\n", conditions.join("\n")),
+        &promises(&all),
+        &ratios(&all),
+        &sections,
+    ]
+    .concat();
+    let path = docs.join("benchmarks.md");
+    fs::write(&path, text).map_err(|source| Error::file(&path, source))?;
+    println!("written: {}", path.display());
+    Ok(())
+}
+
+const OPENING: &str = "\
+# Benchmarks
+
+<!-- Written by `cargo xtask bench`; change xtask/src/bench/publish.rs and the scenarios instead. -->
+
+Cannery beside the servers that people would pick instead, on the workloads that the field publishes, all on one
+machine. Ratios travel between machines, times do not: so ratios come first, and what they are of is below them.
+
+**CPU** is user and system time of the server's whole process tree for one request, in microseconds. It is the figure to
+compare: requests a second depend on the load generator too, which is often the limit. *Busy* says how much of its
+processors a server used; where it is well below 100 %, somebody else was the limit.
+
+The **floor** (`bench/floor.c`) is no server: it calls epoll_wait, read and write and sends the bytes that Cannery sends,
+without looking at the request. The **dummy** is Cannery's engine with one fixed answer and no archive.
+";
+
+const REPEATING: &str = "\
+To repeat it: `cargo xtask bench`, or `cargo xtask bench NAME` for one scenario; `--quick` shows within minutes that it
+works. Programs are installed from Debian. The configurations of all servers are in `bench/peers/`, the scenarios in
+`xtask/src/bench/scenarios/`, the reports of the load generators in `bench/results/`, and how it is measured in
+`bench/README.md`. Every figure is the median of its rounds.";
+
+fn promises(figures: &Figures) -> String {
+    let mut text = "\n## What is promised\n\n| promise | | measured |\n|---|---|---|\n".to_owned();
+    for promise in &PROMISES {
+        let unit = promise.unit();
+        let (verdict, figure) = match promise.outcome(figures) {
+            Outcome::Reached(figure) => ("reached", format!("{} {unit}", precise(figure))),
+            Outcome::Missed(figure) => ("**missed**", format!("{} {unit}", precise(figure))),
+            Outcome::Unknown => ("not measured", String::new()),
+        };
+        text.push_str(&format!("| {} | {verdict} | {figure} |\n", promise.says));
+    }
+    text
+}
+
+/// Each contender's CPU time as a multiple of ours, for every step.
+fn ratios(figures: &Figures) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    let measured: Vec<_> =
+        scenarios::ALL.into_iter().filter(|scenario| is_measured(scenario, figures)).collect();
+    for name in measured.iter().flat_map(|scenario| figures.contenders(scenario.name)) {
+        if !names.contains(&name) && name != OURS {
+            names.push(name);
+        }
+    }
+    // The ruler and the engine first, then the others in their order.
+    names.sort_by_key(|name| !matches!(*name, "floor" | "dummy"));
+    let mut text = format!(
+        "\n## How much more CPU time the others need\n\nFor one request, as a multiple of Cannery's: above 1, Cannery \
+         needs less.\n\n![ratios]({PICTURES}/ratios.svg)\n\n| | {} |\n|---|{}\n",
+        names.join(" | "),
+        "--:|".repeat(names.len())
+    );
+    for scenario in measured {
+        for point in figures.points(scenario.name) {
+            let cells = names.iter().map(|name| {
+                ratio(figures, scenario, point, name)
+                    .map_or_else(|| failure(figures, scenario, point, name), precise)
+            });
+            text.push_str(&format!(
+                "| [{}](#{})| {} |\n",
+                row_name(scenario, point),
+                scenario.name,
+                cells.collect::<Vec<_>>().join(" | ")
+            ));
+        }
+    }
+    text
+}
+
+fn is_measured(scenario: &Scenario, figures: &Figures) -> bool {
+    !figures.points(scenario.name).is_empty()
+}
+
+fn ratio(figures: &Figures, scenario: &Scenario, point: &str, name: &str) -> Option<f64> {
+    let of = |name| figures.median(scenario.name, point, name, Quantity::ProcessorUs);
+    Some(of(name)? / of(OURS)?)
+}
+
+/// What stands in place of a figure that there is not.
+fn failure(figures: &Figures, scenario: &Scenario, point: &str, name: &str) -> String {
+    let failed = figures.median(scenario.name, point, name, Quantity::Failures).is_some();
+    if failed { "errors".into() } else { String::new() }
+}
+
+fn row_name(scenario: &Scenario, point: &str) -> String {
+    if scenario.points.len() == 1 { scenario.name.into() } else { format!("{}, {point}", scenario.name) }
+}
+
+/// One row for each scenario, at its first step with our figures.
+fn ratios_picture(figures: &Figures) -> Dots {
+    let rows = scenarios::ALL.into_iter().filter_map(|scenario| {
+        let points = figures.points(scenario.name);
+        let point = points.iter().find(|point| **point == "64").or(points.first())?;
+        let contenders = figures.contenders(scenario.name);
+        let dots = contenders
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), ratio(figures, scenario, point, name)?)));
+        Some((row_name(scenario, point), dots.collect()))
+    });
+    Dots { title: "CPU time for a request, as a multiple of Cannery's".into(), rows: rows.collect() }
+}
+
+/// All about one scenario.
+fn section(
+    scenario: &Scenario,
+    command: &str,
+    figures: &Figures,
+    pictures: &Pictures<'_>,
+) -> Result<String, Error> {
+    let mut text = format!(
+        "\n<a id=\"{}\"></a>\n\n## {}\n\n{} Measured by `{command}`.\n",
+        scenario.name, scenario.title, scenario.says
+    );
+    let points = figures.points(scenario.name);
+    if points.len() > 1 {
+        for (quantity, words, logarithmic) in ACROSS {
+            let name = format!("{}-{}", scenario.name, quantity.name());
+            pictures.write(&name, &across(scenario, figures, quantity, words, logarithmic).draw())?;
+            text.push_str(&format!("\n![{words}]({PICTURES}/{name}.svg)\n"));
+        }
+    } else {
+        let name = format!("{}-waits", scenario.name);
+        pictures.write(&name, &waits(scenario, figures, points[0]).draw())?;
+        text.push_str(&format!("\n![How long requests wait]({PICTURES}/{name}.svg)\n"));
+    }
+    for point in points {
+        text.push_str(&table(scenario, point, figures));
+    }
+    Ok(text)
+}
+
+/// What is drawn across the steps of a scenario, and whether equal ratios are equally far apart.
+const ACROSS: [(Quantity, &str, bool); 3] = [
+    (Quantity::ProcessorUs, "CPU time for a request, us", true),
+    (Quantity::RequestsPerSecond, "Requests a second", false),
+    (Quantity::P99Us, "99 % of requests wait at most, us", true),
+];
+
+fn across(
+    scenario: &Scenario,
+    figures: &Figures,
+    quantity: Quantity,
+    words: &str,
+    logarithmic: bool,
+) -> Lines {
+    let points = figures.points(scenario.name);
+    let series = figures.contenders(scenario.name).into_iter().map(|name| {
+        let of_point = |point: &&str| figures.median(scenario.name, point, name, quantity);
+        (name.to_owned(), points.iter().map(of_point).collect())
+    });
+    Lines {
+        title: words.into(),
+        across: if scenario.is_across_threads() { "threads" } else { "connections" }.into(),
+        series: series.collect(),
+        steps: points.iter().map(|point| (*point).to_owned()).collect(),
+        logarithmic,
+    }
+}
+
+fn waits(scenario: &Scenario, figures: &Figures, point: &str) -> Lines {
+    const PERCENTILES: [(Quantity, &str); 5] = [
+        (Quantity::P50Us, "50 %"),
+        (Quantity::P90Us, "90 %"),
+        (Quantity::P99Us, "99 %"),
+        (Quantity::P999Us, "99.9 %"),
+        (Quantity::LongestUs, "all"),
+    ];
+    let series = figures.contenders(scenario.name).into_iter().map(|name| {
+        let of = |&(quantity, _): &(Quantity, &str)| figures.median(scenario.name, point, name, quantity);
+        (name.to_owned(), PERCENTILES.iter().map(of).collect())
+    });
+    Lines {
+        title: "How long requests wait at most, us".into(),
+        across: "of all requests".into(),
+        series: series.collect(),
+        steps: PERCENTILES.map(|(_, words)| words.to_owned()).into(),
+        logarithmic: true,
+    }
+}
+
+/// The medians of one step.
+fn table(scenario: &Scenario, point: &str, figures: &Figures) -> String {
+    const COLUMNS: [Quantity; 6] = [
+        Quantity::RequestsPerSecond,
+        Quantity::P50Us,
+        Quantity::P99Us,
+        Quantity::P999Us,
+        Quantity::AnswerBytes,
+        Quantity::PrivateMib,
+    ];
+    let unit = if scenario.is_across_threads() { "threads" } else { "connections" };
+    let heads = COLUMNS.map(Quantity::words).join(" | ");
+    let mut text = format!(
+        "\n| {point} {unit} | CPU us | lowest to highest | of Cannery's | busy | {heads} |\n|---|{}\n",
+        "--:|".repeat(4 + COLUMNS.len())
+    );
+    for name in figures.contenders(scenario.name) {
+        let values = figures.values(scenario.name, point, name, Quantity::ProcessorUs);
+        let Some(median) = figures.median(scenario.name, point, name, Quantity::ProcessorUs) else {
+            text.push_str(&format!("| {name} | {} |\n", failure(figures, scenario, point, name)));
+            continue;
+        };
+        let least = values.iter().copied().fold(f64::MAX, f64::min);
+        let most = values.iter().copied().fold(0.0, f64::max);
+        let busy = figures.median(scenario.name, point, name, Quantity::Busy).unwrap_or(f64::NAN);
+        let cells = COLUMNS.map(|quantity| {
+            figures.median(scenario.name, point, name, quantity).map_or_else(String::new, precise)
+        });
+        text.push_str(&format!(
+            "| {name} | {} | {}–{} | {} | {:.0} % | {} |\n",
+            precise(median),
+            precise(least),
+            precise(most),
+            ratio(figures, scenario, point, name).map_or_else(String::new, precise),
+            busy * 100.0,
+            cells.join(" | ")
+        ));
+    }
+    text
+}
+
+/// A figure with as many digits as it is worth.
+fn precise(figure: f64) -> String {
+    match figure {
+        100.0.. => format!("{figure:.0}"),
+        10.0.. => format!("{figure:.1}"),
+        _ => format!("{figure:.2}"),
+    }
+}
+
+/// Where pictures are written.
+struct Pictures<'a> {
+    folder: &'a Path,
+}
+
+impl Pictures<'_> {
+    fn write(&self, name: &str, picture: &str) -> Result<(), Error> {
+        fs::create_dir_all(self.folder).map_err(|source| Error::file(self.folder, source))?;
+        let path = self.folder.join(format!("{name}.svg"));
+        fs::write(&path, picture).map_err(|source| Error::file(path, source))
+    }
+}

@@ -1,0 +1,93 @@
+//! The scenarios, in the order in which the page shows them. Each is one small file of data.
+
+mod contents;
+mod k1;
+mod k2;
+mod latency;
+mod pipelined;
+mod sites;
+mod statuses;
+mod w1;
+mod w2;
+mod w3;
+mod w4;
+
+use std::fs;
+
+use super::contenders::{APACHE, CADDY, Contender, H2O, LIGHTTPD, NGINX};
+use super::scenario::Scenario;
+use super::site::Site;
+use crate::error::Error;
+
+/// All of them.
+pub(crate) const ALL: [&Scenario; 14] = [
+    &k1::SCENARIO,
+    &k2::SCENARIO,
+    &w1::SCENARIO,
+    &w2::SCENARIO,
+    &w3::SCENARIO,
+    &w4::COMPRESSING,
+    &w4::PRECOMPRESSED,
+    &sites::ASSETS,
+    &sites::DOCUMENTATION,
+    &pipelined::SCENARIO,
+    &statuses::NOT_MODIFIED,
+    &statuses::PART,
+    &statuses::NOT_FOUND,
+    &latency::SCENARIO,
+];
+
+/// The ruler, our server, and all the others.
+const EVERYBODY: &[Contender] = &[
+    Contender::Floor,
+    Contender::Cannery,
+    Contender::Peer(&NGINX),
+    Contender::Peer(&LIGHTTPD),
+    Contender::Peer(&H2O),
+    Contender::Peer(&APACHE),
+    Contender::Peer(&CADDY),
+];
+
+/// The same with our engine alone, which only knows one answer.
+const EVERYBODY_AND_DUMMY: &[Contender] = &[
+    Contender::Floor,
+    Contender::Dummy,
+    Contender::Cannery,
+    Contender::Peer(&NGINX),
+    Contender::Peer(&LIGHTTPD),
+    Contender::Peer(&H2O),
+    Contender::Peer(&APACHE),
+    Contender::Peer(&CADDY),
+];
+
+/// The content that `--dummy` has, as a file.
+const HELLO: &[u8] = b"hello world!\n";
+
+/// Where Debian's `libjs-jquery` has the release of the published figures.
+const JQUERY: &str = "/usr/share/javascript/jquery/jquery.min.js";
+
+/// A site of one script.
+fn jquery(name: &str, compress: Option<&str>) -> Result<Site, Error> {
+    let script = fs::read(JQUERY).map_err(|source| Error::file(JQUERY, source))?;
+    Site::of_files(name, &[("jquery.js", script)], compress)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usage_names_every_scenario() {
+        for scenario in ALL {
+            assert!(crate::USAGE.contains(scenario.name), "{}", scenario.name);
+        }
+    }
+
+    #[test]
+    fn every_scenario_has_a_name_of_its_own() {
+        let mut names: Vec<_> = ALL.iter().map(|scenario| scenario.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+    }
+}
