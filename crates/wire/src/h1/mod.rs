@@ -6,6 +6,7 @@
 mod connection;
 mod content;
 mod parse;
+mod scan;
 mod spell;
 
 pub use connection::{Awaits, Connection, Step};

@@ -5,6 +5,7 @@
 
 use cannery_site::{Conditions, Method, Request, Target, Values};
 
+use super::scan::{is_name, target_end, value_end};
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, METHOD_BYTES_MAX, TARGET_BYTES_MAX};
 use crate::refusal::Refusal;
 
@@ -145,6 +146,11 @@ impl<'a> Reader<'a> {
     #[inline]
     fn method(&mut self) -> Result<&'a [u8], Stop> {
         let rest = &self.input[self.at..];
+        // What nearly everybody asks.
+        if let Some((b"GET ", _)) = rest.split_first_chunk() {
+            self.at += 4;
+            return Ok(&rest[..3]);
+        }
         if rest.iter().take_while(|byte| is_token_byte(**byte)).take(METHOD_BYTES_MAX + 1).count()
             > METHOD_BYTES_MAX
         {
@@ -155,7 +161,7 @@ impl<'a> Reader<'a> {
 
     fn target(&mut self) -> Result<&'a [u8], Stop> {
         let rest = &self.input[self.at..];
-        let length = rest.iter().position(|byte| !is_target_byte(*byte));
+        let length = target_end(rest);
         if length.unwrap_or(rest.len()) > TARGET_BYTES_MAX {
             return Err(Stop::Refused(Refusal::TargetTooLong));
         }
@@ -173,6 +179,10 @@ impl<'a> Reader<'a> {
 
     /// Reads the version and the end of the request line; tells whether it is HTTP/1.0.
     fn version(&mut self) -> Result<bool, Stop> {
+        if self.input[self.at..].starts_with(b"HTTP/1.1\r\n") {
+            self.at += 10;
+            return Ok(false);
+        }
         self.expect(b"HTTP/", Refusal::RequestLine)?;
         let major = self.digit()?;
         self.expect(b".", Refusal::RequestLine)?;
@@ -228,7 +238,7 @@ impl<'a> Reader<'a> {
     #[inline]
     fn value(&mut self) -> Result<&'a [u8], Stop> {
         let rest = &self.input[self.at..];
-        let length = rest.iter().position(|byte| !is_value_byte(*byte)).ok_or(Stop::End)?;
+        let length = value_end(rest).ok_or(Stop::End)?;
         self.at += length;
         self.expect(b"\r\n", Refusal::FieldLine)?;
         Ok(trim(&rest[..length]))
@@ -255,11 +265,11 @@ impl<'a> Fields<'a> {
     fn take(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
         // The length first: it tells most fields apart without looking at their letters.
         match name.len() {
-            4 if name.eq_ignore_ascii_case(b"host") => {
+            4 if is_name(name, b"host") => {
                 let first = self.host.replace(value).is_none();
                 return if first && is_host(value) { Ok(()) } else { Err(Refusal::Host) };
             }
-            6 if name.eq_ignore_ascii_case(b"expect") => {
+            6 if is_name(name, b"expect") => {
                 for expectation in elements(value) {
                     if !expectation.eq_ignore_ascii_case(b"100-continue") {
                         return Err(Refusal::Expectation);
@@ -267,23 +277,23 @@ impl<'a> Fields<'a> {
                     self.expects_continue = true;
                 }
             }
-            7 if name.eq_ignore_ascii_case(b"referer") => self.referer = Some(value),
-            10 if name.eq_ignore_ascii_case(b"user-agent") => self.user_agent = Some(value),
-            10 if name.eq_ignore_ascii_case(b"connection") => {
+            7 if is_name(name, b"referer") => self.referer = Some(value),
+            10 if is_name(name, b"user-agent") => self.user_agent = Some(value),
+            10 if is_name(name, b"connection") => {
                 for option in value.split(|byte| *byte == b',').map(trim) {
                     self.close |= option.eq_ignore_ascii_case(b"close");
                     self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
             }
             5 | 8 | 13 | 17 | 19 if self.take_condition(name, value)? => {}
-            14 if name.eq_ignore_ascii_case(b"content-length") => {
+            14 if is_name(name, b"content-length") => {
                 let length = parse_length(value).ok_or(Refusal::Framing)?;
                 if self.content_length.replace(length).is_some() {
                     return Err(Refusal::Framing);
                 }
             }
-            15 if name.eq_ignore_ascii_case(b"accept-encoding") => push(&mut self.accept_encoding, value)?,
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+            15 if is_name(name, b"accept-encoding") => push(&mut self.accept_encoding, value)?,
+            17 if is_name(name, b"transfer-encoding") => {
                 if self.chunked {
                     return Err(Refusal::Framing);
                 }
@@ -301,14 +311,13 @@ impl<'a> Fields<'a> {
     /// Takes a field of conditional or range requests; tells whether it was one.
     fn take_condition(&mut self, name: &[u8], value: &'a [u8]) -> Result<bool, Refusal> {
         let conditions = &mut self.conditions;
-        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         match name.len() {
-            5 if is(b"range") => conditions.range.push(value),
-            8 if is(b"if-match") => push(&mut conditions.if_match, value)?,
-            8 if is(b"if-range") => conditions.if_range.push(value),
-            13 if is(b"if-none-match") => push(&mut conditions.if_none_match, value)?,
-            17 if is(b"if-modified-since") => conditions.if_modified_since.push(value),
-            19 if is(b"if-unmodified-since") => conditions.if_unmodified_since.push(value),
+            5 if is_name(name, b"range") => conditions.range.push(value),
+            8 if is_name(name, b"if-match") => push(&mut conditions.if_match, value)?,
+            8 if is_name(name, b"if-range") => conditions.if_range.push(value),
+            13 if is_name(name, b"if-none-match") => push(&mut conditions.if_none_match, value)?,
+            17 if is_name(name, b"if-modified-since") => conditions.if_modified_since.push(value),
+            19 if is_name(name, b"if-unmodified-since") => conditions.if_unmodified_since.push(value),
             _ => return Ok(false),
         }
         conditions.any = true;
@@ -395,7 +404,6 @@ fn trim(mut bytes: &[u8]) -> &[u8] {
 }
 
 const TOKEN: u8 = 1;
-const TARGET: u8 = 2;
 const VALUE: u8 = 4;
 const HOST: u8 = 8;
 
@@ -426,10 +434,6 @@ const fn classes() -> [u8; 256] {
         if b.is_ascii_alphanumeric() || is_mark {
             classes[b as usize] |= TOKEN;
         }
-        // Bytes beyond ASCII are let through: people type them, and they mean one thing only.
-        if b > b' ' && b != 0x7f {
-            classes[b as usize] |= TARGET;
-        }
         if (b >= b' ' && b != 0x7f) || b == b'\t' {
             classes[b as usize] |= VALUE;
         }
@@ -449,11 +453,6 @@ const fn classes() -> [u8; 256] {
 #[inline]
 fn is_token_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & TOKEN != 0
-}
-
-#[inline]
-fn is_target_byte(byte: u8) -> bool {
-    CLASSES[usize::from(byte)] & TARGET != 0
 }
 
 #[inline]
