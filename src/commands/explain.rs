@@ -90,8 +90,9 @@ fn explain(site: &Site, request: &str, paint: Paint) -> Result<String, Corrupt> 
     let fields = ServerFields::new(&SecurityHeaders { basic: true, tls: false }.fields(), seconds);
     let (mut connection, mut output) = (Connection::default(), Output::new());
     let first_line = request.lines().next().unwrap_or_default();
-    let head = match connection.next_request(request.as_bytes()).1 {
-        Step::Request(head) => head,
+    let mut head = RequestHead::EMPTY;
+    match connection.next_request(request.as_bytes(), &mut head).1 {
+        Step::Request => {}
         step => {
             let refusal = if let Step::Refused(refusal) = step { refusal } else { Refusal::RequestLine };
             let answer = site.refusal(refusal.status());
@@ -100,7 +101,7 @@ fn explain(site: &Site, request: &str, paint: Paint) -> Result<String, Corrupt> 
             connection.refuse(&answer, site.archive().bytes(), &fields, &mut output);
             return Ok(shown(first_line, &why, &mut output, paint));
         }
-    };
+    }
     let mut scratch = Scratch::default();
     scratch.set_now(seconds);
     let answer = site.answer(&head.request, &mut scratch);

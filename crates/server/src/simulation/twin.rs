@@ -2,7 +2,7 @@
 
 use cannery_eventloop::simulated::{Appetite, Fate, UNIX_SECONDS};
 use cannery_site::Scratch;
-use cannery_wire::h1::{Connection, Step};
+use cannery_wire::h1::{Connection, RequestHead, Step};
 use cannery_wire::{Output, Segment, ServerFields};
 
 use super::script::{Ending, Script};
@@ -97,10 +97,11 @@ impl Answers {
         let mut observer = Observer::default();
         while !http.is_closing() {
             let mut output = Output::new();
-            let (used, step) = http.next_request(rest);
+            let mut head = RequestHead::EMPTY;
+            let (used, step) = http.next_request(rest, &mut head);
             rest = &rest[used..];
             match step {
-                Step::Request(head) => {
+                Step::Request => {
                     let asked = Asked { peer: None, head: &head };
                     content.answer(&mut http, &asked, &mut scratch, &fields, &mut output, &mut observer);
                 }

@@ -43,9 +43,9 @@ pub enum Awaits {
 
 /// What the bytes at hand are.
 #[derive(Debug, Clone, Copy)]
-pub enum Step<'a> {
+pub enum Step {
     /// A request, to be answered by [`Connection::answer`].
-    Request(RequestHead<'a>),
+    Request,
     /// Not a whole one yet.
     More,
     /// Nothing that can be answered as a request: see [`Connection::refuse`].
@@ -91,10 +91,10 @@ impl Connection {
         }
     }
 
-    /// The next request in `input`, which begins where the last call left off, and how many bytes of it
-    /// are done with.
+    /// Reads the next request in `input`, which begins where the last call left off, into `head`, which is worth
+    /// nothing unless there is one. Tells how many bytes are done with.
     #[inline]
-    pub fn next_request<'a>(&mut self, input: &'a [u8]) -> (usize, Step<'a>) {
+    pub fn next_request<'a>(&mut self, input: &'a [u8], head: &mut RequestHead<'a>) -> (usize, Step) {
         let skipped = if self.content.is_done() {
             0
         } else {
@@ -119,8 +119,8 @@ impl Connection {
                 return (skipped, Step::More);
             }
         }
-        match parse(input) {
-            Parsed::Head(head, length) => {
+        match parse(input, head) {
+            Parsed::Head(length) => {
                 self.scanned = 0;
                 let (used, step) = self.begin_content(head, &input[length..]);
                 (skipped + length + used, step)
@@ -139,19 +139,19 @@ impl Connection {
 
     /// Looks at what is there of a request's content already: where it is bad, so is the request.
     #[inline]
-    fn begin_content<'a>(&mut self, head: RequestHead<'a>, rest: &[u8]) -> (usize, Step<'a>) {
+    fn begin_content(&mut self, head: &RequestHead<'_>, rest: &[u8]) -> (usize, Step) {
         self.content_came = !rest.is_empty();
         self.reads_content = true;
         if head.framing == Framing::Length(0) {
-            return (0, Step::Request(head));
+            return (0, Step::Request);
         }
         let Some(content) = Content::of(head.framing) else {
             self.reads_content = false;
-            return (0, Step::Request(head));
+            return (0, Step::Request);
         };
         self.content = content;
         match self.content.skip(rest) {
-            Ok(used) => (used, Step::Request(head)),
+            Ok(used) => (used, Step::Request),
             Err(Unreadable) => {
                 self.content = Content::Done;
                 self.is_head = head.request.method == Method::Head;
@@ -241,9 +241,10 @@ mod tests {
         for bytes in input.chunks(piece) {
             held.extend_from_slice(bytes);
             loop {
-                let (used, step) = connection.next_request(&held);
+                let mut head = RequestHead::EMPTY;
+                let (used, step) = connection.next_request(&held, &mut head);
                 let done = match step {
-                    Step::Request(head) => {
+                    Step::Request => {
                         targets.push(head.request.target.to_vec());
                         connection.answer_spelled(&head, b"", &mut output);
                         false
@@ -303,7 +304,8 @@ mod tests {
     fn content_that_is_not_read_ends_the_connection() {
         let input = b"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 70000\r\n\r\n";
         let mut connection = Connection::default();
-        let (_, Step::Request(head)) = connection.next_request(input) else { panic!("no request") };
+        let mut head = RequestHead::EMPTY;
+        let (_, Step::Request) = connection.next_request(input, &mut head) else { panic!("no request") };
         connection.answer_spelled(&head, b"", &mut Output::new());
         assert!(connection.is_closing());
     }
@@ -313,7 +315,8 @@ mod tests {
         let input = b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n";
         let mut connection = Connection::default();
         let mut output = Output::new();
-        let (_, Step::Request(head)) = connection.next_request(input) else { panic!("no request") };
+        let mut head = RequestHead::EMPTY;
+        let (_, Step::Request) = connection.next_request(input, &mut head) else { panic!("no request") };
         connection.answer_spelled(&head, b"answer", &mut output);
         assert_eq!(output.parts().0, b"HTTP/1.1 100 Continue\r\n\r\nanswer");
     }

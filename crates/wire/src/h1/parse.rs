@@ -3,7 +3,7 @@
 //! Strict where two readers could differ: line ends are CRLF, no space before a colon, no folded lines,
 //! one framing. Never allocates, never mends an ambiguous request.
 
-use cannery_site::{Conditions, Method, Request, Target, Values};
+use cannery_site::{Method, Request, Target, Values};
 
 use super::scan::{is_name, target_end, value_end};
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, METHOD_BYTES_MAX, TARGET_BYTES_MAX};
@@ -30,6 +30,20 @@ pub struct RequestHead<'a> {
     pub user_agent: Option<&'a [u8]>,
 }
 
+impl RequestHead<'_> {
+    /// No head: room for one.
+    pub const EMPTY: RequestHead<'static> = RequestHead {
+        request: Request::new(Method::Get, b""),
+        method_name: b"",
+        is_http10: false,
+        keep_alive: false,
+        expects_continue: false,
+        framing: Framing::Length(0),
+        referer: None,
+        user_agent: None,
+    };
+}
+
 /// Where a request's content ends (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
@@ -41,21 +55,23 @@ pub enum Framing {
 
 /// What the bytes at hand are.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Parsed<'a> {
-    /// A head, and how many bytes it takes.
-    Head(RequestHead<'a>, usize),
+pub(crate) enum Parsed {
+    /// A head that takes so many bytes.
+    Head(usize),
     /// The beginning of one.
     More,
     /// None.
     Refused(Refusal),
 }
 
-/// Reads one head from the front of `input`.
-pub(crate) fn parse(input: &[u8]) -> Parsed<'_> {
+/// Reads one head from the front of `input` into `head`, which is worth nothing if there is none.
+///
+/// Into, since a head takes half a kilobyte: to hand it on from function to function would cost more than to read it.
+pub(crate) fn parse<'a>(input: &'a [u8], head: &mut RequestHead<'a>) -> Parsed {
     let mut reader = Reader { input, at: 0 };
-    match reader.head() {
-        Ok(head) if reader.at <= HEAD_BYTES_MAX => Parsed::Head(head, reader.at),
-        Ok(_) => Parsed::Refused(Refusal::HeadTooLarge),
+    match reader.read_head(head) {
+        Ok(()) if reader.at <= HEAD_BYTES_MAX => Parsed::Head(reader.at),
+        Ok(()) => Parsed::Refused(Refusal::HeadTooLarge),
         Err(Stop::Refused(refusal)) => Parsed::Refused(refusal),
         Err(Stop::End) if input.len() >= HEAD_BYTES_MAX => Parsed::Refused(too_large(input)),
         Err(Stop::End) => Parsed::More,
@@ -76,17 +92,12 @@ enum Stop {
 }
 
 /// What the fields said so far.
-struct Fields<'a> {
-    host: Option<&'a [u8]>,
+struct Fields<'h, 'a> {
+    head: &'h mut RequestHead<'a>,
     close: bool,
     keep_alive: bool,
     content_length: Option<u64>,
     chunked: bool,
-    expects_continue: bool,
-    accept_encoding: Values<'a>,
-    conditions: Conditions<'a>,
-    referer: Option<&'a [u8]>,
-    user_agent: Option<&'a [u8]>,
 }
 
 struct Reader<'a> {
@@ -95,43 +106,32 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn head(&mut self) -> Result<RequestHead<'a>, Stop> {
+    fn read_head(&mut self, head: &mut RequestHead<'a>) -> Result<(), Stop> {
+        *head = RequestHead::EMPTY;
         self.skip_empty_lines()?;
-        let method_name = self.method()?;
-        let target = self.target()?;
-        let is_http10 = self.version()?;
-        let fields = self.fields()?;
+        head.method_name = self.method()?;
+        head.request.method = Method::of(head.method_name);
+        head.request.target = self.target()?;
+        head.is_http10 = self.version()?;
+        let is_http10 = head.is_http10;
+        let mut fields =
+            Fields { head, close: false, keep_alive: false, content_length: None, chunked: false };
+        self.fields(&mut fields)?;
 
-        if fields.host.is_none() && !is_http10 {
+        let Fields { head, close, keep_alive, content_length, chunked } = fields;
+        if head.request.host.is_none() && !is_http10 {
             return Err(Stop::Refused(Refusal::Host));
         }
-        let framing = match (fields.content_length, fields.chunked) {
+        head.framing = match (content_length, chunked) {
             (Some(_), true) => return Err(Stop::Refused(Refusal::Framing)),
             // RFC 9112 §6.1: HTTP/1.0 has no transfer codings.
             (None, true) if is_http10 => return Err(Stop::Refused(Refusal::Framing)),
             (None, true) => Framing::Chunked,
             (length, false) => Framing::Length(length.unwrap_or(0)),
         };
-        let request = Request {
-            method: Method::of(method_name),
-            target,
-            host: fields.host,
-            accept_encoding: fields.accept_encoding,
-            conditions: fields.conditions,
-        };
-        let keep_alive = !fields.close && (!is_http10 || fields.keep_alive);
-        let expects_continue = fields.expects_continue && !is_http10;
-        let Fields { referer, user_agent, .. } = fields;
-        Ok(RequestHead {
-            request,
-            method_name,
-            is_http10,
-            keep_alive,
-            expects_continue,
-            framing,
-            referer,
-            user_agent,
-        })
+        head.keep_alive = !close && (!is_http10 || keep_alive);
+        head.expects_continue &= !is_http10;
+        Ok(())
     }
 
     /// RFC 9112 §2.2: empty lines before a request line are skipped.
@@ -197,23 +197,11 @@ impl<'a> Reader<'a> {
         if byte.is_ascii_digit() { Ok(byte) } else { Err(Stop::Refused(Refusal::RequestLine)) }
     }
 
-    fn fields(&mut self) -> Result<Fields<'a>, Stop> {
-        let mut fields = Fields {
-            host: None,
-            close: false,
-            keep_alive: false,
-            content_length: None,
-            chunked: false,
-            expects_continue: false,
-            accept_encoding: Values::NONE,
-            conditions: Conditions::NONE,
-            referer: None,
-            user_agent: None,
-        };
+    fn fields(&mut self, fields: &mut Fields<'_, 'a>) -> Result<(), Stop> {
         for _ in 0..=FIELDS_MAX {
             if self.input.get(self.at) == Some(&b'\r') {
                 self.expect(b"\r\n", Refusal::FieldLine)?;
-                return Ok(fields);
+                return Ok(());
             }
             let name = self.token(b':', Refusal::FieldLine)?;
             let value = self.value()?;
@@ -260,13 +248,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl<'a> Fields<'a> {
+impl<'a> Fields<'_, 'a> {
     #[inline]
     fn take(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
         // The length first: it tells most fields apart without looking at their letters.
         match name.len() {
             4 if is_name(name, b"host") => {
-                let first = self.host.replace(value).is_none();
+                let first = self.head.request.host.replace(value).is_none();
                 return if first && is_host(value) { Ok(()) } else { Err(Refusal::Host) };
             }
             6 if is_name(name, b"expect") => {
@@ -274,11 +262,11 @@ impl<'a> Fields<'a> {
                     if !expectation.eq_ignore_ascii_case(b"100-continue") {
                         return Err(Refusal::Expectation);
                     }
-                    self.expects_continue = true;
+                    self.head.expects_continue = true;
                 }
             }
-            7 if is_name(name, b"referer") => self.referer = Some(value),
-            10 if is_name(name, b"user-agent") => self.user_agent = Some(value),
+            7 if is_name(name, b"referer") => self.head.referer = Some(value),
+            10 if is_name(name, b"user-agent") => self.head.user_agent = Some(value),
             10 if is_name(name, b"connection") => {
                 for option in value.split(|byte| *byte == b',').map(trim) {
                     self.close |= option.eq_ignore_ascii_case(b"close");
@@ -292,7 +280,7 @@ impl<'a> Fields<'a> {
                     return Err(Refusal::Framing);
                 }
             }
-            15 if is_name(name, b"accept-encoding") => push(&mut self.accept_encoding, value)?,
+            15 if is_name(name, b"accept-encoding") => push(&mut self.head.request.accept_encoding, value)?,
             17 if is_name(name, b"transfer-encoding") => {
                 if self.chunked {
                     return Err(Refusal::Framing);
@@ -307,10 +295,10 @@ impl<'a> Fields<'a> {
 }
 
 /// Fields of conditional and range requests.
-impl<'a> Fields<'a> {
+impl<'a> Fields<'_, 'a> {
     /// Takes a field of conditional or range requests; tells whether it was one.
     fn take_condition(&mut self, name: &[u8], value: &'a [u8]) -> Result<bool, Refusal> {
-        let conditions = &mut self.conditions;
+        let conditions = &mut self.head.request.conditions;
         match name.len() {
             5 if is_name(name, b"range") => conditions.range.push(value),
             8 if is_name(name, b"if-match") => push(&mut conditions.if_match, value)?,
@@ -472,8 +460,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn head(input: &str) -> RequestHead<'_> {
-        match parse(input.as_bytes()) {
-            Parsed::Head(head, length) => {
+        let mut head = RequestHead::EMPTY;
+        match parse(input.as_bytes(), &mut head) {
+            Parsed::Head(length) => {
                 assert_eq!(length, input.len(), "all of it is the head");
                 head
             }
@@ -482,7 +471,7 @@ mod tests {
     }
 
     fn refusal(input: &str) -> Refusal {
-        match parse(input.as_bytes()) {
+        match parse(input.as_bytes(), &mut { RequestHead::EMPTY }) {
             Parsed::Refused(refusal) => refusal,
             other => panic!("{input:?} is {other:?}"),
         }
@@ -623,14 +612,17 @@ mod tests {
     fn the_beginning_of_a_request_asks_for_more() {
         let whole = "GET /index.html HTTP/1.1\r\nHost: h\r\nAccept-Encoding: br\r\n\r\n";
         for length in 0..whole.len() {
-            assert!(matches!(parse(&whole.as_bytes()[..length]), Parsed::More), "{length} bytes");
+            assert!(
+                matches!(parse(&whole.as_bytes()[..length], &mut { RequestHead::EMPTY }), Parsed::More),
+                "{length} bytes"
+            );
         }
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_a_head_or_not(input in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Parsed::Head(_, length) = parse(&input) {
+            if let Parsed::Head(length) = parse(&input, &mut { RequestHead::EMPTY }) {
                 prop_assert!(length <= input.len());
             }
         }
@@ -639,8 +631,9 @@ mod tests {
         fn what_follows_a_head_does_not_change_it(tail in proptest::collection::vec(any::<u8>(), 0..50)) {
             let head = b"HEAD /x HTTP/1.1\r\nhost: h\r\n\r\n";
             let input = [head.as_slice(), &tail].concat();
-            prop_assert!(matches!(parse(&input), Parsed::Head(parsed, length)
-                if length == head.len() && parsed.request.method == Method::Head));
+            let mut parsed = RequestHead::EMPTY;
+            prop_assert!(matches!(parse(&input, &mut parsed), Parsed::Head(length) if length == head.len()));
+            prop_assert_eq!(parsed.request.method, Method::Head);
         }
     }
 }
