@@ -28,7 +28,7 @@ fn what_was_written_is_found_in_both_widths() {
             assert_eq!(first.coding, Coding::Brotli);
             assert_eq!(archive.body(first.body).unwrap(), support::BODY);
             let head = archive.head(first.head).unwrap();
-            assert_eq!(head.content_type, b"Content-Type: text/plain\r\n");
+            assert_eq!(head.content_type(), b"Content-Type: text/plain\r\n");
             assert!(archive.path(Some(b"example.com"), key).unwrap().is_none());
         });
         support::with_key("old", |key| {

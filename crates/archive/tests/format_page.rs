@@ -141,10 +141,10 @@ fn compare_head(read: &Structure<'_>, head: &Head<'_>) {
     assert_eq!(page::flags_of("Head flags", read.number("flags")), ["sends_etag"]);
     assert!(head.sends_etag);
     assert_eq!(read.number("overrides"), u64::from(head.overrides));
-    assert_eq!(read.bytes("status_line"), head.status_line);
-    assert_eq!(read.bytes("content_type"), head.content_type);
-    assert_eq!(read.bytes("representation"), head.representation);
-    assert_eq!(read.bytes("resource"), head.resource);
+    assert_eq!(read.bytes("status_line"), head.status_line());
+    assert_eq!(read.bytes("content_type"), head.content_type());
+    assert_eq!(read.bytes("representation"), head.representation());
+    assert_eq!(read.bytes("resource"), head.resource());
     let NewHead { status_line, content_type, representation, resource, .. } = support::head();
     assert_eq!(head.text, [status_line, content_type, representation, resource].concat());
 }

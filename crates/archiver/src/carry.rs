@@ -122,7 +122,7 @@ fn is_fingerprinted(archive: &Archive, resource: &Resource<'_>) -> Result<bool, 
 
 /// Whether a head has `Cache-Control` with `immutable` (RFC 8246 §2).
 fn is_immutable(head: &Head<'_>) -> bool {
-    let mut lines = head.resource.split(|byte| *byte == b'\n').filter_map(|line| {
+    let mut lines = head.resource().split(|byte| *byte == b'\n').filter_map(|line| {
         let colon = line.iter().position(|byte| *byte == b':')?;
         Some((&line[..colon], &line[colon + 1..]))
     });
@@ -155,10 +155,10 @@ fn copied(head: &Head<'_>) -> NewHead {
         status: head.status,
         sends_etag: head.sends_etag,
         overrides: head.overrides,
-        status_line: head.status_line.to_vec(),
-        content_type: head.content_type.to_vec(),
-        representation: head.representation.to_vec(),
-        resource: head.resource.to_vec(),
+        status_line: head.status_line().to_vec(),
+        content_type: head.content_type().to_vec(),
+        representation: head.representation().to_vec(),
+        resource: head.resource().to_vec(),
     }
 }
 

@@ -10,34 +10,40 @@ pub const CAPTURES_MAX: usize = 16;
 
 /// What a pattern captured, in the order of the pattern.
 ///
-/// Kept as places in the path, which 16 bits can count: an answer is small enough to be passed about.
+/// The runs stay where they were found: an answer is small enough to be passed about.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Captures<'a> {
     path: &'a [u8],
-    /// Where each run begins and ends: `begin <= end <= path.len()`.
+    runs: &'a Runs,
+}
+
+/// Where in a path the captures are, which 16 bits can count.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Runs {
+    /// Where each run begins and ends: `begin <= end`, and no end lies behind the path's.
     runs: [(u16, u16); CAPTURES_MAX],
     count: u8,
 }
 
 const _: () = assert!(cannery_archive::KEY_BYTES_MAX <= u16::MAX as usize, "a place in a key fits 16 bits");
 
-impl<'a> Captures<'a> {
-    pub(crate) const NONE: Captures<'static> = Captures { path: b"", runs: [(0, 0); CAPTURES_MAX], count: 0 };
+static NO_RUNS: Runs = Runs { runs: [(0, 0); CAPTURES_MAX], count: 0 };
 
+impl Runs {
     /// Holds `pattern` against `path`. A `/` at the end of the path makes no difference to a pattern
     /// that does not ask for it.
-    pub(crate) fn of(pattern: Pieces<'a>, path: &'a [u8]) -> Result<Option<Captures<'a>>, Corrupt> {
-        if let Some(captures) = Captures::of_exactly(pattern, path)? {
+    pub(crate) fn of(pattern: Pieces<'_>, path: &[u8]) -> Result<Option<Runs>, Corrupt> {
+        if let Some(captures) = Runs::of_exactly(pattern, path)? {
             return Ok(Some(captures));
         }
         match path.strip_suffix(b"/") {
-            Some(shorter) => Captures::of_exactly(pattern, shorter),
+            Some(shorter) => Runs::of_exactly(pattern, shorter),
             None => Ok(None),
         }
     }
 
-    fn of_exactly(mut pattern: Pieces<'a>, path: &'a [u8]) -> Result<Option<Captures<'a>>, Corrupt> {
-        let mut captures = Captures { path, ..Captures::NONE };
+    fn of_exactly(mut pattern: Pieces<'_>, path: &[u8]) -> Result<Option<Runs>, Corrupt> {
+        let mut captures = Runs::default();
         let mut rest = path;
         while let Some(piece) = pattern.next() {
             let step = match piece? {
@@ -45,7 +51,7 @@ impl<'a> Captures<'a> {
                 Piece::Capture(_) => {
                     let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
                     let (run, others) = rest.split_at(end);
-                    (!run.is_empty() && captures.push(rest, run)).then_some(others)
+                    (!run.is_empty() && captures.push(path.len() - rest.len(), run)).then_some(others)
                 }
                 Piece::Splat(_) => {
                     let tail = pattern.next().transpose()?;
@@ -54,7 +60,7 @@ impl<'a> Captures<'a> {
                         Some(Piece::Literal(literal)) => rest.strip_suffix(literal),
                         Some(_) => None,
                     };
-                    run.filter(|run| captures.push(rest, run)).map(|_| b"".as_slice())
+                    run.filter(|run| captures.push(path.len() - rest.len(), run)).map(|_| b"".as_slice())
                 }
             };
             match step {
@@ -65,9 +71,8 @@ impl<'a> Captures<'a> {
         Ok(rest.is_empty().then_some(captures))
     }
 
-    /// Adds a run, which is a part of the path that `rest` begins with.
-    fn push(&mut self, rest: &[u8], run: &[u8]) -> bool {
-        let begin = self.path.len() - rest.len();
+    /// Adds a run that begins at this place of the path; false if there are too many.
+    fn push(&mut self, begin: usize, run: &[u8]) -> bool {
         let place = self.runs.get_mut(usize::from(self.count));
         let (Some(place), Ok(begin), Ok(length)) = (place, u16::try_from(begin), u16::try_from(run.len()))
         else {
@@ -77,10 +82,19 @@ impl<'a> Captures<'a> {
         self.count += 1;
         true
     }
+}
+
+impl<'a> Captures<'a> {
+    pub(crate) const NONE: Captures<'static> = Captures { path: b"", runs: &NO_RUNS };
+
+    /// The captures in `path` whose places these are.
+    pub(crate) fn new(path: &'a [u8], runs: &'a Runs) -> Captures<'a> {
+        Captures { path, runs }
+    }
 
     /// What the capture of this number is; nothing for one that the pattern does not have.
     pub(crate) fn run(&self, number: u8) -> &'a [u8] {
-        let runs = &self.runs[..usize::from(self.count)];
+        let runs = &self.runs.runs[..usize::from(self.runs.count)];
         let (begin, end) = runs.get(usize::from(number)).copied().unwrap_or_default();
         &self.path[usize::from(begin)..usize::from(end)]
     }
@@ -139,9 +153,10 @@ mod tests {
         let archive = Archive::from_bytes(bytes).unwrap();
         let (_, scope) = archive.scopes(None, Key::ROOT).next().unwrap().unwrap();
         let Some(Ok(ScopeEntry::Rule(rule))) = scope.entries().next() else { panic!("the rule is there") };
-        let captures = Captures::of(rule.pattern, path.as_bytes()).unwrap()?;
+        let runs = Runs::of(rule.pattern, path.as_bytes()).unwrap()?;
+        let captures = Captures::new(path.as_bytes(), &runs);
         let text = |number| String::from_utf8(captures.run(number).to_vec()).unwrap();
-        Some((0..captures.count).map(text).collect())
+        Some((0..runs.count).map(text).collect())
     }
 
     #[test]

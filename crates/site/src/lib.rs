@@ -38,10 +38,10 @@ pub use target::Target;
 
 use cannery_archive::{Archive, Key, KeyBuffer, Record, Representation, Resource};
 
-use crate::captures::Captures;
+use crate::captures::{Captures, Runs};
 use crate::conditional::Verdict;
 use crate::failure::Failure;
-use crate::range::Ranges;
+use crate::range::{Parts, Ranges};
 use crate::resolve::Found;
 use crate::sites::Place;
 
@@ -52,12 +52,20 @@ pub struct Site {
     hosts: bool,
 }
 
-/// Room for the paths of one request, made once and used again for each, and the time.
+/// Room for what an answer only refers to, made once and used again for each request, and the time.
 #[derive(Default)]
 pub struct Scratch {
     key: KeyBuffer,
-    rewritten: KeyBuffer,
+    room: Room,
     now: u64,
+}
+
+/// Room for what few answers need.
+#[derive(Default)]
+struct Room {
+    rewritten: KeyBuffer,
+    runs: Runs,
+    parts: Parts,
 }
 
 impl Scratch {
@@ -84,7 +92,7 @@ impl Site {
 
     /// The answer to a request.
     pub fn answer<'a>(&'a self, request: &Request<'a>, scratch: &'a mut Scratch) -> Answer<'a> {
-        let Scratch { key, rewritten, now } = scratch;
+        let Scratch { key, room, now } = scratch;
         let target = Target::parse(request.target);
         let host = target.filter(|_| self.hosts).and_then(|target| target.host(request.host));
         let key = target.map(|target| target.key(key));
@@ -92,7 +100,7 @@ impl Site {
         let place = Place { host, key: key.and_then(Result::ok).unwrap_or(Key::ROOT) };
         let found = match (request.method, target, key) {
             (Method::Get | Method::Head, Some(target), Some(Ok(_))) => {
-                self.find_and_deliver(place, target.query, request, rewritten, *now)
+                self.find_and_deliver(place, target.query, request, room, *now)
             }
             (Method::Get | Method::Head, _, Some(Err(bad))) => Err(Failure::bad_path(bad)),
             (Method::Get | Method::Head, ..) => Err(Failure::new(400, Reason::Target)),
@@ -129,21 +137,24 @@ impl Site {
         place: Place<'a>,
         query: Option<&'a [u8]>,
         request: &Request<'a>,
-        rewritten: &'a mut KeyBuffer,
+        room: &'a mut Room,
         now: u64,
     ) -> Result<Answer<'a>, Failure> {
-        match resolve::resolve(&self.archive, place)? {
-            Found::Record { record, captures, reason } => match record {
-                Record::Resource(resource) => self.deliver(resource, None, request, now, reason),
+        let Room { rewritten, runs, parts } = room;
+        match resolve::resolve(&self.archive, place, runs)? {
+            Found::Record { record, matched, reason } => match record {
+                Record::Resource(resource) => self.deliver(resource, None, request, parts, now, reason),
                 Record::Redirect(redirect) => {
+                    let captures = matched.map_or(Captures::NONE, |path| Captures::new(path, runs));
                     redirect_to(redirect.status, Location::of_rule(redirect, captures, query), reason)
                 }
                 Record::Rewrite(rewrite) => {
-                    let status = rewrite.status;
+                    let captures = matched.map_or(Captures::NONE, |path| Captures::new(path, runs));
                     let Ok(key) = captures.expand(rewrite.path, rewritten)? else {
                         return Err(Failure::new(404, Reason::Nothing));
                     };
-                    self.deliver_rewritten(Place { key, ..place }, status, request, now, reason)
+                    let place = Place { key, ..place };
+                    self.deliver_rewritten(place, rewrite.status, request, parts, now, reason)
                 }
             },
             Found::Slash { key, add } => {
@@ -161,13 +172,14 @@ impl Site {
         place: Place<'a>,
         status: u16,
         request: &Request<'a>,
+        parts: &'a mut Parts,
         now: u64,
         reason: Reason,
     ) -> Result<Answer<'a>, Failure> {
         for site in Sites::of(&self.archive, place.host) {
             match self.archive.path(site?, place.key)? {
                 Some(Record::Resource(resource)) => {
-                    return self.deliver(resource, Some(status), request, now, reason);
+                    return self.deliver(resource, Some(status), request, parts, now, reason);
                 }
                 Some(Record::Redirect(redirect)) => {
                     let location = Location::of_rule(redirect, Captures::NONE, None);
@@ -187,6 +199,7 @@ impl Site {
         resource: Resource<'a>,
         status: Option<u16>,
         request: &Request<'a>,
+        room: &'a mut Parts,
         now: u64,
         reason: Reason,
     ) -> Result<Answer<'a>, Failure> {
@@ -218,7 +231,8 @@ impl Site {
                     Ranges::Ignored => {}
                     Ranges::Unsatisfiable => return Err(Failure::unsatisfiable(chosen.body.length)),
                     Ranges::Parts(parts) => {
-                        if let Some(answer) = partial(parts, head, validators, &chosen, reason) {
+                        *room = parts;
+                        if let Some(answer) = partial(room, head, validators, &chosen, reason) {
                             return Ok(answer);
                         }
                     }
@@ -239,7 +253,7 @@ fn redirect_to(status: u16, location: Location<'_>, reason: Reason) -> Result<An
 
 /// The answer that holds these parts; nothing if it would be no shorter than the whole.
 fn partial<'a>(
-    parts: range::Parts,
+    parts: &'a Parts,
     head: cannery_archive::Head<'a>,
     validators: Validators<'a>,
     chosen: &Representation<'a>,

@@ -14,7 +14,7 @@ const BOUNDARY_START: &[u8] = b"cannery_";
 /// Several parts of a representation as one body.
 #[derive(Debug, Clone, Copy)]
 pub struct Multipart<'a> {
-    parts: Parts,
+    parts: &'a Parts,
     head: Head<'a>,
     etag: &'a [u8; ETag::BYTES],
     body: Extent,
@@ -33,7 +33,7 @@ pub enum MultipartPiece<'p> {
 
 impl<'a> Multipart<'a> {
     pub(crate) fn new(
-        parts: Parts,
+        parts: &'a Parts,
         head: Head<'a>,
         etag: &'a [u8; ETag::BYTES],
         body: Extent,
@@ -60,8 +60,8 @@ impl<'a> Multipart<'a> {
             put(Text(b"\r\n--"));
             self.boundary().into_iter().for_each(|piece| put(Text(piece)));
             put(Text(b"\r\n"));
-            put(Text(self.head.content_type));
-            put(Text(self.head.representation));
+            put(Text(self.head.content_type()));
+            put(Text(self.head.representation()));
             put(Text(b"Content-Range: bytes "));
             put(Number(part.position));
             put(Text(b"-"));

@@ -28,7 +28,11 @@ pub(crate) struct Parts {
     count: usize,
 }
 
-const NO_PART: Extent = Extent { position: 0, length: 0 };
+impl Default for Parts {
+    fn default() -> Self {
+        Parts { parts: [Extent { position: 0, length: 0 }; RANGES_MAX], count: 0 }
+    }
+}
 
 impl Parts {
     /// The parts.
@@ -72,7 +76,7 @@ impl Parts {
 
 /// Reads a `Range` for a representation of `length` bytes.
 pub(crate) fn parse(value: &[u8], length: u64) -> Ranges {
-    let mut parts = Parts { parts: [NO_PART; RANGES_MAX], count: 0 };
+    let mut parts = Parts::default();
     let Some(unit_bytes) = value.iter().position(|byte| *byte == b'=') else { return Ranges::Ignored };
     let (unit, set) = (&value[..unit_bytes], &value[unit_bytes + 1..]);
     // Of a representation without bytes there is no part that could be named.

@@ -8,13 +8,13 @@ use cannery_archive::{Archive, Corrupt, Key, Record, Resource, Rule, ScopeEntry}
 
 use crate::answer::Reason;
 use crate::asset::{is_asset, suffix};
-use crate::captures::Captures;
+use crate::captures::Runs;
 use crate::sites::{Place, Sites};
 
 /// What answers a path.
 pub(crate) enum Found<'a> {
-    /// This record.
-    Record { record: Record<'a>, captures: Captures<'a>, reason: Reason },
+    /// This record; and the part of the path that a pattern was held against, if that found it.
+    Record { record: Record<'a>, matched: Option<&'a [u8]>, reason: Reason },
     /// The same path with a slash added to its end, or taken from it.
     Slash { key: Key<'a>, add: bool },
     /// Nothing; and it is an asset, for which the fallback page that there is may not answer.
@@ -25,23 +25,28 @@ pub(crate) enum Found<'a> {
 
 impl<'a> Found<'a> {
     fn record(record: Record<'a>, reason: Reason) -> Found<'a> {
-        Found::Record { record, captures: Captures::NONE, reason }
+        Found::Record { record, matched: None, reason }
     }
 
-    fn of_rule((rule, captures): (Rule<'a>, Captures<'a>)) -> Found<'a> {
-        Found::Record { record: rule.record, captures, reason: Reason::Rule(rule.ordinal) }
+    fn of_rule((rule, matched): (Rule<'a>, &'a [u8])) -> Found<'a> {
+        Found::Record { record: rule.record, matched: Some(matched), reason: Reason::Rule(rule.ordinal) }
     }
 }
 
-/// Finds what answers a path, on each site in turn that the host's requests are looked for in.
+/// Finds what answers a path, on each site in turn that the host's requests are looked for in. What a pattern captures
+/// goes into `runs`.
 #[inline]
-pub(crate) fn resolve<'a>(archive: &'a Archive, place: Place<'a>) -> Result<Found<'a>, Corrupt> {
+pub(crate) fn resolve<'a>(
+    archive: &'a Archive,
+    place: Place<'a>,
+    runs: &mut Runs,
+) -> Result<Found<'a>, Corrupt> {
     let Place { host, key } = place;
     if host.is_none() {
-        return resolve_on(archive, None, key);
+        return resolve_on(archive, None, key, runs);
     }
     for site in Sites::of(archive, host) {
-        let found = resolve_on(archive, site?, key)?;
+        let found = resolve_on(archive, site?, key, runs)?;
         if !matches!(found, Found::Nothing) {
             return Ok(found);
         }
@@ -50,10 +55,15 @@ pub(crate) fn resolve<'a>(archive: &'a Archive, place: Place<'a>) -> Result<Foun
 }
 
 #[inline]
-fn resolve_on<'a>(archive: &'a Archive, host: Option<&'a [u8]>, key: Key<'a>) -> Result<Found<'a>, Corrupt> {
+fn resolve_on<'a>(
+    archive: &'a Archive,
+    host: Option<&'a [u8]>,
+    key: Key<'a>,
+    runs: &mut Runs,
+) -> Result<Found<'a>, Corrupt> {
     let facts = archive.facts();
     if facts.forced_rules
-        && let Some(matched) = first_rule(archive, host, key, |rule| rule.force)?
+        && let Some(matched) = first_rule(archive, host, key, runs, |rule| rule.force)?
     {
         return Ok(Found::of_rule(matched));
     }
@@ -65,7 +75,7 @@ fn resolve_on<'a>(archive: &'a Archive, host: Option<&'a [u8]>, key: Key<'a>) ->
     {
         return Ok(found);
     }
-    if let Some(matched) = first_rule(archive, host, key, |rule| !rule.force)? {
+    if let Some(matched) = first_rule(archive, host, key, runs, |rule| !rule.force)? {
         return Ok(Found::of_rule(matched));
     }
     nearest_fallback(archive, host, key)
@@ -97,24 +107,27 @@ fn other_slash<'a>(
     }))
 }
 
-/// The first rule, in the order of the rules, that is `wanted` and matches.
+/// The first rule, in the order of the rules, that is `wanted` and matches, and the path behind its folder.
 fn first_rule<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
+    runs: &mut Runs,
     wanted: impl Fn(&Rule<'_>) -> bool,
-) -> Result<Option<(Rule<'a>, Captures<'a>)>, Corrupt> {
-    let mut first: Option<(Rule<'a>, Captures<'a>)> = None;
+) -> Result<Option<(Rule<'a>, &'a [u8])>, Corrupt> {
+    let mut first: Option<(Rule<'a>, &'a [u8])> = None;
     for scope in archive.scopes(host, key) {
         let (covered, scope) = scope?;
+        let path = &key.bytes()[covered..];
         for entry in scope.entries() {
             let ScopeEntry::Rule(rule) = entry? else { continue };
             let earlier = first.as_ref().is_none_or(|(first, _)| rule.ordinal < first.ordinal);
             if earlier
                 && wanted(&rule)
-                && let Some(captures) = Captures::of(rule.pattern, &key.bytes()[covered..])?
+                && let Some(captured) = Runs::of(rule.pattern, path)?
             {
-                first = Some((rule, captures));
+                *runs = captured;
+                first = Some((rule, path));
             }
         }
     }

@@ -19,34 +19,59 @@ pub struct Head<'a> {
     /// Which of the server's own fields the site sets itself, a bit for each; the server gives the bits
     /// their meaning.
     pub overrides: u8,
-    /// The status line of HTTP/1.1, with its line end.
-    pub status_line: &'a [u8],
-    /// The line that names the media type, or nothing.
-    pub content_type: &'a [u8],
-    /// Lines that describe these bytes, and are left out of a 304: coding and the like.
-    pub representation: &'a [u8],
-    /// Lines that hold for the resource, in a 304 too: caching, `Vary`, the site's own fields.
-    pub resource: &'a [u8],
     /// All four runs, which lie one after the other.
     pub text: &'a [u8],
+    /// Where the first three runs end in it: each no earlier than the one before, and no later than `text` does.
+    ends: [u32; 3],
 }
 
+/// An answer carries a head from function to function, so the runs are cut out of the text when they are wanted.
 impl<'a> Head<'a> {
     pub(crate) fn decode(data: &'a [u8], offset: u64) -> Result<Head<'a>, Corrupt> {
         let mut fields = Fields::new(data, Format::Cdb, offset, "a head record");
         let status = fields.u16()?;
         let flags = fields.u8()?;
         let overrides = fields.u8()?;
-        let lengths = [fields.u16()?, fields.u16()?, fields.u16()?, fields.u16()?].map(usize::from);
+        let lengths = [fields.u16()?, fields.u16()?, fields.u16()?, fields.u16()?];
         let text = fields.rest();
-        if text.len() != lengths.iter().sum::<usize>() || flags & !SENDS_ETAG != 0 {
+        let [first, second, third, fourth] = lengths.map(u32::from);
+        let ends = [first, first + second, first + second + third];
+        if text.len() != (ends[2] + fourth) as usize || flags & !SENDS_ETAG != 0 {
             return Err(fields.corrupt());
         }
-        let (status_line, rest) = text.split_at(lengths[0]);
-        let (content_type, rest) = rest.split_at(lengths[1]);
-        let (representation, resource) = rest.split_at(lengths[2]);
-        let sends_etag = flags & SENDS_ETAG != 0;
-        Ok(Head { status, sends_etag, overrides, status_line, content_type, representation, resource, text })
+        Ok(Head { status, sends_etag: flags & SENDS_ETAG != 0, overrides, text, ends })
+    }
+
+    /// The status line of HTTP/1.1, with its line end.
+    #[must_use]
+    pub fn status_line(&self) -> &'a [u8] {
+        &self.text[..self.ends[0] as usize]
+    }
+
+    /// All that follows the status line.
+    #[must_use]
+    #[inline]
+    pub fn lines(&self) -> &'a [u8] {
+        &self.text[self.ends[0] as usize..]
+    }
+
+    /// The line that names the media type, or nothing.
+    #[must_use]
+    pub fn content_type(&self) -> &'a [u8] {
+        &self.text[self.ends[0] as usize..self.ends[1] as usize]
+    }
+
+    /// Lines that describe these bytes, and are left out of a 304: coding and the like.
+    #[must_use]
+    pub fn representation(&self) -> &'a [u8] {
+        &self.text[self.ends[1] as usize..self.ends[2] as usize]
+    }
+
+    /// Lines that hold for the resource, in a 304 too: caching, `Vary`, the site's own fields.
+    #[must_use]
+    #[inline]
+    pub fn resource(&self) -> &'a [u8] {
+        &self.text[self.ends[2] as usize..]
     }
 }
 
@@ -104,10 +129,11 @@ mod tests {
         let bytes = new.encode().unwrap();
         let head = Head::decode(&bytes, 0).unwrap();
         assert_eq!((head.status, head.sends_etag, head.overrides), (200, true, 5));
-        assert_eq!(head.content_type, b"Content-Type: text/html\r\n");
-        assert_eq!(head.representation, b"Content-Encoding: br\r\n");
-        assert_eq!(head.resource, b"Vary: Accept-Encoding\r\n");
-        assert!(head.text.starts_with(head.status_line) && head.text.ends_with(head.resource));
+        assert_eq!(head.content_type(), b"Content-Type: text/html\r\n");
+        assert_eq!(head.representation(), b"Content-Encoding: br\r\n");
+        assert_eq!(head.resource(), b"Vary: Accept-Encoding\r\n");
+        assert_eq!(head.text, [head.status_line(), head.lines()].concat());
+        assert!(head.lines().ends_with(b"Content-Encoding: br\r\nVary: Accept-Encoding\r\n"));
     }
 
     #[test]

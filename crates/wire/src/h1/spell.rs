@@ -31,7 +31,7 @@ pub(super) fn answer(
         }
         Fields::Partial { head, validators, range } => {
             put_status_line(output, answer.status);
-            output.put(&head.text[head.status_line.len()..]);
+            output.put(head.lines());
             put_validators(output, *validators, fields);
             put_content_range(output, *range);
             overrides = head.overrides;
@@ -41,13 +41,13 @@ pub(super) fn answer(
             output.put(b"Content-Type: multipart/byteranges; boundary=");
             multipart.boundary().into_iter().for_each(|piece| output.put(piece));
             output.put(b"\r\n");
-            output.put(multipart.head().resource);
+            output.put(multipart.head().resource());
             put_validators(output, *validators, fields);
             overrides = multipart.head().overrides;
         }
         Fields::NotModified { head, validators } => {
             put_status_line(output, answer.status);
-            output.put(head.resource);
+            output.put(head.resource());
             put_validators(output, *validators, fields);
             overrides = head.overrides;
         }
@@ -146,12 +146,12 @@ fn put_status_line(output: &mut Output, status: u16) {
 #[cold]
 fn put_other_status(output: &mut Output, status: u16, head: &Head<'_>) {
     put_status_line(output, status);
-    output.put(head.content_type);
-    output.put(head.representation);
+    output.put(head.content_type());
+    output.put(head.representation());
     if status < 400 {
-        return output.put(head.resource);
+        return output.put(head.resource());
     }
-    for line in head.resource.split_inclusive(|byte| *byte == b'\n') {
+    for line in head.resource().split_inclusive(|byte| *byte == b'\n') {
         let is_caching = line.starts_with(b"Cache-Control:");
         output.put(if is_caching { b"Cache-Control: no-store\r\n" } else { line });
     }
@@ -166,7 +166,7 @@ fn put_own(output: &mut Output, status: u16, page: Option<Page<'_>>, complete_le
         // RFC 9110 §15.5.6: 405 must say what is allowed.
         405 | 501 => output.put(b"Allow: GET, HEAD, OPTIONS\r\n"),
         // A page that varies itself says so already.
-        406 | 416 if !page.is_some_and(|page| varies(page.head.resource)) => {
+        406 | 416 if !page.is_some_and(|page| varies(page.head.resource())) => {
             output.put(b"Vary: Accept-Encoding\r\n");
         }
         _ => {}
@@ -178,9 +178,9 @@ fn put_own(output: &mut Output, status: u16, page: Option<Page<'_>>, complete_le
     }
     match page {
         Some(Page { head, .. }) => {
-            output.put(head.content_type);
-            output.put(head.representation);
-            output.put(head.resource);
+            output.put(head.content_type());
+            output.put(head.representation());
+            output.put(head.resource());
         }
         None if status == 204 => {}
         None => output.put(b"Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n"),
