@@ -86,6 +86,7 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
     }
     if told.debug {
         say::note(setting(told));
+        say::note(format_args!("served by {}", server.io()));
         say::note(server.held());
     }
     notify.ready("serving");
@@ -260,6 +261,7 @@ pub(super) fn failure(error: &StartError) -> Failure {
         | StartError::EventLoop(_)
         | StartError::Thread(_)
         | StartError::Cage(_)
+        | StartError::Uring(_)
         | StartError::Signals(_) => Failure::failed(error.to_string()),
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use cannery_server::Config;
 use cannery_server::config::{
-    AccessLog, Account, Address, Content, DUMMY_BODY, HostPattern, Listener, Loading, LogFormat, LogTarget,
-    NamedArchive, Sandbox, SecurityHeaders, SpecialPages, Timeouts, Wanted,
+    AccessLog, Account, Address, Content, DUMMY_BODY, HostPattern, Io, Listener, Loading, LogFormat,
+    LogTarget, NamedArchive, Sandbox, SecurityHeaders, SpecialPages, Timeouts, Wanted,
 };
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
@@ -82,7 +82,7 @@ pub fn command() -> Command {
         )
 }
 
-fn listening() -> [Arg; 9] {
+fn listening() -> [Arg; 10] {
     [
         bind().default_value(DEFAULT_ADDRESS),
         value(
@@ -105,6 +105,13 @@ fn listening() -> [Arg; 9] {
              answers at `--admin` for all of them.",
         )
         .value_parser(value_parser!(u16).range(1..=256)),
+        value(
+            "io",
+            "WAY",
+            "By which interface of the kernel: `auto` takes what measured better, `epoll` is everywhere, \
+             `io_uring` needs Linux 6.1.",
+        )
+        .value_parser(["auto", "epoll", "io_uring"]),
         value("drain", "SECONDS", "How long connections may finish what they are sending at the end.")
             .value_parser(value_parser!(u64).range(..=86_400)),
         switch("timeout-disable", "Wait for every peer for ever: for measuring only."),
@@ -303,6 +310,11 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
         report: matches.get_flag("report").then_some(REPORT_INTERVAL),
         sandbox: sandbox(matches),
         account: account(matches)?,
+        io: match matches.get_one::<String>("io").map(String::as_str) {
+            Some("epoll") => Io::Epoll,
+            Some("io_uring") => Io::Uring,
+            _ => Io::Auto,
+        },
         listener: Listener::nobody(),
     };
     Ok(Told::Serve(Box::new(Server {
@@ -319,6 +331,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
 /// A configuration that serves `path` as it is served by default, for commands that serve what they made.
 pub(super) fn config_of(matches: &ArgMatches, path: PathBuf) -> Config {
     Config {
+        io: Io::Auto,
         listen: all(matches, "bind"),
         local_mode: None,
         inherited: Vec::new(),

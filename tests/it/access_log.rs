@@ -3,9 +3,9 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use crate::site::{Server, compile, pages, write_folder};
+use crate::site::{Server, compile, pages, server_command, write_folder};
 
 struct Logged {
     server: Server,
@@ -145,7 +145,7 @@ fn a_log_that_cannot_be_opened_keeps_the_server_from_starting() {
 #[test]
 fn a_reader_that_does_not_read_never_makes_a_worker_wait() {
     // Standard output is a pipe that nobody reads until the end.
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cannery-server"));
+    let mut command = server_command();
     command.args(["--dummy", "--access-log", "-", "--threads", "1", "--bind", "127.0.0.1:0"]);
     command.args(["--admin", "127.0.0.1:0"]).stdout(Stdio::piped());
     let server = Server::run(command);

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::site::{Server, compile, parse, skip_outside, write_folder};
+use crate::site::{Server, compile, parse, server_command, skip_outside, write_folder};
 
 /// Of the large file: more than the kernel keeps for a reader who does not read.
 const LARGE_BYTES: usize = 16 << 20;
@@ -43,7 +43,7 @@ impl Target {
         write_folder(&source, &[(b"small.txt", b"small"), (b"large.txt", &large)]);
         let archive = folder.path().join("site.cdb");
         compile(&source, &archive, &["--compress", "identity"]);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cannery-server"));
+        let mut command = server_command();
         command.arg("--archive").arg(&archive).args(["--bind", "127.0.0.1:0", "--threads"]);
         command.arg(threads.to_string()).args(flags);
         let server = Server::run(command);

@@ -12,12 +12,12 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::site::{Server, ask_at, await_that, compile, parse, run};
+use crate::site::{Server, ask_at, await_that, compile, parse, run, server_command};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_cannery-server");
 
 fn dummy(arguments: &[&str]) -> Command {
-    let mut command = Command::new(PROGRAM);
+    let mut command = server_command();
     command.arg("--dummy").args(arguments);
     command
 }

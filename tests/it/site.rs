@@ -93,10 +93,19 @@ pub(crate) fn pages(files: &[(&'static str, &'static str)]) -> Vec<(&'static [u8
     files.iter().map(|(name, content)| (name.as_bytes(), content.as_bytes())).collect()
 }
 
+/// The server, over the interface of the kernel that the whole suite is run on: `--io` of this variable.
+pub(crate) fn server_command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cannery-server"));
+    if let Some(io) = std::env::var_os("CANNERY_TEST_IO") {
+        command.arg("--io").arg(io);
+    }
+    command
+}
+
 impl Server {
     /// Starts `cannery-server` on a free port.
     pub(crate) fn start(arguments: &[&str]) -> Server {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cannery-server"));
+        let mut command = server_command();
         command.args(arguments).args(["--bind", "127.0.0.1:0", "--threads", "2"]);
         Server::run(command)
     }

@@ -40,7 +40,15 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         fuzz_smoke(&mut steps);
         count(&mut steps, extent);
     }
-    steps.run("cargo test", || project::run(&mut tests(extent)));
+    steps.run("cargo test", || project::run(&mut tests("test --workspace", extent)));
+    // What a client sees must not depend on the loop that serves it.
+    if has_io_uring() {
+        let mut by_io_uring = tests("test --package cannery --test it", extent);
+        by_io_uring.env("CANNERY_TEST_IO", "io_uring");
+        steps.run("the same by io_uring", || project::run(&mut by_io_uring));
+    } else {
+        steps.leave_out("the same by io_uring", "this kernel has none, or does not let us");
+    }
     steps.finish()
 }
 
@@ -53,8 +61,8 @@ pub(crate) fn tidy() -> Result<(), Error> {
 }
 
 /// All tests, told where the things are that they need from outside.
-fn tests(extent: Extent) -> Command {
-    let mut command = cargo("test --workspace");
+fn tests(words: &str, extent: Extent) -> Command {
+    let mut command = cargo(words);
     command.env("CANNERY_NPM", outside::npm_folder());
     command.env("CANNERY_PYTHON", outside::python_folder().join("bin/python"));
     command.env("CANNERY_PYTHON_DOCS", outside::PYTHON_DOCS);
@@ -65,6 +73,13 @@ fn tests(extent: Extent) -> Command {
         command.env("CANNERY_SLOW", "1");
     }
     command
+}
+
+/// Whether the server can have a ring: it looks for that first, and says so, before it misses its archive.
+fn has_io_uring() -> bool {
+    let asked = "run --quiet --bin cannery-server -- --io io_uring --archive /nowhere/at/all.cdb";
+    let said = cargo(asked).output();
+    said.is_ok_and(|said| String::from_utf8_lossy(&said.stderr).contains("/nowhere/at/all.cdb"))
 }
 
 /// What `deny.toml` asks of the libraries: first what can be decided here, then their known faults, which

@@ -2,8 +2,8 @@
 //!
 //! One loop belongs to one thread. It knows no HTTP, no TLS and no archive. Everything above speaks of
 //! [`Token`]s and [`Event`]s through the trait [`EventLoop`], whose implementations cannot be told apart:
-//! [`Epoll`] asks the kernel, [`simulated::Simulated`] makes network and time up from a seed. The system
-//! calls stand in `sys.rs` alone, each in a function of its own.
+//! [`Epoll`] and [`Uring`] ask the kernel, each in its way, and [`simulated::Simulated`] makes network and time up
+//! from a seed. The system calls stand in `sys.rs`, each in a function of its own, and a ring's in `uring/ring.rs`.
 
 #![deny(unsafe_code)]
 
@@ -13,10 +13,13 @@ pub mod simulated;
 mod address;
 mod epoll;
 mod event;
+#[cfg(test)]
+mod kernel_tests;
 mod listener;
 mod socket;
 mod sys;
 mod token;
+mod uring;
 mod waker;
 
 use std::io;
@@ -31,6 +34,7 @@ pub use event::{Event, Readiness};
 pub use listener::{Claim, Listener};
 pub use socket::{KernelSocket, Received, Socket};
 pub use token::Token;
+pub use uring::{Uring, UringSocket};
 pub use waker::Waker;
 
 /// A loop: waits, hands out events one at a time, and accepts connections.

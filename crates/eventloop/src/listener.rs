@@ -8,6 +8,7 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockAddr, Socket as RawSocket, Type};
 
@@ -54,6 +55,11 @@ pub enum Claim {
     },
 }
 
+/// How long to wait for an address that is taken, and how often to look. The kernel takes a moment to let go of the
+/// sockets of a process that was killed, above all where it accepted on its own.
+const TAKEN_PATIENCE: Duration = Duration::from_millis(500);
+const TAKEN_LOOK: Duration = Duration::from_millis(20);
+
 impl Claim {
     /// Claims `address`; fails if anybody listens there. The port is the kernel's choice if it is 0. A
     /// path at which a server listened that is gone is cleared away.
@@ -64,6 +70,18 @@ impl Claim {
     /// The same, with the permissions that a path gets, as for `chmod`: who may write to it may connect. Without
     /// them the process's file mode mask decides.
     pub fn with_mode(address: &Address, mode: Option<u32>) -> io::Result<Claim> {
+        let end = Instant::now() + TAKEN_PATIENCE;
+        loop {
+            match Claim::at_once(address, mode) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < end => {
+                    std::thread::sleep(TAKEN_LOOK);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn at_once(address: &Address, mode: Option<u32>) -> io::Result<Claim> {
         match address {
             Address::Internet(address) => {
                 let socket = new_socket(*address)?;

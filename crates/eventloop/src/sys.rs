@@ -180,3 +180,8 @@ pub(crate) fn eventfd() -> io::Result<OwnedFd> {
     let descriptor = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
     Ok(own(descriptor))
 }
+
+/// Where the peer of a connection is; nothing where it has no address, or is gone.
+pub(crate) fn peer(socket: &OwnedFd) -> Option<SocketAddr> {
+    socket2::SockRef::from(socket).peer_addr().ok()?.as_socket()
+}

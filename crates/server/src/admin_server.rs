@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::content::Content;
 use crate::current::Current;
 use crate::error::StartError;
+use crate::io_choice::Loop;
 use crate::observer::Observer;
 use crate::worker::{self, StopOrder};
 
@@ -54,7 +55,8 @@ impl AdminListener {
         let current = Arc::new(Current::new(Arc::new(Content::Admin(admin))));
         let (order, observer) = (Arc::new(StopOrder::default()), Observer::default());
         let plan = worker::Plan::new(config, vec![listener], current, Arc::clone(&order), observer);
-        let threads = worker::start_all("admin", vec![(plan.for_operators(), waker.clone())], cage)?;
+        let threads =
+            worker::start_all("admin", Loop::Epoll, vec![(plan.for_operators(), waker.clone())], cage)?;
         Ok(AdminServer { address, _claim: claim, threads, order, waker })
     }
 }

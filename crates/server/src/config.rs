@@ -28,6 +28,8 @@ pub struct Config {
     pub content: Content,
     /// Serving threads, each with its own loop and its own listeners.
     pub threads: NonZeroUsize,
+    /// By which interface of the kernel they serve.
+    pub io: Io,
     /// Connections that may be open at a time, all threads together. Who comes then waits in the kernel's
     /// queue. Without a limit, that of descriptors does the same.
     pub connections_max: Option<NonZeroUsize>,
@@ -65,6 +67,18 @@ impl Config {
     pub(crate) fn counts(&self) -> bool {
         self.admin.is_some() || self.figures.is_some() || self.report.is_some()
     }
+}
+
+/// By which interface of the kernel connections are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Io {
+    /// The one that measured better, of those that the kernel has.
+    #[default]
+    Auto,
+    /// `epoll(7)`, which every Linux has.
+    Epoll,
+    /// `io_uring(7)`; without it there is no start.
+    Uring,
 }
 
 /// Who is told of what happens while the server runs. Called by threads that serve nobody.

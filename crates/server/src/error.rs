@@ -41,6 +41,9 @@ pub enum StartError {
     /// The access log cannot be written.
     #[error("cannot write the access log: {0}")]
     AccessLog(#[source] io::Error),
+    /// The kernel gives no ring, and one was ordered.
+    #[error("`--io io_uring`: this kernel does not have what it takes (Linux 6.1), or does not let us: {0}")]
+    Uring(#[source] io::Error),
     /// The kernel gives no event loop.
     #[error("cannot make an event loop: {0}")]
     EventLoop(#[source] io::Error),

@@ -20,6 +20,7 @@ mod content;
 mod current;
 mod error;
 mod figures;
+mod io_choice;
 mod listening;
 mod metrics;
 mod notice;
@@ -53,6 +54,7 @@ pub use cannery_eventloop::{Address, Claim, Listener};
 
 pub use crate::config::Config;
 pub use crate::error::StartError;
+pub use crate::io_choice::{IoChoice, Loop};
 pub use crate::listening::Listening;
 pub use crate::notice::Notice;
 pub use crate::operators::Operators;
@@ -81,6 +83,7 @@ pub struct Server {
     _claims: Vec<Claim>,
     cage: Cage,
     held: Held,
+    io: IoChoice,
 }
 
 /// Orders a server to stop, from any thread.
@@ -127,6 +130,12 @@ impl Server {
     #[must_use]
     pub fn admin_address(&self) -> Option<Address> {
         self.admin.as_ref().map(AdminServer::address)
+    }
+
+    /// Which loop serves, and why.
+    #[must_use]
+    pub fn io(&self) -> &IoChoice {
+        &self.io
     }
 
     /// What holds the process.

@@ -17,6 +17,7 @@ use crate::config::{self, Config, LogTarget};
 use crate::content::Content;
 use crate::current::Current;
 use crate::error::StartError;
+use crate::io_choice::{IoChoice, Loop};
 use crate::listening::Listening;
 use crate::metrics::Counters;
 use crate::observer::Observer;
@@ -27,6 +28,7 @@ use crate::{Server, Stop};
 
 /// All that a server has open.
 pub(crate) struct Opened {
+    io: IoChoice,
     reloader: Option<Reloader>,
     content: Content,
     leases: Vec<Option<Lease>>,
@@ -41,6 +43,7 @@ pub(crate) struct Opened {
 impl Opened {
     /// Opens what is to be served and what is to be written, and listens.
     pub(crate) fn open(config: &Config) -> Result<Opened, StartError> {
+        let io = IoChoice::make(config.io)?;
         let reloader = Reloader::new(config);
         let (content, leases) = Content::open(config)?;
         let log = config.access_log.as_ref().map(LogFile::open).transpose().map_err(StartError::AccessLog)?;
@@ -49,7 +52,7 @@ impl Opened {
         let listening = Listening::open(config, config.threads.get())?;
         let waker = |_| Waker::new().map_err(StartError::EventLoop);
         let wakers = (0..config.threads.get()).map(waker).collect::<Result<Vec<_>, _>>()?;
-        Ok(Opened { reloader, content, leases, log, admin, figures, listening, wakers })
+        Ok(Opened { io, reloader, content, leases, log, admin, figures, listening, wakers })
     }
 
     /// The cage for what is served and written.
@@ -75,13 +78,14 @@ impl Opened {
             read,
             append: append.collect(),
             remove: remove.collect(),
+            rings: self.io.chosen == Loop::Uring,
             denied: cage::Denied::default(),
         }
     }
 
     /// Starts all threads, in this cage. When it returns, connections are accepted.
     pub(crate) fn serve(self, config: &Config, cage: Cage, held: Held) -> Result<Server, StartError> {
-        let Opened { reloader, content, leases, log, admin, figures, listening, wakers } = self;
+        let Opened { io, reloader, content, leases, log, admin, figures, listening, wakers } = self;
         let status = Arc::new(content.status(config));
         let current = Arc::new(Current::new(Arc::new(content)));
         let counters: Vec<_> = wakers.iter().map(|_| Arc::new(Counters::default())).collect();
@@ -104,7 +108,7 @@ impl Opened {
         }
         let stop = Stop { order, wakers: wakers.clone(), status: Arc::clone(&status) };
         // Where one worker cannot start, the others must not go on without anybody to stop them.
-        let workers = worker::start_all("worker", plans, &cage).inspect_err(|_| stop.order())?;
+        let workers = worker::start_all("worker", io.chosen, plans, &cage).inspect_err(|_| stop.order())?;
         // From here on the workers keep their addresses by themselves, but for the paths of local sockets.
         claims.retain(|claim| matches!(claim, Claim::Local { .. }));
         let reload =
@@ -113,6 +117,6 @@ impl Opened {
         let report =
             config.report.map(|every| Report::start(every, counters, config.listener.clone(), &cage));
         let report = report.transpose().inspect_err(|_| stop.order())?;
-        Ok(Server { addresses, workers, stop, reload, log, admin, report, _claims: claims, cage, held })
+        Ok(Server { addresses, workers, stop, reload, log, admin, report, _claims: claims, cage, held, io })
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::access_log::{LogFile, LogWriter};
 use crate::cage::Cage;
-use crate::config::{self, AccessLog, Config, SecurityHeaders, Timeouts};
+use crate::config::{self, AccessLog, Config, Io, SecurityHeaders, Timeouts};
 use crate::content::Content;
 use crate::current::Current;
 use crate::error::StartError;
@@ -93,6 +93,7 @@ fn config(content: config::Content) -> Config {
         inherited: Vec::new(),
         content,
         threads: NonZeroUsize::MIN,
+        io: Io::Auto,
         connections_max: None,
         proxy_protocol: false,
         hosts: true,

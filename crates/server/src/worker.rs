@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cannery_eventloop::{Accepted, Epoll, Event, EventLoop, Listener, Readiness, Token, Waker};
+use cannery_eventloop::{Accepted, Epoll, Event, EventLoop, Listener, Readiness, Token, Uring, Waker};
 use cannery_site::Scratch;
 use cannery_wire::{Output, ServerFields};
 
@@ -18,6 +18,7 @@ use crate::config::{Config, Timeouts};
 use crate::connection::{Connection, Outcome, RECEIVE_BYTES, Shared};
 use crate::current::Current;
 use crate::error::StartError;
+use crate::io_choice::Loop;
 use crate::observer::{Closed, Observer};
 use crate::slab::Slab;
 
@@ -94,9 +95,10 @@ impl<L> Plan<L> {
     }
 }
 
-/// Starts a thread for each plan, and waits until all of them serve.
+/// Starts a thread for each plan, on such a loop, and waits until all of them serve.
 pub(crate) fn start_all(
     name: &str,
+    io: Loop,
     plans: Vec<(Plan, Waker)>,
     cage: &Cage,
 ) -> Result<Vec<JoinHandle<()>>, StartError> {
@@ -105,7 +107,7 @@ pub(crate) fn start_all(
     for (number, (plan, waker)) in plans.into_iter().enumerate() {
         let (started, cage) = (started.clone(), cage.clone());
         let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
-        let thread = thread.spawn(move || run(plan, waker, &cage, started));
+        let thread = thread.spawn(move || run(io, plan, waker, &cage, started));
         threads.push(thread.map_err(StartError::Thread)?);
     }
     drop(started);
@@ -114,9 +116,31 @@ pub(crate) fn start_all(
 }
 
 /// The life of a worker's thread. Tells how its start went, and serves if it went well.
+fn run(io: Loop, plan: Plan, waker: Waker, cage: &Cage, started: mpsc::Sender<Result<(), StartError>>) {
+    if plan.owns_descriptors {
+        // Only a matter of speed: where a sandbox forbids it, the shared table serves.
+        let _ = cannery_eventloop::own_descriptors(&plan.listeners, &waker);
+    }
+    match io {
+        Loop::Epoll => live(Epoll::new(waker), plan, cage, started),
+        Loop::Uring => live(Uring::new(waker), plan, cage, started),
+    }
+}
+
+/// Serves on a loop that was just made, if it was. From then on the thread can do nothing else.
 #[allow(clippy::needless_pass_by_value, reason = "the main thread waits until every sender is gone")]
-fn run(plan: Plan, waker: Waker, cage: &Cage, started: mpsc::Sender<Result<(), StartError>>) {
-    let (word, worker) = match start(plan, waker, cage) {
+fn live<L: EventLoop>(
+    events: io::Result<L>,
+    plan: Plan<L::Listener>,
+    cage: &Cage,
+    started: mpsc::Sender<Result<(), StartError>>,
+) {
+    let worker = events.and_then(|events| Worker::new(events, plan)).map_err(StartError::EventLoop);
+    let worker = worker.and_then(|worker| {
+        cage.enter_thread(Role::Worker)?;
+        Ok(worker)
+    });
+    let (word, worker) = match worker {
         Ok(worker) => (Ok(()), Some(worker)),
         Err(error) => (Err(error), None),
     };
@@ -126,18 +150,6 @@ fn run(plan: Plan, waker: Waker, cage: &Cage, started: mpsc::Sender<Result<(), S
     if let Some(worker) = worker {
         worker.run();
     }
-}
-
-/// Opens what the worker needs, in the thread that will use it, which from then on can do nothing but serve.
-fn start(plan: Plan, waker: Waker, cage: &Cage) -> Result<Worker<Epoll>, StartError> {
-    if plan.owns_descriptors {
-        // Only a matter of speed: where a sandbox forbids it, the shared table serves.
-        let _ = cannery_eventloop::own_descriptors(&plan.listeners, &waker);
-    }
-    let events = Epoll::new(waker).map_err(StartError::EventLoop)?;
-    let worker = Worker::new(events, plan).map_err(StartError::EventLoop)?;
-    cage.enter_thread(Role::Worker)?;
-    Ok(worker)
 }
 
 /// One serving thread.

@@ -12,7 +12,7 @@ use seccompiler::{
 };
 
 use super::system_calls::{Call, DISPENSABLE, Only, Role, of_process, of_thread};
-use super::{CageError, Denied, Hold};
+use super::{CageError, Denied, Hold, Plan};
 
 /// The filters of a process and of each role.
 #[derive(Debug)]
@@ -29,9 +29,11 @@ pub(super) struct Filters {
 struct Filter(Vec<BpfProgram>);
 
 impl Filters {
-    pub(super) fn compile(denied: Denied, removes: bool) -> Result<Filters, CageError> {
+    pub(super) fn compile(plan: &Plan) -> Result<Filters, CageError> {
+        let denied = plan.denied;
         let of = |role| Filter::compile(&of_thread(role).collect::<Vec<_>>(), denied);
-        let mut process = Filter::compile(&of_process(removes).collect::<Vec<_>>(), denied)?;
+        let mut process =
+            Filter::compile(&of_process(!plan.remove.is_empty(), plan.rings).collect::<Vec<_>>(), denied)?;
         // As a kernel answers that does not know it: the C library then uses `clone`, whose flags can be seen.
         process.0.push(refuse(&[libc::SYS_clone3], libc::ENOSYS)?);
         Ok(Filters {

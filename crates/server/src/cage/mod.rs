@@ -38,6 +38,8 @@ pub struct Plan {
     pub append: Vec<PathBuf>,
     /// Files that are removed at the end, by the thread that enters: local sockets.
     pub remove: Vec<PathBuf>,
+    /// Whether threads that serve make a ring of `io_uring(7)` before they enter.
+    pub rings: bool,
     /// What becomes of a system call that is not on the list.
     pub denied: Denied,
 }
@@ -120,7 +122,7 @@ impl Cage {
         held.filesystem = wanted(plan.sandbox.filesystem, || filesystem::restrict(plan))?;
         let mut filters = None;
         held.system_calls = wanted(plan.sandbox.system_calls, || {
-            let compiled = Filters::compile(plan.denied, !plan.remove.is_empty())?;
+            let compiled = Filters::compile(plan)?;
             let hold = compiled.enter_process()?;
             filters = Some(Arc::new(compiled));
             Ok(hold)

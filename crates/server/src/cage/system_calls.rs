@@ -7,8 +7,8 @@
 //! The kernel remembers for each call whether a filter lets it pass whatever its arguments are, and then asks
 //! the filter no more: the calls of the request path are therefore allowed without conditions.
 //!
-//! A loop over io_uring would add `io_uring_enter` to a worker's calls, and neither of the calls that make or
-//! change a ring: operations in a ring pass no filter, so it has to be restricted before the worker enters.
+//! Operations in a ring pass no filter: so a ring is restricted by the kernel when it is made, and a thread that
+//! serves may use the one it has, but neither make nor change one.
 
 #![allow(clippy::unnecessary_cast, reason = "the numbers of `ioctl` have another type in each C library")]
 
@@ -112,6 +112,9 @@ const WORKER: &[Call] = &[
     any(libc::SYS_shutdown),
     // The waker.
     any(libc::SYS_read),
+    // The loop over a ring, and where a connection comes from that it has accepted.
+    any(libc::SYS_io_uring_enter),
+    any(libc::SYS_getpeername),
     // How much of an answer the peer has not confirmed.
     is(libc::SYS_ioctl, 1, libc::TIOCOUTQ as u64),
     // Options of an accepted connection: never those of the socket itself, such as its filter.
@@ -175,6 +178,9 @@ const START: &[Call] = &[
     is(libc::SYS_socket, 0, libc::AF_UNIX as u64),
 ];
 
+/// What makes the ring of a worker, before it enters its own narrower cage.
+const RINGS: &[Call] = &[any(libc::SYS_io_uring_setup), any(libc::SYS_io_uring_register)];
+
 /// What the first thread does at the end, where there are local sockets.
 const END: &[Call] = &[
     any(libc::SYS_unlinkat),
@@ -198,10 +204,11 @@ pub(super) fn of_thread(role: Role) -> impl Iterator<Item = Call> {
 }
 
 /// What all threads together may do, and what it takes to start them; with the removal of local sockets, which is
-/// the first thread's, if there are any.
-pub(super) fn of_process(removes: bool) -> impl Iterator<Item = Call> {
+/// the first thread's, and the making of rings, if there are any.
+pub(super) fn of_process(removes: bool, rings: bool) -> impl Iterator<Item = Call> {
     let end = if removes { END } else { &[] };
-    [EVERY, WORKER, RELEASES, LOG, ORDERS, START, end].into_iter().flatten().copied()
+    let rings = if rings { RINGS } else { &[] };
+    [EVERY, WORKER, RELEASES, LOG, ORDERS, START, rings, end].into_iter().flatten().copied()
 }
 
 #[cfg(test)]
@@ -214,7 +221,7 @@ mod tests {
 
     #[test]
     fn nothing_that_leads_out_is_on_any_list() {
-        let all = numbers(of_process(false));
+        let all = numbers(of_process(false, false));
         for number in [
             libc::SYS_execve,
             libc::SYS_execveat,
@@ -252,6 +259,8 @@ mod tests {
             libc::SYS_unshare,
             libc::SYS_prctl,
             libc::SYS_unlinkat,
+            libc::SYS_io_uring_setup,
+            libc::SYS_io_uring_register,
         ] {
             assert!(!worker.contains(&number), "call {number}");
         }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use cannery_eventloop::EventLoop;
 use cannery_eventloop::simulated::{Network, Random, Simulated, SimulatedListener};
 
-use crate::config::{self, Config, SecurityHeaders, Timeouts};
+use crate::config::{self, Config, Io, SecurityHeaders, Timeouts};
 use crate::current::Current;
 use crate::observer::Observer;
 use crate::worker::{Plan, StopOrder, Worker};
@@ -112,6 +112,7 @@ fn run(seed: u64, releases: &Releases) -> Result<(), String> {
 
 fn config(random: &mut Random) -> Config {
     Config {
+        io: Io::Auto,
         listen: Vec::new(),
         local_mode: None,
         inherited: Vec::new(),

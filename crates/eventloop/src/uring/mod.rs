@@ -1,0 +1,118 @@
+//! The loop over a ring (`io_uring(7)`): the kernel accepts and receives on its own, and one call fetches all that
+//! has come.
+//!
+//! Cannot be told from the loop over epoll by who uses it. The ring is made in the thread that serves, can do
+//! nothing but what serving needs, and can be changed by nobody afterwards, since filters of system calls do not
+//! see what goes through it.
+
+mod data;
+mod queue;
+mod ring;
+mod socket;
+mod state;
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+pub use socket::UringSocket;
+
+use crate::clock::{Clock, Now};
+use crate::event::Event;
+use crate::listener::Listener;
+use crate::sys;
+use crate::token::Token;
+use crate::waker::Waker;
+use crate::{Accepted, EventLoop};
+use ring::Ring;
+use state::State;
+
+/// A loop over a ring, for one thread.
+pub struct Uring {
+    state: Rc<RefCell<State>>,
+    clock: Clock,
+}
+
+impl Uring {
+    /// A loop that watches nothing but its waker. Fails where the kernel does not have what it needs (Linux 6.1),
+    /// or does not let us.
+    pub fn new(waker: Waker) -> io::Result<Uring> {
+        Ok(Uring { state: Rc::new(RefCell::new(State::new(waker)?)), clock: Clock::new() })
+    }
+
+    /// Whether the ring accepts at a listener.
+    fn is_watched(&self, listener: &Listener) -> bool {
+        let mut state = self.state.borrow_mut();
+        state.queue(listener.as_fd().as_raw_fd()).is_some_and(|(queue, _)| !queue.is_closed())
+    }
+
+    /// Whether the kernel would give us such a loop; else why not.
+    pub fn probe() -> io::Result<()> {
+        Ring::new().map(drop)
+    }
+}
+
+impl EventLoop for Uring {
+    type Listener = Listener;
+    type Socket = UringSocket;
+
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.state.borrow_mut().wait(timeout)
+    }
+
+    #[inline]
+    fn next_event(&mut self) -> Option<Event> {
+        self.state.borrow_mut().next_event()
+    }
+
+    #[inline]
+    fn now(&mut self) -> Now {
+        self.clock.read()
+    }
+
+    fn add_listener(&mut self, listener: &Listener, number: u32) -> io::Result<()> {
+        self.state.borrow_mut().add_listener(listener.as_fd().as_raw_fd(), number)
+    }
+
+    fn add_socket(&mut self, socket: &UringSocket, token: Token) -> io::Result<()> {
+        self.state.borrow_mut().begin(socket.descriptor(), token)?;
+        socket.set_token(token);
+        Ok(())
+    }
+
+    fn accept(&mut self, listener: &Listener) -> io::Result<Option<Accepted<UringSocket>>> {
+        let mut state = self.state.borrow_mut();
+        let taken = match state.queue(listener.as_fd().as_raw_fd()) {
+            Some((queue, ring)) => queue.take(ring)?,
+            None => None,
+        };
+        drop(state);
+        let socket = |descriptor| UringSocket::new(descriptor, Rc::clone(&self.state));
+        if let Some(descriptor) = taken {
+            // The ring does not tell where they come from.
+            let peer = sys::peer(&descriptor);
+            return Ok(Some(Accepted { socket: socket(descriptor), peer }));
+        }
+        if self.is_watched(listener) {
+            return Ok(None);
+        }
+        let accepted = sys::accept(listener.as_fd())?;
+        Ok(accepted.map(|(descriptor, peer)| Accepted { socket: socket(descriptor), peer }))
+    }
+
+    fn remove_listener(&mut self, listener: &Listener) -> io::Result<()> {
+        self.state.borrow_mut().remove_listener(listener.as_fd().as_raw_fd())
+    }
+
+    fn end_listening(&mut self, listener: Listener) {
+        listener.end();
+    }
+}
+
+impl std::fmt::Debug for Uring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Uring").finish_non_exhaustive()
+    }
+}
