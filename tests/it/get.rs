@@ -187,6 +187,10 @@ fn the_dummy_answers_everything_alike() {
     let plain = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nhello world!\n";
     let last = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nConnection: close\r\n\r\nhello world!\n";
     assert_eq!(String::from_utf8(answer).unwrap(), format!("{plain}{last}"));
+    let answer = server
+        .raw(b"HEAD /x HTTP/1.1\r\nHost: h\r\n\r\nGET /y HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    let head = plain.strip_suffix("hello world!\n").unwrap();
+    assert_eq!(String::from_utf8(answer).unwrap(), format!("{head}{last}"));
     let answer = Server::start(&["--dummy-empty"]).raw(b"GET / HTTP/1.0\r\n\r\n");
     assert_eq!(answer, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
 }

@@ -37,6 +37,8 @@ pub(crate) enum Content {
         keep_alive: Vec<u8>,
         /// For connections that end.
         close: Vec<u8>,
+        /// Bytes at the end of each that are the body.
+        body_bytes: usize,
     },
 }
 
@@ -91,7 +93,7 @@ impl Content {
                 let plain = dummy_answer(body, None);
                 let keep_alive = dummy_answer(body, Some("keep-alive"));
                 let close = dummy_answer(body, Some("close"));
-                Ok((Content::Dummy { plain, keep_alive, close }, Vec::new()))
+                Ok((Content::Dummy { plain, keep_alive, close, body_bytes: body.len() }, Vec::new()))
             }
         }
     }
@@ -153,13 +155,16 @@ impl Content {
             Content::Admin(admin) => {
                 http.answer_spelled(head, &admin.answer(head, keeps, fields.lines(0)), output);
             }
-            Content::Dummy { plain, keep_alive, close } => {
+            Content::Dummy { plain, keep_alive, close, body_bytes } => {
                 let bytes = match (keeps, head.is_http10) {
                     (true, false) => plain,
                     (true, true) => keep_alive,
                     (false, _) => close,
                 };
-                http.answer_spelled(head, bytes, output);
+                // What follows an answer to HEAD is the next answer, here too.
+                let is_head = head.request.method == Method::Head;
+                let sent = if is_head { bytes.len() - body_bytes } else { bytes.len() };
+                http.answer_spelled(head, &bytes[..sent], output);
                 let bytes = output.length() - before;
                 observer.answered(&Answered { peer, head, answer: None, bytes });
             }
