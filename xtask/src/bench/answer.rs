@@ -20,14 +20,6 @@ pub(crate) struct Answer {
     pub(crate) head_bytes: usize,
 }
 
-/// What an answer should be.
-#[derive(Debug)]
-pub(crate) struct Expected {
-    pub(crate) status: u16,
-    /// The content without its coding.
-    pub(crate) content: Vec<u8>,
-}
-
 impl Answer {
     /// Reads one answer to a GET. It must tell its length or come in chunks, or else the connection is not kept.
     pub(crate) fn read(connection: &mut impl BufRead) -> io::Result<Answer> {
@@ -64,24 +56,25 @@ impl Answer {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Fails unless this is the expected answer to someone who accepts these codings.
-    pub(crate) fn check(&self, who: &str, accepted: &str, expected: &Expected) -> Result<(), Error> {
+    /// Fails unless this is the answer, with this status and this content after decoding, to someone who accepts
+    /// these codings.
+    pub(crate) fn check(&self, who: &str, accepted: &str, status: u16, expected: &[u8]) -> Result<(), Error> {
         let differs = |expected: String, got: String| {
             Err(Error::Unexpected { what: format!("the answer of {who}"), expected, got })
         };
-        if self.status != expected.status {
-            return differs(format!("status {}", expected.status), format!("status {}", self.status));
+        if self.status != status {
+            return differs(format!("status {status}"), format!("status {}", self.status));
         }
         let coding = self.field("Content-Encoding");
         if coding.is_some_and(|coding| !accepted.split([',', ';', ' ']).any(|word| word == coding)) {
             return differs(format!("a coding of {accepted:?}"), format!("{coding:?}"));
         }
         let content = decoded(&self.content, coding)?;
-        if content != expected.content {
-            let place = content.iter().zip(&expected.content).position(|(got, wanted)| got != wanted);
-            let shorter = content.len().min(expected.content.len());
+        if content != expected {
+            let place = content.iter().zip(expected).position(|(got, wanted)| got != wanted);
+            let shorter = content.len().min(expected.len());
             return differs(
-                format!("the file's {} bytes", expected.content.len()),
+                format!("the file's {} bytes", expected.len()),
                 format!("{} bytes, which differ from byte {} on", content.len(), place.unwrap_or(shorter)),
             );
         }
@@ -196,9 +189,8 @@ mod tests {
     fn status_coding_and_content_are_compared() {
         let answer =
             read("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Encoding: identity\r\n\r\nok").unwrap();
-        let check = |status, content: &[u8], accepted| {
-            answer.check("a test", accepted, &Expected { status, content: content.to_vec() }).is_ok()
-        };
+        let check =
+            |status, content: &[u8], accepted| answer.check("a test", accepted, status, content).is_ok();
         assert!(check(200, b"ok", "identity, gzip"));
         assert!(!check(206, b"ok", "identity"));
         assert!(!check(200, b"o", "identity"));

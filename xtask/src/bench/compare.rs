@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use super::answer::{Answer, Expected};
+use super::answer::Answer;
 use super::contenders::{Contender, Order};
 use super::figures::{Figure, Figures, Quantity};
 use super::loaded::Loaded;
@@ -217,7 +217,8 @@ impl<'a> Comparison<'a> {
         server.ask_each(&question, some, |target, answer| {
             if contender.serves_the_site() {
                 let who = format!("{} for {target}", contender.name());
-                answer.check(&who, question.codings(), &self.expected(target)?)?;
+                let (status, content) = (self.scenario.asking.status, self.expected(target)?);
+                answer.check(&who, question.codings(), status, &content)?;
             }
             kept.get_or_insert(answer);
             Ok(())
@@ -225,15 +226,15 @@ impl<'a> Comparison<'a> {
         Ok((question, kept.unwrap_or_default()))
     }
 
-    fn expected(&self, target: &str) -> Result<Expected, Error> {
+    /// The content of an answer, without its coding.
+    fn expected(&self, target: &str) -> Result<Vec<u8>, Error> {
         let Asking { status, part, .. } = self.scenario.asking;
         let content = match status {
             304 => Vec::new(),
             404 => self.site.content("/404.html")?,
             _ => self.site.content(target)?,
         };
-        let content = part.map_or(content.clone(), |(from, to)| content[from..=to].to_vec());
-        Ok(Expected { status, content })
+        Ok(part.map_or(content.clone(), |(from, to)| content[from..=to].to_vec()))
     }
 
     fn load(

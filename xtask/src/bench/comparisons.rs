@@ -6,18 +6,27 @@ use std::path::PathBuf;
 use super::compare::Comparison;
 use super::contenders::{self, Contender};
 use super::figures::{Figures, Quantity};
+use super::measurements::Measurement;
 use super::report::Report;
 use super::scenario::{Extent, Point, Scenario};
 use super::{Plan, machine, publish};
 use crate::error::Error;
 use crate::project;
 
-/// Measures some scenarios, each with files of its own.
-pub(crate) fn run(scenarios: &[&Scenario], plan: Plan, extent: Extent) -> Result<(), Error> {
+/// Measures some scenarios under load and some things without, each with files of its own, and writes the page anew.
+pub(crate) fn run(
+    scenarios: &[&Scenario],
+    measurements: &[&Measurement],
+    plan: Plan,
+    extent: Extent,
+) -> Result<(), Error> {
     machine::allow_descriptors_for_all()?;
     let mut failed = 0;
     for scenario in scenarios {
-        failed += measure(scenario, plan, extent)?;
+        failed += compare(scenario, plan, extent)?;
+    }
+    for measurement in measurements {
+        measure(measurement, plan, extent)?;
     }
     publish::page(&folder(extent), &page_folder(extent))?;
     if failed == 0 {
@@ -47,12 +56,8 @@ fn page_folder(extent: Extent) -> PathBuf {
 }
 
 /// Returns how many contenders failed at some step.
-fn measure(scenario: &Scenario, plan: Plan, extent: Extent) -> Result<usize, Error> {
-    let (present, missing) = contenders::present(scenario.contenders);
-    let mut report = Report::new(scenario.name, &command(scenario, plan, extent), &versions(&present)?);
-    if !missing.is_empty() {
-        report.line(&format!("left out: {}", missing.join(", ")));
-    }
+fn compare(scenario: &Scenario, plan: Plan, extent: Extent) -> Result<usize, Error> {
+    let (present, mut report) = open(scenario.name, scenario.contenders, plan, extent)?;
     let site = (scenario.site)(extent)?;
     let comparison = Comparison::prepare(scenario, &present, &site)?;
     let mut figures = Figures::default();
@@ -75,6 +80,28 @@ fn measure(scenario: &Scenario, plan: Plan, extent: Extent) -> Result<usize, Err
     Ok(figures.0.iter().filter(|figure| figure.quantity == Quantity::Failures).count())
 }
 
+fn measure(measurement: &Measurement, plan: Plan, extent: Extent) -> Result<(), Error> {
+    let (present, mut report) = open(measurement.name, measurement.contenders, plan, extent)?;
+    let figures = (measurement.run)(&present, plan, extent, &mut report)?;
+    figures.save(&folder(extent), measurement.name, report.opening())?;
+    report.save_in(&folder(extent))
+}
+
+/// Who is there of those who are wanted, and a report that says so.
+fn open(
+    name: &'static str,
+    wanted: &[Contender],
+    plan: Plan,
+    extent: Extent,
+) -> Result<(Vec<Contender>, Report), Error> {
+    let (present, missing) = contenders::present(wanted);
+    let mut report = Report::new(name, &command(name, plan, extent), &versions(&present)?);
+    if !missing.is_empty() {
+        report.line(&format!("left out: {}", missing.join(", ")));
+    }
+    Ok((present, report))
+}
+
 /// In a quick run one step stands for all: the usual number of connections.
 fn points(scenario: &Scenario, extent: Extent) -> &'static [Point] {
     const USUAL: u32 = 64;
@@ -87,11 +114,11 @@ fn points(scenario: &Scenario, extent: Extent) -> &'static [Point] {
     }
 }
 
-fn command(scenario: &Scenario, plan: Plan, extent: Extent) -> String {
+fn command(name: &str, plan: Plan, extent: Extent) -> String {
     let Plan { rounds, seconds, .. } = plan;
     match extent {
-        Extent::Whole => format!("cargo xtask bench {} --rounds {rounds} --seconds {seconds}", scenario.name),
-        Extent::Quick => format!("cargo xtask bench {} --quick", scenario.name),
+        Extent::Whole => format!("cargo xtask bench {name} --rounds {rounds} --seconds {seconds}"),
+        Extent::Quick => format!("cargo xtask bench {name} --quick"),
     }
 }
 

@@ -16,6 +16,7 @@ mod hostile;
 mod idle;
 mod loaded;
 mod machine;
+mod measurements;
 mod observe;
 mod ordinary;
 mod paced;
@@ -79,9 +80,14 @@ pub(crate) fn run(mut words: Words) -> Result<(), Error> {
         Extent::Quick => plan(1, 1),
     };
     outside::install_benchmark_programs()?;
-    let Some(name) = name else { return comparisons::run(&scenarios::ALL, usual, extent) };
+    let Some(name) = name else {
+        return comparisons::run(&scenarios::ALL, &measurements::ALL, usual, extent);
+    };
     if let Some(scenario) = scenarios::ALL.iter().find(|scenario| scenario.name == name) {
-        return comparisons::run(&[scenario], usual, extent);
+        return comparisons::run(&[scenario], &[], usual, extent);
+    }
+    if let Some(measurement) = measurements::ALL.iter().find(|measurement| measurement.name == name) {
+        return comparisons::run(&[], &[measurement], usual, extent);
     }
     let (benchmark, seconds_usual): (Benchmark, u64) = match name.as_str() {
         "docs" => (docs::run, SECONDS),

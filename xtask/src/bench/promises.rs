@@ -46,7 +46,7 @@ const ALL_PEERS: &[&str] = &["nginx", "lighttpd", "h2o", "apache2", "caddy"];
 const OURS: &str = "cannery";
 
 /// All promises, in the order of the page.
-pub(crate) const PROMISES: [Promise; 23] = [
+pub(crate) const PROMISES: [Promise; 25] = [
     cpu("K1, 64 connections: at most 1.06 times the floor", "k1", "64", Bound::AtMost(1.06, "floor")),
     cpu("K1, 64 connections: 1.5 times better than nginx", "k1", "64", Bound::Better(1.5, "nginx")),
     cpu("K1, 64 connections: 1.15 times better than lighttpd", "k1", "64", Bound::Better(1.15, "lighttpd")),
@@ -107,6 +107,20 @@ pub(crate) const PROMISES: [Promise; 23] = [
     },
     cpu("W1, 2 threads: at least 0.95 of linear", "w1", "2", Bound::Since(1.0 / 0.95, "1")),
     cpu("W1, 3 threads: at least 0.95 of linear", "w1", "3", Bound::Since(1.0 / 0.95, "1")),
+    Promise {
+        says: "An idle connection: at most 200 bytes",
+        scenario: "idle-memory",
+        point: "10000",
+        quantity: Quantity::IdleBytes,
+        bound: Bound::Value(200.0),
+    },
+    Promise {
+        says: "From start to first answer with 250,000 files: at most 10 ms",
+        scenario: "cold-start",
+        point: "250000",
+        quantity: Quantity::FirstAnswerMs,
+        bound: Bound::Value(10.0),
+    },
 ];
 
 const fn cpu(says: &'static str, scenario: &'static str, point: &'static str, bound: Bound) -> Promise {
@@ -169,7 +183,7 @@ impl Promise {
 #[cfg(test)]
 mod tests {
     use super::super::figures::Figure;
-    use super::super::scenarios;
+    use super::super::{measurements, scenarios};
     use super::*;
 
     fn promise(bound: Bound) -> Promise {
@@ -228,8 +242,13 @@ mod tests {
     fn every_promise_is_about_a_step_that_is_measured() {
         for promise in &PROMISES {
             let scenario = scenarios::ALL.iter().find(|scenario| scenario.name == promise.scenario);
-            let scenario = scenario.unwrap_or_else(|| panic!("{}: no such scenario", promise.says));
-            let mut points = scenario.points.iter().map(|point| scenario.label(point));
+            let of_scenario = scenario.iter().flat_map(|scenario| {
+                scenario.points.iter().map(|point| scenario.label(point)).collect::<Vec<_>>()
+            });
+            let measurement = measurements::ALL.iter().find(|other| other.name == promise.scenario);
+            let of_measurement =
+                measurement.iter().flat_map(|other| other.points).map(|point| (*point).to_owned());
+            let mut points = of_scenario.chain(of_measurement);
             assert!(points.any(|point| point == promise.point), "{}: no such step", promise.says);
         }
     }

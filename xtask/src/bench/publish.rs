@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::figures::{Figures, Quantity};
 use super::machine;
+use super::measurements::{self, Measurement};
 use super::picture::{Dots, Lines};
 use super::promises::{Outcome, PROMISES};
 use super::scenario::Scenario;
@@ -19,29 +20,22 @@ const OURS: &str = "cannery";
 /// The folder of pictures, beside the page.
 const PICTURES: &str = "benchmarks";
 
-/// Writes the page into a folder, of all scenarios that have figures in another.
+/// Writes the page into a folder, of all that has figures in another.
 pub(crate) fn page(results: &Path, docs: &Path) -> Result<(), Error> {
-    let mut all = Figures::default();
-    let mut sections = String::new();
-    let mut conditions: Vec<String> = Vec::new();
+    let mut sources = Sources { results, conditions: Vec::new(), all: Figures::default() };
     let pictures = Pictures { folder: &docs.join(PICTURES) };
+    let mut sections = String::new();
     for scenario in scenarios::ALL {
-        let path = results.join(format!("{}-{}.tsv", scenario.name, machine::slug()));
-        if !path.is_file() {
-            continue;
+        if let Some((command, figures)) = sources.take(scenario.name)? {
+            sections.push_str(&section(scenario, &command, &figures, &pictures)?);
         }
-        let text = fs::read_to_string(&path).map_err(|source| Error::file(&path, source))?;
-        let opening = text.lines().filter_map(|line| line.strip_prefix("# "));
-        for line in opening.clone().filter(|line| !line.starts_with("command:")) {
-            if !conditions.iter().any(|known| known == line) {
-                conditions.push(line.to_owned());
-            }
-        }
-        let command = opening.clone().find_map(|line| line.strip_prefix("command:")).unwrap_or_default();
-        let figures = Figures::read(&path)?;
-        sections.push_str(&section(scenario, command.trim(), &figures, &pictures)?);
-        all.0.extend(figures.0);
     }
+    for measurement in measurements::ALL {
+        if let Some((command, figures)) = sources.take(measurement.name)? {
+            sections.push_str(&measured(measurement, &command, &figures));
+        }
+    }
+    let Sources { conditions, all, .. } = sources;
     pictures.write("ratios", &ratios_picture(&all).draw())?;
     let text = [
         OPENING,
@@ -55,6 +49,36 @@ pub(crate) fn page(results: &Path, docs: &Path) -> Result<(), Error> {
     fs::write(&path, text).map_err(|source| Error::file(&path, source))?;
     println!("written: {}", path.display());
     Ok(())
+}
+
+/// Files of figures, and what has been read of them.
+struct Sources<'a> {
+    results: &'a Path,
+    /// Machine and versions, each line once.
+    conditions: Vec<String>,
+    all: Figures,
+}
+
+impl Sources<'_> {
+    /// The command and the figures of a name, if it was measured on this kind of machine.
+    fn take(&mut self, name: &str) -> Result<Option<(String, Figures)>, Error> {
+        let path = self.results.join(format!("{name}-{}.tsv", machine::slug()));
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let text = fs::read_to_string(&path).map_err(|source| Error::file(&path, source))?;
+        let mut command = String::new();
+        for line in text.lines().filter_map(|line| line.strip_prefix("# ")) {
+            if let Some(words) = line.strip_prefix("command:") {
+                command = words.trim().to_owned();
+            } else if !self.conditions.iter().any(|known| known == line) {
+                self.conditions.push(line.to_owned());
+            }
+        }
+        let figures = Figures::read(&path)?;
+        self.all.0.extend(figures.0.iter().cloned());
+        Ok(Some((command, figures)))
+    }
 }
 
 const OPENING: &str = "\
@@ -188,6 +212,29 @@ fn section(
         text.push_str(&table(scenario, point, figures));
     }
     Ok(text)
+}
+
+/// All about one measurement without load.
+fn measured(measurement: &Measurement, command: &str, figures: &Figures) -> String {
+    let Measurement { name, title, says, points, quantities, .. } = measurement;
+    let heads: Vec<_> = quantities.iter().map(|quantity| quantity.words()).collect();
+    let mut text = format!(
+        "\n<a id=\"{name}\"></a>\n\n## {title}\n\n{says} Measured by `{command}`.\n\n| | | {} |\n|---|---|{}\n",
+        heads.join(" | "),
+        "--:|".repeat(heads.len())
+    );
+    for point in *points {
+        for contender in figures.contenders(name) {
+            let of = |quantity: &Quantity| figures.median(name, point, contender, *quantity);
+            if quantities.iter().all(|quantity| of(quantity).is_none()) {
+                continue;
+            }
+            let cells: Vec<_> =
+                quantities.iter().map(|quantity| of(quantity).map_or_else(String::new, precise)).collect();
+            text.push_str(&format!("| {point} | {contender} | {} |\n", cells.join(" | ")));
+        }
+    }
+    text
 }
 
 /// What is drawn across the steps of a scenario, and whether equal ratios are equally far apart.

@@ -16,6 +16,7 @@ use crate::error::Error;
 pub(crate) struct Running {
     child: Child,
     address: SocketAddrV4,
+    started: Instant,
 }
 
 /// How long a server may take to its first accept, and to its end.
@@ -61,9 +62,9 @@ impl Running {
         command.arg("--cpu-list").arg(processors).arg(program.get_program()).args(program.get_args());
         command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(complaints);
-        let child = command.spawn().map_err(|source| Error::start(&command, source))?;
-        let mut running = Running { child, address };
         let started = Instant::now();
+        let child = command.spawn().map_err(|source| Error::start(&command, source))?;
+        let mut running = Running { child, address, started };
         while TcpStream::connect(address).is_err() {
             if let Some(status) = running.child.try_wait().map_err(|source| Error::start(program, source))? {
                 return Err(Error::failed(program, status));
@@ -83,6 +84,11 @@ impl Running {
     /// The process that was started; taskset has become the server by then.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The time since it was started.
+    pub(crate) fn age(&self) -> Duration {
+        self.started.elapsed()
     }
 
     pub(crate) fn address(&self) -> SocketAddrV4 {

@@ -10,6 +10,9 @@ pub(crate) struct Dots {
     pub(crate) rows: Vec<(String, Vec<(String, f64)>)>,
 }
 
+/// Whose dots are larger.
+const OURS: &str = "cannery";
+
 const LEFT: f64 = 170.0;
 const RIGHT: f64 = WIDTH - 20.0;
 const TOP: f64 = 60.0;
@@ -31,8 +34,12 @@ impl Dots {
         for (number, (name, dots)) in self.rows.iter().enumerate() {
             let y = TOP + ROW_HEIGHT * (number as f64 + 0.5);
             drawing.text(LEFT - 14.0, y + 4.0, Anchor::End, name);
-            for (contender, ratio) in dots {
+            // Ours comes last, so that nothing hides it.
+            for (contender, ratio) in dots.iter().filter(|(name, _)| name != OURS) {
                 drawing.dot((x(*ratio), y), 5.0, contender);
+            }
+            for (contender, ratio) in dots.iter().filter(|(name, _)| name == OURS) {
+                drawing.dot((x(*ratio), y), 6.0, contender);
             }
         }
         drawing.finish()
@@ -40,10 +47,11 @@ impl Dots {
 
     /// Whose dot has which colour, for those who are there.
     fn draw_names(&self, drawing: &mut Drawing) {
-        const STEP: f64 = 84.0;
+        const STEP: f64 = 72.0;
         let is_there =
             |name: &str| self.rows.iter().any(|(_, dots)| dots.iter().any(|(other, _)| other == name));
-        let there = COLOURS.iter().map(|(name, _)| *name).filter(|name| is_there(name));
+        let known = COLOURS.iter().map(|(name, _)| *name);
+        let there = ["floor"].into_iter().chain(known).filter(|name| is_there(name));
         for (number, name) in there.enumerate() {
             let x = LEFT + STEP * number as f64;
             drawing.dot((x, 36.0), 5.0, name);

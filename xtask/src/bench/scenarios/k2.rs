@@ -26,7 +26,8 @@ const POINTS: [Point; 3] = [connections(64), connections(512), connections(4096)
 /// Enough to see that it works.
 const QUICK_COUNT: u64 = 10_000;
 
-fn site(extent: Extent) -> Result<Site, Error> {
+/// All tiles, or fewer.
+pub(crate) fn site(extent: Extent) -> Result<Site, Error> {
     let count = if extent == Extent::Quick { QUICK_COUNT } else { COUNT };
     let pyramid = Pyramid::new(count, SEED);
     let sources = tiles::sources(&pyramid)?;

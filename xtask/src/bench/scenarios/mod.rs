@@ -14,6 +14,8 @@ mod w4;
 
 use std::fs;
 
+pub(crate) use k2::site as tiles;
+
 use super::contenders::{APACHE, CADDY, Contender, H2O, LIGHTTPD, NGINX};
 use super::scenario::Scenario;
 use super::site::Site;
@@ -60,8 +62,18 @@ const EVERYBODY_AND_DUMMY: &[Contender] = &[
     Contender::Peer(&CADDY),
 ];
 
+/// Our server and the others, without rulers.
+pub(crate) const SERVERS: &[Contender] = &[
+    Contender::Cannery,
+    Contender::Peer(&NGINX),
+    Contender::Peer(&LIGHTTPD),
+    Contender::Peer(&H2O),
+    Contender::Peer(&APACHE),
+    Contender::Peer(&CADDY),
+];
+
 /// The content that `--dummy` has, as a file.
-const HELLO: &[u8] = b"hello world!\n";
+pub(crate) const HELLO: &[u8] = b"hello world!\n";
 
 /// Where Debian's `libjs-jquery` has the release of the published figures.
 const JQUERY: &str = "/usr/share/javascript/jquery/jquery.min.js";
@@ -78,8 +90,9 @@ mod tests {
 
     #[test]
     fn the_usage_names_every_scenario() {
-        for scenario in ALL {
-            assert!(crate::USAGE.contains(scenario.name), "{}", scenario.name);
+        let others = super::super::measurements::ALL.iter().map(|measurement| measurement.name);
+        for name in ALL.iter().map(|scenario| scenario.name).chain(others) {
+            assert!(crate::USAGE.contains(name), "{name}");
         }
     }
 

@@ -1,0 +1,63 @@
+//! From the start of the process to the last byte of its first answer, over very many files.
+
+use super::super::contenders::{Codings, Contender, Order};
+use super::super::figures::{Figure, Figures, Quantity};
+use super::super::question::Question;
+use super::super::report::Report;
+use super::super::scenario::Extent;
+use super::super::scenarios::{SERVERS, tiles};
+use super::super::{Plan, machine};
+use super::Measurement;
+use crate::error::Error;
+use crate::project;
+
+pub(super) const MEASUREMENT: Measurement = Measurement {
+    name: "cold-start",
+    title: "From start to first answer, 250,000 files",
+    says: "A process is started and asked for the last of the map tiles as soon as it accepts connections, which is \
+           looked at every half millisecond. The files are in the kernel's memory already. What it takes to become a \
+           process on its processor, by taskset, is part of it.",
+    contenders: SERVERS,
+    points: &[POINT],
+    quantities: &[Quantity::FirstAnswerMs],
+    run,
+};
+
+const POINT: &str = "250000";
+
+fn run(contenders: &[Contender], plan: Plan, extent: Extent, report: &mut Report) -> Result<Figures, Error> {
+    let site = tiles(extent)?;
+    let target = &site.targets[site.targets.len() - 1..];
+    let content = site.content(&target[0])?;
+    // There is no floor among the contenders, so nobody reads it.
+    let answers = project::outside().join("running/answers");
+    let order = Order {
+        site: &site,
+        codings: Codings::Identity,
+        threads: 1,
+        connections: 1,
+        flags: &[],
+        answers: &answers,
+    };
+    let mut figures = Figures::default();
+    for round in 1..=plan.rounds {
+        for contender in contenders {
+            let address = machine::free_address()?;
+            let server = contender.start(&order, address, "0")?;
+            server.ask_each(&Question::new(&[]), target, |_, answer| {
+                let value = server.age().as_secs_f64() * 1e3;
+                report.line(&format!("{:<9} first answer after {value:>8.1} ms", contender.name()));
+                figures.0.push(Figure {
+                    scenario: MEASUREMENT.name.into(),
+                    point: POINT.into(),
+                    contender: contender.name().into(),
+                    round,
+                    quantity: Quantity::FirstAnswerMs,
+                    value,
+                });
+                answer.check(contender.name(), "", 200, &content)
+            })?;
+        }
+    }
+    Ok(figures)
+}
