@@ -5,12 +5,15 @@
 use std::ffi::OsString;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
 use cannery_server::config::Listener;
+use cannery_server::inheritance::{FIGURES_VARIABLE, LISTENERS_VARIABLE, OPERATORS_VARIABLE};
 use cannery_server::notify::{Notify, SOCKET_VARIABLE};
-use cannery_server::supervisor::{FIGURES_VARIABLE, LISTENERS_VARIABLE, Supervisor};
+use cannery_server::supervisor::{Ended, Supervisor};
+use cannery_server::takeover::Predecessor;
 use cannery_server::{
     Address, Claim, Config, Listener as SocketListener, Listening, Notice, Operators, Server, StartError,
 };
@@ -52,14 +55,14 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
     let quiet = told.quiet;
     config.listener = Listener(Arc::new(move |notice| tell(notice, quiet)));
     config.inherited = inherited()?;
-    match process_number() {
-        None if told.processes > 1 => return supervise(told, &config),
-        None => {}
-        Some(number) => {
+    match (told.processes, process_number()) {
+        (Some(processes), None) => return supervise(told, &config, processes),
+        (None, _) => {}
+        (Some(processes), Some(number)) => {
             // Nobody would stop this process if the supervisor were killed.
             let _ = set_parent_process_death_signal(Some(Signal::TERM));
             let figures = inherited_by(FIGURES_VARIABLE)?.unwrap_or_default();
-            if number == told.processes {
+            if number == processes {
                 return answer_operators(&config, &figures);
             }
             config.admin = None;
@@ -119,32 +122,66 @@ fn answer_operators(config: &Config, asked: &[i32]) -> Result<(), Failure> {
 }
 
 /// Keeps several processes running.
-fn supervise(told: &flags::server::Server, config: &Config) -> Result<(), Failure> {
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::failed(format!("cannot find this program to start it again: {error}")))?;
+fn supervise(told: &flags::server::Server, config: &Config, processes: usize) -> Result<(), Failure> {
+    let unknown = |error| Failure::failed(format!("cannot find this program to start it again: {error}"));
+    let (program, successor) = (std::env::current_exe().map_err(unknown)?, name().map_err(unknown)?);
+    let predecessor = Predecessor::from_environment();
     let threads = config.threads.get();
-    let listening = Listening::open(config, threads * told.processes).map_err(|error| failure(&error))?;
+    let listening = Listening::open(config, threads * processes).map_err(|error| failure(&error))?;
     let addresses = listening.addresses().to_vec();
-    let operators = config.admin.as_ref().map(listen_for_operators).transpose()?;
-    let (admin_claim, of_operators) = operators.unzip();
-    let (of_workers, _claims) = listening.into_parts();
+    let of_operators = config.admin.as_ref().map(listen_for_operators).transpose()?;
+    let (admin_claim, of_operators) = of_operators.unzip();
+    let admin_claim = admin_claim.flatten();
+    let operators_address = of_operators.as_ref().map(SocketListener::address).transpose();
+    let operators_address = operators_address.map_err(unknown)?;
+    let (of_workers, mut claims) = listening.into_parts();
+    if predecessor.is_some_and(Predecessor::leaves_listeners) {
+        for listener in of_workers.iter().flatten().chain(&of_operators) {
+            claims.extend(listener.claim().map_err(unknown)?);
+        }
+    }
+    claims.extend(admin_claim);
     let mut of_workers = of_workers.into_iter();
     let of_processes =
-        (0..told.processes).map(|_| of_workers.by_ref().take(threads).flatten().collect()).collect();
+        (0..processes).map(|_| of_workers.by_ref().take(threads).flatten().collect()).collect();
     let command = |number: usize| {
         let mut command = Command::new(&program);
         command.args(std::env::args_os().skip(1)).env(PROCESS_VARIABLE, number.to_string());
         command
     };
-    let supervisor =
-        Supervisor { command: &command, drain: config.drain, tell: &|notice| tell(notice, told.quiet) };
+    let supervisor = Supervisor {
+        command: &command,
+        successor: &|| {
+            let mut command = Command::new(&successor);
+            command.args(std::env::args_os().skip(1));
+            command
+        },
+        predecessor,
+        drain: config.drain,
+        tell: &|notice| tell(notice, told.quiet),
+    };
     let ready = || {
         if !told.quiet {
             say_where(&addresses);
-            admin_claim.as_ref().map(Claim::address).iter().for_each(say_where_operators_ask);
+            operators_address.iter().for_each(say_where_operators_ask);
         }
     };
-    supervisor.run(of_processes, of_operators, ready).map_err(|error| Failure::failed(error.to_string()))
+    let ended = supervisor.run(of_processes, of_operators, ready);
+    if matches!(ended, Ok(Ended::Left)) || ended.is_err() && predecessor.is_some() {
+        claims.into_iter().for_each(Claim::leave);
+    }
+    ended.map(drop).map_err(|error| Failure::failed(error.to_string()))
+}
+
+/// The file that this program was started by. A link is not followed: it may have been turned when a new program is
+/// to take over, and this file be replaced.
+fn name() -> io::Result<PathBuf> {
+    let named = std::env::args_os().next().map(PathBuf::from);
+    match named.filter(|name| name.components().count() > 1) {
+        Some(name) => std::path::absolute(name),
+        // Found by the search path: what it has found is all that is known.
+        None => std::env::current_exe(),
+    }
 }
 
 /// The variable that tells a process its number; not there in the first one.
@@ -154,12 +191,16 @@ fn process_number() -> Option<usize> {
     std::env::var(PROCESS_VARIABLE).ok()?.parse().ok()
 }
 
-/// What keeps the address of operators, and the socket that listens there.
-fn listen_for_operators(address: &Address) -> Result<(Claim, SocketListener), Failure> {
+/// What keeps the address of operators, and the socket that listens there: the predecessor's, if there is one.
+fn listen_for_operators(address: &Address) -> Result<(Option<Claim>, SocketListener), Failure> {
     let failed = |source| failure(&StartError::Listen { address: address.clone(), source });
+    if let Some([descriptor]) = inherited_by(OPERATORS_VARIABLE)?.as_deref() {
+        let listener = SocketListener::inherit(*descriptor).map_err(failed)?;
+        return Ok((None, listener));
+    }
     let claim = Claim::new(address).map_err(failed)?;
     let listener = claim.listen().map_err(failed)?;
-    Ok((claim, listener))
+    Ok((Some(claim), listener))
 }
 
 /// The listening sockets that whoever started this process has left open for it: our own supervisor, or a

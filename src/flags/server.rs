@@ -45,8 +45,8 @@ pub enum Told {
 pub struct Server {
     /// What to serve, and how.
     pub config: Config,
-    /// How many processes shall serve.
-    pub processes: usize,
+    /// How many processes shall serve, with a supervisor; without it, this one serves.
+    pub processes: Option<usize>,
     /// The limit of open descriptors to set before anything is opened.
     pub descriptors_max: Option<u64>,
     /// The limit of memory, in bytes, to set likewise.
@@ -101,8 +101,8 @@ fn listening() -> [Arg; 10] {
         value(
             "processes",
             "N",
-            "So many processes with so many threads each, and one that starts them again if they die; another one \
-             answers at `--admin` for all of them.",
+            "So many processes with so many threads each, and one that starts them again if they die, and the program \
+             anew at SIGUSR2; another one answers at `--admin` for all of them.",
         )
         .value_parser(value_parser!(u16).range(1..=256)),
         value(
@@ -318,7 +318,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
         listener: Listener::nobody(),
     };
     Ok(Told::Serve(Box::new(Server {
-        processes: matches.get_one::<u16>("processes").map_or(1, |processes| usize::from(*processes)),
+        processes: matches.get_one::<u16>("processes").map(|processes| usize::from(*processes)),
         config,
         descriptors_max: matches.get_one("limit-descriptors").copied(),
         memory_max: matches.get_one::<u64>("limit-memory").map(|mebibytes| mebibytes << 20),

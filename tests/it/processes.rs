@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -294,6 +294,117 @@ fn a_new_program_takes_over_without_one_refused_connection() {
     last.kill().unwrap();
     last.wait().unwrap();
     assert!(answered.load(Ordering::Relaxed) > 300);
+}
+
+/// Puts another program in the place of one. Copied by a process of its own: while this one has a program open for
+/// writing, those that other tests start have it open, too, and nobody can run it.
+fn replace_program(program: &Path, by: &Path) {
+    let next = program.with_extension("next");
+    assert!(Command::new("cp").arg(by).arg(&next).status().unwrap().success());
+    fs::rename(next, program).unwrap();
+}
+
+/// A supervisor that was left alone by the one that started it.
+struct Orphan(u32);
+
+impl Orphan {
+    /// Orders it to stop, and waits until it has.
+    fn stop(self) {
+        send(self.0, "TERM");
+        await_that("it stops", || !is_alive(self.0));
+    }
+}
+
+impl Drop for Orphan {
+    fn drop(&mut self) {
+        if self.0 > 0 && is_alive(self.0) {
+            send(self.0, "KILL");
+        }
+    }
+}
+
+fn send(pid: u32, signal: &str) {
+    assert!(Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn a_replaced_program_takes_over_at_sigusr2_without_one_refused_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, path) = (folder.path().join("server"), folder.path().join("s"));
+    let replace = || {
+        replace_program(&program, Path::new(PROGRAM));
+        fs::metadata(&program).unwrap().ino()
+    };
+    replace();
+    let local = format!("unix:{}", path.display());
+    let mut command = Command::new(&program);
+    command.args(["--dummy", "--bind", "127.0.0.1:0", "--bind", &local, "--admin", "127.0.0.1:0"]);
+    let mut old = Server::run({
+        command.args(["--processes", "2", "--threads", "1"]);
+        command
+    });
+    let (address, admin) = (old.address.clone(), old.admin());
+    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let mut new = Orphan(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    assert_eq!(ask_at(&address, "GET", "/", "").body, b"hello world!\n");
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let number = replace();
+        old.signal("USR2");
+        let line = old.await_line("to take over");
+        new = Orphan(line.split(' ').find_map(|word| word.parse().ok()).unwrap());
+        assert_eq!(old.wait(), Some(0), "the old one leaves");
+        assert_eq!(fs::metadata(format!("/proc/{}/exe", new.0)).unwrap().ino(), number);
+        let before = answered.load(Ordering::Relaxed);
+        await_that("answers", || answered.load(Ordering::Relaxed) > before + 100);
+        stop.store(true, Ordering::Relaxed);
+    });
+    // The addresses are all the new one's: that of operators, and the path, which goes with it.
+    assert_eq!(metric(&admin, "cannery_processes"), 2.0);
+    assert!(UnixStream::connect(&path).is_ok());
+    new.stop();
+    assert!(TcpStream::connect(&address).is_err() && !path.exists());
+}
+
+#[test]
+fn a_new_program_that_does_not_serve_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("server");
+    replace_program(&program, Path::new(PROGRAM));
+    let path = folder.path().join("s");
+    let mut command = Command::new(&program);
+    command.args(["--dummy", "--bind", "127.0.0.1:0", "--bind", &format!("unix:{}", path.display())]);
+    command.args(["--processes", "1", "--threads", "1"]);
+    let server = Server::run(command);
+    let bad = folder.path().join("bad");
+    fs::write(&bad, "#!/bin/sh\nexit 9\n").unwrap();
+    fs::set_permissions(&bad, fs::Permissions::from_mode(0o755)).unwrap();
+    for _ in 0..2 {
+        replace_program(&program, &bad);
+        server.signal("USR2");
+        let line = server.await_line("does not take over");
+        assert!(line.contains("exit status: 9"), "{line}");
+        assert_eq!(server.get("/").body, b"hello world!\n");
+    }
+    assert!(UnixStream::connect(&path).is_ok());
+    let address = server.address.clone();
+    assert_eq!(server.stop(), Some(0));
+    assert!(TcpStream::connect(address).is_err() && !path.exists());
+}
+
+#[test]
+fn a_process_that_can_start_no_program_says_so() {
+    let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--threads", "1"]));
+    server.signal("USR2");
+    server.await_line("SIGUSR2");
+    assert_eq!(server.get("/").body, b"hello world!\n");
+    assert_eq!(server.stop(), Some(0));
 }
 
 #[test]

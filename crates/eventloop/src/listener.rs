@@ -130,6 +130,16 @@ impl Claim {
     }
 }
 
+impl Claim {
+    /// Leaves the address to another process, and with it the path.
+    pub fn leave(mut self) {
+        if let Claim::Local { path, .. } = &mut self {
+            // There is nothing of this name to be removed.
+            path.clear();
+        }
+    }
+}
+
 impl Drop for Claim {
     fn drop(&mut self) {
         if let Claim::Local { path, .. } = self {
@@ -179,6 +189,25 @@ impl Listener {
         let local = || address.as_pathname().map(|path| Address::Local(path.to_owned()));
         let found = address.as_socket().map(Address::Internet).or_else(local);
         found.ok_or_else(|| io::Error::other("a listening socket of a kind that is not served"))
+    }
+
+    /// Whether it belongs to whoever started this process.
+    #[must_use]
+    pub fn is_inherited(&self) -> bool {
+        self.inherited
+    }
+
+    /// Whoever opened it leaves it to us: when it ends, nobody listens any more.
+    pub fn keep(&mut self) {
+        self.inherited = false;
+    }
+
+    /// What keeps the path of a local socket that was left to us; nothing for other addresses, which need no keeping.
+    pub fn claim(&self) -> io::Result<Option<Claim>> {
+        match self.address()? {
+            Address::Internet(_) => Ok(None),
+            Address::Local(path) => Ok(Some(Claim::Local { socket: self.socket.try_clone()?, path })),
+        }
     }
 
     /// The next connection that waits, or nothing.

@@ -20,6 +20,7 @@ mod content;
 mod current;
 mod error;
 mod figures;
+pub mod inheritance;
 mod io_choice;
 mod listening;
 mod metrics;
@@ -40,6 +41,7 @@ mod slab;
 mod special;
 mod status;
 pub mod supervisor;
+pub mod takeover;
 mod thread;
 #[cfg(any(test, feature = "turns"))]
 pub mod turns;
@@ -84,6 +86,7 @@ pub struct Server {
     cage: Cage,
     held: Held,
     io: IoChoice,
+    listener: config::Listener,
 }
 
 /// Orders a server to stop, from any thread.
@@ -166,6 +169,13 @@ impl Server {
     /// `notify` is told when releases are looked for and when the server stops.
     pub fn obey_signals(&self, notify: Notify) -> Result<(), StartError> {
         let reopen = self.log.as_ref().map(LogWriter::reopen);
-        signals::obey(self.stop.clone(), self.reload.clone(), reopen, notify, &self.cage)
+        signals::obey(
+            self.stop.clone(),
+            self.reload.clone(),
+            reopen,
+            notify,
+            self.listener.clone(),
+            &self.cage,
+        )
     }
 }

@@ -52,6 +52,18 @@ pub enum Notice {
         /// After what pause it is started again.
         pause: Duration,
     },
+    /// A program that takes over was asked for, from a process that can start none.
+    NoSupervisor,
+    /// A new program has been started, to take over.
+    SuccessorStarted {
+        /// The number of its process.
+        process: u32,
+    },
+    /// It does not take over.
+    SuccessorFailed {
+        /// Why, or how it ended.
+        why: String,
+    },
     /// The figures of the last seconds.
     Figures {
         /// Connections that are open.
@@ -87,7 +99,11 @@ impl Notice {
     pub fn is_warning(&self) -> bool {
         !matches!(
             self,
-            Notice::Reloaded { .. } | Notice::Unchanged | Notice::LogWritten | Notice::Figures { .. }
+            Notice::Reloaded { .. }
+                | Notice::Unchanged
+                | Notice::LogWritten
+                | Notice::Figures { .. }
+                | Notice::SuccessorStarted { .. }
         )
     }
 }
@@ -124,6 +140,16 @@ impl fmt::Display for Notice {
                 "process {number} has ended ({status}); it is started again in {:.1} s",
                 pause.as_secs_f64()
             ),
+            Notice::NoSupervisor => f.write_str(
+                "SIGUSR2: this process starts no other program. Run it with `--processes`, and send the signal to \
+                 the first one",
+            ),
+            Notice::SuccessorStarted { process } => {
+                write!(f, "process {process} is starting, to take over")
+            }
+            Notice::SuccessorFailed { why } => {
+                write!(f, "the new program does not take over ({why}): this one goes on")
+            }
             Notice::Figures { open, rate, errors, p99 } => write!(
                 f,
                 "{rate:.0} requests a second, {errors} errors, p99 {:.2} ms, {open} connections",

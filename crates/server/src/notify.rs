@@ -53,6 +53,11 @@ impl Notify {
         }
     }
 
+    /// Another process is the service from now on.
+    pub fn hand_over(&self, process: u32) {
+        self.send(&format!("MAINPID={process}"));
+    }
+
     /// No new connections are wanted.
     pub fn stopping(&self) {
         self.send("STOPPING=1");

@@ -117,6 +117,20 @@ impl Opened {
         let report =
             config.report.map(|every| Report::start(every, counters, config.listener.clone(), &cage));
         let report = report.transpose().inspect_err(|_| stop.order())?;
-        Ok(Server { addresses, workers, stop, reload, log, admin, report, _claims: claims, cage, held, io })
+        let listener = config.listener.clone();
+        Ok(Server {
+            addresses,
+            workers,
+            stop,
+            reload,
+            log,
+            admin,
+            report,
+            _claims: claims,
+            cage,
+            held,
+            io,
+            listener,
+        })
     }
 }

@@ -9,7 +9,7 @@ use crate::admin::Admin;
 use crate::admin_server::{AdminListener, AdminServer};
 use crate::asking::Asker;
 use crate::cage::{self, Cage};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::error::StartError;
 use crate::notify::Notify;
 use crate::signals;
@@ -20,6 +20,7 @@ use crate::status::Status;
 pub struct Operators {
     admin: AdminServer,
     cage: Cage,
+    listener: config::Listener,
 }
 
 impl Operators {
@@ -36,7 +37,7 @@ impl Operators {
         let plan = cage::Plan { sandbox: config.sandbox, account: config.account, ..cage::Plan::default() };
         let (cage, _) = Cage::enter(&plan)?;
         let admin = listener.start(config, Admin::Others(Mutex::new(asker)), &cage)?;
-        Ok(Operators { admin, cage })
+        Ok(Operators { admin, cage, listener: config.listener.clone() })
     }
 
     /// From now on SIGINT and SIGTERM end the process in good order.
@@ -46,7 +47,7 @@ impl Operators {
     pub fn obey_signals(&self, notify: Notify) -> Result<(), StartError> {
         let (order, waker) = self.admin.stop_order();
         let stop = Stop { order, wakers: vec![waker], status: Arc::new(Status::new(std::iter::empty())) };
-        signals::obey(stop, None, None, notify, &self.cage)
+        signals::obey(stop, None, None, notify, self.listener.clone(), &self.cage)
     }
 
     /// Waits until the order to stop.

@@ -2,13 +2,15 @@
 //!
 //! Never runs code inside a handler: a thread of its own waits for them.
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::Stop;
 use crate::access_log::Reopen;
 use crate::cage::{Cage, Role};
+use crate::config::Listener;
 use crate::error::StartError;
+use crate::notice::Notice;
 use crate::notify::Notify;
 use crate::reload::ReloadOrder;
 use crate::thread;
@@ -17,15 +19,16 @@ use crate::thread;
 const INTERRUPTED: i32 = 130;
 
 /// Gives the order to stop when SIGINT or SIGTERM comes, the one to look for new releases at SIGHUP, and the
-/// one to open the access log anew at SIGUSR1. Who sends a second signal to stop does not want to wait.
+/// one to open the access log anew at SIGUSR1. At SIGUSR2 it says that it starts no program. Who sends a second signal to stop does not want to wait.
 pub(crate) fn obey(
     stop: Stop,
     reload: Option<ReloadOrder>,
     reopen: Option<Reopen>,
     notify: Notify,
+    listener: Listener,
     cage: &Cage,
 ) -> Result<(), StartError> {
-    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1]);
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2]);
     let mut signals = signals.map_err(StartError::Signals)?;
     if let Some(life) = notify.signs_of_life() {
         thread::start("watchdog", cage, Role::Orders, life)?;
@@ -39,6 +42,8 @@ pub(crate) fn obey(
                     reload.iter().for_each(ReloadOrder::give);
                     notify.ready("serving");
                 }
+                // Without this it would end the process.
+                SIGUSR2 => (listener.0)(&Notice::NoSupervisor),
                 SIGUSR1 => reopen.iter().for_each(Reopen::order),
                 _ if stopping => std::process::exit(INTERRUPTED),
                 _ => {

@@ -4,27 +4,21 @@
 //! gone: who comes then waits a moment. Never forks without starting a program.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::Listener;
-use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
+use crate::inheritance::{FIGURES_VARIABLE, LISTENERS_VARIABLE, numbers, spawn};
 use crate::notice::Notice;
 use crate::notify::{Notify, SOCKET_VARIABLE};
-
-/// The variable that names the descriptors of inherited listeners, with commas between.
-pub const LISTENERS_VARIABLE: &str = "CANNERY_LISTENERS";
-
-/// The variable that names the descriptors of inherited sockets for figures: one on which the process is asked, or
-/// all those on which the process of the operators asks.
-pub const FIGURES_VARIABLE: &str = "CANNERY_FIGURES";
+use crate::takeover::{Predecessor, Successor};
 
 /// A process that lived so long did not die of its start.
 const GOOD_LIFE: Duration = Duration::from_secs(10);
@@ -39,10 +33,23 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct Supervisor<'a> {
     /// Makes the command of the process of a number, without its listeners.
     pub command: &'a dyn Fn(usize) -> Command,
+    /// Makes the command of the program that takes over at SIGUSR2, without its listeners.
+    pub successor: &'a dyn Fn() -> Command,
+    /// Whom this supervisor takes over from.
+    pub predecessor: Option<Predecessor>,
     /// How long connections may finish what they are sending.
     pub drain: Duration,
     /// Who is told of what happens.
     pub tell: &'a dyn Fn(&Notice),
+}
+
+/// How a supervisor ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Nobody listens any more.
+    Stopped,
+    /// Another one listens: its successor, or the one that it should have taken over from.
+    Left,
 }
 
 /// The place of one process.
@@ -59,7 +66,7 @@ struct Place {
 }
 
 impl Supervisor<'_> {
-    /// Starts a process for each set of listeners, and keeps them running until SIGINT or SIGTERM; one more, with
+    /// Starts a process for each set of listeners, and keeps them running until SIGINT, SIGTERM or SIGQUIT; one more, with
     /// the number that follows, for the listener of operators, if there is one. `ready` is called when all of them
     /// serve.
     ///
@@ -70,7 +77,7 @@ impl Supervisor<'_> {
         of_processes: Vec<Vec<Listener>>,
         of_operators: Option<Listener>,
         ready: impl FnOnce(),
-    ) -> io::Result<()> {
+    ) -> io::Result<Ended> {
         let signals = signals()?;
         let door = Door::open()?;
         let serving = of_processes.len();
@@ -82,17 +89,30 @@ impl Supervisor<'_> {
         if let Some(life) = notify.signs_of_life() {
             std::thread::Builder::new().name("watchdog".into()).spawn(life)?;
         }
+        let (mut successor, mut ended) = (None, Ended::Left);
         if self.await_ready(&mut places, &door, &signals)? {
             ready();
             notify.ready("serving");
-            self.keep(&mut places, &signals, &door.name);
+            if let Some(predecessor) = self.predecessor {
+                predecessor.dismiss(places.iter_mut().flat_map(|place| &mut place.listeners));
+            }
+            (successor, ended) = (self.keep(&mut places, serving, &signals, &door.name), Ended::Stopped);
+        } else if self.predecessor.is_none() {
+            ended = Ended::Stopped;
         }
-        notify.stopping();
+        if let Some(successor) = successor {
+            notify.hand_over(successor.process());
+            // Its listeners now: nobody is to be refused.
+            places.iter_mut().for_each(|place| place.listeners.clear());
+            ended = Ended::Left;
+        } else {
+            notify.stopping();
+        }
         // Operators can ask how the others end until they have.
         let (serving, operators) = places.split_at_mut(serving);
         self.stop(serving, self.drain + GRACE, &signals);
         self.stop(operators, GRACE, &signals);
-        Ok(())
+        Ok(ended)
     }
 
     /// Waits until every process has said that it serves; false if the order to stop came first.
@@ -101,7 +121,7 @@ impl Supervisor<'_> {
         while left > 0 {
             left -= door.count_ready()?;
             match signals.recv_timeout(Duration::from_millis(20)) {
-                Ok(SIGINT | SIGTERM) => return Ok(false),
+                Ok(SIGINT | SIGTERM | SIGQUIT) => return Ok(false),
                 Ok(SIGCHLD) => {
                     // One that dies before it ever served has said why: all would.
                     if let Some((number, status)) = places.iter_mut().find_map(Place::died) {
@@ -116,17 +136,35 @@ impl Supervisor<'_> {
         Ok(true)
     }
 
-    /// Starts again who dies, and hands signals on, until the order to stop.
-    fn keep(&self, places: &mut [Place], signals: &Receiver<i32>, door: &str) {
+    /// Starts again who dies, and hands signals on, until the order to stop; tells who takes over then, if anybody
+    /// does.
+    fn keep(
+        &self,
+        places: &mut [Place],
+        serving: usize,
+        signals: &Receiver<i32>,
+        door: &str,
+    ) -> Option<Successor> {
+        let mut successor: Option<Successor> = None;
         loop {
             let next = places.iter().filter_map(|place| place.again).min();
             let patience =
                 next.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));
             match signals.recv_timeout(patience) {
-                Ok(SIGINT | SIGTERM) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(SIGQUIT) => return successor,
+                Ok(SIGINT | SIGTERM) | Err(RecvTimeoutError::Disconnected) => {
+                    // Whoever stops the service means the new program as well.
+                    successor.iter().for_each(Successor::stop);
+                    return None;
+                }
                 Ok(SIGHUP) => signal_all(places, Signal::HUP),
                 Ok(SIGUSR1) => signal_all(places, Signal::USR1),
+                Ok(SIGUSR2) if successor.is_none() => successor = self.call_successor(places, serving),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            }
+            if let Some(status) = successor.as_mut().and_then(Successor::died) {
+                successor = None;
+                (self.tell)(&Notice::SuccessorFailed { why: status.to_string() });
             }
             for place in &mut *places {
                 if let Some((number, status)) = place.died() {
@@ -143,6 +181,23 @@ impl Supervisor<'_> {
                         pause,
                     });
                 }
+            }
+        }
+    }
+
+    /// Starts the program that now has our name, with all that we listen with.
+    fn call_successor(&self, places: &[Place], serving: usize) -> Option<Successor> {
+        let (serving, operators) = places.split_at(serving);
+        let listeners: Vec<&Listener> = serving.iter().flat_map(|place| &place.listeners).collect();
+        let of_operators = operators.iter().flat_map(|place| &place.listeners).next();
+        match Successor::start((self.successor)(), &listeners, of_operators) {
+            Ok(successor) => {
+                (self.tell)(&Notice::SuccessorStarted { process: successor.process() });
+                Some(successor)
+            }
+            Err(error) => {
+                (self.tell)(&Notice::SuccessorFailed { why: error.to_string() });
+                None
             }
         }
     }
@@ -204,24 +259,16 @@ impl Place {
         Place { number, listeners, figures, child: None, started, pause: PAUSE, again: None }
     }
 
-    /// What the process gets.
-    fn handed_on(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.listeners.iter().map(AsFd::as_fd).chain(self.figures.iter().map(AsFd::as_fd))
+    /// What the process gets, and no other: they have sockets of their own.
+    fn handed_on(&self) -> Vec<BorrowedFd<'_>> {
+        self.listeners.iter().map(AsFd::as_fd).chain(self.figures.iter().map(AsFd::as_fd)).collect()
     }
 
     fn start(&mut self, command: &dyn Fn(usize) -> Command, door: &str) -> io::Result<()> {
         let mut command = command(self.number);
         command.env(LISTENERS_VARIABLE, numbers(&self.listeners)).env(SOCKET_VARIABLE, door);
         command.env(FIGURES_VARIABLE, numbers(&self.figures));
-        // Left open for this process alone: the others have sockets of their own.
-        for descriptor in self.handed_on() {
-            fcntl_setfd(descriptor, FdFlags::empty())?;
-        }
-        let child = command.spawn();
-        for descriptor in self.handed_on() {
-            fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
-        }
-        self.child = Some(child?);
+        self.child = Some(spawn(&mut command, &self.handed_on())?);
         self.started = Instant::now();
         self.again = None;
         Ok(())
@@ -248,12 +295,6 @@ impl Place {
     }
 }
 
-/// Descriptors as the environment spells them.
-fn numbers(descriptors: &[impl AsFd]) -> String {
-    let numbers: Vec<_> = descriptors.iter().map(|one| one.as_fd().as_raw_fd().to_string()).collect();
-    numbers.join(",")
-}
-
 fn signal_all(places: &[Place], signal: Signal) {
     for child in places.iter().filter_map(|place| place.child.as_ref()) {
         if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
@@ -265,7 +306,7 @@ fn signal_all(places: &[Place], signal: Signal) {
 
 /// Signals, as they come.
 fn signals() -> io::Result<Receiver<i32>> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD])?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD])?;
     let (sender, receiver) = channel();
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
