@@ -14,7 +14,7 @@ pub enum Event {
 }
 
 /// In which way a connection can go on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Readiness {
     /// There is something to receive, if only the end.
     pub readable: bool,

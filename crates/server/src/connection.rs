@@ -18,10 +18,14 @@ use cannery_wire::{Output, Refusal, ServerFields};
 use crate::config::Timeouts;
 use crate::content::{Asked, Content};
 use crate::observer::Observer;
-use crate::unsent::{Unsent, send_output};
+use crate::unsent::{self, Unsent};
 
 /// Bytes that one call receives, and that a connection keeps at most of requests that it has not answered.
 pub(crate) const RECEIVE_BYTES: usize = 64 * 1024;
+
+/// Bytes that one connection may receive and send in a turn of the loop. A peer whose network is as fast as we are
+/// could else keep all others waiting for as long as its download takes. So many take a tenth of a millisecond.
+pub(crate) const TURN_BYTES_MAX: u64 = 256 * 1024;
 
 /// How long a peer that was refused may go on sending before the connection is closed under it. Closed at
 /// once, the kernel would throw the answer away with the bytes that nobody reads.
@@ -42,6 +46,10 @@ pub(crate) struct Shared {
     pub(crate) proxied: bool,
     pub(crate) now: Instant,
     pub(crate) observer: Observer,
+    /// Bytes that a connection may receive and send in a turn.
+    pub(crate) turn_bytes_max: u64,
+    /// Of those, the ones that are left to the connection whose turn it is.
+    pub(crate) turn_bytes: u64,
 }
 
 /// One TCP connection.
@@ -58,6 +66,8 @@ pub(crate) struct Connection<S> {
     waits: Waits,
     /// When the peer must have done what it is waited for.
     deadline: Option<Instant>,
+    /// Whether it is to go on in the next turn without an event, and if so, whether its peer sends no more.
+    put_off: Option<bool>,
 }
 
 /// What a connection waits for.
@@ -92,6 +102,8 @@ enum State {
 pub(crate) enum Outcome {
     /// It waits for its next event.
     Open,
+    /// It is to go on in the next turn, without an event: its share of this one is used up.
+    PutOff,
     /// It is over.
     Closed,
 }
@@ -106,18 +118,42 @@ impl<S: Socket> Connection<S> {
         let deadline = shared.timeouts.map(|timeouts| shared.now + patience(timeouts));
         let http = h1::Connection::default();
         let Accepted { socket, peer } = accepted;
-        Connection { socket, peer, http, held: Vec::new(), unsent: None, state, waits, deadline }
+        let (held, unsent, put_off) = (Vec::new(), None, None);
+        Connection { socket, peer, http, held, unsent, state, waits, deadline, put_off }
     }
 
     pub(crate) fn socket(&self) -> &S {
         &self.socket
     }
 
-    /// Goes on as far as the socket lets it. `ended` says that the peer sends no more, so that the end is
+    /// Goes on as far as the socket and its share of a turn let it. `ended` says that the peer sends no more, so that the end is
     /// to be read for too: no event will come for it alone.
     pub(crate) fn turn(&mut self, shared: &mut Shared, ended: bool) -> Outcome {
-        // A peer that is gone is no error worth telling: it happens all the time.
-        self.try_turn(shared, ended).unwrap_or(Outcome::Closed)
+        shared.turn_bytes = shared.turn_bytes_max;
+        match self.try_turn(shared, ended) {
+            Ok(Outcome::Open) if shared.turn_bytes == 0 => Outcome::PutOff,
+            Ok(outcome) => outcome,
+            // A peer that is gone is no error worth telling: it happens all the time.
+            Err(_) => Outcome::Closed,
+        }
+    }
+
+    /// Whether it is to go on in the next turn without an event.
+    #[inline]
+    pub(crate) fn is_put_off(&self) -> bool {
+        self.put_off.is_some()
+    }
+
+    /// Remembers that it is to go on in the next turn; tells whether that is new.
+    #[cold]
+    pub(crate) fn put_off(&mut self, ended: bool) -> bool {
+        let before = self.put_off.replace(ended || self.put_off == Some(true));
+        before.is_none()
+    }
+
+    /// That turn has come; tells whether the peer sends no more.
+    pub(crate) fn take_up(&mut self) -> bool {
+        self.put_off.take() == Some(true)
     }
 
     fn try_turn(&mut self, shared: &mut Shared, ended: bool) -> io::Result<Outcome> {
@@ -131,11 +167,15 @@ impl<S: Socket> Connection<S> {
                 self.waits = Waits::End;
                 self.deadline = Some(shared.now + LINGER);
             }
+            if shared.turn_bytes == 0 {
+                return Ok(Outcome::Open);
+            }
             let received = match self.socket.receive(&mut shared.input)? {
                 Received::Bytes(bytes) => bytes,
                 Received::NotYet => return Ok(Outcome::Open),
                 Received::End => return Ok(Outcome::Closed),
             };
+            shared.turn_bytes = shared.turn_bytes.saturating_sub(received as u64);
             if self.reads() && !self.answer_received(received, shared)? {
                 return Ok(Outcome::Open);
             }
@@ -151,10 +191,13 @@ impl<S: Socket> Connection<S> {
         matches!(self.state, State::Unnamed | State::Open)
     }
 
-    /// Sends what is unsent and answers what is held; tells whether nothing of either is left to do.
+    /// Sends what is unsent and answers what is held, as far as it may; tells whether nothing of either is left to do.
     fn flush(&mut self, shared: &mut Shared) -> io::Result<bool> {
         while let Some(unsent) = &mut self.unsent {
-            let sent = unsent.send(&self.socket)?;
+            if shared.turn_bytes == 0 {
+                return Ok(false);
+            }
+            let sent = unsent.send(&self.socket, &mut shared.turn_bytes)?;
             if unsent.is_done() {
                 shared.observer.sent(shared.now.saturating_duration_since(unsent.since()));
                 self.unsent = None;
@@ -183,7 +226,7 @@ impl<S: Socket> Connection<S> {
         Ok(self.unsent.is_none())
     }
 
-    /// Answers the requests in `input` until they end or the socket is full, and holds what is left.
+    /// Answers the requests in `input` until they end or no more may be sent, and holds what is left.
     fn answer(&mut self, input: &[u8], shared: &mut Shared) -> io::Result<()> {
         let mut rest = input;
         if self.state == State::Unnamed && !self.read_proxy_header(&mut rest, shared)? {
@@ -194,7 +237,7 @@ impl<S: Socket> Connection<S> {
         while self.state == State::Open && self.unsent.is_none() {
             let more = self.spell_answers(&mut rest, shared);
             answered |= !shared.output.is_empty();
-            self.unsent = send_output(&self.socket, &mut shared.output, &shared.content, shared.now)?;
+            self.unsent = self.send_output(shared)?;
             if self.unsent.is_some() {
                 shared.observer.deferred();
             }
@@ -207,6 +250,13 @@ impl<S: Socket> Connection<S> {
         }
         self.set_deadline(answered, shared);
         Ok(())
+    }
+
+    /// Sends what is spelled, as far as it may. What is left comes back.
+    #[inline]
+    fn send_output(&self, shared: &mut Shared) -> io::Result<Option<Box<Unsent>>> {
+        let Shared { output, content, now, turn_bytes, .. } = shared;
+        unsent::send_output(&self.socket, output, content, *now, turn_bytes)
     }
 
     /// Takes the PROXY header off the front of `rest`; tells whether it was there. Fails if it never will be: then
@@ -299,6 +349,7 @@ impl<S: Socket> Connection<S> {
     /// Ends a connection whose peer is late, unless it still takes what it is sent; tells whether it goes on.
     pub(crate) fn end_wait(&mut self, shared: &mut Shared) -> Outcome {
         let Some(timeouts) = shared.timeouts else { return Outcome::Open };
+        shared.turn_bytes = shared.turn_bytes_max;
         match self.waits {
             Waits::Room => self.check_progress(shared.now, timeouts.send),
             // RFC 9110 §15.5.9: who is slow is told.
@@ -306,14 +357,14 @@ impl<S: Socket> Connection<S> {
                 self.refuse(Refusal::Timeout, shared);
                 self.state = State::Ending;
                 self.held = Vec::new();
-                match send_output(&self.socket, &mut shared.output, &shared.content, shared.now) {
+                match self.send_output(shared) {
                     Ok(None) => self.turn(shared, false),
                     // A page of the site's can be larger than what there is room for.
                     Ok(Some(unsent)) => {
                         self.unsent = Some(unsent);
                         self.waits = Waits::Room;
                         self.deadline = Some(shared.now + timeouts.send);
-                        Outcome::Open
+                        if shared.turn_bytes == 0 { Outcome::PutOff } else { Outcome::Open }
                     }
                     Err(_) => Outcome::Closed,
                 }

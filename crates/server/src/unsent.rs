@@ -1,4 +1,4 @@
-//! Sending: what is spelled goes out in one call, and what the socket has no room for is kept.
+//! Sending: what is spelled goes out in one call, and what is more than the socket or a turn has room for is kept.
 //!
 //! Never copies a range of the archive: what is kept refers to it, and keeps its content alive.
 
@@ -31,19 +31,23 @@ pub(crate) struct Unsent {
     confirmed: u64,
 }
 
-/// Sends what `output` holds, and empties it. What the socket has no room for comes back.
+/// Sends what `output` holds, but no more than `bytes_max`, which is less by that much afterwards, and empties it. What
+/// is not sent comes back.
 pub(crate) fn send_output(
     socket: &impl Socket,
     output: &mut Output,
     content: &Arc<Content>,
     now: Instant,
+    bytes_max: &mut u64,
 ) -> io::Result<Option<Box<Unsent>>> {
     let (bytes, segments) = output.parts();
     let sent = match segments {
         [] => return Ok(None),
-        [Segment::Own(_)] => socket.send(bytes)?,
-        _ => send_runs(socket, content, bytes, segments.iter().copied(), 0)?,
+        _ if *bytes_max == 0 => 0,
+        [Segment::Own(_)] => socket.send(up_to(bytes, *bytes_max))?,
+        _ => send_runs(socket, content, bytes, segments.iter().copied(), 0, *bytes_max)?,
     };
+    *bytes_max -= sent as u64;
     let total: u64 = segments.iter().map(length).sum();
     let unsent = ((sent as u64) < total).then(|| {
         let segments = segments.iter().copied().collect();
@@ -61,10 +65,13 @@ pub(crate) fn send_output(
 }
 
 impl Unsent {
-    /// Sends more; tells how many bytes that were, none if there was no room.
-    pub(crate) fn send(&mut self, socket: &impl Socket) -> io::Result<usize> {
+    /// Sends more, but no more than `bytes_max`, which is less by that much afterwards; tells how many bytes that were,
+    /// none if there was no room.
+    pub(crate) fn send(&mut self, socket: &impl Socket, bytes_max: &mut u64) -> io::Result<usize> {
         let bytes = &self.bytes[self.bytes_sent..];
-        let sent = send_runs(socket, &self.content, bytes, self.segments.iter().copied(), self.segment_sent)?;
+        let segments = self.segments.iter().copied();
+        let sent = send_runs(socket, &self.content, bytes, segments, self.segment_sent, *bytes_max)?;
+        *bytes_max -= sent as u64;
         self.advance(sent as u64);
         Ok(sent)
     }
@@ -113,16 +120,17 @@ fn length(segment: &Segment) -> u64 {
 }
 
 /// Sends segments in order, the first one without its first `skip` bytes; `own` are their own bytes that
-/// are still to be sent. Returns how much there was room for.
+/// are still to be sent. Sends no more than `bytes_max`. Returns how much there was room for.
 fn send_runs(
     socket: &impl Socket,
     content: &Content,
     own: &[u8],
     segments: impl Iterator<Item = Segment>,
     skip: u64,
+    bytes_max: u64,
 ) -> io::Result<usize> {
     let mut runs = [IoSlice::new(&[]); SEGMENTS_MAX];
-    let (mut count, mut own, mut skip) = (0, own, skip);
+    let (mut count, mut own, mut skip, mut left) = (0, own, skip, bytes_max);
     for (run, segment) in runs.iter_mut().zip(segments) {
         let bytes = match segment {
             Segment::Own(bytes) => {
@@ -133,9 +141,20 @@ fn send_runs(
             }
             Segment::Archive(archive, extent) => content.range(archive, extent, skip),
         };
+        let bytes = up_to(bytes, left);
         *run = IoSlice::new(bytes);
         count += 1;
         skip = 0;
+        left -= bytes.len() as u64;
+        if left == 0 {
+            break;
+        }
     }
     socket.send_runs(&runs[..count])
+}
+
+/// The first bytes, no more than so many.
+#[inline]
+fn up_to(bytes: &[u8], bytes_max: u64) -> &[u8] {
+    &bytes[..bytes.len().min(usize::try_from(bytes_max).unwrap_or(usize::MAX))]
 }

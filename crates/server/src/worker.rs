@@ -15,7 +15,7 @@ use cannery_wire::{Output, ServerFields};
 
 use crate::cage::{Cage, Role};
 use crate::config::{Config, Timeouts};
-use crate::connection::{Connection, Outcome, RECEIVE_BYTES, Shared};
+use crate::connection::{Connection, Outcome, RECEIVE_BYTES, Shared, TURN_BYTES_MAX};
 use crate::current::Current;
 use crate::error::StartError;
 use crate::io_choice::Loop;
@@ -60,6 +60,7 @@ pub(crate) struct Plan<L = Listener> {
     /// Whether the worker has a table of descriptors of its own, with nothing in it but what serving needs.
     owns_descriptors: bool,
     observer: Observer,
+    turn_bytes_max: u64,
 }
 
 impl<L> Plan<L> {
@@ -86,7 +87,14 @@ impl<L> Plan<L> {
             proxied,
             owns_descriptors: true,
             observer,
+            turn_bytes_max: TURN_BYTES_MAX,
         }
+    }
+
+    /// The same with another bound on what a connection may receive and send in a turn.
+    #[cfg(test)]
+    pub(crate) fn with_turn_bytes_max(self, turn_bytes_max: u64) -> Plan<L> {
+        Plan { turn_bytes_max, ..self }
     }
 
     /// The same for a listener of operators: they ask without a proxy between, and their worker may ask others.
@@ -162,6 +170,8 @@ pub(crate) struct Worker<L: EventLoop> {
     stop: Arc<StopOrder>,
     drain: Duration,
     next_tick: Instant,
+    /// Connections that go on in the next turn without an event, each once.
+    put_off: Vec<Token>,
     /// The slot where the look for late connections goes on, while it is not at its end.
     next_look: Option<u32>,
     /// How many connections there may be.
@@ -201,11 +211,14 @@ impl<L: EventLoop> Worker<L> {
             proxied: plan.proxied,
             now: now.instant,
             observer: plan.observer,
+            turn_bytes_max: plan.turn_bytes_max,
+            turn_bytes: plan.turn_bytes_max,
         };
         Ok(Worker {
             events,
             listeners: plan.listeners,
             connections: Slab::new(),
+            put_off: Vec::new(),
             shared,
             current: plan.current,
             stop: plan.stop,
@@ -274,7 +287,9 @@ impl<L: EventLoop> Worker<L> {
             || self.shared.observer.has_pending();
         let tick = ticking.then_some(self.next_tick);
         let more_wait = self.crowding == Crowding::Turn;
-        let look = (more_wait || self.next_look.is_some()).then_some(self.shared.now);
+        let put_off = self.put_off.len();
+        let is_busy = more_wait || put_off > 0 || self.next_look.is_some();
+        let look = is_busy.then_some(self.shared.now);
         let until = look.into_iter().chain(tick).chain(end).min();
         // Counted from the turn before: waking a moment late is better than asking for the time twice.
         let timeout = until.map(|until| until.saturating_duration_since(self.shared.now));
@@ -295,6 +310,9 @@ impl<L: EventLoop> Worker<L> {
                 Event::Woken => self.shared.content = self.current.get(),
             }
         }
+        if put_off > 0 {
+            self.take_up(put_off);
+        }
         if self.shared.observer.asks_for_time() {
             let took = self.events.now().instant - self.shared.now;
             self.shared.observer.turned(took);
@@ -311,14 +329,40 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
+    /// Lets a connection go on in the next turn.
+    #[cold]
+    fn put_off(&mut self, token: Token, ended: bool) {
+        if self.connections.get_mut(token).is_some_and(|connection| connection.put_off(ended)) {
+            self.put_off.push(token);
+        }
+    }
+
+    /// Goes on with the first so many that were put off.
+    #[cold]
+    fn take_up(&mut self, count: usize) {
+        for place in 0..count {
+            let token = self.put_off[place];
+            if let Some(connection) = self.connections.get_mut(token) {
+                let ended = connection.take_up();
+                self.go_on(token, Readiness { ended, ..Readiness::default() });
+            }
+        }
+        self.put_off.drain(..count);
+    }
+
     #[inline]
     fn go_on(&mut self, token: Token, readiness: Readiness) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         let closed = if readiness.broken {
             Closed::Broken
+        } else if connection.is_put_off() {
+            // Its turn comes, and comes once.
+            connection.put_off(readiness.ended);
+            return;
         } else {
             match connection.turn(&mut self.shared, readiness.ended) {
                 Outcome::Open => return,
+                Outcome::PutOff => return self.put_off(token, readiness.ended),
                 Outcome::Closed => Closed::InOrder,
             }
         };
@@ -378,9 +422,13 @@ impl<L: EventLoop> Worker<L> {
             slot = token.slot + 1;
             self.next_look = (seen == LATE_CONNECTIONS_MAX).then_some(slot);
             let Some(connection) = self.connections.get_mut(token) else { continue };
-            if connection.end_wait(&mut self.shared) == Outcome::Closed {
-                self.shared.observer.closed(Closed::TimedOut);
-                self.connections.remove(token);
+            match connection.end_wait(&mut self.shared) {
+                Outcome::Open => {}
+                Outcome::PutOff => self.put_off(token, false),
+                Outcome::Closed => {
+                    self.shared.observer.closed(Closed::TimedOut);
+                    self.connections.remove(token);
+                }
             }
         }
         if crowded {

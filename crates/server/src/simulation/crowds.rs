@@ -1,4 +1,5 @@
-//! Many peers who come, or are late, at the same moment: no turn sees to all of them, and all are seen to.
+//! Many peers who come, or are late, at the same moment, and one who takes all that it is given: no turn sees to all of
+//! that, and all is seen to.
 //!
 //! Those who come do so on the kernel's network, whose queue takes them while the worker stands still.
 
@@ -8,8 +9,8 @@ use std::time::Duration;
 use cannery_eventloop::simulated::{Act, Appetite, Fate, Network, Simulated, SimulatedListener};
 use cannery_eventloop::{Address, Claim, Epoll, Waker};
 
-use super::{TURNS_MAX, worker};
-use crate::worker::{ACCEPTED_MAX, LATE_CONNECTIONS_MAX};
+use super::{TURNS_MAX, plan, worker};
+use crate::worker::{ACCEPTED_MAX, LATE_CONNECTIONS_MAX, Worker};
 
 #[test]
 fn one_turn_accepts_no_more_than_a_few_of_those_who_come_together() {
@@ -45,4 +46,26 @@ fn one_turn_ends_no_more_than_a_few_of_those_who_are_late_together() {
         }
     }
     panic!("{ended} of {PEERS} ended: {network:?}");
+}
+
+#[test]
+fn one_turn_gives_a_connection_no_more_than_its_share() {
+    const SHARE: usize = 1000;
+    let network = Network::new(7);
+    let request = b"GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".to_vec();
+    let acts = vec![Act::Send(request), Act::AwaitEnd];
+    let peer = network.connect(Duration::ZERO, acts, Appetite::Good, 1 << 20);
+    let plan = plan(SimulatedListener).with_turn_bytes_max(SHARE as u64);
+    let mut worker = Worker::new(Simulated::new(network.clone()), plan).unwrap();
+    for turn in 1..TURNS_MAX {
+        worker.turn(None);
+        // What was not sent has not arrived.
+        let received = network.received(peer).len();
+        assert!(received <= turn * SHARE, "{received} bytes in {turn} turns");
+        if network.fate(peer) != Fate::Open {
+            assert!(received > 80 * SHARE, "{received} bytes");
+            return;
+        }
+    }
+    panic!("it never ended: {network:?}");
 }

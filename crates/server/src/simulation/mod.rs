@@ -78,6 +78,10 @@ fn run(seed: u64, releases: &Releases) -> Result<(), String> {
         Arc::new(StopOrder::default()),
         Observer::default(),
     );
+    // Often so small that little is done in one turn.
+    let turn_bytes_max =
+        100 + if random.once_in(2) { random.size(1000) } else { random.size(200_000) } as u64;
+    let plan = plan.with_turn_bytes_max(turn_bytes_max);
     let mut worker = Worker::new(Simulated::new(network.clone()), plan).map_err(|error| error.to_string())?;
     let release_at = random.once_in(3).then(|| random.below(60));
     let stop_at = random.once_in(6).then(|| random.below(100));
@@ -137,8 +141,13 @@ fn config(random: &mut Random) -> Config {
 
 /// A worker that serves the first release, and as many peers as come.
 fn worker<L: EventLoop>(events: L, listener: L::Listener) -> Worker<L> {
+    Worker::new(events, plan(listener)).unwrap()
+}
+
+/// What such a worker is told.
+fn plan<L>(listener: L) -> Plan<L> {
     let config = Config { connections_max: None, ..config(&mut Random::new(7)) };
     let current = Arc::new(Current::new(Releases::make().first));
     let stop = Arc::new(StopOrder::default());
-    Worker::new(events, Plan::new(&config, vec![listener], current, stop, Observer::default())).unwrap()
+    Plan::new(&config, vec![listener], current, stop, Observer::default())
 }
