@@ -66,9 +66,9 @@ struct Place {
 }
 
 impl Supervisor<'_> {
-    /// Starts a process for each set of listeners, and keeps them running until SIGINT, SIGTERM or SIGQUIT; one more, with
-    /// the number that follows, for the listener of operators, if there is one. `ready` is called when all of them
-    /// serve.
+    /// Starts a process for each set of listeners, and keeps them running until SIGINT, SIGTERM or SIGQUIT; one
+    /// more, with the number that follows, for the listener of operators, if there is one. `ready` is called when
+    /// all of them serve.
     ///
     /// # Errors
     /// A process cannot be started at all.
