@@ -113,6 +113,7 @@ fn bad_chunks_end_the_connection() {
     for content in [
         "5\r\nhello0\r\n\r\n",
         "5\nhello\r\n0\r\n\r\n",
+        "5\r\nhello!\n0\r\n\r\n",
         "g\r\n\r\n",
         "-1\r\n\r\n",
         "0x0\r\n\r\n",

@@ -198,6 +198,8 @@ mod tests {
             "5\nhello\r\n",
             "5\r\nhello0\r\n\r\n",
             "5\r\nhello\n0\r\n\r\n",
+            "5\r\nhello!\n0\r\n\r\n",
+            "5\r\nhello\n\n0\r\n\r\n",
             "5;a\nb\r\nhello\r\n",
             "5;a\rb\r\nhello\r\n",
             "0\r\n\n",
