@@ -49,8 +49,7 @@ pub(crate) fn parse_host(authority: &str) -> Result<String, Fault> {
 
 /// Whether a host, or all below one, is among those that a rule is for.
 pub(crate) fn covers(rule: &str, host: &str) -> bool {
-    let is_below = |name: &str| host.strip_suffix(name).is_some_and(|below| !below.is_empty());
-    rule == host || rule.strip_prefix('*').is_some_and(is_below)
+    rule == host || rule.strip_prefix('*').is_some_and(|name| host.ends_with(name))
 }
 
 /// The names under which the sites of a host are found that come behind its own, in order: those of all hosts
