@@ -4,12 +4,14 @@
 //! stands still for a second delays all requests of that second, not one. One wrong answer, and there are no
 //! figures.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::machine::pin;
+use super::median;
 use crate::error::Error;
 
 /// Requests a second on each connection that is kept.
@@ -35,8 +37,13 @@ pub(crate) struct Visitor {
     answer_bytes: usize,
 }
 
-/// How long requests waited, in order.
-pub(crate) struct Waits(Vec<Duration>);
+/// How long requests waited.
+pub(crate) struct Waits {
+    /// All of them, in order.
+    all: Vec<Duration>,
+    /// The same by the second in which their turn came.
+    by_second: BTreeMap<u32, Vec<Duration>>,
+}
 
 impl Visitor {
     /// Asks once, and fails if the answer ends without `body`.
@@ -79,10 +86,10 @@ impl Visitor {
             waits.extend(thread.join().expect("a visitor does not panic")?);
         }
         let waits_new = new.join().expect("a visitor does not panic")?;
-        Ok((Waits::new(waits), Waits::new(waits_new)))
+        Ok((Waits::of_seconds(waits), Waits::of_seconds(waits_new)))
     }
 
-    fn ask_on_one(&self, time: Duration) -> Result<Vec<Duration>, Error> {
+    fn ask_on_one(&self, time: Duration) -> Result<Vec<(u32, Duration)>, Error> {
         let mut connection = connect(self.address).map_err(|source| self.broken(source))?;
         let mut answer = vec![0; self.answer_bytes];
         at_rate(RATE_KEPT, time, || {
@@ -92,7 +99,7 @@ impl Visitor {
         })
     }
 
-    fn ask_on_new(&self, time: Duration) -> Result<Vec<Duration>, Error> {
+    fn ask_on_new(&self, time: Duration) -> Result<Vec<(u32, Duration)>, Error> {
         let mut answer = Vec::new();
         at_rate(RATE_NEW, time, || {
             let mut connection = connect(self.address).map_err(|source| self.broken(source))?;
@@ -125,12 +132,12 @@ fn connect(address: SocketAddrV4) -> io::Result<TcpStream> {
     Ok(connection)
 }
 
-/// Does something at an even rate, and says how long each time waited for its end.
+/// Does something at an even rate, and says in which second each time was, and how long it waited for its end.
 fn at_rate(
     rate: u32,
     time: Duration,
     mut visit: impl FnMut() -> Result<(), Error>,
-) -> Result<Vec<Duration>, Error> {
+) -> Result<Vec<(u32, Duration)>, Error> {
     let started = Instant::now();
     let mut waits = Vec::new();
     for number in 0.. {
@@ -147,7 +154,7 @@ fn at_rate(
             now = turn;
         }
         visit()?;
-        waits.push(now.elapsed());
+        waits.push((number / rate, now.elapsed()));
     }
     Ok(waits)
 }
@@ -161,36 +168,60 @@ fn wrong(answer: &[u8]) -> Error {
 }
 
 impl Waits {
-    pub(crate) fn new(mut waits: Vec<Duration>) -> Waits {
-        waits.sort_unstable();
-        Waits(waits)
+    /// Waits of one second, or of a time whose seconds do not matter.
+    pub(crate) fn new(waits: Vec<Duration>) -> Waits {
+        Waits::of_seconds(waits.into_iter().map(|wait| (0, wait)).collect())
+    }
+
+    fn of_seconds(waits: Vec<(u32, Duration)>) -> Waits {
+        let (mut all, mut by_second) = (Vec::new(), BTreeMap::<_, Vec<_>>::new());
+        for (second, wait) in waits {
+            all.push(wait);
+            by_second.entry(second).or_default().push(wait);
+        }
+        all.sort_unstable();
+        by_second.values_mut().for_each(|waits| waits.sort_unstable());
+        Waits { all, by_second }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
-    /// These and others.
+    /// These and others of the same time.
     pub(crate) fn with(self, others: Waits) -> Waits {
-        Waits::new([self.0, others.0].concat())
+        let both = [self.by_second, others.by_second].into_iter().flatten();
+        let waits = both.flat_map(|(second, waits)| waits.into_iter().map(move |wait| (second, wait)));
+        Waits::of_seconds(waits.collect())
+    }
+
+    /// How long the fastest so many of a thousand waited at most, in microseconds: the median of all seconds, so that
+    /// seconds in which the machine was busy with something else do not count.
+    pub(crate) fn permille_of_seconds(&self, permille: usize) -> f64 {
+        median(self.by_second.values().map(|waits| permille_of(waits, permille)).collect())
     }
 
     /// How many were longer than so many microseconds.
     pub(crate) fn above(&self, microseconds: f64) -> usize {
-        self.0.iter().filter(|wait| wait.as_secs_f64() * 1e6 > microseconds).count()
+        self.all.iter().filter(|wait| wait.as_secs_f64() * 1e6 > microseconds).count()
     }
 
     /// How long the fastest so many of a thousand waited at most, in microseconds.
     pub(crate) fn permille(&self, permille: usize) -> f64 {
-        let rank = (self.0.len() * permille).div_ceil(1000).max(1) - 1;
-        self.0.get(rank).map_or(f64::NAN, |wait| wait.as_secs_f64() * 1e6)
+        permille_of(&self.all, permille)
     }
 
     /// Count, percentiles and the longest, in columns.
     pub(crate) fn line(&self) -> String {
         let [p50, p99, p999, longest] = [500, 990, 999, 1000].map(|permille| self.permille(permille));
-        format!("{:>7} {p50:>8.0} {p99:>8.0} {p999:>8.0} {longest:>9.0}", self.0.len())
+        format!("{:>7} {p50:>8.0} {p99:>8.0} {p999:>8.0} {longest:>9.0}", self.all.len())
     }
+}
+
+/// How long the fastest so many of a thousand waited at most, in microseconds; `waits` are in order.
+fn permille_of(waits: &[Duration], permille: usize) -> f64 {
+    let rank = (waits.len() * permille).div_ceil(1000).max(1) - 1;
+    waits.get(rank).map_or(f64::NAN, |wait| wait.as_secs_f64() * 1e6)
 }
 
 #[cfg(test)]
@@ -206,6 +237,16 @@ mod tests {
     }
 
     #[test]
+    fn a_bad_second_does_not_count_among_good_ones() {
+        let waits = (0..3000).map(|number| {
+            let second = number / 1000;
+            (second, Duration::from_micros(if second == 1 { 9000 } else { 10 + u64::from(second) }))
+        });
+        let waits = Waits::of_seconds(waits.collect());
+        assert_eq!([waits.permille(990).round(), waits.permille_of_seconds(990).round()], [9000.0, 12.0]);
+    }
+
+    #[test]
     fn who_is_held_up_delays_those_whose_turn_comes_meanwhile() {
         let mut first = true;
         let waits = at_rate(1000, Duration::from_millis(40), || {
@@ -216,8 +257,8 @@ mod tests {
         })
         .unwrap();
         assert_eq!(waits.len(), 40);
-        assert!(waits[0] >= Duration::from_millis(20));
+        assert!(waits[0].1 >= Duration::from_millis(20));
         // The tenth had its turn after ten milliseconds, and its answer after twenty.
-        assert!(waits[9] >= Duration::from_millis(9), "{:?}", waits[9]);
+        assert!(waits[9].1 >= Duration::from_millis(9), "{:?}", waits[9]);
     }
 }

@@ -101,8 +101,14 @@ fn meet(
         report.line(&standing.line(when));
     }
     report.line(&format!("processor {:.1} % during the attack", share * 100.0));
-    let ratios = [0, 1].map(|kind| attacked[kind].permille(990) / quiet[kind].permille(990));
-    report.line(&format!("p99 during to before: {:.2} kept, {:.2} new", ratios[0], ratios[1]));
+    let p99 = |waits: &[Waits; 2]| [0, 1].map(|kind| waits[kind].permille_of_seconds(990));
+    let ([kept, new], [kept_before, new_before]) = (p99(&attacked), p99(&quiet));
+    report.line(&format!(
+        "p99 of the middle second: kept {kept_before:.0} before, {kept:.0} during: {:.2}; new {new_before:.0} before, \
+         {new:.0} during: {:.2}",
+        kept / kept_before,
+        new / new_before
+    ));
     Ok(())
 }
 
