@@ -35,11 +35,12 @@ usage: cargo xtask TASK
                                      --slow: the long tests, cargo deny and counts too
   ci                                 what continuous integration runs: test, cargo deny, counts
   tidy                               the checks about text alone, and the structure test
-  bench [NAME] [--rounds N] [--seconds N] [--quick]
+  bench [NAME] [--rounds N] [--seconds N] [--step N | --quick]
                                      all comparisons with other servers, or one of them: k1, k2, w1, w2, w3,
                                      w4-compressing, w4-precompressed, w9, mixed, pipelined, not-modified,
                                      range, not-found, latency, cold-start, idle-memory,
                                      archiver; results go to bench/results/ and docs/benchmarks.md
+                                     --step: only this many connections, or threads
                                      --quick: one short run each, which only shows that it works
                                      Of this server alone: docs, tiles, dummy, idle, observe, reload,
                                      hostile

@@ -103,8 +103,10 @@ impl<'a> Comparison<'a> {
             if contender.bears(point.connections)? {
                 contenders.push(*contender);
             } else {
-                report
-                    .line(&format!("{} is left out: too few descriptors are allowed here", contender.name()));
+                report.line(&format!(
+                    "{} is left out: it does not hold so many connections here",
+                    contender.name()
+                ));
             }
         }
         for round in 1..=plan.rounds {

@@ -39,10 +39,11 @@ pub(crate) fn run(
     })
 }
 
-/// Where figures go: those of a quick run say nothing, and are not kept with the others.
+/// Where figures go: those of a part say little, and are not kept with the others.
 fn folder(extent: Extent) -> PathBuf {
     match extent {
         Extent::Whole => project::root().join("bench/results"),
+        Extent::Step(_) => project::outside().join("step"),
         Extent::Quick => project::outside().join("quick"),
     }
 }
@@ -51,7 +52,7 @@ fn folder(extent: Extent) -> PathBuf {
 fn page_folder(extent: Extent) -> PathBuf {
     match extent {
         Extent::Whole => project::root().join("docs"),
-        Extent::Quick => folder(extent),
+        Extent::Step(_) | Extent::Quick => folder(extent),
     }
 }
 
@@ -61,7 +62,7 @@ fn compare(scenario: &Scenario, plan: Plan, extent: Extent) -> Result<usize, Err
     let site = (scenario.site)(extent)?;
     let comparison = Comparison::prepare(scenario, &present, &site)?;
     let mut figures = Figures::default();
-    for point in points(scenario, extent) {
+    for point in points(scenario, extent)? {
         let label = scenario.label(point);
         let Some(placement) = machine::placement(machine::processors(), point.threads) else {
             report.line(&format!("{label}: left out, the machine has too few processors"));
@@ -102,22 +103,27 @@ fn open(
     Ok((present, report))
 }
 
-/// In a quick run one step stands for all: the usual number of connections.
-fn points(scenario: &Scenario, extent: Extent) -> &'static [Point] {
+/// The steps to measure. In a quick run one stands for all: the usual number of connections.
+fn points(scenario: &Scenario, extent: Extent) -> Result<&'static [Point], Error> {
     const USUAL: u32 = 64;
-    match extent {
-        Extent::Whole => scenario.points,
-        Extent::Quick => {
-            let place = scenario.points.iter().position(|point| point.connections == USUAL).unwrap_or(0);
-            &scenario.points[place..=place]
+    let place = match extent {
+        Extent::Whole => return Ok(scenario.points),
+        Extent::Step(step) => {
+            let place = scenario.points.iter().position(|point| scenario.label(point) == step.to_string());
+            place.ok_or_else(|| Error::Usage { problem: format!("{} has no step {step}", scenario.name) })?
         }
-    }
+        Extent::Quick => scenario.points.iter().position(|point| point.connections == USUAL).unwrap_or(0),
+    };
+    Ok(&scenario.points[place..=place])
 }
 
 fn command(name: &str, plan: Plan, extent: Extent) -> String {
     let Plan { rounds, seconds, .. } = plan;
     match extent {
         Extent::Whole => format!("cargo xtask bench {name} --rounds {rounds} --seconds {seconds}"),
+        Extent::Step(step) => {
+            format!("cargo xtask bench {name} --step {step} --rounds {rounds} --seconds {seconds}")
+        }
         Extent::Quick => format!("cargo xtask bench {name} --quick"),
     }
 }

@@ -67,16 +67,23 @@ const SECONDS: u64 = 5;
 pub(crate) fn run(mut words: Words) -> Result<(), Error> {
     let rounds = words.number_if_given("--rounds")?;
     let seconds = words.number_if_given("--seconds")?;
-    let extent = if words.flag("--quick") { Extent::Quick } else { Extent::Whole };
+    let extent = match (words.number_if_given("--step")?, words.flag("--quick")) {
+        (Some(step), false) => Extent::Step(step),
+        (None, true) => Extent::Quick,
+        (None, false) => Extent::Whole,
+        (Some(_), true) => {
+            return Err(Error::Usage { problem: "--step and --quick exclude each other".into() });
+        }
+    };
     let name = words.next();
     words.finish()?;
     let plan = |rounds_usual: u64, seconds_usual: u64| Plan {
         rounds: rounds.unwrap_or(rounds_usual).max(1),
         seconds: seconds.unwrap_or(seconds_usual).max(1),
-        warms_up: extent == Extent::Whole,
+        warms_up: extent != Extent::Quick,
     };
     let usual = match extent {
-        Extent::Whole => plan(ROUNDS, COMPARISON_SECONDS),
+        Extent::Whole | Extent::Step(_) => plan(ROUNDS, COMPARISON_SECONDS),
         Extent::Quick => plan(1, 1),
     };
     outside::install_benchmark_programs()?;

@@ -22,10 +22,13 @@ pub(crate) struct Scenario {
     pub(crate) contenders: &'static [Contender],
 }
 
-/// Whether all is measured, or only enough to see that it works.
+/// How much is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     Whole,
+    /// One step of a scenario, by what it is called.
+    Step(u64),
+    /// Only enough to see that everything works.
     Quick,
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Peer {
     refuses_root: bool,
     /// How many descriptors it wants for each connection.
     descriptors_each: u64,
+    /// How many connections it keeps without closing some of them, where there is a bound.
+    connections_most: Option<u32>,
 }
 
 pub(crate) static NGINX: Peer = Peer {
@@ -39,6 +41,7 @@ pub(crate) static NGINX: Peer = Peer {
     version: "-v",
     refuses_root: false,
     descriptors_each: 1,
+    connections_most: None,
 };
 
 pub(crate) static LIGHTTPD: Peer = Peer {
@@ -50,6 +53,7 @@ pub(crate) static LIGHTTPD: Peer = Peer {
     refuses_root: false,
     // It takes no more connections than half of its descriptors.
     descriptors_each: 2,
+    connections_most: None,
 };
 
 pub(crate) static H2O: Peer = Peer {
@@ -60,6 +64,7 @@ pub(crate) static H2O: Peer = Peer {
     version: "-v",
     refuses_root: false,
     descriptors_each: 1,
+    connections_most: None,
 };
 
 pub(crate) static APACHE: Peer = Peer {
@@ -71,6 +76,7 @@ pub(crate) static APACHE: Peer = Peer {
     version: "-v",
     refuses_root: true,
     descriptors_each: 1,
+    connections_most: Some(POOL_MOST - POOL_BESIDE),
 };
 
 pub(crate) static CADDY: Peer = Peer {
@@ -81,6 +87,7 @@ pub(crate) static CADDY: Peer = Peer {
     version: "version",
     refuses_root: false,
     descriptors_each: 1,
+    connections_most: None,
 };
 
 impl Peer {
@@ -143,10 +150,11 @@ impl Peer {
         Ok(command)
     }
 
-    /// How many connections it can hold with the descriptors that it may have; some of them are for files.
+    /// How many connections it can hold, also by the descriptors that it may have; some of them are for files.
     pub(crate) fn connections_max(&self) -> Result<u64, Error> {
         let (descriptors, _) = machine::descriptors()?;
-        Ok(descriptors.saturating_sub(DESCRIPTORS_BESIDE) / self.descriptors_each)
+        let by_descriptors = descriptors.saturating_sub(DESCRIPTORS_BESIDE) / self.descriptors_each;
+        Ok(self.connections_most.map_or(by_descriptors, |most| by_descriptors.min(most.into())))
     }
 
     fn coding(&self, codings: Codings) -> Result<String, Error> {
@@ -162,7 +170,7 @@ impl Peer {
 /// soon as all are busy, and with more than these it hardly gets anything done on one processor.
 const POOL_BESIDE: u32 = 32;
 const POOL_LEAST: u32 = 64;
-const POOL_MOST: u32 = 1024;
+const POOL_MOST: u32 = 1100;
 
 /// Words for setpriv: folders of root are not everybody's, and what is served lies below one.
 const SOMEBODY_WHO_READS: [&str; 9] = [

@@ -52,8 +52,10 @@ fn run(contenders: &[Contender], plan: Plan, extent: Extent, report: &mut Report
     for round in 1..=plan.rounds {
         for contender in contenders {
             if !contender.bears(connections)? {
-                report
-                    .line(&format!("{} is left out: too few descriptors are allowed here", contender.name()));
+                report.line(&format!(
+                    "{} is left out: it does not hold so many connections here",
+                    contender.name()
+                ));
                 continue;
             }
             let server = contender.start(&order, machine::free_address()?, "0")?;
