@@ -11,6 +11,8 @@
 
 #![deny(unsafe_code)]
 
+pub mod words;
+
 mod checksum;
 mod error;
 mod index;

@@ -2,6 +2,7 @@
 //!
 //! Origin form and absolute form (RFC 9112 §3.2). Never repairs a bad target.
 
+use cannery_archive::words::{self, equal};
 use cannery_archive::{BadPath, Key, KeyBuffer};
 
 /// A request target in its parts, as they were sent.
@@ -28,7 +29,7 @@ impl<'a> Target<'a> {
             let (authority, rest) = rest.split_at(end);
             (Some(authority).filter(|authority| !authority.is_empty())?.into(), rest)
         };
-        let path_bytes = rest.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(rest.len());
+        let path_bytes = path_end(rest).unwrap_or(rest.len());
         let (path, rest) = rest.split_at(path_bytes);
         let query = rest.strip_prefix(b"?").map(|query| before(query, b'#'));
         Some(Target { authority, path: if path.is_empty() { b"/" } else { path }, query })
@@ -51,6 +52,13 @@ impl<'a> Target<'a> {
         let host = host.strip_suffix(b".").unwrap_or(host);
         (!host.is_empty()).then_some(host)
     }
+}
+
+/// The place where a path ends, and its query or fragment begins.
+#[inline]
+fn path_end(bytes: &[u8]) -> Option<usize> {
+    let flags = |word| equal(word, b'?') | equal(word, b'#');
+    words::position(bytes, flags, |byte| matches!(byte, b'?' | b'#'))
 }
 
 fn strip_scheme(target: &[u8]) -> Option<&[u8]> {

@@ -2,6 +2,8 @@
 //!
 //! Never looks at what it finds: the parser does. Each search has a slow twin, which a test holds it against.
 
+use cannery_archive::words::{self, equal, less};
+
 /// The place of the first byte that may not stand in a field's value (RFC 9110 §5.5).
 #[inline]
 pub(super) fn value_end(bytes: &[u8]) -> Option<usize> {
@@ -23,36 +25,14 @@ pub(super) fn target_end(bytes: &[u8]) -> Option<usize> {
     first_control::<b'!'>(bytes)
 }
 
-/// The place of the first byte that is less than `LEAST`, which is no more than 128, or DEL.
+/// The place of the first byte that is less than `LEAST`, or DEL.
 #[inline]
 fn first_control<const LEAST: u8>(bytes: &[u8]) -> Option<usize> {
-    let (words, rest) = bytes.as_chunks::<8>();
-    for (number, word) in words.iter().enumerate() {
-        let flags = control_flags::<LEAST>(u64::from_le_bytes(*word));
-        if flags != 0 {
-            return Some(8 * number + (flags.trailing_zeros() / 8) as usize);
-        }
-    }
-    let before = 8 * words.len();
-    rest.iter().position(|byte| *byte < LEAST || *byte == DEL).map(|place| before + place)
+    let flags = |word| less(word, LEAST) | equal(word, DEL);
+    words::position(bytes, flags, |byte| byte < LEAST || byte == DEL)
 }
 
 const DEL: u8 = 0x7f;
-
-/// The highest bit of each byte that is looked for. Bytes above the first one of these may be flagged wrongly, since
-/// a subtraction borrows from them; those below it are not.
-#[inline]
-const fn control_flags<const LEAST: u8>(word: u64) -> u64 {
-    let less = word.wrapping_sub(every(LEAST)) & !word;
-    let differs_from_del = word ^ every(DEL);
-    let is_del = differs_from_del.wrapping_sub(every(1)) & !differs_from_del;
-    (less | is_del) & every(0x80)
-}
-
-/// A word of eight such bytes.
-const fn every(byte: u8) -> u64 {
-    u64::from_le_bytes([byte; 8])
-}
 
 /// Whether a token is this name in any letter case. `known` holds small letters and hyphens alone, of which no other
 /// byte of a token differs in just the bit that tells capital from small letters.
