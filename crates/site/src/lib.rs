@@ -94,24 +94,31 @@ impl Site {
     pub fn answer<'a>(&'a self, request: &Request<'a>, scratch: &'a mut Scratch) -> Answer<'a> {
         let Scratch { key, room, now } = scratch;
         let target = Target::parse(request.target);
-        let host = target.filter(|_| self.hosts).and_then(|target| target.host(request.host));
-        let key = target.map(|target| target.key(key));
+        let host = if self.hosts { target.and_then(|target| target.host(request.host)) } else { None };
         // What is no path stands below the root like everything else.
-        let place = Place { host, key: key.and_then(Result::ok).unwrap_or(Key::ROOT) };
-        let found = match (request.method, target, key) {
-            (Method::Get | Method::Head, Some(target), Some(Ok(_))) => {
-                self.find_and_deliver(place, target.query, request, room, *now)
-            }
-            (Method::Get | Method::Head, _, Some(Err(bad))) => Err(Failure::bad_path(bad)),
-            (Method::Get | Method::Head, ..) => Err(Failure::new(400, Reason::Target)),
-            // RFC 9110 §7.1: the other forms are not for it.
-            (Method::Options, None, _) if request.target != b"*" => Err(Failure::new(400, Reason::Target)),
-            (Method::Options, ..) => Ok(Answer::own(204, Reason::Options)),
-            (Method::Other, ..) => Err(Failure::new(405, Reason::Method)),
-            (Method::Unknown, ..) => Err(Failure::new(501, Reason::Method)),
+        let (key, path) = match target {
+            Some(target) => match target.key(key) {
+                Ok(key) => (key, Ok(target.query)),
+                Err(bad) => (Key::ROOT, Err(Failure::bad_path(bad))),
+            },
+            None => (Key::ROOT, Err(Failure::new(400, Reason::Target))),
         };
-        let answer = found.unwrap_or_else(|failure| self.fail(failure, place, &request.accept_encoding));
-        if request.method == Method::Head { answer.without_body() } else { answer }
+        let place = Place { host, key };
+        let found = match (request.method, path) {
+            (Method::Get | Method::Head, Ok(query)) => {
+                self.find_and_deliver(place, query, request, room, *now)
+            }
+            (Method::Get | Method::Head, Err(failure)) => Err(failure),
+            (method, _) => answer_other(method, target, request.target),
+        };
+        match found {
+            Ok(answer) if request.method == Method::Head => answer.without_body(),
+            Ok(answer) => answer,
+            Err(failure) => {
+                let answer = self.fail(failure, place, &request.accept_encoding);
+                if request.method == Method::Head { answer.without_body() } else { answer }
+            }
+        }
     }
 
     /// The answer to what is no request: an error of this status.
@@ -240,6 +247,22 @@ impl Site {
             }
         }
         Ok(Answer::resource(status, head, validators, chosen, reason))
+    }
+}
+
+/// The answer to a method that asks for no resource.
+#[cold]
+fn answer_other<'a>(
+    method: Method,
+    parsed: Option<Target<'_>>,
+    target: &[u8],
+) -> Result<Answer<'a>, Failure> {
+    match method {
+        // RFC 9110 §7.1: the other forms are not for it.
+        Method::Options if parsed.is_none() && target != b"*" => Err(Failure::new(400, Reason::Target)),
+        Method::Options => Ok(Answer::own(204, Reason::Options)),
+        Method::Unknown => Err(Failure::new(501, Reason::Method)),
+        Method::Get | Method::Head | Method::Other => Err(Failure::new(405, Reason::Method)),
     }
 }
 

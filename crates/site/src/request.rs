@@ -123,6 +123,12 @@ impl<'a> Values<'a> {
     /// No line at all.
     pub const NONE: Values<'static> = Values { lines: [b""; Values::LINES_MAX], count: 0 };
 
+    /// Takes all lines out.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.count = 0;
+    }
+
     /// One line.
     #[must_use]
     pub fn one(value: &'a [u8]) -> Values<'a> {

@@ -9,12 +9,13 @@ use cannery_site::{DATE_BYTES, spell_date};
 use crate::head::{SERVER_FIELDS, put_field};
 
 const DATE_NAME: &[u8] = b"Date: ";
+const END: &[u8] = b"\r\n";
 const COMBINATIONS: usize = 1 << SERVER_FIELDS.len();
 
 /// The field lines that end every head, for HTTP/1.1.
 #[derive(Debug)]
 pub struct ServerFields {
-    /// For each set of fields that the site sets itself: `Date`, and the fields that are left.
+    /// For each set of fields that the site sets itself: `Date`, the fields that are left, and the end of the head.
     lines: Vec<Vec<u8>>,
     seconds: u64,
 }
@@ -31,6 +32,7 @@ impl ServerFields {
                     put_field(&mut lines, name, value.as_bytes());
                 }
             }
+            lines.extend_from_slice(END);
             lines
         });
         ServerFields { lines: lines.collect(), seconds }
@@ -58,6 +60,14 @@ impl ServerFields {
     #[must_use]
     #[inline]
     pub fn lines(&self, overrides: u8) -> &[u8] {
+        let lines = self.end_of_head(overrides);
+        &lines[..lines.len() - END.len()]
+    }
+
+    /// The same, and the empty line that ends a head.
+    #[must_use]
+    #[inline]
+    pub fn end_of_head(&self, overrides: u8) -> &[u8] {
         &self.lines[usize::from(overrides) % COMBINATIONS]
     }
 }
@@ -76,5 +86,6 @@ mod tests {
         assert_eq!(fields.lines(0), [date, referrer, b"X-Frame-Options: deny\r\n"].concat());
         assert_eq!(fields.lines(1 << 3), [date, referrer].concat());
         assert_eq!(fields.lines(0b1001), date);
+        assert_eq!(fields.end_of_head(0b1001), [date, b"\r\n"].concat());
     }
 }

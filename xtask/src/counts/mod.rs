@@ -62,8 +62,8 @@ fn count() -> Result<Vec<Count>, Error> {
     if home.exists() {
         fs::remove_dir_all(&home).map_err(|source| Error::file(&home, source))?;
     }
-    project::run(cargo("run --quiet --release --locked --bin archives").current_dir(&package))?;
-    let mut bench = cargo("bench --quiet --locked --bench request_path");
+    project::run(cargo("run --quiet --release --bin archives").current_dir(&package))?;
+    let mut bench = cargo("bench --quiet --bench request_path");
     bench
         .current_dir(&package)
         .env("GUNGRAUN_HOME", &home)

@@ -3,7 +3,7 @@
 //! Strict where two readers could differ: line ends are CRLF, no space before a colon, no folded lines,
 //! one framing. Never allocates, never mends an ambiguous request.
 
-use cannery_site::{Method, Request, Target, Values};
+use cannery_site::{Conditions, Method, Request, Target, Values};
 
 use super::scan::{is_name, target_end, value_end};
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, METHOD_BYTES_MAX, TARGET_BYTES_MAX};
@@ -42,6 +42,19 @@ impl RequestHead<'_> {
         referer: None,
         user_agent: None,
     };
+
+    /// Takes out what no request needs to have, and does no more: a head is large, and most is not there.
+    #[inline]
+    fn clear(&mut self) {
+        self.request.host = None;
+        self.request.accept_encoding.clear();
+        if self.request.conditions.any {
+            self.request.conditions = Conditions::NONE;
+        }
+        self.expects_continue = false;
+        self.referer = None;
+        self.user_agent = None;
+    }
 }
 
 /// Where a request's content ends (RFC 9112 §6.3).
@@ -107,7 +120,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn read_head(&mut self, head: &mut RequestHead<'a>) -> Result<(), Stop> {
-        *head = RequestHead::EMPTY;
+        head.clear();
         self.skip_empty_lines()?;
         head.method_name = self.method()?;
         head.request.method = Method::of(head.method_name);
@@ -486,6 +499,23 @@ mod tests {
         assert_eq!(head.request.accept_encoding.lines().collect::<Vec<_>>(), [b"br, gzip"]);
         assert!(head.keep_alive && !head.is_http10);
         assert_eq!(head.framing, Framing::Length(0));
+    }
+
+    #[test]
+    fn nothing_of_an_earlier_head_is_left() {
+        let full = "POST http://a/b HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\nAccept-Encoding: br\r\n\
+            Content-Length: 5\r\nExpect: 100-continue\r\nReferer: r\r\nUser-Agent: u\r\nIf-Match: *\r\n\
+            If-None-Match: *\r\nIf-Range: x\r\nRange: bytes=0-\r\n\r\n";
+        let mut used = head(full);
+        let plain = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+        assert!(matches!(parse(plain.as_bytes(), &mut used), Parsed::Head(_)));
+        let (used, fresh) = (used, head(plain));
+        assert_eq!(used.request.accept_encoding.lines().count(), 0);
+        let without_values = |mut head: RequestHead<'_>| {
+            head.request.accept_encoding = Values::NONE;
+            format!("{head:?}")
+        };
+        assert_eq!(without_values(used), without_values(fresh));
     }
 
     #[test]
