@@ -5,7 +5,7 @@
 
 use cannery_site::{Conditions, Method, Request, Target, Values};
 
-use super::scan::{is_name, target_end, value_end};
+use super::scan::{is_name, plain_name_end, target_end, value_end};
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, METHOD_BYTES_MAX, TARGET_BYTES_MAX};
 use crate::refusal::Refusal;
 
@@ -216,11 +216,24 @@ impl<'a> Reader<'a> {
                 self.expect(b"\r\n", Refusal::FieldLine)?;
                 return Ok(());
             }
-            let name = self.token(b':', Refusal::FieldLine)?;
+            let name = self.name()?;
             let value = self.value()?;
             fields.take(name, value).map_err(Stop::Refused)?;
         }
         Err(Stop::Refused(Refusal::HeadTooLarge))
+    }
+
+    /// Reads a field's name and the colon behind it.
+    #[inline]
+    fn name(&mut self) -> Result<&'a [u8], Stop> {
+        let rest = &self.input[self.at..];
+        match plain_name_end(rest) {
+            Some(length @ 1..) if rest[length] == b':' => {
+                self.at += length + 1;
+                Ok(&rest[..length])
+            }
+            _ => self.token(b':', Refusal::FieldLine),
+        }
     }
 
     /// Reads a token (RFC 9110 §5.6.2) and the byte that ends it.

@@ -1,8 +1,8 @@
-//! Looking for the end of a target or a value, eight bytes at a time.
+//! Looking for the end of a name, a target or a value, eight bytes at a time.
 //!
 //! Never looks at what it finds: the parser does. Each search has a slow twin, which a test holds it against.
 
-use cannery_archive::words::{self, equal, less};
+use cannery_archive::words::{self, equal, every, less};
 
 /// The place of the first byte that may not stand in a field's value (RFC 9110 §5.5).
 #[inline]
@@ -25,20 +25,45 @@ pub(super) fn target_end(bytes: &[u8]) -> Option<usize> {
     first_control::<b'!'>(bytes)
 }
 
-/// The place of the first byte that is less than `LEAST`, or DEL.
+/// The place of the first byte that is neither a letter nor a hyphen: most names hold nothing else.
+#[inline]
+pub(super) fn plain_name_end(bytes: &[u8]) -> Option<usize> {
+    words::position(bytes, odd_flags, |byte| !byte.is_ascii_alphabetic() && byte != b'-')
+}
+
+/// The bytes that are neither letters nor hyphens.
+#[inline]
+const fn odd_flags(word: u64) -> u64 {
+    let small = word | every(CASE_BIT);
+    let letters = less(small, b'z' + 1) & !less(small, b'a');
+    every(0x80) & !(letters | equal(word, b'-'))
+}
+
+/// The place of the first byte that is less than `LEAST`, which is no more than 128, or DEL.
 #[inline]
 fn first_control<const LEAST: u8>(bytes: &[u8]) -> Option<usize> {
-    let flags = |word| less(word, LEAST) | equal(word, DEL);
-    words::position(bytes, flags, |byte| byte < LEAST || byte == DEL)
+    words::position(bytes, control_flags::<LEAST>, |byte| byte < LEAST || byte == DEL)
+}
+
+/// Flags the first byte that is less than `LEAST`, or DEL. Those above it may be flagged wrongly, since a subtraction
+/// borrows from them: that is cheaper, and only the first one is asked for.
+#[inline]
+const fn control_flags<const LEAST: u8>(word: u64) -> u64 {
+    let is_less = word.wrapping_sub(every(LEAST)) & !word;
+    let differs_from_del = word ^ every(DEL);
+    let is_del = differs_from_del.wrapping_sub(every(1)) & !differs_from_del;
+    (is_less | is_del) & every(0x80)
 }
 
 const DEL: u8 = 0x7f;
+
+/// In which a capital letter differs from a small one.
+const CASE_BIT: u8 = 0x20;
 
 /// Whether a token is this name in any letter case. `known` holds small letters and hyphens alone, of which no other
 /// byte of a token differs in just the bit that tells capital from small letters.
 #[inline]
 pub(super) fn is_name<const BYTES: usize>(token: &[u8], known: &[u8; BYTES]) -> bool {
-    const CASE_BIT: u8 = 0x20;
     let Ok(token) = <&[u8; BYTES]>::try_from(token) else { return false };
     let differences = token.iter().zip(known).fold(0, |all, (byte, known)| all | (byte | CASE_BIT) ^ known);
     differences == 0
@@ -53,6 +78,10 @@ mod tests {
         (byte >= b' ' && byte != DEL) || byte == b'\t'
     }
 
+    fn is_plain(byte: u8) -> bool {
+        byte.is_ascii_alphabetic() || byte == b'-'
+    }
+
     fn is_target_byte(byte: u8) -> bool {
         byte > b' ' && byte != DEL
     }
@@ -64,6 +93,7 @@ mod tests {
                 for byte in 0..=u8::MAX {
                     let mut bytes = vec![b'a'; length];
                     bytes[place] = byte;
+                    assert_eq!(plain_name_end(&bytes), (!is_plain(byte)).then_some(place), "{byte} {place}");
                     assert_eq!(value_end(&bytes), (!is_value_byte(byte)).then_some(place), "{byte} {place}");
                     assert_eq!(
                         target_end(&bytes),
@@ -88,6 +118,7 @@ mod tests {
         fn ends_are_where_the_slow_search_finds_them(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             prop_assert_eq!(value_end(&bytes), bytes.iter().position(|byte| !is_value_byte(*byte)));
             prop_assert_eq!(target_end(&bytes), bytes.iter().position(|byte| !is_target_byte(*byte)));
+            prop_assert_eq!(plain_name_end(&bytes), bytes.iter().position(|byte| !is_plain(*byte)));
         }
 
         #[test]
