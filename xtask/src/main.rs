@@ -42,7 +42,7 @@ usage: cargo xtask TASK
                                      archiver; results go to bench/results/ and docs/benchmarks.md
                                      --step: only this many connections, or threads
                                      --quick: one short run each, which only shows that it works
-                                     Of this server alone: docs, tiles, dummy, idle, observe, reload,
+                                     Of this server alone: docs, tiles, dummy, calls, idle, observe, reload,
                                      hostile
   counts [--accept]                  instructions of the request path, against bench/counts.txt
                                      --accept: write what is counted into it

@@ -49,9 +49,10 @@ const FOR_TESTS: [Needed; 15] = [
 ];
 
 /// What the benchmarks need beyond a compiler.
-const FOR_BENCHMARKS: [Needed; 8] = [
+const FOR_BENCHMARKS: [Needed; 9] = [
     Needed { package: "python3.11-doc", shown_by: Sign::Folder(PYTHON_DOCS) },
     Needed { package: "gcc", shown_by: Sign::Program("gcc") },
+    Needed { package: "strace", shown_by: Sign::Program("strace") },
     Needed { package: "wrk", shown_by: Sign::Program("wrk") },
     Needed { package: "apache2-utils", shown_by: Sign::Program("ab") },
     Needed { package: "util-linux", shown_by: Sign::Program("taskset") },

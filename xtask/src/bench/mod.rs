@@ -5,6 +5,7 @@
 
 mod ab;
 mod answer;
+mod calls;
 mod commands;
 mod compare;
 mod comparisons;
@@ -100,6 +101,7 @@ pub(crate) fn run(mut words: Words) -> Result<(), Error> {
         "docs" => (docs::run, SECONDS),
         "tiles" => (tiles::run, SECONDS),
         "dummy" => (dummy::run, SECONDS),
+        "calls" => (calls::run, SECONDS),
         "idle" => (idle::run, SECONDS),
         "observe" => (observe::run, 3),
         "reload" => (reload::run, 3),
