@@ -36,7 +36,7 @@ pub use request::{Conditions, Method, Request, Single, Values};
 pub use sites::Sites;
 pub use target::Target;
 
-use cannery_archive::{Archive, Key, KeyBuffer, Record, Representation, Resource};
+use cannery_archive::{Archive, Head, Key, KeyBuffer, Record, Representation, Resource};
 
 use crate::captures::{Captures, Runs};
 use crate::conditional::Verdict;
@@ -139,6 +139,7 @@ impl Site {
         failure.answer(page.ok().flatten())
     }
 
+    #[inline]
     fn find_and_deliver<'a>(
         &'a self,
         place: Place<'a>,
@@ -174,6 +175,7 @@ impl Site {
     }
 
     /// Answers from the path that a rule made. Only files are looked for: rules are applied once.
+    #[inline(never)]
     fn deliver_rewritten<'a>(
         &'a self,
         place: Place<'a>,
@@ -200,7 +202,8 @@ impl Site {
     }
 
     /// Chooses the representation of a resource, and whether it has to be sent.
-    #[inline]
+    // Every request goes through it: an answer that is made where it is wanted need not be copied there.
+    #[inline(always)]
     fn deliver<'a>(
         &'a self,
         resource: Resource<'a>,
@@ -222,32 +225,54 @@ impl Site {
         };
         // Checked here, so that whoever sends it need not think of a range outside the file.
         self.archive.body(chosen.body)?;
-        let conditions = &request.conditions;
-        if conditions.any && status == 200 {
-            match conditional::evaluate(conditions, validators, now) {
-                Verdict::Send => {}
-                Verdict::NotModified => return Ok(Answer::not_modified(head, validators, reason)),
-                Verdict::Failed => return Err(Failure::new(412, Reason::Precondition)),
-            }
-            // RFC 9110 §14.2: `Range` means something for GET alone.
-            if let Single::Value(range) = conditions.range
-                && request.method == Method::Get
-                && conditional::range_counts(conditions.if_range, validators, now)
-            {
-                match range::parse(range, chosen.body.length) {
-                    Ranges::Ignored => {}
-                    Ranges::Unsatisfiable => return Err(Failure::unsatisfiable(chosen.body.length)),
-                    Ranges::Parts(parts) => {
-                        *room = parts;
-                        if let Some(answer) = partial(room, head, validators, &chosen, reason) {
-                            return Ok(answer);
-                        }
-                    }
-                }
-            }
+        if request.conditions.any && status == 200 {
+            let whole = Whole { head, validators, chosen, reason };
+            return deliver_on_conditions(&whole, request, room, now);
         }
         Ok(Answer::resource(status, head, validators, chosen, reason))
     }
+}
+
+/// What is sent where no condition and no range stands against it.
+struct Whole<'a> {
+    head: Head<'a>,
+    validators: Validators<'a>,
+    chosen: Representation<'a>,
+    reason: Reason,
+}
+
+/// The answer to a request with conditions, or for a part of the whole.
+#[inline(never)]
+fn deliver_on_conditions<'a>(
+    whole: &Whole<'a>,
+    request: &Request<'a>,
+    room: &'a mut Parts,
+    now: u64,
+) -> Result<Answer<'a>, Failure> {
+    let Whole { head, validators, chosen, reason } = *whole;
+    let conditions = &request.conditions;
+    match conditional::evaluate(conditions, validators, now) {
+        Verdict::Send => {}
+        Verdict::NotModified => return Ok(Answer::not_modified(head, validators, reason)),
+        Verdict::Failed => return Err(Failure::new(412, Reason::Precondition)),
+    }
+    // RFC 9110 §14.2: `Range` means something for GET alone.
+    if let Single::Value(range) = conditions.range
+        && request.method == Method::Get
+        && conditional::range_counts(conditions.if_range, validators, now)
+    {
+        match range::parse(range, chosen.body.length) {
+            Ranges::Ignored => {}
+            Ranges::Unsatisfiable => return Err(Failure::unsatisfiable(chosen.body.length)),
+            Ranges::Parts(parts) => {
+                *room = parts;
+                if let Some(answer) = partial(room, head, validators, &chosen, reason) {
+                    return Ok(answer);
+                }
+            }
+        }
+    }
+    Ok(Answer::resource(200, head, validators, chosen, reason))
 }
 
 /// The answer to a method that asks for no resource.
@@ -277,7 +302,7 @@ fn redirect_to(status: u16, location: Location<'_>, reason: Reason) -> Result<An
 /// The answer that holds these parts; nothing if it would be no shorter than the whole.
 fn partial<'a>(
     parts: &'a Parts,
-    head: cannery_archive::Head<'a>,
+    head: Head<'a>,
     validators: Validators<'a>,
     chosen: &Representation<'a>,
     reason: Reason,

@@ -54,7 +54,8 @@ pub(crate) fn resolve<'a>(
     Ok(Found::Nothing)
 }
 
-#[inline]
+// Every request goes through it: what most of them need not look at stands in a function of its own.
+#[inline(always)]
 fn resolve_on<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
@@ -70,7 +71,18 @@ fn resolve_on<'a>(
     if let Some(record) = archive.path(host, key)? {
         return Ok(Found::record(record, reason_of(record)));
     }
-    if facts.slash_redirects
+    look_further(archive, host, key, runs)
+}
+
+/// Finds what answers a path that has no record of its own.
+#[inline(never)]
+fn look_further<'a>(
+    archive: &'a Archive,
+    host: Option<&'a [u8]>,
+    key: Key<'a>,
+    runs: &mut Runs,
+) -> Result<Found<'a>, Corrupt> {
+    if archive.facts().slash_redirects
         && let Some(found) = other_slash(archive, host, key)?
     {
         return Ok(found);

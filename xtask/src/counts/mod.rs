@@ -62,7 +62,7 @@ fn count() -> Result<Vec<Count>, Error> {
     if home.exists() {
         fs::remove_dir_all(&home).map_err(|source| Error::file(&home, source))?;
     }
-    project::run(cargo("run --quiet --release --bin archives").current_dir(&package))?;
+    project::run(cargo("run --quiet --bin archives").current_dir(&package))?;
     let mut bench = cargo("bench --quiet --bench request_path");
     bench
         .current_dir(&package)
