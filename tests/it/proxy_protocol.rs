@@ -147,7 +147,7 @@ fn a_proxy_that_only_looks_whether_we_live_goes_on_as_it_likes() {
     let mut stream = behind.server.connect();
     stream.write_all(b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0").unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();
-    assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
+    assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap(), 0);
     drop(TcpStream::connect(&behind.server.address).unwrap());
     assert_eq!(behind.clients().len(), 0);
 }

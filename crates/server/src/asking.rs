@@ -20,7 +20,7 @@ use crate::thread;
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
 /// How long to wait for a process that does not answer, which is gone or has more to do than a machine can.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The socket of this number, which whoever started this process has left open for it.
 pub(crate) fn inherit(descriptor: i32) -> Result<UnixDatagram, StartError> {
