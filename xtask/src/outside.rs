@@ -73,12 +73,13 @@ const NPM_PACKAGES: [(&str, &str); 2] =
     [("playwright-core", "1.65.1"), ("@fortawesome/fontawesome-free", "7.3.1")];
 
 /// Packages of PyPI, each with the release that the tests were written for.
-const PYPI_PACKAGES: [(&str, &str); 5] = [
+const PYPI_PACKAGES: [(&str, &str); 6] = [
     ("aiohttp", "3.14.5"),
     ("brotli", "1.2.1"),
     ("httplint", "2026.10.4"),
     ("httpx", "0.28.1"),
     ("prometheus_client", "0.26.0"),
+    ("redbot", "2.7.1"),
 ];
 
 impl Needed {
