@@ -193,8 +193,10 @@ fn section(
     pictures: &Pictures<'_>,
 ) -> Result<String, Error> {
     let mut text = format!(
-        "\n<a id=\"{}\"></a>\n\n## {}\n\n{} Measured by `{command}`.\n",
-        scenario.name, scenario.title, scenario.says
+        "\n<a id=\"{}\"></a>\n\n## {}\n\n{}\n",
+        scenario.name,
+        scenario.title,
+        wrapped(&format!("{} Measured by `{command}`.", scenario.says))
     );
     let points = figures.points(scenario.name);
     if points.len() > 1 {
@@ -203,7 +205,7 @@ fn section(
             pictures.write(&name, &across(scenario, figures, quantity, words, logarithmic).draw())?;
             text.push_str(&format!("\n![{words}]({PICTURES}/{name}.svg)\n"));
         }
-    } else {
+    } else if figures.0.iter().any(|figure| figure.quantity == Quantity::P50Us) {
         let name = format!("{}-waits", scenario.name);
         pictures.write(&name, &waits(scenario, figures, points[0]).draw())?;
         text.push_str(&format!("\n![How long requests wait]({PICTURES}/{name}.svg)\n"));
@@ -219,7 +221,8 @@ fn measured(measurement: &Measurement, command: &str, figures: &Figures) -> Stri
     let Measurement { name, title, says, points, quantities, .. } = measurement;
     let heads: Vec<_> = quantities.iter().map(|quantity| quantity.words()).collect();
     let mut text = format!(
-        "\n<a id=\"{name}\"></a>\n\n## {title}\n\n{says} Measured by `{command}`.\n\n| | | {} |\n|---|---|{}\n",
+        "\n<a id=\"{name}\"></a>\n\n## {title}\n\n{}\n\n| | | {} |\n|---|---|{}\n",
+        wrapped(&format!("{says} Measured by `{command}`.")),
         heads.join(" | "),
         "--:|".repeat(heads.len())
     );
@@ -327,13 +330,44 @@ fn table(scenario: &Scenario, point: &str, figures: &Figures) -> String {
     text
 }
 
-/// A figure with as many digits as it is worth.
+/// A figure with as many digits as it is worth, and commas between thousands.
 fn precise(figure: f64) -> String {
     match figure {
+        1000.0.. => with_commas(&format!("{figure:.0}")),
         100.0.. => format!("{figure:.0}"),
+        _ if figure.fract() == 0.0 && figure >= 10.0 => format!("{figure:.0}"),
         10.0.. => format!("{figure:.1}"),
         _ => format!("{figure:.2}"),
     }
+}
+
+fn with_commas(digits: &str) -> String {
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Words in lines that are no longer than those of the other pages.
+fn wrapped(text: &str) -> String {
+    const COLUMNS: usize = 120;
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is a first line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.len() + 1 + word.len() <= COLUMNS {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines.join("\n")
 }
 
 /// Where pictures are written.
@@ -346,5 +380,23 @@ impl Pictures<'_> {
         fs::create_dir_all(self.folder).map_err(|source| Error::file(self.folder, source))?;
         let path = self.folder.join(format!("{name}.svg"));
         fs::write(&path, picture).map_err(|source| Error::file(path, source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_as_many_digits_as_they_are_worth() {
+        let shown = [0.126, 5.0, 12.34, 52.0, 210.4, 1000.0, 12_541_555.0].map(precise);
+        assert_eq!(shown, ["0.13", "5.00", "12.3", "52", "210", "1,000", "12,541,555"]);
+    }
+
+    #[test]
+    fn long_texts_are_wrapped_between_words() {
+        let text = wrapped(&"word ".repeat(60));
+        assert!(text.lines().all(|line| line.len() <= 120), "{text}");
+        assert_eq!((text.lines().count(), text.split_whitespace().count()), (3, 60));
     }
 }

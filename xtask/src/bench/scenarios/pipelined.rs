@@ -9,7 +9,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     name: "pipelined",
     title: "Pipelined, 16 deep, 13 bytes",
     says: "Whoever gathers the answers sends sixteen with one call. Browsers do not pipeline, but proxies and tools \
-           do. wrk counts the time of a batch for each of its requests.",
+           do. How long requests wait is not shown, since wrk cannot tell for requests that are sent together.",
     site: |_| Site::of_files("pipelined", &[("index.html", HELLO.to_vec())], Some("identity")),
     codings: Codings::Identity,
     flags: &["--security-headers-disable"],
