@@ -26,6 +26,20 @@ pub(crate) fn find<'a>(
     hash: Hash,
     matches: impl Fn(&[u8]) -> bool,
 ) -> Result<Option<Entry<'a>>, Corrupt> {
+    // Told apart once, so that no step of the search does it again, and 32 bits are known to be no more.
+    match format {
+        Format::Cdb => find_in(file, Format::Cdb, hash, matches),
+        Format::Cdb64 => find_in(file, Format::Cdb64, hash, matches),
+    }
+}
+
+#[inline(always)]
+fn find_in<'a>(
+    file: &'a [u8],
+    format: Format,
+    hash: Hash,
+    matches: impl Fn(&[u8]) -> bool,
+) -> Result<Option<Entry<'a>>, Corrupt> {
     let wanted = format.stored_hash(hash);
     let table = Table::of(file, format, wanted & 0xff)?;
     if table.slots == 0 {

@@ -59,6 +59,7 @@ impl Format {
     /// The hash as this width stores it: the 32-bit one is the 64-bit one's lower half, because each
     /// step of the function carries upwards only.
     #[must_use]
+    #[inline]
     pub(crate) fn stored_hash(self, hash: Hash) -> u64 {
         match self {
             Format::Cdb => hash.value() & u64::from(u32::MAX),
@@ -68,6 +69,7 @@ impl Format {
 
     /// Two quantities from the front of `bytes`, if they are there: a table of the header, the header
     /// of a record, or a slot.
+    #[inline]
     pub(crate) fn pair(self, bytes: &[u8], position: u64) -> Option<(u64, u64)> {
         let start = usize::try_from(position).ok()?;
         match self {
