@@ -128,10 +128,10 @@ fn acts(sends: &[u8], ending: Ending, random: &mut Random) -> (Vec<Act>, bool) {
         Ending::EndsSending => acts.push(Act::EndSending),
         Ending::Resets => acts.insert(random.below(acts.len() + 1), Act::Reset),
     }
-    // Small pauses add up as well.
+    // Small pauses add up as well. Where others wait for a place, nobody is left idle for longer than five seconds.
     let total: Duration =
         acts.iter().map(|act| if let Act::Pause(pause) = act { *pause } else { Duration::ZERO }).sum();
-    (acts, total > Duration::from_secs(8))
+    (acts, total > Duration::from_secs(4))
 }
 
 impl std::fmt::Debug for Script {
