@@ -49,6 +49,10 @@ fn time_factor(point: &Point) -> u64 {
 const WAITS: [Quantity; 5] =
     [Quantity::P50Us, Quantity::P90Us, Quantity::P99Us, Quantity::P999Us, Quantity::LongestUs];
 
+/// Answers that are larger in the mean are better sent from the file by nginx. Measured: 13 bytes cost it 12 % less
+/// without sendfile, 89 kB half as much with it.
+const LARGE_BYTES: u64 = 16 * 1024;
+
 /// How long it is measured what a server can do at most.
 const SATURATING_SECONDS: u64 = 2;
 
@@ -68,6 +72,8 @@ pub(crate) struct Comparison<'a> {
     answers: PathBuf,
     /// The file of targets, where there are several.
     targets: Option<PathBuf>,
+    /// Whether answers are so large that it pays to send them from the file.
+    has_large_answers: bool,
     /// The rate of requests that come at an even one.
     requests_per_second: Option<f64>,
 }
@@ -85,12 +91,13 @@ impl<'a> Comparison<'a> {
             question: scenario.asking.question(),
             answers: project::outside().join("running/answers"),
             targets: None,
+            has_large_answers: false,
             requests_per_second: None,
         };
         if site.targets.len() > 1 {
             comparison.targets = Some(write_targets(&site.targets)?);
         }
-        comparison.write_answers()?;
+        comparison.has_large_answers = comparison.write_answers()? > LARGE_BYTES;
         if scenario.asking.generator == Generator::Paced {
             comparison.requests_per_second = Some(comparison.half_load()?);
         }
@@ -204,6 +211,7 @@ impl<'a> Comparison<'a> {
             codings: self.scenario.codings,
             threads: point.threads,
             connections: point.connections,
+            has_large_answers: self.has_large_answers,
             flags: self.scenario.flags,
             answers: &self.answers,
         }
@@ -308,8 +316,9 @@ impl<'a> Comparison<'a> {
         Ok(loaded.requests_per_second / 2.0)
     }
 
-    /// Lets our server give each answer once, and keeps their bytes for the floor.
-    fn write_answers(&self) -> Result<(), Error> {
+    /// Lets our server give each answer once, and keeps their bytes for the floor. Returns how many they have in the
+    /// mean.
+    fn write_answers(&self) -> Result<u64, Error> {
         let failed = |source| Error::file(&self.answers, source);
         fs::create_dir_all(project::outside().join("running")).map_err(failed)?;
         let address = machine::free_address()?;
@@ -318,12 +327,16 @@ impl<'a> Comparison<'a> {
         let mut file = BufWriter::new(File::create(&self.answers).map_err(failed)?);
         let step = self.site.targets.len().div_ceil(FLOOR_ANSWERS_MAX);
         let depth = self.scenario.asking.depth();
+        let (mut count, mut sum) = (0, 0);
         server.ask_each(&question, self.site.targets.iter().step_by(step), |_, answer| {
+            count += 1;
+            sum += answer.raw.len() as u64;
             let bytes = answer.raw.repeat(depth);
             file.write_all(&(bytes.len() as u64).to_le_bytes()).map_err(failed)?;
             file.write_all(&bytes).map_err(failed)
         })?;
-        file.flush().map_err(failed)
+        file.flush().map_err(failed)?;
+        Ok(sum / count)
     }
 }
 

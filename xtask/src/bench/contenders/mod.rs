@@ -48,6 +48,8 @@ pub(crate) struct Order<'a> {
     pub(crate) threads: usize,
     /// How many connections there will be.
     pub(crate) connections: u32,
+    /// Whether answers are so large that it pays to send them from the file.
+    pub(crate) has_large_answers: bool,
     /// What our server is told beyond archive, address and threads.
     pub(crate) flags: &'a [&'a str],
     /// The answers that the floor gives, as `bench/floor.c` reads them.

@@ -126,6 +126,7 @@ impl Peer {
             ("@THREADS@", order.threads.to_string()),
             // Processes beside the first, where one process alone needs none.
             ("@WORKERS@", if order.threads > 1 { order.threads.to_string() } else { "0".into() }),
+            ("@SENDFILE@", if order.has_large_answers { "on" } else { "off" }.into()),
             ("@DESCRIPTORS@", descriptors.to_string()),
             ("@CONNECTIONS@", self.connections_max()?.to_string()),
             // The other half is for connections.

@@ -36,6 +36,7 @@ fn run(contenders: &[Contender], plan: Plan, extent: Extent, report: &mut Report
         codings: Codings::Identity,
         threads: 1,
         connections: 1,
+        has_large_answers: false,
         flags: &[],
         answers: &answers,
     };

@@ -45,6 +45,7 @@ fn run(contenders: &[Contender], plan: Plan, extent: Extent, report: &mut Report
         codings: Codings::Identity,
         threads: 1,
         connections,
+        has_large_answers: false,
         flags: &[],
         answers: &answers,
     };
