@@ -115,11 +115,11 @@ impl<'a> Comparison<'a> {
         let mut figures = Figures::default();
         let mut contenders = Vec::new();
         for contender in self.contenders {
-            if contender.bears(point.connections)? {
+            if contender.bears(point.connections, self.site.targets.len())? {
                 contenders.push(*contender);
             } else {
                 report.line(&format!(
-                    "{} is left out: it does not hold so many connections here",
+                    "{} is left out: it does not hold so many connections or files here",
                     contender.name()
                 ));
             }

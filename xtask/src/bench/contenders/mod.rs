@@ -71,10 +71,11 @@ impl Contender {
         matches!(self, Contender::Cannery | Contender::Peer(_))
     }
 
-    /// Whether it can hold so many connections on this machine.
-    pub(crate) fn bears(&self, connections: u32) -> Result<bool, Error> {
+    /// Whether it can hold so many connections on this machine, and serve so many files.
+    pub(crate) fn bears(&self, connections: u32, files: usize) -> Result<bool, Error> {
         match self {
-            Contender::Peer(peer) => Ok(peer.connections_max()? >= u64::from(connections)),
+            Contender::Peer(peer) => Ok(peer.connections_max()? >= u64::from(connections)
+                && peer.files_max()?.is_none_or(|most| most >= files as u64)),
             _ => Ok(true),
         }
     }

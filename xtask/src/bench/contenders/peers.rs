@@ -158,6 +158,13 @@ impl Peer {
         Ok(self.connections_most.map_or(by_descriptors, |most| by_descriptors.min(most.into())))
     }
 
+    /// How many files it can serve, where descriptors bound that: lighttpd keeps each open that it has served lately,
+    /// whatever it is told about its cache, and answers 500 when there are no more.
+    pub(crate) fn files_max(&self) -> Result<Option<u64>, Error> {
+        let (descriptors, _) = machine::descriptors()?;
+        Ok((self.descriptors_each > 1).then_some(descriptors / self.descriptors_each))
+    }
+
     fn coding(&self, codings: Codings) -> Result<String, Error> {
         match codings {
             Codings::Identity => Ok(String::new()),

@@ -52,7 +52,7 @@ fn run(contenders: &[Contender], plan: Plan, extent: Extent, report: &mut Report
     let mut figures = Figures::default();
     for round in 1..=plan.rounds {
         for contender in contenders {
-            if !contender.bears(connections)? {
+            if !contender.bears(connections, 1)? {
                 report.line(&format!(
                     "{} is left out: it does not hold so many connections here",
                     contender.name()
