@@ -33,7 +33,7 @@ usage: cargo xtask TASK
   test [--fast | --slow]             install what the tests need, then run all of them
                                      --fast: only formatting, clippy and cargo test
                                      --slow: the long tests, cargo deny and counts too
-  ci                                 what continuous integration runs: test, cargo deny, counts
+  ci                                 what continuous integration runs: test, cargo deny
   tidy                               the checks about text alone, and the structure test
   bench [NAME] [--rounds N] [--seconds N] [--step N | --quick]
                                      all comparisons with other servers, or one of them: k1, k2, w1, w2, w3,
