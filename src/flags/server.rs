@@ -108,8 +108,8 @@ fn listening() -> [Arg; 10] {
         value(
             "io",
             "WAY",
-            "By which interface of the kernel: `auto` takes what measured better, `epoll` is everywhere, \
-             `io_uring` needs Linux 6.1.",
+            "By which interface of the kernel: `epoll` is everywhere, and what `auto` takes; `io_uring` \
+             needs Linux 6.1.",
         )
         .value_parser(["auto", "epoll", "io_uring"]),
         value("drain", "SECONDS", "How long connections may finish what they are sending at the end.")
@@ -330,34 +330,16 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
 
 /// A configuration that serves `path` as it is served by default, for commands that serve what they made.
 pub(super) fn config_of(matches: &ArgMatches, path: PathBuf) -> Config {
+    // Without a cage: the threads that compiled the folder are still there, and would be outside.
     Config {
-        io: Io::Auto,
         listen: all(matches, "bind"),
-        local_mode: None,
-        inherited: Vec::new(),
-        content: Content::Archives {
+        threads: thread_count(matches),
+        ..Config::plain(Content::Archives {
             archives: vec![NamedArchive { host: None, path }],
             loading: Loading::Mapped,
             // Whoever compiles into a temporary file compiles once.
             watch: false,
-        },
-        threads: thread_count(matches),
-        connections_max: None,
-        proxy_protocol: false,
-        hosts: true,
-        security_headers: SecurityHeaders { basic: true, tls: false },
-        timeouts: Some(Timeouts::default()),
-        // Whoever tries a site out has nobody to wait for.
-        drain: Duration::ZERO,
-        special_pages: None,
-        access_log: None,
-        admin: None,
-        figures: None,
-        report: None,
-        // The threads that compiled the folder are still there, and would be outside.
-        sandbox: Sandbox::OFF,
-        account: None,
-        listener: Listener::nobody(),
+        })
     }
 }
 

@@ -61,7 +61,9 @@ impl EventLoop for Epoll {
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let timeout_ms = timeout.map_or(-1, |timeout| {
             // Rounded up: waking before a deadline would only mean waiting again.
-            i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+            let whole = timeout.as_secs().saturating_mul(1000);
+            let milliseconds = whole.saturating_add(timeout.subsec_nanos().div_ceil(1_000_000).into());
+            i32::try_from(milliseconds).unwrap_or(i32::MAX)
         });
         self.next = 0;
         self.fetched = 0;

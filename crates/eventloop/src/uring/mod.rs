@@ -50,7 +50,7 @@ impl Uring {
 
     /// Whether the kernel would give us such a loop; else why not.
     pub fn probe() -> io::Result<()> {
-        Ring::new().map(drop)
+        Ring::probe()
     }
 }
 

@@ -5,7 +5,6 @@
 
 #![allow(unsafe_code)]
 
-use std::alloc::{self, Layout};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
@@ -76,11 +75,8 @@ impl Ring {
     /// A ring that can do what is done below, and nothing else from then on. Fails where the kernel does not have
     /// it, or does not let us.
     pub(super) fn new() -> io::Result<Ring> {
-        let mut builder = IoUring::builder();
-        // Work for us is done when we wait, and not by interrupting us; only this thread submits.
-        builder.setup_single_issuer().setup_defer_taskrun().setup_cqsize(COMPLETIONS);
-        let ring = builder.setup_r_disabled().build(SUBMISSIONS)?;
-        let buffers = Buffers::new()?;
+        let ring = disabled(SUBMISSIONS, COMPLETIONS)?;
+        let buffers = Buffers::new();
         // SAFETY: the entries live for ever, and there are as many as is said.
         unsafe {
             let entries = buffers.entries.as_ptr() as u64;
@@ -89,6 +85,13 @@ impl Ring {
         ring.submitter().register_restrictions(&mut restrictions())?;
         ring.submitter().register_enable_rings()?;
         Ok(Ring { ring, buffers })
+    }
+
+    /// Whether the kernel gives us such a ring; else why not. Makes one of the smallest size, without buffers.
+    pub(super) fn probe() -> io::Result<()> {
+        let ring = disabled(1, 2)?;
+        ring.submitter().register_restrictions(&mut restrictions())?;
+        ring.submitter().register_enable_rings()
     }
 
     /// Accepts connections until it is cancelled; each comes in a completion.
@@ -179,6 +182,14 @@ impl Ring {
     }
 }
 
+/// A ring that takes no operations yet, and lets itself be restricted.
+fn disabled(submissions: u32, completions: u32) -> io::Result<IoUring> {
+    let mut builder = IoUring::builder();
+    // Work for us is done when we wait, and not by interrupting us; only this thread submits.
+    builder.setup_single_issuer().setup_defer_taskrun().setup_cqsize(completions);
+    builder.setup_r_disabled().build(submissions)
+}
+
 /// Being interrupted, and having waited long enough, is no fault. Where completions wait to be fetched, they are.
 fn harmless(done: io::Result<usize>) -> io::Result<()> {
     match done.map_err(|error| (error.raw_os_error(), error)) {
@@ -207,15 +218,15 @@ struct Buffers {
 }
 
 impl Buffers {
-    fn new() -> io::Result<Buffers> {
+    fn new() -> Buffers {
         let mut buffers = Buffers {
             // The kernel wants whole pages.
-            entries: allocate(usize::from(BUFFERS) * size_of::<BufRingEntry>(), 4096)?.cast(),
-            memory: allocate(usize::from(BUFFERS) * STRIDE, 64)?,
+            entries: allocate(usize::from(BUFFERS) * size_of::<BufRingEntry>(), 4096).cast(),
+            memory: allocate(usize::from(BUFFERS) * STRIDE, 64),
             tail: 0,
         };
         (0..BUFFERS).for_each(|buffer| buffers.give(buffer));
-        Ok(buffers)
+        buffers
     }
 
     fn start(&self, buffer: u16) -> *mut u8 {
@@ -254,9 +265,10 @@ impl Buffers {
     }
 }
 
-fn allocate(bytes: usize, alignment: usize) -> io::Result<NonNull<u8>> {
-    let layout = Layout::from_size_align(bytes, alignment).map_err(io::Error::other)?;
-    // SAFETY: the size is not zero.
-    let memory = unsafe { alloc::alloc_zeroed(layout) };
-    NonNull::new(memory).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+/// Zeroed memory that is never freed. By way of a vector: its memory comes from the kernel page by page, when it is
+/// touched, where an allocation with an alignment of its own would be written to at once.
+fn allocate(bytes: usize, alignment: usize) -> NonNull<u8> {
+    let memory = vec![0u8; bytes + alignment].leak();
+    let skipped = memory.as_ptr().align_offset(alignment);
+    NonNull::from(&mut memory[skipped..][..bytes]).cast()
 }
