@@ -1,14 +1,7 @@
 // Opens the page for operators in headless Chromium, waits until it has asked twice, and prints what it shows.
-import { createRequire } from "node:module";
-import { resolve } from "node:path";
+import { launch } from "./chromium.mjs";
 
-const modules = resolve(process.env.CANNERY_NPM ?? "target/outside/npm");
-const { chromium } = createRequire(modules + "/")("playwright-core");
-const browser = await chromium.launch({
-  executablePath: process.env.CANNERY_CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync"],
-});
+const browser = await launch();
 const faults = [];
 try {
   const page = await browser.newPage();

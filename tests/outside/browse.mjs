@@ -1,14 +1,7 @@
 // Loads pages in headless Chromium; fails if any request fails or a script errs. Prints a line for each page.
-import { createRequire } from "node:module";
-import { resolve } from "node:path";
+import { launch } from "./chromium.mjs";
 
-const modules = resolve(process.env.CANNERY_NPM ?? "target/outside/npm");
-const { chromium } = createRequire(modules + "/")("playwright-core");
-const browser = await chromium.launch({
-  executablePath: process.env.CANNERY_CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync"],
-});
+const browser = await launch();
 const faults = [];
 try {
   for (const url of process.argv.slice(2)) {

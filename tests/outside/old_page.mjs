@@ -1,16 +1,9 @@
 // Keeps a page open over deploys: loads it, says so, waits for a line of input, then uses the page and loads its HTML
 // once more as a cache would hold it. Fails if any request fails or a script errs.
-import { createRequire } from "node:module";
-import { resolve } from "node:path";
 import { createInterface } from "node:readline";
+import { launch } from "./chromium.mjs";
 
-const modules = resolve(process.env.CANNERY_NPM ?? "target/outside/npm");
-const { chromium } = createRequire(modules + "/")("playwright-core");
-const browser = await chromium.launch({
-  executablePath: process.env.CANNERY_CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync"],
-});
+const browser = await launch();
 const faults = [];
 const url = process.argv[2];
 

@@ -1,0 +1,12 @@
+// Headless Chromium, with nothing in it that asks anybody but the server under test.
+import { createRequire } from "node:module";
+import { resolve } from "node:path";
+
+const modules = resolve(process.env.CANNERY_NPM ?? "target/outside/npm");
+const { chromium } = createRequire(modules + "/")("playwright-core");
+
+export const launch = () => chromium.launch({
+  executablePath: process.env.CANNERY_CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync"],
+});
