@@ -62,6 +62,34 @@ pub struct Config {
 }
 
 impl Config {
+    /// A server of this content on one thread, with nothing around it: it listens nowhere, writes no log, tells
+    /// nobody, and has no cage. Its answers and its patience are the usual ones.
+    #[must_use]
+    pub fn plain(content: Content) -> Config {
+        Config {
+            listen: Vec::new(),
+            local_mode: None,
+            inherited: Vec::new(),
+            content,
+            threads: NonZeroUsize::MIN,
+            io: Io::Auto,
+            connections_max: None,
+            proxy_protocol: false,
+            hosts: true,
+            security_headers: SecurityHeaders { basic: true, tls: false },
+            timeouts: Some(Timeouts::default()),
+            drain: Duration::ZERO,
+            special_pages: None,
+            access_log: None,
+            admin: None,
+            figures: None,
+            report: None,
+            sandbox: Sandbox::OFF,
+            account: None,
+            listener: Listener::nobody(),
+        }
+    }
+
     /// Whether anybody will ask what was counted.
     #[must_use]
     pub(crate) fn counts(&self) -> bool {
@@ -72,7 +100,7 @@ impl Config {
 /// By which interface of the kernel connections are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Io {
-    /// The one that measured better, of those that the kernel has.
+    /// The server's choice, which is `epoll(7)`.
     #[default]
     Auto,
     /// `epoll(7)`, which every Linux has.

@@ -126,8 +126,8 @@ impl<S: Socket> Connection<S> {
         &self.socket
     }
 
-    /// Goes on as far as the socket and its share of a turn let it. `ended` says that the peer sends no more, so that the end is
-    /// to be read for too: no event will come for it alone.
+    /// Goes on as far as the socket and its share of a turn let it. `ended` says that the peer sends no more, so
+    /// that the end is to be read for too: no event will come for it alone.
     pub(crate) fn turn(&mut self, shared: &mut Shared, ended: bool) -> Outcome {
         shared.turn_bytes = shared.turn_bytes_max;
         match self.try_turn(shared, ended) {

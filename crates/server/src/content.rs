@@ -7,7 +7,6 @@ use std::sync::Arc;
 use cannery_archive::{Archive, Extent, Lease, Loading, OpenError};
 use cannery_site::{Answer, Method, Reason, Scratch, Site};
 use cannery_wire::h1::{Connection, RequestHead, dummy_answer};
-use cannery_wire::head::{put_field, status_line};
 use cannery_wire::{Output, Refusal, ServerFields};
 
 use crate::admin::Admin;
@@ -121,42 +120,16 @@ impl Content {
         observer: &mut Observer,
     ) {
         let Asked { peer, head } = *asked;
-        let keeps = http.keeps_open(head);
         let before = output.length();
-        match self {
-            Content::Sites(sites) => {
-                let answer = match sites.of(&head.request) {
-                    Some((number, site)) => {
-                        output.set_archive(number);
-                        let answer = site.answer(&head.request, scratch);
-                        match sites.special(&head.request) {
-                            Some(page)
-                                if !matches!(
-                                    answer.reason,
-                                    Reason::Path(_) | Reason::Method | Reason::Options
-                                ) =>
-                            {
-                                http.answer_spelled(head, &special_answer(head, keeps, page, fields), output);
-                            }
-                            _ => http.answer(head, &answer, site.archive().bytes(), fields, output),
-                        }
-                        answer
-                    }
-                    None => {
-                        // RFC 9110 §15.5.20.
-                        let answer = Answer::own(421, Reason::Host);
-                        http.answer(head, &answer, b"", fields, output);
-                        answer
-                    }
-                };
-                let bytes = output.length() - before;
-                observer.answered(&Answered { peer, head, answer: Some(&answer), bytes });
-            }
+        let answer = match self {
+            Content::Sites(sites) => Some(answer_of(sites, http, head, scratch, fields, output)),
             Content::Admin(admin) => {
+                let keeps = http.keeps_open(head);
                 http.answer_spelled(head, &admin.answer(head, keeps, fields.lines(0)), output);
+                return;
             }
             Content::Dummy { plain, keep_alive, close, body_bytes } => {
-                let bytes = match (keeps, head.is_http10) {
+                let bytes = match (http.keeps_open(head), head.is_http10) {
                     (true, false) => plain,
                     (true, true) => keep_alive,
                     (false, _) => close,
@@ -165,10 +138,11 @@ impl Content {
                 let is_head = head.request.method == Method::Head;
                 let sent = if is_head { bytes.len() - body_bytes } else { bytes.len() };
                 http.answer_spelled(head, &bytes[..sent], output);
-                let bytes = output.length() - before;
-                observer.answered(&Answered { peer, head, answer: None, bytes });
+                None
             }
-        }
+        };
+        let bytes = output.length() - before;
+        observer.answered(&Answered { peer, head, answer: answer.as_ref(), bytes });
     }
 
     /// Answers what is no request, and ends the connection: with the page that the default site has for such an
@@ -203,22 +177,31 @@ impl Content {
     }
 }
 
-/// The whole answer with a page of the server's own. Asked for by monitors, never on the way of a site.
-fn special_answer(head: &RequestHead<'_>, keeps: bool, page: (&str, &str), fields: &ServerFields) -> Vec<u8> {
-    let (media_type, body) = page;
-    let mut out = status_line(200);
-    put_field(&mut out, "Content-Type", media_type.as_bytes());
-    put_field(&mut out, "Content-Length", body.len().to_string().as_bytes());
-    put_field(&mut out, "Cache-Control", b"no-store");
-    match (keeps, head.is_http10) {
-        (false, _) => put_field(&mut out, "Connection", b"close"),
-        (true, true) => put_field(&mut out, "Connection", b"keep-alive"),
-        (true, false) => {}
+/// The answer of the site that a request is for, or with a page of the server's own where that site has none.
+#[inline]
+fn answer_of<'a>(
+    sites: &'a Sites,
+    http: &mut Connection,
+    head: &RequestHead<'a>,
+    scratch: &'a mut Scratch,
+    fields: &ServerFields,
+    output: &mut Output,
+) -> Answer<'a> {
+    let Some((number, site)) = sites.of(&head.request) else {
+        // RFC 9110 §15.5.20.
+        let answer = Answer::own(421, Reason::Host);
+        http.answer(head, &answer, b"", fields, output);
+        return answer;
+    };
+    output.set_archive(number);
+    let answer = site.answer(&head.request, scratch);
+    let is_the_sites = matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options);
+    match sites.special(&head.request) {
+        Some(page) if !is_the_sites => {
+            let keeps = http.keeps_open(head);
+            http.answer_spelled(head, &page.spell(head, keeps, fields.lines(0)), output);
+        }
+        _ => http.answer(head, &answer, site.archive().bytes(), fields, output),
     }
-    out.extend_from_slice(fields.lines(0));
-    out.extend_from_slice(b"\r\n");
-    if head.request.method != Method::Head {
-        out.extend_from_slice(body.as_bytes());
-    }
-    out
+    answer
 }

@@ -31,6 +31,7 @@ mod observer;
 mod one_peer;
 mod opened;
 mod operators;
+mod own_page;
 mod reload;
 mod report;
 mod signals;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use cannery_site::{Request, Site, Target};
 
 use crate::config::HostPattern;
+use crate::own_page::OwnPage;
 use crate::special::{self, SpecialPages};
 
 /// The sites that one server answers for.
@@ -40,7 +41,7 @@ impl Sites {
 
     /// The page of the server's own at the target of a request, if it has one there.
     #[inline]
-    pub(crate) fn special(&self, request: &Request<'_>) -> Option<(&'static str, &str)> {
+    pub(crate) fn special(&self, request: &Request<'_>) -> Option<OwnPage<'_>> {
         // Nearly all targets are of the origin form, and go no further than this.
         if request.target.first() == Some(&b'/') && !request.target.starts_with(special::PREFIX) {
             return None;

@@ -3,14 +3,12 @@
 //! All of a turn is the server's own code but its ends: a loop and a socket in memory stand where else the kernel is
 //! called. Never used by a server.
 
-use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::access_log::{LogFile, LogWriter};
 use crate::cage::Cage;
-use crate::config::{self, AccessLog, Config, Io, SecurityHeaders, Timeouts};
+use crate::config::{self, AccessLog, Config};
 use crate::content::Content;
 use crate::current::Current;
 use crate::error::StartError;
@@ -49,7 +47,7 @@ impl Turns {
         let log = log.map(|log| log.start(config::Listener::nobody(), &Cage::default())).transpose()?;
         let counters = telling.metrics.then(|| Arc::new(Counters::default()));
         let observer = Observer::new(counters, log.as_ref().map(LogWriter::buffer));
-        let config = Config { access_log: telling.log, ..config(content) };
+        let config = Config { access_log: telling.log, ..Config::plain(content) };
         let (content, _leases) = Content::open(&config)?;
         let (current, stop) = (Arc::new(Current::new(Arc::new(content))), Arc::new(StopOrder::default()));
         let peer = Peer::new();
@@ -82,31 +80,5 @@ impl Turns {
 impl std::fmt::Debug for Turns {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Turns").field("peer", &self.peer).finish_non_exhaustive()
-    }
-}
-
-/// A server as it is by default, on one thread.
-fn config(content: config::Content) -> Config {
-    Config {
-        listen: Vec::new(),
-        local_mode: None,
-        inherited: Vec::new(),
-        content,
-        threads: NonZeroUsize::MIN,
-        io: Io::Auto,
-        connections_max: None,
-        proxy_protocol: false,
-        hosts: true,
-        security_headers: SecurityHeaders { basic: true, tls: false },
-        timeouts: Some(Timeouts::default()),
-        drain: Duration::ZERO,
-        special_pages: None,
-        access_log: None,
-        admin: None,
-        figures: None,
-        report: None,
-        sandbox: config::Sandbox::OFF,
-        account: None,
-        listener: config::Listener::nobody(),
     }
 }

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cannery_site::{Method, Target};
 use cannery_wire::h1::RequestHead;
-use cannery_wire::head::{put_field, status_line};
 
 use crate::asking::Asker;
 use crate::figures::Figures;
 use crate::metrics::Counters;
+use crate::own_page::OwnPage;
 use crate::status::Status;
 
 /// The page for a person: one file, nothing from anywhere else.
@@ -34,47 +34,24 @@ pub(crate) enum Admin {
     Others(Mutex<Asker>),
 }
 
-/// An answer.
-struct Page {
-    status: u16,
-    media_type: &'static str,
-    body: Vec<u8>,
+/// What goes with every page: no other site's content, and none of ours in another's frame or script.
+const POLICY: (&str, &str) = (
+    "Content-Security-Policy",
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'",
+);
+
+fn page(media_type: &'static str, body: impl Into<Vec<u8>>) -> OwnPage<'static> {
+    OwnPage { status: 200, media_type, body: body.into().into(), fields: &[POLICY] }
 }
 
-impl Page {
-    fn new(media_type: &'static str, body: impl Into<Vec<u8>>) -> Page {
-        Page { status: 200, media_type, body: body.into() }
-    }
-
-    fn text(status: u16, body: &str) -> Page {
-        Page { status, media_type: "text/plain; charset=utf-8", body: body.into() }
-    }
+fn text(status: u16, body: &'static str) -> OwnPage<'static> {
+    OwnPage { status, ..page("text/plain; charset=utf-8", body) }
 }
 
 impl Admin {
-    /// The whole answer to a request, but for the lines of the server; `keeps` says whether the connection stays
-    /// open.
+    /// The whole answer to a request: see [`OwnPage::spell`].
     pub(crate) fn answer(&self, head: &RequestHead<'_>, keeps: bool, server_lines: &[u8]) -> Vec<u8> {
-        let page = self.page(head);
-        let mut out = status_line(page.status);
-        put_field(&mut out, "Content-Type", page.media_type.as_bytes());
-        put_field(&mut out, "Content-Length", page.body.len().to_string().as_bytes());
-        put_field(&mut out, "Cache-Control", b"no-store");
-        if page.status == 405 {
-            put_field(&mut out, "Allow", b"GET, HEAD");
-        }
-        let policy =
-            "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'";
-        put_field(&mut out, "Content-Security-Policy", policy.as_bytes());
-        if !keeps {
-            put_field(&mut out, "Connection", b"close");
-        }
-        out.extend_from_slice(server_lines);
-        out.extend_from_slice(b"\r\n");
-        if head.request.method != Method::Head {
-            out.extend_from_slice(&page.body);
-        }
-        out
+        self.page(head).spell(head, keeps, server_lines)
     }
 
     fn figures(&self) -> Figures {
@@ -84,28 +61,29 @@ impl Admin {
         }
     }
 
-    fn page(&self, head: &RequestHead<'_>) -> Page {
+    fn page(&self, head: &RequestHead<'_>) -> OwnPage<'static> {
         if !matches!(head.request.method, Method::Get | Method::Head) {
-            return Page::text(405, "This can only be read.\n");
+            let allow = &[("Allow", "GET, HEAD"), POLICY];
+            return OwnPage { fields: allow, ..text(405, "This can only be read.\n") };
         }
         let Some(target) = Target::parse(head.request.target) else {
-            return Page::text(400, "Bad request.\n");
+            return text(400, "Bad request.\n");
         };
         // A page of somebody else's, opened in the operator's browser, must not read this under its own name.
         if !target.host(head.request.host).is_none_or(is_trusted) {
-            return Page::text(421, "Ask by address, or as localhost.\n");
+            return text(421, "Ask by address, or as localhost.\n");
         }
         match target.path {
-            b"/" => Page::new("text/html; charset=utf-8", PAGE),
+            b"/" => page("text/html; charset=utf-8", PAGE),
             b"/metrics" => {
-                Page::new("text/plain; version=0.0.4; charset=utf-8", prometheus::spell(&self.figures()))
+                page("text/plain; version=0.0.4; charset=utf-8", prometheus::spell(&self.figures()))
             }
-            b"/stats.json" => Page::new("application/json", stats::stats(&self.figures())),
-            b"/facts.json" => Page::new("application/json", stats::facts(&self.figures())),
-            b"/health" => Page::text(200, "alive\n"),
-            b"/ready" if self.figures().is_ready() => Page::text(200, "ready\n"),
-            b"/ready" => Page::text(503, "draining\n"),
-            _ => Page::text(404, "There are /, /metrics, /health, /ready, /facts.json and /stats.json.\n"),
+            b"/stats.json" => page("application/json", stats::stats(&self.figures())),
+            b"/facts.json" => page("application/json", stats::facts(&self.figures())),
+            b"/health" => text(200, "alive\n"),
+            b"/ready" if self.figures().is_ready() => text(200, "ready\n"),
+            b"/ready" => text(503, "draining\n"),
+            _ => text(404, "There are /, /metrics, /health, /ready, /facts.json and /stats.json.\n"),
         }
     }
 }

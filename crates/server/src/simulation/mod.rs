@@ -18,7 +18,7 @@ use std::time::Duration;
 use cannery_eventloop::EventLoop;
 use cannery_eventloop::simulated::{Network, Random, Simulated, SimulatedListener};
 
-use crate::config::{self, Config, Io, SecurityHeaders, Timeouts};
+use crate::config::{self, Config};
 use crate::current::Current;
 use crate::observer::Observer;
 use crate::worker::{Plan, StopOrder, Worker};
@@ -116,26 +116,9 @@ fn run(seed: u64, releases: &Releases) -> Result<(), String> {
 
 fn config(random: &mut Random) -> Config {
     Config {
-        io: Io::Auto,
-        listen: Vec::new(),
-        local_mode: None,
-        inherited: Vec::new(),
-        content: config::Content::Dummy { body: b"" },
-        threads: NonZeroUsize::MIN,
         connections_max: if random.once_in(3) { NonZeroUsize::new(2) } else { None },
-        proxy_protocol: false,
-        hosts: true,
-        security_headers: SecurityHeaders { basic: true, tls: false },
-        timeouts: Some(Timeouts::default()),
         drain: Duration::from_secs(5),
-        special_pages: None,
-        access_log: None,
-        admin: None,
-        figures: None,
-        report: None,
-        sandbox: config::Sandbox::OFF,
-        account: None,
-        listener: config::Listener::nobody(),
+        ..Config::plain(config::Content::Dummy { body: b"" })
     }
 }
 

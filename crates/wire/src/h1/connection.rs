@@ -174,7 +174,7 @@ impl Connection {
         spell::answer(output, answer, archive, fields, connection_option(keeps, head));
     }
 
-    /// Answers the request that came last with bytes that are spelled already: `--dummy`.
+    /// Answers the request that came last with bytes that are spelled already, [`connection_option`] among them.
     pub fn answer_spelled(&mut self, head: &RequestHead<'_>, bytes: &[u8], output: &mut Output) {
         self.begin_answer(head, output);
         output.put(bytes);
@@ -206,7 +206,8 @@ impl Connection {
 }
 
 /// The value of `Connection`, where one is needed: HTTP/1.1 stays open and HTTP/1.0 ends by default.
-fn connection_option(keeps: bool, head: &RequestHead<'_>) -> Option<&'static str> {
+#[must_use]
+pub fn connection_option(keeps: bool, head: &RequestHead<'_>) -> Option<&'static str> {
     match (keeps, head.is_http10) {
         (false, _) => Some("close"),
         (true, true) => Some("keep-alive"),

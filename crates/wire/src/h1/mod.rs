@@ -9,6 +9,6 @@ mod parse;
 mod scan;
 mod spell;
 
-pub use connection::{Awaits, Connection, Step};
+pub use connection::{Awaits, Connection, Step, connection_option};
 pub use parse::{Framing, RequestHead};
 pub use spell::dummy_answer;
