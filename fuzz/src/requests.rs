@@ -5,9 +5,9 @@
 //! begins, so that content is never taken for a request; and what has to be kept between reads is bounded.
 
 use cannery_site::{Answer, Reason};
-use cannery_wire::h1::{Connection, Framing, RequestHead, Step};
+use cannery_wire::h1::{Connection, Framing, Head, Step};
 use cannery_wire::limits::HEAD_BYTES_MAX;
-use cannery_wire::{Output, Refusal, ServerFields};
+use cannery_wire::{Output, Refusal, ServerFields, Version};
 
 use crate::twins::{ForeignRequest, foreign_requests};
 
@@ -23,12 +23,12 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(head: &RequestHead<'_>) -> Seen {
+    fn of(head: &Head<'_>) -> Seen {
         Seen {
-            method: head.method_name.to_vec(),
-            target: head.request.target.to_vec(),
-            host: head.request.host.map(<[u8]>::to_vec),
-            is_http10: head.is_http10,
+            method: head.asked.method_name.to_vec(),
+            target: head.asked.request.target.to_vec(),
+            host: head.asked.request.host.map(<[u8]>::to_vec),
+            is_http10: head.asked.version == Version::Http10,
             keep_alive: head.keep_alive,
             framing: head.framing,
         }
@@ -80,7 +80,7 @@ fn receive(stream: &[u8], pieces: &[u8]) -> (Vec<Seen>, End) {
         rest = behind;
         held.extend_from_slice(piece);
         loop {
-            let mut head = RequestHead::EMPTY;
+            let mut head = Head::EMPTY;
             let (used, step) = connection.next_request(&held, &mut head);
             assert!(used <= held.len(), "no more is used than there is");
             match step {

@@ -9,8 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use cannery_archive::{Archive, Corrupt, Key, KeyBuffer, Origin, Record, ScopeEntry};
 use cannery_server::config::SecurityHeaders;
 use cannery_site::{Answer, Body, Fields, Reason, Request, Scratch, Site, Sites, Target};
-use cannery_wire::h1::{Connection, RequestHead, Step};
-use cannery_wire::{Output, Refusal, ServerFields};
+use cannery_wire::h1::{Connection, Head, Step};
+use cannery_wire::{Output, Refusal, RequestHead, ServerFields};
 
 use super::{inspect, open, paths};
 use crate::flags::tools::Explain;
@@ -90,7 +90,7 @@ fn explain(site: &Site, request: &str, paint: Paint) -> Result<String, Corrupt> 
     let fields = ServerFields::new(&SecurityHeaders { basic: true, tls: false }.fields(), seconds);
     let (mut connection, mut output) = (Connection::default(), Output::new());
     let first_line = request.lines().next().unwrap_or_default();
-    let mut head = RequestHead::EMPTY;
+    let mut head = Head::EMPTY;
     match connection.next_request(request.as_bytes(), &mut head).1 {
         Step::Request => {}
         step => {
@@ -104,11 +104,11 @@ fn explain(site: &Site, request: &str, paint: Paint) -> Result<String, Corrupt> 
     }
     let mut scratch = Scratch::default();
     scratch.set_now(seconds);
-    let answer = site.answer(&head.request, &mut scratch);
+    let answer = site.answer(&head.asked.request, &mut scratch);
     let mut buffer = KeyBuffer::new();
-    let target = Target::parse(head.request.target);
+    let target = Target::parse(head.asked.request.target);
     let key = target.and_then(|target| Key::from_target(target.path, &mut buffer).ok());
-    let mut why = reasons(site, &head, &answer, key)?;
+    let mut why = reasons(site, &head.asked, &answer, key)?;
     why.extend(body_in_words(&answer, key));
     connection.answer(&head, &answer, site.archive().bytes(), &fields, &mut output);
     Ok(shown(first_line, &why, &mut output, paint))

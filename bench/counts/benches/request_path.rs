@@ -12,7 +12,7 @@ use cannery_counts::{CHROMIUM, CURL, HELD, NOT_HELD, PLAIN, large, pipelined, si
 use cannery_server::config::{AccessLog, Content, DUMMY_BODY, LogFormat, LogTarget, NamedArchive};
 use cannery_server::turns::{Telling, Turns};
 use cannery_site::{Fields, Method, Request, Scratch, Site};
-use cannery_wire::h1::{Connection, RequestHead, Step};
+use cannery_wire::h1::{Connection, Head, Step};
 use cannery_wire::{Output, ServerFields};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 
@@ -31,7 +31,7 @@ fn parse(requests: &'static [u8], count: usize) -> Again {
     warm(Box::new(move || {
         let mut rest = black_box(requests);
         for _ in 0..count {
-            let mut head = RequestHead::EMPTY;
+            let mut head = Head::EMPTY;
             let (used, step) = connection.next_request(rest, &mut head);
             assert!(matches!(step, Step::Request));
             black_box(&head);
@@ -68,12 +68,12 @@ fn look_up(path: &'static [u8], is_held: bool) -> Again {
 /// The answer of the small site to a request that is parsed already, expected to be of this status.
 fn answer(request: &'static [u8], status: u16) -> Again {
     let site = Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), true);
-    let mut head = RequestHead::EMPTY;
+    let mut head = Head::EMPTY;
     let step = Connection::default().next_request(request, &mut head).1;
     assert!(matches!(step, Step::Request));
     let mut scratch = Scratch::default();
     warm(Box::new(move || {
-        let answer = site.answer(black_box(&head.request), &mut scratch);
+        let answer = site.answer(black_box(&head.asked.request), &mut scratch);
         assert_eq!(black_box(answer).status, status);
     }))
 }
@@ -83,10 +83,10 @@ fn spell(request: &'static [u8], status: u16) -> Again {
     let site: &'static Site =
         Box::leak(Box::new(Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), true)));
     let mut connection = Connection::default();
-    let mut head = RequestHead::EMPTY;
+    let mut head = Head::EMPTY;
     let step = connection.next_request(request, &mut head).1;
     assert!(matches!(step, Step::Request));
-    let answer = site.answer(&head.request, Box::leak(Box::default()));
+    let answer = site.answer(&head.asked.request, Box::leak(Box::default()));
     assert_eq!(answer.status, status);
     let fields = ServerFields::new(&[("X-Content-Type-Options", "nosniff")], 1_763_700_000);
     let mut output = Output::new();

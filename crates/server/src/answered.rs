@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use cannery_site::Answer;
-use cannery_wire::h1::RequestHead;
+use cannery_wire::RequestHead;
 
 /// A request that was answered.
 pub(crate) struct Answered<'a> {

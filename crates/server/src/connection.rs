@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Accepted, Received, Socket};
 use cannery_site::Scratch;
-use cannery_wire::h1::{self, Awaits, RequestHead, Step};
+use cannery_wire::h1::{self, Awaits, Step};
 use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 use cannery_wire::proxy::{self, Source};
 use cannery_wire::{Output, Refusal, ServerFields};
@@ -286,7 +286,7 @@ impl<S: Socket> Connection<S> {
     /// latter.
     #[inline]
     fn spell_answers(&mut self, rest: &mut &[u8], shared: &mut Shared) -> bool {
-        let mut head = RequestHead::EMPTY;
+        let mut head = h1::Head::EMPTY;
         while shared.output.has_room() {
             let (used, step) = self.http.next_request(rest, &mut head);
             match step {

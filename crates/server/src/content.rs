@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use cannery_archive::{Archive, Extent, Lease, Loading, OpenError};
 use cannery_site::{Answer, Method, Reason, Scratch, Site};
-use cannery_wire::h1::{Connection, RequestHead, dummy_answer};
-use cannery_wire::{Output, Refusal, ServerFields};
+use cannery_wire::h1::{Connection, Head, dummy_answer};
+use cannery_wire::{Output, Refusal, ServerFields, Version};
 
 use crate::admin::Admin;
 use crate::answered::Answered;
@@ -44,7 +44,7 @@ pub(crate) enum Content {
 /// A request, and who asks.
 pub(crate) struct Asked<'a> {
     pub(crate) peer: Option<SocketAddr>,
-    pub(crate) head: &'a RequestHead<'a>,
+    pub(crate) head: &'a Head<'a>,
 }
 
 /// An archive that was opened such that nobody changes it under those who read it.
@@ -129,20 +129,20 @@ impl Content {
                 return;
             }
             Content::Dummy { plain, keep_alive, close, body_bytes } => {
-                let bytes = match (http.keeps_open(head), head.is_http10) {
-                    (true, false) => plain,
-                    (true, true) => keep_alive,
+                let bytes = match (http.keeps_open(head), head.asked.version) {
+                    (true, Version::Http10) => keep_alive,
+                    (true, _) => plain,
                     (false, _) => close,
                 };
                 // What follows an answer to HEAD is the next answer, here too.
-                let is_head = head.request.method == Method::Head;
+                let is_head = head.asked.request.method == Method::Head;
                 let sent = if is_head { bytes.len() - body_bytes } else { bytes.len() };
                 http.answer_spelled(head, &bytes[..sent], output);
                 None
             }
         };
         let bytes = output.length() - before;
-        observer.answered(&Answered { peer, head, answer: answer.as_ref(), bytes });
+        observer.answered(&Answered { peer, head: &head.asked, answer: answer.as_ref(), bytes });
     }
 
     /// Answers what is no request, and ends the connection: with the page that the default site has for such an
@@ -182,21 +182,21 @@ impl Content {
 fn answer_of<'a>(
     sites: &'a Sites,
     http: &mut Connection,
-    head: &RequestHead<'a>,
+    head: &Head<'a>,
     scratch: &'a mut Scratch,
     fields: &ServerFields,
     output: &mut Output,
 ) -> Answer<'a> {
-    let Some((number, site)) = sites.of(&head.request) else {
+    let Some((number, site)) = sites.of(&head.asked.request) else {
         // RFC 9110 §15.5.20.
         let answer = Answer::own(421, Reason::Host);
         http.answer(head, &answer, b"", fields, output);
         return answer;
     };
     output.set_archive(number);
-    let answer = site.answer(&head.request, scratch);
+    let answer = site.answer(&head.asked.request, scratch);
     let is_the_sites = matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options);
-    match sites.special(&head.request) {
+    match sites.special(&head.asked.request) {
         Some(page) if !is_the_sites => {
             let keeps = http.keeps_open(head);
             http.answer_spelled(head, &page.spell(head, keeps, fields.lines(0)), output);

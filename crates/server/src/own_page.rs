@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use cannery_site::Method;
-use cannery_wire::h1::{RequestHead, connection_option};
+use cannery_wire::h1::{Head, connection_option};
 use cannery_wire::head::{put_field, status_line};
 
 /// A page that is the server's.
@@ -20,7 +20,7 @@ pub(crate) struct OwnPage<'a> {
 impl OwnPage<'_> {
     /// The whole answer to a request; `keeps` says whether the connection stays open, `server_lines` are those of
     /// every answer.
-    pub(crate) fn spell(&self, head: &RequestHead<'_>, keeps: bool, server_lines: &[u8]) -> Vec<u8> {
+    pub(crate) fn spell(&self, head: &Head<'_>, keeps: bool, server_lines: &[u8]) -> Vec<u8> {
         let mut out = status_line(self.status);
         put_field(&mut out, "Content-Type", self.media_type.as_bytes());
         put_field(&mut out, "Content-Length", self.body.len().to_string().as_bytes());
@@ -33,7 +33,7 @@ impl OwnPage<'_> {
         }
         out.extend_from_slice(server_lines);
         out.extend_from_slice(b"\r\n");
-        if head.request.method != Method::Head {
+        if head.asked.request.method != Method::Head {
             out.extend_from_slice(&self.body);
         }
         out

@@ -13,8 +13,10 @@ pub mod proxy;
 
 mod output;
 mod refusal;
+mod request_head;
 mod server_fields;
 
 pub use output::{Output, Segment};
 pub use refusal::Refusal;
+pub use request_head::{RequestHead, Version};
 pub use server_fields::ServerFields;

@@ -4,6 +4,7 @@
 //! escaped as `\xHH`, so that no line can be forged and no terminal told what to do.
 
 use cannery_site::spell_date;
+use cannery_wire::Version;
 
 use super::line::Line;
 use super::spell::{is_plain_byte, put_number, put_peer, put_plain};
@@ -17,7 +18,11 @@ pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
             out.extend_from_slice(head.method_name);
             out.push(b' ');
             put_escaped(out, head.request.target);
-            out.extend_from_slice(if head.is_http10 { b" HTTP/1.0\" " } else { b" HTTP/1.1\" " });
+            out.extend_from_slice(match head.version {
+                Version::Http10 => b" HTTP/1.0\" ",
+                Version::Http11 => b" HTTP/1.1\" ",
+                Version::Http2 => b" HTTP/2.0\" ",
+            });
         }
         None => out.extend_from_slice(b"-\" "),
     }

@@ -16,7 +16,7 @@ pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
     if let Some(head) = line.head {
         put_text(out, "method", head.method_name);
         put_text(out, "target", head.request.target);
-        put_text(out, "version", if head.is_http10 { b"1.0" } else { b"1.1" });
+        put_text(out, "version", head.version.name().as_bytes());
         let fields =
             [("host", head.request.host), ("referer", head.referer), ("user_agent", head.user_agent)];
         for (name, value) in fields {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use cannery_wire::h1::RequestHead;
+use cannery_wire::RequestHead;
 
 /// What a line tells.
 pub(super) struct Line<'a> {

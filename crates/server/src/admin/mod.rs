@@ -9,7 +9,8 @@ mod stats;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cannery_site::{Method, Target};
-use cannery_wire::h1::RequestHead;
+use cannery_wire::RequestHead;
+use cannery_wire::h1::Head;
 
 use crate::asking::Asker;
 use crate::figures::Figures;
@@ -50,8 +51,8 @@ fn text(status: u16, body: &'static str) -> OwnPage<'static> {
 
 impl Admin {
     /// The whole answer to a request: see [`OwnPage::spell`].
-    pub(crate) fn answer(&self, head: &RequestHead<'_>, keeps: bool, server_lines: &[u8]) -> Vec<u8> {
-        self.page(head).spell(head, keeps, server_lines)
+    pub(crate) fn answer(&self, head: &Head<'_>, keeps: bool, server_lines: &[u8]) -> Vec<u8> {
+        self.page(&head.asked).spell(head, keeps, server_lines)
     }
 
     fn figures(&self) -> Figures {

@@ -2,7 +2,7 @@
 
 use cannery_eventloop::simulated::{Appetite, Fate, UNIX_SECONDS};
 use cannery_site::Scratch;
-use cannery_wire::h1::{Connection, RequestHead, Step};
+use cannery_wire::h1::{Connection, Head, Step};
 use cannery_wire::{Output, Segment, ServerFields};
 
 use super::script::{Ending, Script};
@@ -97,7 +97,7 @@ impl Answers {
         let mut observer = Observer::default();
         while !http.is_closing() {
             let mut output = Output::new();
-            let mut head = RequestHead::EMPTY;
+            let mut head = Head::EMPTY;
             let (used, step) = http.next_request(rest, &mut head);
             rest = &rest[used..];
             match step {

@@ -3,10 +3,11 @@
 use cannery_site::{Answer, Method};
 
 use super::content::{Content, Unreadable};
-use super::parse::{Framing, Parsed, RequestHead, parse};
+use super::parse::{Framing, Head, Parsed, parse};
 use super::spell;
 use crate::output::Output;
 use crate::refusal::Refusal;
+use crate::request_head::Version;
 use crate::server_fields::ServerFields;
 
 /// One HTTP/1 connection.
@@ -69,7 +70,7 @@ impl Connection {
 
     /// Whether the connection stays open behind the answer to the request that came last.
     #[must_use]
-    pub fn keeps_open(&self, head: &RequestHead<'_>) -> bool {
+    pub fn keeps_open(&self, head: &Head<'_>) -> bool {
         // Content that is too long to be worth reading ends the connection instead.
         head.keep_alive && self.reads_content && !self.last
     }
@@ -94,7 +95,7 @@ impl Connection {
     /// Reads the next request in `input`, which begins where the last call left off, into `head`, which is worth
     /// nothing unless there is one. Tells how many bytes are done with.
     #[inline]
-    pub fn next_request<'a>(&mut self, input: &'a [u8], head: &mut RequestHead<'a>) -> (usize, Step) {
+    pub fn next_request<'a>(&mut self, input: &'a [u8], head: &mut Head<'a>) -> (usize, Step) {
         let skipped = if self.content.is_done() {
             0
         } else {
@@ -139,7 +140,7 @@ impl Connection {
 
     /// Looks at what is there of a request's content already: where it is bad, so is the request.
     #[inline]
-    fn begin_content(&mut self, head: &RequestHead<'_>, rest: &[u8]) -> (usize, Step) {
+    fn begin_content(&mut self, head: &Head<'_>, rest: &[u8]) -> (usize, Step) {
         self.content_came = !rest.is_empty();
         self.reads_content = true;
         if head.framing == Framing::Length(0) {
@@ -154,7 +155,7 @@ impl Connection {
             Ok(used) => (used, Step::Request),
             Err(Unreadable) => {
                 self.content = Content::Done;
-                self.is_head = head.request.method == Method::Head;
+                self.is_head = head.asked.request.method == Method::Head;
                 (0, Step::Refused(Refusal::Framing))
             }
         }
@@ -164,7 +165,7 @@ impl Connection {
     #[inline]
     pub fn answer(
         &mut self,
-        head: &RequestHead<'_>,
+        head: &Head<'_>,
         answer: &Answer<'_>,
         archive: &[u8],
         fields: &ServerFields,
@@ -175,7 +176,7 @@ impl Connection {
     }
 
     /// Answers the request that came last with bytes that are spelled already, [`connection_option`] among them.
-    pub fn answer_spelled(&mut self, head: &RequestHead<'_>, bytes: &[u8], output: &mut Output) {
+    pub fn answer_spelled(&mut self, head: &Head<'_>, bytes: &[u8], output: &mut Output) {
         self.begin_answer(head, output);
         output.put(bytes);
     }
@@ -195,7 +196,7 @@ impl Connection {
     }
 
     /// Decides whether the connection stays open, and tells.
-    fn begin_answer(&mut self, head: &RequestHead<'_>, output: &mut Output) -> bool {
+    fn begin_answer(&mut self, head: &Head<'_>, output: &mut Output) -> bool {
         if head.expects_continue && !self.content_came && !self.content.is_done() {
             output.put(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
@@ -207,11 +208,11 @@ impl Connection {
 
 /// The value of `Connection`, where one is needed: HTTP/1.1 stays open and HTTP/1.0 ends by default.
 #[must_use]
-pub fn connection_option(keeps: bool, head: &RequestHead<'_>) -> Option<&'static str> {
-    match (keeps, head.is_http10) {
+pub fn connection_option(keeps: bool, head: &Head<'_>) -> Option<&'static str> {
+    match (keeps, head.asked.version) {
         (false, _) => Some("close"),
-        (true, true) => Some("keep-alive"),
-        (true, false) => None,
+        (true, Version::Http10) => Some("keep-alive"),
+        (true, _) => None,
     }
 }
 
@@ -242,11 +243,11 @@ mod tests {
         for bytes in input.chunks(piece) {
             held.extend_from_slice(bytes);
             loop {
-                let mut head = RequestHead::EMPTY;
+                let mut head = Head::EMPTY;
                 let (used, step) = connection.next_request(&held, &mut head);
                 let done = match step {
                     Step::Request => {
-                        targets.push(head.request.target.to_vec());
+                        targets.push(head.asked.request.target.to_vec());
                         connection.answer_spelled(&head, b"", &mut output);
                         false
                     }
@@ -305,7 +306,7 @@ mod tests {
     fn content_that_is_not_read_ends_the_connection() {
         let input = b"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 70000\r\n\r\n";
         let mut connection = Connection::default();
-        let mut head = RequestHead::EMPTY;
+        let mut head = Head::EMPTY;
         let (_, Step::Request) = connection.next_request(input, &mut head) else { panic!("no request") };
         connection.answer_spelled(&head, b"", &mut Output::new());
         assert!(connection.is_closing());
@@ -316,7 +317,7 @@ mod tests {
         let input = b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n";
         let mut connection = Connection::default();
         let mut output = Output::new();
-        let mut head = RequestHead::EMPTY;
+        let mut head = Head::EMPTY;
         let (_, Step::Request) = connection.next_request(input, &mut head) else { panic!("no request") };
         connection.answer_spelled(&head, b"answer", &mut output);
         assert_eq!(output.parts().0, b"HTTP/1.1 100 Continue\r\n\r\nanswer");

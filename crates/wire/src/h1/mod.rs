@@ -10,5 +10,5 @@ mod scan;
 mod spell;
 
 pub use connection::{Awaits, Connection, Step, connection_option};
-pub use parse::{Framing, RequestHead};
+pub use parse::{Framing, Head};
 pub use spell::dummy_answer;

@@ -3,58 +3,34 @@
 //! Strict where two readers could differ: line ends are CRLF, no space before a colon, no folded lines,
 //! one framing. Never allocates, never mends an ambiguous request.
 
-use cannery_site::{Conditions, Method, Request, Target, Values};
+use cannery_site::{Method, Target, Values};
 
 use super::scan::{is_name, plain_name_end, target_end, value_end};
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, METHOD_BYTES_MAX, TARGET_BYTES_MAX};
 use crate::refusal::Refusal;
+use crate::request_head::{RequestHead, Version};
 
-/// The head of a request.
+/// The head of a request of HTTP/1, and what it says of its connection.
 #[derive(Debug, Clone, Copy)]
-pub struct RequestHead<'a> {
-    /// What is asked.
-    pub request: Request<'a>,
-    /// The method as it was sent.
-    pub method_name: &'a [u8],
-    /// Whether the client speaks HTTP/1.0.
-    pub is_http10: bool,
+pub struct Head<'a> {
+    /// What is asked, and who asks.
+    pub asked: RequestHead<'a>,
     /// Whether the connection stays open behind the answer.
     pub keep_alive: bool,
     /// Whether the client waits for `100 Continue` before it sends its content.
     pub expects_continue: bool,
     /// Where the content ends.
     pub framing: Framing,
-    /// `Referer`, for logs alone.
-    pub referer: Option<&'a [u8]>,
-    /// `User-Agent`, for logs alone.
-    pub user_agent: Option<&'a [u8]>,
 }
 
-impl RequestHead<'_> {
+impl Head<'_> {
     /// No head: room for one.
-    pub const EMPTY: RequestHead<'static> = RequestHead {
-        request: Request::new(Method::Get, b""),
-        method_name: b"",
-        is_http10: false,
+    pub const EMPTY: Head<'static> = Head {
+        asked: RequestHead::EMPTY,
         keep_alive: false,
         expects_continue: false,
         framing: Framing::Length(0),
-        referer: None,
-        user_agent: None,
     };
-
-    /// Takes out what no request needs to have, and does no more: a head is large, and most is not there.
-    #[inline]
-    fn clear(&mut self) {
-        self.request.host = None;
-        self.request.accept_encoding.clear();
-        if self.request.conditions.any {
-            self.request.conditions = Conditions::NONE;
-        }
-        self.expects_continue = false;
-        self.referer = None;
-        self.user_agent = None;
-    }
 }
 
 /// Where a request's content ends (RFC 9112 §6.3).
@@ -80,7 +56,7 @@ pub(crate) enum Parsed {
 /// Reads one head from the front of `input` into `head`, which is worth nothing if there is none.
 ///
 /// Into, since a head takes half a kilobyte: to hand it on from function to function would cost more than to read it.
-pub(crate) fn parse<'a>(input: &'a [u8], head: &mut RequestHead<'a>) -> Parsed {
+pub(crate) fn parse<'a>(input: &'a [u8], head: &mut Head<'a>) -> Parsed {
     let mut reader = Reader { input, at: 0 };
     match reader.read_head(head) {
         Ok(()) if reader.at <= HEAD_BYTES_MAX => Parsed::Head(reader.at),
@@ -106,7 +82,7 @@ enum Stop {
 
 /// What the fields said so far.
 struct Fields<'h, 'a> {
-    head: &'h mut RequestHead<'a>,
+    head: &'h mut Head<'a>,
     close: bool,
     keep_alive: bool,
     content_length: Option<u64>,
@@ -119,20 +95,22 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn read_head(&mut self, head: &mut RequestHead<'a>) -> Result<(), Stop> {
-        head.clear();
+    fn read_head(&mut self, head: &mut Head<'a>) -> Result<(), Stop> {
+        let asked = &mut head.asked;
+        asked.clear();
         self.skip_empty_lines()?;
-        head.method_name = self.method()?;
-        head.request.method = Method::of(head.method_name);
-        head.request.target = self.target()?;
-        head.is_http10 = self.version()?;
-        let is_http10 = head.is_http10;
+        asked.method_name = self.method()?;
+        asked.request.method = Method::of(asked.method_name);
+        asked.request.target = self.target()?;
+        asked.version = self.version()?;
+        let is_http10 = asked.version == Version::Http10;
+        head.expects_continue = false;
         let mut fields =
             Fields { head, close: false, keep_alive: false, content_length: None, chunked: false };
         self.fields(&mut fields)?;
 
         let Fields { head, close, keep_alive, content_length, chunked } = fields;
-        if head.request.host.is_none() && !is_http10 {
+        if head.asked.request.host.is_none() && !is_http10 {
             return Err(Stop::Refused(Refusal::Host));
         }
         head.framing = match (content_length, chunked) {
@@ -190,18 +168,22 @@ impl<'a> Reader<'a> {
         Ok(target)
     }
 
-    /// Reads the version and the end of the request line; tells whether it is HTTP/1.0.
-    fn version(&mut self) -> Result<bool, Stop> {
+    /// Reads the version and the end of the request line.
+    fn version(&mut self) -> Result<Version, Stop> {
         if self.input[self.at..].starts_with(b"HTTP/1.1\r\n") {
             self.at += 10;
-            return Ok(false);
+            return Ok(Version::Http11);
         }
         self.expect(b"HTTP/", Refusal::RequestLine)?;
         let major = self.digit()?;
         self.expect(b".", Refusal::RequestLine)?;
         let minor = self.digit()?;
         self.expect(b"\r\n", Refusal::RequestLine)?;
-        if major == b'1' { Ok(minor == b'0') } else { Err(Stop::Refused(Refusal::Version)) }
+        match (major, minor) {
+            (b'1', b'0') => Ok(Version::Http10),
+            (b'1', _) => Ok(Version::Http11),
+            _ => Err(Stop::Refused(Refusal::Version)),
+        }
     }
 
     fn digit(&mut self) -> Result<u8, Stop> {
@@ -280,7 +262,7 @@ impl<'a> Fields<'_, 'a> {
         // The length first: it tells most fields apart without looking at their letters.
         match name.len() {
             4 if is_name(name, b"host") => {
-                let first = self.head.request.host.replace(value).is_none();
+                let first = self.head.asked.request.host.replace(value).is_none();
                 return if first && is_host(value) { Ok(()) } else { Err(Refusal::Host) };
             }
             6 if is_name(name, b"expect") => {
@@ -291,8 +273,8 @@ impl<'a> Fields<'_, 'a> {
                     self.head.expects_continue = true;
                 }
             }
-            7 if is_name(name, b"referer") => self.head.referer = Some(value),
-            10 if is_name(name, b"user-agent") => self.head.user_agent = Some(value),
+            7 if is_name(name, b"referer") => self.head.asked.referer = Some(value),
+            10 if is_name(name, b"user-agent") => self.head.asked.user_agent = Some(value),
             10 if is_name(name, b"connection") => {
                 for option in value.split(|byte| *byte == b',').map(trim) {
                     self.close |= option.eq_ignore_ascii_case(b"close");
@@ -306,7 +288,9 @@ impl<'a> Fields<'_, 'a> {
                     return Err(Refusal::Framing);
                 }
             }
-            15 if is_name(name, b"accept-encoding") => push(&mut self.head.request.accept_encoding, value)?,
+            15 if is_name(name, b"accept-encoding") => {
+                push(&mut self.head.asked.request.accept_encoding, value)?;
+            }
             17 if is_name(name, b"transfer-encoding") => {
                 if self.chunked {
                     return Err(Refusal::Framing);
@@ -324,7 +308,7 @@ impl<'a> Fields<'_, 'a> {
 impl<'a> Fields<'_, 'a> {
     /// Takes a field of conditional or range requests; tells whether it was one.
     fn take_condition(&mut self, name: &[u8], value: &'a [u8]) -> Result<bool, Refusal> {
-        let conditions = &mut self.head.request.conditions;
+        let conditions = &mut self.head.asked.request.conditions;
         match name.len() {
             5 if is_name(name, b"range") => conditions.range.push(value),
             8 if is_name(name, b"if-match") => push(&mut conditions.if_match, value)?,
@@ -485,8 +469,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn head(input: &str) -> RequestHead<'_> {
-        let mut head = RequestHead::EMPTY;
+    fn head(input: &str) -> Head<'_> {
+        let mut head = Head::EMPTY;
         match parse(input.as_bytes(), &mut head) {
             Parsed::Head(length) => {
                 assert_eq!(length, input.len(), "all of it is the head");
@@ -497,7 +481,7 @@ mod tests {
     }
 
     fn refusal(input: &str) -> Refusal {
-        match parse(input.as_bytes(), &mut { RequestHead::EMPTY }) {
+        match parse(input.as_bytes(), &mut { Head::EMPTY }) {
             Parsed::Refused(refusal) => refusal,
             other => panic!("{input:?} is {other:?}"),
         }
@@ -506,11 +490,11 @@ mod tests {
     #[test]
     fn a_plain_request() {
         let head = head("GET /a?b HTTP/1.1\r\nHost: h:80\r\nAccept-Encoding:  br, gzip \r\n\r\n");
-        assert_eq!(head.request.method, Method::Get);
-        assert_eq!(head.request.target, b"/a?b");
-        assert_eq!(head.request.host, Some(b"h:80".as_slice()));
-        assert_eq!(head.request.accept_encoding.lines().collect::<Vec<_>>(), [b"br, gzip"]);
-        assert!(head.keep_alive && !head.is_http10);
+        assert_eq!(head.asked.request.method, Method::Get);
+        assert_eq!(head.asked.request.target, b"/a?b");
+        assert_eq!(head.asked.request.host, Some(b"h:80".as_slice()));
+        assert_eq!(head.asked.request.accept_encoding.lines().collect::<Vec<_>>(), [b"br, gzip"]);
+        assert!(head.keep_alive && head.asked.version == Version::Http11);
         assert_eq!(head.framing, Framing::Length(0));
     }
 
@@ -523,9 +507,9 @@ mod tests {
         let plain = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
         assert!(matches!(parse(plain.as_bytes(), &mut used), Parsed::Head(_)));
         let (used, fresh) = (used, head(plain));
-        assert_eq!(used.request.accept_encoding.lines().count(), 0);
-        let without_values = |mut head: RequestHead<'_>| {
-            head.request.accept_encoding = Values::NONE;
+        assert_eq!(used.asked.request.accept_encoding.lines().count(), 0);
+        let without_values = |mut head: Head<'_>| {
+            head.asked.request.accept_encoding = Values::NONE;
             format!("{head:?}")
         };
         assert_eq!(without_values(used), without_values(fresh));
@@ -533,7 +517,7 @@ mod tests {
 
     #[test]
     fn empty_lines_before_a_request_are_skipped() {
-        assert_eq!(head("\r\n\r\nGET / HTTP/1.0\r\n\r\n").request.target, b"/");
+        assert_eq!(head("\r\n\r\nGET / HTTP/1.0\r\n\r\n").asked.request.target, b"/");
     }
 
     #[test]
@@ -630,7 +614,7 @@ mod tests {
         for host in ["h", "h:80", "h:", "", "127.0.0.1:8080", "[::1]", "[::1]:8080", "xn--bcher-kva.example"]
         {
             assert_eq!(
-                head(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).request.host,
+                head(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).asked.request.host,
                 Some(host.as_bytes())
             );
         }
@@ -656,7 +640,7 @@ mod tests {
         let whole = "GET /index.html HTTP/1.1\r\nHost: h\r\nAccept-Encoding: br\r\n\r\n";
         for length in 0..whole.len() {
             assert!(
-                matches!(parse(&whole.as_bytes()[..length], &mut { RequestHead::EMPTY }), Parsed::More),
+                matches!(parse(&whole.as_bytes()[..length], &mut { Head::EMPTY }), Parsed::More),
                 "{length} bytes"
             );
         }
@@ -665,7 +649,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_a_head_or_not(input in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Parsed::Head(length) = parse(&input, &mut { RequestHead::EMPTY }) {
+            if let Parsed::Head(length) = parse(&input, &mut { Head::EMPTY }) {
                 prop_assert!(length <= input.len());
             }
         }
@@ -674,9 +658,9 @@ mod tests {
         fn what_follows_a_head_does_not_change_it(tail in proptest::collection::vec(any::<u8>(), 0..50)) {
             let head = b"HEAD /x HTTP/1.1\r\nhost: h\r\n\r\n";
             let input = [head.as_slice(), &tail].concat();
-            let mut parsed = RequestHead::EMPTY;
+            let mut parsed = Head::EMPTY;
             prop_assert!(matches!(parse(&input, &mut parsed), Parsed::Head(length) if length == head.len()));
-            prop_assert_eq!(parsed.request.method, Method::Head);
+            prop_assert_eq!(parsed.asked.request.method, Method::Head);
         }
     }
 }
