@@ -13,6 +13,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 
+use memmap2::{Mmap, MmapMut};
+
 /// Chooses the signal of a lease: `fcntl(2)`. Not in `libc`; 10 on every architecture but SPARC.
 const F_SETSIG: libc::c_int = 10;
 
@@ -29,7 +31,12 @@ pub enum Loading {
 
 /// The bytes of an archive.
 pub(crate) enum Bytes {
-    Mapped(memmap2::Mmap),
+    /// Pages of the file.
+    Mapped(Mmap),
+    /// Pages of our own. What was lent of them to the kernel is still being read when they are given back: so they
+    /// come from a map of their own, whose pages nobody else gets before, and not from the allocator.
+    Copied(Mmap),
+    /// What somebody else has read.
     Owned(Vec<u8>),
 }
 
@@ -37,12 +44,11 @@ impl Bytes {
     pub(crate) fn load(file: &mut File, loading: Loading) -> io::Result<Bytes> {
         match loading {
             Loading::InMemory => {
-                let mut bytes = Vec::new();
                 let length =
                     usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
-                bytes.try_reserve_exact(length)?;
-                file.read_to_end(&mut bytes)?;
-                Ok(Bytes::Owned(bytes))
+                let mut bytes = MmapMut::map_anon(length)?;
+                file.read_exact(&mut bytes)?;
+                bytes.make_read_only().map(Bytes::Copied)
             }
             Loading::Mapped => map(file, false).map(Bytes::Mapped),
             Loading::Preloaded => map(file, true).map(Bytes::Mapped),
@@ -52,7 +58,7 @@ impl Bytes {
     #[inline]
     pub(crate) fn as_slice(&self) -> &[u8] {
         match self {
-            Bytes::Mapped(map) => map,
+            Bytes::Mapped(map) | Bytes::Copied(map) => map,
             Bytes::Owned(bytes) => bytes,
         }
     }
@@ -60,13 +66,13 @@ impl Bytes {
     /// Makes the bytes memory of our own, in the place where they are.
     pub(crate) fn keep_copy(&self) -> io::Result<()> {
         match self {
-            Bytes::Owned(_) => Ok(()),
+            Bytes::Copied(_) | Bytes::Owned(_) => Ok(()),
             Bytes::Mapped(map) => keep_copy(map),
         }
     }
 }
 
-fn map(file: &File, populate: bool) -> io::Result<memmap2::Mmap> {
+fn map(file: &File, populate: bool) -> io::Result<Mmap> {
     let mut options = memmap2::MmapOptions::new();
     if populate {
         options.populate();
@@ -81,7 +87,7 @@ fn map(file: &File, populate: bool) -> io::Result<memmap2::Mmap> {
 }
 
 /// Puts a copy of its bytes in the place of a map.
-fn keep_copy(map: &memmap2::Mmap) -> io::Result<()> {
+fn keep_copy(map: &Mmap) -> io::Result<()> {
     let length = map.len();
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: asks for new memory, at no place in particular and of no file.

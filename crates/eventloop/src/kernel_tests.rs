@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::address::Address;
 use crate::listener::{Claim, Listener};
-use crate::{Epoll, Event, EventLoop, Readiness, Received, Socket, Token, Uring, Waker};
+use crate::{Epoll, Event, EventLoop, PagePipe, Readiness, Received, Socket, Token, Uring, Waker};
 
 /// Runs a test on each loop; on a ring only where the kernel has one.
 macro_rules! on_both {
@@ -34,6 +34,7 @@ on_both! {
     a_knock_reaches_a_thread_with_descriptors_of_its_own => own_descriptors;
     what_a_connection_does_not_read_waits_for_it => not_read;
     a_full_socket_tells_when_there_is_room => room;
+    pages_are_lent_in_order_and_as_far_as_there_is_room => lent_pages;
     an_event_of_an_earlier_owner_of_a_slot_is_never_told => earlier_owner;
     who_came_before_a_listener_was_removed_may_still_be_accepted => removed_listener;
     more_connections_than_wait_in_any_queue_are_accepted => many;
@@ -209,6 +210,35 @@ fn room<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     }
     assert!(socket.send(b"more").unwrap() > 0);
     drop(reader.join().unwrap());
+}
+
+fn lent_pages<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
+    let mut events = make(Waker::new().unwrap());
+    let (listener, address) = listen(&mut events);
+    let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
+    let pipe = PagePipe::new();
+    // Not at the beginning of a page, nor of a length that ends with one, and no two pages alike.
+    let bytes: Vec<u8> = (0..8_000_001u32).map(|number| (number % 251) as u8).collect();
+    let pages = &bytes[77..];
+    let front = [IoSlice::new(b"fro"), IoSlice::new(b"nt")];
+    let mut sent = socket.send_pages(&front, pages, &pipe).unwrap() - 5;
+    assert!(sent > 0 && sent < pages.len(), "no socket has room for {sent} bytes at once");
+    assert!(pipe.is_empty(), "what there was no room for is in nobody's way");
+    let expected = [b"front", pages].concat();
+    let reader = std::thread::spawn(move || {
+        let mut received = vec![0; expected.len()];
+        client.read_exact(&mut received).unwrap();
+        assert!(received == expected);
+    });
+    while sent < pages.len() {
+        let more = socket.send_pages(&[], &pages[sent..], &pipe).unwrap();
+        if more == 0 {
+            events.wait(Some(Duration::from_secs(10))).unwrap();
+            while events.next_event().is_some() {}
+        }
+        sent += more;
+    }
+    reader.join().unwrap();
 }
 
 fn earlier_owner<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {

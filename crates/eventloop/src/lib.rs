@@ -16,6 +16,7 @@ mod event;
 #[cfg(test)]
 mod kernel_tests;
 mod listener;
+mod page_pipe;
 mod socket;
 mod sys;
 mod token;
@@ -32,6 +33,7 @@ pub use clock::Now;
 pub use epoll::Epoll;
 pub use event::{Event, Readiness};
 pub use listener::{Claim, Listener};
+pub use page_pipe::PagePipe;
 pub use socket::{KernelSocket, Received, Socket};
 pub use token::Token;
 pub use uring::{Uring, UringSocket};

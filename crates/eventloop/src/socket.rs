@@ -5,6 +5,7 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use crate::page_pipe::PagePipe;
 use crate::sys;
 
 /// A connected socket that never blocks. Closed when dropped.
@@ -18,6 +19,19 @@ pub trait Socket {
 
     /// Sends as much of several runs as there is room for, in order, and returns how much that was.
     fn send_runs(&self, runs: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Sends as much of several runs as there is room for, and then of `pages`, whose bytes are lent to the kernel where
+    /// that can be done: it may read them after this call, and after their mapping is gone. So they are bytes that
+    /// never change, of a mapping that is given back whole. Returns how much was sent of both together.
+    fn send_pages(&self, runs: &[IoSlice<'_>], pages: &[u8], pipe: &PagePipe) -> io::Result<usize> {
+        // Where nothing can be lent, it is sent.
+        let _ = pipe;
+        let before = runs.iter().map(|run| run.len()).sum();
+        match if before == 0 { 0 } else { self.send_runs(runs)? } {
+            sent if sent < before => Ok(sent),
+            sent => Ok(sent + self.send(pages)?),
+        }
+    }
 
     /// Tells the peer that nothing more will be sent; receiving goes on.
     fn end_sending(&self) -> io::Result<()>;
@@ -73,7 +87,17 @@ impl Socket for KernelSocket {
 
     #[inline]
     fn send_runs(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
-        Ok(sys::send_runs(self.0.as_fd(), runs)?.unwrap_or(0))
+        Ok(sys::send_runs(self.0.as_fd(), runs, false)?.unwrap_or(0))
+    }
+
+    fn send_pages(&self, runs: &[IoSlice<'_>], pages: &[u8], pipe: &PagePipe) -> io::Result<usize> {
+        let socket = self.0.as_fd();
+        let before = runs.iter().map(|run| run.len()).sum();
+        let sent = if before == 0 { 0 } else { sys::send_runs(socket, runs, true)?.unwrap_or(0) };
+        if sent < before {
+            return Ok(sent);
+        }
+        Ok(sent + pipe.send(socket, pages)?)
     }
 
     fn end_sending(&self) -> io::Result<()> {

@@ -133,16 +133,60 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<us
     check_bytes(unsafe { libc::syscall(libc::SYS_sendto, socket, start, length, flags, no_address, 0usize) })
 }
 
-/// Sends several runs of bytes in order; nothing where the call would block.
-pub(crate) fn send_runs(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+/// Sends several runs of bytes in order; nothing where the call would block. `more` says that more follows at once,
+/// and is worth waiting for to fill a segment.
+pub(crate) fn send_runs(
+    socket: BorrowedFd<'_>,
+    runs: &[IoSlice<'_>],
+    more: bool,
+) -> io::Result<Option<usize>> {
     // SAFETY: all-zero is a valid `msghdr`: no address, no control data.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     // `IoSlice` is documented to have the layout of `iovec` on Unix; the kernel only reads them.
     message.msg_iov = runs.as_ptr().cast_mut().cast();
     message.msg_iovlen = runs.len();
+    let flags = libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
     // SAFETY: `message` and the runs that it points to live until the call returns.
-    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) };
     check_bytes(sent as libc::c_long)
+}
+
+/// A pipe that never blocks: the end to read from, and the one to write to.
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [-1; 2];
+    // SAFETY: the kernel writes two descriptors into `ends`, and only until the call returns.
+    check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) })?;
+    Ok((own(ends[0]), own(ends[1])))
+}
+
+/// Gives a pipe room for so many bytes in whole pages, if the system lets it.
+pub(crate) fn set_pipe_bytes(pipe: &OwnedFd, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    // SAFETY: takes numbers and touches no memory of ours.
+    check(unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, bytes) })?;
+    Ok(())
+}
+
+/// Puts the pages that hold `bytes` into a pipe, which refers to them and copies nothing; nothing where it is full.
+///
+/// The caller says that `bytes` do not change as long as anybody may read from the pipe, or from where they went.
+pub(crate) fn lend_pages(pipe: &OwnedFd, bytes: &[u8]) -> io::Result<Option<usize>> {
+    let run = [IoSlice::new(bytes)];
+    let flags = libc::SPLICE_F_NONBLOCK;
+    // SAFETY: `IoSlice` is documented to have the layout of `iovec` on Unix. The kernel only reads what it refers to,
+    // and holds the pages themselves from here on: they outlive their mapping, if need be.
+    let lent = unsafe { libc::vmsplice(pipe.as_raw_fd(), run.as_ptr().cast(), run.len(), flags) };
+    check_bytes(lent as libc::c_long)
+}
+
+/// Moves bytes from a pipe into a socket or a file; nothing where there is no room.
+pub(crate) fn splice(pipe: &OwnedFd, into: BorrowedFd<'_>, bytes: usize) -> io::Result<Option<usize>> {
+    let no_offset = std::ptr::null_mut();
+    let flags = libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MOVE;
+    // SAFETY: null says that neither end has a position; takes numbers besides, and touches no memory of ours.
+    let moved =
+        unsafe { libc::splice(pipe.as_raw_fd(), no_offset, into.as_raw_fd(), no_offset, bytes, flags) };
+    check_bytes(moved as libc::c_long)
 }
 
 /// Takes a descriptor that whoever started this process has left open for it. Fails if it is not open.

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cannery_eventloop::{Accepted, Received, Socket};
+use cannery_eventloop::{Accepted, PagePipe, Received, Socket};
 use cannery_site::Scratch;
 use cannery_wire::h1::{self, Awaits, Step};
 use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) scratch: Scratch,
     pub(crate) output: Output,
     pub(crate) input: Box<[u8]>,
+    /// By way of which large bodies are lent to the kernel.
+    pub(crate) pipe: PagePipe,
     pub(crate) timeouts: Option<Timeouts>,
     /// Whether each connection begins with a PROXY header.
     pub(crate) proxied: bool,
@@ -197,7 +199,7 @@ impl<S: Socket> Connection<S> {
             if shared.turn_bytes == 0 {
                 return Ok(false);
             }
-            let sent = unsent.send(&self.socket, &mut shared.turn_bytes)?;
+            let sent = unsent.send(&self.socket, &shared.pipe, &mut shared.turn_bytes)?;
             if unsent.is_done() {
                 shared.observer.sent(shared.now.saturating_duration_since(unsent.since()));
                 self.unsent = None;
@@ -255,8 +257,8 @@ impl<S: Socket> Connection<S> {
     /// Sends what is spelled, as far as it may. What is left comes back.
     #[inline]
     fn send_output(&self, shared: &mut Shared) -> io::Result<Option<Box<Unsent>>> {
-        let Shared { output, content, now, turn_bytes, .. } = shared;
-        unsent::send_output(&self.socket, output, content, *now, turn_bytes)
+        let Shared { output, content, pipe, now, turn_bytes, .. } = shared;
+        unsent::send_output(&self.socket, output, content, pipe, *now, turn_bytes)
     }
 
     /// Takes the PROXY header off the front of `rest`; tells whether it was there. Fails if it never will be: then

@@ -7,8 +7,9 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::time::Instant;
 
-use cannery_eventloop::Socket;
-use cannery_wire::{Output, Segment, limits::SEGMENTS_MAX};
+use cannery_eventloop::{PagePipe, Socket};
+use cannery_wire::limits::{LENT_BODY_BYTES_MIN, SEGMENTS_MAX};
+use cannery_wire::{Output, Segment};
 
 use crate::content::Content;
 
@@ -37,6 +38,7 @@ pub(crate) fn send_output(
     socket: &impl Socket,
     output: &mut Output,
     content: &Arc<Content>,
+    pipe: &PagePipe,
     now: Instant,
     bytes_max: &mut u64,
 ) -> io::Result<Option<Box<Unsent>>> {
@@ -45,7 +47,10 @@ pub(crate) fn send_output(
         [] => return Ok(None),
         _ if *bytes_max == 0 => 0,
         [Segment::Own(_)] => socket.send(up_to(bytes, *bytes_max))?,
-        _ => send_runs(socket, content, bytes, segments.iter().copied(), 0, *bytes_max)?,
+        _ => {
+            let waiting = Waiting { own: bytes, segments: segments.iter().copied(), skip: 0 };
+            waiting.send(socket, content, pipe, *bytes_max)?
+        }
     };
     *bytes_max -= sent as u64;
     let total: u64 = segments.iter().map(length).sum();
@@ -67,10 +72,16 @@ pub(crate) fn send_output(
 impl Unsent {
     /// Sends more, but no more than `bytes_max`, which is less by that much afterwards; tells how many bytes that were,
     /// none if there was no room.
-    pub(crate) fn send(&mut self, socket: &impl Socket, bytes_max: &mut u64) -> io::Result<usize> {
-        let bytes = &self.bytes[self.bytes_sent..];
+    pub(crate) fn send(
+        &mut self,
+        socket: &impl Socket,
+        pipe: &PagePipe,
+        bytes_max: &mut u64,
+    ) -> io::Result<usize> {
+        let own = &self.bytes[self.bytes_sent..];
         let segments = self.segments.iter().copied();
-        let sent = send_runs(socket, &self.content, bytes, segments, self.segment_sent, *bytes_max)?;
+        let waiting = Waiting { own, segments, skip: self.segment_sent };
+        let sent = waiting.send(socket, &self.content, pipe, *bytes_max)?;
         *bytes_max -= sent as u64;
         self.advance(sent as u64);
         Ok(sent)
@@ -119,38 +130,63 @@ fn length(segment: &Segment) -> u64 {
     }
 }
 
-/// Sends segments in order, the first one without its first `skip` bytes; `own` are their own bytes that
-/// are still to be sent. Sends no more than `bytes_max`. Returns how much there was room for.
-fn send_runs(
-    socket: &impl Socket,
-    content: &Content,
-    own: &[u8],
-    segments: impl Iterator<Item = Segment>,
+/// Segments in order.
+struct Waiting<'a, I> {
+    /// Of their own bytes, those that are still to be sent.
+    own: &'a [u8],
+    segments: I,
+    /// Bytes of the first one that are sent already.
     skip: u64,
-    bytes_max: u64,
-) -> io::Result<usize> {
-    let mut runs = [IoSlice::new(&[]); SEGMENTS_MAX];
-    let (mut count, mut own, mut skip, mut left) = (0, own, skip, bytes_max);
-    for (run, segment) in runs.iter_mut().zip(segments) {
-        let bytes = match segment {
-            Segment::Own(bytes) => {
-                let left = bytes.saturating_sub(usize::try_from(skip).unwrap_or(usize::MAX));
-                let (bytes, rest) = own.split_at(left.min(own.len()));
-                own = rest;
-                bytes
+}
+
+impl<I: Iterator<Item = Segment>> Waiting<'_, I> {
+    /// Sends them, but no more than `bytes_max`, and returns how much there was room for. Large bodies are lent, and the
+    /// rest is gathered in one call as far as it goes.
+    fn send(
+        self,
+        socket: &impl Socket,
+        content: &Content,
+        pipe: &PagePipe,
+        bytes_max: u64,
+    ) -> io::Result<usize> {
+        let Waiting { mut own, segments, mut skip } = self;
+        let mut runs = [IoSlice::new(&[]); SEGMENTS_MAX];
+        let (mut count, mut sent, mut left) = (0, 0, bytes_max);
+        for segment in segments {
+            let bytes = up_to(bytes_of(segment, std::mem::take(&mut skip), &mut own, content), left);
+            left -= bytes.len() as u64;
+            if matches!(segment, Segment::Archive(..)) && bytes.len() >= LENT_BODY_BYTES_MIN {
+                sent += socket.send_pages(&runs[..count], bytes, pipe)?;
+                if sent as u64 + left < bytes_max {
+                    return Ok(sent);
+                }
+                count = 0;
+            } else {
+                runs[count] = IoSlice::new(bytes);
+                count += 1;
             }
-            Segment::Archive(archive, extent) => content.range(archive, extent, skip),
-        };
-        let bytes = up_to(bytes, left);
-        *run = IoSlice::new(bytes);
-        count += 1;
-        skip = 0;
-        left -= bytes.len() as u64;
-        if left == 0 {
-            break;
+            if left == 0 || count == runs.len() {
+                break;
+            }
         }
+        if count > 0 {
+            sent += socket.send_runs(&runs[..count])?;
+        }
+        Ok(sent)
     }
-    socket.send_runs(&runs[..count])
+}
+
+/// The bytes of a segment without the first `skip` of them, taken off the front of `own` if it is ours.
+fn bytes_of<'a>(segment: Segment, skip: u64, own: &mut &'a [u8], content: &'a Content) -> &'a [u8] {
+    match segment {
+        Segment::Own(bytes) => {
+            let left = bytes.saturating_sub(usize::try_from(skip).unwrap_or(usize::MAX));
+            let (bytes, rest) = own.split_at(left.min(own.len()));
+            *own = rest;
+            bytes
+        }
+        Segment::Archive(archive, extent) => content.range(archive, extent, skip),
+    }
 }
 
 /// The first bytes, no more than so many.

@@ -9,7 +9,9 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cannery_eventloop::{Accepted, Epoll, Event, EventLoop, Listener, Readiness, Token, Uring, Waker};
+use cannery_eventloop::{
+    Accepted, Epoll, Event, EventLoop, Listener, PagePipe, Readiness, Token, Uring, Waker,
+};
 use cannery_site::Scratch;
 use cannery_wire::{Output, ServerFields};
 
@@ -207,6 +209,7 @@ impl<L: EventLoop> Worker<L> {
             scratch: Scratch::default(),
             output: Output::new(),
             input: vec![0; RECEIVE_BYTES].into(),
+            pipe: PagePipe::new(),
             timeouts: plan.timeouts,
             proxied: plan.proxied,
             now: now.instant,

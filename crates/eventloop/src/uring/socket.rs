@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
 use super::state::State;
+use crate::page_pipe::PagePipe;
 use crate::socket::{KernelSocket, Received, Socket};
 use crate::token::Token;
 
@@ -60,6 +61,11 @@ impl Socket for UringSocket {
     fn send_runs(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
         let wanted = runs.iter().map(|run| run.len()).sum();
         self.sent(self.socket.send_runs(runs)?, wanted)
+    }
+
+    fn send_pages(&self, runs: &[IoSlice<'_>], pages: &[u8], pipe: &PagePipe) -> io::Result<usize> {
+        let wanted = runs.iter().map(|run| run.len()).sum::<usize>() + pages.len();
+        self.sent(self.socket.send_pages(runs, pages, pipe)?, wanted)
     }
 
     fn end_sending(&self) -> io::Result<()> {

@@ -110,6 +110,11 @@ const WORKER: &[Call] = &[
     any(libc::SYS_recvmsg),
     any(libc::SYS_sendmsg),
     any(libc::SYS_shutdown),
+    // Large bodies: lent to a pipe, moved into the socket, and the pipe made anew where there was no room.
+    any(libc::SYS_vmsplice),
+    any(libc::SYS_splice),
+    any(libc::SYS_pipe2),
+    is(libc::SYS_fcntl, 1, libc::F_SETPIPE_SZ as u64),
     // The waker.
     any(libc::SYS_read),
     // The loop over a ring, and where a connection comes from that it has accepted.
