@@ -204,9 +204,15 @@ fn content() -> Vec<Arg> {
         .value_parser(read_named_archive)
         .required_unless_present_any(["dummy", "dummy-empty"]),
         switch("watch-disable", "Take up a new archive when SIGHUP comes, and not as soon as it is there."),
-        switch("archive-mmap", "Map the archive into memory, which is the default."),
-        switch("archive-inmem", "Read the archive into memory of the server's own.")
-            .conflicts_with_all(["archive-mmap", "archive-preload"]),
+        switch(
+            "archive-mmap",
+            "Map the archive into memory. Without a flag, archives up to 16 MiB are read into memory and larger ones are mapped.",
+        ),
+        switch(
+            "archive-inmem",
+            "Read the archive into memory of the server's own: large bodies are then sent without a copy.",
+        )
+        .conflicts_with_all(["archive-mmap", "archive-preload"]),
         switch("archive-preload", "Bring the archive into the page cache before the first answer."),
         switch(
             "dummy",
@@ -336,7 +342,7 @@ pub(super) fn config_of(matches: &ArgMatches, path: PathBuf) -> Config {
         threads: thread_count(matches),
         ..Config::plain(Content::Archives {
             archives: vec![NamedArchive { host: None, path }],
-            loading: Loading::Mapped,
+            loading: Loading::Automatic,
             // Whoever compiles into a temporary file compiles once.
             watch: false,
         })
@@ -350,10 +356,12 @@ fn read_content(matches: &ArgMatches) -> Result<Content, Failure> {
     if matches.get_flag("dummy-empty") {
         return Ok(Content::Dummy { body: b"" });
     }
-    let loading = match (matches.get_flag("archive-inmem"), matches.get_flag("archive-preload")) {
-        (true, _) => Loading::InMemory,
-        (false, true) => Loading::Preloaded,
-        (false, false) => Loading::Mapped,
+    let is_asked = |flag| matches.get_flag(flag);
+    let loading = match (is_asked("archive-inmem"), is_asked("archive-preload"), is_asked("archive-mmap")) {
+        (true, ..) => Loading::InMemory,
+        (_, true, _) => Loading::Preloaded,
+        (_, _, true) => Loading::Mapped,
+        _ => Loading::Automatic,
     };
     let archives: Vec<NamedArchive> = all(matches, "archive");
     for (place, named) in archives.iter().enumerate() {
@@ -422,7 +430,7 @@ mod tests {
     fn an_archive_is_all_that_is_needed() {
         let server = server("--archive site.cdb").unwrap();
         assert_eq!(server.config.listen, [DEFAULT_ADDRESS.parse().unwrap()]);
-        assert!(matches!(server.config.content, Content::Archives { loading: Loading::Mapped, .. }));
+        assert!(matches!(server.config.content, Content::Archives { loading: Loading::Automatic, .. }));
         assert!(server.config.hosts && server.config.security_headers.basic);
         assert!(!server.config.security_headers.tls && server.config.timeouts.is_some());
     }

@@ -85,7 +85,7 @@ fn root_becomes_whom_it_is_told_and_goes_on_taking_up_releases_and_writing_its_l
         return;
     }
     let folder = folder();
-    let server = start(folder.path(), &["--user", "65534:65534", "--sandbox", "require"]);
+    let server = start(folder.path(), &["--user", "65534:65534", "--sandbox", "require", "--archive-mmap"]);
     for (name, thread) in threads(&server) {
         assert_eq!(thread["Uid"], [NOBODY; 4].join(" "), "{name}");
         assert_eq!(thread["Gid"], [NOBODY; 4].join(" "), "{name}");

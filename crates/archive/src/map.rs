@@ -18,15 +18,31 @@ use memmap2::{Mmap, MmapMut};
 /// Chooses the signal of a lease: `fcntl(2)`. Not in `libc`; 10 on every architecture but SPARC.
 const F_SETSIG: libc::c_int = 10;
 
+/// Up to this many bytes [`Loading::Automatic`] reads a file into memory. To read so much takes some milliseconds.
+const AUTOMATIC_IN_MEMORY_BYTES_MAX: u64 = 16 << 20;
+
 /// How the bytes of an archive are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loading {
+    /// A small file is read into memory, a larger one is mapped.
+    Automatic,
     /// The file is mapped: memory is the page cache's, shared by all processes.
     Mapped,
     /// The file is mapped, and brought into the page cache before `open` returns.
     Preloaded,
     /// The file is read into memory of our own: nothing that happens to it later matters.
     InMemory,
+}
+
+impl Loading {
+    /// How this file is loaded: what is automatic is decided.
+    pub(crate) fn of(self, file: &File) -> io::Result<Loading> {
+        if self != Loading::Automatic {
+            return Ok(self);
+        }
+        let is_small = file.metadata()?.len() <= AUTOMATIC_IN_MEMORY_BYTES_MAX;
+        Ok(if is_small { Loading::InMemory } else { Loading::Mapped })
+    }
 }
 
 /// The bytes of an archive.
@@ -42,17 +58,16 @@ pub(crate) enum Bytes {
 
 impl Bytes {
     pub(crate) fn load(file: &mut File, loading: Loading) -> io::Result<Bytes> {
-        match loading {
-            Loading::InMemory => {
-                let length =
-                    usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
-                let mut bytes = MmapMut::map_anon(length)?;
-                file.read_exact(&mut bytes)?;
-                bytes.make_read_only().map(Bytes::Copied)
-            }
+        match loading.of(file)? {
             Loading::Mapped => map(file, false).map(Bytes::Mapped),
             Loading::Preloaded => map(file, true).map(Bytes::Mapped),
+            Loading::InMemory | Loading::Automatic => copy(file).map(Bytes::Copied),
         }
+    }
+
+    /// Whether nothing that happens to any file can change them.
+    pub(crate) fn are_ours(&self) -> bool {
+        !matches!(self, Bytes::Mapped(_))
     }
 
     #[inline]
@@ -70,6 +85,14 @@ impl Bytes {
             Bytes::Mapped(map) => keep_copy(map),
         }
     }
+}
+
+/// Reads a file into memory of its own.
+fn copy(file: &mut File) -> io::Result<Mmap> {
+    let length = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    let mut bytes = MmapMut::map_anon(length)?;
+    file.read_exact(&mut bytes)?;
+    bytes.make_read_only()
 }
 
 fn map(file: &File, populate: bool) -> io::Result<Mmap> {

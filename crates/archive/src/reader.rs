@@ -37,6 +37,7 @@ impl Archive {
     pub fn open_leased(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>), OpenError> {
         let mut file = open_file(path)?;
         // Before the map: what is mapped is what the lease keeps.
+        let loading = loading.of(&file)?;
         let lease = if loading == Loading::InMemory { None } else { Lease::take(&file)? };
         Ok((Archive::load(&mut file, loading)?, lease))
     }
@@ -67,6 +68,12 @@ impl Archive {
             return Err(OpenError::Length { expected: facts.file_bytes, got });
         }
         Ok(Archive { bytes, format, facts })
+    }
+
+    /// Whether the bytes are memory of our own, which nobody else can change, and not a file's that is mapped.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        self.bytes.are_ours()
     }
 
     /// Where the data of the facts stands in the file.

@@ -59,7 +59,7 @@ pub(crate) struct Opened {
 /// Opens an archive: mapped if it can be leased, else read into memory unless it is too large for that.
 pub(crate) fn open(path: &Path, loading: Loading) -> Result<Opened, OpenError> {
     let (archive, lease) = Archive::open_leased(path, loading)?;
-    if lease.is_some() || loading == Loading::InMemory {
+    if lease.is_some() || archive.is_in_memory() {
         return Ok(Opened { archive, lease, is_unguarded: false });
     }
     if archive.facts().file_bytes > UNLEASED_COPIED_BYTES_MAX {
@@ -161,6 +161,16 @@ impl Content {
         };
         output.set_archive(number);
         http.refuse(&site.refusal(status), site.archive().bytes(), fields, output);
+    }
+
+    /// Whether ranges of an archive may be lent to the kernel: their bytes never change, not even those that are on
+    /// their way to a peer when somebody writes into the file.
+    #[inline]
+    pub(crate) fn may_be_lent(&self, archive: u16) -> bool {
+        match self {
+            Content::Sites(sites) => sites.get(archive).is_some_and(|site| site.archive().is_in_memory()),
+            Content::Admin(_) | Content::Dummy { .. } => false,
+        }
     }
 
     /// The bytes of a range of an archive, without the first `skip` of them.

@@ -32,9 +32,24 @@ pub(crate) struct Unsent {
     confirmed: u64,
 }
 
-/// Sends what `output` holds, but no more than `bytes_max`, which is less by that much afterwards, and empties it. What
-/// is not sent comes back.
+/// Sends what `output` holds, but no more than `bytes_max`, which is less by that much afterwards, and empties it, also
+/// where the socket is broken: else the next peer would be sent what was this one's. What is not sent comes back.
 pub(crate) fn send_output(
+    socket: &impl Socket,
+    output: &mut Output,
+    content: &Arc<Content>,
+    pipe: &PagePipe,
+    now: Instant,
+    bytes_max: &mut u64,
+) -> io::Result<Option<Box<Unsent>>> {
+    let unsent = send_parts(socket, output, content, pipe, now, bytes_max);
+    output.clear();
+    unsent
+}
+
+/// The same, but for emptying it.
+#[inline]
+fn send_parts(
     socket: &impl Socket,
     output: &mut Output,
     content: &Arc<Content>,
@@ -65,7 +80,6 @@ pub(crate) fn send_output(
         unsent.advance(sent as u64);
         Box::new(unsent)
     });
-    output.clear();
     Ok(unsent)
 }
 
@@ -155,7 +169,9 @@ impl<I: Iterator<Item = Segment>> Waiting<'_, I> {
         for segment in segments {
             let bytes = up_to(bytes_of(segment, std::mem::take(&mut skip), &mut own, content), left);
             left -= bytes.len() as u64;
-            if matches!(segment, Segment::Archive(..)) && bytes.len() >= LENT_BODY_BYTES_MIN {
+            let is_lent = bytes.len() >= LENT_BODY_BYTES_MIN
+                && matches!(segment, Segment::Archive(number, _) if content.may_be_lent(number));
+            if is_lent {
                 sent += socket.send_pages(&runs[..count], bytes, pipe)?;
                 if sent as u64 + left < bytes_max {
                     return Ok(sent);
@@ -193,4 +209,54 @@ fn bytes_of<'a>(segment: Segment, skip: u64, own: &mut &'a [u8], content: &'a Co
 #[inline]
 fn up_to(bytes: &[u8], bytes_max: u64) -> &[u8] {
     &bytes[..bytes.len().min(usize::try_from(bytes_max).unwrap_or(usize::MAX))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cannery_eventloop::Received;
+
+    use crate::config;
+    use crate::config::Config;
+
+    /// Fails as one does whose peer has reset it.
+    struct Broken;
+
+    impl Socket for Broken {
+        fn receive(&self, _: &mut [u8]) -> io::Result<Received> {
+            Err(io::ErrorKind::ConnectionReset.into())
+        }
+
+        fn send(&self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn send_runs(&self, _: &[IoSlice<'_>]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn end_sending(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn unconfirmed(&self) -> io::Result<u64> {
+            Ok(0)
+        }
+
+        fn abandon(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_a_broken_socket_did_not_take_is_nobody_elses() {
+        let config = Config::plain(config::Content::Dummy { body: b"" });
+        let content = Arc::new(Content::open(&config).unwrap().0);
+        let mut output = Output::new();
+        output.put(b"for one peer alone");
+        let pipe = PagePipe::new();
+        let outcome = send_output(&Broken, &mut output, &content, &pipe, Instant::now(), &mut 1000);
+        assert!(outcome.is_err());
+        assert!(output.is_empty());
+    }
 }
