@@ -14,6 +14,7 @@ pub mod proxy;
 mod output;
 mod refusal;
 mod request_head;
+mod scan;
 mod server_fields;
 
 pub use output::{Output, Segment};

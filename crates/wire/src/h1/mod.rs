@@ -6,7 +6,6 @@
 mod connection;
 mod content;
 mod parse;
-mod scan;
 mod spell;
 
 pub use connection::{Awaits, Connection, Step, connection_option};

@@ -5,10 +5,10 @@
 
 use cannery_site::{Method, Target, Values};
 
-use super::scan::{is_name, plain_name_end, target_end, value_end};
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, METHOD_BYTES_MAX, TARGET_BYTES_MAX};
 use crate::refusal::Refusal;
 use crate::request_head::{RequestHead, Version};
+use crate::scan::{is_name, plain_name_end, target_end, value_end};
 
 /// The head of a request of HTTP/1, and what it says of its connection.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,7 @@ use cannery_archive::words::{self, equal, every, less};
 
 /// The place of the first byte that may not stand in a field's value (RFC 9110 §5.5).
 #[inline]
-pub(super) fn value_end(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn value_end(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
         at += first_control::<b' '>(&bytes[at..])?;
@@ -21,13 +21,13 @@ pub(super) fn value_end(bytes: &[u8]) -> Option<usize> {
 /// The place of the first byte that may not stand in a target. Bytes beyond ASCII are let through: people type them,
 /// and they mean one thing only.
 #[inline]
-pub(super) fn target_end(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn target_end(bytes: &[u8]) -> Option<usize> {
     first_control::<b'!'>(bytes)
 }
 
 /// The place of the first byte that is neither a letter nor a hyphen: most names hold nothing else.
 #[inline]
-pub(super) fn plain_name_end(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn plain_name_end(bytes: &[u8]) -> Option<usize> {
     words::position(bytes, odd_flags, |byte| !byte.is_ascii_alphabetic() && byte != b'-')
 }
 
@@ -63,7 +63,7 @@ const CASE_BIT: u8 = 0x20;
 /// Whether a token is this name in any letter case. `known` holds small letters and hyphens alone, of which no other
 /// byte of a token differs in just the bit that tells capital from small letters.
 #[inline]
-pub(super) fn is_name<const BYTES: usize>(token: &[u8], known: &[u8; BYTES]) -> bool {
+pub(crate) fn is_name<const BYTES: usize>(token: &[u8], known: &[u8; BYTES]) -> bool {
     let Ok(token) = <&[u8; BYTES]>::try_from(token) else { return false };
     let differences = token.iter().zip(known).fold(0, |all, (byte, known)| all | (byte | CASE_BIT) ^ known);
     differences == 0
