@@ -8,6 +8,8 @@
 
 pub mod h1;
 pub mod head;
+pub mod hpack;
+pub mod huffman;
 pub mod limits;
 pub mod proxy;
 

@@ -29,6 +29,18 @@ pub const PROXY_LINE_BYTES_MAX: usize = 107;
 /// certificate says, and stay below 2 KiB; nginx takes 4 KiB.
 pub const PROXY_HEADER_BYTES_MAX: usize = 4096;
 
+/// What a peer may put into its dynamic table of HPACK, in bytes as RFC 7541 §4.1 counts: what it may before it knows
+/// any setting of ours, and enough for all that a browser sends again and again.
+pub const HPACK_TABLE_BYTES: usize = 4096;
+
+/// The fields of a request over HTTP/2, in bytes as RFC 9113 §6.5.2 counts: names, values, and 32 for each field. What
+/// is beyond is read and not looked at, and the request is refused.
+pub const FIELD_LIST_BYTES_MAX: usize = HEAD_BYTES_MAX;
+
+/// The fields of a request over HTTP/2, in the same bytes, up to which the peer is only refused the request. Two bytes can
+/// stand for a field of four thousand: nobody who asks for more of that wants an answer, so the connection ends.
+pub const FIELD_LIST_BYTES_ENDURED: usize = 8 * FIELD_LIST_BYTES_MAX;
+
 /// The least that a peer must take of an answer, in bytes per second, as long as it does not take all of it.
 /// A tenth of what a GSM telephone takes; below it, somebody only wants to keep us waiting.
 pub const SEND_BYTES_PER_SECOND_MIN: u64 = 100;

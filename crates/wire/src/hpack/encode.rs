@@ -1,0 +1,56 @@
+//! A field to a header block, by itself: what the archiver does ahead, and the server where nothing could be done ahead.
+//!
+//! Never uses the dynamic table, so what it spells means the same on every connection.
+
+use super::integer;
+use super::static_table;
+use crate::huffman;
+
+/// Appends a field: by its index if the static table has it, else as a literal that is put into no table (RFC 7541
+/// §6.1, §6.2.2). The name is in small letters.
+pub fn put_field(block: &mut Vec<u8>, name: &str, value: &[u8]) {
+    debug_assert!(!name.bytes().any(|byte| byte.is_ascii_uppercase()), "RFC 9113 §8.2.1: {name}");
+    match static_table::find(name, value) {
+        (Some(index), _) => integer::put(block, 0x80, 7, index.into()),
+        (None, Some(index)) => {
+            integer::put(block, 0, 4, index.into());
+            put_string(block, value);
+        }
+        (None, None) => {
+            block.push(0);
+            put_string(block, name.as_bytes());
+            put_string(block, value);
+        }
+    }
+}
+
+/// Appends a string, in the Huffman code if that is shorter (RFC 7541 §5.2).
+pub(super) fn put_string(block: &mut Vec<u8>, string: &[u8]) {
+    let coded_bytes = huffman::encoded_bytes(string);
+    if coded_bytes < string.len() {
+        integer::put(block, 0x80, 7, coded_bytes);
+        huffman::encode(string, block);
+    } else {
+        integer::put(block, 0, 7, string.len());
+        block.extend_from_slice(string);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_put_in_the_shortest_form_without_a_table() {
+        let put = |name: &str, value: &str| {
+            let mut block = Vec::new();
+            put_field(&mut block, name, value.as_bytes());
+            block
+        };
+        assert_eq!(put(":status", "200"), [0x88]);
+        assert_eq!(put(":status", "410"), b"\x08\x82\x68\x20");
+        assert_eq!(put("date", "0"), b"\x0f\x12\x010", "as long in the Huffman code");
+        assert_eq!(put("age", "~~"), b"\x0f\x06\x02~~", "longer in the Huffman code");
+        assert_eq!(put("x-ab", ""), b"\0\x83\xf2\xb0\xe3\0");
+    }
+}

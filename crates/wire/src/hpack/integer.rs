@@ -1,0 +1,85 @@
+//! Numbers of HPACK (RFC 7541 §5.1): a few bits of a byte, and more bytes if they do not suffice.
+//!
+//! Never reads more than four of those: nothing that we accept is as large as 2^28.
+
+use super::error::DecodeError;
+
+/// Bytes that may follow the first.
+const MORE_BYTES_MAX: u32 = 4;
+
+/// Reads a number from the front of `block`, whose first byte holds its first `bits` bits, and what is left.
+#[inline]
+pub(super) fn decode(block: &[u8], bits: u32) -> Result<(usize, &[u8]), DecodeError> {
+    let (first, rest) = block.split_first().ok_or(DecodeError::Truncated)?;
+    let most = (1_usize << bits) - 1;
+    let number = usize::from(*first) & most;
+    if number < most { Ok((number, rest)) } else { decode_more(number, rest) }
+}
+
+#[cold]
+fn decode_more(mut number: usize, mut rest: &[u8]) -> Result<(usize, &[u8]), DecodeError> {
+    for place in 0..MORE_BYTES_MAX {
+        let (byte, behind) = rest.split_first().ok_or(DecodeError::Truncated)?;
+        rest = behind;
+        number += usize::from(byte & 0x7f) << (7 * place);
+        if byte & 0x80 == 0 {
+            return Ok((number, rest));
+        }
+    }
+    Err(DecodeError::Number)
+}
+
+/// Appends a number whose first `bits` bits stand beside the bits of `form`.
+pub(super) fn put(out: &mut Vec<u8>, form: u8, bits: u32, number: usize) {
+    let most = (1_usize << bits) - 1;
+    let byte = |number: usize| number.to_le_bytes()[0];
+    if number < most {
+        return out.push(form | byte(number));
+    }
+    out.push(form | byte(most));
+    let mut rest = number - most;
+    while rest >= 0x80 {
+        out.push(byte(rest | 0x80));
+        rest >>= 7;
+    }
+    out.push(byte(rest));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn put_to_vec(form: u8, bits: u32, number: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        put(&mut out, form, bits, number);
+        out
+    }
+
+    #[test]
+    fn numbers_of_the_appendix() {
+        // RFC 7541 appendix C.1.
+        assert_eq!(put_to_vec(0b1010_0000, 5, 10), [0b1010_1010]);
+        assert_eq!(put_to_vec(0, 5, 1337), [31, 154, 10]);
+        assert_eq!(put_to_vec(0, 8, 42), [42]);
+        assert_eq!(decode(&[0b1110_1010, 1], 5), Ok((10, [1].as_slice())));
+        assert_eq!(decode(&[31, 154, 10], 5), Ok((1337, [].as_slice())));
+    }
+
+    #[test]
+    fn what_is_cut_or_without_end_is_refused() {
+        assert_eq!(decode(&[], 7), Err(DecodeError::Truncated));
+        assert_eq!(decode(&[0x3f], 5), Err(DecodeError::Truncated));
+        assert_eq!(decode(&[0x3f, 0x80, 0x80], 5), Err(DecodeError::Truncated));
+        assert_eq!(decode(&[0x3f, 0x80, 0x80, 0x80, 0x80, 0], 5), Err(DecodeError::Number));
+        assert_eq!(decode(&[0x3f, 0xff, 0xff, 0xff, 0x7f], 5), Ok((31 + (1 << 28) - 1, [].as_slice())));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_put_comes_back(number in 0_usize..1 << 28, bits in 1_u32..=8) {
+            let put = put_to_vec(0, bits, number);
+            prop_assert_eq!(decode(&put, bits), Ok((number, [].as_slice())));
+        }
+    }
+}

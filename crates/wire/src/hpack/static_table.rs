@@ -1,0 +1,114 @@
+//! The fields that every peer knows: RFC 7541 appendix A.
+//!
+//! Never changes.
+
+use super::field::Field;
+use super::name::Name;
+
+/// How many there are. Dynamic fields are numbered from the next number on.
+pub(super) const STATIC_FIELDS: usize = 61;
+
+/// The fields, of which the first has the index 1.
+pub(super) static STATIC_TABLE: [Field<'static>; STATIC_FIELDS] = {
+    let none = Field { name: Name::Other, name_text: b"", value: b"", is_well_formed: false };
+    let mut table = [none; STATIC_FIELDS];
+    let mut at = 0;
+    while at < STATIC_FIELDS {
+        let (name_text, value) = (TEXTS[at].0.as_bytes(), TEXTS[at].1.as_bytes());
+        let name = Name::of(name_text);
+        // All but `:status`, which no request has.
+        let is_well_formed = name.is_pseudo() || name_text[0] != b':';
+        table[at] = Field { name, name_text, value, is_well_formed };
+        at += 1;
+    }
+    table
+};
+
+/// The index of this field, or that of its name alone, or none.
+pub(super) fn find(name: &str, value: &[u8]) -> (Option<u8>, Option<u8>) {
+    let mut named = (1..).zip(&TEXTS).filter(|(_, (known, _))| *known == name);
+    let first = named.clone().next().map(|(index, _)| index);
+    // A value that is empty in the table is none that the table knows.
+    let same = named.find(|(_, (_, known))| !known.is_empty() && known.as_bytes() == value);
+    (same.map(|(index, _)| index), first)
+}
+
+const TEXTS: [(&str, &str); STATIC_FIELDS] = [
+    (":authority", ""),
+    (":method", "GET"),
+    (":method", "POST"),
+    (":path", "/"),
+    (":path", "/index.html"),
+    (":scheme", "http"),
+    (":scheme", "https"),
+    (":status", "200"),
+    (":status", "204"),
+    (":status", "206"),
+    (":status", "304"),
+    (":status", "400"),
+    (":status", "404"),
+    (":status", "500"),
+    ("accept-charset", ""),
+    ("accept-encoding", "gzip, deflate"),
+    ("accept-language", ""),
+    ("accept-ranges", ""),
+    ("accept", ""),
+    ("access-control-allow-origin", ""),
+    ("age", ""),
+    ("allow", ""),
+    ("authorization", ""),
+    ("cache-control", ""),
+    ("content-disposition", ""),
+    ("content-encoding", ""),
+    ("content-language", ""),
+    ("content-length", ""),
+    ("content-location", ""),
+    ("content-range", ""),
+    ("content-type", ""),
+    ("cookie", ""),
+    ("date", ""),
+    ("etag", ""),
+    ("expect", ""),
+    ("expires", ""),
+    ("from", ""),
+    ("host", ""),
+    ("if-match", ""),
+    ("if-modified-since", ""),
+    ("if-none-match", ""),
+    ("if-range", ""),
+    ("if-unmodified-since", ""),
+    ("last-modified", ""),
+    ("link", ""),
+    ("location", ""),
+    ("max-forwards", ""),
+    ("proxy-authenticate", ""),
+    ("proxy-authorization", ""),
+    ("range", ""),
+    ("referer", ""),
+    ("refresh", ""),
+    ("retry-after", ""),
+    ("server", ""),
+    ("set-cookie", ""),
+    ("strict-transport-security", ""),
+    ("transfer-encoding", ""),
+    ("user-agent", ""),
+    ("vary", ""),
+    ("via", ""),
+    ("www-authenticate", ""),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_by_name_and_by_value() {
+        assert_eq!(find(":status", b"200"), (Some(8), Some(8)));
+        assert_eq!(find(":status", b"404"), (Some(13), Some(8)));
+        assert_eq!(find(":status", b"410"), (None, Some(8)));
+        assert_eq!(find("accept-encoding", b"gzip, deflate"), (Some(16), Some(16)));
+        assert_eq!(find("date", b""), (None, Some(33)));
+        assert_eq!(find("x-frame-options", b"deny"), (None, None));
+        assert_eq!(STATIC_TABLE[60].name_text, b"www-authenticate");
+    }
+}

@@ -1,0 +1,339 @@
+//! The Huffman code of RFC 7541 appendix B, which HTTP/2 spells strings in, and HTTP/3 too.
+//!
+//! The code is canonical: the lengths say it all, and the tables below are made of them while compiling. Never
+//! knows what it spells, and reads and writes in time linear in the coded bytes.
+
+/// How many bits each byte takes; the last one is the end of the string, which never stands in one.
+const LENGTHS: [u8; SYMBOLS] = [
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, //
+    28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, //
+    6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, //
+    5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10, //
+    13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, //
+    7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6, //
+    15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5, //
+    6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28, //
+    20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23, //
+    24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24, //
+    22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, //
+    21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23, //
+    26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, //
+    19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27, //
+    20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, //
+    26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, //
+    30,
+];
+
+const SYMBOLS: usize = 257;
+const END: u16 = 256;
+const LENGTH_MAX: u32 = 30;
+/// How many lengths there could be, with 0.
+const LENGTH_COUNT: usize = LENGTH_MAX as usize + 1;
+
+/// The bytes are no string in this code: the end stands in them, or what fills the last byte is too long or not
+/// the end's beginning (RFC 7541 §5.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Invalid;
+
+/// Appends the string that these bytes spell: at most eight bytes for each five.
+///
+/// # Errors
+///
+/// The peer's fault. What was appended up to there is worth nothing.
+pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
+    out.reserve(coded.len() * 8 / 5);
+    // The next bits, from the highest down; below them are ones, as behind the end of a string.
+    let (mut window, mut bits) = (u64::MAX, 0_u32);
+    let mut rest = coded;
+    loop {
+        if let Some(word) = rest.first_chunk() {
+            // All bytes that there is room for, at once.
+            let bytes = (64 - bits) / 8;
+            window = fill(window, bits, u64::from_be_bytes(*word), bytes);
+            bits += bytes * 8;
+            rest = &rest[bytes as usize..];
+        } else {
+            while bits <= 56
+                && let Some((byte, behind)) = rest.split_first()
+            {
+                window = fill(window, bits, u64::from(*byte) << 56, 1);
+                bits += 8;
+                rest = behind;
+            }
+        }
+        // A symbol is certain to be complete as long as there are this many bits, or nothing follows.
+        let enough = if rest.is_empty() { 1 } else { LENGTH_MAX };
+        while bits >= enough {
+            let (symbol, length) = first_symbol(window);
+            if length > bits {
+                return if bits < 8 && window == u64::MAX { Ok(()) } else { Err(Invalid) };
+            }
+            let Ok(byte) = u8::try_from(symbol) else { return Err(Invalid) };
+            out.push(byte);
+            window = !(!window << length);
+            bits -= length;
+        }
+        if rest.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// The window of so many bits with the first bytes of a word behind them, and ones behind those.
+#[inline]
+fn fill(window: u64, bits: u32, word: u64, bytes: u32) -> u64 {
+    let new = word | u64::MAX.checked_shr(bytes * 8).unwrap_or(0);
+    let old = !u64::MAX.checked_shr(bits).unwrap_or(0);
+    (window & old) | (new.checked_shr(bits).unwrap_or(0))
+}
+
+/// The symbol that the highest bits spell, and its length.
+#[inline]
+fn first_symbol(window: u64) -> (u16, u32) {
+    let (symbol, length) = SHORT[(window >> (64 - SHORT_BITS)) as usize];
+    if length != 0 {
+        return (u16::from(symbol), u32::from(length));
+    }
+    long_symbol((window >> 32) as u32)
+}
+
+#[cold]
+fn long_symbol(window: u32) -> (u16, u32) {
+    // The longest codes end where all bits are ones: beyond them is nothing.
+    let is_in = |length: &u32| window < CANON.limits[*length as usize];
+    let length = (SHORT_BITS + 1..LENGTH_MAX).find(is_in).unwrap_or(LENGTH_MAX);
+    let row = length as usize;
+    let place = u32::from(CANON.places[row]) + (window >> (32 - length)) - CANON.firsts[row];
+    (CANON.symbols[place as usize], length)
+}
+
+/// How many bytes this string takes in the code.
+#[must_use]
+pub fn encoded_bytes(string: &[u8]) -> usize {
+    string.iter().map(|byte| usize::from(LENGTHS[usize::from(*byte)])).sum::<usize>().div_ceil(8)
+}
+
+/// Appends a string in the code.
+pub fn encode(string: &[u8], out: &mut Vec<u8>) {
+    out.reserve(encoded_bytes(string));
+    // `bits` bits are waiting, lowest; never more than 7 + 30.
+    let (mut waiting, mut bits) = (0_u64, 0);
+    for byte in string {
+        let length = LENGTHS[usize::from(*byte)];
+        waiting = waiting << length | u64::from(CODES[usize::from(*byte)]);
+        bits += u32::from(length);
+        while bits >= 8 {
+            bits -= 8;
+            out.push((waiting >> bits).to_le_bytes()[0]);
+        }
+    }
+    if bits > 0 {
+        // RFC 7541 §5.2: filled with the beginning of the end, which is all ones.
+        out.push((waiting << (8 - bits) | 0xff >> bits).to_le_bytes()[0]);
+    }
+}
+
+/// The symbols in the order of their codes, by length.
+struct Canon {
+    symbols: [u16; SYMBOLS],
+    /// For each length: how many codes have it, the first of them, where its symbol stands, and the first 32 bits that
+    /// are beyond the last of them.
+    counts: [u32; LENGTH_COUNT],
+    firsts: [u32; LENGTH_COUNT],
+    places: [u16; LENGTH_COUNT],
+    limits: [u32; LENGTH_COUNT],
+}
+
+static CANON: Canon = Canon::new();
+
+impl Canon {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "no more than 257 symbols and 2^30 codes; of the one limit that \
+        does not fit, which is 2^32, the beginning is never asked for"
+    )]
+    const fn new() -> Canon {
+        let mut canon = Canon {
+            symbols: [END; SYMBOLS],
+            counts: [0; LENGTH_COUNT],
+            firsts: [0; LENGTH_COUNT],
+            places: [0; LENGTH_COUNT],
+            limits: [0; LENGTH_COUNT],
+        };
+        let (mut code, mut place, mut length) = (0_u64, 0, 1);
+        while length < LENGTH_COUNT {
+            code <<= 1;
+            canon.firsts[length] = code as u32;
+            canon.places[length] = place as u16;
+            let mut symbol = 0;
+            while symbol < SYMBOLS {
+                if LENGTHS[symbol] as usize == length {
+                    canon.symbols[place] = symbol as u16;
+                    canon.counts[length] += 1;
+                    place += 1;
+                    code += 1;
+                }
+                symbol += 1;
+            }
+            canon.limits[length] = (code << (32 - length)) as u32;
+            length += 1;
+        }
+        assert!(code == 1 << LENGTH_MAX, "a complete code");
+        canon
+    }
+}
+
+/// The code of each byte, in its lowest bits.
+static CODES: [u32; SYMBOLS] = {
+    let canon = Canon::new();
+    let mut codes = [0; SYMBOLS];
+    let mut length = 1;
+    while length < LENGTH_COUNT {
+        let mut nth = 0;
+        while nth < canon.counts[length] {
+            let symbol = canon.symbols[canon.places[length] as usize + nth as usize];
+            codes[symbol as usize] = canon.firsts[length] + nth;
+            nth += 1;
+        }
+        length += 1;
+    }
+    codes
+};
+
+/// Bits that are looked up at once: nearly all letters that fields are made of take no more.
+const SHORT_BITS: u32 = 10;
+
+/// For the next bits the byte that they begin with, and its length; 0 if it has more.
+static SHORT: [(u8, u8); 1 << SHORT_BITS] = {
+    let mut table = [(0, 0); 1 << SHORT_BITS];
+    let mut byte = 0;
+    while byte < END {
+        let length = LENGTHS[byte as usize] as u32;
+        if length <= SHORT_BITS {
+            let first = (CODES[byte as usize] << (SHORT_BITS - length)) as usize;
+            let mut at = first;
+            while at < first + (1 << (SHORT_BITS - length)) {
+                table[at] = (byte.to_le_bytes()[0], LENGTHS[byte as usize]);
+                at += 1;
+            }
+        }
+        byte += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn decoded(coded: &[u8]) -> Result<Vec<u8>, Invalid> {
+        let mut out = b"before".to_vec();
+        decode(coded, &mut out)?;
+        Ok(out.split_off(6))
+    }
+
+    fn encoded(string: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode(string, &mut out);
+        assert_eq!(out.len(), encoded_bytes(string));
+        out
+    }
+
+    /// Bit by bit, by the codes alone.
+    fn slowly(coded: &[u8]) -> Result<Vec<u8>, Invalid> {
+        let (mut out, mut code, mut length) = (Vec::new(), 0, 0);
+        for bit in coded.iter().flat_map(|byte| (0..8).rev().map(move |place| byte >> place & 1)) {
+            (code, length) = (code << 1 | u32::from(bit), length + 1);
+            let is_it = |symbol: &usize| LENGTHS[*symbol] == length && CODES[*symbol] == code;
+            if let Some(symbol) = (0..SYMBOLS).find(is_it) {
+                out.push(u8::try_from(symbol).map_err(|_| Invalid)?);
+                (code, length) = (0, 0);
+            }
+        }
+        if length < 8 && code == (1 << length) - 1 { Ok(out) } else { Err(Invalid) }
+    }
+
+    #[test]
+    fn codes_are_those_of_the_appendix() {
+        // A sample of RFC 7541 appendix B, of short and long ones.
+        let known = [
+            (b'0', 0x0, 5),
+            (b'a', 0x3, 5),
+            (b' ', 0x14, 6),
+            (b':', 0x5c, 7),
+            (b'Z', 0xfd, 8),
+            (b'!', 0x3f8, 10),
+            (b'#', 0xffa, 12),
+            (b'\\', 0x7fff0, 19),
+            (0x80, 0xfffe6, 20),
+            (0x01, 0x7fffd8, 23),
+            (0x00, 0x1ff8, 13),
+            (0xc7, 0x01ff_ffec, 25),
+            (0x16, 0x3fff_fffe, 30),
+        ];
+        for (byte, code, length) in known {
+            assert_eq!((CODES[usize::from(byte)], LENGTHS[usize::from(byte)]), (code, length), "{byte:#x}");
+        }
+    }
+
+    #[test]
+    fn strings_of_the_appendix() {
+        // RFC 7541 appendix C.4 and C.6.
+        let known: [(&str, &[u8]); 4] = [
+            ("www.example.com", b"\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff"),
+            ("no-cache", b"\xa8\xeb\x10\x64\x9c\xbf"),
+            ("custom-value", b"\x25\xa8\x49\xe9\x5b\xb8\xe8\xb4\xbf"),
+            (
+                "https://www.example.com",
+                b"\x9d\x29\xad\x17\x18\x63\xc7\x8f\x0b\x97\xc8\xe9\xae\x82\xae\x43\xd3",
+            ),
+        ];
+        for (string, coded) in known {
+            assert_eq!(encoded(string.as_bytes()), coded);
+            assert_eq!(decoded(coded).unwrap(), string.as_bytes());
+        }
+    }
+
+    #[test]
+    fn each_byte_alone_and_between_others() {
+        for byte in 0..=u8::MAX {
+            for string in [vec![byte], vec![b'a', byte, 0xff, byte, b'0'], vec![byte; 40]] {
+                assert_eq!(decoded(&encoded(&string)), Ok(string));
+            }
+        }
+    }
+
+    #[test]
+    fn padding_is_less_than_a_byte_of_ones() {
+        assert_eq!(decoded(b""), Ok(vec![]));
+        // 'a' is 00011; behind it come three ones.
+        assert_eq!(decoded(&[0b0001_1111]), Ok(b"a".to_vec()));
+        assert_eq!(decoded(&[0b0001_1110]), Err(Invalid));
+        assert_eq!(decoded(&[0b0001_1111, 0xff]), Err(Invalid), "a byte too long");
+        assert_eq!(decoded(&[0xff]), Err(Invalid), "a whole byte of padding");
+        assert_eq!(decoded(&[0xff; 4]), Err(Invalid), "the end itself");
+        assert_eq!(decoded(&[0xff; 12]), Err(Invalid));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_coded_comes_back(string in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert_eq!(decoded(&encoded(&string)), Ok(string));
+        }
+
+        #[test]
+        fn reads_what_its_slow_twin_reads(coded in prop::collection::vec(any::<u8>(), 0..24)) {
+            prop_assert_eq!(decoded(&coded), slowly(&coded));
+        }
+
+        #[test]
+        fn reads_ends_as_its_slow_twin(
+            string in prop::collection::vec(b' '..b'~', 0..40),
+            ending in prop::collection::vec(prop::sample::select(vec![0xff_u8, 0xfe, 0x7f, 0]), 0..6),
+        ) {
+            let coded = [encoded(&string), ending].concat();
+            prop_assert_eq!(decoded(&coded), slowly(&coded));
+        }
+    }
+}
