@@ -38,8 +38,9 @@ usage: cargo xtask TASK
   bench [NAME] [--rounds N] [--seconds N] [--step N | --quick]
                                      all comparisons with other servers, or one of them: k1, k2, w1, w2, w3,
                                      w4-compressing, w4-precompressed, w9, mixed, pipelined, not-modified,
-                                     range, not-found, latency, cold-start, idle-memory,
-                                     archiver; results go to bench/results/ and docs/benchmarks.md
+                                     range, not-found, latency, cold-start, idle-memory, archiver;
+                                     over TLS: h2, h2-single, h2-large, h2-docs, tls, tls-large,
+                                     handshakes, handshakes-rsa, handshakes-resumed; results go to bench/results/ and docs/benchmarks.md
                                      --step: only this many connections, or threads
                                      --quick: one short run each, which only shows that it works
                                      Of this server alone: docs, tiles, dummy, calls, idle, observe, reload,

@@ -49,12 +49,14 @@ const FOR_TESTS: [Needed; 15] = [
 ];
 
 /// What the benchmarks need beyond a compiler.
-const FOR_BENCHMARKS: [Needed; 9] = [
+const FOR_BENCHMARKS: [Needed; 11] = [
     Needed { package: "python3.11-doc", shown_by: Sign::Folder(PYTHON_DOCS) },
     Needed { package: "gcc", shown_by: Sign::Program("gcc") },
     Needed { package: "strace", shown_by: Sign::Program("strace") },
     Needed { package: "wrk", shown_by: Sign::Program("wrk") },
     Needed { package: "apache2-utils", shown_by: Sign::Program("ab") },
+    Needed { package: "nghttp2-client", shown_by: Sign::Program("h2load") },
+    Needed { package: "openssl", shown_by: Sign::Program("openssl") },
     Needed { package: "util-linux", shown_by: Sign::Program("taskset") },
     // Compress what servers of other people want compressed beforehand, and decode what they send.
     Needed { package: "brotli", shown_by: Sign::Program("brotli") },

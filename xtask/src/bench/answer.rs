@@ -21,6 +21,17 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// An answer that came in frames: its bytes with their heads, of which the block of fields has so many.
+    pub(crate) fn new(
+        status: u16,
+        fields: Vec<(String, String)>,
+        content: Vec<u8>,
+        raw: Vec<u8>,
+        head_bytes: usize,
+    ) -> Answer {
+        Answer { status, fields, content, raw, head_bytes }
+    }
+
     /// Reads one answer to a GET. It must tell its length or come in chunks, or else the connection is not kept.
     pub(crate) fn read(connection: &mut impl BufRead) -> io::Result<Answer> {
         let mut answer = Answer::default();

@@ -6,10 +6,12 @@
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::answer::Answer;
 use super::contenders::{Contender, Order};
 use super::figures::{Figure, Figures, Quantity};
+use super::handshakes::Visits;
 use super::loaded::Loaded;
 use super::machine::{self, Placement};
 use super::paced::Pace;
@@ -18,23 +20,18 @@ use super::report::Report;
 use super::scenario::{Asking, Generator, Point, Scenario, connections};
 use super::server::Running;
 use super::site::Site;
+use super::warm_up::warm_up;
+use super::wire::Key;
 use super::wrk::Load;
-use super::{Plan, ab, usage};
+use super::{Plan, ab, h2load, usage};
 use crate::error::Error;
 use crate::project;
 
-/// Load before the measured one, so that memory, caches and the lists of open files are warm.
-const WARM_UP_SECONDS: u64 = 1;
+/// Load before the measured one of generators that can run for less than a second.
+const WARM_UP: Duration = Duration::from_millis(300);
 
-/// The same for sites with more targets than are asked for one by one before.
-const WARM_UP_SECONDS_LARGE: u64 = 4;
-
-/// So many targets are all asked for once before any load: some servers compress what they have not seen yet.
-const PRIMED_MAX: usize = 5_000;
-
-/// How many connections warm it up. More would only leave their ports behind, which the kernel keeps for a minute,
-/// and finding free ones then takes longer than the run.
-const WARM_UP_CONNECTIONS_MAX: u32 = 256;
+/// A run of theirs where it only has to be seen that everything works.
+const QUICK: Duration = Duration::from_millis(200);
 
 /// Very many connections take seconds to stand, so their runs last longer.
 fn time_factor(point: &Point) -> u64 {
@@ -54,7 +51,7 @@ const WAITS: [Quantity; 5] =
 const LARGE_BYTES: u64 = 16 * 1024;
 
 /// How long it is measured what a server can do at most.
-const SATURATING_SECONDS: u64 = 2;
+const SATURATING: Duration = Duration::from_secs(2);
 
 /// How many answers are checked before each run, if there are more targets.
 const CHECKED_MAX: usize = 40;
@@ -97,7 +94,10 @@ impl<'a> Comparison<'a> {
         if site.targets.len() > 1 {
             comparison.targets = Some(write_targets(&site.targets)?);
         }
-        comparison.has_large_answers = comparison.write_answers()? > LARGE_BYTES;
+        // Through TLS nothing is sent from a file, and no ruler is there that would want answers.
+        if scenario.asking.wire.key.is_none() {
+            comparison.has_large_answers = comparison.write_answers()? > LARGE_BYTES;
+        }
         if scenario.asking.generator == Generator::Paced {
             comparison.requests_per_second = Some(comparison.half_load()?);
         }
@@ -164,17 +164,13 @@ impl<'a> Comparison<'a> {
         let address = machine::free_address()?;
         let server = contender.start(&self.order(point), address, &placement.server)?;
         let (question, first) = self.check(contender, &server)?;
+        let time = self.time(point, plan);
 
-        if self.site.targets.len() <= PRIMED_MAX {
-            server.ask_each(&question, &self.site.targets, |_, _| Ok(()))?;
-        }
-        let load = |point: &Point, seconds| self.load(&question, &server, point, seconds, placement);
-        if plan.warms_up {
-            let connections = point.connections.min(WARM_UP_CONNECTIONS_MAX);
-            load(&Point { connections, ..*point }, self.warm_up_seconds())?;
+        if plan.warms_up || self.site.targets.len() > 1 {
+            self.warm_up(&question, &server, point, placement)?;
         }
         let before = usage::processor_time_of_tree(server.process())?;
-        let loaded = load(point, plan.seconds * time_factor(point))?;
+        let loaded = self.load(&question, &server, point, time, placement)?;
         let used = usage::processor_time_of_tree(server.process())?.saturating_sub(before).as_secs_f64();
         let private = usage::anonymous_bytes_of_tree(server.process())?;
 
@@ -194,15 +190,34 @@ impl<'a> Comparison<'a> {
             (Quantity::AnswerBytes, first.raw.len() as f64),
             (Quantity::PrivateMib, private as f64 / 1_048_576.0),
         ];
-        // wrk corrects waits by the number of requests, which goes wrong where many share one wait.
-        if self.scenario.asking.depth() == 1 {
+        if self.scenario.asking.tells_waits() {
             figures.extend(WAITS.into_iter().zip(loaded.waits_us));
         }
+        figures.extend(loaded.head_bytes.map(|bytes| (Quantity::WarmHeadBytes, bytes)));
         Ok(figures)
     }
 
-    fn warm_up_seconds(&self) -> u64 {
-        if self.site.targets.len() > PRIMED_MAX { WARM_UP_SECONDS_LARGE } else { WARM_UP_SECONDS }
+    /// How long a run lasts.
+    fn time(&self, point: &Point, plan: Plan) -> Duration {
+        if !plan.warms_up && self.scenario.asking.can_be_short() {
+            return QUICK;
+        }
+        Duration::from_secs(plan.seconds * time_factor(point))
+    }
+
+    /// Asks for everything before it counts.
+    fn warm_up(
+        &self,
+        question: &Question,
+        server: &Running,
+        point: &Point,
+        placement: &Placement,
+    ) -> Result<(), Error> {
+        if self.scenario.asking.can_be_short() {
+            return self.load(question, server, point, WARM_UP, placement).map(drop);
+        }
+        let depth = self.scenario.asking.depth();
+        warm_up(server, question, &self.site.targets, point.connections, depth)
     }
 
     fn order(&self, point: &Point) -> Order<'_> {
@@ -212,6 +227,7 @@ impl<'a> Comparison<'a> {
             threads: point.threads,
             connections: point.connections,
             has_large_answers: self.has_large_answers,
+            wire: self.scenario.asking.wire,
             flags: self.scenario.flags,
             answers: &self.answers,
         }
@@ -260,7 +276,7 @@ impl<'a> Comparison<'a> {
         question: &Question,
         server: &Running,
         point: &Point,
-        seconds: u64,
+        time: Duration,
         placement: &Placement,
     ) -> Result<Loaded, Error> {
         let fields = question.words();
@@ -273,13 +289,29 @@ impl<'a> Comparison<'a> {
         let load = Load {
             address: server.address(),
             connections: point.connections,
-            seconds,
+            seconds: time.as_secs().max(1),
             target: &self.site.targets[0],
             fields: &fields,
+            wire: question.wire(),
             words: &words,
         };
         match self.scenario.asking.generator {
-            Generator::Ab => ab::run(&load, &placement.generator),
+            Generator::Ab { keeps } => ab::run(&load, &placement.generator, keeps),
+            Generator::Streams(streams) => {
+                h2load::run(&load, &self.site.targets, streams, time, &placement.generator)
+            }
+            Generator::Handshakes { resumes } => {
+                let visits = Visits {
+                    address: load.address,
+                    key: question.wire().key.unwrap_or(Key::P256),
+                    resumes,
+                    request: &question.spell(load.address, load.target),
+                    content: &self.site.content(load.target)?,
+                    visitors: load.connections,
+                    time,
+                };
+                visits.run(&placement.generator)
+            }
             Generator::Paced if self.requests_per_second.is_some() => {
                 let mut answer = Vec::new();
                 server.ask_each(question, &self.site.targets[..1], |_, first| {
@@ -292,7 +324,7 @@ impl<'a> Comparison<'a> {
                     answer: &answer,
                     connections: load.connections,
                     requests_per_second: self.requests_per_second.unwrap_or_default(),
-                    seconds,
+                    seconds: load.seconds,
                 };
                 pace.run(&placement.generator)
             }
@@ -312,7 +344,7 @@ impl<'a> Comparison<'a> {
         let address = machine::free_address()?;
         let server =
             nginx.unwrap_or(&Contender::Cannery).start(&self.order(point), address, &placement.server)?;
-        let loaded = self.load(&self.question, &server, point, SATURATING_SECONDS, &placement)?;
+        let loaded = self.load(&self.question, &server, point, SATURATING, &placement)?;
         Ok(loaded.requests_per_second / 2.0)
     }
 

@@ -37,6 +37,8 @@ pub(crate) enum Quantity {
     LongestUs,
     /// Of one answer's head.
     HeadBytes,
+    /// Of a head over HTTP/2, when the client has had the same before.
+    WarmHeadBytes,
     /// Of one answer, as it stands on the wire.
     AnswerBytes,
     /// Memory of the server's own.
@@ -53,7 +55,7 @@ pub(crate) enum Quantity {
 }
 
 /// Each quantity with its name in the files and its words on the page.
-const QUANTITIES: [(Quantity, &str, &str); 18] = [
+const QUANTITIES: [(Quantity, &str, &str); 19] = [
     (Quantity::ProcessorUs, "cpu_us", "CPU us/request"),
     (Quantity::RequestsPerSecond, "requests_per_s", "requests/s"),
     (Quantity::Busy, "busy", "busy"),
@@ -63,6 +65,7 @@ const QUANTITIES: [(Quantity, &str, &str); 18] = [
     (Quantity::P999Us, "p999_us", "p99.9 us"),
     (Quantity::LongestUs, "longest_us", "longest us"),
     (Quantity::HeadBytes, "head_bytes", "head B"),
+    (Quantity::WarmHeadBytes, "warm_head_bytes", "head B, warm"),
     (Quantity::AnswerBytes, "answer_bytes", "answer B"),
     (Quantity::PrivateMib, "private_mib", "private MiB"),
     (Quantity::FirstAnswerMs, "first_answer_ms", "first answer ms"),

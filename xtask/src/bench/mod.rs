@@ -6,13 +6,17 @@
 mod ab;
 mod answer;
 mod calls;
+mod certificates;
 mod commands;
 mod compare;
 mod comparisons;
 mod contenders;
+mod conversation;
 mod docs;
 mod dummy;
 mod figures;
+mod h2load;
+mod handshakes;
 mod hostile;
 mod idle;
 mod loaded;
@@ -34,6 +38,8 @@ mod server;
 mod site;
 mod tiles;
 mod usage;
+mod warm_up;
+mod wire;
 mod wrk;
 
 pub(crate) use machine::version;

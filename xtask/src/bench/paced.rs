@@ -70,7 +70,13 @@ impl Pace<'_> {
             self.connections,
             waits.line()
         );
-        Ok(Loaded { requests, requests_per_second: requests / self.seconds as f64, waits_us, raw })
+        Ok(Loaded {
+            requests,
+            requests_per_second: requests / self.seconds as f64,
+            waits_us,
+            head_bytes: None,
+            raw,
+        })
     }
 
     /// One thread's part: how long each of its requests waited.

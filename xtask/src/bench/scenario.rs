@@ -3,6 +3,7 @@
 use super::contenders::{Codings, Contender};
 use super::question::Question;
 use super::site::Site;
+use super::wire::{self, Wire};
 use crate::error::Error;
 
 /// One comparison. It is data: how it is measured stands in `compare.rs`, the same for all.
@@ -37,6 +38,7 @@ pub(crate) struct Asking {
     /// The fields of every request beyond `Host`.
     pub(crate) fields: &'static [(&'static str, &'static str)],
     pub(crate) generator: Generator,
+    pub(crate) wire: Wire,
     /// Whether each asks as one who has the answer already.
     pub(crate) again: bool,
     /// The status of every answer.
@@ -54,8 +56,12 @@ pub(crate) enum Generator {
     Rotating,
     /// wrk, so many requests at once on each connection.
     Pipelined(usize),
-    /// ab, which speaks HTTP/1.0 on one thread.
-    Ab,
+    /// ab, which speaks HTTP/1.0 on one thread, and keeps its connections or takes a new one for each request.
+    Ab { keeps: bool },
+    /// h2load, so many requests at a time on each connection.
+    Streams(u32),
+    /// Our own, a connection for each request, over TLS with a whole handshake or with a ticket.
+    Handshakes { resumes: bool },
     /// Our own, at half the rate that nginx can answer.
     Paced,
 }
@@ -68,8 +74,14 @@ pub(crate) struct Point {
 }
 
 /// Plain requests for a whole file.
-pub(crate) const PLAIN: Asking =
-    Asking { fields: &[], generator: Generator::Random, again: false, status: 200, part: None };
+pub(crate) const PLAIN: Asking = Asking {
+    fields: &[],
+    generator: Generator::Random,
+    wire: wire::CLEAR,
+    again: false,
+    status: 200,
+    part: None,
+};
 
 /// A step with one serving thread.
 pub(crate) const fn connections(connections: u32) -> Point {
@@ -78,8 +90,19 @@ pub(crate) const fn connections(connections: u32) -> Point {
 
 impl Asking {
     pub(crate) fn question(&self) -> Question {
-        let question = Question::new(self.fields);
-        if self.generator == Generator::Ab { question.of_http_1_0() } else { question }
+        let question = Question::new(self.fields).over(self.wire);
+        if let Generator::Ab { keeps } = self.generator { question.of_http_1_0(keeps) } else { question }
+    }
+
+    /// Whether its generator tells how long requests wait. h2load does not, and wrk corrects its waits by the number of
+    /// requests, which goes wrong where many share one.
+    pub(crate) fn tells_waits(&self) -> bool {
+        !matches!(self.generator, Generator::Pipelined(_) | Generator::Streams(_))
+    }
+
+    /// Whether its generator can run for less than a second, and so warm a server up by itself.
+    pub(crate) fn can_be_short(&self) -> bool {
+        matches!(self.generator, Generator::Streams(_) | Generator::Handshakes { .. })
     }
 
     /// How many requests are sent together.

@@ -1,7 +1,7 @@
 //! A server under measurement: started, waited for, asked once, and ended. Only what we started is ended.
 
 use std::fs::{self, File};
-use std::io::{BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::answer::Answer;
+use super::conversation::Caller;
 use super::question::Question;
 use crate::error::Error;
 
@@ -114,15 +115,10 @@ impl Running {
         mut take: impl FnMut(&str, Answer) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let broken = |source| Error::file(self.address.to_string(), source);
-        let connection = TcpStream::connect(self.address).map_err(broken)?;
-        connection.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
-        connection.set_nodelay(true).map_err(broken)?;
-        let mut answers = BufReader::new(&connection);
+        let mut conversation = Caller::new(self.address, question)?.call().map_err(broken)?;
         for target in targets {
-            (&connection).write_all(&question.spell(self.address, target)).map_err(broken)?;
-            let answer = Answer::read(&mut answers)
-                .map_err(|source| Error::file(format!("http://{}{target}", self.address), source))?;
-            take(target, answer)?;
+            let answer = conversation.ask(question, target);
+            take(target, answer.map_err(|source| Error::file(format!("{}{target}", self.address), source))?)?;
         }
         Ok(())
     }
@@ -144,6 +140,10 @@ impl Running {
 impl Drop for Running {
     /// Asks first, so that a server with processes of its own can end them, and then insists.
     fn drop(&mut self) {
+        // The number of one that has ended by itself may be somebody else's by now.
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return;
+        }
         let _ = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
         let asked = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) && asked.elapsed() < PATIENCE {

@@ -3,11 +3,14 @@
 use std::net::SocketAddrV4;
 use std::process::Command;
 
+use super::certificates;
 use super::loaded::Loaded;
+use super::wire::{self, Wire};
 use crate::error::Error;
 use crate::project;
 
 /// What is asked, how hard and for how long.
+#[derive(Clone)]
 pub(crate) struct Load<'a> {
     pub(crate) address: SocketAddrV4,
     pub(crate) connections: u32,
@@ -16,6 +19,7 @@ pub(crate) struct Load<'a> {
     pub(crate) target: &'a str,
     /// Fields of every request, each as `Name: value`.
     pub(crate) fields: &'a [String],
+    pub(crate) wire: Wire,
     /// Words for `bench/load.lua`.
     pub(crate) words: &'a [String],
 }
@@ -39,7 +43,7 @@ const TIMEOUT: &str = "30s";
 impl<'a> Load<'a> {
     /// `GET /` again and again.
     pub(crate) fn plain(address: SocketAddrV4, connections: u32, seconds: u64) -> Load<'a> {
-        Load { address, connections, seconds, target: "/", fields: &[], words: &[] }
+        Load { address, connections, seconds, target: "/", fields: &[], wire: wire::CLEAR, words: &[] }
     }
 
     /// Runs wrk on some processors until its time is over. All answers must be as good as `status`.
@@ -56,8 +60,14 @@ impl<'a> Load<'a> {
         for field in self.fields {
             command.arg("-H").arg(field);
         }
-        command.arg(format!("http://{}{}", self.address, self.target)).arg("--").args(self.words);
+        command.env("OPENSSL_CONF", certificates::settings());
+        command.arg(self.url()).arg("--").args(self.words);
         read(project::output(&mut command)?, status)
+    }
+
+    /// The first target's.
+    pub(crate) fn url(&self) -> String {
+        format!("{}://{}{}", self.wire.scheme(), self.address, self.target)
     }
 }
 
@@ -90,7 +100,13 @@ fn read(raw: String, status: u16) -> Result<Loaded, Error> {
     else {
         return Err(wrong("a report without rate or percentiles"));
     };
-    Ok(Loaded { requests, requests_per_second, waits_us: [p50, p90, p99, p999, longest], raw })
+    Ok(Loaded {
+        requests,
+        requests_per_second,
+        waits_us: [p50, p90, p99, p999, longest],
+        head_bytes: None,
+        raw,
+    })
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::process::Command;
 
 use super::server::Running;
 use super::site::Site;
+use super::wire::Wire;
 use super::{commands, machine};
 use crate::error::Error;
 use crate::{outside, project};
@@ -50,6 +51,7 @@ pub(crate) struct Order<'a> {
     pub(crate) connections: u32,
     /// Whether answers are so large that it pays to send them from the file.
     pub(crate) has_large_answers: bool,
+    pub(crate) wire: Wire,
     /// What our server is told beyond archive, address and threads.
     pub(crate) flags: &'a [&'a str],
     /// The answers that the floor gives, as `bench/floor.c` reads them.

@@ -4,6 +4,7 @@ use std::net::SocketAddrV4;
 use std::process::Command;
 
 use super::Order;
+use crate::bench::certificates::Certificate;
 use crate::bench::commands;
 use crate::error::Error;
 
@@ -29,6 +30,12 @@ pub(super) fn cannery(order: &Order<'_>, address: SocketAddrV4) -> Result<Comman
 fn server(order: &Order<'_>, address: SocketAddrV4) -> Result<Command, Error> {
     let mut command = Command::new(commands::path("cannery-server")?);
     command.args(["--quiet", "--threads"]).arg(order.threads.to_string());
-    command.arg("--bind").arg(address.to_string());
+    match order.wire.key {
+        None => command.arg("--bind").arg(address.to_string()),
+        Some(key) => {
+            let bundle = Certificate::of(key)?.bundle;
+            command.arg("--bind-tls").arg(address.to_string()).arg("--tls-bundle").arg(bundle)
+        }
+    };
     Ok(command)
 }

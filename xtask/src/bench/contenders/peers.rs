@@ -1,7 +1,7 @@
 //! The servers that people would pick instead, as Debian packages them, with the configurations of `bench/peers/`.
 //!
 //! A configuration is a text with marks in it: `@ROOT@`, `@ADDRESS@`, `@PORT@`, `@FOLDER@`, `@THREADS@` and the like.
-//! Where `@CODING@` stands comes what the server is told about content codings, from a file beside it.
+//! Where `@CODING@` and `@TLS@` stand comes what the server is told about content codings and TLS, from files beside it.
 
 use std::fs;
 use std::net::SocketAddrV4;
@@ -9,7 +9,9 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{Codings, Order};
+use crate::bench::certificates::Certificate;
 use crate::bench::machine;
+use crate::bench::wire::{self, Key, Wire};
 use crate::error::Error;
 use crate::{outside, project};
 
@@ -47,7 +49,7 @@ pub(crate) static NGINX: Peer = Peer {
 pub(crate) static LIGHTTPD: Peer = Peer {
     name: "lighttpd",
     program: "lighttpd",
-    packages: &["lighttpd", "lighttpd-mod-deflate"],
+    packages: &["lighttpd", "lighttpd-mod-deflate", "lighttpd-mod-openssl"],
     words: &["-D", "-f", "@CONFIGURATION@"],
     version: "-v",
     refuses_root: false,
@@ -116,7 +118,16 @@ impl Peer {
         };
         let (descriptors, _) = machine::descriptors()?;
         let pool = (order.connections + POOL_BESIDE).clamp(POOL_LEAST, POOL_MOST);
+        let key = order.wire.key;
+        // All have a certificate, though in the clear none looks at it.
+        let Certificate { public, private, bundle } = Certificate::of(key.unwrap_or(Key::P256))?;
         let marks = [
+            ("@TLS@", if key.is_some() { read(&format!("{}.tls.conf", self.name))? } else { String::new() }),
+            ("@LISTENS_FOR@", listens_for(order.wire).into()),
+            ("@SCHEME@", order.wire.scheme().into()),
+            ("@PUBLIC@", public.display().to_string()),
+            ("@PRIVATE@", private.display().to_string()),
+            ("@BUNDLE@", bundle.display().to_string()),
             ("@CODING@", self.coding(order.codings)?),
             ("@CONFIGURATION@", configuration.display().to_string()),
             ("@FOLDER@", folder.display().to_string()),
@@ -174,6 +185,15 @@ impl Peer {
     }
 }
 
+/// What nginx is told about a listener.
+fn listens_for(wire: Wire) -> &'static str {
+    match wire {
+        wire::CLEAR => "",
+        wire::HTTP2_CLEAR => "http2",
+        _ => "ssl http2",
+    }
+}
+
 /// Threads of a process that gives each busy connection one. With fewer, Apache closes connections that are kept as
 /// soon as all are busy, and with more than these it hardly gets anything done on one processor.
 const POOL_BESIDE: u32 = 32;
@@ -213,9 +233,10 @@ mod tests {
     static ALL: [&Peer; 5] = [&NGINX, &LIGHTTPD, &H2O, &APACHE, &CADDY];
 
     #[test]
-    fn every_peer_has_a_configuration_for_all_codings() {
+    fn every_peer_has_a_configuration_for_tls_and_all_codings() {
         for peer in ALL {
             assert!(read(&format!("{}.conf", peer.name)).unwrap().contains("@CODING@"), "{}", peer.name);
+            assert!(read(&format!("{}.tls.conf", peer.name)).unwrap().contains("1.3"), "{}", peer.name);
             for codings in [Codings::Compressing, Codings::Precompressed] {
                 assert!(!peer.coding(codings).unwrap().is_empty(), "{}", peer.name);
             }

@@ -6,7 +6,7 @@ use super::super::question::Question;
 use super::super::report::Report;
 use super::super::scenario::Extent;
 use super::super::scenarios::{SERVERS, tiles};
-use super::super::{Plan, machine};
+use super::super::{Plan, machine, wire};
 use super::Measurement;
 use crate::error::Error;
 use crate::project;
@@ -37,6 +37,7 @@ fn run(contenders: &[Contender], plan: Plan, extent: Extent, report: &mut Report
         threads: 1,
         connections: 1,
         has_large_answers: false,
+        wire: wire::CLEAR,
         flags: &[],
         answers: &answers,
     };

@@ -12,7 +12,7 @@ use super::super::scenario::Extent;
 use super::super::scenarios::{HELLO, SERVERS};
 use super::super::server::Running;
 use super::super::site::Site;
-use super::super::{Plan, machine, usage};
+use super::super::{Plan, machine, usage, wire};
 use super::Measurement;
 use crate::error::Error;
 use crate::project;
@@ -46,6 +46,7 @@ fn run(contenders: &[Contender], plan: Plan, extent: Extent, report: &mut Report
         threads: 1,
         connections,
         has_large_answers: false,
+        wire: wire::CLEAR,
         flags: &[],
         answers: &answers,
     };

@@ -1,12 +1,15 @@
 //! The scenarios, in the order in which the page shows them. Each is one small file of data.
 
 mod contents;
+mod h2;
+mod handshakes;
 mod k1;
 mod k2;
 mod latency;
 mod pipelined;
 mod sites;
 mod statuses;
+mod tls;
 mod w1;
 mod w2;
 mod w3;
@@ -22,7 +25,7 @@ use super::site::Site;
 use crate::error::Error;
 
 /// All of them.
-pub(crate) const ALL: [&Scenario; 14] = [
+pub(crate) const ALL: [&Scenario; 23] = [
     &k1::SCENARIO,
     &k2::SCENARIO,
     &w1::SCENARIO,
@@ -37,6 +40,15 @@ pub(crate) const ALL: [&Scenario; 14] = [
     &statuses::PART,
     &statuses::NOT_FOUND,
     &latency::SCENARIO,
+    &h2::SMALL,
+    &h2::SINGLE,
+    &h2::LARGE,
+    &h2::DOCUMENTATION,
+    &tls::SMALL,
+    &tls::LARGE,
+    &handshakes::P256,
+    &handshakes::RSA,
+    &handshakes::RESUMED,
 ];
 
 /// The ruler, our server, and all the others.

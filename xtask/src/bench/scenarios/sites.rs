@@ -50,7 +50,8 @@ fn assets(_: Extent) -> Result<Site, Error> {
     Site::of_files("w9", &named, None)?.with_siblings("w9")
 }
 
-fn documentation(_: Extent) -> Result<Site, Error> {
+/// Python's documentation, every file of it that every server has.
+pub(super) fn documentation(_: Extent) -> Result<Site, Error> {
     /// As nobody's browser asks for, and as some servers would not serve as it is.
     const LEFT_OUT: [&str; 2] = ["/.", "/_"];
     let folder = std::path::Path::new(outside::PYTHON_DOCS);

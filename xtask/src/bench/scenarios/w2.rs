@@ -13,7 +13,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     site: |_| Site::of_files("w2", &[("index.html", PAGE.to_vec())], Some("identity")),
     codings: Codings::Identity,
     flags: &[],
-    asking: Asking { generator: Generator::Ab, ..PLAIN },
+    asking: Asking { generator: Generator::Ab { keeps: true }, ..PLAIN },
     points: &POINTS,
     contenders: EVERYBODY,
 };
