@@ -13,6 +13,7 @@ pub mod huffman;
 pub mod limits;
 pub mod proxy;
 
+mod grammar;
 mod output;
 mod refusal;
 mod request_head;

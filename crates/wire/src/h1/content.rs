@@ -3,7 +3,8 @@
 //! No request that we answer needs any. Never lets content be read as the next request: what breaks the
 //! grammar of RFC 9112 §7.1, or is longer than is worth reading, ends the connection.
 
-use super::parse::{Framing, is_value_byte};
+use super::parse::Framing;
+use crate::grammar::is_value_byte;
 use crate::limits::{CHUNK_LINE_BYTES_MAX, CONTENT_SKIPPED_BYTES_MAX};
 
 /// How much of a request's content is still to come.
