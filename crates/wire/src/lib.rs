@@ -7,12 +7,14 @@
 #![forbid(unsafe_code)]
 
 pub mod h1;
+pub mod h2;
 pub mod head;
 pub mod hpack;
 pub mod huffman;
 pub mod limits;
 pub mod proxy;
 
+mod archive_ref;
 mod grammar;
 mod output;
 mod refusal;
@@ -20,6 +22,7 @@ mod request_head;
 mod scan;
 mod server_fields;
 
+pub use archive_ref::ArchiveRef;
 pub use output::{Output, Segment};
 pub use refusal::Refusal;
 pub use request_head::{RequestHead, Version};

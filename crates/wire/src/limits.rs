@@ -69,6 +69,49 @@ pub const ANSWER_BYTES_RESERVED: usize = 12 * 1024;
 /// Runs of bytes that one answer takes at most: its head, and a range of the archive and text for each part.
 pub const ANSWER_SEGMENTS_MAX: usize = 2 * cannery_site::RANGES_MAX + 2;
 
+/// Streams of an HTTP/2 connection that wait at once, for room or for the rest of a request; those that are answered
+/// at once do not count. Browsers ask for a hundred at most, and RFC 9113 §6.5.2 advises no fewer.
+pub const STREAMS_MAX: u32 = 128;
+
+/// Streams that were reset and whose frames are still let pass without an answer, for they may have been on their
+/// way (RFC 9113 §5.1). Of more, the oldest is forgotten, and a frame for it is answered with another reset.
+pub const STREAMS_REMEMBERED_MAX: usize = 16;
+
+/// Priorities of streams that are not open yet (RFC 9218 §7.1). Clients send one shortly before its request; of
+/// more, the oldest is forgotten.
+pub const PRIORITIES_REMEMBERED_MAX: usize = 16;
+
+/// A header block of HTTP/2, in bytes as it was sent, over all of its frames: twice what its head may have, so that
+/// one that is too large can still be read, and its sender told.
+pub const BLOCK_BYTES_MAX: usize = 2 * HEAD_BYTES_MAX;
+
+/// CONTINUATION frames of one header block. With frames of 16 KiB none needs more than one; some clients cut
+/// blocks smaller (the CONTINUATION flood, CVE-2024-27316 and its like).
+pub const CONTINUATIONS_MAX: u8 = 8;
+
+/// Frames of HTTP/2 that ask for nothing, beyond those that answers and time allow, in one go: PING, SETTINGS,
+/// PRIORITY, windows opened in tiny steps, empty DATA. A page of a browser's takes some dozens.
+pub const CREDIT_MAX: u32 = 2_000;
+
+/// Such frames in a second, as long as they last: no keep-alive or measurement of a line needs more.
+pub const CREDIT_PER_SECOND: u32 = 100;
+
+/// Such frames for each answer, and for each frame that took content to the peer, who may widen two windows and
+/// change a priority or two for it.
+pub const CREDIT_PER_ANSWER: u32 = 6;
+
+/// How many such frames one SETTINGS counts for, beside one for each of its parameters: it can change the windows of
+/// all streams, and must be acknowledged. Clients send one or two.
+pub const SETTINGS_COST: u32 = 20;
+
+/// Streams that end before their answer, in one go: reset by the peer, or by us for its fault (rapid reset,
+/// CVE-2023-44487). A browser that leaves a page resets what is under way, [`STREAMS_MAX`] at most; each answer
+/// that was sent whole allows one more.
+pub const RESETS_MAX: u32 = 2 * STREAMS_MAX;
+
+/// Such streams in a second, as long as they last.
+pub const RESETS_PER_SECOND: u32 = 10;
+
 const _: () = assert!(PROXY_LINE_BYTES_MAX < PROXY_HEADER_BYTES_MAX, "the longest of both versions");
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a target must fit its head");
 const _: () = assert!(

@@ -64,6 +64,24 @@ impl Output {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// How many of our own bytes wait: the place of those that are put next.
+    #[inline]
+    pub(crate) fn own_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Writes over our own bytes from this place on; so many are there.
+    #[inline]
+    pub(crate) fn overwrite(&mut self, place: usize, bytes: &[u8]) {
+        self.bytes[place..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Takes our own bytes from this place on out again. No range of the archive was put behind it.
+    pub(crate) fn take_back(&mut self, place: usize) -> Vec<u8> {
+        debug_assert!(place >= self.open_from, "what is closed stays");
+        self.bytes.split_off(place)
+    }
+
     /// Adds a decimal number.
     #[inline]
     pub fn put_number(&mut self, number: u64) {

@@ -10,4 +10,5 @@ mod spell;
 
 pub use connection::{Awaits, Connection, Step, connection_option};
 pub use parse::{Framing, Head};
+pub(crate) use spell::answer_without_option as spell_answer;
 pub use spell::dummy_answer;

@@ -10,6 +10,16 @@ use crate::limits::COPIED_BODY_BYTES_MAX;
 use crate::output::Output;
 use crate::server_fields::ServerFields;
 
+/// Appends an answer of a connection that stays open.
+pub(crate) fn answer_without_option(
+    output: &mut Output,
+    answer: &Answer<'_>,
+    archive: &[u8],
+    fields: &ServerFields,
+) {
+    self::answer(output, answer, archive, fields, None);
+}
+
 /// Appends an answer. `archive` is the file that the answer's ranges are of.
 pub(super) fn answer(
     output: &mut Output,

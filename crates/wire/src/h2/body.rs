@@ -1,0 +1,185 @@
+//! The body of an answer that waits: what is left of it, and how a part of that goes into an output.
+//!
+//! Never copies a range of the archive, and knows neither frames nor windows.
+
+use std::collections::VecDeque;
+
+use cannery_archive::Extent;
+use cannery_site::{Multipart, MultipartPiece};
+
+use crate::limits::COPIED_BODY_BYTES_MAX;
+use crate::output::{Output, Segment};
+
+/// What is left of a body.
+#[derive(Debug)]
+pub(super) enum Body {
+    /// A range of the archive of this number.
+    Archive(u16, Extent),
+    /// Text, and ranges of the archive between.
+    Pieces(Box<Pieces>),
+}
+
+/// Text, and ranges of the archive between.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    /// The text of all pieces, one behind the other.
+    text: Vec<u8>,
+    /// Of that, what is put.
+    text_put: usize,
+    pieces: VecDeque<Segment>,
+    /// Bytes of all pieces.
+    left: u64,
+}
+
+impl Body {
+    /// Bytes that we have in memory for no longer than a call.
+    pub(super) fn of_text(text: &[u8]) -> Body {
+        let mut pieces = Pieces::default();
+        pieces.add_text(text);
+        Body::Pieces(Box::new(pieces))
+    }
+
+    /// A body of several parts, of the archive of this number.
+    pub(super) fn of_multipart(multipart: &Multipart<'_>, archive: u16) -> Body {
+        let mut pieces = Pieces::default();
+        multipart.spell(&mut |piece| match piece {
+            MultipartPiece::Text(text) => pieces.add_text(text),
+            MultipartPiece::Number(number) => pieces.add_text(number.to_string().as_bytes()),
+            MultipartPiece::Archive(extent) => pieces.add(Segment::Archive(archive, extent)),
+        });
+        Body::Pieces(Box::new(pieces))
+    }
+
+    /// How many bytes are left.
+    #[inline]
+    pub(super) fn left(&self) -> u64 {
+        match self {
+            Body::Archive(_, extent) => extent.length,
+            Body::Pieces(pieces) => pieces.left,
+        }
+    }
+
+    /// How many bytes one output takes at once: text is copied.
+    #[inline]
+    pub(super) fn bytes_at_once(&self) -> u64 {
+        match self {
+            Body::Archive(..) => u64::MAX,
+            Body::Pieces(_) => COPIED_BODY_BYTES_MAX,
+        }
+    }
+
+    /// Puts the next `bytes` into `output`; so many are left.
+    #[inline]
+    pub(super) fn put(&mut self, bytes: u64, output: &mut Output) {
+        match self {
+            Body::Archive(archive, extent) => {
+                let (part, rest) = split(*extent, bytes);
+                output.set_archive(*archive);
+                output.put_archive(part);
+                *extent = rest;
+            }
+            Body::Pieces(pieces) => pieces.put(bytes, output),
+        }
+    }
+}
+
+impl Pieces {
+    fn add_text(&mut self, text: &[u8]) {
+        self.text.extend_from_slice(text);
+        match self.pieces.back_mut() {
+            Some(Segment::Own(bytes)) => {
+                *bytes += text.len();
+                self.left += text.len() as u64;
+            }
+            _ => self.add(Segment::Own(text.len())),
+        }
+    }
+
+    fn add(&mut self, piece: Segment) {
+        self.left += length(piece);
+        self.pieces.push_back(piece);
+    }
+
+    fn put(&mut self, bytes: u64, output: &mut Output) {
+        let mut wanted = bytes;
+        while let Some(piece) = self.pieces.front_mut() {
+            let taken = length(*piece).min(wanted);
+            match piece {
+                Segment::Own(left) => {
+                    // No more than `left`, which is a usize.
+                    let taken = usize::try_from(taken).unwrap_or(*left);
+                    output.put(&self.text[self.text_put..][..taken]);
+                    self.text_put += taken;
+                    *left -= taken;
+                }
+                Segment::Archive(archive, extent) => {
+                    let (part, rest) = split(*extent, taken);
+                    output.set_archive(*archive);
+                    output.put_archive(part);
+                    *extent = rest;
+                }
+            }
+            wanted -= taken;
+            self.left -= taken;
+            if length(*piece) > 0 {
+                return;
+            }
+            self.pieces.pop_front();
+            if wanted == 0 {
+                return;
+            }
+        }
+    }
+}
+
+fn length(piece: Segment) -> u64 {
+    match piece {
+        Segment::Own(bytes) => bytes as u64,
+        Segment::Archive(_, extent) => extent.length,
+    }
+}
+
+/// The first `bytes` of a range, which has so many, and the rest.
+fn split(extent: Extent, bytes: u64) -> (Extent, Extent) {
+    let Extent { position, length } = extent;
+    (Extent { position, length: bytes }, Extent { position: position + bytes, length: length - bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_come_out_as_they_went_in_however_they_are_cut() {
+        let extent = Extent { position: 50, length: 10 };
+        for step in 1..30 {
+            let mut pieces = Pieces::default();
+            pieces.add_text(b"ab");
+            pieces.add_text(b"c");
+            pieces.add(Segment::Archive(3, extent));
+            pieces.add(Segment::Archive(3, extent));
+            pieces.add_text(b"defg");
+            let mut body = Body::Pieces(Box::new(pieces));
+            let mut output = Output::new();
+            assert_eq!(body.left(), 27);
+            while body.left() > 0 {
+                body.put(body.left().min(step), &mut output);
+            }
+            let (own, segments) = output.parts();
+            assert_eq!(own, b"abcdefg");
+            let mut lengths = Vec::new();
+            for segment in segments {
+                match segment {
+                    Segment::Own(bytes) => lengths.extend(std::iter::repeat_n(None, *bytes)),
+                    Segment::Archive(3, Extent { position, length }) => {
+                        lengths.extend((*position..position + length).map(Some));
+                    }
+                    Segment::Archive(..) => panic!("another archive"),
+                }
+            }
+            let ranges = (50..60).chain(50..60).map(Some);
+            let all = [None; 3].into_iter().chain(ranges).chain([None; 4]);
+            assert_eq!(lengths, all.collect::<Vec<_>>(), "by {step}");
+        }
+    }
+}

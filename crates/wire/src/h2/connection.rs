@@ -1,0 +1,744 @@
+//! The state of one HTTP/2 connection, and what each frame of the peer's does to it (RFC 9113 §5, §6).
+//!
+//! Answers are in `answer.rs`. Never holds content, nor a stream that has nothing to wait for.
+
+use super::abuse::Budget;
+use super::body::Body;
+use super::error::{ErrorCode, Fault};
+use super::flow::{WINDOW_BYTES, Window};
+use super::frame::{self, FrameHead, HEAD_BYTES, PAYLOAD_BYTES, PREFACE, flag, kind};
+use super::priority::Priority;
+use super::request::{About, HeadStore, Verdict};
+use super::settings;
+use super::stream::{BadContent, Content, Stream, Streams};
+use crate::hpack::{DecodeError, Decoder};
+use crate::limits::{BLOCK_BYTES_MAX, CONTINUATIONS_MAX, PRIORITIES_REMEMBERED_MAX};
+use crate::output::Output;
+use crate::refusal::Refusal;
+
+/// One HTTP/2 connection.
+#[derive(Debug)]
+pub struct Connection {
+    stage: Stage,
+    pub(super) going: Going,
+    decoder: Decoder,
+    pub(super) streams: Streams,
+    /// The highest stream that the peer has opened.
+    last: u32,
+    /// Of the 64 streams up to that one, which were opened: the others were passed over (RFC 9113 §5.1.1).
+    opened: u64,
+    /// The request that came last, until it is answered.
+    pub(super) asked: Option<Asked>,
+    /// A header block that is not whole.
+    block: Option<Box<Block>>,
+    /// What the peer has room for on all streams together.
+    pub(super) window: Window,
+    /// What it has room for on a stream that is new.
+    pub(super) stream_window: u32,
+    /// Content that came since the peer was last told that there is room.
+    received: u32,
+    pub(super) budget: Budget,
+    /// What the client wants of streams that are still idle (RFC 9218 §7.1).
+    priorities: Vec<(u32, Priority)>,
+    /// Whether the beginning of a frame is there.
+    is_partial: bool,
+}
+
+/// How far a connection has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The client's preface is to come.
+    Preface,
+    /// Its SETTINGS are, which must follow (RFC 9113 §3.4).
+    Settings,
+    Open,
+    /// Nothing more is read.
+    Ended,
+}
+
+/// How far we have said that we go (RFC 9113 §6.8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Going {
+    No,
+    /// The peer knows, or will; requests that it sent before that are still answered.
+    Announced,
+    /// Streams above this one are not answered.
+    Gone(u32),
+}
+
+/// A stream of one connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamId(u32);
+
+impl StreamId {
+    /// Its number on the wire.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// A request that is to be answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) id: u32,
+    pub(super) about: About,
+    pub(super) content: Content,
+}
+
+/// A header block that is not whole (RFC 9113 §4.3).
+#[derive(Debug)]
+struct Block {
+    begun: Begun,
+    bytes: Vec<u8>,
+    continuations: u8,
+}
+
+/// What HEADERS said beside its block.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    id: u32,
+    /// Whether the request has no content behind the block.
+    ended: bool,
+    role: Role,
+    /// Whether it says that the stream depends on itself (RFC 7540 §5.3.1).
+    is_circular: bool,
+}
+
+/// What a header block is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It opens a stream.
+    Request,
+    /// It ends the content of a request.
+    Trailers,
+    /// It came behind its stream's end.
+    Late,
+    /// Its stream was reset, or will not be answered: nothing.
+    Nothing,
+}
+
+/// What the bytes at hand are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A request, whose head is in the [`HeadStore`]; to be answered before anything else is read.
+    Request(StreamId),
+    /// A request that has an answer of its own: see [`Connection::refuse`].
+    Refused(StreamId, Refusal),
+    /// Not a whole frame yet.
+    More,
+    /// What waits to be sent must leave first; the bytes that are left are to be handed in again.
+    Full,
+    /// Nothing more is read: what is spelled is the last that is said.
+    End,
+}
+
+/// What a peer owes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaits {
+    /// Nothing: its next request, if it likes.
+    Request,
+    /// The rest of a frame, or of a header block.
+    Head,
+    /// The rest of a request's content.
+    Content,
+    /// Room for the rest of an answer, in a window of its own.
+    Room,
+}
+
+/// What a frame was, beside its effects.
+enum Taken {
+    Nothing,
+    Request,
+    Refused(Refusal),
+}
+
+/// What our PING says that asks whether the peer knows that we go.
+const GOING_PING: [u8; 8] = *b"cannery!";
+
+impl Connection {
+    /// A connection of which nothing is read yet.
+    #[must_use]
+    pub fn new() -> Connection {
+        Connection {
+            stage: Stage::Preface,
+            going: Going::No,
+            decoder: Decoder::new(),
+            streams: Streams::default(),
+            last: 0,
+            opened: 0,
+            asked: None,
+            block: None,
+            window: Window::new(WINDOW_BYTES),
+            stream_window: WINDOW_BYTES,
+            received: 0,
+            budget: Budget::new(),
+            priorities: Vec::new(),
+            is_partial: false,
+        }
+    }
+
+    /// Says what a server says first (RFC 9113 §3.4): our settings.
+    pub fn begin(&mut self, output: &mut Output) {
+        frame::put(output, kind::SETTINGS, 0, 0, &settings::OURS);
+    }
+
+    /// Reads the frames in `input`, which begins where the last call left off, up to the next request. Tells how many
+    /// bytes are done with. What frames have to be answered with goes into `output`.
+    #[inline]
+    pub fn next_request(
+        &mut self,
+        input: &[u8],
+        store: &mut HeadStore,
+        output: &mut Output,
+    ) -> (usize, Step) {
+        self.budget.set_time(store.seconds());
+        let mut used = 0;
+        if self.stage == Stage::Preface {
+            let Some(preface) = input.first_chunk() else {
+                self.is_partial = !input.is_empty();
+                let may_be = PREFACE.starts_with(input);
+                return if may_be { (0, Step::More) } else { self.fail(ErrorCode::Protocol, input, output) };
+            };
+            if preface != PREFACE {
+                return self.fail(ErrorCode::Protocol, input, output);
+            }
+            self.stage = Stage::Settings;
+            used = PREFACE.len();
+        }
+        loop {
+            if self.stage == Stage::Ended {
+                return (input.len(), Step::End);
+            }
+            if !output.has_room() {
+                return (used, Step::Full);
+            }
+            let rest = &input[used..];
+            let head = FrameHead::read(rest);
+            // RFC 9113 §4.2. Known before the frame has come.
+            if head.is_some_and(|head| head.length > PAYLOAD_BYTES) {
+                return self.fail(ErrorCode::FrameSize, input, output);
+            }
+            let whole = head.and_then(|head| Some((head, rest.get(HEAD_BYTES..HEAD_BYTES + head.length)?)));
+            let Some((head, payload)) = whole else {
+                self.is_partial = !rest.is_empty();
+                return (used, Step::More);
+            };
+            used += HEAD_BYTES + head.length;
+            let fault = match self.take(head, payload, store, output) {
+                Ok(Taken::Nothing) => continue,
+                Ok(Taken::Request) => return (used, Step::Request(StreamId(self.last))),
+                Ok(Taken::Refused(refusal)) => {
+                    return (used, Step::Refused(StreamId(self.last), refusal));
+                }
+                Err(fault) => fault,
+            };
+            let fault = match fault {
+                Fault::Stream(id, code) => self.reset(id, code, output),
+                Fault::Connection(code) => Err(code),
+            };
+            if let Err(code) = fault {
+                return self.fail(code, input, output);
+            }
+        }
+    }
+
+    /// Whether bodies wait, so that the archives must be kept that they come from.
+    #[must_use]
+    #[inline]
+    pub fn has_bodies(&self) -> bool {
+        self.streams.has_bodies()
+    }
+
+    /// What the peer owes, if anything, once all is sent that [`Connection::fill`] had.
+    #[must_use]
+    pub fn awaits(&self) -> Awaits {
+        if self.block.is_some() || self.is_partial {
+            Awaits::Head
+        } else if self.streams.has_bodies() {
+            Awaits::Room
+        } else if self.streams.has_content() {
+            Awaits::Content
+        } else {
+            Awaits::Request
+        }
+    }
+
+    /// Lets the connection end gracefully (RFC 9113 §6.8): the peer is told, and what it asked before it knew is still
+    /// answered. See [`Connection::has_ended`].
+    pub fn go_away(&mut self, output: &mut Output) {
+        if self.going == Going::No && self.stage != Stage::Ended {
+            self.going = Going::Announced;
+            frame::put_go_away(output, 0x7fff_ffff, ErrorCode::None);
+            frame::put(output, kind::PING, 0, 0, &GOING_PING);
+        }
+    }
+
+    /// Ends the connection: requests that come from now on are not answered.
+    pub fn end(&mut self, output: &mut Output) {
+        if self.stage != Stage::Ended {
+            self.stage = Stage::Ended;
+            frame::put_go_away(output, self.last, ErrorCode::None);
+        }
+    }
+
+    /// Whether nothing is left to be read or answered: what is spelled is the last that is said.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.stage == Stage::Ended || (matches!(self.going, Going::Gone(_)) && self.streams.is_empty())
+    }
+
+    /// Ends the connection for a fault of the peer's (RFC 9113 §5.4.1).
+    #[cold]
+    fn fail(&mut self, code: ErrorCode, input: &[u8], output: &mut Output) -> (usize, Step) {
+        if self.stage != Stage::Ended {
+            frame::put_go_away(output, self.last, code);
+        }
+        self.stage = Stage::Ended;
+        self.block = None;
+        (input.len(), Step::End)
+    }
+
+    /// Ends a stream for a fault of the peer's (RFC 9113 §5.4.2); fails if there were too many.
+    #[cold]
+    fn reset(&mut self, id: u32, code: ErrorCode, output: &mut Output) -> Result<(), ErrorCode> {
+        // RFC 9113 §6.4: a stream that is idle cannot be reset.
+        if id > self.last {
+            return Err(code);
+        }
+        frame::put_reset(output, id, code);
+        let is_ended = self.streams.remove(id).is_none_or(|stream| stream.content == Content::Ended);
+        if !is_ended {
+            self.streams.remember_reset(id);
+        }
+        self.budget.reset()
+    }
+
+    /// Does what a frame wants.
+    #[inline]
+    fn take(
+        &mut self,
+        head: FrameHead,
+        payload: &[u8],
+        store: &mut HeadStore,
+        output: &mut Output,
+    ) -> Result<Taken, Fault> {
+        if head.kind == kind::HEADERS && self.block.is_none() && self.stage == Stage::Open {
+            return self.take_headers(head, payload, store);
+        }
+        self.take_other(head, payload, store, output)
+    }
+
+    #[inline(never)]
+    fn take_other(
+        &mut self,
+        head: FrameHead,
+        payload: &[u8],
+        store: &mut HeadStore,
+        output: &mut Output,
+    ) -> Result<Taken, Fault> {
+        // RFC 9113 §6.10: nothing may stand between the frames of a block; §3.4: nothing before the first SETTINGS.
+        if self.block.is_some() != (head.kind == kind::CONTINUATION) {
+            return Err(ErrorCode::Protocol.into());
+        }
+        if self.stage == Stage::Settings {
+            if head.kind != kind::SETTINGS || head.has(flag::ACK) {
+                return Err(ErrorCode::Protocol.into());
+            }
+            self.stage = Stage::Open;
+        }
+        match head.kind {
+            kind::CONTINUATION => return self.take_continuation(head, payload, store),
+            kind::DATA => self.take_data(head, payload, output)?,
+            kind::PRIORITY => self.take_priority(head, payload)?,
+            kind::RST_STREAM => self.take_reset(head, payload)?,
+            kind::SETTINGS => self.take_settings(head, payload, output)?,
+            kind::PUSH_PROMISE => return Err(ErrorCode::Protocol.into()),
+            kind::PING => self.take_ping(head, payload, output)?,
+            kind::GOAWAY => self.take_go_away(head, payload)?,
+            kind::WINDOW_UPDATE => self.take_window_update(head, payload)?,
+            kind::PRIORITY_UPDATE => self.take_priority_update(head, payload)?,
+            // RFC 9113 §5.5: what is unknown is ignored.
+            _ => self.budget.frame()?,
+        }
+        Ok(Taken::Nothing)
+    }
+
+    #[inline]
+    fn take_headers(
+        &mut self,
+        head: FrameHead,
+        payload: &[u8],
+        store: &mut HeadStore,
+    ) -> Result<Taken, Fault> {
+        let mut block = frame::unpadded(head, payload)?;
+        let mut is_circular = false;
+        if head.has(flag::PRIORITY) {
+            let (dependency, rest) = block.split_first_chunk::<5>().ok_or(ErrorCode::FrameSize)?;
+            is_circular = depends_on(dependency) == head.stream;
+            block = rest;
+        }
+        let role = self.role_of(head.stream)?;
+        let begun = Begun { id: head.stream, ended: head.has(flag::END_STREAM), role, is_circular };
+        if head.has(flag::END_HEADERS) {
+            return self.take_block(begun, block, store);
+        }
+        self.block = Some(Box::new(Block { begun, bytes: block.to_vec(), continuations: 0 }));
+        Ok(Taken::Nothing)
+    }
+
+    /// What a header block on this stream is for (RFC 9113 §5.1, §5.1.1). Opens the stream if it is new.
+    #[inline]
+    fn role_of(&mut self, id: u32) -> Result<Role, ErrorCode> {
+        if id > self.last && id % 2 == 1 {
+            let steps = (id - self.last) / 2;
+            self.opened = self.opened.checked_shl(steps).unwrap_or(0) | 1;
+            self.last = id;
+            let is_answered = !matches!(self.going, Going::Gone(last) if id > last);
+            return Ok(if is_answered { Role::Request } else { Role::Nothing });
+        }
+        self.role_of_old(id)
+    }
+
+    #[cold]
+    fn role_of_old(&mut self, id: u32) -> Result<Role, ErrorCode> {
+        if id.is_multiple_of(2) {
+            return Err(ErrorCode::Protocol);
+        }
+        match self.streams.find(id).map(|stream| stream.content) {
+            Some(Content::Coming { .. }) => Ok(Role::Trailers),
+            Some(Content::Ended) => Ok(Role::Late),
+            Some(Content::Forgotten) => Ok(Role::Nothing),
+            // RFC 9113 §5.1: closed; or §5.1.1: passed over, and so unexpected.
+            None if self.was_opened(id) => Err(ErrorCode::StreamClosed),
+            None => Err(ErrorCode::Protocol),
+        }
+    }
+
+    /// Whether a stream up to the last was opened and not passed over, as far as that is remembered.
+    fn was_opened(&self, id: u32) -> bool {
+        let steps = (self.last - id) / 2;
+        self.opened.checked_shr(steps).is_none_or(|opened| opened & 1 == 1)
+    }
+
+    #[cold]
+    fn take_continuation(
+        &mut self,
+        head: FrameHead,
+        payload: &[u8],
+        store: &mut HeadStore,
+    ) -> Result<Taken, Fault> {
+        let Some(mut block) = self.block.take().filter(|block| block.begun.id == head.stream) else {
+            return Err(ErrorCode::Protocol.into());
+        };
+        block.continuations += 1;
+        let length = block.bytes.len() + payload.len();
+        if block.continuations > CONTINUATIONS_MAX || length > BLOCK_BYTES_MAX {
+            return Err(ErrorCode::EnhanceYourCalm.into());
+        }
+        if payload.is_empty() {
+            self.budget.frame()?;
+        }
+        block.bytes.extend_from_slice(payload);
+        if head.has(flag::END_HEADERS) {
+            return self.take_block(block.begun, &block.bytes, store);
+        }
+        self.block = Some(block);
+        Ok(Taken::Nothing)
+    }
+
+    /// A header block is whole.
+    #[inline]
+    fn take_block(&mut self, begun: Begun, block: &[u8], store: &mut HeadStore) -> Result<Taken, Fault> {
+        if begun.role != Role::Request || begun.is_circular || self.streams.is_full() {
+            return self.take_odd_block(begun, block, store);
+        }
+        let verdict = store.read(&mut self.decoder, block, begun.ended).map_err(code_of)?;
+        let (about, taken) = match verdict {
+            Verdict::Request(about) => (about, Taken::Request),
+            Verdict::Refused(about, refusal) => (about, Taken::Refused(refusal)),
+            Verdict::Malformed => return Err(self.unanswered(begun, ErrorCode::Protocol)),
+        };
+        let content = if begun.ended { Content::Ended } else { Content::coming(about.content_length) };
+        self.asked = Some(Asked { id: begun.id, about, content });
+        if !self.priorities.is_empty() {
+            self.take_early_priority(begun.id);
+        }
+        Ok(taken)
+    }
+
+    /// A header block that is no request, or one that gets no answer.
+    #[cold]
+    fn take_odd_block(&mut self, begun: Begun, block: &[u8], store: &mut HeadStore) -> Result<Taken, Fault> {
+        let Begun { id, ended, role, .. } = begun;
+        let may_be_trailers = store.read_trailers(&mut self.decoder, block).map_err(code_of)?;
+        match role {
+            Role::Request if begun.is_circular => Err(self.unanswered(begun, ErrorCode::Protocol)),
+            Role::Request => Err(self.unanswered(begun, ErrorCode::RefusedStream)),
+            Role::Late => Err(Fault::Stream(id, ErrorCode::StreamClosed)),
+            _ if begun.is_circular => Err(Fault::Stream(id, ErrorCode::Protocol)),
+            Role::Trailers if !ended || !may_be_trailers => Err(Fault::Stream(id, ErrorCode::Protocol)),
+            Role::Trailers => self.end_content(id).map(|()| Taken::Nothing),
+            Role::Nothing => {
+                self.budget.frame()?;
+                if ended {
+                    self.streams.remove(id);
+                }
+                Ok(Taken::Nothing)
+            }
+        }
+    }
+
+    /// A stream that was opened is to be reset before it got anywhere.
+    fn unanswered(&mut self, begun: Begun, code: ErrorCode) -> Fault {
+        if !begun.ended {
+            // What follows the head may be under way: let it pass.
+            self.streams.remember_reset(begun.id);
+        }
+        Fault::Stream(begun.id, code)
+    }
+
+    /// Gives the request that came last the priority that was told ahead, and forgets what came to nothing.
+    #[cold]
+    fn take_early_priority(&mut self, id: u32) {
+        let told = self.priorities.iter().find(|(stream, _)| *stream == id);
+        if let (Some((_, priority)), Some(asked)) = (told, &mut self.asked) {
+            asked.about.priority = *priority;
+        }
+        self.priorities.retain(|(stream, _)| *stream > id);
+        if self.priorities.is_empty() {
+            self.priorities = Vec::new();
+        }
+    }
+
+    fn take_data(&mut self, head: FrameHead, payload: &[u8], output: &mut Output) -> Result<(), Fault> {
+        let id = head.stream;
+        // RFC 9113 §5.1: idle.
+        if id == 0 || id > self.last {
+            return Err(ErrorCode::Protocol.into());
+        }
+        let content = frame::unpadded(head, payload)?;
+        if content.is_empty() {
+            self.budget.frame()?;
+        }
+        // No frame is larger than what four bytes can tell.
+        let [bytes, content_bytes] =
+            [payload.len(), content.len()].map(|len| u32::try_from(len).unwrap_or(u32::MAX));
+        self.receive(bytes, output);
+        let ended = head.has(flag::END_STREAM);
+        let Some(stream) = self.streams.find(id) else {
+            return Err(Fault::Stream(id, ErrorCode::StreamClosed));
+        };
+        match stream.content {
+            Content::Ended => return Err(Fault::Stream(id, ErrorCode::StreamClosed)),
+            Content::Forgotten => {
+                if ended {
+                    self.streams.remove(id);
+                }
+                return Ok(());
+            }
+            Content::Coming { .. } => {}
+        }
+        stream.content.receive(bytes, content_bytes, ended).map_err(|bad| fault_of(id, bad))?;
+        self.settle(id, output);
+        Ok(())
+    }
+
+    /// Counts content that came against the connection's window, and widens that again when it is half used: nothing
+    /// of it is kept.
+    fn receive(&mut self, bytes: u32, output: &mut Output) {
+        self.received += bytes;
+        if self.received > WINDOW_BYTES / 2 {
+            frame::put_window_update(output, self.received);
+            self.received = 0;
+        }
+    }
+
+    /// Trailers ended a request's content.
+    fn end_content(&mut self, id: u32) -> Result<(), Fault> {
+        let Some(stream) = self.streams.find(id) else { return Ok(()) };
+        stream.content.end().map_err(|bad| fault_of(id, bad))?;
+        if stream.body.is_none() {
+            self.streams.remove(id);
+        }
+        Ok(())
+    }
+
+    /// Lets a stream go whose answer has left and whose content has ended, or will not be read any further (RFC 9113
+    /// §8.1).
+    pub(super) fn settle(&mut self, id: u32, output: &mut Output) {
+        let Some(stream) = self.streams.find(id) else { return };
+        if stream.body.is_some() {
+            return;
+        }
+        match stream.content {
+            Content::Ended => _ = self.streams.remove(id),
+            Content::Coming { window: 0, .. } => {
+                frame::put_reset(output, id, ErrorCode::None);
+                self.streams.remove(id);
+                self.streams.remember_reset(id);
+            }
+            Content::Coming { .. } | Content::Forgotten => {}
+        }
+    }
+
+    /// RFC 9113 §5.3.2: read, and ignored.
+    fn take_priority(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
+        self.budget.frame()?;
+        if head.stream == 0 {
+            return Err(ErrorCode::Protocol.into());
+        }
+        match <&[u8; 5]>::try_from(payload) {
+            Err(_) => Err(Fault::Stream(head.stream, ErrorCode::FrameSize)),
+            Ok(dependency) if depends_on(dependency) == head.stream => {
+                Err(Fault::Stream(head.stream, ErrorCode::Protocol))
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+
+    fn take_reset(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
+        if payload.len() != 4 {
+            return Err(ErrorCode::FrameSize.into());
+        }
+        if head.stream == 0 || head.stream > self.last {
+            return Err(ErrorCode::Protocol.into());
+        }
+        let body = self.streams.remove(head.stream).and_then(|stream| stream.body);
+        Ok(if body.is_some() { self.budget.reset() } else { self.budget.frame() }?)
+    }
+
+    fn take_settings(&mut self, head: FrameHead, payload: &[u8], output: &mut Output) -> Result<(), Fault> {
+        if head.stream != 0 {
+            return Err(ErrorCode::Protocol.into());
+        }
+        if head.has(flag::ACK) {
+            self.budget.frame()?;
+            return if payload.is_empty() { Ok(()) } else { Err(ErrorCode::FrameSize.into()) };
+        }
+        let changes = settings::read(payload)?;
+        self.budget.settings(changes.parameters)?;
+        if let Some((largest, last)) = changes.window_bytes {
+            let before = self.stream_window;
+            let shifted = self.streams.shift_windows(before, largest);
+            shifted
+                .and_then(|()| self.streams.shift_windows(largest, last))
+                .map_err(|_| ErrorCode::FlowControl)?;
+            self.stream_window = last;
+        }
+        frame::put(output, kind::SETTINGS, flag::ACK, 0, &[]);
+        Ok(())
+    }
+
+    fn take_ping(&mut self, head: FrameHead, payload: &[u8], output: &mut Output) -> Result<(), Fault> {
+        if head.stream != 0 {
+            return Err(ErrorCode::Protocol.into());
+        }
+        if payload.len() != 8 {
+            return Err(ErrorCode::FrameSize.into());
+        }
+        self.budget.frame()?;
+        if !head.has(flag::ACK) {
+            frame::put(output, kind::PING, flag::ACK, 0, payload);
+        } else if self.going == Going::Announced && payload == GOING_PING {
+            self.going = Going::Gone(self.last);
+            frame::put_go_away(output, self.last, ErrorCode::None);
+        }
+        Ok(())
+    }
+
+    /// The peer will open no more streams, and is not held to it.
+    fn take_go_away(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
+        if head.stream != 0 {
+            return Err(ErrorCode::Protocol.into());
+        }
+        if payload.len() < 8 {
+            return Err(ErrorCode::FrameSize.into());
+        }
+        Ok(self.budget.frame()?)
+    }
+
+    fn take_window_update(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
+        let Ok(increment) = <[u8; 4]>::try_from(payload) else { return Err(ErrorCode::FrameSize.into()) };
+        self.budget.frame()?;
+        let increment = frame::stream_number(increment);
+        let id = head.stream;
+        if id == 0 {
+            if increment == 0 {
+                return Err(ErrorCode::Protocol.into());
+            }
+            return self.window.widen(increment).map_err(|_| ErrorCode::FlowControl.into());
+        }
+        if id > self.last {
+            return Err(ErrorCode::Protocol.into());
+        }
+        if increment == 0 {
+            return Err(Fault::Stream(id, ErrorCode::Protocol));
+        }
+        match self.streams.find(id) {
+            Some(stream) if stream.content != Content::Forgotten => {
+                stream.window.widen(increment).map_err(|_| Fault::Stream(id, ErrorCode::FlowControl))
+            }
+            // RFC 9113 §6.9: it may have been under way when the stream ended.
+            _ => Ok(()),
+        }
+    }
+
+    /// RFC 9218 §7.1.
+    fn take_priority_update(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
+        if head.stream != 0 {
+            return Err(ErrorCode::Protocol.into());
+        }
+        let (id, value) = payload.split_first_chunk().ok_or(ErrorCode::FrameSize)?;
+        self.budget.frame()?;
+        let id = frame::stream_number(*id);
+        // Not a stream of the client's: none, or one that we would have to have promised.
+        if id.is_multiple_of(2) {
+            return Err(ErrorCode::Protocol.into());
+        }
+        let priority = Priority::parse(value);
+        if id > self.last {
+            self.priorities.retain(|(stream, _)| *stream != id);
+            if self.priorities.len() >= PRIORITIES_REMEMBERED_MAX {
+                self.priorities.remove(0);
+            }
+            self.priorities.push((id, priority));
+        } else if let Some(stream) = self.streams.find(id) {
+            stream.priority = priority;
+        }
+        Ok(())
+    }
+
+    /// Adds the stream of a request that is answered and waits: for room, or for its content.
+    pub(super) fn add_stream(&mut self, asked: Asked, body: Option<Body>) {
+        let Asked { id, about, content } = asked;
+        let window = Window::new(self.stream_window);
+        self.streams.add(Stream { id, priority: about.priority, window, content, body });
+    }
+}
+
+impl Default for Connection {
+    fn default() -> Self {
+        Connection::new()
+    }
+}
+
+/// The stream that a dependency names (RFC 7540 §6.3).
+fn depends_on(dependency: &[u8; 5]) -> u32 {
+    let [s0, s1, s2, s3, _] = *dependency;
+    frame::stream_number([s0, s1, s2, s3])
+}
+
+fn fault_of(id: u32, bad: BadContent) -> Fault {
+    match bad {
+        BadContent::Length => Fault::Stream(id, ErrorCode::Protocol),
+        BadContent::Window => Fault::Stream(id, ErrorCode::FlowControl),
+    }
+}
+
+fn code_of(error: DecodeError) -> Fault {
+    Fault::Connection(match error {
+        DecodeError::Endless => ErrorCode::EnhanceYourCalm,
+        _ => ErrorCode::Compression,
+    })
+}

@@ -1,0 +1,141 @@
+//! Frames and bytes (RFC 9113 §4, §6): the head that every frame has, what its payload is padded with, and the
+//! small frames that we send.
+//!
+//! Never knows what a stream is, and never decides what a bad frame ends.
+
+use super::error::ErrorCode;
+use crate::output::Output;
+
+/// What a client says before its first frame (RFC 9113 §3.4).
+pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Bytes of the head of a frame (RFC 9113 §4.1).
+pub(super) const HEAD_BYTES: usize = 9;
+
+/// The least that a peer must take as a frame's payload, and the most that we do (RFC 9113 §4.2).
+pub(super) const PAYLOAD_BYTES: usize = 16_384;
+
+/// Frame types (RFC 9113 §6, RFC 9218 §7.1).
+pub(super) mod kind {
+    pub(in crate::h2) const DATA: u8 = 0;
+    pub(in crate::h2) const HEADERS: u8 = 1;
+    pub(in crate::h2) const PRIORITY: u8 = 2;
+    pub(in crate::h2) const RST_STREAM: u8 = 3;
+    pub(in crate::h2) const SETTINGS: u8 = 4;
+    pub(in crate::h2) const PUSH_PROMISE: u8 = 5;
+    pub(in crate::h2) const PING: u8 = 6;
+    pub(in crate::h2) const GOAWAY: u8 = 7;
+    pub(in crate::h2) const WINDOW_UPDATE: u8 = 8;
+    pub(in crate::h2) const CONTINUATION: u8 = 9;
+    pub(in crate::h2) const PRIORITY_UPDATE: u8 = 16;
+}
+
+/// Frame flags; what a bit means depends on the type.
+pub(super) mod flag {
+    pub(in crate::h2) const ACK: u8 = 0x1;
+    pub(in crate::h2) const END_STREAM: u8 = 0x1;
+    pub(in crate::h2) const END_HEADERS: u8 = 0x4;
+    pub(in crate::h2) const PADDED: u8 = 0x8;
+    pub(in crate::h2) const PRIORITY: u8 = 0x20;
+}
+
+/// The head of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FrameHead {
+    /// Bytes of the payload.
+    pub(super) length: usize,
+    pub(super) kind: u8,
+    pub(super) flags: u8,
+    /// The stream's number, without the reserved bit; 0 is the connection itself.
+    pub(super) stream: u32,
+}
+
+impl FrameHead {
+    /// The head at the front of `bytes`, if all of it is there.
+    #[inline]
+    pub(super) fn read(bytes: &[u8]) -> Option<FrameHead> {
+        let [l0, l1, l2, kind, flags, s0, s1, s2, s3] = *bytes.first_chunk::<HEAD_BYTES>()?;
+        let length = u32::from_be_bytes([0, l0, l1, l2]) as usize;
+        let stream = stream_number([s0, s1, s2, s3]);
+        Some(FrameHead { length, kind, flags, stream })
+    }
+
+    /// The bytes of a head. `length` is less than 2^24.
+    #[inline]
+    pub(super) fn bytes(self) -> [u8; HEAD_BYTES] {
+        let [_, .., l0, l1, l2] = (self.length as u64).to_be_bytes();
+        let [s0, s1, s2, s3] = self.stream.to_be_bytes();
+        [l0, l1, l2, self.kind, self.flags, s0, s1, s2, s3]
+    }
+
+    #[inline]
+    pub(super) fn has(self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// A stream's number, without the reserved bit (RFC 9113 §4.1).
+#[inline]
+pub(super) fn stream_number(bytes: [u8; 4]) -> u32 {
+    u32::from_be_bytes(bytes) & 0x7fff_ffff
+}
+
+/// A payload without its padding (RFC 9113 §6.1, §6.2).
+#[inline]
+pub(super) fn unpadded(head: FrameHead, payload: &[u8]) -> Result<&[u8], ErrorCode> {
+    if !head.has(flag::PADDED) {
+        return Ok(payload);
+    }
+    let (padding, rest) = payload.split_first().ok_or(ErrorCode::FrameSize)?;
+    let length = rest.len().checked_sub(usize::from(*padding)).ok_or(ErrorCode::Protocol)?;
+    Ok(&rest[..length])
+}
+
+/// Appends a whole frame. `payload` is no longer than [`PAYLOAD_BYTES`].
+pub(super) fn put(output: &mut Output, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+    output.put(&FrameHead { length: payload.len(), kind, flags, stream }.bytes());
+    output.put(payload);
+}
+
+/// Appends RST_STREAM (RFC 9113 §6.4).
+pub(super) fn put_reset(output: &mut Output, stream: u32, code: ErrorCode) {
+    put(output, kind::RST_STREAM, 0, stream, &code.number().to_be_bytes());
+}
+
+/// Appends GOAWAY (RFC 9113 §6.8). No stream above `last` was or will be answered.
+pub(super) fn put_go_away(output: &mut Output, last: u32, code: ErrorCode) {
+    let mut payload = [0; 8];
+    payload[..4].copy_from_slice(&last.to_be_bytes());
+    payload[4..].copy_from_slice(&code.number().to_be_bytes());
+    put(output, kind::GOAWAY, 0, 0, &payload);
+}
+
+/// Appends WINDOW_UPDATE (RFC 9113 §6.9) for the connection.
+pub(super) fn put_window_update(output: &mut Output, increment: u32) {
+    put(output, kind::WINDOW_UPDATE, 0, 0, &increment.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_read_as_it_was_written() {
+        let head = FrameHead { length: 0x12_3456, kind: 7, flags: 9, stream: 0x7fff_fffe };
+        assert_eq!(head.bytes(), [0x12, 0x34, 0x56, 7, 9, 0x7f, 0xff, 0xff, 0xfe]);
+        assert_eq!(FrameHead::read(&head.bytes()), Some(head));
+        assert_eq!(FrameHead::read(&head.bytes()[..8]), None);
+        // RFC 9113 §4.1: the reserved bit is ignored.
+        assert_eq!(FrameHead::read(&[0, 0, 0, 0, 0, 0x80, 0, 0, 1]).map(|head| head.stream), Some(1));
+    }
+
+    #[test]
+    fn padding_is_taken_off_and_never_longer_than_the_payload() {
+        let padded = FrameHead { length: 0, kind: kind::DATA, flags: flag::PADDED, stream: 1 };
+        assert_eq!(unpadded(padded, &[2, b'a', 0, 0]), Ok(b"a".as_slice()));
+        assert_eq!(unpadded(padded, &[0]), Ok(b"".as_slice()));
+        assert_eq!(unpadded(padded, &[3, b'a', 0]), Err(ErrorCode::Protocol));
+        assert_eq!(unpadded(padded, &[]), Err(ErrorCode::FrameSize));
+        assert_eq!(unpadded(FrameHead { flags: 0, ..padded }, &[3, b'a']), Ok([3, b'a'].as_slice()));
+    }
+}

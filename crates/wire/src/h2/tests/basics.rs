@@ -1,0 +1,159 @@
+//! Requests and their answers, where nobody does anything wrong.
+
+use super::peer::{Frame, Peer, data, frame, get, headers, post, request, reset, settings, window_update};
+use crate::h2::frame::kind;
+use crate::h2::{Awaits, PREFACE};
+
+#[test]
+fn a_small_answer_leaves_with_its_head_and_makes_no_stream() {
+    let mut peer = Peer::open();
+    let frames = peer.send(&[get(1, "/13"), get(3, "/0"), get(5, "/nothing")].concat());
+    let body = peer.body(13).to_vec();
+    assert_eq!(frames[..2], [Frame::Headers(1, 200, false), Frame::Data(1, body, true)]);
+    assert_eq!(frames[2], Frame::Headers(3, 200, true), "an empty body needs no DATA");
+    assert!(matches!(&frames[3..], [Frame::Headers(5, 404, false), Frame::Data(5, _, true)]));
+    assert_eq!(peer.connection.streams.allocated_bytes(), 0);
+    assert_eq!(peer.connection.awaits(), Awaits::Request);
+}
+
+#[test]
+fn nothing_depends_on_how_the_bytes_are_split() {
+    let input =
+        [PREFACE.as_slice(), &settings(&[(4, 100_000)]), &get(1, "/13"), &post(3, "/40000", &[])].concat();
+    let input = [input, data(3, b"content", true), get(5, "/nothing"), window_update(0, 1000)].concat();
+    let whole = Peer::silent().send(&input);
+    assert_eq!(whole.len(), 9, "{whole:?}");
+    for piece in 1..input.len() {
+        let mut peer = Peer::silent();
+        let mut frames: Vec<_> = input.chunks(piece).flat_map(|bytes| peer.send(bytes)).collect();
+        let mut expected = whole.clone();
+        // Bodies may leave before what is asked later.
+        let place = |frame: &Frame| match frame {
+            Frame::Headers(stream, ..) | Frame::Data(stream, ..) => *stream,
+            _ => 0,
+        };
+        frames.sort_by_key(place);
+        expected.sort_by_key(place);
+        assert_eq!(frames, expected, "in pieces of {piece}");
+    }
+}
+
+#[test]
+fn a_large_body_waits_for_both_windows() {
+    let mut peer = Peer::open();
+    let frames = peer.send(&get(1, "/200000"));
+    let lengths = |frames: &[Frame]| -> Vec<(u32, usize, bool)> {
+        let of = |frame: &Frame| match frame {
+            Frame::Data(stream, bytes, ended) => Some((*stream, bytes.len(), *ended)),
+            _ => None,
+        };
+        frames.iter().filter_map(of).collect()
+    };
+    assert_eq!(
+        lengths(&frames),
+        [(1, 16_384, false), (1, 16_384, false), (1, 16_384, false), (1, 16_383, false)]
+    );
+    assert_eq!(peer.connection.awaits(), Awaits::Room);
+    assert!(peer.connection.has_bodies());
+    assert_eq!(peer.send(&window_update(1, 1_000_000)), [], "the connection has no room");
+    assert_eq!(lengths(&peer.send(&window_update(0, 1))), [(1, 1, false)]);
+    assert_eq!(lengths(&peer.send(&window_update(0, 16_385))), [(1, 16_384, false), (1, 1, false)]);
+    let rest = peer.send(&window_update(0, 1_000_000));
+    assert_eq!(lengths(&rest).iter().map(|(_, length, _)| length).sum::<usize>(), 200_000 - 65_535 - 16_386);
+    assert_eq!(lengths(&rest).last().map(|(.., ended)| *ended), Some(true));
+    assert!(!peer.connection.has_bodies());
+    assert_eq!(peer.connection.awaits(), Awaits::Request);
+    assert_eq!(peer.connection.streams.allocated_bytes(), 0, "what is idle holds nothing");
+}
+
+#[test]
+fn head_has_no_content() {
+    let mut peer = Peer::open();
+    for (number, path) in [(1, "/13"), (3, "/100000"), (5, "/text/5"), (7, "/nothing")] {
+        let mut fields = request(path, &[]);
+        fields[0].1 = "HEAD";
+        let frames = peer.send(&headers(number, &fields));
+        assert!(matches!(frames[..], [Frame::Headers(_, _, true)]), "{path}: {frames:?}");
+    }
+}
+
+#[test]
+fn content_is_thrown_away_and_room_made_for_more() {
+    let mut peer = Peer::open();
+    let frames = peer.send(&post(1, "/0", &[("content-length", "40000")]));
+    assert_eq!(frames, [Frame::Headers(1, 200, true)]);
+    assert_eq!(peer.connection.awaits(), Awaits::Content);
+    assert_eq!(peer.send(&data(1, &[0; 16_384], false)), []);
+    assert_eq!(peer.send(&data(1, &[0; 16_384], false)), [Frame::WindowUpdate(0, 32_768)]);
+    assert_eq!(peer.send(&data(1, &[0; 7_232], true)), []);
+    assert_eq!(peer.connection.awaits(), Awaits::Request);
+}
+
+#[test]
+fn content_that_is_not_worth_reading_is_cut_off_behind_the_answer() {
+    let mut peer = Peer::open();
+    peer.send(&post(1, "/13", &[]));
+    let content: Vec<_> =
+        [16_384, 16_384, 16_384, 16_383].iter().flat_map(|n| data(1, &vec![0; *n], false)).collect();
+    let frames = peer.send(&content);
+    assert_eq!(frames.last(), Some(&Frame::Reset(1, 0)), "RFC 9113 §8.1: NO_ERROR");
+    assert_eq!(peer.connection.awaits(), Awaits::Request);
+    // What was under way when it was cut off is let pass, up to its end.
+    let late = peer.send(&[data(1, b"more", false), data(1, b"", true)].concat());
+    assert_eq!(
+        late,
+        [Frame::WindowUpdate(0, 32_771)],
+        "it counts against the connection's window all the same"
+    );
+    assert_eq!(peer.send(&data(1, b"", true)), [Frame::Reset(1, 5)]);
+}
+
+#[test]
+fn trailers_end_a_request() {
+    let mut peer = Peer::open();
+    peer.send(&[post(1, "/0", &[]), data(1, b"content", false)].concat());
+    assert_eq!(peer.send(&headers(1, &[("checksum", "abc")])), []);
+    assert_eq!(peer.connection.awaits(), Awaits::Request);
+}
+
+#[test]
+fn a_reset_takes_what_waits() {
+    let mut peer = Peer::open();
+    peer.fills = false;
+    peer.send(&[get(1, "/100000"), get(3, "/100000")].concat());
+    peer.send(&reset(1));
+    peer.fills = true;
+    let frames = peer.drain();
+    assert!(frames.iter().all(|frame| matches!(frame, Frame::Data(3, ..))), "{frames:?}");
+    peer.send(&reset(3));
+    assert!(!peer.connection.has_bodies());
+    // What has ended may be reset, and given room: it was under way.
+    assert_eq!(peer.send(&[reset(1), window_update(3, 5)].concat()), []);
+}
+
+#[test]
+fn pings_are_answered_and_unknown_frames_are_not() {
+    let mut peer = Peer::open();
+    let ping = frame(kind::PING, 0, 0, b"12345678");
+    let unknown = frame(0x77, 0xff, 5, b"whatever");
+    assert_eq!(peer.send(&[unknown, ping].concat()), [Frame::PingAck(b"12345678".to_vec())]);
+    assert_eq!(peer.send(&frame(kind::PING, 1, 0, b"12345678")), []);
+}
+
+#[test]
+fn a_connection_goes_when_all_is_answered() {
+    let mut peer = Peer::open();
+    peer.fills = false;
+    peer.send(&get(1, "/100000"));
+    peer.connection.go_away(&mut peer.output);
+    let frames = peer.drain();
+    assert_eq!(frames, [Frame::GoAway(0x7fff_ffff, 0), Frame::Ping(b"cannery!".to_vec())]);
+    // Asked before the peer knew.
+    assert_eq!(peer.send(&get(3, "/13"))[..1], [Frame::Headers(3, 200, false)]);
+    assert_eq!(peer.send(&frame(kind::PING, 1, 0, b"cannery!")), [Frame::GoAway(3, 0)]);
+    assert_eq!(peer.send(&get(5, "/13")), [], "asked when it knew");
+    assert!(!peer.connection.has_ended());
+    peer.fills = true;
+    peer.send(&[window_update(0, 100_000), window_update(1, 100_000)].concat());
+    assert!(peer.connection.has_ended());
+}

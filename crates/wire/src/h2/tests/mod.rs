@@ -1,0 +1,4 @@
+//! A connection in memory, held against what the RFCs say: bytes in, frames out.
+
+mod basics;
+mod peer;

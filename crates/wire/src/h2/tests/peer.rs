@@ -1,0 +1,264 @@
+//! The other side of a connection in memory: spells frames, hands them in, answers what is asked, and takes the answers
+//! apart.
+//!
+//! `/N` is answered with `N` bytes of an archive, `/text/N` with as many that are in none, all else with 404. Never
+//! judges what it sees.
+
+use cannery_archive::Extent;
+use cannery_site::{Answer, Body, Fields, Reason};
+
+use crate::archive_ref::ArchiveRef;
+use crate::h2::frame::{FrameHead, HEAD_BYTES, flag, kind};
+use crate::h2::{Connection, HeadStore, PREFACE, Step, StreamId};
+use crate::hpack::{Decoder, put_field};
+use crate::output::{Output, Segment};
+use crate::refusal::Refusal;
+use crate::server_fields::ServerFields;
+
+/// A frame that came from the connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Frame {
+    /// `:status`, and whether the stream ends here.
+    Headers(u32, u16, bool),
+    Data(u32, Vec<u8>, bool),
+    Reset(u32, u32),
+    Settings,
+    SettingsAck,
+    Ping(Vec<u8>),
+    PingAck(Vec<u8>),
+    GoAway(u32, u32),
+    WindowUpdate(u32, u32),
+}
+
+pub(super) struct Peer {
+    pub(super) connection: Connection,
+    pub(super) store: HeadStore,
+    pub(super) output: Output,
+    fields: ServerFields,
+    archive: Vec<u8>,
+    decoder: Decoder,
+    /// What was handed in and not used.
+    held: Vec<u8>,
+    /// What was refused, in order.
+    pub(super) refused: Vec<(u32, Refusal)>,
+    /// The targets that were asked for, in order.
+    pub(super) targets: Vec<String>,
+    /// Whether bodies are to be put into the output.
+    pub(super) fills: bool,
+}
+
+impl Peer {
+    /// A connection on which nothing was said.
+    pub(super) fn silent() -> Peer {
+        let archive =
+            (0..4_000_000_u32).map(|place| place.to_be_bytes()[3] ^ place.to_be_bytes()[2]).collect();
+        Peer {
+            connection: Connection::new(),
+            store: HeadStore::new(),
+            output: Output::new(),
+            fields: ServerFields::new(&[], 0),
+            archive,
+            decoder: Decoder::new(),
+            held: Vec::new(),
+            refused: Vec::new(),
+            targets: Vec::new(),
+            fills: true,
+        }
+    }
+
+    /// A connection whose preface and settings are exchanged.
+    pub(super) fn open() -> Peer {
+        let mut peer = Peer::silent();
+        peer.connection.begin(&mut peer.output);
+        let frames = peer.send(&[PREFACE.as_slice(), &settings(&[])].concat());
+        assert_eq!(frames, [Frame::Settings, Frame::SettingsAck]);
+        peer
+    }
+
+    /// Hands bytes in, and gives what the connection says to them.
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Vec<Frame> {
+        let mut input = std::mem::take(&mut self.held);
+        input.extend_from_slice(bytes);
+        let (mut used, mut frames) = (0, Vec::new());
+        loop {
+            let (more, step) =
+                self.connection.next_request(&input[used..], &mut self.store, &mut self.output);
+            used += more;
+            match step {
+                Step::Request(stream) => self.answer(stream),
+                Step::Refused(stream, refusal) => {
+                    self.refused.push((stream.number(), refusal));
+                    let answer = Answer::own(refusal.status(), Reason::NoRequest);
+                    let Peer { connection, fields, output, .. } = self;
+                    connection.refuse(stream, &answer, ArchiveRef::NONE, fields, output);
+                }
+                Step::Full => frames.extend(self.take_output()),
+                Step::More | Step::End => break,
+            }
+        }
+        self.held = input.split_off(used);
+        frames.extend(self.drain());
+        frames
+    }
+
+    /// All that the connection has to say, and all bodies that it may send.
+    pub(super) fn drain(&mut self) -> Vec<Frame> {
+        let mut frames = self.take_output();
+        while self.fills {
+            self.connection.fill(&mut self.output);
+            if self.output.is_empty() {
+                break;
+            }
+            frames.extend(self.take_output());
+        }
+        frames
+    }
+
+    fn answer(&mut self, stream: StreamId) {
+        let Peer { connection, store, fields, archive, output, .. } = self;
+        let head = store.head();
+        let target = String::from_utf8_lossy(head.request.target).into_owned();
+        let is_head = head.method_name == b"HEAD";
+        if let Some(length) = target.strip_prefix("/text/").and_then(|length| length.parse().ok()) {
+            let body: Vec<u8> = archive[..length].to_vec();
+            connection.answer_fields(stream, &[(":status", b"200")], &body, output);
+        } else if let Some(length) = target.strip_prefix('/').and_then(|length| length.parse().ok()) {
+            let extent = Extent { position: 0, length };
+            let mut answer = Answer::own(200, Reason::Nothing);
+            answer.fields = Fields::Own { page: None, complete_length: None };
+            answer.body = Body::Archive(extent);
+            answer.content_length = Some(length);
+            if is_head {
+                answer = answer.without_body();
+            }
+            let archive = ArchiveRef { number: 7, bytes: archive, identity: 1 };
+            connection.answer(stream, &answer, archive, fields, output);
+        } else {
+            let mut answer = Answer::own(404, Reason::Nothing);
+            if is_head {
+                answer = answer.without_body();
+            }
+            connection.answer(stream, &answer, ArchiveRef::NONE, fields, output);
+        }
+        self.targets.push(target);
+    }
+
+    /// Takes the output apart into frames.
+    fn take_output(&mut self) -> Vec<Frame> {
+        let mut bytes = Vec::new();
+        let (mut own, segments) = self.output.parts();
+        for segment in segments {
+            match segment {
+                Segment::Own(length) => {
+                    bytes.extend_from_slice(&own[..*length]);
+                    own = &own[*length..];
+                }
+                Segment::Archive(7, Extent { position, length }) => {
+                    let [start, length] = [*position, *length].map(|place| usize::try_from(place).unwrap());
+                    bytes.extend_from_slice(&self.archive[start..][..length]);
+                }
+                Segment::Archive(..) => panic!("{segment:?} is of no archive that answers"),
+            }
+        }
+        self.output.clear();
+        let (mut frames, mut rest) = (Vec::new(), bytes.as_slice());
+        while let Some(head) = FrameHead::read(rest) {
+            let payload = &rest[HEAD_BYTES..][..head.length];
+            rest = &rest[HEAD_BYTES + head.length..];
+            frames.push(self.read(head, payload));
+        }
+        assert!(rest.is_empty(), "half a frame");
+        frames
+    }
+
+    fn read(&mut self, head: FrameHead, payload: &[u8]) -> Frame {
+        let number = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().unwrap());
+        assert!(payload.len() <= 16_384);
+        match head.kind {
+            kind::HEADERS => {
+                assert!(head.has(flag::END_HEADERS));
+                let mut status = None;
+                let take = |field: crate::hpack::Field<'_>| {
+                    if field.name_text == b":status" {
+                        status = str::from_utf8(field.value).ok().and_then(|value| value.parse().ok());
+                    }
+                };
+                self.decoder.decode(payload, &mut Vec::new(), take).expect("a block that can be read");
+                Frame::Headers(head.stream, status.expect("a status"), head.has(flag::END_STREAM))
+            }
+            kind::DATA => Frame::Data(head.stream, payload.to_vec(), head.has(flag::END_STREAM)),
+            kind::RST_STREAM => Frame::Reset(head.stream, number(0)),
+            kind::SETTINGS if head.has(flag::ACK) => Frame::SettingsAck,
+            kind::SETTINGS => Frame::Settings,
+            kind::PING if head.has(flag::ACK) => Frame::PingAck(payload.to_vec()),
+            kind::PING => Frame::Ping(payload.to_vec()),
+            kind::GOAWAY => Frame::GoAway(number(0), number(4)),
+            kind::WINDOW_UPDATE => Frame::WindowUpdate(head.stream, number(0)),
+            other => panic!("a frame of type {other}"),
+        }
+    }
+
+    /// The first bytes of the archive, of which all bodies are.
+    pub(super) fn body(&self, bytes: usize) -> &[u8] {
+        &self.archive[..bytes]
+    }
+}
+
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    [&FrameHead { length: payload.len(), kind, flags, stream }.bytes(), payload].concat()
+}
+
+/// SETTINGS with these parameters.
+pub(super) fn settings(parameters: &[(u16, u32)]) -> Vec<u8> {
+    let bytes = |(id, value): &(u16, u32)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
+    frame(kind::SETTINGS, 0, 0, &parameters.iter().flat_map(bytes).collect::<Vec<_>>())
+}
+
+/// A header block.
+pub(super) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            let bytes = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+            block.extend([vec![0], bytes(name), bytes(value)].concat());
+        } else {
+            put_field(&mut block, name, value.as_bytes());
+        }
+    }
+    block
+}
+
+/// The fields of a request for `path`.
+pub(super) fn request<'a>(path: &'a str, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let pseudo = [(":method", "GET"), (":scheme", "https"), (":path", path), (":authority", "a.example")];
+    [&pseudo, more].concat()
+}
+
+/// HEADERS of a request without content.
+pub(super) fn get(stream: u32, path: &str) -> Vec<u8> {
+    headers(stream, &request(path, &[]))
+}
+
+/// HEADERS that end their stream.
+pub(super) fn headers(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
+    frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, stream, &block(fields))
+}
+
+/// HEADERS of a request whose content follows.
+pub(super) fn post(stream: u32, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
+    let mut fields = request(path, more);
+    fields[0].1 = "POST";
+    frame(kind::HEADERS, flag::END_HEADERS, stream, &block(&fields))
+}
+
+pub(super) fn data(stream: u32, content: &[u8], ended: bool) -> Vec<u8> {
+    frame(kind::DATA, if ended { flag::END_STREAM } else { 0 }, stream, content)
+}
+
+pub(super) fn reset(stream: u32) -> Vec<u8> {
+    frame(kind::RST_STREAM, 0, stream, &8_u32.to_be_bytes())
+}
+
+pub(super) fn window_update(stream: u32, increment: u32) -> Vec<u8> {
+    frame(kind::WINDOW_UPDATE, 0, stream, &increment.to_be_bytes())
+}
