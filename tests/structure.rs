@@ -147,10 +147,10 @@ fn every_requirement_on_the_conformance_page_has_a_test() {
 fn every_limit_has_its_reason() {
     let read =
         |path: &str| fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let limits = read("crates/wire/src/limits.rs");
     let config = read("crates/server/src/config.rs");
     let defaults = config.split("impl Default for Timeouts").nth(1).expect("timeouts have defaults");
-    let mut findings = without_reason(&limits, "///", "pub const ", 10);
+    let mut findings = without_reason(&read("crates/wire/src/limits.rs"), "///", "pub const ", 10);
+    findings.extend(without_reason(&read("crates/secure/src/limits.rs"), "///", "pub const ", 10));
     findings.extend(without_reason(defaults.split("\n}\n").next().unwrap_or_default(), "//", "Duration", 6));
     report("Say what it counts, in which unit, and why it has this value.", &findings);
 }

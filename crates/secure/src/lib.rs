@@ -1,0 +1,35 @@
+//! TLS without I/O: bytes of the network in, plain bytes out, and back.
+//!
+//! A [`Context`] holds what all connections share: [`Certificates`] by name, the keys of tickets, versions and
+//! protocols. A [`Session`] is one connection's: it opens the records that came and seals what is to be sent,
+//! in buffers of its caller. Files are read in one place, when [`Certificates`] are loaded; no session touches
+//! one, makes a system call or looks at a clock of its own.
+//!
+//! The handshake, certificates' signatures and key schedules are those of `rustls`, whose types show nowhere:
+//! the next version of it is a change to this crate alone.
+
+#![forbid(unsafe_code)]
+
+pub mod limits;
+
+mod certificates;
+mod error;
+mod files;
+mod names;
+mod self_signed;
+mod validity;
+
+mod seed;
+mod tickets;
+
+mod context;
+mod failure;
+mod session;
+
+pub use certificates::{Certificates, Source, Warning};
+pub use context::{Context, Settings, Version};
+pub use error::Error;
+pub use failure::Failure;
+pub use seed::{SEED_BYTES, Seed};
+pub use self_signed::SelfSigned;
+pub use session::{Opened, Protocol, Session};
