@@ -16,6 +16,9 @@ const LENT_BYTES_MAX: usize = 128 * 1024;
 /// less, less is lent at a time.
 const PIPE_BYTES: usize = 2 * LENT_BYTES_MAX;
 
+/// A page, on most machines. Where pages are larger, what is lent begins within one, and costs a little more.
+const PAGE_BYTES: usize = 4096;
+
 /// A pipe for pages.
 #[derive(Debug)]
 pub struct PagePipe {
@@ -59,6 +62,14 @@ impl PagePipe {
     #[must_use]
     pub fn new() -> PagePipe {
         PagePipe { pipe: RefCell::new(Pipe::new()) }
+    }
+
+    /// Cuts bytes where the first page begins that is theirs alone. What is before is better copied: then the kernel
+    /// fills whole segments with pages, where it else sends one that is not full, and pays for each segment.
+    #[must_use]
+    pub fn cut(bytes: &[u8]) -> (&[u8], &[u8]) {
+        let before = bytes.as_ptr().align_offset(PAGE_BYTES);
+        bytes.split_at(before.min(bytes.len()))
     }
 
     /// Sends as much of `bytes` as there is room for, and returns how much that was.

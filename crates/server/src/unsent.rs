@@ -172,7 +172,9 @@ impl<I: Iterator<Item = Segment>> Waiting<'_, I> {
             let is_lent = bytes.len() >= LENT_BODY_BYTES_MIN
                 && matches!(segment, Segment::Archive(number, _) if content.may_be_lent(number));
             if is_lent {
-                sent += socket.send_pages(&runs[..count], bytes, pipe)?;
+                let (copied, pages) = PagePipe::cut(bytes);
+                runs[count] = IoSlice::new(copied);
+                sent += socket.send_pages(&runs[..=count], pages, pipe)?;
                 if sent as u64 + left < bytes_max {
                     return Ok(sent);
                 }
