@@ -51,6 +51,7 @@ fn site() -> Site {
         content_type: b"Content-Type: text/plain\r\n".to_vec(),
         representation: Vec::new(),
         resource: b"Cache-Control: no-cache\r\n".to_vec(),
+        hpack: Default::default(),
     };
     let head = writer.head(&head).expect("it can be written");
     for set in 1..SETS {

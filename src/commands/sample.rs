@@ -6,8 +6,8 @@ use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use cannery_archive::{
-    Archive, BodyId, Coding, Digest, Format, HeadId, Key, KeyBuffer, NewHead, NewRecord, NewRepresentation,
-    NewRule, NewScope, Origin, Piece, Writer,
+    Archive, BodyId, Coding, Digest, Format, HeadId, Key, KeyBuffer, NO_LINE_ID, NewHead, NewRecord,
+    NewRepresentation, NewRule, NewScope, Origin, Piece, Writer,
 };
 use libdeflater::{CompressionLvl, Compressor};
 
@@ -89,7 +89,7 @@ fn write(file: File) {
 }
 
 fn head(status: u16, content_type: &[u8], representation: &[u8]) -> NewHead {
-    NewHead {
+    let mut head = NewHead {
         status,
         sends_etag: true,
         overrides: 0,
@@ -97,7 +97,11 @@ fn head(status: u16, content_type: &[u8], representation: &[u8]) -> NewHead {
         content_type: content_type.to_vec(),
         representation: representation.to_vec(),
         resource: b"Cache-Control: public, no-cache\r\n".to_vec(),
-    }
+        hpack: Default::default(),
+    };
+    head.hpack =
+        cannery_wire::hpack::runs(&head, |name, _| if name == "cache-control" { 0 } else { NO_LINE_ID });
+    head
 }
 
 fn resource(

@@ -236,5 +236,5 @@ fn tinycdb_reads_what_the_archiver_wrote() {
         .output()
         .expect("`cargo xtask test` installs tinycdb");
     let manifest: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(manifest["schema"], 1);
+    assert_eq!(manifest["schema"], 2);
 }

@@ -31,6 +31,7 @@ pub use layout::facts::{Facts, SCHEMA_VERSION};
 pub use layout::format::Format;
 pub use layout::hash::Hash;
 pub use layout::head::{Head, NewHead};
+pub use layout::hpack::{HpackLine, HpackLines, HpackRuns, LINE_IDS, NO_LINE_ID, NewHpackLine};
 pub use layout::piece::{Piece, Pieces};
 pub use layout::record::{
     BodyId, Coding, Extent, HeadId, NewRecord, NewRepresentation, Origin, Record, Redirect, Representation,

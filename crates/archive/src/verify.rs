@@ -2,7 +2,7 @@
 //!
 //! What opening does not do, so that opening stays constant. Never on the request path.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::checksum::Digest;
 use crate::error::{Corrupt, VerifyError};
@@ -12,6 +12,7 @@ use crate::layout::entry::Entry;
 use crate::layout::facts::{DIGEST_AT, FACTS_BYTES};
 use crate::layout::hash::Hash;
 use crate::layout::head::Head;
+use crate::layout::hpack::{HpackLine, NO_LINE_ID};
 use crate::layout::record::Record;
 use crate::layout::scope::ScopeEntry;
 use crate::reader::Archive;
@@ -73,11 +74,14 @@ struct Check<'a> {
     bodies: HashSet<u64>,
     /// Keys met so far: of two records under one key, a search would find the first only.
     keys: HashSet<&'a [u8]>,
+    /// Header lines for HTTP/2 met so far, by their numbers.
+    lines: HashMap<u8, HpackLine<'a>>,
 }
 
 impl<'a> Check<'a> {
     fn new(archive: &'a Archive) -> Self {
-        Check { archive, seen: Verified::default(), bodies: HashSet::new(), keys: HashSet::new() }
+        let (bodies, keys, lines) = (HashSet::new(), HashSet::new(), HashMap::new());
+        Check { archive, seen: Verified::default(), bodies, keys, lines }
     }
 
     /// That a search for the record's key ends at the record, whose slot is `slot`.
@@ -94,7 +98,7 @@ impl<'a> Check<'a> {
         self.seen.records += 1;
         match entry.named() {
             NamedRecord::Body(digest) => self.body(entry, digest)?,
-            NamedRecord::Head(_) => drop(Head::decode(entry.data, entry.data_position)?),
+            NamedRecord::Head(_) => self.head(entry)?,
             NamedRecord::Path(_) => {
                 self.seen.paths += 1;
                 self.answer(self.archive.decode_path(entry)?, entry.position)?;
@@ -107,6 +111,25 @@ impl<'a> Check<'a> {
             NamedRecord::Facts | NamedRecord::Manifest => {}
             NamedRecord::Unknown => {
                 return Err(Corrupt { what: "a record of an unknown kind", offset: entry.position }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// That a head is whole, and that its numbered lines are those of the other heads: a peer that has a line in its table
+    /// is sent the number alone.
+    fn head(&mut self, entry: &Entry<'a>) -> Result<(), VerifyError> {
+        let head = Head::decode(entry.data, entry.data_position)?;
+        if !head.hpack.is_sound() {
+            return Err(
+                Corrupt { what: "the lines of a head for HTTP/2", offset: entry.data_position }.into()
+            );
+        }
+        for line in head.hpack.all().filter(|line| line.id != NO_LINE_ID) {
+            if *self.lines.entry(line.id).or_insert(line) != line {
+                return Err(
+                    Corrupt { what: "a number of two header lines", offset: entry.data_position }.into()
+                );
             }
         }
         Ok(())

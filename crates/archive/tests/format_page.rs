@@ -10,8 +10,9 @@ mod page;
 mod support;
 
 use cannery_archive::{
-    Archive, Coding, Digest, ETag, Entry, Format, Head, KEY_BYTES_MAX, Key, KeyBuffer, NamedRecord, NewHead,
-    NewRecord, Origin, Piece, Pieces, Record, Rule, SCHEMA_VERSION, Scope, ScopeEntry, name,
+    Archive, Coding, Digest, ETag, Entry, Format, Head, HpackLine, HpackLines, HpackRuns, KEY_BYTES_MAX, Key,
+    KeyBuffer, LINE_IDS, NO_LINE_ID, NamedRecord, NewHead, NewHpackLine, NewRecord, Origin, Piece, Pieces,
+    Record, Rule, SCHEMA_VERSION, Scope, ScopeEntry, name,
 };
 use page::Structure;
 
@@ -84,6 +85,7 @@ fn compare_record(archive: &Archive, entry: &Entry<'_>) {
             compare_head(
                 &Structure::whole("Head", entry.data, format),
                 &archive.head(entry.position).unwrap(),
+                format,
             );
         }
         ([b'S', path @ ..], NamedRecord::Source(named)) => {
@@ -136,7 +138,7 @@ fn compare_facts(archive: &Archive, data: &[u8]) {
     assert_eq!((read.bytes("digest"), digest), (digest.0.as_slice(), facts.digest));
 }
 
-fn compare_head(read: &Structure<'_>, head: &Head<'_>) {
+fn compare_head(read: &Structure<'_>, head: &Head<'_>, format: Format) {
     assert_eq!(read.number("status"), u64::from(head.status));
     assert_eq!(page::flags_of("Head flags", read.number("flags")), ["sends_etag"]);
     assert!(head.sends_etag);
@@ -145,8 +147,33 @@ fn compare_head(read: &Structure<'_>, head: &Head<'_>) {
     assert_eq!(read.bytes("content_type"), head.content_type());
     assert_eq!(read.bytes("representation"), head.representation());
     assert_eq!(read.bytes("resource"), head.resource());
+    compare_hpack(read.bytes("hpack"), head.hpack, format);
     let NewHead { status_line, content_type, representation, resource, .. } = support::head();
     assert_eq!(head.text, [status_line, content_type, representation, resource].concat());
+}
+
+fn compare_hpack(data: &[u8], runs: HpackRuns<'_>, format: Format) {
+    let read = Structure::whole("HPACK runs", data, format);
+    let of_page = |names: &[&str]| {
+        let lists = names.iter().map(|name| Structure::sequence(read.bytes(name), format, |_| "HPACK line"));
+        lists.flatten().map(|line| told(&line)).collect::<Vec<_>>()
+    };
+    let of_code = |lines: HpackLines<'_>| {
+        let told = |line: HpackLine<'_>| [line.id.into(), line.static_index.into(), u64::from(line.size)];
+        lines.map(|line| (told(line), line.literal.to_vec())).collect::<Vec<_>>()
+    };
+    let names = ["status_line", "content_type", "representation", "resource"];
+    assert_eq!(of_page(&names), of_code(runs.all()));
+    assert_eq!(of_page(&names[1..]), of_code(runs.lines()));
+    assert_eq!(of_page(&names[1..2]), of_code(runs.content_type()));
+    assert_eq!(of_page(&names[2..3]), of_code(runs.representation()));
+    assert_eq!(of_page(&names[3..]), of_code(runs.resource()));
+    assert_eq!(of_page(&names).len(), support::head().hpack.concat().len());
+}
+
+/// The numbers of a line, and its literal.
+fn told(line: &Structure<'_>) -> ([u64; 3], Vec<u8>) {
+    (["id", "static_index", "size"].map(|name| line.number(name)), line.bytes("literal").to_vec())
 }
 
 fn compare_path(data: &[u8], record: Record<'_>, format: Format) {
@@ -305,6 +332,8 @@ fn only_record(file: &[u8]) -> Record<'static> {
 fn the_constants_of_the_page_are_those_of_the_code() {
     assert_eq!(page::number("version"), u64::from(SCHEMA_VERSION));
     assert_eq!(page::number("path_bytes_max"), KEY_BYTES_MAX as u64);
+    assert_eq!(page::number("line_ids"), LINE_IDS.into());
+    assert_eq!(page::number("no_line_id"), NO_LINE_ID.into());
     assert_eq!(page::number("digest_bytes"), Digest::BYTES as u64);
     assert_eq!(page::number("etag_bytes"), ETag::BYTES as u64);
     let versions = page::rows("Versions");
@@ -370,6 +399,12 @@ fn the_paths_of_the_page_are_those_of_the_code() {
 fn the_archive_on_the_page_is_what_the_writer_writes() {
     let mut writer = support::writer(Format::Cdb);
     let content = b"hello\n";
+    let line = |id, static_index, size, literal: &[u8]| NewHpackLine {
+        id,
+        static_index,
+        size,
+        literal: literal.to_vec(),
+    };
     let body = support::put_body(&mut writer, content);
     let head = NewHead {
         status: 200,
@@ -379,6 +414,17 @@ fn the_archive_on_the_page_is_what_the_writer_writes() {
         content_type: b"Content-Type: text/plain; charset=utf-8\r\n".to_vec(),
         representation: Vec::new(),
         resource: b"Cache-Control: no-cache\r\n".to_vec(),
+        hpack: [
+            vec![line(NO_LINE_ID, 8, 0, b"")],
+            vec![line(
+                1,
+                31,
+                69,
+                b"\x92\x49\x7c\xa5\x8a\xe8\x19\xaa\xfb\x50\x93\x8e\xc4\x15\x30\x5a\x99\x56\x7b",
+            )],
+            vec![],
+            vec![line(0, 24, 53, b"\x86\xa8\xeb\x10\x64\x9c\xbf")],
+        ],
     };
     let head = writer.head(&head).unwrap();
     let representations = vec![support::representation(Coding::Identity, content, body, head)];

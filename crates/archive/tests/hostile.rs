@@ -46,8 +46,11 @@ fn look_into(archive: &Archive, record: Record<'_>) {
     match record {
         Record::Resource(resource) => {
             for representation in resource.representations().flatten() {
-                let _ =
-                    (archive.head(representation.head).is_ok(), archive.body(representation.body).is_ok());
+                let _ = archive.body(representation.body).is_ok();
+                let Ok(head) = archive.head(representation.head) else { continue };
+                let runs = [head.hpack.lines(), head.hpack.content_type(), head.hpack.representation()];
+                let lines = runs.into_iter().flatten().count() + head.hpack.resource().count();
+                assert!(lines <= 3 * head.hpack.all().count().max(1 << 14), "lines end");
             }
         }
         Record::Redirect(redirect) => count(redirect.target),
@@ -111,4 +114,20 @@ proptest::proptest! {
         changed[start..].copy_from_slice(&tail[..length]);
         ask_everything(changed);
     }
+}
+
+#[test]
+fn verify_sees_a_number_of_two_header_lines() {
+    let sound = |id: u8| {
+        let mut writer = support::writer(Format::Cdb);
+        writer.head(&support::head()).unwrap();
+        let mut other = support::head();
+        other.hpack[1][0].id = id;
+        other.hpack[1][0].literal.push(b'!');
+        writer.head(&other).unwrap();
+        Archive::from_bytes(support::finish(writer)).unwrap().verify(|_| {}).is_ok()
+    };
+    assert!(sound(9), "another line has another number");
+    assert!(!sound(support::head().hpack[1][0].id));
+    assert!(!sound(56), "there are no more");
 }

@@ -159,6 +159,7 @@ fn copied(head: &Head<'_>) -> NewHead {
         content_type: head.content_type().to_vec(),
         representation: head.representation().to_vec(),
         resource: head.resource().to_vec(),
+        hpack: Default::default(),
     }
 }
 

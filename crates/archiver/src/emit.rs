@@ -93,6 +93,7 @@ impl<'a> Emission<'a> {
         carried: &Carried,
         progress: &dyn Progress,
     ) -> Result<Emitted, WriteError> {
+        self.number_lines(carried);
         let mut emitted = Emitted::default();
         let mut buffer = KeyBuffer::new();
         for ((host, key), route) in &self.routes.paths {
@@ -133,6 +134,57 @@ impl<'a> Emission<'a> {
         Ok(emitted)
     }
 
+    /// Goes through all that will be written, to learn how often each line of their heads is used.
+    fn number_lines(&mut self, carried: &Carried) {
+        let routes = self.routes;
+        for ((host, key), route) in &routes.paths {
+            match &route.target {
+                Target::Source { id, status } => self.note(*host, key, *id, *status),
+                Target::Rule(place) => self.note_rule(*host, &routes.rules[*place as usize]),
+            }
+        }
+        for head in carried.paths.iter().flat_map(|path| path.forms.iter().map(|(_, head)| head)) {
+            self.heads.note_head(head.clone());
+        }
+        for ((host, folder), scope) in &routes.scopes {
+            scope.fallbacks.iter().for_each(|(_, id)| self.note(*host, folder, *id, 200));
+            scope.error_pages.iter().for_each(|(status, id)| self.note(*host, folder, *id, *status));
+            scope.rules.iter().for_each(|ordinal| self.note_rule(*host, &routes.rules[*ordinal as usize]));
+        }
+        self.heads.number();
+    }
+
+    fn note_rule(&mut self, host: HostId, rule: &RedirectRule) {
+        if let Action::Rewrite { status, path } = &rule.action
+            && let Some(id) = self.constant_source(host, path)
+        {
+            self.note(host, b"/", id, *status);
+        }
+    }
+
+    fn note(&mut self, host: HostId, path: &[u8], id: SourceId, status: u16) {
+        let (look, site) = (self.look(id, status), site_number(host));
+        for form in &self.contents.of_source(id).0.forms {
+            let look = Look { coding: form.coding, ..look };
+            self.heads.note(look, site, self.routes.host_name(host), path);
+        }
+    }
+
+    /// What decides about the heads of a source's representations, but for the coding of each.
+    fn look(&self, id: SourceId, status: u16) -> Look<'a> {
+        let (content, known) = self.contents.of_source(id);
+        let source_path = self.sources.path(id);
+        let media_type = self.options.media_types.of(source_path);
+        Look {
+            status,
+            media_type: media_type.text,
+            charset: media_type.charset && known.utf8,
+            coding: Coding::Identity,
+            negotiable: content.forms.iter().any(|form| form.coding != Coding::Identity),
+            cache_control: caching(self.options, source_path, media_type, known.fingerprinted, status),
+        }
+    }
+
     /// Writes what earlier releases have left, under the heads that it had.
     fn carried(&mut self, writer: &mut Writer, carried: &Carried) -> Result<(), WriteError> {
         let mut buffer = KeyBuffer::new();
@@ -162,23 +214,12 @@ impl<'a> Emission<'a> {
         status: u16,
         origin: Origin,
     ) -> Result<NewRecord<'a>, WriteError> {
-        let (content, known) = self.contents.of_source(id);
-        let source_path = self.sources.path(id);
-        let media_type = self.options.media_types.of(source_path);
-        let coded = content.forms.iter().any(|form| form.coding != Coding::Identity);
-        let cache_control = caching(self.options, source_path, media_type, known.fingerprinted, status);
-        let look = |coding| Look {
-            status,
-            media_type: media_type.text,
-            charset: media_type.charset && known.utf8,
-            coding,
-            negotiable: coded,
-            cache_control,
-        };
-        let site = host.map_or(0, |host| usize::from(host) + 1);
+        let (content, _) = self.contents.of_source(id);
+        let (look, site) = (self.look(id, status), site_number(host));
         let mut representations = Vec::with_capacity(content.forms.len());
         for form in &content.forms {
-            let head = self.heads.of(writer, look(form.coding), site, self.routes.host_name(host), path)?;
+            let look = Look { coding: form.coding, ..look };
+            let head = self.heads.of(writer, look, site, self.routes.host_name(host), path)?;
             representations.push(NewRepresentation {
                 coding: form.coding,
                 etag: form.etag,
@@ -267,6 +308,11 @@ impl<'a> Emission<'a> {
             Target::Rule(_) => None,
         }
     }
+}
+
+/// The number of a host's rules about heads: those of the default site come first.
+fn site_number(host: HostId) -> usize {
+    host.map_or(0, |host| usize::from(host) + 1)
 }
 
 /// The pieces of a pattern behind the folder that its scope covers.

@@ -29,6 +29,7 @@ mod percent;
 pub mod headers;
 pub mod redirects;
 
+mod line_ids;
 pub mod listing;
 
 mod gather;

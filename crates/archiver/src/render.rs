@@ -1,14 +1,17 @@
 //! A representation to its response head, spelled once for all that share it.
 //!
-//! Never writes a field that varies per request, or that only the server knows.
+//! All heads are gone through twice, since their lines are numbered by how often they are used. Never writes a field that
+//! varies per request, or that only the server knows.
 
 use std::collections::HashMap;
 
 use cannery_archive::{Coding, HeadId, NewHead, WriteError, Writer};
 use cannery_wire::head::{override_bit, put_field, status_line};
+use cannery_wire::hpack;
 
 use crate::classify::{MediaType, cache_control, cache_kind};
 use crate::headers::{self, HeaderRule, MergedFields};
+use crate::line_ids::{LineIds, Uses};
 use crate::options::Options;
 
 /// What decides about the head of a representation, beside the site's own rules.
@@ -24,11 +27,17 @@ pub(crate) struct Look<'a> {
     pub(crate) cache_control: Option<&'a str>,
 }
 
-/// Heads that were written so far.
+/// Heads: first counted, then written.
 pub(crate) struct Heads<'a> {
     options: &'a Options,
     /// The rules of each site: by the number of its host.
     rules: &'a [Vec<HeaderRule>],
+    /// What the rules say of the path that was asked for last: its site, and itself.
+    merged: (usize, Vec<u8>, MergedFields),
+    uses: Uses,
+    /// Of those that no rule says anything about: a site has many, and they look alike.
+    looks_used: HashMap<Look<'a>, u64>,
+    line_ids: LineIds,
     by_look: HashMap<Look<'a>, HeadId>,
     written: HashMap<NewHead, HeadId>,
 }
@@ -55,12 +64,39 @@ pub(crate) fn caching<'a>(
 
 impl<'a> Heads<'a> {
     pub(crate) fn new(options: &'a Options, rules: &'a [Vec<HeaderRule>]) -> Heads<'a> {
-        Heads { options, rules, by_look: HashMap::new(), written: HashMap::new() }
+        let merged = (0, Vec::new(), MergedFields::default());
+        let (uses, line_ids) = (Uses::default(), LineIds::default());
+        let (looks_used, by_look, written) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Heads { options, rules, merged, uses, looks_used, line_ids, by_look, written }
     }
 
     /// How many heads were written.
     pub(crate) fn count(&self) -> u64 {
         self.written.len() as u64
+    }
+
+    /// Counts the head for a representation at a path.
+    pub(crate) fn note(&mut self, look: Look<'a>, site: usize, host: Option<&str>, path: &[u8]) {
+        self.merge(site, host, path);
+        if self.merged.2 == MergedFields::default() {
+            *self.looks_used.entry(look).or_insert(0) += 1;
+        } else {
+            self.uses.add(spell(&look, &self.merged.2, self.options), 1);
+        }
+    }
+
+    /// Counts a head.
+    pub(crate) fn note_head(&mut self, head: NewHead) {
+        self.uses.add(head, 1);
+    }
+
+    /// Numbers the lines of the heads that were counted, before the first is written.
+    pub(crate) fn number(&mut self) {
+        let mut uses = std::mem::take(&mut self.uses);
+        for (look, times) in self.looks_used.drain() {
+            uses.add(spell(&look, &MergedFields::default(), self.options), times);
+        }
+        self.line_ids = LineIds::of(&uses);
     }
 
     /// The head for a representation at a path, which is written if it is new.
@@ -72,17 +108,14 @@ impl<'a> Heads<'a> {
         host: Option<&str>,
         path: &[u8],
     ) -> Result<HeadId, WriteError> {
-        let merged = match self.rules.get(site) {
-            Some(rules) if !rules.is_empty() => headers::merge(rules, host, path),
-            _ => MergedFields::default(),
-        };
-        if merged != MergedFields::default() {
-            return self.write(writer, spell(&look, &merged, self.options));
+        self.merge(site, host, path);
+        if self.merged.2 != MergedFields::default() {
+            return self.write(writer, spell(&look, &self.merged.2, self.options));
         }
         if let Some(head) = self.by_look.get(&look) {
             return Ok(*head);
         }
-        let head = self.write(writer, spell(&look, &merged, self.options))?;
+        let head = self.write(writer, spell(&look, &self.merged.2, self.options))?;
         self.by_look.insert(look, head);
         Ok(head)
     }
@@ -92,9 +125,23 @@ impl<'a> Heads<'a> {
         if let Some(written) = self.written.get(&head) {
             return Ok(*written);
         }
-        let id = writer.head(&head)?;
+        let spelled = hpack::runs(&head, |name, value| self.line_ids.get(name, value));
+        let id = writer.head(&NewHead { hpack: spelled, ..head.clone() })?;
         self.written.insert(head, id);
         Ok(id)
+    }
+
+    /// Finds out what the site's rules say of a path.
+    fn merge(&mut self, site: usize, host: Option<&str>, path: &[u8]) {
+        let (known_site, known_path, _) = &self.merged;
+        if *known_site == site && known_path == path {
+            return;
+        }
+        let merged = match self.rules.get(site) {
+            Some(rules) if !rules.is_empty() => headers::merge(rules, host, path),
+            _ => MergedFields::default(),
+        };
+        self.merged = (site, path.to_vec(), merged);
     }
 }
 
@@ -141,6 +188,7 @@ fn spell(look: &Look<'_>, merged: &MergedFields, options: &Options) -> NewHead {
         content_type,
         representation,
         resource,
+        hpack: Default::default(),
     }
 }
 

@@ -28,6 +28,7 @@ fn site() -> (Site, String) {
         content_type: b"Content-Type: text/plain\r\n".to_vec(),
         representation: Vec::new(),
         resource: b"Cache-Control: no-cache\r\n".to_vec(),
+        hpack: Default::default(),
     });
     let digest = Digest::of(CONTENT.as_bytes());
     let body = writer.body(&digest, CONTENT.len() as u64, &mut CONTENT.as_bytes()).unwrap();

@@ -32,6 +32,7 @@ impl Building {
             content_type: b"Content-Type: text/plain\r\n".to_vec(),
             representation: Vec::new(),
             resource: b"Cache-Control: no-store\r\n".to_vec(),
+            hpack: Default::default(),
         });
         Building { head: head.unwrap(), writer, buffer: KeyBuffer::new() }
     }

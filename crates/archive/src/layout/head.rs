@@ -1,9 +1,11 @@
 //! A response head: the lines that all files of a kind share, spelled once.
 //!
 //! Its text is cut into four runs, so that a 304, a 206 and a 200 are made from the same bytes by
-//! leaving runs out. This file never knows what the lines say.
+//! leaving runs out. Behind it the same runs stand once more as HTTP/2 spells them (`hpack.rs`). This file never knows
+//! what the lines say.
 
 use super::format::Format;
+use super::hpack::{self, HpackRuns, NewHpackLine};
 use super::{Fields, length_u16};
 use crate::{Corrupt, WriteError};
 
@@ -21,7 +23,9 @@ pub struct Head<'a> {
     pub overrides: u8,
     /// All four runs, which lie one after the other.
     pub text: &'a [u8],
-    /// Where the first three runs end in it: each no earlier than the one before, and no later than `text` does.
+    /// The same for HTTP/2.
+    pub hpack: HpackRuns<'a>,
+    /// Where the first three runs end in the text: each no earlier than the one before, and no later than `text` does.
     ends: [u32; 3],
 }
 
@@ -33,13 +37,15 @@ impl<'a> Head<'a> {
         let flags = fields.u8()?;
         let overrides = fields.u8()?;
         let lengths = [fields.u16()?, fields.u16()?, fields.u16()?, fields.u16()?];
-        let text = fields.rest();
         let [first, second, third, fourth] = lengths.map(u32::from);
         let ends = [first, first + second, first + second + third];
-        if text.len() != (ends[2] + fourth) as usize || flags & !SENDS_ETAG != 0 {
+        let text = fields.take((ends[2] + fourth) as usize)?;
+        if flags & !SENDS_ETAG != 0 {
             return Err(fields.corrupt());
         }
-        Ok(Head { status, sends_etag: flags & SENDS_ETAG != 0, overrides, text, ends })
+        // The runs of HTTP/2 are looked at where they are used: most answers over HTTP/1 are too fast to pay for it.
+        let hpack = HpackRuns::new(fields.rest());
+        Ok(Head { status, sends_etag: flags & SENDS_ETAG != 0, overrides, text, hpack, ends })
     }
 
     /// The status line of HTTP/1.1, with its line end.
@@ -92,6 +98,8 @@ pub struct NewHead {
     pub representation: Vec<u8>,
     /// See [`Head::resource`].
     pub resource: Vec<u8>,
+    /// The same four for HTTP/2, the first with the status: see [`Head::hpack`].
+    pub hpack: [Vec<NewHpackLine>; 4],
 }
 
 impl NewHead {
@@ -107,6 +115,7 @@ impl NewHead {
         for run in runs {
             out.extend_from_slice(run);
         }
+        hpack::put_runs(&mut out, &self.hpack)?;
         Ok(out)
     }
 }
@@ -117,6 +126,8 @@ mod tests {
 
     #[test]
     fn a_head_survives_encoding() {
+        let line =
+            NewHpackLine { id: 3, static_index: 59, size: 51, literal: b"\x0fAccept-Encoding".to_vec() };
         let new = NewHead {
             status: 200,
             sends_etag: true,
@@ -125,6 +136,7 @@ mod tests {
             content_type: b"Content-Type: text/html\r\n".to_vec(),
             representation: b"Content-Encoding: br\r\n".to_vec(),
             resource: b"Vary: Accept-Encoding\r\n".to_vec(),
+            hpack: [vec![], vec![], vec![], vec![line]],
         };
         let bytes = new.encode().unwrap();
         let head = Head::decode(&bytes, 0).unwrap();
@@ -133,6 +145,8 @@ mod tests {
         assert_eq!(head.representation(), b"Content-Encoding: br\r\n");
         assert_eq!(head.resource(), b"Vary: Accept-Encoding\r\n");
         assert_eq!(head.text, [head.status_line(), head.lines()].concat());
+        assert_eq!(head.hpack.resource().collect::<Vec<_>>(), [new.hpack[3][0].as_line()]);
+        assert!(head.hpack.is_sound());
         assert!(head.lines().ends_with(b"Content-Encoding: br\r\nVary: Accept-Encoding\r\n"));
     }
 
@@ -146,10 +160,12 @@ mod tests {
             content_type: Vec::new(),
             representation: Vec::new(),
             resource: b"Cache-Control: no-store\r\n".to_vec(),
+            hpack: Default::default(),
         };
         let bytes = new.encode().unwrap();
         for length in 0..bytes.len() {
-            assert!(Head::decode(&bytes[..length], 9).is_err(), "cut to {length} bytes");
+            let head = Head::decode(&bytes[..length], 9);
+            assert!(head.is_err() || head.is_ok_and(|head| !head.hpack.is_sound()), "cut to {length} bytes");
         }
     }
 }

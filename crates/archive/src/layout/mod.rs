@@ -9,6 +9,7 @@ pub(crate) mod facts;
 pub(crate) mod format;
 pub(crate) mod hash;
 pub(crate) mod head;
+pub(crate) mod hpack;
 pub(crate) mod piece;
 pub(crate) mod record;
 pub(crate) mod scope;

@@ -11,8 +11,8 @@ pub(crate) mod ask;
 use std::io::{Read, Seek};
 
 use cannery_archive::{
-    BodyId, Coding, Digest, Format, HeadId, Key, KeyBuffer, NewHead, NewRecord, NewRepresentation, NewRule,
-    NewScope, Origin, Piece, Writer,
+    BodyId, Coding, Digest, Format, HeadId, Key, KeyBuffer, NO_LINE_ID, NewHead, NewHpackLine, NewRecord,
+    NewRepresentation, NewRule, NewScope, Origin, Piece, Writer,
 };
 
 /// Both widths: what holds for one holds for the other.
@@ -57,7 +57,17 @@ pub(crate) fn head() -> NewHead {
         content_type: b"Content-Type: text/plain\r\n".to_vec(),
         representation: b"Content-Encoding: br\r\n".to_vec(),
         resource: b"Vary: Accept-Encoding\r\n".to_vec(),
+        hpack: [
+            vec![line(NO_LINE_ID, 8, 0, b"")],
+            vec![line(1, 31, 54, b"\x0atext/plain")],
+            vec![line(2, 26, 50, b"\x02br")],
+            vec![line(0, 59, 51, b"\x0fAccept-Encoding"), line(NO_LINE_ID, 0, 34, b"\x01a\x01b")],
+        ],
     }
+}
+
+fn line(id: u8, static_index: u8, size: u16, literal: &[u8]) -> NewHpackLine {
+    NewHpackLine { id, static_index, size, literal: literal.to_vec() }
 }
 
 /// A representation of `content`.

@@ -4,8 +4,8 @@ use std::io::{Read, Seek};
 use std::sync::Arc;
 
 use cannery_archive::{
-    Archive, Coding, Digest, Format, Key, KeyBuffer, NewHead, NewRecord, NewRepresentation, NewScope, Origin,
-    Writer,
+    Archive, Coding, Digest, Format, Key, KeyBuffer, NO_LINE_ID, NewHead, NewRecord, NewRepresentation,
+    NewScope, Origin, Writer,
 };
 use cannery_site::Site;
 
@@ -75,7 +75,7 @@ fn head(coding: Coding) -> NewHead {
         Coding::Identity => Vec::new(),
         coding => format!("Content-Encoding: {}\r\n", coding.name()).into_bytes(),
     };
-    NewHead {
+    let mut head = NewHead {
         status: 200,
         sends_etag: true,
         overrides: 0,
@@ -83,5 +83,14 @@ fn head(coding: Coding) -> NewHead {
         content_type: b"Content-Type: text/plain\r\n".to_vec(),
         representation: encoding,
         resource: b"Vary: Accept-Encoding\r\n".to_vec(),
-    }
+        hpack: Default::default(),
+    };
+    head.hpack = cannery_wire::hpack::runs(&head, |name, _| match name {
+        "content-type" => 0,
+        "vary" => 1,
+        // One for each coding.
+        "content-encoding" => 2 + coding as u8,
+        _ => NO_LINE_ID,
+    });
+    head
 }

@@ -22,6 +22,7 @@ pub(crate) fn site() -> Site {
         content_type: b"Content-Type: text/html; charset=utf-8\r\n".to_vec(),
         representation: coding.to_vec(),
         resource: b"Vary: Accept-Encoding\r\nCache-Control: public, no-cache\r\n".to_vec(),
+        hpack: Default::default(),
     };
     let heads =
         [writer.head(&head(b"Content-Encoding: gzip\r\n")).unwrap(), writer.head(&head(b"")).unwrap()];

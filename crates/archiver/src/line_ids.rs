@@ -1,0 +1,110 @@
+//! Which header lines have a number of their own, by which HTTP/2 can name them: those that are used most.
+//!
+//! The same lines always have the same numbers: nothing here depends on the order in which they were met. Never spells a
+//! line.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use cannery_archive::{LINE_IDS, NO_LINE_ID, NewHead};
+use cannery_wire::hpack;
+
+/// How often heads are used.
+#[derive(Debug, Default)]
+pub(crate) struct Uses {
+    heads: HashMap<NewHead, u64>,
+}
+
+impl Uses {
+    /// Counts so many uses of a head.
+    pub(crate) fn add(&mut self, head: NewHead, uses: u64) {
+        *self.heads.entry(head).or_insert(0) += uses;
+    }
+
+    /// How often each line is used that a table can hold and that no peer has from the start.
+    fn lines(&self) -> HashMap<Line, u64> {
+        let mut lines = HashMap::new();
+        for (head, uses) in &self.heads {
+            let status = (":status".to_owned(), head.status.to_string().into_bytes());
+            let runs = [&head.content_type, &head.representation, &head.resource];
+            let fields = runs.into_iter().flat_map(|run| hpack::fields(run));
+            for line in fields.map(|(name, value)| (name, value.to_vec())).chain([status]) {
+                if hpack::line(0, &line.0, &line.1).id != NO_LINE_ID {
+                    *lines.entry(line).or_insert(0) += uses;
+                }
+            }
+        }
+        lines
+    }
+}
+
+/// A line: its name in small letters, and its value.
+type Line = (String, Vec<u8>);
+
+/// The numbers of lines.
+#[derive(Debug, Default)]
+pub(crate) struct LineIds {
+    ids: HashMap<Line, u8>,
+}
+
+impl LineIds {
+    /// Numbers the lines that are used most, from 0 on.
+    pub(crate) fn of(uses: &Uses) -> LineIds {
+        let mut lines: Vec<(Line, u64)> = uses.lines().into_iter().collect();
+        lines.sort_unstable_by(|(line, uses), (other, others)| {
+            (Reverse(uses), line).cmp(&(Reverse(others), other))
+        });
+        LineIds { ids: lines.into_iter().map(|(line, _)| line).zip(0..LINE_IDS).collect() }
+    }
+
+    /// The number of a line; [`NO_LINE_ID`] if it has none.
+    pub(crate) fn get(&self, name: &str, value: &[u8]) -> u8 {
+        self.ids.get(&(name.to_owned(), value.to_vec())).copied().unwrap_or(NO_LINE_ID)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(resource: &str) -> NewHead {
+        NewHead {
+            status: 200,
+            sends_etag: true,
+            overrides: 0,
+            status_line: Vec::new(),
+            content_type: b"Content-Type: text/css\r\n".to_vec(),
+            representation: Vec::new(),
+            resource: resource.as_bytes().to_vec(),
+            hpack: Default::default(),
+        }
+    }
+
+    #[test]
+    fn lines_are_numbered_by_their_use() {
+        let mut uses = Uses::default();
+        for (resource, times) in [("X-A: 1\r\nVary: b\r\n", 1), ("X-B: 1\r\nVary: b\r\n", 2), ("", 1)] {
+            uses.add(head(resource), times);
+        }
+        let ids = LineIds::of(&uses);
+        assert_eq!(ids.get("content-type", b"text/css"), 0, "in all four");
+        assert_eq!(ids.get("vary", b"b"), 1);
+        assert_eq!(ids.get("x-b", b"1"), 2);
+        assert_eq!(ids.get("x-a", b"1"), 3);
+        assert_eq!(ids.get("vary", b"c"), NO_LINE_ID);
+        assert_eq!(ids.get(":status", b"200"), NO_LINE_ID, "every peer has it");
+    }
+
+    #[test]
+    fn there_are_no_more_numbers_than_the_format_has() {
+        let mut uses = Uses::default();
+        for number in 0..100 {
+            let once = format!("X-{number:03}: 1\r\n");
+            uses.add(head(&once), 1);
+        }
+        let ids = LineIds::of(&uses);
+        let numbers: Vec<u8> = (0..100).map(|number| ids.get(&format!("x-{number:03}"), b"1")).collect();
+        let expected = (1..LINE_IDS).chain([NO_LINE_ID; 100]).take(100).collect::<Vec<_>>();
+        assert_eq!(numbers, expected, "equal ones by their names, behind the media type");
+    }
+}
