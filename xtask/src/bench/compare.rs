@@ -21,7 +21,6 @@ use super::scenario::{Asking, Generator, Point, Scenario, connections};
 use super::server::Running;
 use super::site::Site;
 use super::warm_up::warm_up;
-use super::wire::Key;
 use super::wrk::Load;
 use super::{Plan, ab, h2load, usage};
 use crate::error::Error;
@@ -166,11 +165,15 @@ impl<'a> Comparison<'a> {
         let (question, first) = self.check(contender, &server)?;
         let time = self.time(point, plan);
 
-        if plan.warms_up || self.site.targets.len() > 1 {
+        let visits = self.visits(&question, &server, point, time, placement)?;
+        if visits.is_none() && (plan.warms_up || self.site.targets.len() > 1) {
             self.warm_up(&question, &server, point, placement)?;
         }
         let before = usage::processor_time_of_tree(server.process())?;
-        let loaded = self.load(&question, &server, point, time, placement)?;
+        let loaded = match &visits {
+            Some(visits) => visits.run(&placement.generator, time)?,
+            None => self.load(&question, &server, point, time, placement)?,
+        };
         let used = usage::processor_time_of_tree(server.process())?.saturating_sub(before).as_secs_f64();
         let private = usage::anonymous_bytes_of_tree(server.process())?;
 
@@ -203,6 +206,30 @@ impl<'a> Comparison<'a> {
             return QUICK;
         }
         Duration::from_secs(plan.seconds * time_factor(point))
+    }
+
+    /// Visitors who have been there before, where each comes for himself.
+    fn visits(
+        &self,
+        question: &Question,
+        server: &Running,
+        point: &Point,
+        time: Duration,
+        placement: &Placement,
+    ) -> Result<Option<Visits>, Error> {
+        let (Generator::Handshakes { resumes }, Some(key)) =
+            (self.scenario.asking.generator, question.wire().key)
+        else {
+            return Ok(None);
+        };
+        let target = &self.site.targets[0];
+        let request = question.spell(server.address(), target);
+        let content = self.site.content(target)?;
+        let visits = Visits::new(server.address(), (key, resumes), request, content, point.connections)?;
+        // A whole handshake takes longer than a resumed one, and most servers send two tickets in it.
+        let before = if resumes { time } else { time.min(WARM_UP) };
+        visits.prepare(&placement.generator, before)?;
+        Ok(Some(visits))
     }
 
     /// Asks for everything before it counts.
@@ -299,18 +326,6 @@ impl<'a> Comparison<'a> {
             Generator::Ab { keeps } => ab::run(&load, &placement.generator, keeps),
             Generator::Streams(streams) => {
                 h2load::run(&load, &self.site.targets, streams, time, &placement.generator)
-            }
-            Generator::Handshakes { resumes } => {
-                let visits = Visits {
-                    address: load.address,
-                    key: question.wire().key.unwrap_or(Key::P256),
-                    resumes,
-                    request: &question.spell(load.address, load.target),
-                    content: &self.site.content(load.target)?,
-                    visitors: load.connections,
-                    time,
-                };
-                visits.run(&placement.generator)
             }
             Generator::Paced if self.requests_per_second.is_some() => {
                 let mut answer = Vec::new();

@@ -5,6 +5,7 @@
 
 mod http2;
 mod secured;
+mod tickets;
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddrV4, TcpStream};

@@ -11,6 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
 
+use super::tickets::Tickets;
 use crate::bench::certificates::Certificate;
 use crate::bench::wire::{Key, Protocol};
 use crate::error::Error;
@@ -19,10 +20,8 @@ use crate::error::Error;
 #[derive(Clone)]
 pub(crate) struct Client {
     config: Arc<ClientConfig>,
+    tickets: Option<Arc<Tickets>>,
 }
-
-/// Tickets that a client keeps of a server.
-const TICKETS: usize = 8;
 
 impl Client {
     /// One who trusts a server with some kind of key, and wants to speak a protocol.
@@ -52,14 +51,25 @@ impl Client {
             Protocol::Http1 => b"http/1.1".to_vec(),
             Protocol::Http2 => b"h2".to_vec(),
         }];
-        Ok(Client { config: Arc::new(config) })
+        Ok(Client { config: Arc::new(config), tickets: None })
     }
 
-    /// The same with a memory of its own for tickets, and so with handshakes that are cut short from the second on.
-    pub(crate) fn that_resumes(&self) -> Client {
+    /// The same with a memory of its own for tickets, which it collects and does not use yet.
+    pub(crate) fn that_collects_tickets(&self) -> Client {
+        let tickets = Arc::new(Tickets::default());
         let mut config = (*self.config).clone();
-        config.resumption = Resumption::in_memory_sessions(TICKETS);
-        Client { config: Arc::new(config) }
+        config.resumption = Resumption::store(tickets.clone());
+        Client { config: Arc::new(config), tickets: Some(tickets) }
+    }
+
+    /// From now on its handshakes are cut short, as long as there are tickets.
+    pub(crate) fn begin_resuming(&self) {
+        self.tickets.iter().for_each(|tickets| tickets.begin_giving());
+    }
+
+    /// How many tickets it has. Nothing if it wants none.
+    pub(crate) fn tickets(&self) -> Option<usize> {
+        self.tickets.as_ref().map(|tickets| tickets.count())
     }
 
     /// Handshakes on a connection. What the client wants to speak must be agreed on.
