@@ -11,7 +11,10 @@ use crate::project;
 /// More requests than it can ask in a second, so that the time ends the run. It takes memory for each beforehand.
 const REQUESTS_PER_SECOND_MAX: u64 = 250_000;
 
-/// Runs ab on some processors until its time is over.
+/// About as many handshakes as it can make in a second.
+const HANDSHAKES_PER_SECOND: u64 = 1500;
+
+/// Runs ab on some processors until its time is over, or so long that it has made as many handshakes as take it that time.
 pub(crate) fn run(load: &Load<'_>, processors: &str, keeps: bool) -> Result<Loaded, Error> {
     let mut command = Command::new("taskset");
     command.args(["--cpu-list", processors, "ab", "-q", "-c"]).arg(load.connections.to_string());
@@ -19,9 +22,14 @@ pub(crate) fn run(load: &Load<'_>, processors: &str, keeps: bool) -> Result<Load
     if keeps {
         command.arg("-k");
     }
-    // The time stands before the count, since it brings a count of its own.
-    command.arg("-t").arg(load.seconds.to_string());
-    command.arg("-n").arg((load.seconds * REQUESTS_PER_SECOND_MAX).to_string());
+    if keeps || load.wire.key.is_none() {
+        // The time stands before the count, since it brings a count of its own.
+        command.arg("-t").arg(load.seconds.to_string());
+        command.arg("-n").arg((load.seconds * REQUESTS_PER_SECOND_MAX).to_string());
+    } else {
+        // All who have begun come to an end, so that no handshake is paid for and not counted.
+        command.arg("-n").arg((load.seconds * HANDSHAKES_PER_SECOND).to_string());
+    }
     for field in load.fields {
         command.arg("-H").arg(field);
     }

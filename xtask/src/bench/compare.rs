@@ -93,8 +93,8 @@ impl<'a> Comparison<'a> {
         if site.targets.len() > 1 {
             comparison.targets = Some(write_targets(&site.targets)?);
         }
-        // Through TLS nothing is sent from a file, and no ruler is there that would want answers.
-        if scenario.asking.wire.key.is_none() {
+        // Through TLS nothing is sent from a file, and where no ruler is nobody wants answers.
+        if contenders.iter().any(|contender| !contender.serves_the_site()) {
             comparison.has_large_answers = comparison.write_answers()? > LARGE_BYTES;
         }
         if scenario.asking.generator == Generator::Paced {

@@ -1,7 +1,7 @@
 //! Visitors who come once, over TLS 1.3: a handshake for each answer.
 
-use super::{HELLO, SERVERS};
-use crate::bench::contenders::{Codings, Contender, H2O, NGINX};
+use super::{HELLO, SERVERS, THE_THREE};
+use crate::bench::contenders::Codings;
 use crate::bench::scenario::{Asking, Generator, PLAIN, Point, Scenario, connections};
 use crate::bench::site::Site;
 use crate::bench::wire;
@@ -30,7 +30,7 @@ pub(crate) const RSA: Scenario = Scenario {
     flags: &[],
     asking: Asking { wire: wire::TLS_RSA, ..WHOLE },
     points: &POINTS,
-    contenders: FASTEST,
+    contenders: THE_THREE,
 };
 
 /// Handshakes of those who have been there before.
@@ -46,9 +46,6 @@ pub(crate) const RESUMED: Scenario = Scenario {
     points: &POINTS,
     contenders: SERVERS,
 };
-
-/// Those who are compared where it takes long.
-const FASTEST: &[Contender] = &[Contender::Cannery, Contender::Peer(&NGINX), Contender::Peer(&H2O)];
 
 const WHOLE: Asking = Asking {
     fields: &[("Connection", "close")],

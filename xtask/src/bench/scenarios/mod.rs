@@ -14,6 +14,7 @@ mod w1;
 mod w2;
 mod w3;
 mod w4;
+mod w5;
 
 use std::fs;
 
@@ -25,7 +26,7 @@ use super::site::Site;
 use crate::error::Error;
 
 /// All of them.
-pub(crate) const ALL: [&Scenario; 23] = [
+pub(crate) const ALL: [&Scenario; 28] = [
     &k1::SCENARIO,
     &k2::SCENARIO,
     &w1::SCENARIO,
@@ -49,6 +50,11 @@ pub(crate) const ALL: [&Scenario; 23] = [
     &handshakes::P256,
     &handshakes::RSA,
     &handshakes::RESUMED,
+    &w5::KEPT,
+    &w5::NEW,
+    &w5::WEATHER,
+    &w5::WEATHER_RSA,
+    &w5::WEATHER_CLEAR,
 ];
 
 /// The ruler, our server, and all the others.
@@ -83,6 +89,9 @@ pub(crate) const SERVERS: &[Contender] = &[
     Contender::Peer(&APACHE),
     Contender::Peer(&CADDY),
 ];
+
+/// Our server and those that are closest to it, where others would only take time.
+const THE_THREE: &[Contender] = &[Contender::Cannery, Contender::Peer(&NGINX), Contender::Peer(&H2O)];
 
 /// The content that `--dummy` has, as a file.
 pub(crate) const HELLO: &[u8] = b"hello world!\n";

@@ -20,5 +20,6 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 
 const POINTS: [Point; 3] = [connections(50), connections(250), connections(1000)];
 
-const PAGE: &[u8; 102] = b"<!doctype html>\n<title>Hello</title>\n<h1>Hello</h1>\n\
+/// The page.
+pub(super) const PAGE: &[u8; 102] = b"<!doctype html>\n<title>Hello</title>\n<h1>Hello</h1>\n\
     <p>This page is 102 bytes long, with its end.</p>\n";
