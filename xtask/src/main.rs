@@ -41,7 +41,8 @@ usage: cargo xtask TASK
                                      range, not-found, latency, cold-start, idle-memory, archiver;
                                      over TLS: h2, h2-single, h2-large, h2-docs, tls, tls-large,
                                      handshakes, handshakes-rsa, handshakes-resumed, w5, w5-new,
-                                     w6, w6-rsa, and w7 in the clear; results go to bench/results/ and docs/benchmarks.md
+                                     w6, w6-rsa, and w7 in the clear,
+                                     idle-memory-tls, h2-heads; results go to bench/results/ and docs/benchmarks.md
                                      --step: only this many connections, or threads
                                      --quick: one short run each, which only shows that it works
                                      Of this server alone: docs, tiles, dummy, calls, idle, observe, reload,

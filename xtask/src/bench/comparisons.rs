@@ -26,7 +26,7 @@ pub(crate) fn run(
         failed += compare(scenario, plan, extent)?;
     }
     for measurement in measurements {
-        measure(measurement, plan, extent)?;
+        failed += measure(measurement, plan, extent)?;
     }
     publish::page(&folder(extent), &page_folder(extent))?;
     if failed == 0 {
@@ -78,14 +78,20 @@ fn compare(scenario: &Scenario, plan: Plan, extent: Extent) -> Result<usize, Err
     }
     figures.save(&folder(extent), scenario.name, report.opening())?;
     report.save_in(&folder(extent))?;
-    Ok(figures.0.iter().filter(|figure| figure.quantity == Quantity::Failures).count())
+    Ok(failures(&figures))
 }
 
-fn measure(measurement: &Measurement, plan: Plan, extent: Extent) -> Result<(), Error> {
+fn failures(figures: &Figures) -> usize {
+    figures.0.iter().filter(|figure| figure.quantity == Quantity::Failures).count()
+}
+
+/// Returns how many failed.
+fn measure(measurement: &Measurement, plan: Plan, extent: Extent) -> Result<usize, Error> {
     let (present, mut report) = open(measurement.name, measurement.contenders, plan, extent)?;
     let figures = (measurement.run)(&present, plan, extent, &mut report)?;
     figures.save(&folder(extent), measurement.name, report.opening())?;
-    report.save_in(&folder(extent))
+    report.save_in(&folder(extent))?;
+    Ok(failures(&figures))
 }
 
 /// Who is there of those who are wanted, and a report that says so.

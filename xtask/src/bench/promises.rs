@@ -24,6 +24,8 @@ enum Bound {
     Least(&'static [&'static str]),
     /// At most so much, whatever the others have.
     Value(f64),
+    /// At most so much more than at another step of the scenario.
+    Above(f64, &'static str),
     /// At most so many times what it was at another step of the scenario.
     Since(f64, &'static str),
     /// It was measured at all: a run with an error leaves no figures.
@@ -46,7 +48,7 @@ const ALL_PEERS: &[&str] = &["nginx", "lighttpd", "h2o", "apache2", "caddy"];
 const OURS: &str = "cannery";
 
 /// All promises, in the order of the page.
-pub(crate) const PROMISES: [Promise; 25] = [
+pub(crate) const PROMISES: [Promise; 39] = [
     cpu("K1, 64 connections: at most 1.06 times the floor", "k1", "64", Bound::AtMost(1.06, "floor")),
     cpu("K1, 64 connections: 1.5 times better than nginx", "k1", "64", Bound::Better(1.5, "nginx")),
     cpu("K1, 64 connections: 1.15 times better than lighttpd", "k1", "64", Bound::Better(1.15, "lighttpd")),
@@ -121,6 +123,42 @@ pub(crate) const PROMISES: [Promise; 25] = [
         quantity: Quantity::FirstAnswerMs,
         bound: Bound::Value(10.0),
     },
+    cpu("HTTP/2, 13 bytes, 32 streams: 1.2 times better than h2o", "h2", "16", Bound::Better(1.2, "h2o")),
+    cpu("HTTP/2, 13 bytes, 32 streams: 7 times better than nginx", "h2", "16", Bound::Better(7.0, "nginx")),
+    cpu("HTTP/2, 13 bytes, one stream: better than h2o", "h2-single", "64", Bound::Least(&["h2o"])),
+    cpu("HTTP/2, 89 kB: 1.4 times better than h2o", "h2-large", "16", Bound::Better(1.4, "h2o")),
+    cpu(
+        "HTTP/2, documentation in brotli: 1.2 times better than h2o with its own files",
+        "h2-docs",
+        "16",
+        Bound::Better(1.2, "h2o"),
+    ),
+    cpu("TLS, 13 bytes: 1.15 times better than h2o", "tls", "64", Bound::Better(1.15, "h2o")),
+    cpu("TLS, 13 bytes: 1.3 times better than nginx", "tls", "64", Bound::Better(1.3, "nginx")),
+    cpu("TLS, 89 kB: 1.4 times better than h2o", "tls-large", "64", Bound::Better(1.4, "h2o")),
+    cpu("TLS, 89 kB: 2 times better than nginx", "tls-large", "64", Bound::Better(2.0, "nginx")),
+    cpu("Whole handshakes, P-256: no worse than nginx", "handshakes", "32", Bound::AtMost(1.0, "nginx")),
+    cpu(
+        "Whole handshakes, RSA-2048: no worse than nginx",
+        "handshakes-rsa",
+        "32",
+        Bound::AtMost(1.0, "nginx"),
+    ),
+    cpu("Resumed handshakes: no worse than nginx", "handshakes-resumed", "32", Bound::AtMost(1.0, "nginx")),
+    Promise {
+        says: "An idle connection over TLS: at most 12 KiB",
+        scenario: "idle-memory-tls",
+        point: "HTTP/1.1",
+        quantity: Quantity::IdleBytes,
+        bound: Bound::Value(12.0 * 1024.0),
+    },
+    Promise {
+        says: "An idle connection over HTTP/2: at most 4 KiB above TLS",
+        scenario: "idle-memory-tls",
+        point: "HTTP/2",
+        quantity: Quantity::IdleBytes,
+        bound: Bound::Above(4.0 * 1024.0, "HTTP/1.1"),
+    },
 ];
 
 const fn cpu(says: &'static str, scenario: &'static str, point: &'static str, bound: Bound) -> Promise {
@@ -160,6 +198,10 @@ impl Promise {
                 (least / ours, least > ours)
             }
             Bound::Value(most) => (ours, ours <= most),
+            Bound::Above(most, point) => {
+                let more = ours - at(point, OURS)?;
+                (more, more <= most)
+            }
             Bound::Since(times, point) => {
                 let ratio = ours / at(point, OURS)?;
                 (ratio, ratio <= times)
@@ -174,7 +216,7 @@ impl Promise {
         match self.bound {
             Bound::AtMost(..) | Bound::Better(..) | Bound::Least(_) => "times",
             Bound::Since(..) => "times one thread's",
-            Bound::Value(_) => self.quantity.words(),
+            Bound::Value(_) | Bound::Above(..) => self.quantity.words(),
             Bound::NoErrors => "errors",
         }
     }
@@ -219,6 +261,8 @@ mod tests {
         assert_eq!(outcome(Bound::Least(&["nginx", "floor"])), Outcome::Missed(0.5));
         assert_eq!(outcome(Bound::Value(4.0)), Outcome::Reached(4.0));
         assert_eq!(outcome(Bound::Value(3.9)), Outcome::Missed(4.0));
+        assert_eq!(outcome(Bound::Above(1.0, "32")), Outcome::Reached(1.0));
+        assert_eq!(outcome(Bound::Above(0.5, "32")), Outcome::Missed(1.0));
         assert_eq!(outcome(Bound::Since(1.3, "32")), Outcome::Missed(4.0 / 3.0));
         assert_eq!(outcome(Bound::NoErrors), Outcome::Reached(0.0));
     }

@@ -229,6 +229,10 @@ fn measured(measurement: &Measurement, command: &str, figures: &Figures) -> Stri
     for point in *points {
         for contender in figures.contenders(name) {
             let of = |quantity: &Quantity| figures.median(name, point, contender, *quantity);
+            if of(&Quantity::Failures).is_some() {
+                text.push_str(&format!("| {point} | {contender} | errors |\n"));
+                continue;
+            }
             if quantities.iter().all(|quantity| of(quantity).is_none()) {
                 continue;
             }

@@ -1,10 +1,8 @@
-//! What a connection costs in memory of the server's own that has asked once and waits.
+//! What a connection costs in memory of the server's own that has asked once and waits: in the clear, over TLS, and
+//! over HTTP/2.
 
-use std::io::{BufReader, Write};
-use std::net::TcpStream;
-
-use super::super::answer::Answer;
 use super::super::contenders::{Codings, Contender, Order};
+use super::super::conversation::{Caller, Conversation};
 use super::super::figures::{Figure, Figures, Quantity};
 use super::super::question::Question;
 use super::super::report::Report;
@@ -12,7 +10,8 @@ use super::super::scenario::Extent;
 use super::super::scenarios::{HELLO, SERVERS};
 use super::super::server::Running;
 use super::super::site::Site;
-use super::super::{Plan, machine, usage, wire};
+use super::super::wire::{self, Wire};
+use super::super::{Plan, machine, usage};
 use super::Measurement;
 use crate::error::Error;
 use crate::project;
@@ -23,75 +22,112 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     says: "Each has asked for 13 bytes once. Counted is memory of the processes' own, beyond what they have with one \
            connection, without what the kernel keeps for sockets, which is the same for all.",
     contenders: SERVERS,
-    points: &[POINT],
+    points: &["10000"],
     quantities: &[Quantity::IdleBytes],
-    run,
+    run: |contenders, plan, extent, report| {
+        let mut idle = Idle { name: MEASUREMENT.name, contenders, plan, report, figures: Figures::default() };
+        idle.measure("10000", wire::CLEAR, if extent == Extent::Quick { 1000 } else { 10_000 })?;
+        Ok(idle.figures)
+    },
 };
 
-const POINT: &str = "10000";
+pub(super) const OVER_TLS: Measurement = Measurement {
+    name: "idle-memory-tls",
+    title: "2,000 idle connections over TLS",
+    says: "The same over TLS, with HTTP/1.1 and with HTTP/2: the keys, and what a library keeps beside them; with HTTP/2 \
+           the tables of heads, and what is remembered of streams.",
+    contenders: SERVERS,
+    points: &[HTTP1, HTTP2],
+    quantities: &[Quantity::IdleBytes],
+    run: |contenders, plan, extent, report| {
+        let connections = if extent == Extent::Quick { 200 } else { 2000 };
+        let mut idle = Idle { name: OVER_TLS.name, contenders, plan, report, figures: Figures::default() };
+        idle.measure(HTTP1, wire::TLS, connections)?;
+        idle.measure(HTTP2, wire::HTTP2, connections)?;
+        Ok(idle.figures)
+    },
+};
 
-const CONNECTIONS: u32 = 10_000;
+const HTTP1: &str = "HTTP/1.1";
+const HTTP2: &str = "HTTP/2";
 
-/// Enough to see that it works.
-const CONNECTIONS_QUICK: u32 = 1000;
+/// A measurement under way.
+struct Idle<'a> {
+    name: &'static str,
+    contenders: &'a [Contender],
+    plan: Plan,
+    report: &'a mut Report,
+    figures: Figures,
+}
 
-fn run(contenders: &[Contender], plan: Plan, extent: Extent, report: &mut Report) -> Result<Figures, Error> {
-    let connections = if extent == Extent::Quick { CONNECTIONS_QUICK } else { CONNECTIONS };
-    let site = Site::of_files("idle-memory", &[("index.html", HELLO.to_vec())], Some("identity"))?;
-    // There is no floor among the contenders, so nobody reads it.
-    let answers = project::outside().join("running/answers");
-    let order = Order {
-        site: &site,
-        codings: Codings::Identity,
-        threads: 1,
-        connections,
-        has_large_answers: false,
-        wire: wire::CLEAR,
-        flags: &[],
-        answers: &answers,
-    };
-    let mut figures = Figures::default();
-    for round in 1..=plan.rounds {
-        for contender in contenders {
-            if !contender.bears(connections, 1)? {
-                report.line(&format!(
-                    "{} is left out: it does not hold so many connections here",
-                    contender.name()
-                ));
-                continue;
+impl Idle<'_> {
+    /// So many connections over some wire, with everybody who bears them.
+    fn measure(&mut self, point: &str, wire: Wire, connections: u32) -> Result<(), Error> {
+        let site = Site::of_files(self.name, &[("index.html", HELLO.to_vec())], Some("identity"))?;
+        // There is no floor among the contenders, so nobody reads it.
+        let answers = project::outside().join("running/answers");
+        let order = Order {
+            site: &site,
+            codings: Codings::Identity,
+            threads: 1,
+            connections,
+            has_large_answers: false,
+            wire,
+            flags: &[],
+            answers: &answers,
+        };
+        for round in 1..=self.plan.rounds {
+            for contender in self.contenders {
+                let name = contender.name();
+                if !contender.bears(connections, 1)? {
+                    self.report
+                        .line(&format!("{name} is left out: it does not hold so many connections here"));
+                    continue;
+                }
+                let found = contender
+                    .start(&order, machine::free_address()?, "0")
+                    .and_then(|server| bytes_each(&server, wire, connections));
+                let (quantity, value) = match found {
+                    Ok(value) => {
+                        self.report.line(&format!("{point:<9} {name:<9} {value:>8.1} bytes a connection"));
+                        (Quantity::IdleBytes, value)
+                    }
+                    Err(error) => {
+                        self.report.line(&format!("{point:<9} {name} failed: {error}"));
+                        (Quantity::Failures, 1.0)
+                    }
+                };
+                self.figures.0.push(Figure {
+                    scenario: self.name.into(),
+                    point: point.into(),
+                    contender: name.into(),
+                    round,
+                    quantity,
+                    value,
+                });
             }
-            let server = contender.start(&order, machine::free_address()?, "0")?;
-            let value = bytes_each(&server, connections)?;
-            report.line(&format!("{:<9} {value:>8.1} bytes a connection", contender.name()));
-            figures.0.push(Figure {
-                scenario: MEASUREMENT.name.into(),
-                point: POINT.into(),
-                contender: contender.name().into(),
-                round,
-                quantity: Quantity::IdleBytes,
-                value,
-            });
         }
+        Ok(())
     }
-    Ok(figures)
 }
 
 /// What a server has more with so many connections than with one, divided by their number.
-fn bytes_each(server: &Running, connections: u32) -> Result<f64, Error> {
-    let first = ask_and_stay(server)?;
+fn bytes_each(server: &Running, wire: Wire, connections: u32) -> Result<f64, Error> {
+    let question = Question::new(&[]).over(wire);
+    let caller = Caller::new(server.address(), &question)?;
+    let first = ask_and_stay(&caller, server, &question)?;
     let before = usage::anonymous_bytes_of_tree(server.process())?;
-    let idle = (0..connections).map(|_| ask_and_stay(server)).collect::<Result<Vec<_>, _>>()?;
+    let idle =
+        (0..connections).map(|_| ask_and_stay(&caller, server, &question)).collect::<Result<Vec<_>, _>>()?;
     let with_all = usage::anonymous_bytes_of_tree(server.process())?;
     drop((first, idle));
     Ok((with_all as f64 - before as f64) / f64::from(connections))
 }
 
-fn ask_and_stay(server: &Running) -> Result<TcpStream, Error> {
-    let address = server.address();
-    let broken = |source| Error::file(format!("an idle connection to {address}"), source);
-    let mut connection = TcpStream::connect(address).map_err(broken)?;
-    connection.write_all(&Question::new(&[]).spell(address, "/")).map_err(broken)?;
-    let answer = Answer::read(&mut BufReader::new(&connection)).map_err(broken)?;
+fn ask_and_stay(caller: &Caller, server: &Running, question: &Question) -> Result<Conversation, Error> {
+    let broken = |source| Error::file(format!("an idle connection to {}", server.address()), source);
+    let mut conversation = caller.call().map_err(broken)?;
+    let answer = conversation.ask(question, "/").map_err(broken)?;
     answer.check("an idle connection", "", 200, HELLO)?;
-    Ok(connection)
+    Ok(conversation)
 }

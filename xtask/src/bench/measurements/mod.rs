@@ -3,6 +3,7 @@
 
 mod archiver;
 mod cold_start;
+mod heads;
 mod idle_memory;
 
 use super::Plan;
@@ -28,5 +29,10 @@ pub(crate) struct Measurement {
 }
 
 /// All of them.
-pub(crate) const ALL: [&Measurement; 3] =
-    [&cold_start::MEASUREMENT, &idle_memory::MEASUREMENT, &archiver::MEASUREMENT];
+pub(crate) const ALL: [&Measurement; 5] = [
+    &cold_start::MEASUREMENT,
+    &idle_memory::MEASUREMENT,
+    &idle_memory::OVER_TLS,
+    &heads::MEASUREMENT,
+    &archiver::MEASUREMENT,
+];
