@@ -274,12 +274,19 @@ impl Connection {
         }
     }
 
-    /// Ends the connection: requests that come from now on are not answered.
+    /// Ends the connection at once: nothing more is answered, and what waits is not sent.
     pub fn end(&mut self, output: &mut Output) {
         if self.stage != Stage::Ended {
-            self.stage = Stage::Ended;
-            frame::put_go_away(output, self.last, ErrorCode::None);
+            self.end_with(ErrorCode::None, output);
         }
+    }
+
+    fn end_with(&mut self, code: ErrorCode, output: &mut Output) {
+        self.stage = Stage::Ended;
+        self.streams = Streams::default();
+        self.block = None;
+        self.is_partial = false;
+        frame::put_go_away(output, self.last, code);
     }
 
     /// Whether nothing is left to be read or answered: what is spelled is the last that is said.
@@ -292,10 +299,8 @@ impl Connection {
     #[cold]
     fn fail(&mut self, code: ErrorCode, input: &[u8], output: &mut Output) -> (usize, Step) {
         if self.stage != Stage::Ended {
-            frame::put_go_away(output, self.last, code);
+            self.end_with(code, output);
         }
-        self.stage = Stage::Ended;
-        self.block = None;
         (input.len(), Step::End)
     }
 

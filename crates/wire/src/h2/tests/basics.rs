@@ -1,6 +1,8 @@
 //! Requests and their answers, where nobody does anything wrong.
 
-use super::peer::{Frame, Peer, data, frame, get, headers, post, request, reset, settings, window_update};
+use super::peer::{
+    Content, Frame, Peer, data, frame, get, headers, post, request, reset, settings, window_update,
+};
 use crate::h2::frame::kind;
 use crate::h2::{Awaits, PREFACE};
 
@@ -8,7 +10,7 @@ use crate::h2::{Awaits, PREFACE};
 fn a_small_answer_leaves_with_its_head_and_makes_no_stream() {
     let mut peer = Peer::open();
     let frames = peer.send(&[get(1, "/13"), get(3, "/0"), get(5, "/nothing")].concat());
-    let body = peer.body(13).to_vec();
+    let body = Content(peer.body(13).to_vec());
     assert_eq!(frames[..2], [Frame::Headers(1, 200, false), Frame::Data(1, body, true)]);
     assert_eq!(frames[2], Frame::Headers(3, 200, true), "an empty body needs no DATA");
     assert!(matches!(&frames[3..], [Frame::Headers(5, 404, false), Frame::Data(5, _, true)]));
@@ -44,7 +46,7 @@ fn a_large_body_waits_for_both_windows() {
     let frames = peer.send(&get(1, "/200000"));
     let lengths = |frames: &[Frame]| -> Vec<(u32, usize, bool)> {
         let of = |frame: &Frame| match frame {
-            Frame::Data(stream, bytes, ended) => Some((*stream, bytes.len(), *ended)),
+            Frame::Data(stream, bytes, ended) => Some((*stream, bytes.0.len(), *ended)),
             _ => None,
         };
         frames.iter().filter_map(of).collect()

@@ -20,7 +20,7 @@ use crate::server_fields::ServerFields;
 pub(super) enum Frame {
     /// `:status`, and whether the stream ends here.
     Headers(u32, u16, bool),
-    Data(u32, Vec<u8>, bool),
+    Data(u32, Content, bool),
     Reset(u32, u32),
     Settings,
     SettingsAck,
@@ -28,6 +28,16 @@ pub(super) enum Frame {
     PingAck(Vec<u8>),
     GoAway(u32, u32),
     WindowUpdate(u32, u32),
+}
+
+/// What DATA held.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Content(pub(super) Vec<u8>);
+
+impl std::fmt::Debug for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
 }
 
 pub(super) struct Peer {
@@ -186,7 +196,7 @@ impl Peer {
                 self.decoder.decode(payload, &mut Vec::new(), take).expect("a block that can be read");
                 Frame::Headers(head.stream, status.expect("a status"), head.has(flag::END_STREAM))
             }
-            kind::DATA => Frame::Data(head.stream, payload.to_vec(), head.has(flag::END_STREAM)),
+            kind::DATA => Frame::Data(head.stream, Content(payload.to_vec()), head.has(flag::END_STREAM)),
             kind::RST_STREAM => Frame::Reset(head.stream, number(0)),
             kind::SETTINGS if head.has(flag::ACK) => Frame::SettingsAck,
             kind::SETTINGS => Frame::Settings,
@@ -242,6 +252,18 @@ pub(super) fn get(stream: u32, path: &str) -> Vec<u8> {
 /// HEADERS that end their stream.
 pub(super) fn headers(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
     frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, stream, &block(fields))
+}
+
+/// A block in frames of no more than `bytes`, which end their stream.
+pub(super) fn in_frames(stream: u32, block: &[u8], bytes: usize) -> Vec<u8> {
+    let count = block.len().div_ceil(bytes);
+    let frames = block.chunks(bytes).enumerate().flat_map(|(number, part)| {
+        let (kind, first) =
+            if number == 0 { (kind::HEADERS, flag::END_STREAM) } else { (kind::CONTINUATION, 0) };
+        let last = if number + 1 == count { flag::END_HEADERS } else { 0 };
+        frame(kind, first | last, stream, part)
+    });
+    frames.collect()
 }
 
 /// HEADERS of a request whose content follows.
