@@ -714,6 +714,11 @@ impl Connection {
         Ok(())
     }
 
+    #[cfg(test)]
+    pub(super) fn priorities_remembered(&self) -> usize {
+        self.priorities.len()
+    }
+
     /// Adds the stream of a request that is answered and waits: for room, or for its content.
     pub(super) fn add_stream(&mut self, asked: Asked, body: Option<Body>) {
         let Asked { id, about, content } = asked;

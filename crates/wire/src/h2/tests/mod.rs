@@ -1,6 +1,8 @@
 //! A connection in memory, held against what the RFCs say: bytes in, frames out.
 
+mod abuse;
 mod basics;
 mod faults;
 mod peer;
+mod priorities;
 mod requests;

@@ -284,3 +284,9 @@ pub(super) fn reset(stream: u32) -> Vec<u8> {
 pub(super) fn window_update(stream: u32, increment: u32) -> Vec<u8> {
     frame(kind::WINDOW_UPDATE, 0, stream, &increment.to_be_bytes())
 }
+
+/// PRIORITY_UPDATE (RFC 9218 §7.1).
+pub(super) fn priority_update(stream: u32, priority: &str) -> Vec<u8> {
+    let payload = [&stream.to_be_bytes()[..], priority.as_bytes()].concat();
+    frame(kind::PRIORITY_UPDATE, 0, 0, &payload)
+}

@@ -1,0 +1,222 @@
+//! What a peer cannot make us do for long, and what an honest one may do for ever.
+
+use super::peer::{
+    Frame, Peer, block, data, frame, get, headers, in_frames, post, priority_update, request, reset,
+    settings, window_update,
+};
+use crate::h2::Awaits;
+use crate::h2::frame::{flag, kind};
+use crate::limits::{
+    BLOCK_BYTES_MAX, CONTINUATIONS_MAX, CREDIT_MAX, CREDIT_PER_SECOND, FIELD_LIST_BYTES_ENDURED,
+    PRIORITIES_REMEMBERED_MAX, RESETS_MAX, SETTINGS_COST, STREAMS_MAX, STREAMS_REMEMBERED_MAX,
+};
+
+const ENHANCE_YOUR_CALM: u32 = 0xb;
+
+/// How often a connection takes what `next` makes of 0, 1, 2 and so on, before it has enough of it.
+fn endured(peer: &mut Peer, next: impl Fn(u32) -> Vec<u8>) -> u32 {
+    for number in 0..1_000_000 {
+        let frames = peer.send(&next(number));
+        if let Some(Frame::GoAway(_, code)) = frames.last() {
+            assert_eq!(*code, ENHANCE_YOUR_CALM);
+            assert!(peer.connection.has_ended());
+            return number;
+        }
+    }
+    panic!("a million times is not enough");
+}
+
+/// A connection that sends no bodies, as if its peer read nothing.
+fn stuck() -> Peer {
+    let mut peer = Peer::open();
+    peer.fills = false;
+    peer
+}
+
+#[test]
+fn rapid_resets() {
+    // CVE-2023-44487.
+    let times =
+        endured(&mut stuck(), |number| [get(2 * number + 1, "/100000"), reset(2 * number + 1)].concat());
+    assert_eq!(times, RESETS_MAX);
+}
+
+#[test]
+fn resets_that_the_peer_makes_us_send() {
+    // CVE-2025-8671.
+    let faults: [fn(u32) -> Vec<u8>; 4] = [
+        |id| [get(id, "/100000"), window_update(id, 0)].concat(),
+        |id| [get(id, "/100000"), data(id, b"late", true)].concat(),
+        |id| headers(id, &request("/100000", &[("connection", "close")])),
+        |id| [post(id, "/100000", &[("content-length", "1")]), data(id, b"12", true)].concat(),
+    ];
+    for fault in faults {
+        assert_eq!(endured(&mut stuck(), |number| fault(2 * number + 1)), RESETS_MAX);
+    }
+}
+
+#[test]
+fn streams_beyond_their_number() {
+    let mut peer = stuck();
+    let times = endured(&mut peer, |number| get(2 * number + 1, "/100000"));
+    assert_eq!(times, STREAMS_MAX + RESETS_MAX);
+}
+
+#[test]
+fn frames_that_ask_for_nothing() {
+    type Flood = fn(u32) -> Vec<u8>;
+    let floods: [(&str, u32, Flood); 9] = [
+        ("PING", 1, |_| frame(kind::PING, 0, 0, b"12345678")),
+        ("PING ack", 1, |_| frame(kind::PING, flag::ACK, 0, b"12345678")),
+        ("PRIORITY", 1, |number| frame(kind::PRIORITY, 0, 2 * number + 1, b"\0\0\0\0\0")),
+        ("PRIORITY_UPDATE", 1, |number| priority_update(2 * number + 1, "u=1")),
+        ("WINDOW_UPDATE", 1, |_| window_update(0, 1)),
+        ("GOAWAY", 1, |_| frame(kind::GOAWAY, 0, 0, b"12345678")),
+        ("SETTINGS ack", 1, |_| frame(kind::SETTINGS, flag::ACK, 0, b"")),
+        ("unknown", 1, |_| frame(0xee, 0, 0, b"")),
+        ("SETTINGS", SETTINGS_COST + 2, |number| settings(&[(4, number), (1, number)])),
+    ];
+    for (name, cost, flood) in floods {
+        let times = endured(&mut Peer::open(), flood);
+        // The first SETTINGS was paid for.
+        assert_eq!(times, (CREDIT_MAX - SETTINGS_COST) / cost, "{name}");
+    }
+}
+
+#[test]
+fn empty_frames_on_a_stream() {
+    let mut peer = Peer::open();
+    peer.send(&post(1, "/0", &[]));
+    let times = endured(&mut peer, |_| data(1, b"", false));
+    assert_eq!(times, CREDIT_MAX - SETTINGS_COST + crate::limits::CREDIT_PER_ANSWER);
+    // Padding makes it no content.
+    let mut peer = stuck();
+    peer.send(&post(1, "/100000", &[]));
+    let padded = frame(kind::DATA, flag::PADDED, 1, &[1, 0]);
+    assert_eq!(endured(&mut peer, |_| padded.clone()), CREDIT_MAX - SETTINGS_COST);
+    // What has ended can be reset for ever, but not for nothing.
+    let mut peer = Peer::open();
+    peer.send(&get(1, "/0"));
+    endured(&mut peer, |_| reset(1));
+}
+
+#[test]
+fn blocks_without_end() {
+    let begun = frame(kind::HEADERS, flag::END_STREAM, 1, b"");
+    let mut peer = Peer::open();
+    peer.send(&begun);
+    assert_eq!(peer.connection.awaits(), Awaits::Head);
+    // CVE-2024-27316.
+    let times = endured(&mut peer, |_| frame(kind::CONTINUATION, 0, 1, b"\0\x01a\x01b"));
+    assert_eq!(times, u32::from(CONTINUATIONS_MAX));
+    let mut peer = Peer::open();
+    peer.send(&begun);
+    let times = endured(&mut peer, |_| frame(kind::CONTINUATION, 0, 1, &[0; 16_384]));
+    assert_eq!(times as usize, BLOCK_BYTES_MAX / 16_384);
+}
+
+#[test]
+fn header_blocks_that_stand_for_more_than_they_are() {
+    // 4,000 bytes are put into the table, and named again and again by one byte each.
+    let bomb =
+        |times: usize| [b"\x40\x01a\x7f\x80\x1e".as_slice(), &[b'x'; 3967], &vec![0xbe; times]].concat();
+    let mut peer = Peer::open();
+    let block = [block(&request("/0", &[])), bomb(10)].concat();
+    let frames = peer.send(&in_frames(1, &block, 16_384));
+    assert!(matches!(frames[0], Frame::Headers(1, 431, _)), "the head alone is refused: {frames:?}");
+    let endless = bomb(FIELD_LIST_BYTES_ENDURED / 4000 + 1);
+    let frames = peer.send(&in_frames(3, &endless, 16_384));
+    assert_eq!(frames, [Frame::GoAway(3, ENHANCE_YOUR_CALM)]);
+}
+
+#[test]
+fn hoarded_answers_are_bounded() {
+    let mut peer = Peer::open();
+    peer.send(&settings(&[(4, 0)]));
+    for number in 0..STREAMS_MAX {
+        peer.send(&get(2 * number + 1, "/1000000"));
+    }
+    assert_eq!(peer.connection.awaits(), Awaits::Room, "there is a deadline for that");
+    assert!(peer.connection.streams.allocated_bytes() <= 16 * 1024);
+    assert_eq!(peer.send(&get(2 * STREAMS_MAX + 1, "/1")), [Frame::Reset(2 * STREAMS_MAX + 1, 7)]);
+    peer.connection.end(&mut peer.output);
+    assert_eq!(peer.drain(), [Frame::GoAway(2 * STREAMS_MAX + 1, 0)]);
+    assert_eq!(peer.connection.streams.allocated_bytes(), 0);
+}
+
+#[test]
+fn what_is_remembered_is_bounded() {
+    let mut peer = Peer::open();
+    for number in 0..100 {
+        let mut fields = request("/0", &[("connection", "close")]);
+        fields[0].1 = "POST";
+        peer.send(&frame(kind::HEADERS, flag::END_HEADERS, 2 * number + 1, &block(&fields)));
+    }
+    assert!(peer.connection.streams.allocated_bytes() <= 4096);
+    // The last ones are let pass, older ones are reset again.
+    assert_eq!(peer.send(&data(199, b"1", false)), []);
+    let first_remembered = 199 - 2 * (u32::try_from(STREAMS_REMEMBERED_MAX).unwrap() - 1);
+    assert_eq!(peer.send(&data(first_remembered, b"1", false)), []);
+    assert_eq!(peer.send(&data(first_remembered - 2, b"1", false)), [Frame::Reset(first_remembered - 2, 5)]);
+    // None of it counts as open.
+    assert!(!peer.connection.has_bodies());
+    assert_eq!(peer.connection.awaits(), Awaits::Request);
+    for number in 0..100_u32 {
+        peer.send(&priority_update(1001 + 2 * number, "u=1"));
+    }
+    assert_eq!(peer.connection.priorities_remembered(), PRIORITIES_REMEMBERED_MAX);
+}
+
+#[test]
+fn time_makes_up_for_what_was_done() {
+    let mut peer = Peer::open();
+    let ping = frame(kind::PING, 0, 0, b"12345678");
+    for second in 0..1000 {
+        peer.store.set_now(second);
+        let frames = peer.send(&ping.repeat(CREDIT_PER_SECOND as usize));
+        assert_eq!(frames.len(), CREDIT_PER_SECOND as usize, "second {second}");
+    }
+}
+
+#[test]
+fn an_honest_peer_goes_on_for_ever() {
+    // Each answer is given room again on stream and connection, and told a priority.
+    let mut peer = Peer::open();
+    for number in 0..20_000_u32 {
+        let id = 2 * number + 1;
+        let update = priority_update(id, "u=2");
+        let frames =
+            peer.send(&[update, get(id, "/13"), window_update(id, 13), window_update(0, 13)].concat());
+        assert_eq!(frames.len(), 2, "{number}");
+    }
+    // Each frame of a long download is given room again twice.
+    let mut peer = Peer::open();
+    let mut frames = peer.send(&get(1, "/4000000"));
+    let mut bytes = 0;
+    while !frames.is_empty() {
+        let mut updates = Vec::new();
+        for frame in &frames {
+            if let Frame::Data(_, content, _) = frame {
+                bytes += content.0.len();
+                let length = u32::try_from(content.0.len()).unwrap();
+                updates.extend([window_update(0, length), window_update(1, length)].concat());
+            }
+        }
+        frames = peer.send(&updates);
+    }
+    assert_eq!(bytes, 4_000_000);
+    // A page is left, and what was under way is reset, time and again.
+    let mut peer = Peer::open();
+    for page in 0..1000_u32 {
+        let ids = (0..20).map(|number| 2 * (20 * page + number) + 1);
+        for id in ids.clone().take(15) {
+            peer.send(&get(id, "/13"));
+        }
+        peer.send(&window_update(0, 15 * 13));
+        peer.fills = false;
+        for id in ids.skip(15) {
+            assert_eq!(peer.send(&[get(id, "/100000"), reset(id)].concat()).len(), 1, "{id}");
+        }
+        peer.fills = true;
+    }
+}

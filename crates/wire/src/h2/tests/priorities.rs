@@ -1,0 +1,119 @@
+//! What goes out first (RFC 9218 §10).
+
+use super::peer::{Frame, Peer, headers, priority_update, request, reset, settings, window_update};
+
+/// A connection with all the room there is, whose bodies wait until they are asked for.
+fn wide() -> Peer {
+    let mut peer = Peer::open();
+    peer.send(&[settings(&[(4, 0x7fff_ffff)]), window_update(0, 1_000_000_000)].concat());
+    peer.fills = false;
+    peer
+}
+
+fn get(stream: u32, path: &str, priority: &str) -> Vec<u8> {
+    let more = [("priority", priority)];
+    headers(stream, &request(path, if priority.is_empty() { &[] } else { &more }))
+}
+
+/// The streams whose content goes out, in order.
+fn order(peer: &mut Peer) -> Vec<u32> {
+    peer.fills = true;
+    let of = |frame: &Frame| if let Frame::Data(stream, ..) = frame { Some(*stream) } else { None };
+    let order = peer.drain().iter().filter_map(of).collect();
+    peer.fills = false;
+    order
+}
+
+/// Three frames of content.
+const THREE: &str = "/40000";
+
+#[test]
+fn the_more_urgent_goes_first_as_a_whole() {
+    let mut peer = wide();
+    for (stream, priority) in [(1, "u=5"), (3, ""), (5, "u=0"), (7, "u=5"), (9, "u=3")] {
+        peer.send(&get(stream, THREE, priority));
+    }
+    assert_eq!(order(&mut peer), [5, 5, 5, 3, 3, 3, 9, 9, 9, 1, 1, 1, 7, 7, 7]);
+}
+
+#[test]
+fn incremental_ones_share_the_line_behind_those_wanted_whole() {
+    let mut peer = wide();
+    for (stream, priority) in [(1, "i"), (3, ""), (5, "i"), (7, "i"), (9, "u=4, i")] {
+        peer.send(&get(stream, THREE, priority));
+    }
+    assert_eq!(order(&mut peer), [3, 3, 3, 1, 5, 7, 1, 5, 7, 1, 5, 7, 9, 9, 9]);
+}
+
+#[test]
+fn turns_go_on_where_they_left_off() {
+    let mut peer = wide();
+    peer.send(&settings(&[(4, 16_384)]));
+    for stream in [1, 3, 5] {
+        peer.send(&get(stream, THREE, "i"));
+    }
+    assert_eq!(order(&mut peer), [1, 3, 5]);
+    peer.send(&[window_update(3, 16_384), get(7, THREE, "i")].concat());
+    assert_eq!(order(&mut peer), [7, 3]);
+    peer.send(&[1, 3, 5].map(|stream| window_update(stream, 100_000)).concat());
+    assert_eq!(order(&mut peer), [5, 1, 3, 5, 1]);
+}
+
+#[test]
+fn a_stream_without_room_keeps_nobody_waiting() {
+    let mut peer = wide();
+    peer.send(&settings(&[(4, 10)]));
+    peer.send(&[get(1, THREE, "u=0"), get(3, THREE, "u=7")].concat());
+    assert_eq!(order(&mut peer), [1, 3]);
+    peer.send(&window_update(3, 100_000));
+    assert_eq!(order(&mut peer), [3, 3, 3]);
+}
+
+#[test]
+fn priorities_change_while_streams_wait() {
+    let mut peer = wide();
+    for stream in [1, 3, 5] {
+        peer.send(&get(stream, THREE, ""));
+    }
+    peer.send(&[priority_update(5, "u=1"), priority_update(1, "u=6")].concat());
+    assert_eq!(order(&mut peer), [5, 5, 5, 3, 3, 3, 1, 1, 1]);
+    assert_eq!(
+        peer.send(&[priority_update(5, "u=1"), reset(3)].concat()),
+        [],
+        "what has ended has no priority"
+    );
+}
+
+#[test]
+fn a_priority_told_ahead_counts_above_the_field() {
+    let mut peer = wide();
+    peer.send(&[priority_update(3, "u=0"), priority_update(5, "u=0, i"), priority_update(3, "u=1")].concat());
+    for stream in [1, 3, 5] {
+        peer.send(&get(stream, THREE, "u=2"));
+    }
+    assert_eq!(order(&mut peer), [5, 5, 5, 3, 3, 3, 1, 1, 1]);
+    assert_eq!(peer.connection.priorities_remembered(), 0);
+}
+
+#[test]
+fn a_small_answer_leaves_at_once_unless_as_urgent_ones_wait() {
+    let mut peer = wide();
+    peer.send(&get(1, THREE, "u=2"));
+    let small = |peer: &mut Peer, stream, priority| peer.send(&get(stream, "/13", priority)).len();
+    assert_eq!(small(&mut peer, 3, "u=1"), 2, "head and body");
+    assert_eq!(small(&mut peer, 5, "u=2"), 1, "the head alone");
+    assert_eq!(small(&mut peer, 7, ""), 1);
+    assert_eq!(order(&mut peer), [1, 1, 1, 5, 7]);
+    assert_eq!(small(&mut peer, 9, ""), 2);
+}
+
+#[test]
+fn updates_of_what_can_have_no_priority() {
+    for stream in [0, 2] {
+        assert_eq!(
+            Peer::open().send(&priority_update(stream, "u=1")),
+            [Frame::GoAway(0, 1)],
+            "RFC 9218 §7.1"
+        );
+    }
+}
