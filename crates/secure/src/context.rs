@@ -72,6 +72,8 @@ impl Context {
         // A client opens one connection, or a few that one ticket serves: a second is bytes for nothing.
         config.send_tls13_tickets = usize::from(settings.seed.is_some());
         config.max_early_data_size = 0;
+        // Ours is what seals once the handshake is done.
+        config.enable_secret_extraction = true;
         let tickets = settings.seed.map(|seed| Arc::new(Tickets::new(seed, settings.now)));
         if let Some(tickets) = &tickets {
             config.ticketer = tickets.clone();

@@ -5,8 +5,8 @@
 //! in buffers of its caller. Files are read in one place, when [`Certificates`] are loaded; no session touches
 //! one, makes a system call or looks at a clock of its own.
 //!
-//! The handshake, certificates' signatures and key schedules are those of `rustls`, whose types show nowhere:
-//! the next version of it is a change to this crate alone.
+//! The handshake, certificates' signatures and key schedules are those of `rustls`, whose types show nowhere: the next
+//! version of it is a change to this crate alone. The records behind the handshake are ours ([`record`] says why).
 
 #![forbid(unsafe_code)]
 
@@ -24,12 +24,21 @@ mod tickets;
 
 mod context;
 mod failure;
+mod opened;
+mod protocol;
 mod session;
+
+mod established;
+mod gather;
+mod handshake;
+mod record;
 
 pub use certificates::{Certificates, Source, Warning};
 pub use context::{Context, Settings, Version};
 pub use error::Error;
 pub use failure::Failure;
+pub use opened::Opened;
+pub use protocol::Protocol;
 pub use seed::{SEED_BYTES, Seed};
 pub use self_signed::SelfSigned;
-pub use session::{Opened, Protocol, Session};
+pub use session::Session;

@@ -12,6 +12,10 @@ pub const HANDSHAKE_BYTES_MAX: usize = 20 * 1024;
 /// RFC 8446 §5.2 lets it add 256 bytes), and five bytes of head.
 pub const RECORD_BYTES_MAX: usize = 16 * 1024 + 2048 + 5;
 
+/// Records that carry nothing for us, one after the other: empty ones, warnings, new keys, tries to shake hands again.
+/// Each costs us more than the peer. Libraries send one at a time; BoringSSL and `rustls` bear 32 changes of key.
+pub const BARREN_RECORDS_MAX: u8 = 32;
+
 /// The content of the longest record that we send, in bytes (RFC 8446 §5.1).
 pub const CONTENT_BYTES_MAX: usize = 16 * 1024;
 

@@ -2,6 +2,8 @@
 //!
 //! Nothing is played: the client verifies the certificate and the name as a browser would.
 
+#![allow(dead_code, reason = "not every test uses everything")]
+
 use std::io::{IoSlice, Read, Write};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -40,11 +42,20 @@ pub(crate) fn context(settings: Settings) -> Context {
 
 /// What a client is to be like.
 pub(crate) fn client_config(version: Version, protocols: &[&str]) -> ClientConfig {
+    client_config_of(aws_lc_rs::default_provider(), version, protocols)
+}
+
+/// The same, with some suites or groups only.
+pub(crate) fn client_config_of(
+    provider: CryptoProvider,
+    version: Version,
+    protocols: &[&str],
+) -> ClientConfig {
     let version = match version {
         Version::Tls12 => &rustls::version::TLS12,
         Version::Tls13 => &rustls::version::TLS13,
     };
-    let provider = Arc::new(aws_lc_rs::default_provider());
+    let provider = Arc::new(provider);
     let mut config = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[version])
         .expect("the two can talk")

@@ -1,0 +1,175 @@
+//! A session whose handshake is under way: `rustls` is handed record after record until it is done, and then hands over
+//! its keys.
+//!
+//! It is given whole records only, and never one more than it needs: so nothing of what follows the handshake is opened by
+//! it, and nothing that it keeps is lost.
+
+use std::sync::Arc;
+
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::{HandshakeKind, ProtocolVersion, ServerConfig};
+
+use crate::established::Established;
+use crate::record::{self, ALERT, CHANGE_CIPHER_SPEC, HANDSHAKE, HEAD_BYTES, Protection};
+use crate::{Failure, Opened, Protocol, limits};
+
+/// An alert in the clear that a handshake is longer than we read: fatal, decode_error.
+const TOO_LONG: [u8; 7] = [ALERT, 3, 3, 0, 2, 2, 50];
+
+/// The state of `rustls`, and how far it has come.
+pub(crate) struct Handshake {
+    connection: UnbufferedServerConnection,
+    /// Bytes of the handshake that are done with.
+    done_bytes: usize,
+    /// Bytes at the start of the input that `rustls` has seen and not done with: parts of a message.
+    seen_bytes: usize,
+    has_answered: bool,
+}
+
+/// What a handshake comes to.
+pub(crate) struct Done {
+    pub(crate) established: Established,
+    pub(crate) protocol: Option<Protocol>,
+    pub(crate) is_resumed: bool,
+}
+
+impl Handshake {
+    pub(crate) fn new(config: Arc<ServerConfig>) -> Result<Self, Failure> {
+        let connection = UnbufferedServerConnection::new(config)?;
+        Ok(Self { connection, done_bytes: 0, seen_bytes: 0, has_answered: false })
+    }
+
+    /// Takes records of the handshake from `input`, from `opened.used` on; true as soon as it is done.
+    pub(crate) fn advance(
+        &mut self,
+        input: &mut [u8],
+        opened: &mut Opened,
+        sealed: &mut Vec<u8>,
+        may_work: bool,
+    ) -> Result<bool, Failure> {
+        self.check_start(input)?;
+        loop {
+            let rest = &mut input[opened.used..];
+            let unseen = &rest[self.seen_bytes..];
+            let Some(length) = record::length(unseen) else { break };
+            let (kind, is_too_long) = (unseen[0], length > limits::RECORD_BYTES_MAX);
+            if unseen.len() < length && !is_too_long {
+                break;
+            }
+            if kind == HANDSHAKE && !may_work {
+                opened.is_put_off = true;
+                return Ok(false);
+            }
+            // The head of a record that is too long is enough to be told so.
+            let end = self.seen_bytes + if is_too_long { HEAD_BYTES } else { length };
+            let done = self.feed(&mut rest[..end], opened, sealed)?;
+            opened.has_worked |= kind == HANDSHAKE && done > 0;
+            self.seen_bytes = end - done;
+            opened.used += done;
+            self.done_bytes += done;
+            if !self.connection.is_handshaking() {
+                return Ok(true);
+            }
+            if opened.has_ended {
+                return Ok(false);
+            }
+        }
+        self.check_length(input.len() - opened.used, sealed)?;
+        Ok(false)
+    }
+
+    /// Refuses what is no record before anything is made of it.
+    fn check_start(&self, input: &[u8]) -> Result<(), Failure> {
+        if self.done_bytes > 0 || self.seen_bytes > 0 {
+            return Ok(());
+        }
+        match input {
+            [] | [CHANGE_CIPHER_SPEC..=HANDSHAKE] | [CHANGE_CIPHER_SPEC..=HANDSHAKE, 3, ..] => Ok(()),
+            _ if looks_like_http(input) => Err(Failure::PlainHttp),
+            _ => Err(Failure::NotTls),
+        }
+    }
+
+    fn check_length(&self, waiting_bytes: usize, sealed: &mut Vec<u8>) -> Result<(), Failure> {
+        if self.done_bytes + waiting_bytes <= limits::HANDSHAKE_BYTES_MAX {
+            return Ok(());
+        }
+        if !self.has_answered {
+            sealed.extend_from_slice(&TOO_LONG);
+        }
+        Err(Failure::HandshakeTooLong)
+    }
+
+    /// Hands whole records to `rustls` and takes what it has to say. Returns how many bytes it is done with.
+    fn feed(
+        &mut self,
+        records: &mut [u8],
+        opened: &mut Opened,
+        sealed: &mut Vec<u8>,
+    ) -> Result<usize, Failure> {
+        let result = self.process(records, opened, sealed);
+        if result.is_err() {
+            // The alert.
+            let _ = self.process(&mut [], opened, sealed);
+        }
+        result.map_err(Failure::from)
+    }
+
+    fn process(
+        &mut self,
+        records: &mut [u8],
+        opened: &mut Opened,
+        sealed: &mut Vec<u8>,
+    ) -> Result<usize, rustls::Error> {
+        let mut done = 0;
+        loop {
+            let UnbufferedStatus { discard, state } =
+                self.connection.process_tls_records(&mut records[done..]);
+            done += discard;
+            match state? {
+                ConnectionState::EncodeTlsData(mut data) => {
+                    self.has_answered = true;
+                    let start = sealed.len();
+                    let mut room = 0;
+                    // Asked without room it says how much it needs.
+                    while let Err(EncodeError::InsufficientSize(short)) = data.encode(&mut sealed[start..]) {
+                        if room >= short.required_size {
+                            break;
+                        }
+                        room = short.required_size;
+                        sealed.resize(start + room, 0);
+                    }
+                }
+                ConnectionState::TransmitTlsData(data) => data.done(),
+                ConnectionState::PeerClosed | ConnectionState::Closed => opened.has_ended = true,
+                _ => return Ok(done),
+            }
+        }
+    }
+
+    /// Takes the keys over.
+    pub(crate) fn finish(self, sealed: &mut Vec<u8>) -> Result<Done, Failure> {
+        let connection = self.connection;
+        let is_tls13 = connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+        let is_resumed = connection.handshake_kind() == Some(HandshakeKind::Resumed);
+        let protocol = connection.alpn_protocol().map(Protocol::named);
+        let (secrets, keys) = connection.dangerous_into_kernel_connection()?;
+        let protection = |(sequence, secrets)| Protection::new(is_tls13, sequence, &secrets);
+        let unknown = || Failure::Internal("a cipher that is not known".to_owned());
+        let opening = protection(secrets.rx).ok_or_else(unknown)?;
+        let sealing = protection(secrets.tx).ok_or_else(unknown)?;
+        let mut established = Established::new(opening, sealing, is_tls13.then(|| Box::new(keys)));
+        if self.seen_bytes > 0 {
+            return Err(established.refuse_fragment(sealed));
+        }
+        Ok(Done { established, protocol, is_resumed })
+    }
+}
+
+/// Whether a request in the clear begins here.
+fn looks_like_http(input: &[u8]) -> bool {
+    ["GET ", "HEAD ", "POST ", "PUT ", "OPTIONS ", "PRI * "]
+        .iter()
+        .any(|method| input.starts_with(&method.as_bytes()[..method.len().min(input.len())]))
+}
