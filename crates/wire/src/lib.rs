@@ -17,6 +17,7 @@ pub mod proxy;
 mod archive_ref;
 mod grammar;
 mod output;
+mod own_fields;
 mod refusal;
 mod request_head;
 mod scan;

@@ -64,6 +64,12 @@ impl Output {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Our own bytes, for more to be appended.
+    #[inline]
+    pub(crate) fn own(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
     /// How many of our own bytes wait: the place of those that are put next.
     #[inline]
     pub(crate) fn own_bytes(&self) -> usize {

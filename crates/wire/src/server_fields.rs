@@ -4,19 +4,25 @@
 //! Spelled ahead in every combination that a site can ask for, so that an answer copies one run of bytes.
 //! Never reads the clock.
 
+use cannery_archive::{HpackLine, NO_LINE_ID, NewHpackLine};
 use cannery_site::{DATE_BYTES, spell_date};
 
-use crate::head::{SERVER_FIELDS, put_field};
+use crate::head::{SERVER_FIELDS, override_bit, put_field};
+use crate::hpack::{self, SERVER_LINE_IDS};
 
 const DATE_NAME: &[u8] = b"Date: ";
 const END: &[u8] = b"\r\n";
 const COMBINATIONS: usize = 1 << SERVER_FIELDS.len();
 
-/// The field lines that end every head, for HTTP/1.1.
+/// The field lines that end every head.
 #[derive(Debug)]
 pub struct ServerFields {
     /// For each set of fields that the site sets itself: `Date`, the fields that are left, and the end of the head.
     lines: Vec<Vec<u8>>,
+    /// The fields but for `Date` as HTTP/2 spells them, each with its bit.
+    hpack_lines: Vec<(u8, NewHpackLine)>,
+    /// `Date` as HTTP/2 spells it, by itself.
+    hpack_date: Vec<u8>,
     seconds: u64,
 }
 
@@ -28,14 +34,20 @@ impl ServerFields {
             let mut lines = Vec::new();
             put_field(&mut lines, "Date", &spell_date(seconds));
             for (name, value) in fields {
-                if usize::from(crate::head::override_bit(name)) & overridden == 0 {
+                if usize::from(override_bit(name)) & overridden == 0 {
                     put_field(&mut lines, name, value.as_bytes());
                 }
             }
             lines.extend_from_slice(END);
             lines
         });
-        ServerFields { lines: lines.collect(), seconds }
+        let hpack_lines = (SERVER_LINE_IDS..NO_LINE_ID).zip(fields).map(|(id, (name, value))| {
+            (override_bit(name), hpack::line(id, &name.to_ascii_lowercase(), value.as_bytes()))
+        });
+        let (lines, hpack_lines) = (lines.collect(), hpack_lines.collect());
+        let mut hpack_date = Vec::new();
+        hpack::put_field(&mut hpack_date, "date", &spell_date(seconds));
+        ServerFields { lines, hpack_lines, hpack_date, seconds }
     }
 
     /// Sets the time. Costs nothing within the same second.
@@ -48,6 +60,8 @@ impl ServerFields {
         for lines in &mut self.lines {
             lines[DATE_NAME.len()..][..DATE_BYTES].copy_from_slice(&date);
         }
+        self.hpack_date.clear();
+        hpack::put_field(&mut self.hpack_date, "date", &date);
     }
 
     /// The time, in seconds since 1970.
@@ -69,6 +83,20 @@ impl ServerFields {
     #[inline]
     pub fn end_of_head(&self, overrides: u8) -> &[u8] {
         &self.lines[usize::from(overrides) % COMBINATIONS]
+    }
+
+    /// `Date` for HTTP/2, which no peer is told to keep: it would be another one after a second.
+    #[must_use]
+    #[inline]
+    pub(crate) fn hpack_date(&self) -> &[u8] {
+        &self.hpack_date
+    }
+
+    /// The other lines for HTTP/2, for an answer whose site sets the fields of these bits itself.
+    #[inline]
+    pub(crate) fn hpack_lines(&self, overrides: u8) -> impl Iterator<Item = HpackLine<'_>> {
+        let left = self.hpack_lines.iter().filter(move |(bit, _)| bit & overrides == 0);
+        left.map(|(_, line)| line.as_line())
     }
 }
 

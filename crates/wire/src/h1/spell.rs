@@ -8,9 +8,11 @@ use cannery_site::{Answer, Body, ContentRange, Fields, MultipartPiece, Page, Val
 use crate::head::reason_phrase;
 use crate::limits::COPIED_BODY_BYTES_MAX;
 use crate::output::Output;
+use crate::own_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies};
 use crate::server_fields::ServerFields;
 
 /// Appends an answer of a connection that stays open.
+#[cfg(test)]
 pub(crate) fn answer_without_option(
     output: &mut Output,
     answer: &Answer<'_>,
@@ -48,7 +50,8 @@ pub(super) fn answer(
         }
         Fields::Multipart { multipart, validators } => {
             put_status_line(output, answer.status);
-            output.put(b"Content-Type: multipart/byteranges; boundary=");
+            output.put(b"Content-Type: ");
+            output.put(PARTS_TYPE.as_bytes());
             multipart.boundary().into_iter().for_each(|piece| output.put(piece));
             output.put(b"\r\n");
             output.put(multipart.head().resource());
@@ -66,7 +69,7 @@ pub(super) fn answer(
             output.put(b"Location: ");
             location.spell(&mut |bytes| output.put(bytes));
             output.put(b"\r\n");
-            output.put(redirect_caching(answer.status));
+            put_line(output, b"Cache-Control: ", redirect_caching(answer.status));
         }
         Fields::Own { page, complete_length } => {
             put_own(output, answer.status, *page, *complete_length);
@@ -161,6 +164,12 @@ fn put_content_range(output: &mut Output, range: ContentRange) {
     output.put(b"\r\n");
 }
 
+fn put_line(output: &mut Output, name: &[u8], value: &str) {
+    output.put(name);
+    output.put(value.as_bytes());
+    output.put(b"\r\n");
+}
+
 fn put_status_line(output: &mut Output, status: u16) {
     output.put(b"HTTP/1.1 ");
     output.put_number(status.into());
@@ -190,9 +199,12 @@ fn put_own(output: &mut Output, status: u16, page: Option<Page<'_>>, complete_le
     put_status_line(output, status);
     match status {
         // RFC 9110 §9.3.7: what can be asked for besides.
-        204 => output.put(b"Allow: GET, HEAD, OPTIONS\r\nAccept-Ranges: bytes\r\n"),
+        204 => {
+            put_line(output, b"Allow: ", ALLOWED);
+            put_line(output, b"Accept-Ranges: ", "bytes");
+        }
         // RFC 9110 §15.5.6: 405 must say what is allowed.
-        405 | 501 => output.put(b"Allow: GET, HEAD, OPTIONS\r\n"),
+        405 | 501 => put_line(output, b"Allow: ", ALLOWED),
         // A page that varies itself says so already.
         406 | 416 if !page.is_some_and(|page| varies(page.head.resource())) => {
             output.put(b"Vary: Accept-Encoding\r\n");
@@ -211,22 +223,10 @@ fn put_own(output: &mut Output, status: u16, page: Option<Page<'_>>, complete_le
             output.put(head.resource());
         }
         None if status == 204 => {}
-        None => output.put(b"Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n"),
-    }
-}
-
-/// Whether lines of a head say that the answer depends on `Accept-Encoding`, as the archiver spells it.
-fn varies(lines: &[u8]) -> bool {
-    let name = b"Vary: Accept-Encoding";
-    lines.windows(name.len()).any(|window| window == name)
-}
-
-/// A permanent redirect that says nothing of caching is kept for good by browsers: a mistake could never
-/// be taken back. An hour is permanent enough.
-fn redirect_caching(status: u16) -> &'static [u8] {
-    match status {
-        301 | 308 => b"Cache-Control: public, max-age=3600\r\n",
-        _ => b"Cache-Control: no-cache\r\n",
+        None => {
+            put_line(output, b"Content-Type: ", PAGE_TYPE);
+            put_line(output, b"Cache-Control: ", "no-store");
+        }
     }
 }
 

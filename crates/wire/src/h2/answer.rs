@@ -8,9 +8,10 @@ use cannery_site::{Answer, Body as AnswerBody};
 use super::body::Body;
 use super::connection::{Asked, Connection, StreamId};
 use super::frame::{FrameHead, HEAD_BYTES, PAYLOAD_BYTES, flag, kind};
-use super::stand_in;
+use super::spell;
 use super::stream::Content;
 use crate::archive_ref::ArchiveRef;
+use crate::hpack::put_field;
 use crate::limits::COPIED_BODY_BYTES_MAX;
 use crate::output::Output;
 use crate::server_fields::ServerFields;
@@ -28,7 +29,7 @@ impl Connection {
     ) {
         let Some(asked) = self.take_asked(stream) else { return };
         let head = Head::begin(output);
-        stand_in::head(answer, archive, fields, output);
+        spell::head(&mut self.sent, answer, archive, fields, output.own());
         match &answer.body {
             AnswerBody::Archive(extent) if extent.length > 0 => {
                 head.end(asked.id, 0, output);
@@ -75,7 +76,9 @@ impl Connection {
     ) {
         let Some(asked) = self.take_asked(stream) else { return };
         let head = Head::begin(output);
-        stand_in::put_fields(fields, output);
+        // A new size of the table is told before the first field that follows, whatever it is.
+        self.sent.begin(output.own(), ArchiveRef::NONE.number, ArchiveRef::NONE.identity);
+        fields.iter().for_each(|(name, value)| put_field(output.own(), name, value));
         if body.is_empty() || asked.about.is_head {
             head.end(asked.id, flag::END_STREAM, output);
             self.answered(asked);

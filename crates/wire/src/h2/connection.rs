@@ -11,7 +11,7 @@ use super::priority::Priority;
 use super::request::{About, HeadStore, Verdict};
 use super::settings;
 use super::stream::{BadContent, Content, Stream, Streams};
-use crate::hpack::{DecodeError, Decoder};
+use crate::hpack::{DecodeError, Decoder, Sent};
 use crate::limits::{BLOCK_BYTES_MAX, CONTINUATIONS_MAX, PRIORITIES_REMEMBERED_MAX};
 use crate::output::Output;
 use crate::refusal::Refusal;
@@ -22,6 +22,8 @@ pub struct Connection {
     stage: Stage,
     pub(super) going: Going,
     decoder: Decoder,
+    /// What the peer's table holds of our fields.
+    pub(super) sent: Sent,
     pub(super) streams: Streams,
     /// The highest stream that the peer has opened.
     last: u32,
@@ -164,6 +166,7 @@ impl Connection {
             stage: Stage::Preface,
             going: Going::No,
             decoder: Decoder::new(),
+            sent: Sent::new(),
             streams: Streams::default(),
             last: 0,
             opened: 0,
@@ -630,6 +633,9 @@ impl Connection {
                 .and_then(|()| self.streams.shift_windows(largest, last))
                 .map_err(|_| ErrorCode::FlowControl)?;
             self.stream_window = last;
+        }
+        if let Some((least, last)) = changes.table_bytes {
+            self.sent.set_table_bytes(least, last);
         }
         frame::put(output, kind::SETTINGS, flag::ACK, 0, &[]);
         Ok(())

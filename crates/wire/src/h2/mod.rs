@@ -14,7 +14,7 @@ mod frame;
 mod priority;
 mod request;
 mod settings;
-mod stand_in;
+mod spell;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -74,6 +74,11 @@ impl Decoder {
         Ok(if list_bytes > FIELD_LIST_BYTES_MAX { List::TooLarge } else { List::Whole })
     }
 
+    #[cfg(test)]
+    pub(super) fn table_bytes(&self) -> usize {
+        (0..).map_while(|number| self.table.get(number)).map(|field| field.size()).sum()
+    }
+
     /// Reads the changes of the table's size that a block may begin with (RFC 7541 §4.2).
     #[inline]
     fn size_updates<'b>(&mut self, mut block: &'b [u8]) -> Result<&'b [u8], DecodeError> {

@@ -36,6 +36,12 @@ pub(super) fn put_string(block: &mut Vec<u8>, string: &[u8]) {
     }
 }
 
+/// Appends what comes before a string that is not in the Huffman code.
+#[inline]
+pub(crate) fn put_text_length(block: &mut Vec<u8>, length: usize) {
+    integer::put(block, 0, 7, length);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -30,6 +30,7 @@ fn decode_more(mut number: usize, mut rest: &[u8]) -> Result<(usize, &[u8]), Dec
 }
 
 /// Appends a number whose first `bits` bits stand beside the bits of `form`.
+#[inline]
 pub(super) fn put(out: &mut Vec<u8>, form: u8, bits: u32, number: usize) {
     let most = (1_usize << bits) - 1;
     let byte = |number: usize| number.to_le_bytes()[0];

@@ -1,7 +1,8 @@
 //! Header compression for HTTP/2 (RFC 7541).
 //!
-//! What a peer sends is read by a [`Decoder`], which remembers what the peer has put into its table. What we send at run
-//! time is spelled by [`put_field`], without a table. Never knows what fields mean, nor where a header block comes from.
+//! What a peer sends is read by a [`Decoder`], which remembers what the peer has put into its table. What we send is spelled
+//! ahead, a [`line`] at a time; [`Sent`] remembers which of those the peer has in its table. What cannot be spelled ahead is
+//! spelled by [`put_field`], without a table. Never knows what fields mean, nor where a header block comes from.
 
 mod decoder;
 mod encode;
@@ -10,12 +11,17 @@ mod field;
 mod integer;
 mod line;
 mod name;
+mod sent;
 mod static_table;
 mod table;
 
 pub use decoder::{Decoder, List};
 pub use encode::put_field;
+pub(crate) use encode::put_text_length;
 pub use error::DecodeError;
 pub use field::Field;
 pub use line::{fields, line, runs};
 pub use name::Name;
+pub(crate) use sent::put_name_index;
+pub use sent::{SERVER_LINE_IDS, Sent};
+pub(crate) use static_table::index;

@@ -24,6 +24,19 @@ pub(super) static STATIC_TABLE: [Field<'static>; STATIC_FIELDS] = {
     table
 };
 
+/// Indices of names that heads are made of.
+pub(crate) mod index {
+    use std::ops::RangeInclusive;
+
+    pub(crate) const STATUS: RangeInclusive<u8> = 8..=14;
+    pub(crate) const CACHE_CONTROL: u8 = 24;
+    pub(crate) const CONTENT_LENGTH: u8 = 28;
+    pub(crate) const CONTENT_RANGE: u8 = 30;
+    pub(crate) const CONTENT_TYPE: u8 = 31;
+    pub(crate) const LAST_MODIFIED: u8 = 44;
+    pub(crate) const LOCATION: u8 = 46;
+}
+
 /// The index of this field, or that of its name alone, or none.
 pub(super) fn find(name: &str, value: &[u8]) -> (Option<u8>, Option<u8>) {
     let mut named = (1..).zip(&TEXTS).filter(|(_, (known, _))| *known == name);
@@ -109,6 +122,18 @@ mod tests {
         assert_eq!(find("accept-encoding", b"gzip, deflate"), (Some(16), Some(16)));
         assert_eq!(find("date", b""), (None, Some(33)));
         assert_eq!(find("x-frame-options", b"deny"), (None, None));
+        for (index, name) in [
+            (*index::STATUS.start(), ":status"),
+            (*index::STATUS.end() + 1, "accept-charset"),
+            (index::CACHE_CONTROL, "cache-control"),
+            (index::CONTENT_LENGTH, "content-length"),
+            (index::CONTENT_RANGE, "content-range"),
+            (index::CONTENT_TYPE, "content-type"),
+            (index::LAST_MODIFIED, "last-modified"),
+            (index::LOCATION, "location"),
+        ] {
+            assert_eq!(find(name, b"").1, Some(index), "{name}");
+        }
         assert_eq!(STATIC_TABLE[60].name_text, b"www-authenticate");
     }
 }

@@ -1,0 +1,238 @@
+//! An answer's fields as a header block (RFC 9113 §8.3, RFC 7541): the canned lines, then what only the server knows.
+//!
+//! Says what HTTP/1 says in the same cases (`h1/spell.rs`), but for `Connection`. Copies what was spelled before; formats
+//! nothing but a length and dates. Knows no frames.
+
+use cannery_archive::{Head, HpackLine, HpackLines};
+use cannery_site::{Answer, ContentRange, Fields, Page, Validators, spell_date};
+
+use crate::archive_ref::ArchiveRef;
+use crate::hpack::{Sent, index, put_field, put_name_index, put_text_length};
+use crate::own_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies};
+use crate::server_fields::ServerFields;
+
+/// Appends the block of an answer.
+#[inline]
+pub(super) fn head(
+    sent: &mut Sent,
+    answer: &Answer<'_>,
+    archive: ArchiveRef<'_>,
+    fields: &ServerFields,
+    block: &mut Vec<u8>,
+) {
+    sent.begin(block, archive.number, archive.identity);
+    let mut block = Block { sent, bytes: block };
+    let overrides = if let Fields::Canned { head, validators } = &answer.fields
+        && answer.status == head.status
+    {
+        block.whole(head);
+        block.validators(*validators, fields);
+        head.overrides
+    } else {
+        block.other(answer, fields)
+    };
+    if let Some(length) = answer.content_length {
+        block.number(index::CONTENT_LENGTH, length);
+    }
+    block.bytes.extend_from_slice(fields.hpack_date());
+    fields.hpack_lines(overrides).for_each(|line| block.sent.put_own(block.bytes, line));
+}
+
+/// A block that is being spelled.
+struct Block<'b> {
+    sent: &'b mut Sent,
+    bytes: &'b mut Vec<u8>,
+}
+
+impl Block<'_> {
+    /// A head under the status that it was spelled for.
+    #[inline]
+    fn whole(&mut self, head: &Head<'_>) {
+        let mut lines = head.hpack.all();
+        match lines.next() {
+            Some(line) if index::STATUS.contains(&line.static_index) => self.line(line),
+            // Of a damaged archive: a block without a status would cost the connection.
+            _ => return self.lines_under(head.status, head.hpack.lines()),
+        }
+        self.lines(lines);
+    }
+
+    /// All answers but the most frequent: the fields up to the length. Says which of the server's fields the site sets.
+    #[cold]
+    fn other(&mut self, answer: &Answer<'_>, fields: &ServerFields) -> u8 {
+        let status = answer.status;
+        match &answer.fields {
+            Fields::Canned { head, validators } => {
+                self.other_status(status, head);
+                self.validators(*validators, fields);
+                head.overrides
+            }
+            Fields::Partial { head, validators, range } => {
+                self.lines_under(status, head.hpack.lines());
+                self.validators(*validators, fields);
+                self.content_range(*range);
+                head.overrides
+            }
+            Fields::Multipart { multipart, validators } => {
+                self.status(status);
+                let boundary = multipart.boundary();
+                let pieces = [PARTS_TYPE.as_bytes(), boundary[0], boundary[1]];
+                self.pieces(index::CONTENT_TYPE, &pieces);
+                self.lines(multipart.head().hpack.resource());
+                self.validators(*validators, fields);
+                multipart.head().overrides
+            }
+            Fields::NotModified { head, validators } => {
+                self.lines_under(status, head.hpack.resource());
+                self.validators(*validators, fields);
+                head.overrides
+            }
+            Fields::Redirect(location) => {
+                self.status(status);
+                put_name_index(self.bytes, index::LOCATION);
+                put_text_length(self.bytes, location.length());
+                location.spell(&mut |piece| self.bytes.extend_from_slice(piece));
+                self.field("cache-control", redirect_caching(status));
+                0
+            }
+            Fields::Own { page, complete_length } => {
+                self.own(status, *page, *complete_length);
+                page.map_or(0, |page| page.head.overrides)
+            }
+        }
+    }
+
+    /// A head under another status than the one that it was spelled for. An error is kept by nobody, whatever holds for
+    /// the page that stands in for it.
+    fn other_status(&mut self, status: u16, head: &Head<'_>) {
+        if status < 400 {
+            return self.lines_under(status, head.hpack.lines());
+        }
+        self.status(status);
+        for line in head.hpack.lines() {
+            if line.static_index == index::CACHE_CONTROL {
+                self.field("cache-control", "no-store");
+            } else {
+                self.line(line);
+            }
+        }
+    }
+
+    /// An answer of the server itself: what its status needs, then what describes its page.
+    fn own(&mut self, status: u16, page: Option<Page<'_>>, complete_length: Option<u64>) {
+        self.status(status);
+        match status {
+            // RFC 9110 §9.3.7: what can be asked for besides.
+            204 => {
+                self.field("allow", ALLOWED);
+                self.field("accept-ranges", "bytes");
+            }
+            // RFC 9110 §15.5.6: 405 must say what is allowed.
+            405 | 501 => self.field("allow", ALLOWED),
+            // A page that varies itself says so already.
+            406 | 416 if !page.is_some_and(|page| varies(page.head.resource())) => {
+                self.field("vary", "Accept-Encoding");
+            }
+            _ => {}
+        }
+        if let Some(length) = complete_length {
+            self.pieces(index::CONTENT_RANGE, &[b"bytes */", Decimal::of(length).digits()]);
+        }
+        match page {
+            Some(Page { head, .. }) => self.lines(head.hpack.lines()),
+            None if status == 204 => {}
+            None => {
+                self.field("content-type", PAGE_TYPE);
+                self.field("cache-control", "no-store");
+            }
+        }
+    }
+
+    fn lines_under(&mut self, status: u16, lines: HpackLines<'_>) {
+        self.status(status);
+        self.lines(lines);
+    }
+
+    #[inline]
+    fn lines(&mut self, lines: HpackLines<'_>) {
+        lines.for_each(|line| self.line(line));
+    }
+
+    #[inline]
+    fn line(&mut self, line: HpackLine<'_>) {
+        self.sent.put(self.bytes, line);
+    }
+
+    fn status(&mut self, status: u16) {
+        put_field(self.bytes, ":status", Decimal::of(status.into()).digits());
+    }
+
+    #[inline]
+    fn validators(&mut self, validators: Validators<'_>, fields: &ServerFields) {
+        if let Some(etag) = validators.etag {
+            // The name by its index, the length, and the quotes.
+            let mut literal = *b"\x0f\x13\x12\"0123456789abcdef\"";
+            literal[4..20].copy_from_slice(etag);
+            self.bytes.extend_from_slice(&literal);
+        }
+        if let Some(modified) = validators.modified {
+            // RFC 9110 §8.8.2.1: never later than the answer.
+            self.pieces(index::LAST_MODIFIED, &[&spell_date(modified.min(fields.seconds()))]);
+        }
+    }
+
+    fn content_range(&mut self, range: ContentRange) {
+        let [first, last, complete] = [range.first, range.last, range.complete_length].map(Decimal::of);
+        let pieces = [b"bytes ", first.digits(), b"-", last.digits(), b"/", complete.digits()];
+        self.pieces(index::CONTENT_RANGE, &pieces);
+    }
+
+    /// A field whose name the static table has, of which nobody else may have the value.
+    fn pieces(&mut self, name: u8, pieces: &[&[u8]]) {
+        put_name_index(self.bytes, name);
+        put_text_length(self.bytes, pieces.iter().map(|piece| piece.len()).sum());
+        pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
+    }
+
+    #[inline]
+    fn number(&mut self, name: u8, number: u64) {
+        let number = Decimal::of(number);
+        put_name_index(self.bytes, name);
+        put_text_length(self.bytes, number.digits().len());
+        self.bytes.extend_from_slice(number.digits());
+    }
+
+    fn field(&mut self, name: &str, value: &str) {
+        put_field(self.bytes, name, value.as_bytes());
+    }
+}
+
+/// The digits of a number.
+struct Decimal {
+    digits: [u8; 20],
+    first: usize,
+}
+
+impl Decimal {
+    #[inline]
+    fn of(number: u64) -> Decimal {
+        let mut decimal = Decimal { digits: [0; 20], first: 20 };
+        let mut rest = number;
+        loop {
+            decimal.first -= 1;
+            decimal.digits[decimal.first] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                return decimal;
+            }
+        }
+    }
+
+    #[inline]
+    fn digits(&self) -> &[u8] {
+        &self.digits[self.first..]
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! Every kind of answer over HTTP/2 against the same one over HTTP/1: the same status and the same fields, in the same
+//! order. And how many bytes heads take.
+
+use std::io::{Read, Seek};
+
+use cannery_archive::{
+    Archive, Coding, Digest, Format, Key, KeyBuffer, NO_LINE_ID, NewHead, NewRecord, NewRepresentation,
+    NewRule, NewScope, Origin, Piece, Writer,
+};
+use cannery_site::{Body, Scratch, Site};
+
+use super::*;
+use crate::h1;
+use crate::head::status_line;
+use crate::hpack::{self, Decoder, Field, List};
+use crate::output::Output;
+
+/// Seconds since 1970 of these answers, and of the file that says when it was modified.
+const NOW: u64 = 784_111_777;
+
+/// Requests, without their empty line, and the status of each.
+const REQUESTS: [(&str, u16); 18] = [
+    ("GET /page HTTP/1.1\r\nHost: h\r\n", 200),
+    ("HEAD /page HTTP/1.1\r\nHost: h\r\n", 200),
+    ("GET /page HTTP/1.1\r\nHost: h\r\nAccept-Encoding: br\r\n", 200),
+    ("GET /coded HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip, *;q=0\r\n", 406),
+    ("GET /page HTTP/1.1\r\nHost: h\r\nIf-None-Match: *\r\n", 304),
+    ("GET /page HTTP/1.1\r\nHost: h\r\nIf-Match: \"other\"\r\n", 412),
+    ("GET /page HTTP/1.1\r\nHost: h\r\nRange: bytes=1-2\r\n", 206),
+    ("GET /page HTTP/1.1\r\nHost: h\r\nRange: bytes=0-0, 2-2\r\n", 206),
+    ("GET /page HTTP/1.1\r\nHost: h\r\nRange: bytes=99999-\r\n", 416),
+    ("GET /plain HTTP/1.1\r\nHost: h\r\n", 200),
+    ("GET /plain HTTP/1.1\r\nHost: h\r\nAccept-Encoding: identity;q=0\r\n", 200),
+    ("GET /here/a%20b?c HTTP/1.1\r\nHost: h\r\n", 301),
+    ("GET /there HTTP/1.1\r\nHost: h\r\n", 302),
+    ("GET /missing HTTP/1.1\r\nHost: h\r\n", 404),
+    ("POST /page HTTP/1.1\r\nHost: h\r\n", 405),
+    ("BREW /page HTTP/1.1\r\nHost: h\r\n", 501),
+    ("OPTIONS * HTTP/1.1\r\nHost: h\r\n", 204),
+    ("GET /gone HTTP/1.1\r\nHost: h\r\n", 410),
+];
+
+#[test]
+fn fields_are_those_of_http1() {
+    let site = site();
+    let fields = ServerFields::new(&[("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")], NOW);
+    let (mut sent, mut decoder) = (Sent::new(), Decoder::new());
+    // Cold, warm, and with the table gone.
+    for round in 0..4 {
+        for (request, status) in REQUESTS {
+            let block = spelled(&site, request, &fields, &mut sent);
+            let (text, got) = told(&site, request, &fields);
+            assert_eq!(got, status, "{request}");
+            assert_eq!(decoded(&mut decoder, &block), text, "{request} in round {round}");
+        }
+        if round == 1 {
+            sent.set_table_bytes(0, 200);
+        }
+    }
+}
+
+#[test]
+fn heads_of_the_same_kind_become_a_few_bytes() {
+    let site = site();
+    let fields = ServerFields::new(&[("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")], NOW);
+    let mut sent = Sent::new();
+    let (request, _) = REQUESTS[2];
+    let cold = spelled(&site, request, &fields, &mut sent).len();
+    let warm = spelled(&site, request, &fields, &mut sent).len();
+    let text = h1_text(&site, request, &fields).len();
+    // The indices of nine lines, the tag (21 bytes), the length (7) and the date (25).
+    assert_eq!((text, cold, warm), (304, 157, 62));
+}
+
+#[test]
+fn a_head_without_lines_still_has_its_status() {
+    // As a damaged archive may have it.
+    let site = site();
+    let fields = ServerFields::new(&[], NOW);
+    let block = spelled(&site, "GET /damaged HTTP/1.1\r\nHost: h\r\n", &fields, &mut Sent::new());
+    let fields = decoded(&mut Decoder::new(), &block);
+    assert_eq!(fields[0], ":status: 200");
+    assert!(fields.iter().any(|field| field.starts_with("content-length: ")));
+}
+
+/// Asks HTTP/1 for the answer's fields as HTTP/2 has them, and for its status.
+fn told(site: &Site, request: &str, fields: &ServerFields) -> (Vec<String>, u16) {
+    let text = h1_text(site, request, fields);
+    let status = String::from_utf8(text[9..12].to_vec()).unwrap();
+    let mut told = vec![format!(":status: {status}")];
+    told.extend(
+        hpack::fields(&text).map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value))),
+    );
+    (told, status.parse().unwrap())
+}
+
+/// The head of the answer over HTTP/1.
+fn h1_text(site: &Site, request: &str, fields: &ServerFields) -> Vec<u8> {
+    let mut output = Output::new();
+    answered(site, request, |answer, archive| {
+        h1::spell_answer(&mut output, &Answer { body: Body::Empty, ..*answer }, archive.bytes, fields);
+    });
+    output.parts().0.to_vec()
+}
+
+/// The block of the answer over HTTP/2.
+fn spelled(site: &Site, request: &str, fields: &ServerFields, sent: &mut Sent) -> Vec<u8> {
+    let mut block = Vec::new();
+    answered(site, request, |answer, archive| head(sent, answer, archive, fields, &mut block));
+    block
+}
+
+fn answered(site: &Site, request: &str, spell: impl FnOnce(&Answer<'_>, ArchiveRef<'_>)) {
+    let request = format!("{request}\r\n");
+    let mut head = h1::Head::EMPTY;
+    let (_, step) = h1::Connection::default().next_request(request.as_bytes(), &mut head);
+    assert!(matches!(step, h1::Step::Request), "{step:?}: {request}");
+    let archive = ArchiveRef { number: 0, bytes: site.archive().bytes(), identity: 1 };
+    let mut scratch = Scratch::default();
+    scratch.set_now(NOW);
+    spell(&site.answer(&head.asked.request, &mut scratch), archive);
+}
+
+fn decoded(decoder: &mut Decoder, block: &[u8]) -> Vec<String> {
+    let mut fields = Vec::new();
+    let take = |field: Field<'_>| {
+        let [name, value] = [field.name_text, field.value].map(String::from_utf8_lossy);
+        fields.push(format!("{name}: {value}"));
+    };
+    assert_eq!(decoder.decode(block, &mut Vec::new(), take), Ok(List::Whole));
+    fields
+}
+
+/// Pages in brotli and as they are, one that says when it was modified and is in identity alone, redirects, a page that
+/// stands under another status, error pages, and a head of a damaged archive.
+fn site() -> Site {
+    let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
+    let mut resource = |status: u16, codings: &[Coding], modified| {
+        let representations = codings.iter().map(|coding| {
+            let content = format!("{status} {} {}", codings.len(), coding.name()).repeat(100);
+            let digest = Digest::of(content.as_bytes());
+            let body = writer.body(&digest, content.len() as u64, &mut content.as_bytes()).unwrap();
+            let head = writer.head(&new_head(status, *coding, codings.len() > 1)).unwrap();
+            NewRepresentation { coding: *coding, etag: digest.etag(), body, head }
+        });
+        let representations = representations.collect();
+        NewRecord::Resource { status, origin: Origin::File, modified, representations }
+    };
+    let page = resource(200, &[Coding::Brotli, Coding::Identity], None);
+    let coded = resource(200, &[Coding::Brotli], None);
+    let plain = resource(200, &[Coding::Identity], Some(NOW + 5));
+    let missing = resource(404, &[Coding::Identity], None);
+    let rewritten = NewRecord::Rewrite { status: 410, path: vec![Piece::Literal(b"/page")] };
+    let redirect = |status, target| NewRecord::Redirect { status, has_query: false, fragment: b"f", target };
+    let here = redirect(301, vec![Piece::Literal(b"/there/"), Piece::Capture(0)]);
+    let there = redirect(302, vec![Piece::Literal(b"https://example.org/")]);
+    let damaged = NewHead { hpack: Default::default(), ..new_head(200, Coding::Identity, false) };
+    let damaged = writer.head(&damaged).unwrap();
+    let NewRecord::Resource { representations, .. } = &plain else { unreachable!("it is one") };
+    let representations = vec![NewRepresentation { head: damaged, ..representations[0] }];
+    let damaged = NewRecord::Resource { status: 200, origin: Origin::File, modified: None, representations };
+    let mut buffer = KeyBuffer::new();
+    for (name, record) in [
+        ("page", &page),
+        ("coded", &coded),
+        ("plain", &plain),
+        ("gone", &rewritten),
+        ("there", &there),
+        ("damaged", &damaged),
+    ] {
+        writer.path(None, Key::from_file(name.as_bytes(), &mut buffer).unwrap(), record).unwrap();
+    }
+    let rules = vec![NewRule {
+        ordinal: 0,
+        force: false,
+        pattern: vec![Piece::Literal(b"here/"), Piece::Splat(0)],
+        record: here,
+    }];
+    let error_pages = vec![(404, missing.clone()), (405, page.clone()), (412, page)];
+    let scope = NewScope { error_pages, rules, ..NewScope::default() };
+    writer.scope(None, Key::ROOT, &scope).unwrap();
+    let (mut file, _) = writer.finish(true).unwrap();
+    let mut bytes = Vec::new();
+    file.rewind().unwrap();
+    file.read_to_end(&mut bytes).unwrap();
+    Site::new(Archive::from_bytes(bytes).unwrap(), true)
+}
+
+fn new_head(status: u16, coding: Coding, varies: bool) -> NewHead {
+    let representation = match coding {
+        Coding::Identity => Vec::new(),
+        coding => format!("Content-Encoding: {}\r\n", coding.name()).into_bytes(),
+    };
+    let vary: &[u8] = if varies { b"Vary: Accept-Encoding\r\n" } else { b"" };
+    let mut head = NewHead {
+        status,
+        sends_etag: true,
+        overrides: if varies { 0 } else { 8 },
+        status_line: status_line(status),
+        content_type: b"Content-Type: text/html; charset=utf-8\r\n".to_vec(),
+        representation,
+        resource: [vary, b"Cache-Control: public, no-cache\r\nAccept-Ranges: bytes\r\nX-A: b\r\n"].concat(),
+        hpack: Default::default(),
+    };
+    head.hpack = hpack::runs(&head, |name, _| match name {
+        "content-type" => 0,
+        "content-encoding" => 1,
+        "vary" => 2,
+        "cache-control" => 3,
+        "accept-ranges" => 4,
+        "x-a" => 5,
+        _ => NO_LINE_ID,
+    });
+    head
+}
