@@ -26,6 +26,7 @@ mod releases;
 mod reload;
 mod special_pages;
 mod ugly;
+mod workers;
 
 mod clients;
 mod lint;

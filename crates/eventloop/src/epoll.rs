@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Now};
 use crate::event::{Event, Readiness};
 use crate::listener::Listener;
+use crate::neighbours::Neighbours;
 use crate::socket::KernelSocket;
 use crate::sys;
 use crate::token::{SLOT_MAX, Token};
@@ -27,17 +28,18 @@ pub struct Epoll {
     fetched: usize,
     next: usize,
     waker: Waker,
+    neighbours: Option<Neighbours>,
     clock: Clock,
 }
 
 impl Epoll {
-    /// A loop that watches nothing but its waker.
-    pub fn new(waker: Waker) -> io::Result<Epoll> {
+    /// A loop that watches nothing but its waker, and shares connections with its neighbours, if it has some.
+    pub fn new(waker: Waker, neighbours: Option<Neighbours>) -> io::Result<Epoll> {
         let epoll = sys::epoll_create()?;
         let token = Token { slot: WAKER_SLOT, generation: 0 };
         sys::epoll_add(&epoll, waker.as_fd(), libc::EPOLLIN as u32, token.pack())?;
         let events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
-        Ok(Epoll { epoll, events, fetched: 0, next: 0, waker, clock: Clock::new() })
+        Ok(Epoll { epoll, events, fetched: 0, next: 0, waker, neighbours, clock: Clock::new() })
     }
 }
 
@@ -103,6 +105,25 @@ impl EventLoop for Epoll {
 
     fn accept(&mut self, listener: &Listener) -> io::Result<Option<Accepted<KernelSocket>>> {
         listener.accept()
+    }
+
+    fn set_load(&mut self, connections: usize) {
+        self.neighbours.iter().for_each(|neighbours| neighbours.set_held(connections));
+    }
+
+    fn hand_over(
+        &mut self,
+        accepted: Accepted<KernelSocket>,
+        listener: u32,
+    ) -> Option<Accepted<KernelSocket>> {
+        let handed = |neighbours: &Neighbours| neighbours.hand_over(accepted.socket.as_fd(), listener);
+        if self.neighbours.as_ref().is_some_and(handed) { None } else { Some(accepted) }
+    }
+
+    fn take_over(&mut self) -> Option<(u32, Accepted<KernelSocket>)> {
+        let (listener, descriptor) = self.neighbours.as_ref()?.take_over()?;
+        let peer = sys::peer(&descriptor);
+        Some((listener, Accepted { socket: KernelSocket::new(descriptor), peer }))
     }
 
     fn remove_listener(&mut self, listener: &Listener) -> io::Result<()> {

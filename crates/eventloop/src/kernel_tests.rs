@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use crate::address::Address;
@@ -13,13 +14,13 @@ macro_rules! on_both {
     ($($name:ident => $test:ident;)*) => {
         mod epoll {
             use super::*;
-            $(#[test] fn $name() { $test(|waker| Epoll::new(waker).unwrap()); })*
+            $(#[test] fn $name() { $test(|waker| Epoll::new(waker, None).unwrap()); })*
         }
         mod uring {
             use super::*;
             $(#[test] fn $name() {
                 match Uring::probe() {
-                    Ok(()) => $test(|waker| Uring::new(waker).unwrap()),
+                    Ok(()) => $test(|waker| Uring::new(waker, None).unwrap()),
                     Err(error) => println!("skipped: this kernel gives no ring: {error}"),
                 }
             })*
@@ -151,7 +152,7 @@ fn own_descriptors<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L 
     let of_loop = waker.clone();
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            crate::own_descriptors(&[], &of_loop).unwrap();
+            crate::own_descriptors([of_loop.as_fd()].into_iter()).unwrap();
             next(&mut make(of_loop.clone()))
         });
         waker.wake();

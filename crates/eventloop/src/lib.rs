@@ -16,6 +16,7 @@ mod event;
 #[cfg(test)]
 mod kernel_tests;
 mod listener;
+mod neighbours;
 mod page_pipe;
 mod socket;
 mod sys;
@@ -25,7 +26,7 @@ mod waker;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 pub use address::{Address, NoAddress};
@@ -33,6 +34,7 @@ pub use clock::Now;
 pub use epoll::Epoll;
 pub use event::{Event, Readiness};
 pub use listener::{Claim, Listener};
+pub use neighbours::Neighbours;
 pub use page_pipe::PagePipe;
 pub use socket::{KernelSocket, Received, Socket};
 pub use token::Token;
@@ -67,6 +69,28 @@ pub trait EventLoop {
     /// The next connection that waits at a listener, or nothing.
     fn accept(&mut self, listener: &Self::Listener) -> io::Result<Option<Accepted<Self::Socket>>>;
 
+    /// Says how many connections this loop has, for others to compare.
+    fn set_load(&mut self, connections: usize) {
+        let _ = connections;
+    }
+
+    /// Hands a connection that was just accepted at this listener to another loop, if there is one that has much fewer.
+    /// Else it comes back.
+    fn hand_over(
+        &mut self,
+        accepted: Accepted<Self::Socket>,
+        listener: u32,
+    ) -> Option<Accepted<Self::Socket>> {
+        let _ = listener;
+        Some(accepted)
+    }
+
+    /// The next connection that another loop has handed to this one, and the number of the listener that it was
+    /// accepted at. To be asked for when the loop was woken.
+    fn take_over(&mut self) -> Option<(u32, Accepted<Self::Socket>)> {
+        None
+    }
+
     /// Stops watching a listener. Who waits at it may still be accepted.
     fn remove_listener(&mut self, listener: &Self::Listener) -> io::Result<()>;
 
@@ -92,18 +116,18 @@ pub fn inherit(descriptor: i32) -> io::Result<OwnedFd> {
 }
 
 /// Gives the calling thread a table of descriptors of its own, with nothing in it but the three standard ones,
-/// these listeners and this waker.
+/// and these.
 ///
 /// While threads share a table the kernel counts references to a socket in each call, with two atomic
 /// operations; a table of one thread needs none. To be called before the thread opens anything, and by a
 /// thread that owns no other descriptor. What was open before stays open for the other threads, and these
-/// two must not be handed on afterwards.
-pub fn own_descriptors(listeners: &[Listener], waker: &Waker) -> io::Result<()> {
+/// must not be closed by others afterwards, for whom they would stay open.
+pub fn own_descriptors<'a>(kept: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<()> {
     sys::unshare_files()?;
-    let kept = listeners.iter().map(AsFd::as_fd).chain([waker.as_fd()]);
     let mut kept: Vec<i32> = kept.map(|descriptor| descriptor.as_raw_fd()).collect();
     kept.sort_unstable();
     let mut first = 3;
+    kept.dedup();
     for descriptor in kept {
         if first < descriptor {
             sys::close_range(first, descriptor - 1)?;

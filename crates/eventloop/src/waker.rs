@@ -31,8 +31,10 @@ impl Waker {
         // It fails only where there were none.
         let _ = (&*self.0).read(&mut [0; 8]);
     }
+}
 
-    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 
 use cannery_archive::Lease;
-use cannery_eventloop::{Claim, Waker};
+use cannery_eventloop::{Claim, Neighbours, Waker};
 
 use crate::access_log::{LogFile, LogWriter};
 use crate::admin::Admin;
@@ -38,6 +38,7 @@ pub(crate) struct Opened {
     figures: Option<UnixDatagram>,
     listening: Listening,
     wakers: Vec<Waker>,
+    neighbours: Vec<Neighbours>,
 }
 
 impl Opened {
@@ -52,7 +53,8 @@ impl Opened {
         let listening = Listening::open(config, config.threads.get())?;
         let waker = |_| Waker::new().map_err(StartError::EventLoop);
         let wakers = (0..config.threads.get()).map(waker).collect::<Result<Vec<_>, _>>()?;
-        Ok(Opened { io, reloader, content, leases, log, admin, figures, listening, wakers })
+        let neighbours = Neighbours::of(&wakers).map_err(StartError::EventLoop)?;
+        Ok(Opened { io, reloader, content, leases, log, admin, figures, listening, wakers, neighbours })
     }
 
     /// The cage for what is served and written.
@@ -85,7 +87,8 @@ impl Opened {
 
     /// Starts all threads, in this cage. When it returns, connections are accepted.
     pub(crate) fn serve(self, config: &Config, cage: Cage, held: Held) -> Result<Server, StartError> {
-        let Opened { io, reloader, content, leases, log, admin, figures, listening, wakers } = self;
+        let Opened { io, reloader, content, leases, log, admin, figures, listening, wakers, neighbours } =
+            self;
         let status = Arc::new(content.status(config));
         let current = Arc::new(Current::new(Arc::new(content)));
         let counters: Vec<_> = wakers.iter().map(|_| Arc::new(Counters::default())).collect();
@@ -99,12 +102,13 @@ impl Opened {
         let (of_workers, mut claims) = listening.into_parts();
         let order = Arc::new(StopOrder::default());
         let mut plans = Vec::new();
-        for ((counters, listeners), waker) in counters.iter().zip(of_workers).zip(&wakers) {
+        let places = wakers.iter().zip(neighbours);
+        for ((counters, listeners), (waker, neighbours)) in counters.iter().zip(of_workers).zip(places) {
             let observed = config.counts().then(|| Arc::clone(counters));
             let observer = Observer::new(observed, log.as_ref().map(LogWriter::buffer));
             let plan =
                 worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&order), observer);
-            plans.push((plan, waker.clone()));
+            plans.push((plan.beside(neighbours), waker.clone()));
         }
         let stop = Stop { order, wakers: wakers.clone(), status: Arc::clone(&status) };
         // Where one worker cannot start, the others must not go on without anybody to stop them.

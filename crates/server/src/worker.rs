@@ -4,13 +4,14 @@
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::{
-    Accepted, Epoll, Event, EventLoop, Listener, PagePipe, Readiness, Token, Uring, Waker,
+    Accepted, Epoll, Event, EventLoop, Listener, Neighbours, PagePipe, Readiness, Token, Uring, Waker,
 };
 use cannery_site::Scratch;
 use cannery_wire::{Output, ServerFields};
@@ -63,6 +64,7 @@ pub(crate) struct Plan<L = Listener> {
     owns_descriptors: bool,
     observer: Observer,
     turn_bytes_max: u64,
+    neighbours: Option<Neighbours>,
 }
 
 impl<L> Plan<L> {
@@ -90,7 +92,13 @@ impl<L> Plan<L> {
             owns_descriptors: true,
             observer,
             turn_bytes_max: TURN_BYTES_MAX,
+            neighbours: None,
         }
+    }
+
+    /// The same for a worker that shares connections with others.
+    pub(crate) fn beside(self, neighbours: Neighbours) -> Plan<L> {
+        Plan { neighbours: Some(neighbours), ..self }
     }
 
     /// The same with another bound on what a connection may receive and send in a turn.
@@ -126,14 +134,17 @@ pub(crate) fn start_all(
 }
 
 /// The life of a worker's thread. Tells how its start went, and serves if it went well.
-fn run(io: Loop, plan: Plan, waker: Waker, cage: &Cage, started: mpsc::Sender<Result<(), StartError>>) {
+fn run(io: Loop, mut plan: Plan, waker: Waker, cage: &Cage, started: mpsc::Sender<Result<(), StartError>>) {
+    let neighbours = plan.neighbours.take();
     if plan.owns_descriptors {
         // Only a matter of speed: where a sandbox forbids it, the shared table serves.
-        let _ = cannery_eventloop::own_descriptors(&plan.listeners, &waker);
+        let of_neighbours = neighbours.iter().flat_map(Neighbours::descriptors);
+        let kept = plan.listeners.iter().map(AsFd::as_fd).chain([waker.as_fd()]).chain(of_neighbours);
+        let _ = cannery_eventloop::own_descriptors(kept);
     }
     match io {
-        Loop::Epoll => live(Epoll::new(waker), plan, cage, started),
-        Loop::Uring => live(Uring::new(waker), plan, cage, started),
+        Loop::Epoll => live(Epoll::new(waker, neighbours), plan, cage, started),
+        Loop::Uring => live(Uring::new(waker, neighbours), plan, cage, started),
     }
 }
 
@@ -272,6 +283,7 @@ impl<L: EventLoop> Worker<L> {
         for listener in self.listeners.drain(..) {
             self.events.end_listening(listener);
         }
+        self.take_over();
         let shared = &mut self.shared;
         self.connections.retain(|connection| {
             let goes_on = connection.drain(shared) == Outcome::Open;
@@ -310,7 +322,10 @@ impl<L: EventLoop> Worker<L> {
             match event {
                 Event::Ready(token, readiness) => self.go_on(token, readiness),
                 Event::Acceptable(number) => self.accept(number, ACCEPTED_MAX),
-                Event::Woken => self.shared.content = self.current.get(),
+                Event::Woken => {
+                    self.shared.content = self.current.get();
+                    self.take_over();
+                }
             }
         }
         if put_off > 0 {
@@ -369,8 +384,13 @@ impl<L: EventLoop> Worker<L> {
                 Outcome::Closed => Closed::InOrder,
             }
         };
+        self.end(token, closed);
+    }
+
+    fn end(&mut self, token: Token, closed: Closed) {
         self.shared.observer.closed(closed);
         self.connections.remove(token);
+        self.events.set_load(self.connections.len());
     }
 
     /// Accepts connections that wait, up to so many.
@@ -382,7 +402,11 @@ impl<L: EventLoop> Worker<L> {
                 return;
             }
             match self.events.accept(listener) {
-                Ok(Some(accepted)) => self.begin(accepted),
+                Ok(Some(accepted)) => {
+                    if let Some(accepted) = self.events.hand_over(accepted, number) {
+                        self.begin(accepted);
+                    }
+                }
                 Ok(None) => return,
                 // The peer gave up before we looked: the next one may not have.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -396,6 +420,13 @@ impl<L: EventLoop> Worker<L> {
         self.crowding = Crowding::Turn;
     }
 
+    /// Begins with the connections that other workers have handed to this one.
+    fn take_over(&mut self) {
+        while let Some((_, accepted)) = self.events.take_over() {
+            self.begin(accepted);
+        }
+    }
+
     fn begin(&mut self, accepted: Accepted<L::Socket>) {
         let connection = Connection::new(accepted, &self.shared);
         let events = &mut self.events;
@@ -406,6 +437,7 @@ impl<L: EventLoop> Worker<L> {
         });
         if begun.is_ok() {
             self.shared.observer.accepted();
+            self.events.set_load(self.connections.len());
         }
     }
 
@@ -428,10 +460,7 @@ impl<L: EventLoop> Worker<L> {
             match connection.end_wait(&mut self.shared) {
                 Outcome::Open => {}
                 Outcome::PutOff => self.put_off(token, false),
-                Outcome::Closed => {
-                    self.shared.observer.closed(Closed::TimedOut);
-                    self.connections.remove(token);
-                }
+                Outcome::Closed => self.end(token, Closed::TimedOut),
             }
         }
         if crowded {

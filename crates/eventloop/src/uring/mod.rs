@@ -22,6 +22,7 @@ pub use socket::UringSocket;
 use crate::clock::{Clock, Now};
 use crate::event::Event;
 use crate::listener::Listener;
+use crate::neighbours::Neighbours;
 use crate::sys;
 use crate::token::Token;
 use crate::waker::Waker;
@@ -32,14 +33,15 @@ use state::State;
 /// A loop over a ring, for one thread.
 pub struct Uring {
     state: Rc<RefCell<State>>,
+    neighbours: Option<Neighbours>,
     clock: Clock,
 }
 
 impl Uring {
-    /// A loop that watches nothing but its waker. Fails where the kernel does not have what it needs (Linux 6.1),
+    /// A loop that watches nothing but its waker, and shares connections with its neighbours, if it has some. Fails where the kernel does not have what it needs (Linux 6.1),
     /// or does not let us.
-    pub fn new(waker: Waker) -> io::Result<Uring> {
-        Ok(Uring { state: Rc::new(RefCell::new(State::new(waker)?)), clock: Clock::new() })
+    pub fn new(waker: Waker, neighbours: Option<Neighbours>) -> io::Result<Uring> {
+        Ok(Uring { state: Rc::new(RefCell::new(State::new(waker)?)), neighbours, clock: Clock::new() })
     }
 
     /// Whether the ring accepts at a listener.
@@ -100,6 +102,22 @@ impl EventLoop for Uring {
         }
         let accepted = sys::accept(listener.as_fd())?;
         Ok(accepted.map(|(descriptor, peer)| Accepted { socket: socket(descriptor), peer }))
+    }
+
+    fn set_load(&mut self, connections: usize) {
+        self.neighbours.iter().for_each(|neighbours| neighbours.set_held(connections));
+    }
+
+    fn hand_over(&mut self, accepted: Accepted<UringSocket>, listener: u32) -> Option<Accepted<UringSocket>> {
+        let handed = |neighbours: &Neighbours| neighbours.hand_over(accepted.socket.as_fd(), listener);
+        if self.neighbours.as_ref().is_some_and(handed) { None } else { Some(accepted) }
+    }
+
+    fn take_over(&mut self) -> Option<(u32, Accepted<UringSocket>)> {
+        let (listener, descriptor) = self.neighbours.as_ref()?.take_over()?;
+        let peer = sys::peer(&descriptor);
+        let socket = UringSocket::new(descriptor, Rc::clone(&self.state));
+        Some((listener, Accepted { socket, peer }))
     }
 
     fn remove_listener(&mut self, listener: &Listener) -> io::Result<()> {

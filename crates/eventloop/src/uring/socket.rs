@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
 use super::state::State;
@@ -21,6 +21,10 @@ pub struct UringSocket {
 impl UringSocket {
     pub(super) fn new(descriptor: OwnedFd, state: Rc<RefCell<State>>) -> UringSocket {
         UringSocket { socket: KernelSocket::new(descriptor), token: Cell::new(None), state }
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     pub(super) fn descriptor(&self) -> RawFd {

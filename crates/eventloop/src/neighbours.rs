@@ -1,0 +1,190 @@
+//! Loops that share the connections of one process: who has more than another hands new ones on.
+//!
+//! The kernel deals connections out by a hash of their addresses: evenly where they are thousands, and by chance where
+//! they are few, and those that live long stay where they fell. A connection is handed on before anything of it was
+//! read. Never moves one that was begun, and costs nothing for a request.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+
+use crate::waker::Waker;
+
+/// One more than the lightest has, and an eighth of what that one has, is even enough: to hand a connection on costs
+/// about what it costs to accept it.
+const TOLERATED_SHARE: usize = 8;
+
+/// One loop's place among those of its process.
+#[derive(Debug)]
+pub struct Neighbours {
+    own: usize,
+    members: Arc<[Member]>,
+    /// Where this loop is handed connections.
+    from: UnixDatagram,
+}
+
+/// A loop, as the others see it. Apart from the next one, so that writing to one is not felt by those who read the other.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Member {
+    /// Connections that it has.
+    held: AtomicUsize,
+    /// Connections that it was handed and has not taken.
+    coming: AtomicUsize,
+    to: UnixDatagram,
+    waker: Waker,
+}
+
+impl Member {
+    fn load(&self) -> usize {
+        self.held.load(Ordering::Relaxed) + self.coming.load(Ordering::Relaxed)
+    }
+}
+
+impl Neighbours {
+    /// A place for each loop that one of these wakes. To be made before any thread has a table of descriptors of its
+    /// own.
+    ///
+    /// # Errors
+    /// There are no descriptors left.
+    pub fn of(wakers: &[Waker]) -> io::Result<Vec<Neighbours>> {
+        let (mut members, mut ends) = (Vec::new(), Vec::new());
+        for waker in wakers {
+            let (to, from) = UnixDatagram::pair()?;
+            to.set_nonblocking(true)?;
+            from.set_nonblocking(true)?;
+            let (held, coming) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            members.push(Member { held, coming, to, waker: waker.clone() });
+            ends.push(from);
+        }
+        let members: Arc<[Member]> = members.into();
+        let place = |(own, from)| Neighbours { own, members: Arc::clone(&members), from };
+        Ok(ends.into_iter().enumerate().map(place).collect())
+    }
+
+    /// What a thread needs to have in its table for this.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let others = self.members.iter().flat_map(|member| [member.to.as_fd(), member.waker.as_fd()]);
+        others.chain([self.from.as_fd()])
+    }
+
+    /// Says how many connections this loop has.
+    pub(crate) fn set_held(&self, connections: usize) {
+        self.members[self.own].held.store(connections, Ordering::Relaxed);
+    }
+
+    /// Hands a connection that was accepted at a listener to a loop that has much fewer, if there is one; tells whether
+    /// it did. The socket given is then one of two to the same connection, and is to be closed.
+    pub(crate) fn hand_over(&self, socket: BorrowedFd<'_>, listener: u32) -> bool {
+        let Some(lightest) = self.members.iter().min_by_key(|member| member.load()) else { return false };
+        let load = lightest.load();
+        if self.members[self.own].load() <= load + 1 + load / TOLERATED_SHARE {
+            return false;
+        }
+        // Counted before it is there: thousands may come before it takes the first.
+        lightest.coming.fetch_add(1, Ordering::Relaxed);
+        if send(&lightest.to, socket, listener).is_err() {
+            // It is slow to take what it has: then it shall not get more.
+            lightest.coming.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        lightest.waker.wake();
+        true
+    }
+
+    /// The next connection that this loop was handed, and at which listener it was accepted.
+    pub(crate) fn take_over(&self) -> Option<(u32, OwnedFd)> {
+        let own = &self.members[self.own];
+        if own.coming.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let taken = receive(&self.from)?;
+        own.coming.fetch_sub(1, Ordering::Relaxed);
+        Some(taken)
+    }
+}
+
+fn send(to: &UnixDatagram, socket: BorrowedFd<'_>, listener: u32) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let sockets = [socket];
+    ancillary.push(SendAncillaryMessage::ScmRights(&sockets));
+    let number = listener.to_ne_bytes();
+    sendmsg(to, &[IoSlice::new(&number)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// What came first. Nothing where nothing came, or where there is no descriptor left for it: then it is closed.
+fn receive(from: &UnixDatagram) -> Option<(u32, OwnedFd)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut number = [0; 4];
+    recvmsg(from, &mut [IoSliceMut::new(&mut number)], &mut ancillary, RecvFlags::CMSG_CLOEXEC).ok()?;
+    let sockets = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(sockets) => Some(sockets),
+        _ => None,
+    });
+    let socket = sockets.flatten().next()?;
+    Some((u32::from_ne_bytes(number), socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    fn two() -> (Neighbours, Neighbours) {
+        let wakers = [Waker::new().unwrap(), Waker::new().unwrap()];
+        let mut places = Neighbours::of(&wakers).unwrap().into_iter();
+        (places.next().unwrap(), places.next().unwrap())
+    }
+
+    #[test]
+    fn a_connection_goes_to_whom_has_fewer_and_works_there() {
+        let (heavy, light) = two();
+        let (mut client, socket) = UnixStream::pair().unwrap();
+        heavy.set_held(2);
+        assert!(heavy.hand_over(socket.as_fd(), 7));
+        drop(socket);
+        let (listener, taken) = light.take_over().unwrap();
+        assert_eq!(listener, 7);
+        UnixStream::from(taken).write_all(b"here").unwrap();
+        let mut read = String::new();
+        client.read_to_string(&mut read).unwrap();
+        assert_eq!(read, "here");
+        assert!(light.take_over().is_none());
+    }
+
+    #[test]
+    fn what_is_even_enough_stays() {
+        let (one, other) = two();
+        let (_client, socket) = UnixStream::pair().unwrap();
+        for (held, of_other, goes) in
+            [(0, 0, false), (1, 0, false), (2, 0, true), (5, 4, false), (1000, 890, false), (1100, 890, true)]
+        {
+            one.set_held(held);
+            other.set_held(of_other);
+            assert_eq!(one.hand_over(socket.as_fd(), 0), goes, "{held} and {of_other}");
+            while other.take_over().is_some() {}
+        }
+    }
+
+    #[test]
+    fn what_is_on_its_way_counts() {
+        let (one, other) = two();
+        let (_client, socket) = UnixStream::pair().unwrap();
+        one.set_held(4);
+        let handed = (0..10).filter(|_| one.hand_over(socket.as_fd(), 0)).count();
+        assert_eq!(handed, 3);
+        assert!(other.take_over().is_some());
+    }
+}
