@@ -45,7 +45,7 @@ impl Connection {
             }
             AnswerBody::Empty | AnswerBody::Archive(_) | AnswerBody::BuiltIn(_) => {
                 head.end(asked.id, flag::END_STREAM, output);
-                self.answered(asked);
+                self.answered(asked, 0);
             }
         }
     }
@@ -81,7 +81,7 @@ impl Connection {
         fields.iter().for_each(|(name, value)| put_field(output.own(), name, value));
         if body.is_empty() || asked.about.is_head {
             head.end(asked.id, flag::END_STREAM, output);
-            self.answered(asked);
+            self.answered(asked, 0);
         } else {
             head.end(asked.id, 0, output);
             self.send_text(asked, body, output);
@@ -120,19 +120,19 @@ impl Connection {
         self.asked.take().filter(|asked| asked.id == stream.number())
     }
 
-    /// The whole answer has left.
+    /// The whole answer has left, with so many bytes of body.
     #[inline]
-    fn answered(&mut self, asked: Asked) {
+    fn answered(&mut self, asked: Asked, bytes: u32) {
         self.budget.answered();
         if asked.content != Content::Ended {
-            self.add_stream(asked, None);
+            self.add_stream(asked, None, bytes);
         }
     }
 
     /// The body waits for its turn.
     #[cold]
     fn queue(&mut self, asked: Asked, body: Body) {
-        self.add_stream(asked, Some(body));
+        self.add_stream(asked, Some(body), 0);
     }
 
     #[inline]
@@ -165,9 +165,10 @@ impl Connection {
         put_data_head(output, asked.id, bytes.len() as u64, true);
         output.put(bytes);
         // It fits the window, whose size is a u32.
-        self.window.take(u32::try_from(bytes.len()).unwrap_or(0));
+        let bytes = u32::try_from(bytes.len()).unwrap_or(0);
+        self.window.take(bytes);
         self.budget.content_sent();
-        self.answered(asked);
+        self.answered(asked, bytes);
     }
 }
 

@@ -725,10 +725,12 @@ impl Connection {
         self.priorities.len()
     }
 
-    /// Adds the stream of a request that is answered and waits: for room, or for its content.
-    pub(super) fn add_stream(&mut self, asked: Asked, body: Option<Body>) {
+    /// Adds the stream of a request that is answered and waits: for room, or for its content. Of its window so many
+    /// bytes are taken.
+    pub(super) fn add_stream(&mut self, asked: Asked, body: Option<Body>, taken: u32) {
         let Asked { id, about, content } = asked;
-        let window = Window::new(self.stream_window);
+        let mut window = Window::new(self.stream_window);
+        window.take(taken);
         self.streams.add(Stream { id, priority: about.priority, window, content, body });
     }
 }

@@ -6,3 +6,4 @@ mod faults;
 mod peer;
 mod priorities;
 mod requests;
+mod twin;

@@ -1,0 +1,422 @@
+//! A connection held against a slow twin: whatever a peer does in whatever order, both say the same.
+//!
+//! The twin follows the RFCs with maps and wide numbers, frame by frame, and shares no code with the connection.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::peer::{
+    Content, Frame, Peer, data, frame, headers, post, priority_update, request, reset, settings,
+    window_update,
+};
+use crate::h2::frame::kind;
+
+/// What a peer does.
+#[derive(Debug, Clone)]
+enum Operation {
+    /// Asks for a body of so many bytes.
+    Get {
+        bytes: u64,
+        urgency: u8,
+        incremental: bool,
+    },
+    /// The same, and content is to follow, perhaps of a length that is said.
+    Post {
+        bytes: u64,
+        length: Option<u64>,
+    },
+    /// A head that is no request, before content that is to follow.
+    Malformed,
+    Data {
+        stream: u32,
+        bytes: u32,
+        ended: bool,
+    },
+    /// As much content as there is room for.
+    Pour {
+        stream: u32,
+    },
+    Trailers {
+        stream: u32,
+    },
+    Reset {
+        stream: u32,
+    },
+    Widen {
+        stream: u32,
+        bytes: u32,
+    },
+    WidenAll {
+        bytes: u32,
+    },
+    InitialWindow {
+        bytes: u32,
+    },
+    Prioritize {
+        stream: u32,
+        urgency: u8,
+        incremental: bool,
+    },
+    Ping,
+    /// Asks for nothing, and sees to it that bodies leave.
+    Read,
+}
+
+/// Streams are named by a number that is brought into the range of those that there are.
+fn operation() -> impl Strategy<Value = Operation> {
+    use Operation::*;
+    let bytes = prop_oneof![Just(0), 1..200_u64, 8_190..8_195_u64, 16_380..70_000_u64];
+    let stream = || 0..40_u32;
+    let window = || prop_oneof![1..100_u32, 1_000..100_000_u32, Just(0x7fff_ffff)];
+    prop_oneof![
+        6 => (bytes.clone(), 0..8_u8, any::<bool>())
+            .prop_map(|(bytes, urgency, incremental)| Get { bytes, urgency, incremental }),
+        2 => (bytes, prop::option::of(0..40_000_u64)).prop_map(|(bytes, length)| Post { bytes, length }),
+        3 => (stream(), prop_oneof![Just(0), Just(16_384), 0..16_384_u32], any::<bool>())
+            .prop_map(|(stream, bytes, ended)| Data { stream, bytes, ended }),
+        1 => Just(Malformed),
+        1 => stream().prop_map(|stream| Pour { stream }),
+        1 => stream().prop_map(|stream| Trailers { stream }),
+        1 => stream().prop_map(|stream| Reset { stream }),
+        2 => (stream(), window()).prop_map(|(stream, bytes)| Widen { stream, bytes }),
+        1 => (1..1_000_000_u32).prop_map(|bytes| WidenAll { bytes }),
+        1 => prop_oneof![0..100_u32, 10_000..1_000_000_u32].prop_map(|bytes| InitialWindow { bytes }),
+        1 => (stream(), 0..8_u8, any::<bool>())
+            .prop_map(|(stream, urgency, incremental)| Prioritize { stream, urgency, incremental }),
+        1 => Just(Ping),
+        4 => Just(Read),
+    ]
+}
+
+/// The slow twin.
+struct Twin {
+    streams: BTreeMap<u32, TwinStream>,
+    last: u32,
+    last_turn: u32,
+    window: i64,
+    initial_window: i64,
+    received: u64,
+    told_ahead: Vec<(u32, (u8, bool))>,
+    said: Vec<Frame>,
+    is_over: bool,
+}
+
+#[derive(Debug)]
+struct TwinStream {
+    state: State,
+    priority: (u8, bool),
+    window: i64,
+    /// What is left of the body, and how long it is.
+    left: u64,
+    bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    Ended,
+    Coming { left: Option<u64>, window: i64 },
+    Forgotten,
+}
+
+impl Twin {
+    fn new() -> Twin {
+        Twin {
+            streams: BTreeMap::new(),
+            last: 0,
+            last_turn: 0,
+            window: 65_535,
+            initial_window: 65_535,
+            received: 0,
+            told_ahead: Vec::new(),
+            said: Vec::new(),
+            is_over: false,
+        }
+    }
+
+    fn open(&mut self) -> u32 {
+        self.last = if self.last == 0 { 1 } else { self.last + 2 };
+        self.last
+    }
+
+    fn ask(&mut self, bytes: u64, told: (u8, bool), state: State, archive: &[u8]) {
+        let id = self.open();
+        let open = self.streams.values().filter(|stream| stream.state != State::Forgotten).count();
+        if open >= 128 {
+            self.said.push(Frame::Reset(id, 7));
+            if state != State::Ended {
+                self.forget(id);
+            }
+            return;
+        }
+        let ahead = self.told_ahead.iter().find(|(stream, _)| *stream == id).map(|(_, priority)| *priority);
+        let priority = ahead.unwrap_or(told);
+        self.told_ahead.retain(|(stream, _)| *stream > id);
+        self.said.push(Frame::Headers(id, 200, bytes == 0));
+        let is_ahead = !self.streams.values().any(|other| other.left > 0 && other.priority.0 <= priority.0);
+        let room = self.window.min(self.initial_window).max(0).unsigned_abs();
+        let mut stream = TwinStream { state, priority, window: self.initial_window, left: bytes, bytes };
+        if bytes > 0 && bytes <= 8192 && bytes <= room && is_ahead {
+            self.say_data(id, &mut stream, bytes, archive);
+        }
+        if stream.left > 0 || state != State::Ended {
+            self.streams.insert(id, stream);
+        }
+    }
+
+    fn say_data(&mut self, id: u32, stream: &mut TwinStream, bytes: u64, archive: &[u8]) {
+        let start = usize::try_from(stream.bytes - stream.left).unwrap();
+        let content = archive[start..][..usize::try_from(bytes).unwrap()].to_vec();
+        stream.left -= bytes;
+        stream.window -= i64::try_from(bytes).unwrap();
+        self.window -= i64::try_from(bytes).unwrap();
+        self.said.push(Frame::Data(id, Content(content), stream.left == 0));
+    }
+
+    fn read(&mut self, archive: &[u8]) {
+        while self.window > 0 && !self.is_over {
+            let mut ready: Vec<_> =
+                self.streams.iter().filter(|(_, stream)| stream.left > 0 && stream.window > 0).collect();
+            let Some(urgency) = ready.iter().map(|(_, stream)| stream.priority.0).min() else { return };
+            ready.retain(|(_, stream)| stream.priority.0 == urgency);
+            let whole = ready.iter().find(|(_, stream)| !stream.priority.1);
+            let turn = || ready.iter().find(|(id, _)| **id > self.last_turn).or(ready.first());
+            let Some((id, stream)) = whole.or_else(turn) else { return };
+            let id = **id;
+            if stream.priority.1 {
+                self.last_turn = id;
+            }
+            let mut stream = self.streams.remove(&id).unwrap();
+            let bytes = stream.left.min(16_384).min(stream.window.min(self.window).unsigned_abs());
+            self.say_data(id, &mut stream, bytes, archive);
+            self.streams.insert(id, stream);
+            self.settle(id);
+        }
+    }
+
+    /// Lets a stream go that has nothing to wait for.
+    fn settle(&mut self, id: u32) {
+        let stream = &self.streams[&id];
+        match stream.state {
+            _ if stream.left > 0 => {}
+            State::Ended => _ = self.streams.remove(&id),
+            State::Coming { window: 0, .. } => {
+                self.said.push(Frame::Reset(id, 0));
+                self.forget(id);
+            }
+            _ => {}
+        }
+    }
+
+    fn forget(&mut self, id: u32) {
+        self.streams.remove(&id);
+        let forgotten: Vec<_> = self
+            .streams
+            .iter()
+            .filter(|(_, stream)| stream.state == State::Forgotten)
+            .map(|(id, _)| *id)
+            .collect();
+        if forgotten.len() >= 16 {
+            self.streams.remove(&forgotten[0]);
+        }
+        let state = State::Forgotten;
+        self.streams.insert(id, TwinStream { state, priority: (3, false), window: 0, left: 0, bytes: 0 });
+    }
+
+    /// Resets a stream for a fault.
+    fn fail(&mut self, id: u32, code: u32) {
+        self.said.push(Frame::Reset(id, code));
+        if self.streams.get(&id).is_some_and(|stream| stream.state != State::Ended) {
+            self.forget(id);
+        } else {
+            self.streams.remove(&id);
+        }
+    }
+
+    fn end(&mut self, code: u32) {
+        self.said.push(Frame::GoAway(self.last, code));
+        self.is_over = true;
+    }
+
+    fn data(&mut self, id: u32, bytes: u64, ended: bool) {
+        self.received += bytes;
+        if self.received > 32_767 {
+            self.said.push(Frame::WindowUpdate(0, u32::try_from(self.received).unwrap()));
+            self.received = 0;
+        }
+        let Some(stream) = self.streams.get_mut(&id) else { return self.fail(id, 5) };
+        let State::Coming { left, window } = &mut stream.state else {
+            if stream.state == State::Ended {
+                self.fail(id, 5);
+            } else if ended {
+                self.streams.remove(&id);
+            }
+            return;
+        };
+        *window -= i64::try_from(bytes).unwrap();
+        if *window < 0 {
+            return self.fail(id, 3);
+        }
+        if left.is_some_and(|left| left < bytes) {
+            return self.fail(id, 1);
+        }
+        *left = left.map(|left| left - bytes);
+        if ended { self.end_content(id) } else { self.settle(id) }
+    }
+
+    fn end_content(&mut self, id: u32) {
+        let stream = self.streams.get_mut(&id).unwrap();
+        let State::Coming { left, .. } = std::mem::replace(&mut stream.state, State::Ended) else { return };
+        if left.is_some_and(|left| left > 0) { self.fail(id, 1) } else { self.settle(id) }
+    }
+
+    fn trailers(&mut self, id: u32) {
+        match self.streams.get(&id).map(|stream| stream.state) {
+            None => self.end(5),
+            Some(State::Ended) => self.fail(id, 5),
+            Some(State::Forgotten) => _ = self.streams.remove(&id),
+            Some(State::Coming { .. }) => self.end_content(id),
+        }
+    }
+
+    fn widen(&mut self, id: u32, bytes: u32) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        if stream.state == State::Forgotten {
+            return;
+        }
+        stream.window += i64::from(bytes);
+        if stream.window > 0x7fff_ffff {
+            self.fail(id, 3);
+        }
+    }
+
+    fn set_initial_window(&mut self, bytes: u32) {
+        let change = i64::from(bytes) - self.initial_window;
+        self.initial_window = bytes.into();
+        let mut is_too_large = false;
+        for stream in self.streams.values_mut().filter(|stream| stream.state != State::Forgotten) {
+            stream.window += change;
+            is_too_large |= stream.window > 0x7fff_ffff;
+        }
+        if is_too_large { self.end(3) } else { self.said.push(Frame::SettingsAck) }
+    }
+
+    fn prioritize(&mut self, id: u32, priority: (u8, bool)) {
+        if id <= self.last {
+            if let Some(stream) = self.streams.get_mut(&id) {
+                stream.priority = priority;
+            }
+        } else {
+            self.told_ahead.retain(|(stream, _)| *stream != id);
+            if self.told_ahead.len() == 16 {
+                self.told_ahead.remove(0);
+            }
+            self.told_ahead.push((id, priority));
+        }
+    }
+}
+
+/// Does an operation on both.
+fn act(operation: &Operation, peer: &mut Peer, twin: &mut Twin, archive: &[u8]) -> Vec<Frame> {
+    let used = |number: u32, twin: &Twin| number % (twin.last / 2 + 1) * 2 + 1;
+    let priority = |urgency: u8, incremental: bool| format!("u={urgency}, i=?{}", u8::from(incremental));
+    let next = if twin.last == 0 { 1 } else { twin.last + 2 };
+    if twin.last == 0
+        && !matches!(operation, Operation::Get { .. } | Operation::Post { .. } | Operation::Ping)
+    {
+        return Vec::new();
+    }
+    match *operation {
+        Operation::Get { bytes, urgency, incremental } => {
+            twin.ask(bytes, (urgency, incremental), State::Ended, archive);
+            let (path, priority) = (format!("/{bytes}"), priority(urgency, incremental));
+            peer.send(&headers(next, &request(&path, &[("priority", &priority)])))
+        }
+        Operation::Post { bytes, length } => {
+            twin.ask(bytes, (3, false), State::Coming { left: length, window: 65_535 }, archive);
+            let text = length.map(|length| length.to_string());
+            let more: Vec<_> = text.iter().map(|length| ("content-length", length.as_str())).collect();
+            peer.send(&post(next, &format!("/{bytes}"), &more))
+        }
+        Operation::Malformed => {
+            let id = twin.open();
+            twin.said.push(Frame::Reset(id, 1));
+            twin.forget(id);
+            peer.send(&post(id, "/1", &[("connection", "close")]))
+        }
+        Operation::Pour { stream } => {
+            let id = used(stream, twin);
+            let lengths = [16_384, 16_384, 16_384, 16_383];
+            lengths.iter().for_each(|length| twin.data(id, *length as u64, false));
+            peer.send(
+                &lengths.iter().flat_map(|length| data(id, &vec![0; *length], false)).collect::<Vec<_>>(),
+            )
+        }
+        Operation::Data { stream, bytes, ended } => {
+            let id = used(stream, twin);
+            twin.data(id, bytes.into(), ended);
+            peer.send(&data(id, &vec![0; bytes as usize], ended))
+        }
+        Operation::Trailers { stream } => {
+            let id = used(stream, twin);
+            twin.trailers(id);
+            peer.send(&headers(id, &[("a", "b")]))
+        }
+        Operation::Reset { stream } => {
+            let id = used(stream, twin);
+            twin.streams.remove(&id);
+            peer.send(&reset(id))
+        }
+        Operation::Widen { stream, bytes } => {
+            let id = used(stream, twin);
+            twin.widen(id, bytes);
+            peer.send(&window_update(id, bytes))
+        }
+        Operation::WidenAll { bytes } => {
+            twin.window += i64::from(bytes);
+            peer.send(&window_update(0, bytes))
+        }
+        Operation::InitialWindow { bytes } => {
+            twin.set_initial_window(bytes);
+            peer.send(&settings(&[(4, bytes)]))
+        }
+        Operation::Prioritize { stream, urgency, incremental } => {
+            let id = 2 * stream + 1;
+            twin.prioritize(id, (urgency, incremental));
+            peer.send(&priority_update(id, &priority(urgency, incremental)))
+        }
+        Operation::Ping => {
+            twin.said.push(Frame::PingAck(vec![7; 8]));
+            peer.send(&frame(kind::PING, 0, 0, &[7; 8]))
+        }
+        Operation::Read => {
+            twin.read(archive);
+            peer.fills = true;
+            let frames = peer.drain();
+            peer.fills = false;
+            frames
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_connection_says_what_its_slow_twin_says(operations in prop::collection::vec(operation(), 1..150)) {
+        let mut peer = Peer::open();
+        let archive = peer.body(200_000).to_vec();
+        peer.fills = false;
+        let mut twin = Twin::new();
+        for (place, operation) in operations.iter().enumerate() {
+            let said = act(operation, &mut peer, &mut twin, &archive);
+            let expected = std::mem::take(&mut twin.said);
+            prop_assert_eq!(said, expected, "at {} {:?}", place, operation);
+            if twin.is_over {
+                prop_assert!(peer.connection.has_ended());
+                break;
+            }
+            prop_assert_eq!(peer.connection.has_bodies(), twin.streams.values().any(|stream| stream.left > 0));
+        }
+    }
+}
