@@ -5,23 +5,19 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cannery_eventloop::{Accepted, PagePipe, Received, Socket};
-use cannery_site::Scratch;
+use cannery_eventloop::{Accepted, Received, Socket};
+use cannery_wire::Refusal;
 use cannery_wire::h1::{self, Awaits, Step};
 use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 use cannery_wire::proxy::{self, Source};
-use cannery_wire::{Output, Refusal, ServerFields};
 
 use crate::config::Timeouts;
-use crate::content::{Asked, Content};
-use crate::observer::Observer;
+use crate::exchange::OnH1;
+use crate::shared::Shared;
+use crate::transport::Transport;
 use crate::unsent::{self, Unsent};
-
-/// Bytes that one call receives, and that a connection keeps at most of requests that it has not answered.
-pub(crate) const RECEIVE_BYTES: usize = 64 * 1024;
 
 /// Bytes that one connection may receive and send in a turn of the loop. A peer whose network is as fast as we are
 /// could else keep all others waiting for as long as its download takes. So many take a tenth of a millisecond.
@@ -34,30 +30,10 @@ const LINGER: Duration = Duration::from_secs(5);
 /// How long somebody who has only just connected may take to ask, once the server stops.
 const NEWCOMER_GRACE: Duration = Duration::from_secs(1);
 
-/// What every connection of a worker uses in turn.
-pub(crate) struct Shared {
-    pub(crate) content: Arc<Content>,
-    pub(crate) fields: ServerFields,
-    pub(crate) scratch: Scratch,
-    pub(crate) output: Output,
-    pub(crate) input: Box<[u8]>,
-    /// By way of which large bodies are lent to the kernel.
-    pub(crate) pipe: PagePipe,
-    pub(crate) timeouts: Option<Timeouts>,
-    /// Whether each connection begins with a PROXY header.
-    pub(crate) proxied: bool,
-    pub(crate) now: Instant,
-    pub(crate) observer: Observer,
-    /// Bytes that a connection may receive and send in a turn.
-    pub(crate) turn_bytes_max: u64,
-    /// Of those, the ones that are left to the connection whose turn it is.
-    pub(crate) turn_bytes: u64,
-}
-
 /// One TCP connection.
 #[derive(Debug)]
 pub(crate) struct Connection<S> {
-    socket: S,
+    transport: Transport<S>,
     peer: Option<SocketAddr>,
     http: h1::Connection,
     /// Bytes that were received and not yet answered.
@@ -121,11 +97,21 @@ impl<S: Socket> Connection<S> {
         let http = h1::Connection::default();
         let Accepted { socket, peer } = accepted;
         let (held, unsent, put_off) = (Vec::new(), None, None);
-        Connection { socket, peer, http, held, unsent, state, waits, deadline, put_off }
+        Connection {
+            transport: Transport::new(socket),
+            peer,
+            http,
+            held,
+            unsent,
+            state,
+            waits,
+            deadline,
+            put_off,
+        }
     }
 
     pub(crate) fn socket(&self) -> &S {
-        &self.socket
+        self.transport.socket()
     }
 
     /// Goes on as far as the socket and its share of a turn let it. `ended` says that the peer sends no more, so
@@ -164,7 +150,7 @@ impl<S: Socket> Connection<S> {
         }
         loop {
             if self.state == State::Ending {
-                self.socket.end_sending()?;
+                self.transport.end_sending()?;
                 self.state = State::Lingering;
                 self.waits = Waits::End;
                 self.deadline = Some(shared.now + LINGER);
@@ -172,7 +158,7 @@ impl<S: Socket> Connection<S> {
             if shared.turn_bytes == 0 {
                 return Ok(Outcome::Open);
             }
-            let received = match self.socket.receive(&mut shared.input)? {
+            let received = match self.transport.receive(&mut shared.buffers)? {
                 Received::Bytes(bytes) => bytes,
                 Received::NotYet => return Ok(Outcome::Open),
                 Received::End => return Ok(Outcome::Closed),
@@ -182,7 +168,7 @@ impl<S: Socket> Connection<S> {
                 return Ok(Outcome::Open);
             }
             // Less than there was room for: the socket is empty, and its next bytes make an event.
-            if self.reads() && received < shared.input.len() && !ended {
+            if self.reads() && received < shared.buffers.input.len() && !ended {
                 return Ok(Outcome::Open);
             }
         }
@@ -199,7 +185,8 @@ impl<S: Socket> Connection<S> {
             if shared.turn_bytes == 0 {
                 return Ok(false);
             }
-            let sent = unsent.send(&self.socket, &shared.pipe, &mut shared.turn_bytes)?;
+            let sent =
+                unsent.send(&mut self.transport.outlet(&mut shared.buffers), &mut shared.turn_bytes)?;
             if unsent.is_done() {
                 shared.observer.sent(shared.now.saturating_duration_since(unsent.since()));
                 self.unsent = None;
@@ -215,7 +202,7 @@ impl<S: Socket> Connection<S> {
     /// Answers the requests in what was just received; tells whether all answers are sent.
     #[inline]
     fn answer_received(&mut self, received: usize, shared: &mut Shared) -> io::Result<bool> {
-        let input = std::mem::take(&mut shared.input);
+        let input = std::mem::take(&mut shared.buffers.input);
         let done = if self.held.is_empty() {
             self.answer(&input[..received], shared)
         } else {
@@ -223,7 +210,7 @@ impl<S: Socket> Connection<S> {
             held.extend_from_slice(&input[..received]);
             self.answer(&held, shared)
         };
-        shared.input = input;
+        shared.buffers.input = input;
         done?;
         Ok(self.unsent.is_none())
     }
@@ -256,9 +243,9 @@ impl<S: Socket> Connection<S> {
 
     /// Sends what is spelled, as far as it may. What is left comes back.
     #[inline]
-    fn send_output(&self, shared: &mut Shared) -> io::Result<Option<Box<Unsent>>> {
-        let Shared { output, content, pipe, now, turn_bytes, .. } = shared;
-        unsent::send_output(&self.socket, output, content, pipe, *now, turn_bytes)
+    fn send_output(&mut self, shared: &mut Shared) -> io::Result<Option<Box<Unsent>>> {
+        let Shared { output, content, buffers, now, turn_bytes, .. } = shared;
+        unsent::send_output(&mut self.transport.outlet(buffers), output, content, *now, turn_bytes)
     }
 
     /// Takes the PROXY header off the front of `rest`; tells whether it was there. Fails if it never will be: then
@@ -294,8 +281,8 @@ impl<S: Socket> Connection<S> {
             match step {
                 Step::Request => {
                     let Shared { content, fields, scratch, output, observer, .. } = &mut *shared;
-                    let asked = Asked { peer: self.peer, head: &head };
-                    content.answer(&mut self.http, &asked, scratch, fields, output, observer);
+                    let exchange = OnH1 { http: &mut self.http, head: &head };
+                    content.answer(exchange, self.peer, scratch, fields, output, observer);
                 }
                 Step::More => {
                     *rest = &rest[used..];
@@ -378,12 +365,12 @@ impl<S: Socket> Connection<S> {
     /// Whether a peer that is sent something takes it fast enough to be waited for. What counts is what has
     /// reached it: the kernel's buffer can be so large that there is no new room in it for minutes.
     fn check_progress(&mut self, now: Instant, window: Duration) -> Outcome {
-        let (Some(unsent), Ok(unconfirmed)) = (&mut self.unsent, self.socket.unconfirmed()) else {
+        let (Some(unsent), Ok(unconfirmed)) = (&mut self.unsent, self.transport.unconfirmed()) else {
             return Outcome::Closed;
         };
         if unsent.confirmed_since_last(unconfirmed) < window.as_secs() * SEND_BYTES_PER_SECOND_MIN {
             // The kernel shall not go on waiting in our place. Where it cannot be told, it will.
-            let _ = self.socket.abandon();
+            let _ = self.transport.abandon();
             return Outcome::Closed;
         }
         self.deadline = Some(now + window);

@@ -5,14 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cannery_archive::{Archive, Extent, Lease, Loading, OpenError};
-use cannery_site::{Answer, Method, Reason, Scratch, Site};
-use cannery_wire::h1::{Connection, Head, dummy_answer};
-use cannery_wire::{Output, Refusal, ServerFields, Version};
+use cannery_site::{Answer, Reason, Scratch, Site};
+use cannery_wire::h1::Connection;
+use cannery_wire::{Output, Refusal, ServerFields};
 
 use crate::admin::Admin;
 use crate::answered::Answered;
 use crate::config::{self, Config};
+use crate::dummy::Dummy;
 use crate::error::StartError;
+use crate::exchange::Exchange;
 use crate::notice::Notice;
 use crate::observer::Observer;
 use crate::sites::{Entry, Sites};
@@ -28,23 +30,8 @@ pub(crate) enum Content {
     Sites(Sites),
     /// What an operator may ask.
     Admin(Admin),
-    /// Whole answers, spelled already, whatever is asked.
-    Dummy {
-        /// For connections that stay open as HTTP/1.1 does.
-        plain: Vec<u8>,
-        /// For HTTP/1.0 connections that stay open.
-        keep_alive: Vec<u8>,
-        /// For connections that end.
-        close: Vec<u8>,
-        /// Bytes at the end of each that are the body.
-        body_bytes: usize,
-    },
-}
-
-/// A request, and who asks.
-pub(crate) struct Asked<'a> {
-    pub(crate) peer: Option<SocketAddr>,
-    pub(crate) head: &'a Head<'a>,
+    /// The same to every request.
+    Dummy(Dummy),
 }
 
 /// An archive that was opened such that nobody changes it under those who read it.
@@ -88,12 +75,7 @@ impl Content {
                 let special = config.special_pages.clone().map(Arc::new);
                 Ok((Content::Sites(Sites::new(entries, special)), leases))
             }
-            config::Content::Dummy { body } => {
-                let plain = dummy_answer(body, None);
-                let keep_alive = dummy_answer(body, Some("keep-alive"));
-                let close = dummy_answer(body, Some("close"));
-                Ok((Content::Dummy { plain, keep_alive, close, body_bytes: body.len() }, Vec::new()))
-            }
+            config::Content::Dummy { body } => Ok((Content::Dummy(Dummy::new(body)), Vec::new())),
         }
     }
 
@@ -108,41 +90,32 @@ impl Content {
         }
     }
 
-    /// Answers one request.
+    /// Answers one request, which this peer has made.
     #[inline]
-    pub(crate) fn answer(
-        &self,
-        http: &mut Connection,
-        asked: &Asked<'_>,
-        scratch: &mut Scratch,
+    pub(crate) fn answer<'a>(
+        &'a self,
+        mut exchange: impl Exchange<'a>,
+        peer: Option<SocketAddr>,
+        scratch: &'a mut Scratch,
         fields: &ServerFields,
         output: &mut Output,
         observer: &mut Observer,
     ) {
-        let Asked { peer, head } = *asked;
+        let head = exchange.head();
         let before = output.length();
         let answer = match self {
-            Content::Sites(sites) => Some(answer_of(sites, http, head, scratch, fields, output)),
+            Content::Sites(sites) => Some(answer_of(sites, &mut exchange, scratch, fields, output)),
             Content::Admin(admin) => {
-                let keeps = http.keeps_open(head);
-                http.answer_spelled(head, &admin.answer(head, keeps, fields.lines(0)), output);
+                exchange.answer_page(&admin.page(head), fields, output);
                 return;
             }
-            Content::Dummy { plain, keep_alive, close, body_bytes } => {
-                let bytes = match (http.keeps_open(head), head.asked.version) {
-                    (true, Version::Http10) => keep_alive,
-                    (true, _) => plain,
-                    (false, _) => close,
-                };
-                // What follows an answer to HEAD is the next answer, here too.
-                let is_head = head.asked.request.method == Method::Head;
-                let sent = if is_head { bytes.len() - body_bytes } else { bytes.len() };
-                http.answer_spelled(head, &bytes[..sent], output);
+            Content::Dummy(dummy) => {
+                exchange.answer_dummy(dummy, output);
                 None
             }
         };
         let bytes = output.length() - before;
-        observer.answered(&Answered { peer, head: &head.asked, answer: answer.as_ref(), bytes });
+        observer.answered(&Answered { peer, head, answer: answer.as_ref(), bytes });
     }
 
     /// Answers what is no request, and ends the connection: with the page that the default site has for such an
@@ -182,7 +155,7 @@ impl Content {
             Content::Sites(sites) => {
                 sites.get(archive).and_then(|site| site.archive().body(rest).ok()).unwrap_or_default()
             }
-            Content::Admin(_) | Content::Dummy { .. } => &[],
+            Content::Admin(_) | Content::Dummy(_) => &[],
         }
     }
 }
@@ -191,27 +164,24 @@ impl Content {
 #[inline]
 fn answer_of<'a>(
     sites: &'a Sites,
-    http: &mut Connection,
-    head: &Head<'a>,
+    exchange: &mut impl Exchange<'a>,
     scratch: &'a mut Scratch,
     fields: &ServerFields,
     output: &mut Output,
 ) -> Answer<'a> {
-    let Some((number, site)) = sites.of(&head.asked.request) else {
+    let request = &exchange.head().request;
+    let Some((number, site)) = sites.of(request) else {
         // RFC 9110 §15.5.20.
         let answer = Answer::own(421, Reason::Host);
-        http.answer(head, &answer, b"", fields, output);
+        exchange.answer(&answer, b"", fields, output);
         return answer;
     };
     output.set_archive(number);
-    let answer = site.answer(&head.asked.request, scratch);
+    let answer = site.answer(request, scratch);
     let is_the_sites = matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options);
-    match sites.special(&head.asked.request) {
-        Some(page) if !is_the_sites => {
-            let keeps = http.keeps_open(head);
-            http.answer_spelled(head, &page.spell(head, keeps, fields.lines(0)), output);
-        }
-        _ => http.answer(head, &answer, site.archive().bytes(), fields, output),
+    match sites.special(request) {
+        Some(page) if !is_the_sites => exchange.answer_page(&page, fields, output),
+        _ => exchange.answer(&answer, site.archive().bytes(), fields, output),
     }
     answer
 }

@@ -18,7 +18,9 @@ mod asking;
 mod connection;
 mod content;
 mod current;
+mod dummy;
 mod error;
+mod exchange;
 mod figures;
 pub mod inheritance;
 mod io_choice;
@@ -34,6 +36,7 @@ mod operators;
 mod own_page;
 mod reload;
 mod report;
+mod shared;
 mod signals;
 #[cfg(test)]
 mod simulation;
@@ -44,6 +47,7 @@ mod status;
 pub mod supervisor;
 pub mod takeover;
 mod thread;
+mod transport;
 #[cfg(any(test, feature = "turns"))]
 pub mod turns;
 mod unsent;

@@ -4,8 +4,6 @@
 
 use std::borrow::Cow;
 
-use cannery_site::Method;
-use cannery_wire::h1::{Head, connection_option};
 use cannery_wire::head::{put_field, status_line};
 
 /// A page that is the server's.
@@ -18,9 +16,8 @@ pub(crate) struct OwnPage<'a> {
 }
 
 impl OwnPage<'_> {
-    /// The whole answer to a request; `keeps` says whether the connection stays open, `server_lines` are those of
-    /// every answer.
-    pub(crate) fn spell(&self, head: &Head<'_>, keeps: bool, server_lines: &[u8]) -> Vec<u8> {
+    /// The whole answer as HTTP/1 has it, without the body if it is to `HEAD`; `server_lines` are those of every answer.
+    pub(crate) fn spell(&self, is_head: bool, connection: Option<&str>, server_lines: &[u8]) -> Vec<u8> {
         let mut out = status_line(self.status);
         put_field(&mut out, "Content-Type", self.media_type.as_bytes());
         put_field(&mut out, "Content-Length", self.body.len().to_string().as_bytes());
@@ -28,12 +25,12 @@ impl OwnPage<'_> {
         for (name, value) in self.fields {
             put_field(&mut out, name, value.as_bytes());
         }
-        if let Some(option) = connection_option(keeps, head) {
+        if let Some(option) = connection {
             put_field(&mut out, "Connection", option.as_bytes());
         }
         out.extend_from_slice(server_lines);
         out.extend_from_slice(b"\r\n");
-        if head.asked.request.method != Method::Head {
+        if !is_head {
             out.extend_from_slice(&self.body);
         }
         out

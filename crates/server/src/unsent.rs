@@ -12,6 +12,7 @@ use cannery_wire::limits::{LENT_BODY_BYTES_MIN, SEGMENTS_MAX};
 use cannery_wire::{Output, Segment};
 
 use crate::content::Content;
+use crate::transport::Outlet;
 
 /// What a connection still has to send.
 #[derive(Debug)]
@@ -35,14 +36,13 @@ pub(crate) struct Unsent {
 /// Sends what `output` holds, but no more than `bytes_max`, which is less by that much afterwards, and empties it, also
 /// where the socket is broken: else the next peer would be sent what was this one's. What is not sent comes back.
 pub(crate) fn send_output(
-    socket: &impl Socket,
+    outlet: &mut Outlet<'_, impl Socket>,
     output: &mut Output,
     content: &Arc<Content>,
-    pipe: &PagePipe,
     now: Instant,
     bytes_max: &mut u64,
 ) -> io::Result<Option<Box<Unsent>>> {
-    let unsent = send_parts(socket, output, content, pipe, now, bytes_max);
+    let unsent = send_parts(outlet, output, content, now, bytes_max);
     output.clear();
     unsent
 }
@@ -50,10 +50,9 @@ pub(crate) fn send_output(
 /// The same, but for emptying it.
 #[inline]
 fn send_parts(
-    socket: &impl Socket,
+    outlet: &mut Outlet<'_, impl Socket>,
     output: &mut Output,
     content: &Arc<Content>,
-    pipe: &PagePipe,
     now: Instant,
     bytes_max: &mut u64,
 ) -> io::Result<Option<Box<Unsent>>> {
@@ -61,10 +60,10 @@ fn send_parts(
     let sent = match segments {
         [] => return Ok(None),
         _ if *bytes_max == 0 => 0,
-        [Segment::Own(_)] => socket.send(up_to(bytes, *bytes_max))?,
+        [Segment::Own(_)] => outlet.send(up_to(bytes, *bytes_max))?,
         _ => {
             let waiting = Waiting { own: bytes, segments: segments.iter().copied(), skip: 0 };
-            waiting.send(socket, content, pipe, *bytes_max)?
+            waiting.send(outlet, content, *bytes_max)?
         }
     };
     *bytes_max -= sent as u64;
@@ -88,14 +87,13 @@ impl Unsent {
     /// none if there was no room.
     pub(crate) fn send(
         &mut self,
-        socket: &impl Socket,
-        pipe: &PagePipe,
+        outlet: &mut Outlet<'_, impl Socket>,
         bytes_max: &mut u64,
     ) -> io::Result<usize> {
         let own = &self.bytes[self.bytes_sent..];
         let segments = self.segments.iter().copied();
         let waiting = Waiting { own, segments, skip: self.segment_sent };
-        let sent = waiting.send(socket, &self.content, pipe, *bytes_max)?;
+        let sent = waiting.send(outlet, &self.content, *bytes_max)?;
         *bytes_max -= sent as u64;
         self.advance(sent as u64);
         Ok(sent)
@@ -158,9 +156,8 @@ impl<I: Iterator<Item = Segment>> Waiting<'_, I> {
     /// rest is gathered in one call as far as it goes.
     fn send(
         self,
-        socket: &impl Socket,
+        outlet: &mut Outlet<'_, impl Socket>,
         content: &Content,
-        pipe: &PagePipe,
         bytes_max: u64,
     ) -> io::Result<usize> {
         let Waiting { mut own, segments, mut skip } = self;
@@ -174,7 +171,7 @@ impl<I: Iterator<Item = Segment>> Waiting<'_, I> {
             if is_lent {
                 let (copied, pages) = PagePipe::cut(bytes);
                 runs[count] = IoSlice::new(copied);
-                sent += socket.send_pages(&runs[..=count], pages, pipe)?;
+                sent += outlet.send_pages(&runs[..=count], pages)?;
                 if sent as u64 + left < bytes_max {
                     return Ok(sent);
                 }
@@ -188,7 +185,7 @@ impl<I: Iterator<Item = Segment>> Waiting<'_, I> {
             }
         }
         if count > 0 {
-            sent += socket.send_runs(&runs[..count])?;
+            sent += outlet.send_runs(&runs[..count])?;
         }
         Ok(sent)
     }

@@ -11,19 +11,21 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::{
-    Accepted, Epoll, Event, EventLoop, Listener, Neighbours, PagePipe, Readiness, Token, Uring, Waker,
+    Accepted, Epoll, Event, EventLoop, Listener, Neighbours, Readiness, Token, Uring, Waker,
 };
 use cannery_site::Scratch;
 use cannery_wire::{Output, ServerFields};
 
 use crate::cage::{Cage, Role};
 use crate::config::{Config, Timeouts};
-use crate::connection::{Connection, Outcome, RECEIVE_BYTES, Shared, TURN_BYTES_MAX};
+use crate::connection::{Connection, Outcome, TURN_BYTES_MAX};
 use crate::current::Current;
 use crate::error::StartError;
 use crate::io_choice::Loop;
 use crate::observer::{Closed, Observer};
+use crate::shared::Shared;
 use crate::slab::Slab;
+use crate::transport::Buffers;
 
 /// How often deadlines are looked at while there are connections: a peer may be late by as much.
 const TICK: Duration = Duration::from_secs(1);
@@ -219,8 +221,7 @@ impl<L: EventLoop> Worker<L> {
             fields: ServerFields::new(&plan.fields, now.unix_seconds),
             scratch: Scratch::default(),
             output: Output::new(),
-            input: vec![0; RECEIVE_BYTES].into(),
-            pipe: PagePipe::new(),
+            buffers: Buffers::new(),
             timeouts: plan.timeouts,
             proxied: plan.proxied,
             now: now.instant,

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cannery_site::{Method, Target};
 use cannery_wire::RequestHead;
-use cannery_wire::h1::Head;
 
 use crate::asking::Asker;
 use crate::figures::Figures;
@@ -50,11 +49,6 @@ fn text(status: u16, body: &'static str) -> OwnPage<'static> {
 }
 
 impl Admin {
-    /// The whole answer to a request: see [`OwnPage::spell`].
-    pub(crate) fn answer(&self, head: &Head<'_>, keeps: bool, server_lines: &[u8]) -> Vec<u8> {
-        self.page(&head.asked).spell(head, keeps, server_lines)
-    }
-
     fn figures(&self) -> Figures {
         match self {
             Admin::Own { workers, status } => Figures::of(workers, status),
@@ -62,7 +56,8 @@ impl Admin {
         }
     }
 
-    fn page(&self, head: &RequestHead<'_>) -> OwnPage<'static> {
+    /// The page that a request asks for.
+    pub(crate) fn page(&self, head: &RequestHead<'_>) -> OwnPage<'static> {
         if !matches!(head.request.method, Method::Get | Method::Head) {
             let allow = &[("Allow", "GET, HEAD"), POLICY];
             return OwnPage { fields: allow, ..text(405, "This can only be read.\n") };

@@ -8,7 +8,8 @@ use cannery_wire::{Output, Segment, ServerFields};
 use super::script::{Ending, Script};
 use super::site::Releases;
 use crate::config::SecurityHeaders;
-use crate::content::{Asked, Content};
+use crate::content::Content;
+use crate::exchange::OnH1;
 use crate::observer::Observer;
 
 /// Holds what a peer received against what it must have.
@@ -102,8 +103,8 @@ impl Answers {
             rest = &rest[used..];
             match step {
                 Step::Request => {
-                    let asked = Asked { peer: None, head: &head };
-                    content.answer(&mut http, &asked, &mut scratch, &fields, &mut output, &mut observer);
+                    let exchange = OnH1 { http: &mut http, head: &head };
+                    content.answer(exchange, None, &mut scratch, &fields, &mut output, &mut observer);
                 }
                 Step::Refused(refusal) => content.refuse(&mut http, refusal, &fields, &mut output),
                 Step::More | Step::End => break,

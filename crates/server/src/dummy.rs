@@ -1,0 +1,27 @@
+//! The answers of `--dummy`, spelled ahead: the same few bytes to every request.
+
+use cannery_wire::h1::dummy_answer;
+
+/// Whole answers, whatever is asked.
+#[derive(Debug)]
+pub(crate) struct Dummy {
+    /// For connections that stay open as HTTP/1.1 does.
+    pub(crate) plain: Vec<u8>,
+    /// For HTTP/1.0 connections that stay open.
+    pub(crate) keep_alive: Vec<u8>,
+    /// For connections that end.
+    pub(crate) close: Vec<u8>,
+    /// What is at the end of each.
+    pub(crate) body: &'static [u8],
+}
+
+impl Dummy {
+    pub(crate) fn new(body: &'static [u8]) -> Dummy {
+        Dummy {
+            plain: dummy_answer(body, None),
+            keep_alive: dummy_answer(body, Some("keep-alive")),
+            close: dummy_answer(body, Some("close")),
+            body,
+        }
+    }
+}
