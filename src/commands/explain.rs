@@ -184,6 +184,7 @@ fn reason_in_words(reason: Reason, key: Option<Key<'_>>) -> String {
         Reason::Method => "The method is not one that a static resource allows.".to_owned(),
         Reason::Options => "`OPTIONS` is answered for every path alike.".to_owned(),
         Reason::Host => "The host is not one that is served here.".to_owned(),
+        Reason::Https => "What is asked for in the clear is at https.".to_owned(),
         Reason::NoRequest => "What was sent is no request.".to_owned(),
         Reason::Target => "The target has no form that a server answers.".to_owned(),
         Reason::BadPath(bad) => format!("The target is no path: {bad}."),

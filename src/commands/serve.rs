@@ -38,8 +38,8 @@ pub fn run(told: &Serve) -> Result<(), Failure> {
     // The server has the archive mapped, and a mapped file lives on without its name.
     drop(folder);
     server.obey_signals(Notify::default()).map_err(|error| server::failure(&error))?;
-    for address in server.addresses() {
-        say::print(format_args!("{}\n", Paint::for_results().strong(&server::url(address))))?;
+    for (kind, address) in server.addresses() {
+        say::print(format_args!("{}\n", Paint::for_results().strong(&server::url(*kind, address))))?;
     }
     if !told.quiet {
         say::note("Ctrl-C stops. The folder is compiled once: run this again to see changes.");

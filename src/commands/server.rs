@@ -9,8 +9,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use cannery_server::config::Listener;
-use cannery_server::inheritance::{FIGURES_VARIABLE, LISTENERS_VARIABLE, OPERATORS_VARIABLE};
+use cannery_server::config::{Listener, ListenerKind};
+use cannery_server::inheritance::{
+    FIGURES_VARIABLE, LISTENERS_VARIABLE, OPERATORS_VARIABLE, TLS_LISTENERS_VARIABLE,
+};
 use cannery_server::notify::{Notify, SOCKET_VARIABLE};
 use cannery_server::supervisor::{Ended, Supervisor};
 use cannery_server::takeover::Predecessor;
@@ -81,6 +83,9 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
         }
         server.admin_address().iter().for_each(say_where_operators_ask);
     }
+    if config.tls.is_some() && !config.has_tls() {
+        say::note("there are certificates, and no address where TLS is spoken (`--bind-tls`)");
+    }
     for words in server.held().missing() {
         warn(words);
     }
@@ -97,12 +102,15 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
     Ok(())
 }
 
-fn say_where(addresses: &[Address]) {
-    addresses.iter().for_each(|address| say::note(format_args!("listening at {}", url(address))));
+fn say_where(addresses: &[(ListenerKind, Address)]) {
+    for (kind, address) in addresses {
+        say::note(format_args!("listening at {}", url(*kind, address)));
+    }
 }
 
 fn say_where_operators_ask(address: &Address) {
-    say::note(format_args!("operators may ask at {}", url(address)));
+    let url = url(ListenerKind::Plain, address);
+    say::note(format_args!("operators may ask at {url}"));
 }
 
 fn notify() -> Result<Notify, Failure> {
@@ -136,7 +144,8 @@ fn supervise(told: &flags::server::Server, config: &Config, processes: usize) ->
     let operators_address = operators_address.map_err(unknown)?;
     let (of_workers, mut claims) = listening.into_parts();
     if predecessor.is_some_and(Predecessor::leaves_listeners) {
-        for listener in of_workers.iter().flatten().chain(&of_operators) {
+        let serving = of_workers.iter().flatten().map(|(_, listener)| listener);
+        for listener in serving.chain(&of_operators) {
             claims.extend(listener.claim().map_err(unknown)?);
         }
     }
@@ -205,14 +214,23 @@ fn listen_for_operators(address: &Address) -> Result<(Option<Claim>, SocketListe
 
 /// The listening sockets that whoever started this process has left open for it: our own supervisor, or a
 /// service manager (`sd_listen_fds(3)`).
-fn inherited() -> Result<Vec<i32>, Failure> {
+fn inherited() -> Result<Vec<(ListenerKind, i32)>, Failure> {
     if let Some(numbers) = inherited_by(LISTENERS_VARIABLE)? {
-        return Ok(numbers);
+        let secured = inherited_by(TLS_LISTENERS_VARIABLE)?.unwrap_or_default();
+        return Ok(numbers.into_iter().map(|number| (kind(secured.contains(&number)), number)).collect());
     }
     let variable = |name| std::env::var(name).ok().and_then(|value| value.parse::<i32>().ok());
     let is_ours = variable("LISTEN_PID").is_some_and(|pid| u32::try_from(pid) == Ok(std::process::id()));
     let count = variable("LISTEN_FDS").filter(|_| is_ours).unwrap_or(0);
-    Ok((3..3 + count).collect())
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let names = names.split(':').chain(std::iter::repeat(""));
+    // As `FileDescriptorName=` of a socket unit says.
+    Ok((3..3 + count).zip(names).map(|(number, name)| (kind(name.starts_with("tls")), number)).collect())
+}
+
+/// What is spoken on the connections of a listener.
+fn kind(secured: bool) -> ListenerKind {
+    if secured { ListenerKind::Tls } else { ListenerKind::Plain }
 }
 
 /// The descriptors that a variable of our own supervisor names; nothing if it is not there.
@@ -279,14 +297,18 @@ fn limit_memory(limit: u64) -> Result<(), Failure> {
 }
 
 /// The URL under which whoever is on this machine reaches a server at `address`; of a local socket, the path.
-pub(super) fn url(address: &Address) -> String {
+pub(super) fn url(kind: ListenerKind, address: &Address) -> String {
     let Address::Internet(address) = address else { return address.to_string() };
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
-    format!("http://{}/", SocketAddr::new(ip, address.port()))
+    let scheme = match kind {
+        ListenerKind::Plain => "http",
+        ListenerKind::Tls => "https",
+    };
+    format!("{scheme}://{}/", SocketAddr::new(ip, address.port()))
 }
 
 /// Why a server did not start, and what to turn.
@@ -296,8 +318,12 @@ pub(super) fn failure(error: &StartError) -> Failure {
         StartError::Listen { address, source } => {
             listen_hint(Failure::failed(error.to_string()), address, source.kind())
         }
+        StartError::NoCertificate => Failure::failed(error.to_string())
+            .hint("`--tls-bundle FILE` names one, `--tls-self-ecdsa` makes one for trying out"),
         StartError::AccessLog(_)
         | StartError::Inherited { .. }
+        | StartError::Tls(_)
+        | StartError::Seed { .. }
         | StartError::NoOperators
         | StartError::EventLoop(_)
         | StartError::Thread(_)
@@ -331,7 +357,7 @@ mod tests {
 
     #[test]
     fn an_address_that_is_every_address_is_shown_as_one_that_can_be_visited() {
-        let shown = |address: &str| url(&address.parse().unwrap());
+        let shown = |address: &str| url(ListenerKind::Plain, &address.parse().unwrap());
         assert_eq!(shown("127.0.0.1:8080"), "http://127.0.0.1:8080/");
         assert_eq!(shown("0.0.0.0:80"), "http://127.0.0.1:80/");
         assert_eq!(shown("[::]:8080"), "http://[::1]:8080/");

@@ -14,6 +14,7 @@ use cannery_server::config::{
 };
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
+use super::tls;
 use super::{SAYING, all, man, sbom, switch, threads, value, words};
 use crate::say::Failure;
 
@@ -64,6 +65,7 @@ pub struct Server {
 pub fn command() -> Command {
     super::command("cannery-server", "Serves an archive.")
         .args(listening())
+        .args(tls::arguments())
         .args(content())
         .args(answers())
         .args(observing())
@@ -84,7 +86,7 @@ pub fn command() -> Command {
 
 fn listening() -> [Arg; 10] {
     [
-        bind().default_value(DEFAULT_ADDRESS),
+        bind(),
         value(
             "bind-unix-mode",
             "MODE",
@@ -178,8 +180,8 @@ pub(super) fn bind() -> Arg {
     value(
         "bind",
         "ADDRESS",
-        "Listen here for HTTP/1.1, at `IP:PORT` or `unix:PATH`. Repeatable; IPv6 as `[::1]:8080`; port 0 is any \
-         free one.",
+        "Listen here for HTTP in the clear, at `IP:PORT` or `unix:PATH`. Repeatable; IPv6 as `[::1]:8080`; port 0 is \
+         any free one. Without any address it is 127.0.0.1:8080.",
     )
     .action(ArgAction::Append)
     .value_parser(value_parser!(Address))
@@ -263,7 +265,8 @@ fn answers() -> [Arg; 4] {
         switch(
             "security-headers-tls",
             "Add `Strict-Transport-Security: max-age=31536000` and \
-             `Content-Security-Policy: upgrade-insecure-requests`: for a server behind a TLS proxy.",
+             `Content-Security-Policy: upgrade-insecure-requests` to what is answered by TLS; or, where nothing is, to \
+             all answers: for a server behind a TLS proxy.",
         ),
     ]
     .map(|argument| argument.help_heading("Answers"))
@@ -289,7 +292,11 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
         return Ok(Told::Sbom);
     }
     let config = Config {
-        listen: all(matches, "bind"),
+        listen: addresses(matches),
+        listen_tls: all(matches, "bind-tls"),
+        tls: tls::read(matches)?,
+        http2: !matches.get_flag("http2-disable"),
+        https_redirect: tls::https_redirect(matches),
         local_mode: matches.get_one("bind-unix-mode").copied(),
         inherited: Vec::new(),
         content: read_content(matches)?,
@@ -332,6 +339,15 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
         quiet: matches.get_flag("quiet"),
         debug: matches.get_flag("debug"),
     })))
+}
+
+/// Where to listen in the clear: somewhere at least, if there is nothing else.
+fn addresses(matches: &ArgMatches) -> Vec<Address> {
+    let named = all(matches, "bind");
+    if named.is_empty() && !matches.contains_id("bind-tls") {
+        return DEFAULT_ADDRESS.parse().into_iter().collect();
+    }
+    named
 }
 
 /// A configuration that serves `path` as it is served by default, for commands that serve what they made.

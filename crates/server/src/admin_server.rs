@@ -7,7 +7,7 @@ use cannery_eventloop::{Address, Claim, Listener, Waker};
 
 use crate::admin::Admin;
 use crate::cage::Cage;
-use crate::config::Config;
+use crate::config::{Config, ListenerKind};
 use crate::content::Content;
 use crate::current::Current;
 use crate::error::StartError;
@@ -54,7 +54,13 @@ impl AdminListener {
         let AdminListener { address, claim, listener, waker } = self;
         let current = Arc::new(Current::new(Arc::new(Content::Admin(admin))));
         let (order, observer) = (Arc::new(StopOrder::default()), Observer::default());
-        let plan = worker::Plan::new(config, vec![listener], current, Arc::clone(&order), observer);
+        let plan = worker::Plan::new(
+            config,
+            [(ListenerKind::Plain, listener)],
+            current,
+            Arc::clone(&order),
+            observer,
+        );
         let threads =
             worker::start_all("admin", Loop::Epoll, vec![(plan.for_operators(), waker.clone())], cage)?;
         Ok(AdminServer { address, _claim: claim, threads, order, waker })

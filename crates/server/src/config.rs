@@ -9,6 +9,7 @@ use std::time::Duration;
 
 pub use cannery_archive::Loading;
 pub use cannery_eventloop::Address;
+pub use cannery_secure::{SelfSigned, Source as CertificateFiles};
 
 pub use crate::cage::{Account, Sandbox, Wanted};
 use crate::notice::Notice;
@@ -17,13 +18,22 @@ pub use crate::special::SpecialPages;
 /// What a server shall do.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where to listen for HTTP/1.1 in the clear; at least one. Port 0 takes any free port.
+    /// Where to listen in the clear. Port 0 takes any free port.
     pub listen: Vec<Address>,
+    /// Where to listen for TLS; then `tls` says how.
+    pub listen_tls: Vec<Address>,
+    /// The certificates and protocols of connections by TLS.
+    pub tls: Option<Tls>,
+    /// Whether HTTP/2 is spoken, with clients that ask for it.
+    pub http2: bool,
+    /// Whether what is asked in the clear is sent to `https`, and to which port.
+    pub https_redirect: Option<HttpsRedirect>,
     /// The permissions of the paths of local sockets, as for `chmod`; without them, what the process's file mode
     /// mask leaves.
     pub local_mode: Option<u32>,
-    /// Listening sockets that whoever started this process left open for it, by number: in place of `listen`.
-    pub inherited: Vec<i32>,
+    /// Listening sockets that whoever started this process left open for it, by number: in place of `listen` and
+    /// `listen_tls`.
+    pub inherited: Vec<(ListenerKind, i32)>,
     /// What to answer.
     pub content: Content,
     /// Serving threads, each with its own loop and its own listeners.
@@ -68,6 +78,10 @@ impl Config {
     pub fn plain(content: Content) -> Config {
         Config {
             listen: Vec::new(),
+            listen_tls: Vec::new(),
+            tls: None,
+            http2: true,
+            https_redirect: None,
             local_mode: None,
             inherited: Vec::new(),
             content,
@@ -90,10 +104,78 @@ impl Config {
         }
     }
 
+    /// Whether it listens for TLS.
+    #[must_use]
+    pub fn has_tls(&self) -> bool {
+        !self.listen_tls.is_empty() || self.inherited.iter().any(|(kind, _)| *kind == ListenerKind::Tls)
+    }
+
     /// Whether anybody will ask what was counted.
     #[must_use]
     pub(crate) fn counts(&self) -> bool {
         self.admin.is_some() || self.figures.is_some() || self.report.is_some()
+    }
+}
+
+/// What is spoken on the connections of a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListenerKind {
+    /// HTTP in the clear.
+    Plain,
+    /// TLS, and HTTP within it.
+    Tls,
+}
+
+impl ListenerKind {
+    /// A number for it, by which workers tell each other.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            ListenerKind::Plain => 0,
+            ListenerKind::Tls => 1,
+        }
+    }
+
+    /// The kind of a number.
+    pub(crate) fn of_number(number: u32) -> ListenerKind {
+        if number == 0 { ListenerKind::Plain } else { ListenerKind::Tls }
+    }
+}
+
+/// How TLS is spoken.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// Files with certificates and keys. The first is shown to clients that name no host, or one that no certificate is
+    /// for.
+    pub certificates: Vec<CertificateFiles>,
+    /// A certificate that is made at the start, for trying out; it stands behind the others.
+    pub self_signed: Option<SelfSigned>,
+    /// Whether HTTP/1.1 is spoken within.
+    pub http1: bool,
+    /// A descriptor that whoever started this process left open, from which the seed of tickets is read: processes with
+    /// the same seed take each other's. Without it this process has one of its own.
+    pub seed: Option<i32>,
+}
+
+/// Where what is asked in the clear is sent to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HttpsRedirect {
+    /// The port at which the server itself listens for TLS first; where that is not known, 443.
+    OwnPort,
+    /// This port, where that is another one from outside.
+    Port(u16),
+}
+
+impl HttpsRedirect {
+    /// The port, for a server that listens at these addresses.
+    pub(crate) fn port(self, addresses: &[(ListenerKind, Address)]) -> u16 {
+        let own = addresses.iter().find_map(|(kind, address)| match (kind, address) {
+            (ListenerKind::Tls, Address::Internet(address)) => Some(address.port()),
+            _ => None,
+        });
+        match self {
+            HttpsRedirect::OwnPort => own.unwrap_or(443),
+            HttpsRedirect::Port(port) => port,
+        }
     }
 }
 
@@ -212,6 +294,13 @@ pub struct SecurityHeaders {
 }
 
 impl SecurityHeaders {
+    /// The same for answers in the clear of a server that has connections of both kinds: RFC 6797 §7.2 keeps
+    /// `Strict-Transport-Security` from those. Where all are in the clear, a proxy in front has the other kind.
+    #[must_use]
+    pub fn without_tls(self) -> SecurityHeaders {
+        SecurityHeaders { tls: false, ..self }
+    }
+
     /// The fields, each with its value.
     #[must_use]
     pub fn fields(self) -> Vec<(&'static str, &'static str)> {

@@ -7,14 +7,17 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use cannery_eventloop::{Accepted, Received, Socket};
+use cannery_eventloop::{Accepted, Socket};
+use cannery_secure::Failure;
 use cannery_wire::Refusal;
-use cannery_wire::h1::{self, Awaits, Step};
+use cannery_wire::h1::Awaits;
 use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 use cannery_wire::proxy::{self, Source};
 
-use crate::config::Timeouts;
-use crate::exchange::OnH1;
+use crate::config::{ListenerKind, Timeouts};
+use crate::protocol::{Asker, Protocol, Spelled};
+use crate::receiving::Came;
+use crate::secured::Secured;
 use crate::shared::Shared;
 use crate::transport::Transport;
 use crate::unsent::{self, Unsent};
@@ -27,6 +30,10 @@ pub(crate) const TURN_BYTES_MAX: u64 = 256 * 1024;
 /// once, the kernel would throw the answer away with the bytes that nobody reads.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// How long a peer is silent until what it is sent begins as at first. A kernel forgets what it has learned of the way in
+/// about as long.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// How long somebody who has only just connected may take to ask, once the server stops.
 const NEWCOMER_GRACE: Duration = Duration::from_secs(1);
 
@@ -35,13 +42,15 @@ const NEWCOMER_GRACE: Duration = Duration::from_secs(1);
 pub(crate) struct Connection<S> {
     transport: Transport<S>,
     peer: Option<SocketAddr>,
-    http: h1::Connection,
+    protocol: Protocol,
     /// Bytes that were received and not yet answered.
     held: Vec<u8>,
     /// Answers that the peer has not taken yet. While there are any, nothing is received.
     unsent: Option<Box<Unsent>>,
     state: State,
     waits: Waits,
+    /// What is to be spoken, also before it is.
+    kind: ListenerKind,
     /// When the peer must have done what it is waited for.
     deadline: Option<Instant>,
     /// Whether it is to go on in the next turn without an event, and if so, whether its peer sends no more.
@@ -53,6 +62,8 @@ pub(crate) struct Connection<S> {
 enum Waits {
     /// The PROXY header, which proxies send at once.
     Header,
+    /// The end of the handshake of TLS.
+    Handshake,
     /// The peer's next request, if it likes.
     Request,
     /// The rest of a head, or of a request's content.
@@ -82,29 +93,35 @@ pub(crate) enum Outcome {
     Open,
     /// It is to go on in the next turn, without an event: its share of this one is used up.
     PutOff,
+    /// The same when there is time for its handshake.
+    Handshake,
     /// It is over.
     Closed,
 }
 
 impl<S: Socket> Connection<S> {
-    pub(crate) fn new(accepted: Accepted<S>, shared: &Shared) -> Connection<S> {
-        let (state, waits) = match shared.proxied {
-            true => (State::Unnamed, Waits::Header),
-            false => (State::Open, Waits::Request),
+    pub(crate) fn new(accepted: Accepted<S>, kind: ListenerKind, shared: &Shared) -> Connection<S> {
+        let state = if shared.proxied { State::Unnamed } else { State::Open };
+        let waits = match (shared.proxied, kind) {
+            (true, _) => Waits::Header,
+            (false, ListenerKind::Tls) => Waits::Handshake,
+            (false, ListenerKind::Plain) => Waits::Request,
         };
-        let patience = |timeouts: Timeouts| if shared.proxied { timeouts.head } else { timeouts.idle };
+        let patience =
+            |timeouts: Timeouts| if waits == Waits::Request { timeouts.idle } else { timeouts.head };
         let deadline = shared.timeouts.map(|timeouts| shared.now + patience(timeouts));
-        let http = h1::Connection::default();
+        let protocol = Protocol::new();
         let Accepted { socket, peer } = accepted;
         let (held, unsent, put_off) = (Vec::new(), None, None);
         Connection {
             transport: Transport::new(socket),
             peer,
-            http,
+            protocol,
             held,
             unsent,
             state,
             waits,
+            kind,
             deadline,
             put_off,
         }
@@ -117,13 +134,21 @@ impl<S: Socket> Connection<S> {
     /// Goes on as far as the socket and its share of a turn let it. `ended` says that the peer sends no more, so
     /// that the end is to be read for too: no event will come for it alone.
     pub(crate) fn turn(&mut self, shared: &mut Shared, ended: bool) -> Outcome {
-        shared.turn_bytes = shared.turn_bytes_max;
+        shared.share.bytes = shared.turn_bytes_max;
         match self.try_turn(shared, ended) {
-            Ok(Outcome::Open) if shared.turn_bytes == 0 => Outcome::PutOff,
+            Ok(Outcome::Open) if shared.share.bytes == 0 => Outcome::PutOff,
+            Ok(Outcome::Closed) => self.close(shared),
             Ok(outcome) => outcome,
             // A peer that is gone is no error worth telling: it happens all the time.
             Err(_) => Outcome::Closed,
         }
+    }
+
+    /// Ends the connection at once, with no more than a word if there is room for it.
+    fn close(&mut self, shared: &mut Shared) -> Outcome {
+        // Whoever does not get it sees the end itself.
+        let _ = self.transport.say_end(&mut shared.buffers);
+        Outcome::Closed
     }
 
     /// Whether it is to go on in the next turn without an event.
@@ -150,28 +175,74 @@ impl<S: Socket> Connection<S> {
         }
         loop {
             if self.state == State::Ending {
-                self.transport.end_sending()?;
+                if !self.transport.end_sending(&mut shared.buffers)? {
+                    return Ok(Outcome::Open);
+                }
                 self.state = State::Lingering;
                 self.waits = Waits::End;
                 self.deadline = Some(shared.now + LINGER);
             }
-            if shared.turn_bytes == 0 {
+            if shared.share.bytes == 0 {
                 return Ok(Outcome::Open);
             }
-            let received = match self.transport.receive(&mut shared.buffers)? {
-                Received::Bytes(bytes) => bytes,
-                Received::NotYet => return Ok(Outcome::Open),
-                Received::End => return Ok(Outcome::Closed),
-            };
-            shared.turn_bytes = shared.turn_bytes.saturating_sub(received as u64);
-            if self.reads() && !self.answer_received(received, shared)? {
+            let came = self.transport.receive(&mut shared.buffers, &mut shared.share, ended)?;
+            if self.waits == Waits::Handshake && !self.establish(shared)? {
                 return Ok(Outcome::Open);
             }
-            // Less than there was room for: the socket is empty, and its next bytes make an event.
-            if self.reads() && received < shared.buffers.input.len() && !ended {
-                return Ok(Outcome::Open);
+            match came {
+                Came::Bytes { bytes, is_all } => {
+                    if self.reads() && !self.answer_received(bytes, shared)? {
+                        return Ok(Outcome::Open);
+                    }
+                    if self.reads() && is_all && !self.has_begun_handshake() {
+                        return Ok(Outcome::Open);
+                    }
+                }
+                // What waits to be sent has to go before anything is received.
+                Came::NotYet => return Ok(Outcome::Open),
+                Came::Later => return Ok(Outcome::Handshake),
+                Came::End => return Ok(Outcome::Closed),
+                Came::Failed(failure) => {
+                    if !self.fail(&failure, shared)? {
+                        return Ok(Outcome::Open);
+                    }
+                }
             }
         }
+    }
+
+    /// Whether the first bytes of a handshake are there, and nobody has looked at them yet.
+    #[inline]
+    fn has_begun_handshake(&self) -> bool {
+        self.transport.secured().is_some_and(Secured::is_put_off)
+    }
+
+    /// Begins to speak what was agreed on, if the handshake is done; tells whether all that is to be said of that is sent.
+    #[cold]
+    fn establish(&mut self, shared: &mut Shared) -> io::Result<bool> {
+        let Some(secured) = self.transport.secured().filter(|secured| secured.is_established()) else {
+            return Ok(true);
+        };
+        shared.observer.shaken(secured.is_resumed());
+        self.waits = Waits::Request;
+        self.deadline = shared.timeouts.map(|timeouts| shared.now + timeouts.idle);
+        Ok(true)
+    }
+
+    /// Ends a connection whose TLS failed: what there is to say in its own words is said. Who has asked in the clear is
+    /// answered in the clear. Tells whether all of it is sent.
+    #[cold]
+    fn fail(&mut self, failure: &Failure, shared: &mut Shared) -> io::Result<bool> {
+        shared.observer.not_secured();
+        self.held = Vec::new();
+        self.state = State::Ending;
+        if matches!(failure, Failure::PlainHttp) {
+            self.transport.give_up_tls();
+            self.kind = ListenerKind::Plain;
+            self.refuse(Refusal::RequestLine, shared);
+            self.unsent = self.send_output(shared)?;
+        }
+        Ok(!self.is_sending())
     }
 
     /// Whether what the peer sends is read, and not thrown away.
@@ -181,38 +252,71 @@ impl<S: Socket> Connection<S> {
 
     /// Sends what is unsent and answers what is held, as far as it may; tells whether nothing of either is left to do.
     fn flush(&mut self, shared: &mut Shared) -> io::Result<bool> {
-        while let Some(unsent) = &mut self.unsent {
-            if shared.turn_bytes == 0 {
+        if self.transport.is_blocked() {
+            if !self.transport.flush()? {
                 return Ok(false);
             }
-            let sent =
-                unsent.send(&mut self.transport.outlet(&mut shared.buffers), &mut shared.turn_bytes)?;
+            if self.unsent.is_none() {
+                self.answer_held(shared)?;
+            }
+        }
+        while let Some(unsent) = &mut self.unsent {
+            if shared.share.bytes == 0 {
+                return Ok(false);
+            }
+            let outlet = &mut self.transport.outlet(&mut shared.buffers);
+            let sent = unsent.send(outlet, &mut shared.share.bytes)?;
             if unsent.is_done() {
                 shared.observer.sent(shared.now.saturating_duration_since(unsent.since()));
                 self.unsent = None;
-                let held = std::mem::take(&mut self.held);
-                self.answer(&held, shared)?;
+                if !self.transport.is_blocked() {
+                    self.answer_held(shared)?;
+                }
             } else if sent == 0 {
                 return Ok(false);
             }
         }
-        Ok(true)
+        Ok(!self.transport.is_blocked())
+    }
+
+    /// Whether something waits to be sent.
+    #[inline]
+    fn is_sending(&self) -> bool {
+        self.unsent.is_some() || self.transport.is_blocked()
+    }
+
+    fn answer_held(&mut self, shared: &mut Shared) -> io::Result<()> {
+        let held = std::mem::take(&mut self.held);
+        self.answer(&held, shared)
     }
 
     /// Answers the requests in what was just received; tells whether all answers are sent.
     #[inline]
-    fn answer_received(&mut self, received: usize, shared: &mut Shared) -> io::Result<bool> {
-        let input = std::mem::take(&mut shared.buffers.input);
+    fn answer_received(&mut self, bytes: usize, shared: &mut Shared) -> io::Result<bool> {
+        self.rest_if_idle(shared);
+        let received = self.transport.lend_received(&mut shared.buffers);
         let done = if self.held.is_empty() {
-            self.answer(&input[..received], shared)
+            self.answer(&received.bytes[..bytes], shared)
         } else {
             let mut held = std::mem::take(&mut self.held);
-            held.extend_from_slice(&input[..received]);
+            held.extend_from_slice(&received.bytes[..bytes]);
             self.answer(&held, shared)
         };
-        shared.buffers.input = input;
+        shared.buffers.give_back(received);
         done?;
-        Ok(self.unsent.is_none())
+        Ok(!self.is_sending())
+    }
+
+    /// What is sent behind a pause begins as the connection did.
+    #[inline]
+    fn rest_if_idle(&mut self, shared: &Shared) {
+        if self.transport.secured().is_some()
+            && self.waits == Waits::Request
+            && let (Some(deadline), Some(timeouts)) = (self.deadline, shared.timeouts)
+            && shared.now + timeouts.idle > deadline + PAUSE
+        {
+            self.transport.rest();
+        }
     }
 
     /// Answers the requests in `input` until they end or no more may be sent, and holds what is left.
@@ -222,15 +326,21 @@ impl<S: Socket> Connection<S> {
             self.held = rest.to_vec();
             return Ok(());
         }
+        if self.kind == ListenerKind::Tls && self.transport.secured().is_none() {
+            return self.secure(rest, shared);
+        }
         let mut answered = false;
-        while self.state == State::Open && self.unsent.is_none() {
-            let more = self.spell_answers(&mut rest, shared);
+        while self.state == State::Open && !self.is_sending() {
+            let spelled = self.protocol.spell_answers(&mut rest, self.asker(), shared);
+            if spelled == Spelled::Last {
+                self.state = State::Ending;
+            }
             answered |= !shared.output.is_empty();
             self.unsent = self.send_output(shared)?;
             if self.unsent.is_some() {
                 shared.observer.deferred();
             }
-            if !more {
+            if spelled != Spelled::Full {
                 break;
             }
         }
@@ -241,11 +351,21 @@ impl<S: Socket> Connection<S> {
         Ok(())
     }
 
+    /// Goes on by TLS, with its first bytes.
+    #[cold]
+    fn secure(&mut self, begun: &[u8], shared: &Shared) -> io::Result<()> {
+        let session = shared.tls.as_ref().map(|tls| tls.session());
+        let session = session.ok_or(io::ErrorKind::Unsupported)?.map_err(|_| io::ErrorKind::OutOfMemory)?;
+        self.transport.secure(session, begun);
+        self.waits = Waits::Handshake;
+        Ok(())
+    }
+
     /// Sends what is spelled, as far as it may. What is left comes back.
     #[inline]
     fn send_output(&mut self, shared: &mut Shared) -> io::Result<Option<Box<Unsent>>> {
-        let Shared { output, content, buffers, now, turn_bytes, .. } = shared;
-        unsent::send_output(&mut self.transport.outlet(buffers), output, content, *now, turn_bytes)
+        let Shared { output, content, buffers, now, share, .. } = shared;
+        unsent::send_output(&mut self.transport.outlet(buffers), output, content, *now, &mut share.bytes)
     }
 
     /// Takes the PROXY header off the front of `rest`; tells whether it was there. Fails if it never will be: then
@@ -271,47 +391,21 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Spells answers until the requests in `rest` end or the output is full; tells whether it was the
-    /// latter.
-    #[inline]
-    fn spell_answers(&mut self, rest: &mut &[u8], shared: &mut Shared) -> bool {
-        let mut head = h1::Head::EMPTY;
-        while shared.output.has_room() {
-            let (used, step) = self.http.next_request(rest, &mut head);
-            match step {
-                Step::Request => {
-                    let Shared { content, fields, scratch, output, observer, .. } = &mut *shared;
-                    let exchange = OnH1 { http: &mut self.http, head: &head };
-                    content.answer(exchange, self.peer, scratch, fields, output, observer);
-                }
-                Step::More => {
-                    *rest = &rest[used..];
-                    return false;
-                }
-                Step::Refused(refusal) => self.refuse(refusal, shared),
-                // The answer went out before: there is nothing to say.
-                Step::End => {}
-            }
-            *rest = &rest[used..];
-            if self.http.is_closing() {
-                self.state = State::Ending;
-                return false;
-            }
-        }
-        true
-    }
-
     /// Spells the answer to what is no request.
     fn refuse(&mut self, refusal: Refusal, shared: &mut Shared) {
-        shared.content.refuse(&mut self.http, refusal, &shared.fields, &mut shared.output);
-        shared.observer.refused(self.peer, refusal);
+        self.protocol.refuse(refusal, self.asker(), shared);
+    }
+
+    #[inline]
+    fn asker(&self) -> Asker {
+        Asker { peer: self.peer, is_secured: self.kind == ListenerKind::Tls }
     }
 
     /// Sets the deadline of what is waited for now; `answered` says that a request has come since the last.
     fn set_deadline(&mut self, answered: bool, shared: &Shared) {
         let Some(timeouts) = shared.timeouts else { return };
-        let (waits, patience) = match self.http.awaits() {
-            _ if self.unsent.is_some() => (Waits::Room, timeouts.send),
+        let (waits, patience) = match self.protocol.awaits() {
+            _ if self.is_sending() => (Waits::Room, timeouts.send),
             Awaits::Request => (Waits::Request, timeouts.idle),
             rest => (Waits::Rest(rest), timeouts.head),
         };
@@ -338,7 +432,7 @@ impl<S: Socket> Connection<S> {
     /// Ends a connection whose peer is late, unless it still takes what it is sent; tells whether it goes on.
     pub(crate) fn end_wait(&mut self, shared: &mut Shared) -> Outcome {
         let Some(timeouts) = shared.timeouts else { return Outcome::Open };
-        shared.turn_bytes = shared.turn_bytes_max;
+        shared.share.bytes = shared.turn_bytes_max;
         match self.waits {
             Waits::Room => self.check_progress(shared.now, timeouts.send),
             // RFC 9110 §15.5.9: who is slow is told.
@@ -353,22 +447,23 @@ impl<S: Socket> Connection<S> {
                         self.unsent = Some(unsent);
                         self.waits = Waits::Room;
                         self.deadline = Some(shared.now + timeouts.send);
-                        if shared.turn_bytes == 0 { Outcome::PutOff } else { Outcome::Open }
+                        if shared.share.bytes == 0 { Outcome::PutOff } else { Outcome::Open }
                     }
                     Err(_) => Outcome::Closed,
                 }
             }
-            Waits::Header | Waits::Request | Waits::Rest(_) | Waits::End => Outcome::Closed,
+            Waits::Request | Waits::Rest(_) => self.close(shared),
+            Waits::Header | Waits::Handshake | Waits::End => Outcome::Closed,
         }
     }
 
     /// Whether a peer that is sent something takes it fast enough to be waited for. What counts is what has
     /// reached it: the kernel's buffer can be so large that there is no new room in it for minutes.
     fn check_progress(&mut self, now: Instant, window: Duration) -> Outcome {
-        let (Some(unsent), Ok(unconfirmed)) = (&mut self.unsent, self.transport.unconfirmed()) else {
-            return Outcome::Closed;
-        };
-        if unsent.confirmed_since_last(unconfirmed) < window.as_secs() * SEND_BYTES_PER_SECOND_MIN {
+        let Ok(unconfirmed) = self.transport.unconfirmed() else { return Outcome::Closed };
+        let confirmed = self.transport.confirmed_since_last(unconfirmed);
+        let confirmed = confirmed.or_else(|| Some(self.unsent.as_mut()?.confirmed_since_last(unconfirmed)));
+        if confirmed.unwrap_or(0) < window.as_secs() * SEND_BYTES_PER_SECOND_MIN {
             // The kernel shall not go on waiting in our place. Where it cannot be told, it will.
             let _ = self.transport.abandon();
             return Outcome::Closed;
@@ -379,19 +474,19 @@ impl<S: Socket> Connection<S> {
 
     /// Ends a connection in good order: at once if it is idle, else behind the answers that it is sending, or
     /// the one to the request that is on its way. Who has only just come is given a moment to ask.
-    pub(crate) fn drain(&mut self, shared: &Shared) -> Outcome {
+    pub(crate) fn drain(&mut self, shared: &mut Shared) -> Outcome {
         if !self.reads() {
             return Outcome::Open;
         }
-        if self.unsent.is_some() {
+        if self.is_sending() {
             self.state = State::Ending;
             self.held = Vec::new();
             return Outcome::Open;
         }
-        if self.waits == Waits::Request && self.http.has_answered() {
-            return Outcome::Closed;
+        if self.waits == Waits::Request && self.protocol.has_answered() {
+            return self.close(shared);
         }
-        self.http.end_after_next();
+        self.protocol.end_after_next();
         let end = shared.now + NEWCOMER_GRACE;
         self.deadline = Some(self.deadline.map_or(end, |deadline| deadline.min(end)));
         Outcome::Open

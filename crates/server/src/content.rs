@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cannery_archive::{Archive, Extent, Lease, Loading, OpenError};
-use cannery_site::{Answer, Reason, Scratch, Site};
+use cannery_site::{Answer, Reason, Scratch, Site, https_redirect};
 use cannery_wire::h1::Connection;
 use cannery_wire::{Output, Refusal, ServerFields};
 
@@ -32,6 +32,14 @@ pub(crate) enum Content {
     Admin(Admin),
     /// The same to every request.
     Dummy(Dummy),
+}
+
+/// A request, and who asks.
+pub(crate) struct Asked<E> {
+    pub(crate) exchange: E,
+    pub(crate) peer: Option<SocketAddr>,
+    /// The port of `https` that it is to be sent to, if it is.
+    pub(crate) https_port: Option<u16>,
 }
 
 /// An archive that was opened such that nobody changes it under those who read it.
@@ -90,21 +98,21 @@ impl Content {
         }
     }
 
-    /// Answers one request, which this peer has made.
+    /// Answers one request.
     #[inline]
     pub(crate) fn answer<'a>(
         &'a self,
-        mut exchange: impl Exchange<'a>,
-        peer: Option<SocketAddr>,
+        mut asked: Asked<impl Exchange<'a>>,
         scratch: &'a mut Scratch,
         fields: &ServerFields,
         output: &mut Output,
         observer: &mut Observer,
     ) {
+        let (exchange, peer) = (&mut asked.exchange, asked.peer);
         let head = exchange.head();
         let before = output.length();
         let answer = match self {
-            Content::Sites(sites) => Some(answer_of(sites, &mut exchange, scratch, fields, output)),
+            Content::Sites(sites) => Some(answer_of(sites, &mut asked, scratch, fields, output)),
             Content::Admin(admin) => {
                 exchange.answer_page(&admin.page(head), fields, output);
                 return;
@@ -164,12 +172,19 @@ impl Content {
 #[inline]
 fn answer_of<'a>(
     sites: &'a Sites,
-    exchange: &mut impl Exchange<'a>,
+    asked: &mut Asked<impl Exchange<'a>>,
     scratch: &'a mut Scratch,
     fields: &ServerFields,
     output: &mut Output,
 ) -> Answer<'a> {
+    let Asked { exchange, https_port, .. } = asked;
     let request = &exchange.head().request;
+    if let Some(port) = *https_port
+        && let Some(answer) = https_redirect(request, port)
+    {
+        exchange.answer(&answer, b"", fields, output);
+        return answer;
+    }
     let Some((number, site)) = sites.of(request) else {
         // RFC 9110 §15.5.20.
         let answer = Answer::own(421, Reason::Host);

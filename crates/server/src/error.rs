@@ -19,6 +19,20 @@ pub enum StartError {
         /// Why not.
         source: OpenError,
     },
+    /// There is no TLS with these certificates.
+    #[error("{0}")]
+    Tls(#[from] cannery_secure::Error),
+    /// Connections are to speak TLS, and nobody has said with which certificate.
+    #[error("there is a listener for TLS, and no certificate")]
+    NoCertificate,
+    /// The seed of tickets that whoever started us left for us cannot be read.
+    #[error("cannot read the seed of tickets from descriptor {descriptor}: {source}")]
+    Seed {
+        /// Its number.
+        descriptor: i32,
+        /// Why not.
+        source: io::Error,
+    },
     /// The address cannot be listened at.
     #[error("cannot listen at {address}: {source}")]
     Listen {

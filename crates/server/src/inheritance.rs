@@ -6,10 +6,16 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::{Child, Command};
 
+use cannery_eventloop::Listener;
 use rustix::io::{FdFlags, fcntl_setfd};
+
+use crate::config::ListenerKind;
 
 /// The variable that names the descriptors of inherited listeners, with commas between.
 pub const LISTENERS_VARIABLE: &str = "CANNERY_LISTENERS";
+
+/// The variable that names those of them whose connections speak TLS.
+pub const TLS_LISTENERS_VARIABLE: &str = "CANNERY_TLS_LISTENERS";
 
 /// The variable that names the descriptors of inherited sockets for figures: one on which the process is asked, or
 /// all those on which the process of the operators asks.
@@ -22,6 +28,16 @@ pub const OPERATORS_VARIABLE: &str = "CANNERY_OPERATORS";
 pub(crate) fn numbers(descriptors: &[impl AsFd]) -> String {
     let numbers: Vec<_> = descriptors.iter().map(|one| one.as_fd().as_raw_fd().to_string()).collect();
     numbers.join(",")
+}
+
+/// Names listeners to a program that is to be started with them.
+pub(crate) fn name_listeners(command: &mut Command, listeners: &[(ListenerKind, &Listener)]) {
+    let of = |is_named: &dyn Fn(ListenerKind) -> bool| {
+        let named = listeners.iter().filter(|(kind, _)| is_named(*kind));
+        numbers(&named.map(|(_, listener)| *listener).collect::<Vec<_>>())
+    };
+    command.env(LISTENERS_VARIABLE, of(&|_| true));
+    command.env(TLS_LISTENERS_VARIABLE, of(&|kind| kind == ListenerKind::Tls));
 }
 
 /// Starts a program with these descriptors open. To be called by one thread only, so that no other program that is

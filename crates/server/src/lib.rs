@@ -34,8 +34,11 @@ mod one_peer;
 mod opened;
 mod operators;
 mod own_page;
+mod protocol;
+mod receiving;
 mod reload;
 mod report;
+mod secured;
 mod shared;
 mod signals;
 #[cfg(test)]
@@ -43,10 +46,12 @@ mod simulation;
 mod sites;
 mod slab;
 mod special;
+mod stamp;
 mod status;
 pub mod supervisor;
 pub mod takeover;
 mod thread;
+mod tls;
 mod transport;
 #[cfg(any(test, feature = "turns"))]
 pub mod turns;
@@ -69,6 +74,7 @@ pub use crate::operators::Operators;
 use crate::access_log::LogWriter;
 use crate::admin_server::AdminServer;
 use crate::cage::{Cage, Held};
+use crate::config::ListenerKind;
 use crate::notify::Notify;
 use crate::opened::Opened;
 use crate::reload::ReloadOrder;
@@ -79,7 +85,7 @@ use crate::worker::StopOrder;
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
-    addresses: Vec<Address>,
+    addresses: Vec<(ListenerKind, Address)>,
     workers: Vec<JoinHandle<()>>,
     stop: Stop,
     reload: Option<ReloadOrder>,
@@ -122,9 +128,9 @@ impl Server {
         opened.serve(config, cage, held)
     }
 
-    /// Where the server listens, in the order of the configuration.
+    /// Where the server listens, in the order of the configuration, and for what.
     #[must_use]
-    pub fn addresses(&self) -> &[Address] {
+    pub fn addresses(&self) -> &[(ListenerKind, Address)] {
         &self.addresses
     }
 

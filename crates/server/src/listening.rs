@@ -5,16 +5,16 @@
 
 use cannery_eventloop::{Address, Claim, Listener};
 
-use crate::config::Config;
+use crate::config::{Config, ListenerKind};
 use crate::error::StartError;
 
 /// The listening sockets of a server.
 #[derive(Debug)]
 pub struct Listening {
     /// Where, each address once.
-    addresses: Vec<Address>,
+    addresses: Vec<(ListenerKind, Address)>,
     /// Those of each worker.
-    of_workers: Vec<Vec<Listener>>,
+    of_workers: Vec<Vec<(ListenerKind, Listener)>>,
     /// What keeps the addresses ours; nothing for those that were inherited.
     claims: Vec<Claim>,
 }
@@ -25,9 +25,9 @@ impl Listening {
         if config.inherited.is_empty() { open(config, workers) } else { inherit(config, workers) }
     }
 
-    /// Where the server listens.
+    /// Where the server listens, and for what.
     #[must_use]
-    pub fn addresses(&self) -> &[Address] {
+    pub fn addresses(&self) -> &[(ListenerKind, Address)] {
         &self.addresses
     }
 
@@ -38,53 +38,64 @@ impl Listening {
 
     /// The listeners of each worker, and what has to be kept while they are used.
     #[must_use]
-    pub fn into_parts(self) -> (Vec<Vec<Listener>>, Vec<Claim>) {
+    pub fn into_parts(self) -> (Vec<Vec<(ListenerKind, Listener)>>, Vec<Claim>) {
         (self.of_workers, self.claims)
     }
 }
 
 fn open(config: &Config, workers: usize) -> Result<Listening, StartError> {
+    let plain = config.listen.iter().map(|address| (ListenerKind::Plain, address));
+    let secured = config.listen_tls.iter().map(|address| (ListenerKind::Tls, address));
     let mut claims = Vec::new();
-    for address in &config.listen {
+    for (kind, address) in plain.chain(secured) {
         let failed = |source| StartError::Listen { address: address.clone(), source };
-        claims.push(Claim::with_mode(address, config.local_mode).map_err(failed)?);
+        claims.push((kind, Claim::with_mode(address, config.local_mode).map_err(failed)?));
     }
-    let listen = |claim: &Claim| {
-        claim.listen().map_err(|source| StartError::Listen { address: claim.address(), source })
+    let listen = |(kind, claim): &(ListenerKind, Claim)| {
+        let failed = |source| StartError::Listen { address: claim.address(), source };
+        claim.listen().map(|listener| (*kind, listener)).map_err(failed)
     };
     let of_worker = |_| claims.iter().map(listen).collect::<Result<Vec<_>, _>>();
     let of_workers = (0..workers).map(of_worker).collect::<Result<Vec<_>, _>>()?;
-    Ok(Listening { addresses: claims.iter().map(Claim::address).collect(), of_workers, claims })
+    let addresses = claims.iter().map(|(kind, claim)| (*kind, claim.address())).collect();
+    Ok(Listening { addresses, of_workers, claims: claims.into_iter().map(|(_, claim)| claim).collect() })
+}
+
+/// The sockets of one address.
+struct Group {
+    kind: ListenerKind,
+    address: Address,
+    listeners: Vec<Listener>,
 }
 
 /// Where there are as many sockets of an address as workers, each has its own; else all have all of them.
 fn inherit(config: &Config, workers: usize) -> Result<Listening, StartError> {
-    let mut groups: Vec<(Address, Vec<Listener>)> = Vec::new();
-    for descriptor in &config.inherited {
+    let mut groups: Vec<Group> = Vec::new();
+    for (kind, descriptor) in &config.inherited {
         let failed = |source| StartError::Inherited { descriptor: *descriptor, source };
         let listener = Listener::inherit(*descriptor).map_err(failed)?;
         let address = listener.address().map_err(failed)?;
-        match groups.iter_mut().find(|(known, _)| *known == address) {
-            Some((_, group)) => group.push(listener),
-            None => groups.push((address, vec![listener])),
+        match groups.iter_mut().find(|group| group.address == address) {
+            Some(group) => group.listeners.push(listener),
+            None => groups.push(Group { kind: *kind, address, listeners: vec![listener] }),
         }
     }
-    let mut of_workers: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
+    let mut of_workers: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
     let mut addresses = Vec::new();
-    for (address, group) in groups {
-        if group.len() >= workers {
-            for (number, listener) in group.into_iter().enumerate() {
-                of_workers[number % workers].push(listener);
+    for Group { kind, address, listeners } in groups {
+        if listeners.len() >= workers {
+            for (number, listener) in listeners.into_iter().enumerate() {
+                of_workers[number % workers].push((kind, listener));
             }
         } else {
-            for listeners in &mut of_workers {
-                for listener in &group {
+            for of_worker in &mut of_workers {
+                for listener in &listeners {
                     let failed = |source| StartError::Listen { address: address.clone(), source };
-                    listeners.push(listener.share().map_err(failed)?);
+                    of_worker.push((kind, listener.share().map_err(failed)?));
                 }
             }
         }
-        addresses.push(address);
+        addresses.push((kind, address));
     }
     Ok(Listening { addresses, of_workers, claims: Vec::new() })
 }

@@ -43,6 +43,18 @@ pub enum Notice {
         /// Why.
         why: String,
     },
+    /// Something about a certificate that an operator should know.
+    Certificate {
+        /// What.
+        warning: String,
+    },
+    /// New certificates are shown to those who connect from now on.
+    CertificatesReplaced,
+    /// New certificates are not used; those before still are.
+    CertificatesRefused {
+        /// Why.
+        why: String,
+    },
     /// A process has died, and is started again.
     ProcessDied {
         /// Which.
@@ -101,6 +113,7 @@ impl Notice {
             self,
             Notice::Reloaded { .. }
                 | Notice::Unchanged
+                | Notice::CertificatesReplaced
                 | Notice::LogWritten
                 | Notice::Figures { .. }
                 | Notice::SuccessorStarted { .. }
@@ -123,6 +136,11 @@ impl fmt::Display for Notice {
                 write!(f, "{}: {why}; the release before is still served", path.display())
             }
             Notice::Unchanged => f.write_str("no archive has changed"),
+            Notice::Certificate { warning } => f.write_str(warning),
+            Notice::CertificatesReplaced => f.write_str("new certificates are used from now on"),
+            Notice::CertificatesRefused { why } => {
+                write!(f, "{why}; the certificates before are still used")
+            }
             Notice::WrittenInPlace { path } => write!(
                 f,
                 "{}: somebody writes into this file while it is served; its bytes were copied in time. Replace \

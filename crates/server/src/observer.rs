@@ -79,6 +79,23 @@ impl Observer {
         }
     }
 
+    /// A handshake of TLS is done; whether it went on from an earlier session.
+    #[cold]
+    pub(crate) fn shaken(&mut self, is_resumed: bool) {
+        if let Some(counters) = &self.counters {
+            let counter = if is_resumed { &counters.handshakes_resumed } else { &counters.handshakes_full };
+            counter.add(1);
+        }
+    }
+
+    /// TLS has failed, by the peer's fault or for lack of anything in common.
+    #[cold]
+    pub(crate) fn not_secured(&mut self) {
+        if let Some(counters) = &self.counters {
+            counters.tls_failures.add(1);
+        }
+    }
+
     /// The last answer could not be sent at once.
     pub(crate) fn deferred(&mut self) {
         self.answered_in_turn = self.answered_in_turn.saturating_sub(1);

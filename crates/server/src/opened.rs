@@ -23,6 +23,7 @@ use crate::metrics::Counters;
 use crate::observer::Observer;
 use crate::reload::Reloader;
 use crate::report::Report;
+use crate::tls::CertificateFolder;
 use crate::worker::{self, StopOrder};
 use crate::{Server, Stop};
 
@@ -30,6 +31,7 @@ use crate::{Server, Stop};
 pub(crate) struct Opened {
     io: IoChoice,
     reloader: Option<Reloader>,
+    certificates: Option<CertificateFolder>,
     content: Content,
     leases: Vec<Option<Lease>>,
     log: Option<LogFile>,
@@ -47,6 +49,7 @@ impl Opened {
         let io = IoChoice::make(config.io)?;
         let reloader = Reloader::new(config);
         let (content, leases) = Content::open(config)?;
+        let certificates = CertificateFolder::open(config)?;
         let log = config.access_log.as_ref().map(LogFile::open).transpose().map_err(StartError::AccessLog)?;
         let admin = config.admin.as_ref().map(AdminListener::open).transpose()?;
         let figures = config.figures.map(asking::inherit).transpose()?;
@@ -54,17 +57,30 @@ impl Opened {
         let waker = |_| Waker::new().map_err(StartError::EventLoop);
         let wakers = (0..config.threads.get()).map(waker).collect::<Result<Vec<_>, _>>()?;
         let neighbours = Neighbours::of(&wakers).map_err(StartError::EventLoop)?;
-        Ok(Opened { io, reloader, content, leases, log, admin, figures, listening, wakers, neighbours })
+        Ok(Opened {
+            io,
+            reloader,
+            certificates,
+            content,
+            leases,
+            log,
+            admin,
+            figures,
+            listening,
+            wakers,
+            neighbours,
+        })
     }
 
     /// The cage for what is served and written.
     pub(crate) fn cage(&self, config: &Config) -> cage::Plan {
-        let read = match &config.content {
+        let mut read: Vec<_> = match &config.content {
             config::Content::Archives { archives, .. } => {
                 archives.iter().map(|named| named.path.clone()).collect()
             }
             config::Content::Dummy { .. } => Vec::new(),
         };
+        read.extend(self.certificates.iter().flat_map(CertificateFolder::paths));
         let append = config.access_log.iter().filter_map(|log| match &log.target {
             LogTarget::File(path) => Some(path.clone()),
             LogTarget::Stdout => None,
@@ -87,8 +103,19 @@ impl Opened {
 
     /// Starts all threads, in this cage. When it returns, connections are accepted.
     pub(crate) fn serve(self, config: &Config, cage: Cage, held: Held) -> Result<Server, StartError> {
-        let Opened { io, reloader, content, leases, log, admin, figures, listening, wakers, neighbours } =
-            self;
+        let Opened {
+            io,
+            reloader,
+            certificates,
+            content,
+            leases,
+            log,
+            admin,
+            figures,
+            listening,
+            wakers,
+            neighbours,
+        } = self;
         let status = Arc::new(content.status(config));
         let current = Arc::new(Current::new(Arc::new(content)));
         let counters: Vec<_> = wakers.iter().map(|_| Arc::new(Counters::default())).collect();
@@ -99,6 +126,7 @@ impl Opened {
             asking::answer(socket, counters.clone(), Arc::clone(&status), &cage)?;
         }
         let addresses = listening.addresses().to_vec();
+        let https_port = config.https_redirect.map(|redirect| redirect.port(&addresses));
         let (of_workers, mut claims) = listening.into_parts();
         let order = Arc::new(StopOrder::default());
         let mut plans = Vec::new();
@@ -108,13 +136,16 @@ impl Opened {
             let observer = Observer::new(observed, log.as_ref().map(LogWriter::buffer));
             let plan =
                 worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&order), observer);
-            plans.push((plan.beside(neighbours), waker.clone()));
+            let tls = certificates.as_ref().map(|certificates| certificates.context.clone());
+            let plan = plan.beside(neighbours).with_https_port(https_port).with_tls(tls);
+            plans.push((plan, waker.clone()));
         }
         let stop = Stop { order, wakers: wakers.clone(), status: Arc::clone(&status) };
         // Where one worker cannot start, the others must not go on without anybody to stop them.
         let workers = worker::start_all("worker", io.chosen, plans, &cage).inspect_err(|_| stop.order())?;
         // From here on the workers keep their addresses by themselves, but for the paths of local sockets.
         claims.retain(|claim| matches!(claim, Claim::Local { .. }));
+        let reloader = reloader.map(|reloader| reloader.with_certificates(certificates));
         let reload =
             reloader.map(|reloader| reloader.start(leases, status, current, wakers, &cage)).transpose();
         let reload = reload.inspect_err(|_| stop.order())?;

@@ -31,7 +31,7 @@ impl Operators {
     pub fn start(config: &Config, asked: &[i32]) -> Result<Operators, StartError> {
         let asker = Asker::inherit(asked)?;
         let listener = match config.inherited.first() {
-            Some(descriptor) => AdminListener::inherit(*descriptor)?,
+            Some((_, descriptor)) => AdminListener::inherit(*descriptor)?,
             None => return Err(StartError::NoOperators),
         };
         let plan = cage::Plan { sandbox: config.sandbox, account: config.account, ..cage::Plan::default() };

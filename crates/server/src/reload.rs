@@ -5,9 +5,7 @@
 //! limit raised, as watching by events would. Never unmaps what a connection still sends from; and it is this
 //! thread that unmaps, for that takes milliseconds, in which a worker would serve nobody.
 
-use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -23,8 +21,10 @@ use crate::content::{self, Content};
 use crate::current::Current;
 use crate::error::StartError;
 use crate::notice::Notice;
+use crate::stamp::Stamp;
 use crate::status::Status;
 use crate::thread;
+use crate::tls::CertificateFolder;
 
 /// How often the archives are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -37,31 +37,6 @@ impl ReloadOrder {
     pub(crate) fn give(&self) {
         // It fails only where the server is stopping.
         let _ = self.0.send(());
-    }
-}
-
-/// What tells one state of a file from another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-}
-
-impl Stamp {
-    fn of(path: &Path) -> io::Result<Stamp> {
-        let metadata: Metadata = path.metadata()?;
-        Ok(Stamp {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-        })
-    }
-
-    fn is_same_file(&self, other: &Stamp) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
     }
 }
 
@@ -82,6 +57,7 @@ struct Watched {
 /// Opens and checks new releases.
 pub(crate) struct Reloader {
     watched: Vec<Watched>,
+    certificates: Option<CertificateFolder>,
     /// Sites that are served no more, until nobody sends from them any more.
     retired: Vec<Retired>,
     loading: Loading,
@@ -108,16 +84,26 @@ impl Reloader {
     /// Looks at the files as they are now, before they are opened: what changes from here on is new. Nothing
     /// where nothing is served that could be replaced.
     pub(crate) fn new(config: &Config) -> Option<Reloader> {
-        let config::Content::Archives { archives, loading, watch } = &config.content else { return None };
+        let (archives, loading, watch) = match &config.content {
+            config::Content::Archives { archives, loading, watch } => (archives.as_slice(), *loading, *watch),
+            config::Content::Dummy { .. } if config.has_tls() => (&[][..], Loading::Mapped, false),
+            config::Content::Dummy { .. } => return None,
+        };
         Some(Reloader {
             watched: archives.iter().map(Watched::new).collect(),
+            certificates: None,
             retired: Vec::new(),
-            loading: *loading,
+            loading,
             hosts: config.hosts,
-            watch: *watch,
+            watch,
             listener: config.listener.clone(),
             status: None,
         })
+    }
+
+    /// The same, which looks at certificates too.
+    pub(crate) fn with_certificates(self, certificates: Option<CertificateFolder>) -> Reloader {
+        Reloader { certificates, ..self }
     }
 
     /// Starts the thread, which ends when the order to it is gone. `leases` are those on the archives.
@@ -144,7 +130,8 @@ impl Reloader {
                     // Orders that came meanwhile are one.
                     while orders.try_recv().is_ok() {}
                     self.keep_what_is_written_into(served);
-                    if !self.look(true, served) {
+                    let is_changed = self.look(true, served);
+                    if !self.look_at_certificates(true) && !is_changed {
                         self.tell(&Notice::Unchanged);
                     }
                 }
@@ -153,10 +140,19 @@ impl Reloader {
                     if self.watch {
                         self.look(false, served);
                     }
+                    self.look_at_certificates(false);
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
+    }
+
+    /// Takes up new certificates; tells whether anything has changed.
+    fn look_at_certificates(&mut self, ordered: bool) -> bool {
+        let notices = self.certificates.as_mut().map(|certificates| certificates.look(ordered));
+        let notices = notices.unwrap_or_default();
+        notices.iter().for_each(|notice| self.tell(notice));
+        !notices.is_empty()
     }
 
     fn tell(&self, notice: &Notice) {
@@ -320,6 +316,7 @@ mod tests {
         let served = Served { current, wakers: Vec::new() };
         let mut reloader = Reloader {
             watched: vec![Watched::new(&NamedArchive { host: None, path: path.clone() })],
+            certificates: None,
             retired: Vec::new(),
             loading: Loading::Mapped,
             hosts: true,

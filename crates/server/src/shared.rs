@@ -3,28 +3,70 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use cannery_secure::Context;
 use cannery_site::Scratch;
 use cannery_wire::{Output, ServerFields};
 
 use crate::config::Timeouts;
 use crate::content::Content;
 use crate::observer::Observer;
+use crate::receiving::Share;
 use crate::transport::Buffers;
 
 /// What every connection of a worker uses in turn.
 pub(crate) struct Shared {
     pub(crate) content: Arc<Content>,
-    pub(crate) fields: ServerFields,
+    pub(crate) fields: Fields,
     pub(crate) scratch: Scratch,
     pub(crate) output: Output,
     pub(crate) buffers: Buffers,
     pub(crate) timeouts: Option<Timeouts>,
+    /// The port of `https` that requests in the clear are sent to, if they are.
+    pub(crate) https_port: Option<u16>,
     /// Whether each connection begins with a PROXY header.
     pub(crate) proxied: bool,
     pub(crate) now: Instant,
     pub(crate) observer: Observer,
     /// Bytes that a connection may receive and send in a turn.
     pub(crate) turn_bytes_max: u64,
-    /// Of those, the ones that are left to the connection whose turn it is.
-    pub(crate) turn_bytes: u64,
+    /// What is left of that to the connection whose turn it is, and of the worker's handshakes.
+    pub(crate) share: Share,
+    /// What makes TLS of connections, if there is any.
+    pub(crate) tls: Option<Context>,
+}
+
+/// The fields that end every head.
+pub(crate) struct Fields {
+    plain: ServerFields,
+    secured: ServerFields,
+}
+
+/// The fields that the server adds to every answer, each with its value.
+#[derive(Debug, Clone)]
+pub(crate) struct AddedFields {
+    /// In the clear.
+    pub(crate) plain: Vec<(&'static str, &'static str)>,
+    /// Within TLS.
+    pub(crate) secured: Vec<(&'static str, &'static str)>,
+}
+
+impl Fields {
+    /// At a time in seconds since 1970.
+    pub(crate) fn new(added: &AddedFields, seconds: u64) -> Fields {
+        let [plain, secured] =
+            [&added.plain, &added.secured].map(|fields| ServerFields::new(fields, seconds));
+        Fields { plain, secured }
+    }
+
+    /// Sets the time. Costs nothing within the same second.
+    pub(crate) fn set_time(&mut self, seconds: u64) {
+        self.plain.set_time(seconds);
+        self.secured.set_time(seconds);
+    }
+
+    /// Those of a connection, in the clear or not.
+    #[inline]
+    pub(crate) fn of(&self, is_secured: bool) -> &ServerFields {
+        if is_secured { &self.secured } else { &self.plain }
+    }
 }

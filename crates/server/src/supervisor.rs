@@ -15,7 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use crate::inheritance::{FIGURES_VARIABLE, LISTENERS_VARIABLE, numbers, spawn};
+use crate::config::ListenerKind;
+use crate::inheritance::{FIGURES_VARIABLE, name_listeners, numbers, spawn};
 use crate::notice::Notice;
 use crate::notify::{Notify, SOCKET_VARIABLE};
 use crate::takeover::{Predecessor, Successor};
@@ -55,7 +56,7 @@ pub enum Ended {
 /// The place of one process.
 struct Place {
     number: usize,
-    listeners: Vec<Listener>,
+    listeners: Vec<(ListenerKind, Listener)>,
     /// Ends of pairs of sockets. They stay while processes come and go, so nobody has to be told of a new one.
     figures: Vec<UnixDatagram>,
     child: Option<Child>,
@@ -74,7 +75,7 @@ impl Supervisor<'_> {
     /// A process cannot be started at all.
     pub fn run(
         &self,
-        of_processes: Vec<Vec<Listener>>,
+        of_processes: Vec<Vec<(ListenerKind, Listener)>>,
         of_operators: Option<Listener>,
         ready: impl FnOnce(),
     ) -> io::Result<Ended> {
@@ -94,7 +95,8 @@ impl Supervisor<'_> {
             ready();
             notify.ready("serving");
             if let Some(predecessor) = self.predecessor {
-                predecessor.dismiss(places.iter_mut().flat_map(|place| &mut place.listeners));
+                let listeners = places.iter_mut().flat_map(|place| &mut place.listeners);
+                predecessor.dismiss(listeners.map(|(_, listener)| listener));
             }
             (successor, ended) = (self.keep(&mut places, serving, &signals, &door.name), Ended::Stopped);
         } else if self.predecessor.is_none() {
@@ -188,8 +190,8 @@ impl Supervisor<'_> {
     /// Starts the program that now has our name, with all that we listen with.
     fn call_successor(&self, places: &[Place], serving: usize) -> Option<Successor> {
         let (serving, operators) = places.split_at(serving);
-        let listeners: Vec<&Listener> = serving.iter().flat_map(|place| &place.listeners).collect();
-        let of_operators = operators.iter().flat_map(|place| &place.listeners).next();
+        let listeners: Vec<_> = serving.iter().flat_map(Place::listeners).collect();
+        let of_operators = operators.iter().flat_map(Place::listeners).map(|(_, listener)| listener).next();
         match Successor::start((self.successor)(), &listeners, of_operators) {
             Ok(successor) => {
                 (self.tell)(&Notice::SuccessorStarted { process: successor.process() });
@@ -205,7 +207,7 @@ impl Supervisor<'_> {
     /// Stops some of them: nobody new, time to drain, then the end.
     fn stop(&self, places: &mut [Place], patience: Duration, signals: &Receiver<i32>) {
         for place in &mut *places {
-            place.listeners.drain(..).for_each(Listener::end);
+            place.listeners.drain(..).for_each(|(_, listener)| listener.end());
         }
         signal_all(places, Signal::TERM);
         let end = Instant::now() + patience;
@@ -235,7 +237,10 @@ impl Supervisor<'_> {
 }
 
 /// The places of the processes that serve, and behind them that of the operators'.
-fn places(of_processes: Vec<Vec<Listener>>, of_operators: Option<Listener>) -> io::Result<Vec<Place>> {
+fn places(
+    of_processes: Vec<Vec<(ListenerKind, Listener)>>,
+    of_operators: Option<Listener>,
+) -> io::Result<Vec<Place>> {
     let (mut places, mut asked) = (Vec::new(), Vec::new());
     for (number, listeners) in of_processes.into_iter().enumerate() {
         let mut place = Place::new(number, listeners);
@@ -247,26 +252,34 @@ fn places(of_processes: Vec<Vec<Listener>>, of_operators: Option<Listener>) -> i
         places.push(place);
     }
     if let Some(listener) = of_operators {
-        let place = Place::new(places.len(), vec![listener]);
+        let place = Place::new(places.len(), vec![(ListenerKind::Plain, listener)]);
         places.push(Place { figures: asked, ..place });
     }
     Ok(places)
 }
 
 impl Place {
-    fn new(number: usize, listeners: Vec<Listener>) -> Place {
+    fn new(number: usize, listeners: Vec<(ListenerKind, Listener)>) -> Place {
         let (figures, started) = (Vec::new(), Instant::now());
         Place { number, listeners, figures, child: None, started, pause: PAUSE, again: None }
     }
 
+    fn listeners(&self) -> impl Iterator<Item = (ListenerKind, &Listener)> {
+        self.listeners.iter().map(|(kind, listener)| (*kind, listener))
+    }
+
     /// What the process gets, and no other: they have sockets of their own.
     fn handed_on(&self) -> Vec<BorrowedFd<'_>> {
-        self.listeners.iter().map(AsFd::as_fd).chain(self.figures.iter().map(AsFd::as_fd)).collect()
+        self.listeners()
+            .map(|(_, listener)| listener.as_fd())
+            .chain(self.figures.iter().map(AsFd::as_fd))
+            .collect()
     }
 
     fn start(&mut self, command: &dyn Fn(usize) -> Command, door: &str) -> io::Result<()> {
         let mut command = command(self.number);
-        command.env(LISTENERS_VARIABLE, numbers(&self.listeners)).env(SOCKET_VARIABLE, door);
+        name_listeners(&mut command, &self.listeners().collect::<Vec<_>>());
+        command.env(SOCKET_VARIABLE, door);
         command.env(FIGURES_VARIABLE, numbers(&self.figures));
         self.child = Some(spawn(&mut command, &self.handed_on())?);
         self.started = Instant::now();

@@ -11,7 +11,8 @@ use std::process::{Child, Command, ExitStatus};
 use cannery_eventloop::Listener;
 use rustix::process::{Pid, Signal, getppid, kill_process};
 
-use crate::inheritance::{LISTENERS_VARIABLE, OPERATORS_VARIABLE, numbers, spawn};
+use crate::config::ListenerKind;
+use crate::inheritance::{OPERATORS_VARIABLE, name_listeners, numbers, spawn};
 
 /// The variable that tells a program whom it takes over from: the process that has started it.
 const PREDECESSOR_VARIABLE: &str = "CANNERY_PREDECESSOR";
@@ -61,18 +62,19 @@ impl Successor {
     /// Starts it with all listening sockets.
     pub(crate) fn start(
         mut command: Command,
-        listeners: &[&Listener],
+        listeners: &[(ListenerKind, &Listener)],
         of_operators: Option<&Listener>,
     ) -> io::Result<Successor> {
-        command.env(LISTENERS_VARIABLE, numbers(listeners));
+        name_listeners(&mut command, listeners);
         command.env(OPERATORS_VARIABLE, of_operators.map(|one| numbers(&[one])).unwrap_or_default());
         command.env(PREDECESSOR_VARIABLE, std::process::id().to_string());
-        if listeners.iter().any(|listener| listener.is_inherited()) {
+        if listeners.iter().any(|(_, listener)| listener.is_inherited()) {
             command.env_remove(LEFT_VARIABLE);
         } else {
             command.env(LEFT_VARIABLE, "1");
         }
-        let handed_on: Vec<_> = listeners.iter().copied().chain(of_operators).map(AsFd::as_fd).collect();
+        let listeners = listeners.iter().map(|(_, listener)| *listener);
+        let handed_on: Vec<_> = listeners.chain(of_operators).map(AsFd::as_fd).collect();
         spawn(&mut command, &handed_on).map(Successor)
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::access_log::{LogFile, LogWriter};
 use crate::cage::Cage;
-use crate::config::{self, AccessLog, Config};
+use crate::config::{self, AccessLog, Config, ListenerKind};
 use crate::content::Content;
 use crate::current::Current;
 use crate::error::StartError;
@@ -51,7 +51,7 @@ impl Turns {
         let (content, _leases) = Content::open(&config)?;
         let (current, stop) = (Arc::new(Current::new(Arc::new(content))), Arc::new(StopOrder::default()));
         let peer = Peer::new();
-        let plan = Plan::new(&config, vec![()], current, stop, observer);
+        let plan = Plan::new(&config, [(ListenerKind::Plain, ())], current, stop, observer);
         let worker = Worker::new(OnePeer::new(Rc::clone(&peer)), plan).map_err(StartError::EventLoop)?;
         let mut turns = Turns { worker, peer };
         turns.worker.turn(None);

@@ -167,7 +167,8 @@ impl<I: Iterator<Item = Segment>> Waiting<'_, I> {
             let bytes = up_to(bytes_of(segment, std::mem::take(&mut skip), &mut own, content), left);
             left -= bytes.len() as u64;
             let is_lent = bytes.len() >= LENT_BODY_BYTES_MIN
-                && matches!(segment, Segment::Archive(number, _) if content.may_be_lent(number));
+                && matches!(segment, Segment::Archive(number, _) if content.may_be_lent(number))
+                && outlet.lends();
             if is_lent {
                 let (copied, pages) = PagePipe::cut(bytes);
                 runs[count] = IoSlice::new(copied);
@@ -217,6 +218,7 @@ mod tests {
 
     use crate::config;
     use crate::config::Config;
+    use crate::transport::{Buffers, Transport};
 
     /// Fails as one does whose peer has reset it.
     struct Broken;
@@ -253,8 +255,9 @@ mod tests {
         let content = Arc::new(Content::open(&config).unwrap().0);
         let mut output = Output::new();
         output.put(b"for one peer alone");
-        let pipe = PagePipe::new();
-        let outcome = send_output(&Broken, &mut output, &content, &pipe, Instant::now(), &mut 1000);
+        let (mut transport, mut buffers) = (Transport::new(Broken), Buffers::new());
+        let outlet = &mut transport.outlet(&mut buffers);
+        let outcome = send_output(outlet, &mut output, &content, Instant::now(), &mut 1000);
         assert!(outcome.is_err());
         assert!(output.is_empty());
     }

@@ -2,6 +2,7 @@
 //!
 //! Does not know whether its loop is the kernel's or a simulation. Shares nothing that changes with any other worker.
 
+use std::collections::VecDeque;
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
@@ -13,17 +14,20 @@ use std::time::{Duration, Instant};
 use cannery_eventloop::{
     Accepted, Epoll, Event, EventLoop, Listener, Neighbours, Readiness, Token, Uring, Waker,
 };
+use cannery_secure::Context;
 use cannery_site::Scratch;
-use cannery_wire::{Output, ServerFields};
+use cannery_wire::Output;
+use cannery_wire::limits::HANDSHAKES_PER_TURN_MAX;
 
 use crate::cage::{Cage, Role};
-use crate::config::{Config, Timeouts};
+use crate::config::{Config, ListenerKind, Timeouts};
 use crate::connection::{Connection, Outcome, TURN_BYTES_MAX};
 use crate::current::Current;
 use crate::error::StartError;
 use crate::io_choice::Loop;
 use crate::observer::{Closed, Observer};
-use crate::shared::Shared;
+use crate::receiving::Share;
+use crate::shared::{AddedFields, Fields, Shared};
 use crate::slab::Slab;
 use crate::transport::Buffers;
 
@@ -55,8 +59,12 @@ impl StopOrder {
 /// What a worker needs to know before it starts: all that threads share, and nothing that changes.
 pub(crate) struct Plan<L = Listener> {
     listeners: Vec<L>,
+    /// What is spoken on the connections of each.
+    kinds: Vec<ListenerKind>,
     current: Arc<Current>,
-    fields: Vec<(&'static str, &'static str)>,
+    fields: AddedFields,
+    https_port: Option<u16>,
+    tls: Option<Context>,
     timeouts: Option<Timeouts>,
     drain: Duration,
     stop: Arc<StopOrder>,
@@ -72,20 +80,26 @@ pub(crate) struct Plan<L = Listener> {
 impl<L> Plan<L> {
     pub(crate) fn new(
         config: &Config,
-        listeners: Vec<L>,
+        listeners: impl IntoIterator<Item = (ListenerKind, L)>,
         current: Arc<Current>,
         stop: Arc<StopOrder>,
         observer: Observer,
     ) -> Plan<L> {
-        let fields = config.security_headers.fields();
+        let (kinds, listeners) = listeners.into_iter().unzip();
+        let headers = config.security_headers;
+        let in_the_clear = if config.has_tls() { headers.without_tls() } else { headers };
+        let fields = AddedFields { plain: in_the_clear.fields(), secured: headers.fields() };
         let (timeouts, drain) = (config.timeouts, config.drain);
         let of_all = config.connections_max.map_or(usize::MAX, NonZeroUsize::get);
         let connections_max = of_all.div_ceil(config.threads.get());
         let proxied = config.proxy_protocol;
         Plan {
             listeners,
+            kinds,
             current,
             fields,
+            https_port: None,
+            tls: None,
             timeouts,
             drain,
             stop,
@@ -101,6 +115,16 @@ impl<L> Plan<L> {
     /// The same for a worker that shares connections with others.
     pub(crate) fn beside(self, neighbours: Neighbours) -> Plan<L> {
         Plan { neighbours: Some(neighbours), ..self }
+    }
+
+    /// The same for a server that sends what is asked in the clear to this port of `https`.
+    pub(crate) fn with_https_port(self, https_port: Option<u16>) -> Plan<L> {
+        Plan { https_port, ..self }
+    }
+
+    /// The same with what makes TLS of its connections.
+    pub(crate) fn with_tls(self, tls: Option<Context>) -> Plan<L> {
+        Plan { tls, ..self }
     }
 
     /// The same with another bound on what a connection may receive and send in a turn.
@@ -179,6 +203,8 @@ fn live<L: EventLoop>(
 pub(crate) struct Worker<L: EventLoop> {
     events: L,
     listeners: Vec<L::Listener>,
+    /// What is spoken on the connections of each.
+    kinds: Vec<ListenerKind>,
     connections: Slab<Connection<L::Socket>>,
     shared: Shared,
     current: Arc<Current>,
@@ -187,6 +213,8 @@ pub(crate) struct Worker<L: EventLoop> {
     next_tick: Instant,
     /// Connections that go on in the next turn without an event, each once.
     put_off: Vec<Token>,
+    /// Connections that wait for their handshake's turn, each once, in the order in which they came.
+    handshakes: VecDeque<Token>,
     /// The slot where the look for late connections goes on, while it is not at its end.
     next_look: Option<u32>,
     /// How many connections there may be.
@@ -218,22 +246,26 @@ impl<L: EventLoop> Worker<L> {
         let now = events.now();
         let shared = Shared {
             content: plan.current.get(),
-            fields: ServerFields::new(&plan.fields, now.unix_seconds),
+            fields: Fields::new(&plan.fields, now.unix_seconds),
             scratch: Scratch::default(),
             output: Output::new(),
             buffers: Buffers::new(),
             timeouts: plan.timeouts,
+            https_port: plan.https_port,
             proxied: plan.proxied,
             now: now.instant,
             observer: plan.observer,
             turn_bytes_max: plan.turn_bytes_max,
-            turn_bytes: plan.turn_bytes_max,
+            share: Share { bytes: plan.turn_bytes_max, handshakes: HANDSHAKES_PER_TURN_MAX },
+            tls: plan.tls,
         };
         Ok(Worker {
             events,
             listeners: plan.listeners,
+            kinds: plan.kinds,
             connections: Slab::new(),
             put_off: Vec::new(),
+            handshakes: VecDeque::new(),
             shared,
             current: plan.current,
             stop: plan.stop,
@@ -304,7 +336,8 @@ impl<L: EventLoop> Worker<L> {
         let tick = ticking.then_some(self.next_tick);
         let more_wait = self.crowding == Crowding::Turn;
         let put_off = self.put_off.len();
-        let is_busy = more_wait || put_off > 0 || self.next_look.is_some();
+        let is_waited_for = !self.handshakes.is_empty();
+        let is_busy = more_wait || put_off > 0 || is_waited_for || self.next_look.is_some();
         let look = is_busy.then_some(self.shared.now);
         let until = look.into_iter().chain(tick).chain(end).min();
         // Counted from the turn before: waking a moment late is better than asking for the time twice.
@@ -319,6 +352,8 @@ impl<L: EventLoop> Worker<L> {
         self.shared.fields.set_time(now.unix_seconds);
         self.shared.scratch.set_now(now.unix_seconds);
         self.shared.observer.set_time(now.unix_seconds);
+        // Who waits since an earlier turn comes before who comes in this one.
+        self.shared.share.handshakes = if is_waited_for { 0 } else { HANDSHAKES_PER_TURN_MAX };
         while let Some(event) = self.events.next_event() {
             match event {
                 Event::Ready(token, readiness) => self.go_on(token, readiness),
@@ -331,6 +366,9 @@ impl<L: EventLoop> Worker<L> {
         }
         if put_off > 0 {
             self.take_up(put_off);
+        }
+        if is_waited_for {
+            self.shake_hands();
         }
         if self.shared.observer.asks_for_time() {
             let took = self.events.now().instant - self.shared.now;
@@ -356,15 +394,37 @@ impl<L: EventLoop> Worker<L> {
         }
     }
 
+    /// Lets a connection go on when there is time for its handshake.
+    #[cold]
+    fn put_off_handshake(&mut self, token: Token, ended: bool) {
+        if self.connections.get_mut(token).is_some_and(|connection| connection.put_off(ended)) {
+            self.handshakes.push_back(token);
+        }
+    }
+
+    /// Goes on with those who have waited longest for their handshake's turn, as many as one turn may.
+    #[cold]
+    fn shake_hands(&mut self) {
+        self.shared.share.handshakes = HANDSHAKES_PER_TURN_MAX;
+        while self.shared.share.handshakes > 0
+            && let Some(token) = self.handshakes.pop_front()
+        {
+            self.take_up_one(token);
+        }
+    }
+
+    fn take_up_one(&mut self, token: Token) {
+        if let Some(connection) = self.connections.get_mut(token) {
+            let ended = connection.take_up();
+            self.go_on(token, Readiness { ended, ..Readiness::default() });
+        }
+    }
+
     /// Goes on with the first so many that were put off.
     #[cold]
     fn take_up(&mut self, count: usize) {
         for place in 0..count {
-            let token = self.put_off[place];
-            if let Some(connection) = self.connections.get_mut(token) {
-                let ended = connection.take_up();
-                self.go_on(token, Readiness { ended, ..Readiness::default() });
-            }
+            self.take_up_one(self.put_off[place]);
         }
         self.put_off.drain(..count);
     }
@@ -382,6 +442,7 @@ impl<L: EventLoop> Worker<L> {
             match connection.turn(&mut self.shared, readiness.ended) {
                 Outcome::Open => return,
                 Outcome::PutOff => return self.put_off(token, readiness.ended),
+                Outcome::Handshake => return self.put_off_handshake(token, readiness.ended),
                 Outcome::Closed => Closed::InOrder,
             }
         };
@@ -404,8 +465,10 @@ impl<L: EventLoop> Worker<L> {
             }
             match self.events.accept(listener) {
                 Ok(Some(accepted)) => {
-                    if let Some(accepted) = self.events.hand_over(accepted, number) {
-                        self.begin(accepted);
+                    let kind = self.kinds.get(number as usize).copied().unwrap_or(ListenerKind::Plain);
+                    // Workers may number their listeners differently: what they tell each other is the kind.
+                    if let Some(accepted) = self.events.hand_over(accepted, kind.number()) {
+                        self.begin(accepted, kind);
                     }
                 }
                 Ok(None) => return,
@@ -423,13 +486,13 @@ impl<L: EventLoop> Worker<L> {
 
     /// Begins with the connections that other workers have handed to this one.
     fn take_over(&mut self) {
-        while let Some((_, accepted)) = self.events.take_over() {
-            self.begin(accepted);
+        while let Some((number, accepted)) = self.events.take_over() {
+            self.begin(accepted, ListenerKind::of_number(number));
         }
     }
 
-    fn begin(&mut self, accepted: Accepted<L::Socket>) {
-        let connection = Connection::new(accepted, &self.shared);
+    fn begin(&mut self, accepted: Accepted<L::Socket>, kind: ListenerKind) {
+        let connection = Connection::new(accepted, kind, &self.shared);
         let events = &mut self.events;
         // Where the kernel cannot watch it, the connection is closed: the peer will try again.
         let begun = self.connections.insert(|token| {
@@ -461,6 +524,7 @@ impl<L: EventLoop> Worker<L> {
             match connection.end_wait(&mut self.shared) {
                 Outcome::Open => {}
                 Outcome::PutOff => self.put_off(token, false),
+                Outcome::Handshake => self.put_off_handshake(token, false),
                 Outcome::Closed => self.end(token, Closed::TimedOut),
             }
         }

@@ -129,6 +129,8 @@ pub enum Reason {
     Options,
     /// The host is not one that is served here.
     Host,
+    /// What is asked for in the clear is at `https`.
+    Https,
     /// What was sent is no request.
     NoRequest,
     /// The target has no form that a server answers.

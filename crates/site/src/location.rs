@@ -1,7 +1,7 @@
 //! The `Location` of a redirect (RFC 9110 §10.2.2), spelled piece by piece.
 //!
-//! Always relative to the authority that was asked unless the site's author wrote another one: no host,
-//! port or scheme of ours can leak. What a request captured is escaped, so that it can neither end the
+//! Always relative to the authority that was asked unless the site's author wrote another one, or the operator wants
+//! another scheme: no host of ours can leak. What a request captured is escaped, so that it can neither end the
 //! field nor begin another authority. Never allocates.
 
 use cannery_archive::{Key, Piece, Redirect, Spelled};
@@ -24,6 +24,7 @@ pub struct Location<'a> {
 enum Form<'a> {
     Rule { redirect: Redirect<'a>, captures: Captures<'a> },
     Slash { key: Key<'a>, add: bool },
+    Https { host: &'a [u8], port: u16, path: &'a [u8] },
 }
 
 impl<'a> Location<'a> {
@@ -39,6 +40,16 @@ impl<'a> Location<'a> {
         Location { form: Form::Slash { key, add }, query }
     }
 
+    /// The same target by `https`, at this port of the host.
+    pub(crate) fn of_https(
+        host: &'a [u8],
+        port: u16,
+        path: &'a [u8],
+        query: Option<&'a [u8]>,
+    ) -> Location<'a> {
+        Location { form: Form::Https { host, port, path }, query }
+    }
+
     /// Hands the bytes of the field's value to `put`, in order.
     pub fn spell(&self, put: &mut dyn FnMut(&[u8])) {
         let query = self.query.filter(|query| !query.is_empty());
@@ -48,6 +59,13 @@ impl<'a> Location<'a> {
                 if add {
                     put(b"/");
                 }
+                put_query(query, b"?", put);
+            }
+            Form::Https { host, port, path } => {
+                put(b"https://");
+                put(host);
+                put_port(port, put);
+                put_as_sent(path, put);
                 put_query(query, b"?", put);
             }
             Form::Rule { redirect, captures } => {
@@ -106,8 +124,23 @@ fn put_escaped_delimiters(run: &[u8], put: &mut dyn FnMut(&[u8])) {
 
 /// The request's query as it was sent, but for bytes that a URL may not hold there (RFC 3986 §3.4).
 fn put_query(query: Option<&[u8]>, separator: &[u8], put: &mut dyn FnMut(&[u8])) {
-    let Some(mut rest) = query else { return };
+    let Some(query) = query else { return };
     put(separator);
+    put_as_sent(query, put);
+}
+
+/// The port behind a host, unless it is the one of `https`.
+fn put_port(port: u16, put: &mut dyn FnMut(&[u8])) {
+    if port != 443 {
+        put(b":");
+        let digits = [10_000, 1000, 100, 10, 1].map(|unit| b'0' + (port / unit % 10) as u8);
+        let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
+        put(&digits[zeros..]);
+    }
+}
+
+/// Bytes of a target as they were sent, but for those that a URL may not hold.
+fn put_as_sent(mut rest: &[u8], put: &mut dyn FnMut(&[u8])) {
     while let [byte, others @ ..] = rest {
         match others {
             // Two digits of an escape, which is left as it is.

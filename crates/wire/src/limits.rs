@@ -62,6 +62,18 @@ pub const OUTPUT_BYTES: usize = 64 * 1024;
 /// Runs of bytes that one call sends; each large body takes two.
 pub const SEGMENTS_MAX: usize = 64;
 
+/// Bytes of answers that are sealed at once for a peer that takes all of it: as many as a turn sends. What the socket has
+/// no room for is kept sealed, so a peer that does not take them gets [`SEALED_BYTES_MIN`] the next time.
+pub const SEALED_BYTES_MAX: usize = 256 * 1024;
+
+/// Bytes of answers that are sealed at once for a peer that is slower than we are: one record. Ten thousand such peers
+/// make us keep 160 MiB.
+pub const SEALED_BYTES_MIN: usize = 16 * 1024;
+
+/// Handshakes whose costly part, a signature and the agreement on a key, one turn of a worker does. Each takes 0.1 to 0.6
+/// milliseconds, in which nobody else is served; the others wait for the turns that follow, in order.
+pub const HANDSHAKES_PER_TURN_MAX: u32 = 2;
+
 /// Room that must be left in an output before one more answer is spelled: a copied body and a large head. An
 /// answer in several parts may take more, and makes the output grow for as long as it is sent.
 pub const ANSWER_BYTES_RESERVED: usize = 12 * 1024;

@@ -67,6 +67,12 @@ fn connections(metrics: &mut Metrics, all: &Snapshot) {
     }
     let help = "Connections that did not begin with a PROXY header, and had to.";
     metrics.single("proxy_headers_refused_total", "counter", help, all.unnamed);
+    metrics.begin("tls_handshakes_total", "counter", "Handshakes of TLS that were done, by kind.");
+    for (kind, count) in [("full", all.handshakes_full), ("resumed", all.handshakes_resumed)] {
+        metrics.value("tls_handshakes_total", &[("kind", kind)], count);
+    }
+    let help = "Connections whose TLS failed: no TLS, nothing in common, or against its rules.";
+    metrics.single("tls_failures_total", "counter", help, all.tls_failures);
 }
 
 fn requests(metrics: &mut Metrics, all: &Snapshot) {

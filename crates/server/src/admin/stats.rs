@@ -22,6 +22,8 @@ pub(super) fn stats(figures: &Figures) -> String {
         "draining": figures.draining,
         "connections": { "open": all.open(), "accepted": all.accepted, "timed_out": all.timed_out,
             "broken": all.broken },
+        "tls": { "full": all.handshakes_full, "resumed": all.handshakes_resumed,
+            "failed": all.tls_failures },
         "requests": all.requests(),
         "bytes": all.bytes,
         "classes": { "2xx": all.class(2), "3xx": all.class(3), "4xx": all.class(4), "5xx": all.class(5) },

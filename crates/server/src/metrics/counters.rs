@@ -19,6 +19,12 @@ pub(crate) struct Counters {
     pub(crate) broken: Counter,
     /// Connections that did not begin with the PROXY header that they had to begin with.
     pub(crate) unnamed: Counter,
+    /// Handshakes of TLS that were done from the beginning.
+    pub(crate) handshakes_full: Counter,
+    /// Those that went on from an earlier session.
+    pub(crate) handshakes_resumed: Counter,
+    /// Connections whose TLS failed.
+    pub(crate) tls_failures: Counter,
     pub(crate) bytes: Counter,
     pub(crate) log_lines_dropped: Counter,
     pub(crate) methods: [Counter; MethodKind::ALL.len()],
@@ -59,6 +65,9 @@ impl Default for Counters {
             timed_out: Counter::default(),
             broken: Counter::default(),
             unnamed: Counter::default(),
+            handshakes_full: Counter::default(),
+            handshakes_resumed: Counter::default(),
+            tls_failures: Counter::default(),
             bytes: Counter::default(),
             log_lines_dropped: Counter::default(),
             methods: std::array::from_fn(|_| Counter::default()),

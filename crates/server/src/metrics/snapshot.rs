@@ -17,6 +17,9 @@ pub(crate) struct Snapshot {
     pub(crate) timed_out: u64,
     pub(crate) broken: u64,
     pub(crate) unnamed: u64,
+    pub(crate) handshakes_full: u64,
+    pub(crate) handshakes_resumed: u64,
+    pub(crate) tls_failures: u64,
     pub(crate) bytes: u64,
     pub(crate) log_lines_dropped: u64,
     pub(crate) methods: [u64; MethodKind::ALL.len()],
@@ -41,6 +44,9 @@ impl Snapshot {
         self.timed_out += counters.timed_out.get();
         self.broken += counters.broken.get();
         self.unnamed += counters.unnamed.get();
+        self.handshakes_full += counters.handshakes_full.get();
+        self.handshakes_resumed += counters.handshakes_resumed.get();
+        self.tls_failures += counters.tls_failures.get();
         self.bytes += counters.bytes.get();
         self.log_lines_dropped += counters.log_lines_dropped.get();
         self.methods.iter_mut().zip(&counters.methods).for_each(|(sum, counter)| *sum += counter.get());
@@ -61,6 +67,9 @@ impl Snapshot {
             (&mut self.timed_out, &other.timed_out),
             (&mut self.broken, &other.broken),
             (&mut self.unnamed, &other.unnamed),
+            (&mut self.handshakes_full, &other.handshakes_full),
+            (&mut self.handshakes_resumed, &other.handshakes_resumed),
+            (&mut self.tls_failures, &other.tls_failures),
             (&mut self.bytes, &other.bytes),
             (&mut self.log_lines_dropped, &other.log_lines_dropped),
             (&mut self.latency_nanoseconds, &other.latency_nanoseconds),

@@ -18,7 +18,7 @@ use std::time::Duration;
 use cannery_eventloop::EventLoop;
 use cannery_eventloop::simulated::{Network, Random, Simulated, SimulatedListener};
 
-use crate::config::{self, Config};
+use crate::config::{self, Config, ListenerKind};
 use crate::current::Current;
 use crate::observer::Observer;
 use crate::worker::{Plan, StopOrder, Worker};
@@ -73,7 +73,7 @@ fn run(seed: u64, releases: &Releases) -> Result<(), String> {
     let current = Arc::new(Current::new(Arc::clone(&releases.first)));
     let plan = Plan::new(
         &Config { proxy_protocol: proxied, ..config(&mut random) },
-        vec![SimulatedListener],
+        [(ListenerKind::Plain, SimulatedListener)],
         Arc::clone(&current),
         Arc::new(StopOrder::default()),
         Observer::default(),
@@ -132,5 +132,5 @@ fn plan<L>(listener: L) -> Plan<L> {
     let config = Config { connections_max: None, ..config(&mut Random::new(7)) };
     let current = Arc::new(Current::new(Releases::make().first));
     let stop = Arc::new(StopOrder::default());
-    Plan::new(&config, vec![listener], current, stop, Observer::default())
+    Plan::new(&config, [(ListenerKind::Plain, listener)], current, stop, Observer::default())
 }

@@ -8,7 +8,7 @@ use cannery_wire::{Output, Segment, ServerFields};
 use super::script::{Ending, Script};
 use super::site::Releases;
 use crate::config::SecurityHeaders;
-use crate::content::Content;
+use crate::content::{Asked, Content};
 use crate::exchange::OnH1;
 use crate::observer::Observer;
 
@@ -104,7 +104,8 @@ impl Answers {
             match step {
                 Step::Request => {
                     let exchange = OnH1 { http: &mut http, head: &head };
-                    content.answer(exchange, None, &mut scratch, &fields, &mut output, &mut observer);
+                    let asked = Asked { exchange, peer: None, https_port: None };
+                    content.answer(asked, &mut scratch, &fields, &mut output, &mut observer);
                 }
                 Step::Refused(refusal) => content.refuse(&mut http, refusal, &fields, &mut output),
                 Step::More | Step::End => break,
