@@ -7,6 +7,7 @@
 
 mod archives;
 mod choices;
+mod hpack;
 mod proxied;
 mod requests;
 mod rules;
@@ -15,6 +16,7 @@ mod twins;
 
 pub use archives::{archive_open, key};
 pub use choices::{accept_encoding, conditions, date, ranges};
+pub use hpack::{hpack, hpack_sent};
 pub use proxied::proxy_header;
 pub use requests::requests;
 pub use rules::{headers, redirects};
@@ -23,8 +25,10 @@ pub use rules::{headers, redirects};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 12] = [
     ("archive_open", archive_open),
+    ("hpack", hpack),
+    ("hpack_sent", hpack_sent),
     ("key", key),
     ("proxy_header", proxy_header),
     ("requests", requests),
