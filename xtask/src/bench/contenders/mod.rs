@@ -27,6 +27,8 @@ pub(crate) enum Contender {
     Dummy,
     /// `cannery-server` with an archive.
     Cannery,
+    /// The same over io_uring.
+    Ring,
     /// A server of somebody else.
     Peer(&'static Peer),
 }
@@ -64,13 +66,14 @@ impl Contender {
             Contender::Floor => "floor",
             Contender::Dummy => "dummy",
             Contender::Cannery => "cannery",
+            Contender::Ring => "cannery-ring",
             Contender::Peer(peer) => peer.name,
         }
     }
 
     /// Whether what it sends depends on the site.
     pub(crate) fn serves_the_site(&self) -> bool {
-        matches!(self, Contender::Cannery | Contender::Peer(_))
+        matches!(self, Contender::Cannery | Contender::Ring | Contender::Peer(_))
     }
 
     /// Whether it can hold so many connections on this machine, and serve so many files.
@@ -86,7 +89,7 @@ impl Contender {
     pub(crate) fn version(&self) -> Result<String, Error> {
         Ok(match self {
             Contender::Floor => machine::version("gcc", "--version"),
-            Contender::Dummy | Contender::Cannery => {
+            Contender::Dummy | Contender::Cannery | Contender::Ring => {
                 machine::version(&commands::path("cannery-server")?.display().to_string(), "--version")
             }
             Contender::Peer(peer) => peer.version(),
@@ -110,6 +113,7 @@ impl Contender {
             Contender::Floor => ours::floor(order, address),
             Contender::Dummy => ours::dummy(order, address),
             Contender::Cannery => ours::cannery(order, address),
+            Contender::Ring => ours::ring(order, address),
             Contender::Peer(peer) => peer.command(order, address, folder),
         }
     }
@@ -119,6 +123,8 @@ impl Contender {
 pub(crate) fn present(wanted: &[Contender]) -> (Vec<Contender>, Vec<&'static str>) {
     let is_there = |contender: &&Contender| match contender {
         Contender::Peer(peer) => outside::install_peer(peer.program, peer.packages),
+        Contender::Ring => fs::read_to_string("/proc/sys/kernel/io_uring_disabled")
+            .is_ok_and(|disabled| disabled.trim() == "0"),
         _ => true,
     };
     let present: Vec<_> = wanted.iter().filter(is_there).copied().collect();

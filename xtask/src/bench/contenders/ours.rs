@@ -27,6 +27,12 @@ pub(super) fn cannery(order: &Order<'_>, address: SocketAddrV4) -> Result<Comman
     Ok(command)
 }
 
+pub(super) fn ring(order: &Order<'_>, address: SocketAddrV4) -> Result<Command, Error> {
+    let mut command = cannery(order, address)?;
+    command.args(["--io", "io_uring"]);
+    Ok(command)
+}
+
 fn server(order: &Order<'_>, address: SocketAddrV4) -> Result<Command, Error> {
     let mut command = Command::new(commands::path("cannery-server")?);
     command.args(["--quiet", "--threads"]).arg(order.threads.to_string());

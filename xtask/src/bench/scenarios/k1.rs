@@ -1,6 +1,6 @@
 //! The smallest useful answer, on few and on very many connections.
 
-use super::{EVERYBODY_AND_DUMMY, HELLO};
+use super::{EVERYBODY_AND_RING, HELLO};
 use crate::bench::contenders::Codings;
 use crate::bench::scenario::{PLAIN, Point, Scenario, connections};
 use crate::bench::site::Site;
@@ -16,7 +16,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     flags: &["--archive-inmem", "--security-headers-disable", "--timeout-disable"],
     asking: PLAIN,
     points: &POINTS,
-    contenders: EVERYBODY_AND_DUMMY,
+    contenders: EVERYBODY_AND_RING,
 };
 
 const POINTS: [Point; 7] = [

@@ -57,8 +57,8 @@ pub(crate) const ALL: [&Scenario; 28] = [
     &w5::WEATHER_CLEAR,
 ];
 
-/// The ruler, our server, and all the others.
-const EVERYBODY: &[Contender] = &[
+/// The ruler, our server, and all the others: for answers that our engine alone does not know.
+const RULER_AND_SERVERS: &[Contender] = &[
     Contender::Floor,
     Contender::Cannery,
     Contender::Peer(&NGINX),
@@ -69,10 +69,23 @@ const EVERYBODY: &[Contender] = &[
 ];
 
 /// The same with our engine alone, which only knows one answer.
-const EVERYBODY_AND_DUMMY: &[Contender] = &[
+const EVERYBODY: &[Contender] = &[
     Contender::Floor,
     Contender::Dummy,
     Contender::Cannery,
+    Contender::Peer(&NGINX),
+    Contender::Peer(&LIGHTTPD),
+    Contender::Peer(&H2O),
+    Contender::Peer(&APACHE),
+    Contender::Peer(&CADDY),
+];
+
+/// The same with our server over a ring, where the engine is what counts.
+const EVERYBODY_AND_RING: &[Contender] = &[
+    Contender::Floor,
+    Contender::Dummy,
+    Contender::Cannery,
+    Contender::Ring,
     Contender::Peer(&NGINX),
     Contender::Peer(&LIGHTTPD),
     Contender::Peer(&H2O),

@@ -1,6 +1,6 @@
 //! Sixteen requests at once on each connection.
 
-use super::{EVERYBODY_AND_DUMMY, HELLO};
+use super::{EVERYBODY_AND_RING, HELLO};
 use crate::bench::contenders::Codings;
 use crate::bench::scenario::{Asking, Generator, PLAIN, Point, Scenario, connections};
 use crate::bench::site::Site;
@@ -15,7 +15,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     flags: &["--security-headers-disable"],
     asking: Asking { generator: Generator::Pipelined(16), ..PLAIN },
     points: &POINTS,
-    contenders: EVERYBODY_AND_DUMMY,
+    contenders: EVERYBODY_AND_RING,
 };
 
 const POINTS: [Point; 1] = [connections(64)];

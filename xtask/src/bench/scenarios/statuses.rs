@@ -1,7 +1,7 @@
 //! Answers other than 200: nothing new, a part, nothing at all.
 
 use super::contents::letters;
-use super::{EVERYBODY, jquery};
+use super::{RULER_AND_SERVERS, jquery};
 use crate::bench::contenders::Codings;
 use crate::bench::scenario::{Asking, PLAIN, Point, Scenario, connections};
 use crate::bench::site::Site;
@@ -16,7 +16,7 @@ pub(crate) const NOT_MODIFIED: Scenario = Scenario {
     flags: &[],
     asking: Asking { again: true, status: 304, ..PLAIN },
     points: &POINTS,
-    contenders: EVERYBODY,
+    contenders: RULER_AND_SERVERS,
 };
 
 /// 206, for one who wants a part.
@@ -34,7 +34,7 @@ pub(crate) const PART: Scenario = Scenario {
         ..PLAIN
     },
     points: &POINTS,
-    contenders: EVERYBODY,
+    contenders: RULER_AND_SERVERS,
 };
 
 /// 404, for one who errs.
@@ -50,7 +50,7 @@ pub(crate) const NOT_FOUND: Scenario = Scenario {
     flags: &[],
     asking: Asking { status: 404, ..PLAIN },
     points: &POINTS,
-    contenders: EVERYBODY,
+    contenders: RULER_AND_SERVERS,
 };
 
 const POINTS: [Point; 1] = [connections(64)];

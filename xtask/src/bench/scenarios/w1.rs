@@ -1,6 +1,6 @@
 //! Four bytes on one thread and on more: whether threads stand in each other's way.
 
-use super::EVERYBODY;
+use super::EVERYBODY_AND_RING;
 use crate::bench::contenders::Codings;
 use crate::bench::scenario::{PLAIN, Point, Scenario};
 use crate::bench::site::Site;
@@ -16,7 +16,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     flags: &["--security-headers-disable"],
     asking: PLAIN,
     points: &POINTS,
-    contenders: EVERYBODY,
+    contenders: EVERYBODY_AND_RING,
 };
 
 const CONNECTIONS: u32 = 400;

@@ -1,6 +1,6 @@
 //! 89 kB as they are: what sending costs.
 
-use super::{EVERYBODY, jquery};
+use super::{EVERYBODY_AND_RING, jquery};
 use crate::bench::contenders::Codings;
 use crate::bench::scenario::{PLAIN, Point, Scenario, connections};
 
@@ -14,7 +14,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     flags: &[],
     asking: PLAIN,
     points: &POINTS,
-    contenders: EVERYBODY,
+    contenders: EVERYBODY_AND_RING,
 };
 
 const POINTS: [Point; 3] = [connections(64), connections(250), connections(1000)];
