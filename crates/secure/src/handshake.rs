@@ -6,16 +6,18 @@
 
 use std::sync::Arc;
 
-use rustls::server::UnbufferedServerConnection;
-use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
 use rustls::{HandshakeKind, ProtocolVersion, ServerConfig};
 
 use crate::established::Established;
 use crate::record::{self, ALERT, CHANGE_CIPHER_SPEC, HANDSHAKE, HEAD_BYTES, Protection};
 use crate::{Failure, Opened, Protocol, limits};
 
-/// An alert in the clear that a handshake is longer than we read: fatal, decode_error.
+/// Alerts in the clear: that a handshake is longer than we read (decode_error), and that something came which cannot
+/// (unexpected_message).
 const TOO_LONG: [u8; 7] = [ALERT, 3, 3, 0, 2, 2, 50];
+const UNEXPECTED: [u8; 7] = [ALERT, 3, 3, 0, 2, 2, 10];
 
 /// The state of `rustls`, and how far it has come.
 pub(crate) struct Handshake {
@@ -108,42 +110,36 @@ impl Handshake {
         opened: &mut Opened,
         sealed: &mut Vec<u8>,
     ) -> Result<usize, Failure> {
-        let result = self.process(records, opened, sealed);
-        if result.is_err() {
-            // The alert.
-            let _ = self.process(&mut [], opened, sealed);
-        }
-        result.map_err(Failure::from)
-    }
-
-    fn process(
-        &mut self,
-        records: &mut [u8],
-        opened: &mut Opened,
-        sealed: &mut Vec<u8>,
-    ) -> Result<usize, rustls::Error> {
-        let mut done = 0;
+        let (mut done, start) = (0, sealed.len());
         loop {
             let UnbufferedStatus { discard, state } =
                 self.connection.process_tls_records(&mut records[done..]);
             done += discard;
-            match state? {
-                ConnectionState::EncodeTlsData(mut data) => {
+            match state {
+                Ok(ConnectionState::EncodeTlsData(mut data)) => {
                     self.has_answered = true;
-                    let start = sealed.len();
-                    let mut room = 0;
-                    // Asked without room it says how much it needs.
-                    while let Err(EncodeError::InsufficientSize(short)) = data.encode(&mut sealed[start..]) {
-                        if room >= short.required_size {
-                            break;
-                        }
-                        room = short.required_size;
-                        sealed.resize(start + room, 0);
-                    }
+                    encode(&mut data, sealed);
                 }
-                ConnectionState::TransmitTlsData(data) => data.done(),
-                ConnectionState::PeerClosed | ConnectionState::Closed => opened.has_ended = true,
-                _ => return Ok(done),
+                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+                Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => opened.has_ended = true,
+                Ok(_) => return Ok(done),
+                Err(error) => {
+                    self.take_alert(&mut records[done..], sealed);
+                    if sealed.len() == start && !self.has_answered {
+                        sealed.extend_from_slice(&UNEXPECTED);
+                    }
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    /// Takes what `rustls` has to say behind an error, and no step more: it must not look at the records again.
+    fn take_alert(&mut self, records: &mut [u8], sealed: &mut Vec<u8>) {
+        while self.connection.wants_write() {
+            match self.connection.process_tls_records(records).state {
+                Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut data, sealed),
+                _ => return,
             }
         }
     }
@@ -164,6 +160,15 @@ impl Handshake {
             return Err(established.refuse_fragment(sealed));
         }
         Ok(Done { established, protocol, is_resumed })
+    }
+}
+
+/// Appends a record of `rustls`, which says how much room it needs when it has none.
+fn encode(data: &mut EncodeTlsData<'_, ServerConnectionData>, sealed: &mut Vec<u8>) {
+    let start = sealed.len();
+    if let Err(EncodeError::InsufficientSize(short)) = data.encode(&mut []) {
+        sealed.resize(start + short.required_size, 0);
+        let _ = data.encode(&mut sealed[start..]);
     }
 }
 

@@ -29,6 +29,8 @@ mod protocol;
 mod session;
 
 mod established;
+#[cfg(test)]
+mod established_tests;
 mod gather;
 mod handshake;
 mod record;

@@ -1,18 +1,18 @@
 //! The other end: clients of `rustls` that speak to a session in memory, and the certificates for it.
 //!
-//! Nothing is played: the client verifies the certificate and the name as a browser would.
+//! Nothing is played but trust: the client takes any certificate, and verifies that the server has its key.
 
 #![allow(dead_code, reason = "not every test uses everything")]
 
 use std::io::{IoSlice, Read, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use cannery_secure::{
     Certificates, Context, Failure, Opened, Protocol, SelfSigned, Session, Settings, Version,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
 
@@ -51,16 +51,38 @@ pub(crate) fn client_config_of(
     version: Version,
     protocols: &[&str],
 ) -> ClientConfig {
+    let schemes = provider.signature_verification_algorithms.supported_schemes();
+    config_of(provider, version, protocols, AnyCertificate::new(schemes))
+}
+
+/// A client that can verify only these signatures.
+pub(crate) fn client_config_with_schemes(version: Version, schemes: &[SignatureScheme]) -> ClientConfig {
+    config_of(aws_lc_rs::default_provider(), version, &[], AnyCertificate::new(schemes.to_vec()))
+}
+
+/// A client that asks for an OCSP response, and where it puts that.
+pub(crate) fn client_config_that_keeps_staples(version: Version) -> (ClientConfig, Arc<Mutex<Vec<u8>>>) {
+    let provider = aws_lc_rs::default_provider();
+    let verifier = AnyCertificate::new(provider.signature_verification_algorithms.supported_schemes());
+    let staple = verifier.staple.clone();
+    (config_of(provider, version, &[], verifier), staple)
+}
+
+fn config_of(
+    provider: CryptoProvider,
+    version: Version,
+    protocols: &[&str],
+    verifier: AnyCertificate,
+) -> ClientConfig {
     let version = match version {
         Version::Tls12 => &rustls::version::TLS12,
         Version::Tls13 => &rustls::version::TLS13,
     };
-    let provider = Arc::new(provider);
-    let mut config = ClientConfig::builder_with_provider(provider.clone())
+    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[version])
-        .expect("the two can talk")
+        .expect("the provider has suites for the version")
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+        .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     config
@@ -183,9 +205,20 @@ pub(crate) fn record_lengths(sealed: &[u8]) -> Vec<usize> {
     lengths
 }
 
-/// Takes any certificate, and verifies that the server has its key.
+/// Takes any certificate, verifies that the server has its key, and keeps the staple.
 #[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
+struct AnyCertificate {
+    algorithms: WebPkiSupportedAlgorithms,
+    schemes: Vec<SignatureScheme>,
+    staple: Arc<Mutex<Vec<u8>>>,
+}
+
+impl AnyCertificate {
+    fn new(schemes: Vec<SignatureScheme>) -> Self {
+        let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
+        Self { algorithms, schemes, staple: Arc::default() }
+    }
+}
 
 impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
@@ -193,9 +226,10 @@ impl ServerCertVerifier for AnyCertificate {
         _: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
         _: &ServerName<'_>,
-        _: &[u8],
+        staple: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        *self.staple.lock().expect("no thread failed") = staple.to_vec();
         Ok(ServerCertVerified::assertion())
     }
 
@@ -205,8 +239,7 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -215,11 +248,10 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.schemes.clone()
     }
 }

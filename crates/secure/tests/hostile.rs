@@ -1,0 +1,191 @@
+//! Peers that break off, damage, flood or never end, in memory: each costs a bounded amount and ends with an alert.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
+
+mod support;
+
+use std::sync::Arc;
+
+use cannery_secure::{Context, Failure, SelfSigned, Version, limits};
+use support::{Pair, VERSIONS, client_config, context, record_lengths, settings};
+
+fn pair(context: &Context, version: Version) -> Pair {
+    Pair::new(context, &Arc::new(client_config(version, &["h2"])), "localhost")
+}
+
+/// The first flight of a client.
+fn hello(context: &Context, version: Version) -> Vec<u8> {
+    let mut pair = pair(context, version);
+    pair.client_speaks();
+    pair.to_session
+}
+
+#[test]
+fn a_hello_damaged_in_any_byte_never_panics_and_never_opens_anything() {
+    let context = context(settings(SelfSigned::Ecdsa));
+    for version in VERSIONS {
+        let hello = hello(&context, version);
+        for place in 0..hello.len() {
+            let mut damaged = hello.clone();
+            damaged[place] ^= 0x55;
+            let (mut plain, mut sealed) = (Vec::new(), Vec::new());
+            let mut session = context.session().unwrap();
+            let result = session.open(&mut damaged, &mut plain, &mut sealed, true);
+            assert!(plain.is_empty() && session.is_handshaking(), "{version:?} byte {place}: {result:?}");
+        }
+    }
+}
+
+#[test]
+fn a_second_flight_damaged_in_any_byte_ends_the_handshake() {
+    let context = context(settings(SelfSigned::Ecdsa));
+    for version in VERSIONS {
+        let mut length = 1;
+        let mut place = 0;
+        while place < length {
+            let mut pair = pair(&context, version);
+            pair.client_speaks();
+            pair.session_listens().unwrap();
+            pair.client_listens().unwrap();
+            pair.client_speaks();
+            length = pair.to_session.len();
+            let starts = record_lengths(&pair.to_session).into_iter().scan(0, |end, length| {
+                *end += length;
+                Some(*end - length)
+            });
+            // The version of a record in the clear means nothing.
+            let is_version = starts.into_iter().any(|start| (start + 1..start + 3).contains(&place));
+            pair.to_session[place] ^= 0x55;
+            let result = pair.session_listens();
+            if is_version && result.is_ok() {
+                place += 1;
+                continue;
+            }
+            assert!(pair.session.is_handshaking(), "{version:?} byte {place} of {length}: {result:?}");
+            assert!(pair.plain.is_empty());
+            place += 1;
+        }
+        assert!(length > 40, "{version:?}: the flight has {length} bytes");
+    }
+}
+
+#[test]
+fn a_handshake_that_breaks_off_waits_wherever_it_does() {
+    let context = context(settings(SelfSigned::Ecdsa));
+    for version in VERSIONS {
+        let hello = hello(&context, version);
+        for end in 0..hello.len() {
+            let (mut plain, mut sealed) = (Vec::new(), Vec::new());
+            let mut cut = hello[..end].to_vec();
+            let opened = context.session().unwrap().open(&mut cut, &mut plain, &mut sealed, true).unwrap();
+            assert_eq!((opened.used, opened.has_worked, sealed.len()), (0, false, 0), "{version:?} at {end}");
+        }
+    }
+}
+
+#[test]
+fn a_hello_without_end_is_refused_when_it_is_too_long() {
+    let context = context(settings(SelfSigned::Ecdsa));
+    for part in [1, 100, 16384] {
+        let mut session = context.session().unwrap();
+        // The start of a hello that says to be 64 KiB long, in records of so much content.
+        let (mut input, mut plain, mut sealed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut content = vec![1, 0, 0xff, 0xff];
+        let mut held = 0;
+        let failure = loop {
+            content.resize(part.max(4), 0);
+            let [high, low] = u16::try_from(content.len()).unwrap().to_be_bytes();
+            input.extend_from_slice(&[22, 3, 1, high, low]);
+            input.append(&mut content);
+            match session.open(&mut input, &mut plain, &mut sealed, true) {
+                Ok(opened) => drop(input.drain(..opened.used)),
+                Err(failure) => break failure,
+            }
+            held = input.len();
+            assert!(held <= limits::HANDSHAKE_BYTES_MAX);
+        };
+        assert!(matches!(failure, Failure::HandshakeTooLong), "{failure}");
+        assert_eq!(sealed, [21, 3, 3, 0, 2, 2, 50], "after {held} bytes");
+    }
+}
+
+#[test]
+fn bytes_behind_a_hello_do_not_count_as_content() {
+    let context = context(settings(SelfSigned::Ecdsa));
+    let mut pair = pair(&context, Version::Tls13);
+    pair.client_speaks();
+    // Content in the clear, which nobody may believe.
+    pair.to_session.extend_from_slice(&[23, 3, 3, 0, 5]);
+    pair.to_session.extend_from_slice(b"GET /");
+    assert!(pair.session_listens().is_err());
+    assert!(pair.plain.is_empty());
+}
+
+#[test]
+fn new_keys_are_taken_and_given_and_a_flood_of_them_is_not() {
+    let context = context(settings(SelfSigned::Ecdsa));
+    let mut pair = Pair::connected(&context, &Arc::new(client_config(Version::Tls13, &[])));
+    for round in 0..3 * limits::BARREN_RECORDS_MAX {
+        pair.client.refresh_traffic_keys().unwrap();
+        pair.client_says(b"x").unwrap();
+        assert_eq!(pair.session_says(&[b"with a new key"]), b"with a new key", "round {round}");
+    }
+    assert_eq!(pair.plain, vec![b'x'; 3 * usize::from(limits::BARREN_RECORDS_MAX)]);
+    let flood = (0..=limits::BARREN_RECORDS_MAX).map(|_| {
+        pair.client.refresh_traffic_keys().unwrap();
+        pair.client_speaks();
+        pair.session_listens()
+    });
+    let refused = flood.filter_map(Result::err).next().unwrap();
+    assert!(refused.to_string().contains("without content"), "{refused}");
+    pair.client_listens().unwrap_err();
+}
+
+#[test]
+fn a_session_that_failed_opens_nothing_any_more() {
+    let context = context(settings(SelfSigned::Ecdsa));
+    for version in VERSIONS {
+        let mut pair = Pair::connected(&context, &Arc::new(client_config(version, &[])));
+        let mut forged = vec![23, 3, 3, 0, 40];
+        forged.resize(45, 7);
+        let result = pair.session.open(&mut forged, &mut pair.plain, &mut pair.to_client, true);
+        assert!(matches!(result, Err(Failure::Damaged)));
+        let alert = pair.client_listens().unwrap_err();
+        assert!(alert.to_string().contains("BadRecordMac"), "{alert}");
+        let mut more = forged.clone();
+        let opened = pair.session.open(&mut more, &mut pair.plain, &mut pair.to_client, true).unwrap();
+        assert!(opened.has_ended && opened.used == more.len() && pair.plain.is_empty());
+        pair.session.close(&mut pair.to_client);
+        assert!(pair.to_client.is_empty(), "nothing follows a fatal alert");
+    }
+}
+
+#[test]
+fn random_bytes_never_panic() {
+    let context = context(settings(SelfSigned::Ecdsa));
+    let config = Arc::new(client_config(Version::Tls12, &[]));
+    let mut state = 7_u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    let mut failures = 0;
+    for round in 0..2000 {
+        let mut input: Vec<u8> = (0..random()).map(|_| random()).collect();
+        // Most begin as a record does, so that they come farther.
+        let kind = 20 + random() % 5;
+        for (byte, start) in input.iter_mut().zip([kind, 3, 3, 0]) {
+            *byte = start;
+        }
+        let mut session = if round % 100 == 0 {
+            Pair::connected(&context, &config).session
+        } else {
+            context.session().unwrap()
+        };
+        let (mut plain, mut sealed) = (Vec::new(), Vec::new());
+        failures += usize::from(session.open(&mut input, &mut plain, &mut sealed, true).is_err());
+        assert!(plain.is_empty());
+    }
+    assert!(failures > 500, "only {failures} were refused");
+}

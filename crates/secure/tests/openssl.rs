@@ -1,0 +1,172 @@
+//! Sessions against the command `openssl` over a socket: another implementation, that shares nothing with ours.
+//!
+//! Where the command is not installed each test says so and passes.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
+
+mod support;
+
+use std::io::{IoSlice, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use cannery_secure::{Context, Seed, Settings, Version};
+use support::{KINDS, VERSIONS, settings};
+
+/// How long a peer may say nothing before the test fails: never reached by one that works.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The answer to everything.
+const ANSWER: &[u8] = b"HTTP/1.0 200 OK\r\n\r\nanswered\n";
+
+fn is_installed() -> bool {
+    let version = Command::new("openssl").arg("version").output();
+    let is_installed = version.is_ok_and(|output| output.status.success());
+    if !is_installed {
+        eprintln!("openssl is not installed: not tested");
+    }
+    is_installed
+}
+
+/// Serves so many connections on a free port, one after the other: answers the first bytes that come, or ends with the
+/// peer. Returns the port.
+fn serve(context: Context, connections: usize) -> (u16, thread::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = thread::spawn(move || {
+        for _ in 0..connections {
+            let (stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            answer(&context, stream);
+        }
+    });
+    (port, server)
+}
+
+fn answer(context: &Context, mut stream: TcpStream) {
+    let mut session = context.session().unwrap();
+    let (mut input, mut plain, mut sealed, mut buffer) = (Vec::new(), Vec::new(), Vec::new(), [0; 4096]);
+    loop {
+        let Ok(received @ 1..) = stream.read(&mut buffer) else { return };
+        input.extend_from_slice(&buffer[..received]);
+        let opened = session.open(&mut input, &mut plain, &mut sealed, true);
+        let has_ended = opened.as_ref().map_or(true, |opened| opened.has_ended);
+        input.drain(..opened.map_or(0, |opened| opened.used));
+        // A request ends with an empty line; what else comes is thrown away.
+        let is_asked = plain.windows(2).any(|two| two == b"\n\n" || two == b"\n\r");
+        if is_asked {
+            session.seal(&[IoSlice::new(ANSWER)], &mut sealed).unwrap();
+        }
+        if is_asked || has_ended {
+            session.close(&mut sealed);
+        }
+        if stream.write_all(&sealed).is_err() || is_asked || has_ended {
+            return;
+        }
+        sealed.clear();
+    }
+}
+
+/// Runs `openssl s_client` with these arguments and this to say.
+fn s_client(port: u16, arguments: &[&str], say: &str) -> (Output, String) {
+    let mut client = Command::new("openssl")
+        .args(["s_client", "-connect", &format!("127.0.0.1:{port}"), "-servername", "localhost", "-ign_eof"])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // One that has failed already hears nothing.
+    let _ = client.stdin.take().unwrap().write_all(say.as_bytes());
+    let output = client.wait_with_output().unwrap();
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output, text)
+}
+
+fn context(settings: Settings) -> Context {
+    let seed = Some(Seed::fresh(SystemTime::now()).unwrap());
+    support::context(Settings { seed, ..settings })
+}
+
+fn flag(version: Version) -> &'static str {
+    match version {
+        Version::Tls12 => "-tls1_2",
+        Version::Tls13 => "-tls1_3",
+    }
+}
+
+#[test]
+fn openssl_is_answered_in_every_version_with_every_key() {
+    if !is_installed() {
+        return;
+    }
+    for kind in KINDS {
+        for version in VERSIONS {
+            let (port, server) = serve(context(settings(kind)), 1);
+            let (_, text) = s_client(port, &[flag(version), "-alpn", "http/1.1"], "GET / HTTP/1.0\n\n");
+            server.join().unwrap();
+            assert!(text.contains("answered"), "{kind:?} {version:?}: {text}");
+            assert!(text.contains("ALPN protocol: http/1.1"), "{kind:?} {version:?}: {text}");
+        }
+    }
+}
+
+#[test]
+fn openssl_is_answered_with_every_suite() {
+    if !is_installed() {
+        return;
+    }
+    let tls13 = ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"];
+    let tls12 =
+        ["ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305"];
+    let all = tls13.map(|suite| ["-tls1_3", "-ciphersuites", suite]);
+    for arguments in all.into_iter().chain(tls12.map(|suite| ["-tls1_2", "-cipher", suite])) {
+        let (port, server) = serve(context(settings(cannery_secure::SelfSigned::Ecdsa)), 1);
+        let (_, text) = s_client(port, &arguments, "GET / HTTP/1.0\n\n");
+        server.join().unwrap();
+        assert!(text.contains("answered") && text.contains(arguments[2]), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn openssl_resumes_in_every_version() {
+    if !is_installed() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for version in VERSIONS {
+        let file = folder.path().join(flag(version));
+        let file = file.to_str().unwrap();
+        let (port, server) = serve(context(settings(cannery_secure::SelfSigned::Ecdsa)), 2);
+        let (_, first) = s_client(port, &[flag(version), "-sess_out", file], "GET / HTTP/1.0\n\n");
+        assert!(first.contains("New, TLS"), "{version:?}: {first}");
+        let (_, second) = s_client(port, &[flag(version), "-sess_in", file], "GET / HTTP/1.0\n\n");
+        server.join().unwrap();
+        assert!(second.contains("Reused, TLS") && second.contains("answered"), "{version:?}: {second}");
+    }
+}
+
+#[test]
+fn old_versions_and_old_suites_are_refused_with_an_alert() {
+    if !is_installed() {
+        return;
+    }
+    for arguments in [
+        &["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"][..],
+        &["-tls1", "-cipher", "ALL:@SECLEVEL=0"],
+        &["-tls1_2", "-cipher", "AES128-SHA"],
+        &["-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-SHA"],
+        &["-tls1_3", "-groups", "ffdhe2048"],
+    ] {
+        let (port, server) = serve(context(settings(cannery_secure::SelfSigned::Ecdsa)), 1);
+        let (output, text) = s_client(port, arguments, "");
+        server.join().unwrap();
+        assert!(!output.status.success(), "{arguments:?}: {text}");
+        assert!(text.contains("alert"), "{arguments:?}: {text}");
+    }
+}
