@@ -7,6 +7,7 @@
 
 mod archives;
 mod choices;
+mod frames;
 mod hpack;
 mod proxied;
 mod requests;
@@ -16,6 +17,7 @@ mod twins;
 
 pub use archives::{archive_open, key};
 pub use choices::{accept_encoding, conditions, date, ranges};
+pub use frames::frames;
 pub use hpack::{hpack, hpack_sent};
 pub use proxied::proxy_header;
 pub use requests::requests;
@@ -25,7 +27,7 @@ pub use rules::{headers, redirects};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     ("archive_open", archive_open),
     ("hpack", hpack),
     ("hpack_sent", hpack_sent),
@@ -38,4 +40,5 @@ pub const TARGETS: [Target; 12] = [
     ("date", date),
     ("redirects", redirects),
     ("headers", headers),
+    ("frames", frames),
 ];

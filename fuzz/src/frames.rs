@@ -1,0 +1,326 @@
+//! A peer of HTTP/2 that does whatever the bytes say: frames in any order, whole, cut or broken.
+//!
+//! Four promises: what comes out is frames; content never goes beyond the windows that the peer opened, nor behind a
+//! stream's end; each request has one answer at most; and behind the end of the connection nothing is said.
+
+use std::collections::BTreeMap;
+
+use cannery_archive::Extent;
+use cannery_site::{Answer, Body, Reason};
+use cannery_wire::h2::{Connection, HeadStore, PREFACE, Step, StreamId};
+use cannery_wire::hpack::{Decoder, put_field};
+use cannery_wire::limits::STREAMS_MAX;
+use cannery_wire::{ArchiveRef, Output, RequestHead, Segment, ServerFields};
+
+/// Bodies that are asked for, in bytes.
+const BODIES: [u64; 8] = [0, 1, 13, 8192, 8193, 16_384, 100_000, 1_000_000];
+
+const ARCHIVE: [u8; 1_000_000] = [b'x'; 1_000_000];
+
+/// Each operation is a byte, and what it needs behind it.
+pub fn frames(data: &[u8]) {
+    let mut peer = Peer::new();
+    peer.send(&[PREFACE.as_slice(), &frame(4, 0, 0, &[])].concat());
+    let mut choices = Choices { data };
+    while let Some(operation) = choices.byte() {
+        if peer.is_over {
+            break;
+        }
+        peer.act(operation, &mut choices);
+    }
+    peer.fill();
+}
+
+/// What the fuzzer chose.
+struct Choices<'a> {
+    data: &'a [u8],
+}
+
+impl<'a> Choices<'a> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.data.split_first()?;
+        self.data = rest;
+        Some(*first)
+    }
+
+    fn next(&mut self) -> u8 {
+        self.byte().unwrap_or(0)
+    }
+
+    fn bytes(&mut self) -> &'a [u8] {
+        let length = usize::from(self.next()).min(self.data.len());
+        let (bytes, rest) = self.data.split_at(length);
+        self.data = rest;
+        bytes
+    }
+
+    fn number(&mut self) -> u32 {
+        let bytes = [self.next(), self.next(), self.next(), self.next()];
+        u32::from_be_bytes(bytes)
+    }
+}
+
+/// What the peer has room for on a stream, and how far its answer is.
+struct Ledger {
+    window: i64,
+    has_head: bool,
+    has_ended: bool,
+}
+
+struct Peer {
+    connection: Connection,
+    store: HeadStore,
+    output: Output,
+    fields: ServerFields,
+    decoder: Decoder,
+    held: Vec<u8>,
+    next_stream: u32,
+    streams: BTreeMap<u32, Ledger>,
+    window: i64,
+    initial_window: i64,
+    /// Whether frames were sent whose meaning nobody here knows, so that windows are not counted any more.
+    is_wild: bool,
+    is_over: bool,
+}
+
+impl Peer {
+    fn new() -> Peer {
+        let mut connection = Connection::new();
+        let mut output = Output::new();
+        connection.begin(&mut output);
+        Peer {
+            connection,
+            store: HeadStore::new(),
+            output,
+            fields: ServerFields::new(&[("X-Frame-Options", "deny")], 0),
+            decoder: Decoder::new(),
+            held: Vec::new(),
+            next_stream: 1,
+            streams: BTreeMap::new(),
+            window: 65_535,
+            initial_window: 65_535,
+            is_wild: false,
+            is_over: false,
+        }
+    }
+
+    fn act(&mut self, operation: u8, choices: &mut Choices<'_>) {
+        let stream = |choices: &mut Choices<'_>| u32::from(choices.next()) * 2 + 1;
+        match operation % 14 {
+            0 | 1 => self.ask(5, choices),
+            2 => self.ask(4, choices),
+            3 => {
+                let (stream, flags, content) = (stream(choices), choices.next() & 1, choices.bytes());
+                self.send(&frame(0, flags, stream, content));
+            }
+            4 => {
+                let stream = stream(choices);
+                self.send(&frame(3, 0, stream, &[0, 0, 0, 8]));
+                if let Some(ledger) = self.streams.get_mut(&stream) {
+                    ledger.has_ended = true;
+                }
+            }
+            5 => {
+                let (stream, bytes) = (stream(choices), choices.number() & 0x7fff_ffff);
+                if let Some(ledger) = self.streams.get_mut(&stream) {
+                    ledger.window += i64::from(bytes);
+                }
+                self.send(&frame(8, 0, stream, &bytes.to_be_bytes()));
+            }
+            6 => {
+                let bytes = choices.number() & 0x7fff_ffff;
+                self.window += i64::from(bytes);
+                self.send(&frame(8, 0, 0, &bytes.to_be_bytes()));
+            }
+            7 => {
+                let bytes = choices.number() & 0x7fff_ffff;
+                for ledger in self.streams.values_mut() {
+                    ledger.window += i64::from(bytes) - self.initial_window;
+                }
+                self.initial_window = bytes.into();
+                self.send(&frame(4, 0, 0, &[&[0, 4], &bytes.to_be_bytes()[..]].concat()));
+            }
+            8 => {
+                let table_bytes = choices.number();
+                self.send(&frame(4, 0, 0, &[&[0, 1], &table_bytes.to_be_bytes()[..]].concat()));
+            }
+            9 => self.send(&frame(6, choices.next() & 1, 0, &[b'p'; 8])),
+            10 => {
+                let payload = [&stream(choices).to_be_bytes()[..], choices.bytes()].concat();
+                self.send(&frame(16, 0, 0, &payload));
+            }
+            11 => self.fill(),
+            12 => {
+                self.is_wild = true;
+                let (kind, flags, stream) = (choices.next() % 18, choices.next(), choices.next().into());
+                self.send(&frame(kind, flags, stream, choices.bytes()));
+            }
+            _ => {
+                self.is_wild = true;
+                self.send(choices.bytes());
+            }
+        }
+    }
+
+    /// Asks for a body, in as many frames as the fuzzer likes.
+    fn ask(&mut self, flags: u8, choices: &mut Choices<'_>) {
+        let (body, priority, cut) = (choices.next(), choices.next(), choices.next());
+        let path = format!("/{}", BODIES[usize::from(body) % BODIES.len()]);
+        let priority = format!("u={}{}", priority % 9, if priority < 128 { ", i" } else { "" });
+        let mut block = Vec::new();
+        for (name, value) in [
+            (":method", if body < 200 { "GET" } else { "HEAD" }),
+            (":scheme", "https"),
+            (":path", &path),
+            (":authority", "h"),
+            ("priority", &priority),
+        ] {
+            put_field(&mut block, name, value.as_bytes());
+        }
+        let stream = self.next_stream;
+        self.next_stream += 2;
+        self.streams
+            .insert(stream, Ledger { window: self.initial_window, has_head: false, has_ended: false });
+        let cut = usize::from(cut).min(block.len());
+        if cut % 4 == 0 {
+            return self.send(&frame(1, flags, stream, &block));
+        }
+        let (begun, rest) = block.split_at(cut);
+        self.send(&frame(1, flags & 1, stream, begun));
+        self.send(&frame(9, 4, stream, rest));
+    }
+
+    /// Hands bytes in, answers what is asked, and looks at what is said.
+    fn send(&mut self, bytes: &[u8]) {
+        let mut input = std::mem::take(&mut self.held);
+        input.extend_from_slice(bytes);
+        let mut used = 0;
+        loop {
+            let rest = &input[used..];
+            let (more, step) = self.connection.next_request(rest, &mut self.store, &mut self.output);
+            assert!(more <= rest.len(), "no more is used than there is");
+            used += more;
+            match step {
+                Step::Request(stream) => self.answer(stream),
+                Step::Refused(stream, refusal) => {
+                    let answer = Answer::own(refusal.status(), Reason::NoRequest);
+                    let Peer { connection, fields, output, .. } = self;
+                    connection.refuse(stream, &answer, ArchiveRef::NONE, fields, output);
+                }
+                Step::Full => self.look(),
+                Step::More => break,
+                Step::End => {
+                    assert!(self.connection.has_ended() && !self.connection.has_bodies());
+                    break;
+                }
+            }
+        }
+        self.held = input.split_off(used);
+        assert!(self.held.len() < 16_384 + 9, "{} bytes are kept", self.held.len());
+        self.look();
+    }
+
+    fn answer(&mut self, stream: StreamId) {
+        let Peer { connection, store, fields, output, .. } = self;
+        let RequestHead { request, method_name, .. } = store.head();
+        let length = str::from_utf8(&request.target[1..]).ok().and_then(|text| text.parse().ok());
+        let Some(length) = length.filter(|length| *length <= ARCHIVE.len() as u64) else {
+            return connection.answer_fields(stream, &[(":status", b"404")], b"nothing", output);
+        };
+        let mut answer = Answer::own(200, Reason::Nothing);
+        answer.content_length = Some(length);
+        answer.body =
+            if method_name == b"HEAD" { Body::Empty } else { Body::Archive(Extent { position: 0, length }) };
+        let archive = ArchiveRef { number: 0, bytes: &ARCHIVE, identity: 1 };
+        connection.answer(stream, &answer, archive, fields, output);
+    }
+
+    /// Lets all bodies leave that may.
+    fn fill(&mut self) {
+        loop {
+            self.connection.fill(&mut self.output);
+            if self.output.is_empty() {
+                return;
+            }
+            self.look();
+        }
+    }
+
+    /// Takes the output apart.
+    fn look(&mut self) {
+        let mut bytes = Vec::new();
+        let (mut own, segments) = self.output.parts();
+        for segment in segments {
+            match segment {
+                Segment::Own(length) => {
+                    let (now, behind) = own.split_at(*length);
+                    bytes.extend_from_slice(now);
+                    own = behind;
+                }
+                Segment::Archive(_, Extent { position, length }) => {
+                    let [start, length] = [*position, *length].map(|place| place as usize);
+                    bytes.extend_from_slice(&ARCHIVE[start..][..length]);
+                }
+            }
+        }
+        self.output.clear();
+        let mut rest = bytes.as_slice();
+        while let [l0, l1, l2, kind, flags, s0, s1, s2, s3, behind @ ..] = rest {
+            assert!(!self.is_over, "GOAWAY for a fault is the last that is said");
+            let length = u32::from_be_bytes([0, *l0, *l1, *l2]) as usize;
+            let (payload, behind) = behind.split_at(length);
+            rest = behind;
+            self.judge(*kind, *flags, u32::from_be_bytes([*s0, *s1, *s2, *s3]), payload);
+        }
+        assert!(rest.is_empty(), "half a frame");
+    }
+
+    fn judge(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        assert!(payload.len() <= 16_384);
+        match kind {
+            0 | 1 => {
+                if kind == 1 {
+                    let mut has_status = false;
+                    let take =
+                        |field: cannery_wire::hpack::Field<'_>| has_status |= field.name_text == b":status";
+                    self.decoder.decode(payload, &mut Vec::new(), take).expect("our blocks can be read");
+                    assert!(has_status && flags & 4 != 0);
+                }
+                self.judge_answer(kind == 1, flags & 1 != 0, stream, payload.len() as i64);
+            }
+            3 => {
+                assert_eq!(payload.len(), 4);
+                if let Some(ledger) = self.streams.get_mut(&stream) {
+                    ledger.has_ended = true;
+                }
+            }
+            4 | 6 | 8 => {}
+            7 => self.is_over = true,
+            other => panic!("a frame of type {other}"),
+        }
+    }
+
+    fn judge_answer(&mut self, is_head: bool, ends: bool, stream: u32, bytes: i64) {
+        if self.is_wild {
+            return;
+        }
+        let Peer { streams, window, .. } = self;
+        let ledger = streams.get_mut(&stream).expect("an answer to a request");
+        assert!(!ledger.has_ended, "stream {stream} has ended");
+        assert_eq!(ledger.has_head, !is_head, "one head, and then content");
+        ledger.has_head = true;
+        ledger.has_ended = ends;
+        if !is_head {
+            ledger.window -= bytes;
+            *window -= bytes;
+            assert!(bytes == 0 || (ledger.window >= 0 && *window >= 0), "no more than there is room for");
+        }
+        let open = streams.values().filter(|ledger| ledger.has_head && !ledger.has_ended).count();
+        assert!(open <= STREAMS_MAX as usize, "{open} streams are open");
+    }
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, length @ ..] = (payload.len() as u32).to_be_bytes();
+    [&length[..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
