@@ -1,6 +1,7 @@
 //! A connection in memory, held against what the RFCs say: bytes in, frames out.
 
 mod abuse;
+mod allocations;
 mod basics;
 mod faults;
 mod peer;

@@ -111,6 +111,26 @@ impl Peer {
         frames
     }
 
+    /// Answers each request in `input` with 13 bytes, throws the answers away, and tells how many there were. Takes
+    /// no memory itself.
+    pub(super) fn answer_all(&mut self, input: &[u8]) -> usize {
+        let (mut used, mut count) = (0, 0);
+        loop {
+            let (more, step) =
+                self.connection.next_request(&input[used..], &mut self.store, &mut self.output);
+            used += more;
+            let Step::Request(stream) = step else { break };
+            assert_eq!(self.store.head().request.target, b"/13");
+            let answer = found(13);
+            let archive = ArchiveRef { number: 7, bytes: &self.archive, identity: 1 };
+            self.connection.answer(stream, &answer, archive, &self.fields, &mut self.output);
+            count += 1;
+        }
+        assert!(!self.connection.has_bodies());
+        self.output.clear();
+        count
+    }
+
     /// All that the connection has to say, and all bodies that it may send.
     pub(super) fn drain(&mut self) -> Vec<Frame> {
         let mut frames = self.take_output();
@@ -133,11 +153,7 @@ impl Peer {
             let body: Vec<u8> = archive[..length].to_vec();
             connection.answer_fields(stream, &[(":status", b"200")], &body, output);
         } else if let Some(length) = target.strip_prefix('/').and_then(|length| length.parse().ok()) {
-            let extent = Extent { position: 0, length };
-            let mut answer = Answer::own(200, Reason::Nothing);
-            answer.fields = Fields::Own { page: None, complete_length: None };
-            answer.body = Body::Archive(extent);
-            answer.content_length = Some(length);
+            let mut answer = found(length);
             if is_head {
                 answer = answer.without_body();
             }
@@ -212,6 +228,15 @@ impl Peer {
     pub(super) fn body(&self, bytes: usize) -> &[u8] {
         &self.archive[..bytes]
     }
+}
+
+/// An answer with so many bytes of the archive.
+fn found(length: u64) -> Answer<'static> {
+    let mut answer = Answer::own(200, Reason::Nothing);
+    answer.fields = Fields::Own { page: None, complete_length: None };
+    answer.body = Body::Archive(Extent { position: 0, length });
+    answer.content_length = Some(length);
+    answer
 }
 
 pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {

@@ -1,0 +1,29 @@
+//! A request that is answered at once takes no memory: neither for a stream, nor for its head.
+
+use super::peer::{Peer, headers, request};
+
+const BROWSER: [(&str, &str); 6] = [
+    ("accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"),
+    ("accept-encoding", "gzip, deflate, br, zstd"),
+    ("if-none-match", "\"0123456789abcdef\""),
+    ("user-agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36"),
+    ("cookie", "session=0123456789"),
+    ("priority", "u=1, i"),
+];
+
+#[test]
+fn a_small_answer_allocates_nothing() {
+    let mut peer = Peer::open();
+    let input = |number: u32| -> Vec<u8> {
+        let ids = (0..32).map(|place| 2 * (32 * number + place) + 1);
+        ids.flat_map(|id| headers(id, &request("/13", &BROWSER))).collect()
+    };
+    // The room that a worker has for heads grows once.
+    peer.answer_all(&input(0));
+    for number in 1..100 {
+        let input = input(number);
+        let counted = allocation_counter::measure(|| assert_eq!(peer.answer_all(&input), 32));
+        assert_eq!(counted.count_total, 0, "round {number}");
+        peer.send(&super::peer::window_update(0, 32 * 13));
+    }
+}
