@@ -295,6 +295,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
         listen: addresses(matches),
         listen_tls: all(matches, "bind-tls"),
         tls: tls::read(matches)?,
+        http1: !matches.get_flag("http1-disable"),
         http2: !matches.get_flag("http2-disable"),
         https_redirect: tls::https_redirect(matches),
         local_mode: matches.get_one("bind-unix-mode").copied(),

@@ -62,7 +62,7 @@ pub(super) fn arguments() -> Vec<Arg> {
             .push(Arg::new(name).long(name).help(help).action(ArgAction::SetTrue).conflicts_with_all(others));
     }
     arguments.extend([
-        switch("http1-disable", "No HTTP/1.1 by TLS.").conflicts_with("http2-disable"),
+        switch("http1-disable", "No HTTP/1.1: HTTP/2 alone, by TLS and in the clear.").conflicts_with("http2-disable"),
         switch("http2-disable", "No HTTP/2, neither by TLS nor in the clear with those who begin with it."),
         value(
             "https-redirect",
@@ -93,7 +93,7 @@ pub(super) fn read(matches: &ArgMatches) -> Result<Option<Tls>, Failure> {
         }
         return Ok(None);
     }
-    Ok(Some(Tls { certificates, self_signed, http1: !matches.get_flag("http1-disable"), seed: None }))
+    Ok(Some(Tls { certificates, self_signed, seed: None }))
 }
 
 /// The files of each certificate.
@@ -153,7 +153,7 @@ mod tests {
             format!("{} {key} {staple}", files.chain.display())
         });
         assert_eq!(shown.collect::<Vec<_>>(), ["c - d", "a b -", "e f -"]);
-        assert!(tls.http1 && tls.self_signed.is_none());
+        assert!(tls.self_signed.is_none());
     }
 
     #[test]

@@ -24,7 +24,9 @@ pub struct Config {
     pub listen_tls: Vec<Address>,
     /// The certificates and protocols of connections by TLS.
     pub tls: Option<Tls>,
-    /// Whether HTTP/2 is spoken, with clients that ask for it.
+    /// Whether HTTP/1 is spoken.
+    pub http1: bool,
+    /// Whether HTTP/2 is spoken: by TLS with clients that ask for it, in the clear with those who begin with it.
     pub http2: bool,
     /// Whether what is asked in the clear is sent to `https`, and to which port.
     pub https_redirect: Option<HttpsRedirect>,
@@ -80,6 +82,7 @@ impl Config {
             listen: Vec::new(),
             listen_tls: Vec::new(),
             tls: None,
+            http1: true,
             http2: true,
             https_redirect: None,
             local_mode: None,
@@ -149,8 +152,6 @@ pub struct Tls {
     pub certificates: Vec<CertificateFiles>,
     /// A certificate that is made at the start, for trying out; it stands behind the others.
     pub self_signed: Option<SelfSigned>,
-    /// Whether HTTP/1.1 is spoken within.
-    pub http1: bool,
     /// A descriptor that whoever started this process left open, from which the seed of tickets is read: processes with
     /// the same seed take each other's. Without it this process has one of its own.
     pub seed: Option<i32>,

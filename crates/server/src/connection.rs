@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 use cannery_eventloop::{Accepted, Socket};
 use cannery_secure::Failure;
 use cannery_wire::Refusal;
-use cannery_wire::h1::Awaits;
 use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 use cannery_wire::proxy::{self, Source};
 
 use crate::config::{ListenerKind, Timeouts};
-use crate::protocol::{Asker, Protocol, Spelled};
+use crate::protocol::{Asker, Awaits, Protocol, Spelled};
 use crate::receiving::Came;
 use crate::secured::Secured;
 use crate::shared::Shared;
@@ -33,6 +32,9 @@ const LINGER: Duration = Duration::from_secs(5);
 /// How long a peer is silent until what it is sent begins as at first. A kernel forgets what it has learned of the way in
 /// about as long.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a connection may answer from a release that was replaced, until its peer is told to make a new one.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long somebody who has only just connected may take to ask, once the server stops.
 const NEWCOMER_GRACE: Duration = Duration::from_secs(1);
@@ -70,6 +72,8 @@ enum Waits {
     Rest(Awaits),
     /// Room to send.
     Room,
+    /// Room in a window of the peer's own.
+    Window,
     /// The peer's end.
     End,
 }
@@ -110,7 +114,7 @@ impl<S: Socket> Connection<S> {
         let patience =
             |timeouts: Timeouts| if waits == Waits::Request { timeouts.idle } else { timeouts.head };
         let deadline = shared.timeouts.map(|timeouts| shared.now + patience(timeouts));
-        let protocol = Protocol::new();
+        let protocol = Protocol::new(kind == ListenerKind::Tls, shared);
         let Accepted { socket, peer } = accepted;
         let (held, unsent, put_off) = (Vec::new(), None, None);
         Connection {
@@ -142,6 +146,23 @@ impl<S: Socket> Connection<S> {
             // A peer that is gone is no error worth telling: it happens all the time.
             Err(_) => Outcome::Closed,
         }
+    }
+
+    /// Says what is said at the end of a connection that owes nothing, as far as there is room, and ends it.
+    fn end(&mut self, shared: &mut Shared) -> Outcome {
+        self.protocol.end(shared);
+        // Whoever does not get it sees the end itself.
+        let _ = self.send_output(shared);
+        self.close(shared)
+    }
+
+    /// Tells the peer of HTTP/2 that the connection ends when what it has asked is answered.
+    fn announce_end(&mut self, shared: &mut Shared) -> Outcome {
+        self.protocol.end_after_next();
+        if !self.is_sending() && self.answer_held(shared).is_err() {
+            return Outcome::Closed;
+        }
+        if self.state == State::Ending { self.turn(shared, false) } else { Outcome::Open }
     }
 
     /// Ends the connection at once, with no more than a word if there is room for it.
@@ -186,7 +207,8 @@ impl<S: Socket> Connection<S> {
                 return Ok(Outcome::Open);
             }
             let came = self.transport.receive(&mut shared.buffers, &mut shared.share, ended)?;
-            if self.waits == Waits::Handshake && !self.establish(shared)? {
+            let has_bytes = matches!(came, Came::Bytes { .. });
+            if self.waits == Waits::Handshake && !self.establish(has_bytes, shared)? {
                 return Ok(Outcome::Open);
             }
             match came {
@@ -217,16 +239,24 @@ impl<S: Socket> Connection<S> {
         self.transport.secured().is_some_and(Secured::is_put_off)
     }
 
-    /// Begins to speak what was agreed on, if the handshake is done; tells whether all that is to be said of that is sent.
+    /// Begins to speak what was agreed on, if the handshake is done; tells whether what is said first is sent, or goes out
+    /// with the answers to what has come already.
     #[cold]
-    fn establish(&mut self, shared: &mut Shared) -> io::Result<bool> {
+    fn establish(&mut self, has_bytes: bool, shared: &mut Shared) -> io::Result<bool> {
         let Some(secured) = self.transport.secured().filter(|secured| secured.is_established()) else {
             return Ok(true);
         };
         shared.observer.shaken(secured.is_resumed());
+        if secured.protocol() == Some(cannery_secure::Protocol::Http2) {
+            self.protocol = Protocol::h2();
+        }
         self.waits = Waits::Request;
         self.deadline = shared.timeouts.map(|timeouts| shared.now + timeouts.idle);
-        Ok(true)
+        self.protocol.begin(shared);
+        if !has_bytes {
+            self.unsent = self.send_output(shared)?;
+        }
+        Ok(has_bytes || !self.is_sending())
     }
 
     /// Ends a connection whose TLS failed: what there is to say in its own words is said. Who has asked in the clear is
@@ -239,6 +269,7 @@ impl<S: Socket> Connection<S> {
         if matches!(failure, Failure::PlainHttp) {
             self.transport.give_up_tls();
             self.kind = ListenerKind::Plain;
+            self.protocol = Protocol::new(false, shared);
             self.refuse(Refusal::RequestLine, shared);
             self.unsent = self.send_output(shared)?;
         }
@@ -337,6 +368,7 @@ impl<S: Socket> Connection<S> {
             }
             answered |= !shared.output.is_empty();
             self.unsent = self.send_output(shared)?;
+            self.protocol.let_go();
             if self.unsent.is_some() {
                 shared.observer.deferred();
             }
@@ -365,6 +397,7 @@ impl<S: Socket> Connection<S> {
     #[inline]
     fn send_output(&mut self, shared: &mut Shared) -> io::Result<Option<Box<Unsent>>> {
         let Shared { output, content, buffers, now, share, .. } = shared;
+        let content = self.protocol.content().unwrap_or(content);
         unsent::send_output(&mut self.transport.outlet(buffers), output, content, *now, &mut share.bytes)
     }
 
@@ -407,10 +440,13 @@ impl<S: Socket> Connection<S> {
         let (waits, patience) = match self.protocol.awaits() {
             _ if self.is_sending() => (Waits::Room, timeouts.send),
             Awaits::Request => (Waits::Request, timeouts.idle),
+            Awaits::Window => (Waits::Window, timeouts.send),
             rest => (Waits::Rest(rest), timeouts.head),
         };
-        // Counted from the first byte of what is waited for: bytes that trickle in do not move it.
-        if matches!(waits, Waits::Rest(_)) && waits == self.waits && !answered {
+        // Counted from the first byte of what is waited for: bytes that trickle in do not move it. Nor does room that does:
+        // what counts there is how much.
+        let is_the_same = waits == self.waits;
+        if is_the_same && (waits == Waits::Window || matches!(waits, Waits::Rest(_)) && !answered) {
             return;
         }
         self.waits = waits;
@@ -420,6 +456,9 @@ impl<S: Socket> Connection<S> {
     /// Whether the peer has been waited for too long. While others wait for a place, a `crowded` worker keeps no
     /// idle connection for long.
     pub(crate) fn is_late(&self, crowded: bool, shared: &Shared) -> bool {
+        if shared.now >= shared.content_since + RELEASE_PATIENCE && self.protocol.is_behind(shared) {
+            return true;
+        }
         let (Some(deadline), Some(timeouts)) = (self.deadline, shared.timeouts) else { return false };
         let shortened = if crowded && self.waits == Waits::Request {
             timeouts.idle.saturating_sub(timeouts.idle_crowded)
@@ -431,13 +470,15 @@ impl<S: Socket> Connection<S> {
 
     /// Ends a connection whose peer is late, unless it still takes what it is sent; tells whether it goes on.
     pub(crate) fn end_wait(&mut self, shared: &mut Shared) -> Outcome {
-        let Some(timeouts) = shared.timeouts else { return Outcome::Open };
         shared.share.bytes = shared.turn_bytes_max;
+        if self.protocol.is_behind(shared) {
+            return self.announce_end(shared);
+        }
+        let Some(timeouts) = shared.timeouts else { return Outcome::Open };
         match self.waits {
             Waits::Room => self.check_progress(shared.now, timeouts.send),
             // RFC 9110 §15.5.9: who is slow is told.
-            Waits::Rest(Awaits::Head) => {
-                self.refuse(Refusal::Timeout, shared);
+            Waits::Rest(Awaits::Head) if self.protocol.refuse(Refusal::Timeout, self.asker(), shared) => {
                 self.state = State::Ending;
                 self.held = Vec::new();
                 match self.send_output(shared) {
@@ -452,7 +493,14 @@ impl<S: Socket> Connection<S> {
                     Err(_) => Outcome::Closed,
                 }
             }
-            Waits::Request | Waits::Rest(_) => self.close(shared),
+            Waits::Window => {
+                if self.protocol.taken_since_last() < timeouts.send.as_secs() * SEND_BYTES_PER_SECOND_MIN {
+                    return self.end(shared);
+                }
+                self.deadline = Some(shared.now + timeouts.send);
+                Outcome::Open
+            }
+            Waits::Request | Waits::Rest(_) => self.end(shared),
             Waits::Header | Waits::Handshake | Waits::End => Outcome::Closed,
         }
     }
@@ -478,18 +526,30 @@ impl<S: Socket> Connection<S> {
         if !self.reads() {
             return Outcome::Open;
         }
+        if matches!(self.protocol, Protocol::H2(_)) {
+            let outcome = self.announce_end(shared);
+            if self.waits == Waits::Request {
+                self.hurry(shared);
+            }
+            return outcome;
+        }
         if self.is_sending() {
             self.state = State::Ending;
             self.held = Vec::new();
             return Outcome::Open;
         }
-        if self.waits == Waits::Request && self.protocol.has_answered() {
+        if self.waits == Waits::Request && self.protocol.may_end_silently() {
             return self.close(shared);
         }
         self.protocol.end_after_next();
+        self.hurry(shared);
+        Outcome::Open
+    }
+
+    /// Gives a peer that owes nothing no more than a moment.
+    fn hurry(&mut self, shared: &Shared) {
         let end = shared.now + NEWCOMER_GRACE;
         self.deadline = Some(self.deadline.map_or(end, |deadline| deadline.min(end)));
-        Outcome::Open
     }
 }
 

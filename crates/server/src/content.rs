@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use cannery_archive::{Archive, Extent, Lease, Loading, OpenError};
 use cannery_site::{Answer, Reason, Scratch, Site, https_redirect};
-use cannery_wire::h1::Connection;
-use cannery_wire::{Output, Refusal, ServerFields};
+use cannery_wire::{ArchiveRef, Output, Refusal, ServerFields};
 
 use crate::admin::Admin;
 use crate::answered::Answered;
@@ -126,22 +125,15 @@ impl Content {
         observer.answered(&Answered { peer, head, answer: answer.as_ref(), bytes });
     }
 
-    /// Answers what is no request, and ends the connection: with the page that the default site has for such an
-    /// error, if it has one.
-    pub(crate) fn refuse(
-        &self,
-        http: &mut Connection,
-        refusal: Refusal,
-        fields: &ServerFields,
-        output: &mut Output,
-    ) {
+    /// The answer to what is no request, and the archive that it refers to: the page that the default site has for such
+    /// an error, if it has one.
+    pub(crate) fn refusal(&self, refusal: Refusal) -> (Answer<'_>, ArchiveRef<'_>) {
         let status = refusal.status();
         let default = if let Content::Sites(sites) = self { sites.default() } else { None };
-        let Some((number, site)) = default else {
-            return http.refuse(&Answer::own(status, Reason::NoRequest), b"", fields, output);
-        };
-        output.set_archive(number);
-        http.refuse(&site.refusal(status), site.archive().bytes(), fields, output);
+        match default {
+            Some((number, site)) => (site.refusal(status), archive_ref(number, site)),
+            None => (Answer::own(status, Reason::NoRequest), ArchiveRef::NONE),
+        }
     }
 
     /// Whether ranges of an archive may be lent to the kernel: their bytes never change, not even those that are on
@@ -182,21 +174,28 @@ fn answer_of<'a>(
     if let Some(port) = *https_port
         && let Some(answer) = https_redirect(request, port)
     {
-        exchange.answer(&answer, b"", fields, output);
+        exchange.answer(&answer, ArchiveRef::NONE, fields, output);
         return answer;
     }
     let Some((number, site)) = sites.of(request) else {
         // RFC 9110 §15.5.20.
         let answer = Answer::own(421, Reason::Host);
-        exchange.answer(&answer, b"", fields, output);
+        exchange.answer(&answer, ArchiveRef::NONE, fields, output);
         return answer;
     };
-    output.set_archive(number);
     let answer = site.answer(request, scratch);
     let is_the_sites = matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options);
     match sites.special(request) {
         Some(page) if !is_the_sites => exchange.answer_page(&page, fields, output),
-        _ => exchange.answer(&answer, site.archive().bytes(), fields, output),
+        _ => exchange.answer(&answer, archive_ref(number, site), fields, output),
     }
     answer
+}
+
+/// An archive as answers refer to it.
+#[inline]
+fn archive_ref(number: u16, site: &Site) -> ArchiveRef<'_> {
+    let archive = site.archive();
+    let identity = archive.facts().digest.0.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    ArchiveRef { number, bytes: archive.bytes(), identity }
 }

@@ -13,6 +13,8 @@ pub(crate) struct Dummy {
     pub(crate) close: Vec<u8>,
     /// What is at the end of each.
     pub(crate) body: &'static [u8],
+    /// How long that is, in digits.
+    pub(crate) length: String,
 }
 
 impl Dummy {
@@ -22,6 +24,7 @@ impl Dummy {
             keep_alive: dummy_answer(body, Some("keep-alive")),
             close: dummy_answer(body, Some("close")),
             body,
+            length: body.len().to_string(),
         }
     }
 }

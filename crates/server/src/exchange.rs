@@ -3,8 +3,7 @@
 //! Whoever answers sees no difference between protocols.
 
 use cannery_site::{Answer, Method};
-use cannery_wire::h1;
-use cannery_wire::{Output, RequestHead, ServerFields, Version};
+use cannery_wire::{ArchiveRef, Output, RequestHead, ServerFields, Version, h1, h2};
 
 use crate::dummy::Dummy;
 use crate::own_page::OwnPage;
@@ -15,7 +14,13 @@ pub(crate) trait Exchange<'a> {
     fn head(&self) -> &'a RequestHead<'a>;
 
     /// Spells the answer of a site. `archive` is the file that its ranges are of.
-    fn answer(&mut self, answer: &Answer<'_>, archive: &[u8], fields: &ServerFields, output: &mut Output);
+    fn answer(
+        &mut self,
+        answer: &Answer<'_>,
+        archive: ArchiveRef<'_>,
+        fields: &ServerFields,
+        output: &mut Output,
+    );
 
     /// Spells a page of the server's own.
     fn answer_page(&mut self, page: &OwnPage<'_>, fields: &ServerFields, output: &mut Output);
@@ -37,8 +42,15 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
     }
 
     #[inline]
-    fn answer(&mut self, answer: &Answer<'_>, archive: &[u8], fields: &ServerFields, output: &mut Output) {
-        self.http.answer(self.head, answer, archive, fields, output);
+    fn answer(
+        &mut self,
+        answer: &Answer<'_>,
+        archive: ArchiveRef<'_>,
+        fields: &ServerFields,
+        output: &mut Output,
+    ) {
+        output.set_archive(archive.number);
+        self.http.answer(self.head, answer, archive.bytes, fields, output);
     }
 
     fn answer_page(&mut self, page: &OwnPage<'_>, fields: &ServerFields, output: &mut Output) {
@@ -60,4 +72,58 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
         let sent = if is_head { bytes.len() - dummy.body.len() } else { bytes.len() };
         self.http.answer_spelled(self.head, &bytes[..sent], output);
     }
+}
+
+/// A request of HTTP/2.
+pub(crate) struct OnH2<'a, 'c> {
+    pub(crate) http: &'c mut h2::Connection,
+    pub(crate) stream: h2::StreamId,
+    pub(crate) head: &'a RequestHead<'a>,
+}
+
+impl<'a> Exchange<'a> for OnH2<'a, '_> {
+    #[inline]
+    fn head(&self) -> &'a RequestHead<'a> {
+        self.head
+    }
+
+    #[inline]
+    fn answer(
+        &mut self,
+        answer: &Answer<'_>,
+        archive: ArchiveRef<'_>,
+        fields: &ServerFields,
+        output: &mut Output,
+    ) {
+        self.http.answer(self.stream, answer, archive, fields, output);
+    }
+
+    fn answer_page(&mut self, page: &OwnPage<'_>, fields: &ServerFields, output: &mut Output) {
+        let status = page.status.to_string();
+        let length = page.body.len().to_string();
+        let server_fields = String::from_utf8_lossy(fields.lines(0)).into_owned();
+        let server_fields = lines_of(&server_fields);
+        let mut all: Vec<(&str, &[u8])> = vec![
+            (":status", status.as_bytes()),
+            ("content-type", page.media_type.as_bytes()),
+            ("content-length", length.as_bytes()),
+            ("cache-control", b"no-store"),
+        ];
+        let own: Vec<_> =
+            page.fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
+        all.extend(own.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
+        all.extend(server_fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
+        self.http.answer_fields(self.stream, &all, &page.body, output);
+    }
+
+    fn answer_dummy(&mut self, dummy: &Dummy, output: &mut Output) {
+        let fields = [(":status", b"200".as_slice()), ("content-length", dummy.length.as_bytes())];
+        self.http.answer_fields(self.stream, &fields, dummy.body, output);
+    }
+}
+
+/// Field lines as HTTP/1 spells them, taken apart, with their names in small letters.
+fn lines_of(lines: &str) -> Vec<(String, &str)> {
+    let fields = lines.split("\r\n").filter_map(|line| line.split_once(": "));
+    fields.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
 }

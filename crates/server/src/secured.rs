@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 
 use cannery_eventloop::{Received, Socket};
 use cannery_secure::limits::RECORD_BYTES_MAX;
-use cannery_secure::{Failure, Opened, Session};
+use cannery_secure::{Failure, Opened, Protocol, Session};
 use cannery_wire::limits::{SEALED_BYTES_MAX, SEALED_BYTES_MIN, SEGMENTS_MAX};
 
 use crate::receiving::{Came, RECEIVE_BYTES, Share};
@@ -77,6 +77,11 @@ impl Secured {
     /// Whether it goes on from an earlier session.
     pub(crate) fn is_resumed(&self) -> bool {
         self.session.is_resumed()
+    }
+
+    /// What was agreed on, if anything was.
+    pub(crate) fn protocol(&self) -> Option<Protocol> {
+        self.session.protocol()
     }
 
     /// The peer was silent for a while: what follows is sent as at the beginning.

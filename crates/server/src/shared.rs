@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use cannery_secure::Context;
 use cannery_site::Scratch;
+use cannery_wire::h2::HeadStore;
 use cannery_wire::{Output, ServerFields};
 
 use crate::config::Timeouts;
@@ -18,9 +19,17 @@ pub(crate) struct Shared {
     pub(crate) content: Arc<Content>,
     pub(crate) fields: Fields,
     pub(crate) scratch: Scratch,
+    /// Room for the heads of HTTP/2.
+    pub(crate) heads: HeadStore,
     pub(crate) output: Output,
     pub(crate) buffers: Buffers,
     pub(crate) timeouts: Option<Timeouts>,
+    /// Whether HTTP/1 is spoken, and with whom no other protocol was agreed on.
+    pub(crate) http1: bool,
+    /// Whether HTTP/2 is spoken in the clear, with who begins with it.
+    pub(crate) http2: bool,
+    /// When the current release was taken up.
+    pub(crate) content_since: Instant,
     /// The port of `https` that requests in the clear are sent to, if they are.
     pub(crate) https_port: Option<u16>,
     /// Whether each connection begins with a PROXY header.

@@ -42,11 +42,12 @@ impl CertificateFolder {
         for warning in certificates.warnings() {
             (config.listener.0)(&Notice::Certificate { warning: warning.to_string() });
         }
+        let protocols = [(config.http2, Protocol::Http2), (config.http1, Protocol::Http11)];
         let context = Context::new(Settings {
             certificates,
             seed: Some(seed(&tls, now)?),
             versions: vec![Version::Tls13, Version::Tls12],
-            protocols: vec![Protocol::Http11],
+            protocols: protocols.into_iter().filter_map(|(on, protocol)| on.then_some(protocol)).collect(),
             now,
         })?;
         let watch = !matches!(config.content, Content::Archives { watch: false, .. });

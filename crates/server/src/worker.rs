@@ -17,6 +17,7 @@ use cannery_eventloop::{
 use cannery_secure::Context;
 use cannery_site::Scratch;
 use cannery_wire::Output;
+use cannery_wire::h2::HeadStore;
 use cannery_wire::limits::HANDSHAKES_PER_TURN_MAX;
 
 use crate::cage::{Cage, Role};
@@ -64,6 +65,8 @@ pub(crate) struct Plan<L = Listener> {
     current: Arc<Current>,
     fields: AddedFields,
     https_port: Option<u16>,
+    http1: bool,
+    http2: bool,
     tls: Option<Context>,
     timeouts: Option<Timeouts>,
     drain: Duration,
@@ -99,6 +102,8 @@ impl<L> Plan<L> {
             current,
             fields,
             https_port: None,
+            http1: config.http1,
+            http2: config.http2,
             tls: None,
             timeouts,
             drain,
@@ -248,6 +253,10 @@ impl<L: EventLoop> Worker<L> {
             content: plan.current.get(),
             fields: Fields::new(&plan.fields, now.unix_seconds),
             scratch: Scratch::default(),
+            heads: HeadStore::new(),
+            http1: plan.http1,
+            http2: plan.http2,
+            content_since: now.instant,
             output: Output::new(),
             buffers: Buffers::new(),
             timeouts: plan.timeouts,
@@ -351,6 +360,7 @@ impl<L: EventLoop> Worker<L> {
         self.shared.now = now.instant;
         self.shared.fields.set_time(now.unix_seconds);
         self.shared.scratch.set_now(now.unix_seconds);
+        self.shared.heads.set_now(now.unix_seconds);
         self.shared.observer.set_time(now.unix_seconds);
         // Who waits since an earlier turn comes before who comes in this one.
         self.shared.share.handshakes = if is_waited_for { 0 } else { HANDSHAKES_PER_TURN_MAX };
@@ -359,7 +369,7 @@ impl<L: EventLoop> Worker<L> {
                 Event::Ready(token, readiness) => self.go_on(token, readiness),
                 Event::Acceptable(number) => self.accept(number, ACCEPTED_MAX),
                 Event::Woken => {
-                    self.shared.content = self.current.get();
+                    self.take_up_release();
                     self.take_over();
                 }
             }
@@ -383,6 +393,15 @@ impl<L: EventLoop> Worker<L> {
         }
         if let Some(slot) = self.next_look {
             self.end_late(slot);
+        }
+    }
+
+    /// Serves the release that is current now.
+    fn take_up_release(&mut self) {
+        let content = self.current.get();
+        if !Arc::ptr_eq(&content, &self.shared.content) {
+            self.shared.content = content;
+            self.shared.content_since = self.shared.now;
         }
     }
 

@@ -3,7 +3,7 @@
 use cannery_eventloop::simulated::{Appetite, Fate, UNIX_SECONDS};
 use cannery_site::Scratch;
 use cannery_wire::h1::{Connection, Head, Step};
-use cannery_wire::{Output, Segment, ServerFields};
+use cannery_wire::{Output, Refusal, Segment, ServerFields};
 
 use super::script::{Ending, Script};
 use super::site::Releases;
@@ -107,17 +107,29 @@ impl Answers {
                     let asked = Asked { exchange, peer: None, https_port: None };
                     content.answer(asked, &mut scratch, &fields, &mut output, &mut observer);
                 }
-                Step::Refused(refusal) => content.refuse(&mut http, refusal, &fields, &mut output),
+                Step::Refused(refusal) => refuse(&mut http, content, refusal, &fields, &mut output),
                 Step::More | Step::End => break,
             }
             answers.push(bytes_of(&mut output, content));
         }
         let mut output = Output::new();
-        let timeout = cannery_wire::Refusal::Timeout;
-        content.refuse(&mut Connection::default(), timeout, &fields, &mut output);
+        let timeout = Refusal::Timeout;
+        refuse(&mut Connection::default(), content, timeout, &fields, &mut output);
         let timeout = bytes_of(&mut output, content);
         Answers { answers, timeout }
     }
+}
+
+fn refuse(
+    http: &mut Connection,
+    content: &Content,
+    refusal: Refusal,
+    fields: &ServerFields,
+    output: &mut Output,
+) {
+    let (answer, archive) = content.refusal(refusal);
+    output.set_archive(archive.number);
+    http.refuse(&answer, archive.bytes, fields, output);
 }
 
 /// The same bytes without the words on whether the connection ends, also where the bytes end within them.

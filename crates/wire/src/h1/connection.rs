@@ -27,6 +27,8 @@ pub struct Connection {
     last: bool,
     /// Whether any request was answered.
     answered: bool,
+    /// Whether it can be asked for what is at `https` (RFC 9110 §7.4).
+    is_secured: bool,
     /// Whether what came last and is no request, or not yet, asks for no content: `HEAD`.
     is_head: bool,
 }
@@ -56,6 +58,12 @@ pub enum Step {
 }
 
 impl Connection {
+    /// A connection of which nothing is read yet, in the clear or not.
+    #[must_use]
+    pub fn new(is_secured: bool) -> Connection {
+        Connection { is_secured, ..Connection::default() }
+    }
+
     /// Whether the connection ends behind what was spelled so far.
     #[must_use]
     pub fn is_closing(&self) -> bool {
@@ -120,7 +128,7 @@ impl Connection {
                 return (skipped, Step::More);
             }
         }
-        match parse(input, head) {
+        match parse(input, head, self.is_secured) {
             Parsed::Head(length) => {
                 self.scanned = 0;
                 let (used, step) = self.begin_content(head, &input[length..]);

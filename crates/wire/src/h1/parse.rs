@@ -57,8 +57,8 @@ pub(crate) enum Parsed {
 /// Reads one head from the front of `input` into `head`, which is worth nothing if there is none.
 ///
 /// Into, since a head takes half a kilobyte: to hand it on from function to function would cost more than to read it.
-pub(crate) fn parse<'a>(input: &'a [u8], head: &mut Head<'a>) -> Parsed {
-    let mut reader = Reader { input, at: 0 };
+pub(crate) fn parse<'a>(input: &'a [u8], head: &mut Head<'a>, is_secured: bool) -> Parsed {
+    let mut reader = Reader { input, at: 0, is_secured };
     match reader.read_head(head) {
         Ok(()) if reader.at <= HEAD_BYTES_MAX => Parsed::Head(reader.at),
         Ok(()) => Parsed::Refused(Refusal::HeadTooLarge),
@@ -93,6 +93,7 @@ struct Fields<'h, 'a> {
 struct Reader<'a> {
     input: &'a [u8],
     at: usize,
+    is_secured: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -164,7 +165,7 @@ impl<'a> Reader<'a> {
             return Err(Stop::Refused(Refusal::RequestLine));
         }
         if target[0] != b'/' {
-            check_authority(target).map_err(Stop::Refused)?;
+            check_authority(target, self.is_secured).map_err(Stop::Refused)?;
         }
         Ok(target)
     }
@@ -330,14 +331,14 @@ fn push<'a>(values: &mut Values<'a>, value: &'a [u8]) -> Result<(), Refusal> {
 
 /// What the absolute form must hold beyond the grammar: an authority that is a host and nothing else (RFC 9110
 /// §4.2.1, §4.2.4), and a scheme that this connection can be asked for (§7.4).
-fn check_authority(target: &[u8]) -> Result<(), Refusal> {
+fn check_authority(target: &[u8], is_secured: bool) -> Result<(), Refusal> {
     // What is none of the forms has its own answer, which depends on the method.
     let Some(Target { authority: Some(authority), .. }) = Target::parse(target) else { return Ok(()) };
     if !is_host(authority) || authority.starts_with(b":") {
         return Err(Refusal::RequestLine);
     }
     match target.get(..6) {
-        Some(scheme) if scheme.eq_ignore_ascii_case(b"https:") => Err(Refusal::Scheme),
+        Some(scheme) if scheme.eq_ignore_ascii_case(b"https:") && !is_secured => Err(Refusal::Scheme),
         _ => Ok(()),
     }
 }
@@ -364,7 +365,7 @@ mod tests {
 
     fn head(input: &str) -> Head<'_> {
         let mut head = Head::EMPTY;
-        match parse(input.as_bytes(), &mut head) {
+        match parse(input.as_bytes(), &mut head, false) {
             Parsed::Head(length) => {
                 assert_eq!(length, input.len(), "all of it is the head");
                 head
@@ -374,7 +375,7 @@ mod tests {
     }
 
     fn refusal(input: &str) -> Refusal {
-        match parse(input.as_bytes(), &mut { Head::EMPTY }) {
+        match parse(input.as_bytes(), &mut { Head::EMPTY }, false) {
             Parsed::Refused(refusal) => refusal,
             other => panic!("{input:?} is {other:?}"),
         }
@@ -398,7 +399,7 @@ mod tests {
             If-None-Match: *\r\nIf-Range: x\r\nRange: bytes=0-\r\n\r\n";
         let mut used = head(full);
         let plain = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
-        assert!(matches!(parse(plain.as_bytes(), &mut used), Parsed::Head(_)));
+        assert!(matches!(parse(plain.as_bytes(), &mut used, false), Parsed::Head(_)));
         let (used, fresh) = (used, head(plain));
         assert_eq!(used.asked.request.accept_encoding.lines().count(), 0);
         let without_values = |mut head: Head<'_>| {
@@ -493,6 +494,13 @@ mod tests {
     }
 
     #[test]
+    fn https_can_be_asked_for_where_nobody_between_can_read() {
+        let input = b"GET https://h/ HTTP/1.1\r\nHost: h\r\n\r\n";
+        assert!(matches!(parse(input, &mut { Head::EMPTY }, true), Parsed::Head(_)));
+        assert!(matches!(parse(input, &mut { Head::EMPTY }, false), Parsed::Refused(Refusal::Scheme)));
+    }
+
+    #[test]
     fn expectations_are_a_list() {
         for (value, expected) in
             [("100-continue", true), ("100-Continue", true), (", 100-continue ,", true), ("", false)]
@@ -533,7 +541,7 @@ mod tests {
         let whole = "GET /index.html HTTP/1.1\r\nHost: h\r\nAccept-Encoding: br\r\n\r\n";
         for length in 0..whole.len() {
             assert!(
-                matches!(parse(&whole.as_bytes()[..length], &mut { Head::EMPTY }), Parsed::More),
+                matches!(parse(&whole.as_bytes()[..length], &mut { Head::EMPTY }, false), Parsed::More),
                 "{length} bytes"
             );
         }
@@ -542,7 +550,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_a_head_or_not(input in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Parsed::Head(length) = parse(&input, &mut { Head::EMPTY }) {
+            if let Parsed::Head(length) = parse(&input, &mut { Head::EMPTY }, false) {
                 prop_assert!(length <= input.len());
             }
         }
@@ -552,7 +560,7 @@ mod tests {
             let head = b"HEAD /x HTTP/1.1\r\nhost: h\r\n\r\n";
             let input = [head.as_slice(), &tail].concat();
             let mut parsed = Head::EMPTY;
-            prop_assert!(matches!(parse(&input, &mut parsed), Parsed::Head(length) if length == head.len()));
+            prop_assert!(matches!(parse(&input, &mut parsed, false), Parsed::Head(length) if length == head.len()));
             prop_assert_eq!(parsed.asked.request.method, Method::Head);
         }
     }
