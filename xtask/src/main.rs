@@ -36,13 +36,14 @@ usage: cargo xtask TASK
   ci                                 what continuous integration runs: test, cargo deny
   tidy                               the checks about text alone, and the structure test
   bench [NAME] [--rounds N] [--seconds N] [--step N | --quick]
-                                     all comparisons with other servers, or one of them: k1, k2, w1, w2, w3,
-                                     w4-compressing, w4-precompressed, w9, mixed, pipelined, not-modified,
-                                     range, not-found, latency, cold-start, idle-memory, archiver;
-                                     over TLS: h2, h2-single, h2-large, h2-docs, tls, tls-large,
-                                     handshakes, handshakes-rsa, handshakes-resumed, w5, w5-new,
-                                     w6, w6-rsa, and w7 in the clear,
-                                     idle-memory-tls, h2-heads; results go to bench/results/ and docs/benchmarks.md
+                                     all comparisons with other servers, or one of them.
+                                     clear, those in the clear: k1, k2, w1, w2, w3, w4-compressing,
+                                     w4-precompressed, w9, mixed, pipelined, not-modified, range, not-found,
+                                     latency, w7, cold-start, idle-memory, archiver
+                                     secured, those over TLS: h2, h2-single, h2-large, h2-docs, tls, tls-large,
+                                     handshakes, handshakes-rsa, handshakes-resumed, w5, w5-new, w6, w6-rsa,
+                                     idle-memory-tls, h2-heads
+                                     Results go to bench/results/ and docs/benchmarks.md
                                      --step: only this many connections, or threads
                                      --quick: one short run each, which only shows that it works
                                      Of this server alone: docs, tiles, dummy, calls, idle, observe, reload,

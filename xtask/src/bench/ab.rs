@@ -24,11 +24,11 @@ pub(crate) fn run(load: &Load<'_>, processors: &str, keeps: bool) -> Result<Load
     }
     if keeps || load.wire.key.is_none() {
         // The time stands before the count, since it brings a count of its own.
-        command.arg("-t").arg(load.seconds.to_string());
-        command.arg("-n").arg((load.seconds * REQUESTS_PER_SECOND_MAX).to_string());
+        command.arg("-t").arg(load.seconds().to_string());
+        command.arg("-n").arg((load.seconds() * REQUESTS_PER_SECOND_MAX).to_string());
     } else {
         // All who have begun come to an end, so that no handshake is paid for and not counted.
-        command.arg("-n").arg((load.seconds * HANDSHAKES_PER_SECOND).to_string());
+        command.arg("-n").arg((load.seconds() * HANDSHAKES_PER_SECOND).to_string());
     }
     for field in load.fields {
         command.arg("-H").arg(field);

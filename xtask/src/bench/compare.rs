@@ -20,7 +20,7 @@ use super::report::Report;
 use super::scenario::{Asking, Generator, Point, Scenario, connections};
 use super::server::Running;
 use super::site::Site;
-use super::warm_up::warm_up;
+use super::warm_up::{TARGETS_LARGE, warm_up};
 use super::wrk::Load;
 use super::{Plan, ab, h2load, usage};
 use crate::error::Error;
@@ -29,8 +29,8 @@ use crate::project;
 /// Load before the measured one of generators that can run for less than a second.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// A run of theirs where it only has to be seen that everything works.
-const QUICK: Duration = Duration::from_millis(200);
+/// A run where it only has to be seen that everything works. Some generators make a second of it.
+const QUICK: Duration = Duration::from_millis(300);
 
 /// Very many connections take seconds to stand, so their runs last longer.
 fn time_factor(point: &Point) -> u64 {
@@ -103,30 +103,31 @@ impl<'a> Comparison<'a> {
         Ok(comparison)
     }
 
-    /// All rounds of one step. Whoever has an error has no figures for it but that one, and is not asked again.
+    /// How many steps are measured at one server, one after the other. Where it takes seconds to ask for everything
+    /// once, that is done for all of them together.
+    pub(crate) fn steps_together(&self) -> usize {
+        if self.site.targets.len() > TARGETS_LARGE { self.scenario.points.len() } else { 1 }
+    }
+
+    /// All rounds of some steps, which have the same number of threads. Whoever has an error has no figures for them but
+    /// that one, and is not asked again.
     pub(crate) fn measure(
         &self,
-        point: &Point,
+        points: &[Point],
         placement: &Placement,
         plan: Plan,
         report: &mut Report,
     ) -> Result<Figures, Error> {
         let mut figures = Figures::default();
-        let mut contenders = Vec::new();
+        let mut runs = Vec::new();
         for contender in self.contenders {
-            if contender.bears(point.connections, self.site.targets.len())? {
-                contenders.push(*contender);
-            } else {
-                report.line(&format!(
-                    "{} is left out: it does not hold so many connections or files here",
-                    contender.name()
-                ));
-            }
+            runs.push((contender, self.bearable(contender, points, report)?));
         }
+        runs.retain(|(_, points)| !points.is_empty());
         for round in 1..=plan.rounds {
-            contenders.retain(|contender| {
+            runs.retain(|(contender, points)| {
                 let name = contender.name();
-                let figure = |quantity, value| Figure {
+                let figure = |point: &Point, quantity, value| Figure {
                     scenario: self.scenario.name.into(),
                     point: self.scenario.label(point),
                     contender: name.into(),
@@ -134,15 +135,20 @@ impl<'a> Comparison<'a> {
                     quantity,
                     value,
                 };
-                match self.run_once(contender, point, placement, plan, report) {
+                match self.run_once(contender, points, placement, plan, report) {
                     Ok(found) => {
-                        figures.0.extend(found.into_iter().map(|(quantity, value)| figure(quantity, value)));
+                        let found = points.iter().zip(found).flat_map(|(point, found)| {
+                            found.into_iter().map(move |(quantity, value)| (*point, quantity, value))
+                        });
+                        figures
+                            .0
+                            .extend(found.map(|(point, quantity, value)| figure(&point, quantity, value)));
                         true
                     }
                     Err(error) => {
                         report.line(&format!("{name} failed: {error}"));
                         figures.0.retain(|figure| figure.contender != name);
-                        figures.0.push(figure(Quantity::Failures, 1.0));
+                        figures.0.extend(points.iter().map(|point| figure(point, Quantity::Failures, 1.0)));
                         false
                     }
                 }
@@ -151,58 +157,83 @@ impl<'a> Comparison<'a> {
         Ok(figures)
     }
 
-    /// A fresh server, checked answers, a warm-up, and the timed run.
+    /// Those of some steps that a contender can take part in here.
+    fn bearable(
+        &self,
+        contender: &Contender,
+        points: &[Point],
+        report: &mut Report,
+    ) -> Result<Vec<Point>, Error> {
+        let mut bearable = Vec::new();
+        for point in points {
+            if contender.bears(point.connections, self.site.targets.len())? {
+                bearable.push(*point);
+            } else {
+                report.line(&format!(
+                    "{} is left out of {}: it does not hold so many connections or files here",
+                    contender.name(),
+                    self.scenario.label(point)
+                ));
+            }
+        }
+        Ok(bearable)
+    }
+
+    /// A fresh server, checked answers, a warm-up, and a timed run for each step.
     fn run_once(
         &self,
         contender: &Contender,
-        point: &Point,
+        points: &[Point],
         placement: &Placement,
         plan: Plan,
         report: &mut Report,
-    ) -> Result<Vec<(Quantity, f64)>, Error> {
+    ) -> Result<Vec<Vec<(Quantity, f64)>>, Error> {
+        let most = points.iter().max_by_key(|point| point.connections).expect("there is a step");
         let address = machine::free_address()?;
-        let server = contender.start(&self.order(point), address, &placement.server)?;
+        let server = contender.start(&self.order(most), address, &placement.server)?;
         let (question, first) = self.check(contender, &server)?;
-        let time = self.time(point, plan);
-
-        let visits = self.visits(&question, &server, point, time, placement)?;
+        let visits = self.visits(&question, &server, most, self.time(most, plan), placement)?;
         if visits.is_none() && (plan.warms_up || self.site.targets.len() > 1) {
-            self.warm_up(&question, &server, point, placement)?;
+            self.warm_up(&question, &server, &points[0], placement)?;
         }
-        let before = usage::processor_time_of_tree(server.process())?;
-        let loaded = match &visits {
-            Some(visits) => visits.run(&placement.generator, time)?,
-            None => self.load(&question, &server, point, time, placement)?,
-        };
-        let used = usage::processor_time_of_tree(server.process())?.saturating_sub(before).as_secs_f64();
-        let private = usage::anonymous_bytes_of_tree(server.process())?;
+        let timed = |point: &Point| {
+            let before = usage::processor_time_of_tree(server.process())?;
+            let time = self.time(point, plan);
+            let loaded = match &visits {
+                Some(visits) => visits.run(&placement.generator, time)?,
+                None => self.load(&question, &server, point, time, placement)?,
+            };
+            let used = usage::processor_time_of_tree(server.process())?.saturating_sub(before).as_secs_f64();
+            let private = usage::anonymous_bytes_of_tree(server.process())?;
 
-        let processor_us = used * 1e6 / loaded.requests;
-        let rate = loaded.requests_per_second;
-        report.line(&format!(
-            "{:<9} {processor_us:>8.3} us a request {rate:>10.0} requests/s",
-            contender.name()
-        ));
-        report.raw(&loaded.raw);
-        let wall = loaded.requests / rate * point.threads as f64;
-        let mut figures = vec![
-            (Quantity::ProcessorUs, processor_us),
-            (Quantity::RequestsPerSecond, rate),
-            (Quantity::Busy, used / wall),
-            (Quantity::HeadBytes, first.head_bytes as f64),
-            (Quantity::AnswerBytes, first.raw.len() as f64),
-            (Quantity::PrivateMib, private as f64 / 1_048_576.0),
-        ];
-        if self.scenario.asking.tells_waits() {
-            figures.extend(WAITS.into_iter().zip(loaded.waits_us));
-        }
-        figures.extend(loaded.head_bytes.map(|bytes| (Quantity::WarmHeadBytes, bytes)));
-        Ok(figures)
+            let processor_us = used * 1e6 / loaded.requests;
+            let rate = loaded.requests_per_second;
+            let (label, name) = (self.scenario.label(point), contender.name());
+            report.line(&format!(
+                "{label:>5} {name:<9} {processor_us:>8.3} us a request {rate:>10.0} requests/s"
+            ));
+            report.raw(&loaded.raw);
+            let wall = loaded.requests / rate * point.threads as f64;
+            let mut figures = vec![
+                (Quantity::ProcessorUs, processor_us),
+                (Quantity::RequestsPerSecond, rate),
+                (Quantity::Busy, used / wall),
+                (Quantity::HeadBytes, first.head_bytes as f64),
+                (Quantity::AnswerBytes, first.raw.len() as f64),
+                (Quantity::PrivateMib, private as f64 / 1_048_576.0),
+            ];
+            if self.scenario.asking.tells_waits() {
+                figures.extend(WAITS.into_iter().zip(loaded.waits_us));
+            }
+            figures.extend(loaded.head_bytes.map(|bytes| (Quantity::WarmHeadBytes, bytes)));
+            Ok(figures)
+        };
+        points.iter().map(timed).collect()
     }
 
     /// How long a run lasts.
     fn time(&self, point: &Point, plan: Plan) -> Duration {
-        if !plan.warms_up && self.scenario.asking.can_be_short() {
+        if !plan.warms_up {
             return QUICK;
         }
         Duration::from_secs(plan.seconds * time_factor(point))
@@ -316,7 +347,7 @@ impl<'a> Comparison<'a> {
         let load = Load {
             address: server.address(),
             connections: point.connections,
-            seconds: time.as_secs().max(1),
+            time,
             target: &self.site.targets[0],
             fields: &fields,
             wire: question.wire(),
@@ -325,7 +356,7 @@ impl<'a> Comparison<'a> {
         match self.scenario.asking.generator {
             Generator::Ab { keeps } => ab::run(&load, &placement.generator, keeps),
             Generator::Streams(streams) => {
-                h2load::run(&load, &self.site.targets, streams, time, &placement.generator)
+                h2load::run(&load, &self.site.targets, streams, &placement.generator)
             }
             Generator::Paced if self.requests_per_second.is_some() => {
                 let mut answer = Vec::new();
@@ -339,7 +370,7 @@ impl<'a> Comparison<'a> {
                     answer: &answer,
                     connections: load.connections,
                     requests_per_second: self.requests_per_second.unwrap_or_default(),
-                    seconds: load.seconds,
+                    seconds: load.seconds(),
                 };
                 pace.run(&placement.generator)
             }

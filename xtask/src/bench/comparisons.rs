@@ -62,19 +62,23 @@ fn compare(scenario: &Scenario, plan: Plan, extent: Extent) -> Result<usize, Err
     let site = (scenario.site)(extent)?;
     let comparison = Comparison::prepare(scenario, &present, &site)?;
     let mut figures = Figures::default();
-    for point in points(scenario, extent)? {
-        let label = scenario.label(point);
-        let Some(placement) = machine::placement(machine::processors(), point.threads) else {
-            report.line(&format!("{label}: left out, the machine has too few processors"));
+    for points in points(scenario, extent)?.chunks(comparison.steps_together()) {
+        let threads = points[0].threads;
+        let labels: Vec<_> = points.iter().map(|point| scenario.label(point)).collect();
+        let Some(placement) = machine::placement(machine::processors(), threads) else {
+            report.line(&format!("{}: left out, the machine has too few processors", labels.join(", ")));
             continue;
         };
+        let connections: Vec<_> = points.iter().map(|point| point.connections.to_string()).collect();
         report.line(&format!(
-            "{} connections, {} threads: server on {}, generator on {}",
-            point.connections, point.threads, placement.server, placement.generator
+            "{} connections, {threads} threads: server on {}, generator on {}",
+            connections.join(", "),
+            placement.server,
+            placement.generator
         ));
-        let of_point = comparison.measure(point, &placement, plan, &mut report)?;
-        say_medians(scenario.name, &label, &of_point, &mut report);
-        figures.0.extend(of_point.0);
+        let found = comparison.measure(points, &placement, plan, &mut report)?;
+        labels.iter().for_each(|label| say_medians(scenario.name, label, &found, &mut report));
+        figures.0.extend(found.0);
     }
     figures.save(&folder(extent), scenario.name, report.opening())?;
     report.save_in(&folder(extent))?;
@@ -143,11 +147,11 @@ fn versions(contenders: &[Contender]) -> Result<Vec<String>, Error> {
 
 /// What the page will say, for those who watch.
 fn say_medians(scenario: &str, point: &str, figures: &Figures, report: &mut Report) {
-    report.line("medians:   us a request   requests/s   p99 us");
+    report.line("medians:         us a request   requests/s   p99 us");
     for contender in figures.contenders(scenario) {
         let of = |quantity| figures.median(scenario, point, contender, quantity).unwrap_or(f64::NAN);
         report.line(&format!(
-            "{contender:<9} {:>13.3} {:>12.0} {:>8.0}",
+            "{point:>5} {contender:<9} {:>13.3} {:>12.0} {:>8.0}",
             of(Quantity::ProcessorUs),
             of(Quantity::RequestsPerSecond),
             of(Quantity::P99Us)

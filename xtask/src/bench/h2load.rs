@@ -4,7 +4,6 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 use super::loaded::{Loaded, NO_WAITS};
 use super::wrk::Load;
@@ -17,14 +16,13 @@ pub(crate) fn run(
     load: &Load<'_>,
     targets: &[String],
     streams: u32,
-    time: Duration,
     processors: &str,
 ) -> Result<Loaded, Error> {
     let threads = processors.split(',').count();
     let mut command = Command::new("taskset");
     command.args(["--cpu-list", processors, "h2load"]);
     command.arg(format!("-t{threads}")).arg(format!("-c{}", load.connections)).arg(format!("-m{streams}"));
-    command.arg(format!("-D{}ms", time.as_millis()));
+    command.arg(format!("-D{}ms", load.time.as_millis()));
     // As the other generators offer it by way of bench/openssl.cnf, which this one does not heed.
     command.args(["--tls13-ciphers=TLS_AES_128_GCM_SHA256", "--groups=X25519"]);
     for field in load.fields {

@@ -65,6 +65,9 @@ type Benchmark = fn(Plan) -> Result<(), Error>;
 /// How often each is run, unless it is said.
 const ROUNDS: u64 = 5;
 
+/// All comparisons in the clear, and all over TLS.
+const HALVES: [(&str, bool); 2] = [("clear", false), ("secured", true)];
+
 /// How long a run of a comparison lasts, unless it is said. Short, because there are hundreds of them.
 const COMPARISON_SECONDS: u64 = 3;
 
@@ -97,6 +100,12 @@ pub(crate) fn run(mut words: Words) -> Result<(), Error> {
     let Some(name) = name else {
         return comparisons::run(&scenarios::ALL, &measurements::ALL, usual, extent);
     };
+    if let Some((_, is_secured)) = HALVES.iter().find(|(half, _)| *half == name) {
+        let scenarios = scenarios::ALL.into_iter().filter(|scenario| scenario.is_secured() == *is_secured);
+        let measurements = measurements::ALL.into_iter().filter(|other| other.is_secured == *is_secured);
+        let (scenarios, measurements): (Vec<_>, Vec<_>) = (scenarios.collect(), measurements.collect());
+        return comparisons::run(&scenarios, &measurements, usual, extent);
+    }
     if let Some(scenario) = scenarios::ALL.iter().find(|scenario| scenario.name == name) {
         return comparisons::run(&[scenario], &[], usual, extent);
     }

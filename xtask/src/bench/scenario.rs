@@ -117,6 +117,11 @@ impl Scenario {
         if self.is_across_threads() { point.threads.to_string() } else { point.connections.to_string() }
     }
 
+    /// Whether it goes over TLS.
+    pub(crate) fn is_secured(&self) -> bool {
+        self.asking.wire.key.is_some()
+    }
+
     /// Whether the steps differ by threads.
     pub(crate) fn is_across_threads(&self) -> bool {
         self.points.iter().any(|point| point.threads > 1)

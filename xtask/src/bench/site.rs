@@ -2,6 +2,7 @@
 //! want them, and our archive of it. Made below `target/`, the same bytes on every machine.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -36,20 +37,28 @@ impl Site {
             let path = sources.join(name);
             fs::write(&path, content).map_err(|source| Error::file(&path, source))?;
         }
+        // The archive is of other files from now on.
+        remove_file(&folder(name)?.join(MAKER))?;
         let target = |name: &str| if name == "index.html" { "/".to_owned() } else { format!("/{name}") };
         let targets = files.iter().map(|(name, _)| target(name)).collect();
         Site::of_folder(name, sources, targets, compress)
     }
 
-    /// A site that is there already.
+    /// A site that is there already. Its archive is made unless the same archiver has made it before: what it holds is
+    /// compared with the files before anything is timed.
     pub(crate) fn of_folder(
         name: &str,
         sources: PathBuf,
         targets: Vec<String>,
         compress: Option<&str>,
     ) -> Result<Site, Error> {
-        let archive = folder(name)?.join("site.cdb");
-        docs::build(&commands::path("cannery-archiver")?, &sources, &archive, compress)?;
+        let archive = folder(name)?.join(ARCHIVE);
+        let archiver = commands::path("cannery-archiver")?;
+        let (noted, maker) = (folder(name)?.join(MAKER), maker(&archiver, compress)?);
+        if fs::read_to_string(&noted).ok().as_ref() != Some(&maker) {
+            docs::build(&archiver, &sources, &archive, compress)?;
+            fs::write(&noted, maker).map_err(|source| Error::file(&noted, source))?;
+        }
         Ok(Site { with_siblings: sources.clone(), sources, archive, targets })
     }
 
@@ -85,6 +94,10 @@ impl Site {
     }
 }
 
+/// The archive, beside the files, and a note of who made it.
+const ARCHIVE: &str = "site.cdb";
+const MAKER: &str = "site.maker";
+
 /// The folder of files with siblings, beside that of the sources.
 const SIBLINGS: &str = "with-siblings";
 
@@ -101,6 +114,20 @@ fn remove(folder: &Path) -> Result<(), Error> {
         return Ok(());
     }
     fs::remove_dir_all(folder).map_err(|source| Error::file(folder, source))
+}
+
+fn remove_file(file: &Path) -> Result<(), Error> {
+    match fs::remove_file(file) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::file(file, source)),
+        _ => Ok(()),
+    }
+}
+
+/// An archiver as it is at the moment, and what it was told.
+fn maker(archiver: &Path, compress: Option<&str>) -> Result<String, Error> {
+    let failed = |source| Error::file(archiver, source);
+    let written = fs::metadata(archiver).and_then(|metadata| metadata.modified()).map_err(failed)?;
+    Ok(format!("{}, of {written:?}, {compress:?}", archiver.display()))
 }
 
 /// All files below a folder, in order.

@@ -16,6 +16,12 @@ const REQUESTS: usize = 10_000;
 /// And so much time, after which only the targets are asked for that have not been.
 const ENOUGH: Duration = Duration::from_millis(300);
 
+/// More targets take seconds to be asked for once.
+pub(crate) const TARGETS_LARGE: usize = 5_000;
+
+/// So much time at most for those. Servers to which targets are new for longer are those that keep nothing of them.
+const LARGE_AT_MOST: Duration = Duration::from_secs(4);
+
 /// Connections. More would only leave their ports behind, which the kernel keeps for a minute, and finding free ones
 /// then takes longer than the run.
 const CONNECTIONS_MAX: u32 = 256;
@@ -35,7 +41,12 @@ pub(crate) fn warm_up(
         (0..connections).map(|_| caller.call()).collect::<Result<Vec<_>, _>>().map_err(broken)?;
     let started = Instant::now();
     let mut asked = 0;
-    while asked < targets.len() || (asked < REQUESTS && started.elapsed() < ENOUGH) {
+    loop {
+        let is_enough = asked >= REQUESTS || started.elapsed() >= ENOUGH;
+        let is_too_long = targets.len() > TARGETS_LARGE && started.elapsed() >= LARGE_AT_MOST;
+        if (asked >= targets.len() && is_enough) || is_too_long {
+            return Ok(());
+        }
         // All ask before anybody listens, so that the server has something to do meanwhile.
         for conversation in &mut conversations {
             for _ in 0..depth {
@@ -49,8 +60,7 @@ pub(crate) fn warm_up(
             }
         }
         if !question.keeps() {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddrV4;
 use std::process::Command;
+use std::time::Duration;
 
 use super::certificates;
 use super::loaded::Loaded;
@@ -14,7 +15,7 @@ use crate::project;
 pub(crate) struct Load<'a> {
     pub(crate) address: SocketAddrV4,
     pub(crate) connections: u32,
-    pub(crate) seconds: u64,
+    pub(crate) time: Duration,
     /// The target of every request, unless the words say otherwise.
     pub(crate) target: &'a str,
     /// Fields of every request, each as `Name: value`.
@@ -43,18 +44,26 @@ const TIMEOUT: &str = "30s";
 impl<'a> Load<'a> {
     /// `GET /` again and again.
     pub(crate) fn plain(address: SocketAddrV4, connections: u32, seconds: u64) -> Load<'a> {
-        Load { address, connections, seconds, target: "/", fields: &[], wire: wire::CLEAR, words: &[] }
+        let time = Duration::from_secs(seconds);
+        Load { address, connections, time, target: "/", fields: &[], wire: wire::CLEAR, words: &[] }
     }
 
     /// Runs wrk on some processors until its time is over. All answers must be as good as `status`.
     pub(crate) fn run(&self, processors: &str, status: u16) -> Result<Loaded, Error> {
         let threads = processors.split(',').count();
         let mut command = Command::new("taskset");
-        command.args(["--cpu-list", processors, "wrk", "--latency", "--timeout", TIMEOUT]);
+        command.args(["--cpu-list", processors]);
+        if self.time < Duration::from_secs(1) {
+            // It knows whole seconds only, but ends well when it is interrupted.
+            command
+                .args(["timeout", "--preserve-status", "--signal", "INT"])
+                .arg(self.time.as_secs_f64().to_string());
+        }
+        command.args(["wrk", "--latency", "--timeout", TIMEOUT]);
         command
             .arg(format!("-t{threads}"))
             .arg(format!("-c{}", self.connections))
-            .arg(format!("-d{}s", self.seconds))
+            .arg(format!("-d{}s", self.seconds()))
             .arg("-s")
             .arg(project::root().join("bench/load.lua"));
         for field in self.fields {
@@ -63,6 +72,11 @@ impl<'a> Load<'a> {
         command.env("OPENSSL_CONF", certificates::settings());
         command.arg(self.url()).arg("--").args(self.words);
         read(project::output(&mut command)?, status)
+    }
+
+    /// The time for those who know whole seconds only.
+    pub(crate) fn seconds(&self) -> u64 {
+        self.time.as_secs().max(1)
     }
 
     /// The first target's.

@@ -17,6 +17,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     says: "A process is started and asked for the last of the map tiles as soon as it accepts connections, which is \
            looked at every half millisecond. The files are in the kernel's memory already. What it takes to become a \
            process on its processor, by taskset, is part of it.",
+    is_secured: false,
     contenders: SERVERS,
     points: &[POINT],
     quantities: &[Quantity::FirstAnswerMs],

@@ -19,6 +19,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     title: "Bytes of a head over HTTP/2",
     says: "Blocks of HPACK, without their frames' heads: of the first answer on a connection, and of the same answer the \
            second time, or of another page's. Servers say different things of themselves and of the file; each is asked for the same.",
+    is_secured: true,
     contenders: SERVERS,
     points: &[PAGE, ANOTHER, CODED, UNCHANGED, PART, ABSENT],
     quantities: &[Quantity::HeadBytes, Quantity::WarmHeadBytes],

@@ -19,6 +19,8 @@ pub(crate) struct Measurement {
     pub(crate) title: &'static str,
     /// What it shows, for the page: sentences.
     pub(crate) says: &'static str,
+    /// Whether it is about TLS.
+    pub(crate) is_secured: bool,
     /// Whom it looks at.
     pub(crate) contenders: &'static [Contender],
     /// Its steps.
