@@ -256,6 +256,17 @@ fn messages_that_cannot_come_now_end_the_session() {
 }
 
 #[test]
+fn records_in_the_clear_behind_the_handshake_end_the_session() {
+    for record in
+        [&[CHANGE_CIPHER_SPEC, 3, 3, 0, 1, 1][..], &[ALERT, 3, 3, 0, 2, 1, 0], &[HANDSHAKE, 3, 3, 0, 1, 1]]
+    {
+        let mut wires = wires((true, false));
+        assert!(wires.hear(&mut record.to_vec()).is_err());
+        assert_eq!((wires.alert(), wires.opened.has_ended), (10, false), "{record:?}");
+    }
+}
+
+#[test]
 fn no_content_may_come_between_the_parts_of_a_key_update() {
     let mut wires = wires((true, false));
     wires.say(HANDSHAKE, &[24, 0]).unwrap();
@@ -269,7 +280,7 @@ fn nothing_may_follow_a_key_update_in_its_record() {
     let mut wires = wires((true, false));
     assert!(wires.say(HANDSHAKE, &[24, 0, 0, 1, 0, 24, 0, 0, 1, 0]).is_err());
     assert_eq!(wires.alert(), 10);
-    let mut unknown = super::established_tests::wires((true, false));
+    let mut unknown = self::wires((true, false));
     assert!(unknown.say(HANDSHAKE, &[24, 0, 0, 1, 2]).is_err());
     assert_eq!(unknown.alert(), 47);
 }

@@ -50,7 +50,7 @@ impl Handshake {
         sealed: &mut Vec<u8>,
         may_work: bool,
     ) -> Result<bool, Failure> {
-        self.check_start(input)?;
+        self.check_start(input, sealed)?;
         loop {
             let rest = &mut input[opened.used..];
             let unseen = &rest[self.seen_bytes..];
@@ -81,13 +81,18 @@ impl Handshake {
         Ok(false)
     }
 
-    /// Refuses what is no record before anything is made of it.
-    fn check_start(&self, input: &[u8]) -> Result<(), Failure> {
+    /// Refuses what cannot begin a handshake before anything is made of it.
+    fn check_start(&self, input: &[u8], sealed: &mut Vec<u8>) -> Result<(), Failure> {
         if self.done_bytes > 0 || self.seen_bytes > 0 {
             return Ok(());
         }
         match input {
-            [] | [CHANGE_CIPHER_SPEC..=HANDSHAKE] | [CHANGE_CIPHER_SPEC..=HANDSHAKE, 3, ..] => Ok(()),
+            [] | [_] | [CHANGE_CIPHER_SPEC..=HANDSHAKE, 3, ..] => Ok(()),
+            // A record, but none that may come first (RFC 8446 §5).
+            [_, 3, ..] => {
+                sealed.extend_from_slice(&UNEXPECTED);
+                Err(Failure::Misbehaved("a record of a kind that cannot come first".to_owned()))
+            }
             _ if looks_like_http(input) => Err(Failure::PlainHttp),
             _ => Err(Failure::NotTls),
         }

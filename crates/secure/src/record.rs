@@ -107,6 +107,9 @@ impl Protection {
     /// Opens a whole record in place. Returns its type and its content.
     pub(crate) fn open<'a>(&mut self, record: &'a mut [u8]) -> Result<(u8, &'a [u8]), Unopened> {
         let (head, sealed) = record.split_first_chunk_mut::<HEAD_BYTES>().ok_or(Unopened::Forged)?;
+        if self.form == Form::Tls13 && head[0] != APPLICATION_DATA {
+            return Err(Unopened::Untyped);
+        }
         let nonce_bytes = self.form.nonce_bytes();
         let length = sealed.len().checked_sub(nonce_bytes + TAG_BYTES).ok_or(Unopened::Forged)?;
         let (explicit, sealed) = sealed.split_at_mut(nonce_bytes);
@@ -117,12 +120,7 @@ impl Protection {
         nonce[NONCE_LEN - nonce_bytes..].copy_from_slice(explicit);
         let nonce = Nonce::assume_unique_for_key(nonce);
         let opened = match self.form {
-            Form::Tls13 => {
-                if head[0] != APPLICATION_DATA {
-                    return Err(Unopened::Untyped);
-                }
-                self.key.open_in_place(nonce, Aad::from(*head), sealed)
-            }
+            Form::Tls13 => self.key.open_in_place(nonce, Aad::from(*head), sealed),
             _ => self.key.open_in_place(nonce, Aad::from(self.tls12_data(*head, length)), sealed),
         };
         let content = &*opened.map_err(|_| Unopened::Forged)?;

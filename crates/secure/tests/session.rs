@@ -6,7 +6,7 @@ mod support;
 
 use std::sync::Arc;
 
-use cannery_secure::{Failure, Protocol, SelfSigned, Version, limits};
+use cannery_secure::{Failure, Opened, Protocol, SelfSigned, Version, limits};
 use rustls::{NamedGroup, ProtocolVersion};
 use support::{KINDS, Pair, VERSIONS, client_config, context, record_lengths, settings};
 
@@ -173,4 +173,19 @@ fn what_is_not_tls_is_told_apart() {
     assert!(matches!(open(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), Err(Failure::PlainHttp)));
     assert!(matches!(open(b"SSH-2.0-client\r\n"), Err(Failure::NotTls)));
     assert!(matches!(open(&[0; 64]), Err(Failure::NotTls)));
+    for start in 0..2 {
+        assert_eq!(open(&b"GET /"[..start]).map_err(|_| ()), Ok(Opened::default()), "too little to tell");
+    }
+}
+
+#[test]
+fn a_record_that_cannot_come_first_is_answered_with_an_alert() {
+    let context = context(settings(SelfSigned::Ecdsa));
+    for kind in [0, 19, 23, 24, 255] {
+        let (mut plain, mut sealed) = (Vec::new(), Vec::new());
+        let result =
+            context.session().unwrap().open(&mut [kind, 3, 3, 0, 1, 1], &mut plain, &mut sealed, true);
+        assert!(matches!(result, Err(Failure::Misbehaved(_))), "{kind}");
+        assert_eq!(sealed, [21, 3, 3, 0, 2, 2, 10], "{kind}");
+    }
 }
