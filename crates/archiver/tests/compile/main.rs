@@ -17,6 +17,7 @@ mod special;
 mod codings;
 mod dates;
 mod headers;
+mod hpack;
 mod types;
 
 mod caches;
