@@ -41,60 +41,95 @@ pub struct Invalid;
 ///
 /// The peer's fault. What was appended up to there is worth nothing.
 pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
-    out.reserve(coded.len() * 8 / 5);
-    // The next bits, from the highest down; below them are ones, as behind the end of a string.
-    let (mut window, mut bits) = (u64::MAX, 0_u32);
-    let mut rest = coded;
-    loop {
-        if let Some(word) = rest.first_chunk() {
-            // All bytes that there is room for, at once.
-            let bytes = (64 - bits) / 8;
-            window = fill(window, bits, u64::from_be_bytes(*word), bytes);
-            bits += bytes * 8;
-            rest = &rest[bytes as usize..];
-        } else {
-            while bits <= 56
-                && let Some((byte, behind)) = rest.split_first()
-            {
-                window = fill(window, bits, u64::from(*byte) << 56, 1);
-                bits += 8;
-                rest = behind;
-            }
-        }
-        // A symbol is certain to be complete as long as there are this many bits, or nothing follows.
-        let enough = if rest.is_empty() { 1 } else { LENGTH_MAX };
-        while bits >= enough {
-            let (symbol, length) = first_symbol(window);
-            if length > bits {
-                return if bits < 8 && window == u64::MAX { Ok(()) } else { Err(Invalid) };
-            }
-            let Ok(byte) = u8::try_from(symbol) else { return Err(Invalid) };
-            out.push(byte);
-            window = !(!window << length);
-            bits -= length;
-        }
-        if rest.is_empty() {
-            return Ok(());
+    let start = out.len();
+    // No symbol is shorter than five bits.
+    out.resize(start + coded.len() * 8 / 5, 0);
+    let mut bits = Bits { window: 0, count: 0 };
+    let (mut rest, mut at) = (coded, start);
+    while !rest.is_empty() {
+        rest = bits.fill(rest);
+        // As long as there are so many, the next symbol is whole.
+        while bits.count >= LENGTH_MAX {
+            let (symbol, length) = bits.symbol();
+            bits.drop(length);
+            put(out, &mut at, symbol)?;
         }
     }
-}
-
-/// The window of so many bits with the first bytes of a word behind them, and ones behind those.
-#[inline]
-fn fill(window: u64, bits: u32, word: u64, bytes: u32) -> u64 {
-    let new = word | u64::MAX.checked_shr(bytes * 8).unwrap_or(0);
-    let old = !u64::MAX.checked_shr(bits).unwrap_or(0);
-    (window & old) | (new.checked_shr(bits).unwrap_or(0))
-}
-
-/// The symbol that the highest bits spell, and its length.
-#[inline]
-fn first_symbol(window: u64) -> (u16, u32) {
-    let (symbol, length) = SHORT[(window >> (64 - SHORT_BITS)) as usize];
-    if length != 0 {
-        return (u16::from(symbol), u32::from(length));
+    bits.fill_with_ones();
+    // RFC 7541 §5.2: what fills the last byte is less than a byte of ones, which no symbol is short enough for.
+    while !(bits.count < 8 && bits.window == u64::MAX) {
+        let (symbol, length) = bits.symbol();
+        if length > bits.count {
+            return Err(Invalid);
+        }
+        bits.drop_before_ones(length);
+        put(out, &mut at, symbol)?;
     }
-    long_symbol((window >> 32) as u32)
+    out.truncate(at);
+    Ok(())
+}
+
+/// Puts a byte into the room for it; the end of the string is none.
+#[inline]
+fn put(out: &mut [u8], at: &mut usize, symbol: u16) -> Result<(), Invalid> {
+    let (Ok(byte), Some(place)) = (u8::try_from(symbol), out.get_mut(*at)) else { return Err(Invalid) };
+    *place = byte;
+    *at += 1;
+    Ok(())
+}
+
+/// The next bits of a string, from the highest down.
+struct Bits {
+    /// Behind those that count may stand some of those that follow.
+    window: u64,
+    count: u32,
+}
+
+impl Bits {
+    /// Takes as many bytes as there is room for, or as there are; gives back the others.
+    #[inline]
+    fn fill<'c>(&mut self, coded: &'c [u8]) -> &'c [u8] {
+        let Some(word) = coded.first_chunk() else { return self.fill_from_few(coded) };
+        // Bits of a byte that is not taken whole are read once more with the next word, and are the same then.
+        self.window |= u64::from_be_bytes(*word) >> self.count;
+        let bytes = (63 - self.count) / 8;
+        self.count += bytes * 8;
+        &coded[bytes as usize..]
+    }
+
+    fn fill_from_few<'c>(&mut self, mut coded: &'c [u8]) -> &'c [u8] {
+        while self.count < 56
+            && let Some((byte, behind)) = coded.split_first()
+        {
+            self.window |= u64::from(*byte) << (56 - self.count);
+            self.count += 8;
+            coded = behind;
+        }
+        coded
+    }
+
+    /// Puts ones behind the last bit, as if the end followed.
+    fn fill_with_ones(&mut self) {
+        self.window |= u64::MAX >> self.count;
+    }
+
+    /// The symbol that these bits begin with, and its length.
+    #[inline]
+    fn symbol(&self) -> (u16, u32) {
+        let [byte, length] = SHORT[(self.window >> (64 - SHORT_BITS)) as usize];
+        if length == 0 { long_symbol((self.window >> 32) as u32) } else { (byte.into(), length.into()) }
+    }
+
+    #[inline]
+    fn drop(&mut self, bits: u32) {
+        self.window <<= bits;
+        self.count -= bits;
+    }
+
+    fn drop_before_ones(&mut self, bits: u32) {
+        self.window = !(!self.window << bits);
+        self.count -= bits;
+    }
 }
 
 #[cold]
@@ -204,8 +239,8 @@ static CODES: [u32; SYMBOLS] = {
 const SHORT_BITS: u32 = 10;
 
 /// For the next bits the byte that they begin with, and its length; 0 if it has more.
-static SHORT: [(u8, u8); 1 << SHORT_BITS] = {
-    let mut table = [(0, 0); 1 << SHORT_BITS];
+static SHORT: [[u8; 2]; 1 << SHORT_BITS] = {
+    let mut table = [[0; 2]; 1 << SHORT_BITS];
     let mut byte = 0;
     while byte < END {
         let length = LENGTHS[byte as usize] as u32;
@@ -213,7 +248,7 @@ static SHORT: [(u8, u8); 1 << SHORT_BITS] = {
             let first = (CODES[byte as usize] << (SHORT_BITS - length)) as usize;
             let mut at = first;
             while at < first + (1 << (SHORT_BITS - length)) {
-                table[at] = (byte.to_le_bytes()[0], LENGTHS[byte as usize]);
+                table[at] = [byte.to_le_bytes()[0], LENGTHS[byte as usize]];
                 at += 1;
             }
         }

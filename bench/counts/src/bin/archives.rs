@@ -33,6 +33,7 @@ fn write_large() -> Result<(), Box<dyn Error>> {
         content_type: b"Content-Type: image/png\r\n".to_vec(),
         representation: Vec::new(),
         resource: b"Cache-Control: public, max-age=3600\r\n".to_vec(),
+        hpack: Default::default(),
     })?;
     let representation = NewRepresentation { coding: Coding::Identity, etag: digest.etag(), body, head };
     let record = NewRecord::Resource {
