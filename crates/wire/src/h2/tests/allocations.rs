@@ -1,6 +1,7 @@
 //! A request that is answered at once takes no memory: neither for a stream, nor for its head.
 
-use super::peer::{Peer, headers, request};
+use super::peer::{Peer, get, headers, request, window_update};
+use crate::h2::Connection;
 
 const BROWSER: [(&str, &str); 6] = [
     ("accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"),
@@ -10,6 +11,16 @@ const BROWSER: [(&str, &str); 6] = [
     ("cookie", "session=0123456789"),
     ("priority", "u=1, i"),
 ];
+
+#[test]
+fn an_idle_connection_is_small() {
+    assert!(size_of::<Connection>() <= 512, "{} bytes", size_of::<Connection>());
+    let mut peer = Peer::open();
+    let frames = peer.send(&[get(1, "/100000"), get(3, "/40000"), window_update(0, 100_000)].concat());
+    assert!(frames.len() > 5 && peer.connection.has_bodies());
+    peer.send(&window_update(1, 100_000));
+    assert_eq!(peer.connection.streams.allocated_bytes(), 0, "what streams took is given back");
+}
 
 #[test]
 fn a_small_answer_allocates_nothing() {
@@ -24,6 +35,6 @@ fn a_small_answer_allocates_nothing() {
         let input = input(number);
         let counted = allocation_counter::measure(|| assert_eq!(peer.answer_all(&input), 32));
         assert_eq!(counted.count_total, 0, "round {number}");
-        peer.send(&super::peer::window_update(0, 32 * 13));
+        peer.send(&window_update(0, 32 * 13));
     }
 }
