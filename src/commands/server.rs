@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use cannery_server::config::{Listener, ListenerKind};
 use cannery_server::inheritance::{
-    FIGURES_VARIABLE, LISTENERS_VARIABLE, OPERATORS_VARIABLE, TLS_LISTENERS_VARIABLE,
+    FIGURES_VARIABLE, LISTENERS_VARIABLE, OPERATORS_VARIABLE, SEED_VARIABLE, TLS_LISTENERS_VARIABLE,
 };
 use cannery_server::notify::{Notify, SOCKET_VARIABLE};
 use cannery_server::supervisor::{Ended, Supervisor};
@@ -68,6 +68,8 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
                 return answer_operators(&config, &figures);
             }
             config.admin = None;
+            let seed = inherited_by(SEED_VARIABLE)?.unwrap_or_default();
+            config.tls.iter_mut().for_each(|tls| tls.seed = seed.first().copied());
             config.figures = figures.first().copied();
         }
     }
@@ -166,6 +168,7 @@ fn supervise(told: &flags::server::Server, config: &Config, processes: usize) ->
             command
         },
         predecessor,
+        has_tls: config.has_tls(),
         drain: config.drain,
         tell: &|notice| tell(notice, told.quiet),
     };

@@ -2,11 +2,12 @@
 //!
 //! Sockets are closed in every program but the one that they are for.
 
-use std::io;
+use std::io::{self, PipeReader, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::{Child, Command};
 
 use cannery_eventloop::Listener;
+use cannery_secure::Seed;
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::config::ListenerKind;
@@ -23,6 +24,17 @@ pub const FIGURES_VARIABLE: &str = "CANNERY_FIGURES";
 
 /// The variable that names the descriptor of the operators' listener, for a supervisor that takes over.
 pub const OPERATORS_VARIABLE: &str = "CANNERY_OPERATORS";
+
+/// The variable that names the descriptor of a pipe with the seed of tickets.
+pub const SEED_VARIABLE: &str = "CANNERY_TICKET_SEED";
+
+/// A pipe that holds a seed, to be read by one process.
+pub(crate) fn pipe_of(seed: &Seed) -> io::Result<PipeReader> {
+    let (reader, mut writer) = io::pipe()?;
+    // It fits the pipe, so nobody has to read meanwhile.
+    writer.write_all(&*seed.to_bytes())?;
+    Ok(reader)
+}
 
 /// Descriptors as the variables spell them.
 pub(crate) fn numbers(descriptors: &[impl AsFd]) -> String {

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use cannery_wire::{Refusal, h1, h2};
+use cannery_wire::{Output, Refusal, h1, h2};
 
 use crate::content::{Asked, Content};
 use crate::exchange::{OnH1, OnH2};
@@ -26,6 +26,8 @@ pub(crate) struct Http2 {
     http: h2::Connection,
     /// The release that bodies come from which wait: all of them come from one. Nothing while none waits.
     content: Option<Arc<Content>>,
+    /// Whether our settings were said, which come first.
+    begun: bool,
     /// Whether the peer is to be told that we go.
     goes: bool,
     /// Bytes of bodies that the peer had room for since it was last looked at.
@@ -72,13 +74,14 @@ impl Protocol {
 
     /// HTTP/2, of which nothing is said yet.
     pub(crate) fn h2() -> Protocol {
-        Protocol::H2(Box::new(Http2 { http: h2::Connection::new(), content: None, goes: false, taken: 0 }))
+        let http = h2::Connection::new();
+        Protocol::H2(Box::new(Http2 { http, content: None, begun: false, goes: false, taken: 0 }))
     }
 
     /// Says what is said before any request.
     pub(crate) fn begin(&mut self, shared: &mut Shared) {
         if let Protocol::H2(http2) = self {
-            http2.http.begin(&mut shared.output);
+            http2.begin(&mut shared.output);
         }
     }
 
@@ -166,7 +169,6 @@ impl Protocol {
                     return spelled;
                 }
                 *self = Protocol::h2();
-                self.begin(shared);
                 self.spell_answers(rest, asker, shared)
             }
             Protocol::H2(http2) => http2.spell(rest, asker, shared),
@@ -238,10 +240,17 @@ fn refuse(http: &mut h1::Connection, refusal: Refusal, asker: Asker, shared: &mu
 }
 
 impl Http2 {
+    fn begin(&mut self, output: &mut Output) {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.http.begin(output);
+        }
+    }
+
     fn spell(&mut self, rest: &mut &[u8], asker: Asker, shared: &mut Shared) -> Spelled {
         let Shared { content, fields, scratch, heads, output, observer, https_port, .. } = &mut *shared;
         let fields = fields.of(asker.is_secured);
         let https_port = if asker.is_secured { None } else { *https_port };
+        self.begin(output);
         if self.goes {
             self.http.go_away(output);
         }

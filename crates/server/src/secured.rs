@@ -127,7 +127,8 @@ impl Secured {
                 Ok(opened) => opened,
                 Err(failure) => return Ok(Came::Failed(failure)),
             };
-            let is_all = came < room && !ended && !was_put_off;
+            // No event tells of an end that came as a record.
+            let is_all = came < room && !ended && !was_put_off && !self.ended;
             if !buffers.plain.is_empty() {
                 return Ok(Came::Bytes { bytes: buffers.plain.len(), is_all });
             }
@@ -137,7 +138,7 @@ impl Secured {
             if opened.is_put_off {
                 return Ok(Came::Later);
             }
-            if is_all || share.bytes == 0 {
+            if is_all || share.bytes == 0 && !self.ended {
                 return Ok(Came::NotYet);
             }
         }

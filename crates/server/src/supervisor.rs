@@ -8,15 +8,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use cannery_eventloop::Listener;
+use cannery_secure::Seed;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::config::ListenerKind;
-use crate::inheritance::{FIGURES_VARIABLE, name_listeners, numbers, spawn};
+use crate::inheritance::{FIGURES_VARIABLE, SEED_VARIABLE, name_listeners, numbers, pipe_of, spawn};
 use crate::notice::Notice;
 use crate::notify::{Notify, SOCKET_VARIABLE};
 use crate::takeover::{Predecessor, Successor};
@@ -38,6 +39,8 @@ pub struct Supervisor<'a> {
     pub successor: &'a dyn Fn() -> Command,
     /// Whom this supervisor takes over from.
     pub predecessor: Option<Predecessor>,
+    /// Whether connections speak TLS, so that processes have to agree on the keys of tickets.
+    pub has_tls: bool,
     /// How long connections may finish what they are sending.
     pub drain: Duration,
     /// Who is told of what happens.
@@ -83,8 +86,10 @@ impl Supervisor<'_> {
         let door = Door::open()?;
         let serving = of_processes.len();
         let mut places = places(of_processes, of_operators)?;
+        let seed = self.has_tls.then(|| Seed::fresh(SystemTime::now())).transpose();
+        let mut hands = Hands { door: door.name.clone(), seed: seed.map_err(io::Error::other)? };
         for place in &mut places {
-            place.start(self.command, &door.name)?;
+            place.start(self.command, &mut hands)?;
         }
         let notify = Notify::from_environment()?;
         if let Some(life) = notify.signs_of_life() {
@@ -98,7 +103,7 @@ impl Supervisor<'_> {
                 let listeners = places.iter_mut().flat_map(|place| &mut place.listeners);
                 predecessor.dismiss(listeners.map(|(_, listener)| listener));
             }
-            (successor, ended) = (self.keep(&mut places, serving, &signals, &door.name), Ended::Stopped);
+            (successor, ended) = (self.keep(&mut places, serving, &signals, &mut hands), Ended::Stopped);
         } else if self.predecessor.is_none() {
             ended = Ended::Stopped;
         }
@@ -145,13 +150,14 @@ impl Supervisor<'_> {
         places: &mut [Place],
         serving: usize,
         signals: &Receiver<i32>,
-        door: &str,
+        hands: &mut Hands,
     ) -> Option<Successor> {
         let mut successor: Option<Successor> = None;
         loop {
             let next = places.iter().filter_map(|place| place.again).min();
             let patience =
                 next.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));
+            hands.advance();
             match signals.recv_timeout(patience) {
                 Ok(SIGQUIT) => return successor,
                 Ok(SIGINT | SIGTERM) | Err(RecvTimeoutError::Disconnected) => {
@@ -174,7 +180,7 @@ impl Supervisor<'_> {
                     (self.tell)(&Notice::ProcessDied { number, status: status.to_string(), pause });
                 }
                 if place.again.is_some_and(|at| at <= Instant::now())
-                    && let Err(error) = place.start(self.command, door)
+                    && let Err(error) = place.start(self.command, hands)
                 {
                     let pause = place.mourn();
                     (self.tell)(&Notice::ProcessDied {
@@ -236,6 +242,21 @@ impl Supervisor<'_> {
     }
 }
 
+/// What every process gets.
+struct Hands {
+    /// Where it says that it serves.
+    door: String,
+    /// What the keys of tickets grow from: the same in all of them.
+    seed: Option<Seed>,
+}
+
+impl Hands {
+    /// Forgets what the keys of earlier hours grew from.
+    fn advance(&mut self) {
+        self.seed.iter_mut().for_each(|seed| seed.advance(SystemTime::now()));
+    }
+}
+
 /// The places of the processes that serve, and behind them that of the operators'.
 fn places(
     of_processes: Vec<Vec<(ListenerKind, Listener)>>,
@@ -276,12 +297,21 @@ impl Place {
             .collect()
     }
 
-    fn start(&mut self, command: &dyn Fn(usize) -> Command, door: &str) -> io::Result<()> {
+    fn start(&mut self, command: &dyn Fn(usize) -> Command, hands: &mut Hands) -> io::Result<()> {
         let mut command = command(self.number);
         name_listeners(&mut command, &self.listeners().collect::<Vec<_>>());
-        command.env(SOCKET_VARIABLE, door);
+        command.env(SOCKET_VARIABLE, &hands.door);
         command.env(FIGURES_VARIABLE, numbers(&self.figures));
-        self.child = Some(spawn(&mut command, &self.handed_on())?);
+        hands.advance();
+        let speaks_tls = self.listeners().any(|(kind, _)| kind == ListenerKind::Tls);
+        let seed = hands.seed.as_ref().filter(|_| speaks_tls).map(pipe_of).transpose()?;
+        if let Some(pipe) = &seed {
+            command.env(SEED_VARIABLE, numbers(&[pipe]));
+        }
+        let mut handed_on = self.handed_on();
+        handed_on.extend(seed.iter().map(AsFd::as_fd));
+        let child = spawn(&mut command, &handed_on)?;
+        self.child = Some(child);
         self.started = Instant::now();
         self.again = None;
         Ok(())
