@@ -11,8 +11,8 @@ use crate::project;
 /// More requests than it can ask in a second, so that the time ends the run. It takes memory for each beforehand.
 const REQUESTS_PER_SECOND_MAX: u64 = 250_000;
 
-/// About as many handshakes as it can make in a second.
-const HANDSHAKES_PER_SECOND: u64 = 1500;
+/// About as many handshakes as it can make in a second, and no less than there are connections.
+const HANDSHAKES_PER_SECOND: u64 = 1000;
 
 /// Runs ab on some processors until its time is over, or so long that it has made as many handshakes as take it that time.
 pub(crate) fn run(load: &Load<'_>, processors: &str, keeps: bool) -> Result<Loaded, Error> {

@@ -18,7 +18,7 @@ pub(crate) const KEPT: Scenario = Scenario {
     codings: Codings::Identity,
     flags: &[],
     asking: by_ab(wire::TLS, true),
-    points: &[connections(50), connections(1000)],
+    points: &POINTS,
     contenders: THE_THREE,
 };
 
@@ -31,7 +31,7 @@ pub(crate) const NEW: Scenario = Scenario {
     codings: Codings::Identity,
     flags: &[],
     asking: by_ab(wire::TLS, false),
-    points: &[connections(50), connections(1000)],
+    points: &POINTS,
     contenders: THE_THREE,
 };
 
@@ -74,6 +74,9 @@ pub(crate) const WEATHER_CLEAR: Scenario = Scenario {
     points: &THOUSAND,
     contenders: SERVERS,
 };
+
+/// The published steps go on to 1,000, where a short run of ab consists of handshakes; W6 has those.
+const POINTS: [Point; 2] = [connections(50), connections(250)];
 
 const THOUSAND: [Point; 1] = [connections(1000)];
 
