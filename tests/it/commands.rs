@@ -159,7 +159,7 @@ fn the_commands_look_into_an_archive() {
 fn a_server_stops_in_good_order_and_keeps_its_address_to_itself() {
     let (_place, folder, archive) = place();
     compile(Path::new(&folder), Path::new(&archive), &[]);
-    let server = Server::start(&["--archive", &archive]);
+    let server = Server::start_everywhere(&["--archive", &archive]);
     let second = run("cannery-server", &["--archive", &archive, "--bind", &server.address]);
     fails(&second, 1, "--bind");
     let _idle = server.connect();

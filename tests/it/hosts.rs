@@ -18,8 +18,7 @@ fn server() -> Server {
 
 /// The status and the content, or where it leads.
 fn ask(server: &Server, host: &str, target: &str) -> (u16, String) {
-    let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    let response = parse(&server.raw(request.as_bytes()), false).0;
+    let response = server.ask_host(host, "GET", target, "");
     let text = response
         .field("Location")
         .map_or_else(|| String::from_utf8_lossy(&response.body).into_owned(), str::to_owned);
@@ -121,6 +120,6 @@ fn a_server_told_to_ignore_hosts_has_one_site() {
     );
     let archive = folder.path().join("site.cdb");
     crate::site::compile(&source, &archive, &[]);
-    let server = Server::start(&["--archive", archive.to_str().unwrap(), "--hosts-disable"]);
+    let server = Server::start_everywhere(&["--archive", archive.to_str().unwrap(), "--hosts-disable"]);
     assert_where(&server, "a.example.com", "default");
 }

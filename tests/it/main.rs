@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
+mod authority;
 mod gallery;
 mod site;
+mod ways;
 
 mod conditional;
 mod conformance;
@@ -14,6 +16,9 @@ mod hosts;
 mod negotiate;
 mod range;
 mod routes;
+
+mod http2;
+mod tls;
 
 mod access_log;
 mod admin;

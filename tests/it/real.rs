@@ -12,7 +12,7 @@ mod tiles;
 fn serve(folder: &Path, place: &tempfile::TempDir, flags: &[&str]) -> (Server, PathBuf) {
     let archive = place.path().join("site.cdb");
     compile(folder, &archive, flags);
-    (Server::start(&["--archive", archive.to_str().unwrap()]), archive)
+    (Server::start_everywhere(&["--archive", archive.to_str().unwrap()]), archive)
 }
 
 fn folder_of(variable: &str, otherwise: &str) -> PathBuf {

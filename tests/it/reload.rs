@@ -189,13 +189,18 @@ fn each_host_has_its_site() {
     let (a, b, c) = (make("a.cdb"), make("b.cdb"), make("c.cdb"));
     let (a, b, c) = (a.display(), b.display(), c.display());
     let ask = |server: &Server, host: &str, target: &str| {
-        let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-        let response = parse(&server.raw(request.as_bytes()), false).0;
+        let response = server.ask_host(host, "GET", target, "");
         (response.status, String::from_utf8(response.body).unwrap())
     };
     let named = [format!("example.com={a}"), format!("*.example.com={b}")];
-    let server =
-        Server::start(&["--archive", &named[0], "--archive", &named[1], "--archive", &c.to_string()]);
+    let server = Server::start_everywhere(&[
+        "--archive",
+        &named[0],
+        "--archive",
+        &named[1],
+        "--archive",
+        &c.to_string(),
+    ]);
     for (host, expected) in [
         ("example.com", "a.cdb"),
         ("EXAMPLE.com:8080", "a.cdb"),
@@ -213,7 +218,7 @@ fn each_host_has_its_site() {
     // The nearest counts, wherever it stands.
     let (exact, deep) = (format!("exact.example.com={a}"), format!("*.deep.example.com={c}"));
     for order in [[&exact, &named[1], &deep], [&deep, &named[1], &exact]] {
-        let server = Server::start(&order.map(|named| ["--archive", named]).concat());
+        let server = Server::start_everywhere(&order.map(|named| ["--archive", named]).concat());
         for (host, expected) in [
             ("exact.example.com", "a.cdb"),
             ("www.example.com", "b.cdb"),
@@ -224,7 +229,7 @@ fn each_host_has_its_site() {
         }
     }
 
-    let server = Server::start(&["--archive", &named[0], "--archive", &named[1]]);
+    let server = Server::start_everywhere(&["--archive", &named[0], "--archive", &named[1]]);
     assert_eq!(ask(&server, "example.com", "/").1, "a.cdb");
     assert_eq!(ask(&server, "example.org", "/").0, 421);
 }

@@ -11,13 +11,20 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use crate::ways::Ways;
+
 /// No answer takes so long.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What makes a server listen over TLS too, with a key and a certificate that it makes itself.
+pub(crate) const OVER_TLS: [&str; 3] = ["--bind-tls", "127.0.0.1:0", "--tls-self-ecdsa"];
 
 /// A running server.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: String,
+    /// How else it can be asked, if it listens over TLS as well.
+    ways: Option<Ways>,
     /// What the server says, line by line.
     log: Receiver<String>,
     /// Keeps the folder as long as the server runs.
@@ -75,7 +82,7 @@ pub(crate) fn compile(folder: &Path, archive: &Path, flags: &[&str]) -> Output {
     output
 }
 
-/// A server of a folder literal, compiled with these flags.
+/// A server of a folder literal, compiled with these flags, that listens in every way.
 pub(crate) fn serve(files: &[(&[u8], &[u8])], flags: &[&str]) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("site");
@@ -83,7 +90,7 @@ pub(crate) fn serve(files: &[(&[u8], &[u8])], flags: &[&str]) -> Server {
     write_folder(&source, files);
     let archive = folder.path().join("site.cdb");
     compile(&source, &archive, flags);
-    let mut server = Server::start(&["--archive", archive.to_str().unwrap()]);
+    let mut server = Server::start_everywhere(&["--archive", archive.to_str().unwrap()]);
     server._folder = Some(folder);
     server
 }
@@ -110,6 +117,24 @@ impl Server {
         Server::run(command)
     }
 
+    /// Starts `cannery-server` on two free ports, one of them for TLS. Whatever it is asked for by `ask` and its
+    /// relatives, it is asked for in every way, and all must give the same answer.
+    pub(crate) fn start_everywhere(arguments: &[&str]) -> Server {
+        let mut server = Server::start(&[arguments, &OVER_TLS].concat());
+        server.ways = Some(Ways::to(&server.address, &server.secured()));
+        server
+    }
+
+    /// Where a server that was started everywhere listens over TLS.
+    pub(crate) fn secured_address(&self) -> &str {
+        self.ways.as_ref().expect("it was started everywhere").secured_address()
+    }
+
+    /// Where a server that was started with `OVER_TLS` does it, from what it says.
+    pub(crate) fn secured(&self) -> String {
+        self.await_line("https://").split("https://").nth(1).unwrap().trim_end_matches('/').to_owned()
+    }
+
     /// Starts a command that serves, and waits until it says where.
     pub(crate) fn run(mut command: Command) -> Server {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -120,7 +145,7 @@ impl Server {
         // Its words are read to the end, so that it never waits for a reader.
         let (sender, log) = channel();
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
-        Server { child, address, log, _folder: None }
+        Server { child, address, ways: None, log, _folder: None }
     }
 
     /// Waits until the server says something with these words in it, and gives the line.
@@ -167,11 +192,19 @@ impl Server {
 
     /// Asks for a target with these further lines of the head.
     pub(crate) fn ask(&self, method: &str, target: &str, lines: &str) -> Response {
+        self.ask_host("localhost", method, target, lines)
+    }
+
+    /// Asks a host for a target with these further lines of the head.
+    pub(crate) fn ask_host(&self, host: &str, method: &str, target: &str, lines: &str) -> Response {
         let request =
-            format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{lines}\r\n");
+            format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{lines}\r\n");
         let answer = self.raw(request.as_bytes());
         let (response, rest) = parse(&answer, method == "HEAD");
         assert!(rest.is_empty(), "bytes behind the answer: {rest:?}");
+        if let Some(ways) = &self.ways {
+            ways.must_agree(host, method, target, lines, &response);
+        }
         response
     }
 

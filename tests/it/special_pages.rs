@@ -42,7 +42,8 @@ fn they_can_be_switched_off() {
     write_folder(&source, &pages(&[("index.html", "page")]));
     let archive = folder.path().join("site.cdb");
     compile(&source, &archive, &[]);
-    let server = Server::start(&["--archive", archive.to_str().unwrap(), "--special-pages-disable"]);
+    let server =
+        Server::start_everywhere(&["--archive", archive.to_str().unwrap(), "--special-pages-disable"]);
     assert_eq!(server.get("/__/heartbeat").status, 404);
     assert_eq!(server.get("/__/cannery/version").status, 404);
 }

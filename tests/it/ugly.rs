@@ -58,7 +58,7 @@ fn every_name_is_reachable() {
     for word in ["broken", "fifo", "loop/again", "hash#.txt"] {
         assert!(told.contains(word), "{word} is not told of in {told}");
     }
-    let server = Server::start(&["--archive", archive.to_str().unwrap()]);
+    let server = Server::start_everywhere(&["--archive", archive.to_str().unwrap()]);
     for (number, name) in names.iter().enumerate() {
         let target = format!("/{}", spell(name));
         let response = server.get(&target);

@@ -148,7 +148,7 @@ fn an_archive_that_is_damaged_is_an_error_of_the_server() {
         bytes[reference..reference + 4].copy_from_slice(&(u32::MAX - 9).to_le_bytes());
     }
     fs::write(&archive, bytes).unwrap();
-    let server = Server::start(&["--archive", archive.to_str().unwrap()]);
+    let server = Server::start_everywhere(&["--archive", archive.to_str().unwrap()]);
     let response = server.get("/a.txt");
     assert_eq!(response.status, 500);
     assert_eq!(response.field("Cache-Control"), Some("no-store"));
