@@ -29,6 +29,11 @@ impl Authority {
         Authority { own: CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap() }
     }
 
+    /// The authority's own certificate, in PEM.
+    pub(crate) fn pem(&self) -> String {
+        self.own.pem()
+    }
+
     /// A certificate for these names, good for a few hundred days.
     pub(crate) fn certify(&self, names: &[&str]) -> Certificate {
         let called = called(names[0]);

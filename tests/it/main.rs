@@ -34,6 +34,8 @@ mod ugly;
 mod workers;
 
 mod clients;
+mod http2_clients;
+mod http2_suites;
 mod lint;
 mod proxies;
 mod proxy_protocol;

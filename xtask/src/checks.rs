@@ -31,6 +31,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         steps.run("outside programs", outside::install_programs);
         steps.run("npm packages", outside::install_npm_packages);
         steps.run("PyPI packages", outside::install_pypi_packages);
+        steps.run("h2spec", outside::install_h2spec);
     }
     steps.run("formatting", || project::run(&mut cargo("fmt --all --check")));
     steps.run("clippy", || project::run(&mut cargo("clippy --workspace --all-targets -- -D warnings")));
@@ -65,6 +66,7 @@ fn tests(words: &str, extent: Extent) -> Command {
     let mut command = cargo(words);
     command.env("CANNERY_NPM", outside::npm_folder());
     command.env("CANNERY_PYTHON", outside::python_folder().join("bin/python"));
+    command.env("CANNERY_H2SPEC", outside::h2spec());
     command.env("CANNERY_PYTHON_DOCS", outside::PYTHON_DOCS);
     if let Some(chromium) = project::program("chromium") {
         command.env("CANNERY_CHROMIUM", chromium);

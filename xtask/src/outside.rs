@@ -1,7 +1,7 @@
 //! What tests and benchmarks need from outside: looks for it, and installs what is missing.
 //!
-//! Programs come from Debian by apt-get, the rest from npm and PyPI into folders below `target/`. Nothing is
-//! downloaded that is there already, and nothing is installed without saying so first.
+//! Programs come from Debian by apt-get, the rest from npm, PyPI and the proxy of Go modules into folders below
+//! `target/`. Nothing is downloaded that is there already, and nothing is installed without saying so first.
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -30,7 +30,7 @@ enum Sign {
 }
 
 /// What the tests need.
-const FOR_TESTS: [Needed; 15] = [
+const FOR_TESTS: [Needed; 18] = [
     Needed { package: "python3.11-doc", shown_by: Sign::Folder(PYTHON_DOCS) },
     Needed { package: "tinycdb", shown_by: Sign::Program("cdb") },
     Needed { package: "curl", shown_by: Sign::Program("curl") },
@@ -38,6 +38,9 @@ const FOR_TESTS: [Needed; 15] = [
     Needed { package: "chromium", shown_by: Sign::Program("chromium") },
     Needed { package: "gcc", shown_by: Sign::Program("gcc") },
     Needed { package: "golang-go", shown_by: Sign::Program("go") },
+    Needed { package: "default-jdk-headless", shown_by: Sign::Program("javac") },
+    Needed { package: "nghttp2-client", shown_by: Sign::Program("nghttp") },
+    Needed { package: "testssl.sh", shown_by: Sign::Program("testssl") },
     Needed { package: "nginx-light", shown_by: Sign::Program("nginx") },
     Needed { package: "haproxy", shown_by: Sign::Program("haproxy") },
     Needed { package: "varnish", shown_by: Sign::Program("varnishd") },
@@ -75,13 +78,16 @@ const NPM_PACKAGES: [(&str, &str); 2] =
     [("playwright-core", "1.65.1"), ("@fortawesome/fontawesome-free", "7.3.1")];
 
 /// Packages of PyPI, each with the release that the tests were written for.
-const PYPI_PACKAGES: [(&str, &str); 6] = [
+const PYPI_PACKAGES: [(&str, &str); 8] = [
     ("aiohttp", "3.14.5"),
     ("brotli", "1.2.1"),
+    // httpx speaks HTTP/2 where this is there.
+    ("h2", "4.4.1"),
     ("httplint", "2026.10.4"),
     ("httpx", "0.28.1"),
     ("prometheus_client", "0.26.0"),
     ("redbot", "2.7.1"),
+    ("tlslite-ng", "0.8.2"),
 ];
 
 impl Needed {
@@ -258,6 +264,21 @@ pub(crate) fn install_pypi_packages() -> Result<(), Error> {
     let mut pip = Command::new(folder.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(&wanted);
     project::run(&mut pip)
+}
+
+/// The program that goes through the requirements of RFC 9113 and RFC 7541 one by one.
+pub(crate) fn h2spec() -> PathBuf {
+    project::outside().join("go/h2spec")
+}
+
+/// Builds h2spec, of the releases that stand in `tests/outside/h2spec`.
+pub(crate) fn install_h2spec() -> Result<(), Error> {
+    if h2spec().is_file() {
+        return Ok(());
+    }
+    let mut go = Command::new("go");
+    go.args(["build", "-mod=readonly", "-o"]).arg(h2spec()).arg("github.com/summerwind/h2spec/cmd/h2spec");
+    project::run(go.current_dir(project::root().join("tests/outside/h2spec")).stdin(Stdio::null()))
 }
 
 fn is_installed(folder: &Path, name: &str, version: &str) -> bool {

@@ -1,0 +1,42 @@
+// Headless Chromium over HTTP/2: opens pages, then has the last of them fetch each target, and compares the bytes with
+// the file by their digests. Fails if any request fails, came by another protocol, or a script errs.
+// Usage: http2_pages.mjs ORIGIN LIST PATH...
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { launch } from "./chromium.mjs";
+
+const [origin, list, ...paths] = process.argv.slice(2);
+const lines = readFileSync(list, "utf8").split("\n").filter(Boolean).map((line) => line.split("\t"));
+const faults = [];
+const protocols = {};
+const browser = await launch();
+try {
+  // The certificate is one that the server made itself.
+  const page = await (await browser.newContext({ ignoreHTTPSErrors: true })).newPage();
+  const network = await page.context().newCDPSession(page);
+  await network.send("Network.enable");
+  network.on("Network.responseReceived", ({ response }) => {
+    protocols[response.protocol] = (protocols[response.protocol] ?? 0) + 1;
+    if (response.status >= 400) faults.push(`${response.url}: ${response.status}`);
+  });
+  page.on("requestfailed", (request) => faults.push(`${request.url()}: ${request.failure()?.errorText}`));
+  page.on("pageerror", (error) => faults.push(error.message));
+  for (const path of paths) await page.goto(origin + path, { waitUntil: "networkidle", timeout: 60000 });
+
+  const digests = await page.evaluate(async (targets) => Promise.all(targets.map(async (target) => {
+    const body = await (await fetch(target, { cache: "no-store" })).arrayBuffer();
+    const digest = await crypto.subtle.digest("SHA-256", body);
+    return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  })), lines.map(([target]) => target));
+  for (const [number, [target, file]] of lines.entries()) {
+    const wanted = createHash("sha256").update(readFileSync(file)).digest("hex");
+    if (digests[number] !== wanted) faults.push(`${target}: bytes that are not the file's`);
+  }
+} finally {
+  await browser.close();
+}
+const others = Object.keys(protocols).filter((protocol) => protocol !== "h2");
+if (others.length) faults.push(`other protocols: ${others.join(" ")}`);
+for (const fault of faults) console.error(fault);
+console.log(`compared ${lines.length}`);
+process.exit(faults.length ? 1 : 0);
