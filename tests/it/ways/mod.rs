@@ -160,7 +160,7 @@ fn http2_fields(
         None => return None,
     };
     // What is no host has no answer to be compared with.
-    let is_host = !authority.is_empty() && !authority.starts_with(':') && !authority.contains('@');
+    let is_host = !authority.is_empty() && !authority.contains('@');
     if method == "CONNECT" || !is_host {
         return None;
     }

@@ -160,7 +160,9 @@ impl HeadStore {
             (Some(authority), Some(host)) => authority.eq_ignore_ascii_case(host),
             (authority, host) => authority.is_some() || host.is_some(),
         };
-        let are_hosts = [authority, host].into_iter().flatten().all(is_host);
+        // RFC 9113 §8.3.1: neither may be empty, for the schemes that we answer.
+        let names_one = |value: &[u8]| is_host(value) && !value.is_empty() && !value.starts_with(b":");
+        let are_hosts = [authority, host].into_iter().flatten().all(names_one);
         if agree && are_hosts { Ok(()) } else { Err(Wrong::Refused(Refusal::Host)) }
     }
 

@@ -90,7 +90,9 @@ fn one_host_is_asked_for() {
     assert_eq!(host(&without), refused);
     without.push(("host", "a.example"));
     assert_eq!(host(&without), agreed);
-    assert_eq!(host(&with(":authority", Some("user@a.example"))), refused, "RFC 9113 §8.3.1");
+    for none in ["user@a.example", "", ":80"] {
+        assert_eq!(host(&with(":authority", Some(none))), refused, "RFC 9113 §8.3.1: {none:?}");
+    }
 }
 
 #[test]
