@@ -26,12 +26,27 @@ pub(crate) struct Peer {
     taken: Cell<usize>,
     /// The first bytes of those.
     front: Cell<[u8; FRONT_BYTES]>,
+    /// Whether whoever receives from it meets a fault of its own.
+    #[cfg(test)]
+    meets_fault: Cell<bool>,
 }
 
 impl Peer {
     pub(crate) fn new() -> Rc<Peer> {
         let (requests, asks) = (RefCell::default(), Cell::new(false));
-        Rc::new(Peer { requests, asks, taken: Cell::new(0), front: Cell::default() })
+        Rc::new(Peer {
+            requests,
+            asks,
+            taken: Cell::new(0),
+            front: Cell::default(),
+            #[cfg(test)]
+            meets_fault: Cell::default(),
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn meet_fault(&self) {
+        self.meets_fault.set(true);
     }
 
     /// From now on it asks this.
@@ -72,6 +87,8 @@ impl Socket for PeerSocket {
         if !self.0.asks.replace(false) {
             return Ok(Received::NotYet);
         }
+        #[cfg(test)]
+        assert!(!self.0.meets_fault.get(), "made for a test");
         let requests = self.0.requests.borrow();
         buffer[..requests.len()].copy_from_slice(&requests);
         Ok(Received::Bytes(requests.len()))

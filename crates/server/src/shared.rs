@@ -44,6 +44,16 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Context>,
 }
 
+impl Shared {
+    /// Forgets what a connection has left behind that ended in the middle of its turn, and whatever it had borrowed.
+    #[cold]
+    pub(crate) fn begin_anew(&mut self) {
+        self.output.clear();
+        self.buffers = Buffers::new();
+        self.heads = HeadStore::new();
+    }
+}
+
 /// The fields that end every head.
 pub(crate) struct Fields {
     plain: ServerFields,

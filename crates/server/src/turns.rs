@@ -82,3 +82,21 @@ impl std::fmt::Debug for Turns {
         f.debug_struct("Turns").field("peer", &self.peer).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_ends_the_connection_that_meets_it_and_not_the_worker() {
+        let mut turns = Turns::new(config::Content::Dummy { body: b"here" }, Telling::NOTHING).unwrap();
+        turns.set_requests(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert!(turns.turn() > 0);
+        assert!(!turns.worker.is_idle());
+        turns.peer.meet_fault();
+        turns.peer.ask();
+        turns.worker.guarded_turn(None);
+        assert!(turns.worker.is_idle());
+        turns.worker.guarded_turn(None);
+    }
+}

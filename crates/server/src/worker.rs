@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -211,6 +212,8 @@ pub(crate) struct Worker<L: EventLoop> {
     /// What is spoken on the connections of each.
     kinds: Vec<ListenerKind>,
     connections: Slab<Connection<L::Socket>>,
+    /// Whose turn it is, or was last.
+    at: Option<Token>,
     shared: Shared,
     current: Arc<Current>,
     stop: Arc<StopOrder>,
@@ -273,6 +276,7 @@ impl<L: EventLoop> Worker<L> {
             listeners: plan.listeners,
             kinds: plan.kinds,
             connections: Slab::new(),
+            at: None,
             put_off: Vec::new(),
             handshakes: VecDeque::new(),
             shared,
@@ -289,13 +293,23 @@ impl<L: EventLoop> Worker<L> {
     /// Serves until the order to stop, then lets connections finish what they are sending.
     pub(crate) fn run(mut self) {
         while !self.stop.is_given() {
-            self.turn(None);
+            self.guarded_turn(None);
         }
         let end = self.begin_drain();
         while !self.is_idle() && self.now() < end {
-            self.turn(Some(end));
+            self.guarded_turn(Some(end));
         }
         self.shared.observer.finish();
+    }
+
+    /// A turn in which a fault of ours ends the connection that has met it, and no other: nothing that a peer sends is
+    /// meant to make us panic, and if something does all the same, it shall not take everybody else's connection.
+    pub(crate) fn guarded_turn(&mut self, end: Option<Instant>) {
+        let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.turn(end))) else { return };
+        // The panic itself has been said by then. Where it was nobody's, it would only come again.
+        let Some(token) = self.at.take() else { resume_unwind(panic) };
+        self.shared.begin_anew();
+        self.end(token, Closed::Broken);
     }
 
     /// Whether there is no connection.
@@ -451,6 +465,7 @@ impl<L: EventLoop> Worker<L> {
     #[inline]
     fn go_on(&mut self, token: Token, readiness: Readiness) {
         let Some(connection) = self.connections.get_mut(token) else { return };
+        self.at = Some(token);
         let closed = if readiness.broken {
             Closed::Broken
         } else if connection.is_put_off() {
@@ -540,6 +555,7 @@ impl<L: EventLoop> Worker<L> {
             slot = token.slot + 1;
             self.next_look = (seen == LATE_CONNECTIONS_MAX).then_some(slot);
             let Some(connection) = self.connections.get_mut(token) else { continue };
+            self.at = Some(token);
             match connection.end_wait(&mut self.shared) {
                 Outcome::Open => {}
                 Outcome::PutOff => self.put_off(token, false),
