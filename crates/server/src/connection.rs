@@ -162,7 +162,11 @@ impl<S: Socket> Connection<S> {
         if !self.is_sending() && self.answer_held(shared).is_err() {
             return Outcome::Closed;
         }
-        if self.state == State::Ending { self.turn(shared, false) } else { Outcome::Open }
+        if self.state == State::Ending {
+            return self.turn(shared, false);
+        }
+        // No event will come for what its share of this turn was too small for.
+        if shared.share.bytes == 0 { Outcome::PutOff } else { Outcome::Open }
     }
 
     /// Ends the connection at once, with no more than a word if there is room for it.
@@ -523,6 +527,7 @@ impl<S: Socket> Connection<S> {
     /// Ends a connection in good order: at once if it is idle, else behind the answers that it is sending, or
     /// the one to the request that is on its way. Who has only just come is given a moment to ask.
     pub(crate) fn drain(&mut self, shared: &mut Shared) -> Outcome {
+        shared.share.bytes = shared.turn_bytes_max;
         if !self.reads() {
             return Outcome::Open;
         }

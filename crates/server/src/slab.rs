@@ -80,19 +80,6 @@ impl<T> Slab<T> {
             _ => None,
         })
     }
-
-    /// Removes the values that `keep` is false for.
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&mut T) -> bool) {
-        for slot in 0..self.slots.len() {
-            let entry = &mut self.slots[slot];
-            let State::Held(value) = &mut entry.state else { continue };
-            if !keep(value) {
-                let slot = u32::try_from(slot).expect("slots are numbered by u32");
-                let token = Token { slot, generation: entry.generation };
-                self.remove(token);
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -136,10 +123,11 @@ mod tests {
     }
 
     #[test]
-    fn retain_frees_slots_for_others() {
+    fn slots_that_are_free_are_used_again_the_last_one_first() {
         let mut slab = Slab::new();
         let tokens = ['a', 'b', 'c'].map(|value| insert(&mut slab, value));
-        slab.retain(|value| *value == 'b');
+        slab.remove(tokens[0]);
+        slab.remove(tokens[2]);
         assert_eq!(tokens.map(|token| slab.get_mut(token).copied()), [None, Some('b'), None]);
         assert_eq!(['d', 'e', 'f'].map(|value| insert(&mut slab, value).slot), [2, 0, 3]);
     }

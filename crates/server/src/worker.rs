@@ -340,14 +340,13 @@ impl<L: EventLoop> Worker<L> {
             self.events.end_listening(listener);
         }
         self.take_over();
-        let shared = &mut self.shared;
-        self.connections.retain(|connection| {
-            let goes_on = connection.drain(shared) == Outcome::Open;
-            if !goes_on {
-                shared.observer.closed(Closed::InOrder);
-            }
-            goes_on
-        });
+        let mut slot = 0;
+        while let Some(token) = self.connections.find_from(slot, |_| true) {
+            slot = token.slot + 1;
+            let Some(connection) = self.connections.get_mut(token) else { continue };
+            let outcome = connection.drain(&mut self.shared);
+            self.settle(token, outcome, Closed::InOrder);
+        }
         self.events.now().instant + self.drain
     }
 
@@ -483,6 +482,17 @@ impl<L: EventLoop> Worker<L> {
         self.end(token, closed);
     }
 
+    /// Does what came of a connection that was seen to without an event. Its peer may have ended before: whoever goes on
+    /// reads for the end too.
+    fn settle(&mut self, token: Token, outcome: Outcome, closed: Closed) {
+        match outcome {
+            Outcome::Open => {}
+            Outcome::PutOff => self.put_off(token, true),
+            Outcome::Handshake => self.put_off_handshake(token, true),
+            Outcome::Closed => self.end(token, closed),
+        }
+    }
+
     fn end(&mut self, token: Token, closed: Closed) {
         self.shared.observer.closed(closed);
         self.connections.remove(token);
@@ -556,12 +566,8 @@ impl<L: EventLoop> Worker<L> {
             self.next_look = (seen == LATE_CONNECTIONS_MAX).then_some(slot);
             let Some(connection) = self.connections.get_mut(token) else { continue };
             self.at = Some(token);
-            match connection.end_wait(&mut self.shared) {
-                Outcome::Open => {}
-                Outcome::PutOff => self.put_off(token, false),
-                Outcome::Handshake => self.put_off_handshake(token, false),
-                Outcome::Closed => self.end(token, Closed::TimedOut),
-            }
+            let outcome = connection.end_wait(&mut self.shared);
+            self.settle(token, outcome, Closed::TimedOut);
         }
         if crowded {
             self.accept_waiting();

@@ -21,6 +21,8 @@ pub enum Act {
     EndSending,
     /// Breaks the connection.
     Reset,
+    /// Waits until these bytes have come from the server, or it has ended the connection.
+    Await(Vec<u8>),
     /// Waits until the server has ended the connection.
     AwaitEnd,
 }
@@ -51,6 +53,8 @@ pub enum Fate {
 pub(super) struct Peer {
     pub(super) wire: Wire,
     pub(super) received: Vec<u8>,
+    /// Of those, the ones among which what it waits for is not.
+    searched: usize,
     acts: VecDeque<Act>,
     appetite: Appetite,
     /// When the next act begins, since the network's beginning.
@@ -65,6 +69,7 @@ impl Peer {
         Peer {
             wire: Wire::new(room),
             received: Vec::new(),
+            searched: 0,
             acts: acts.into(),
             appetite,
             next_act: start,
@@ -80,7 +85,7 @@ impl Peer {
         }
         let act = match self.acts.front() {
             None => None,
-            Some(Act::AwaitEnd) => self.wire.has_ended().then_some(self.next_act),
+            Some(Act::Await(_) | Act::AwaitEnd) => self.wire.has_ended().then_some(self.next_act),
             Some(_) => Some(self.next_act),
         };
         let bite = match self.appetite {
@@ -98,6 +103,20 @@ impl Peer {
             self.bite(now, random);
         } else if can_act {
             self.act(now, random);
+        }
+        self.listen();
+    }
+
+    /// Goes on behind what it waits for, if that has come.
+    fn listen(&mut self) {
+        while let Some(Act::Await(awaited)) = self.acts.front() {
+            let unsearched = &self.received[self.searched.saturating_sub(awaited.len())..];
+            if !unsearched.windows(awaited.len()).any(|bytes| bytes == awaited) {
+                self.searched = self.received.len();
+                return;
+            }
+            self.acts.pop_front();
+            self.searched = 0;
         }
     }
 
@@ -127,8 +146,10 @@ impl Peer {
                 self.wire.break_off();
                 self.acts.clear();
             }
-            Some(Act::AwaitEnd) if !self.wire.has_ended() => self.acts.push_front(Act::AwaitEnd),
-            Some(Act::AwaitEnd) | None => {}
+            Some(wait @ (Act::Await(_) | Act::AwaitEnd)) if !self.wire.has_ended() => {
+                self.acts.push_front(wait);
+            }
+            Some(Act::Await(_) | Act::AwaitEnd) | None => {}
         }
     }
 

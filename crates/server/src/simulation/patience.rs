@@ -5,8 +5,9 @@ use std::time::Duration;
 use cannery_eventloop::simulated::{Act, Appetite, Fate, Network, PeerNumber, Simulated, SimulatedListener};
 use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 
-use super::{TURNS_MAX, worker};
+use super::{TURNS_MAX, plan, worker};
 use crate::config::Timeouts;
+use crate::worker::Worker;
 
 /// The body of `/large`.
 const LARGE_BYTES: usize = 80_000;
@@ -114,4 +115,31 @@ fn answers_to_pipelined_requests_leave_together() {
         // The requests arrive in a few pieces, and some sends are cut short.
         assert!(network.sends(peer) <= REQUESTS / 3, "{} sends, seed {seed}", network.sends(peer));
     }
+}
+
+#[test]
+fn who_is_to_go_is_told_all_of_it_however_little_a_turn_sends() {
+    // HTTP/2: an empty SETTINGS; GOAWAY behind the answer to our PING (RFC 9113 §6.8).
+    const BEGINS: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    const KNOWS: &[u8] = b"\0\0\x08\x06\x01\0\0\0\0cannery!";
+    const GOES: &[u8] = b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    let network = Network::new(5);
+    let acts = vec![
+        Act::Send(BEGINS.to_vec()),
+        Act::Await(b"cannery!".to_vec()),
+        Act::Send(KNOWS.to_vec()),
+        Act::AwaitEnd,
+    ];
+    let peer = network.connect(Duration::ZERO, acts, Appetite::Good, 10_000);
+    let plan = plan(SimulatedListener).with_turn_bytes_max(10);
+    let mut worker = Worker::new(Simulated::new(network.clone()), plan).unwrap();
+    while network.elapsed() < Duration::from_secs(5) {
+        worker.turn(None);
+    }
+    let end = worker.begin_drain();
+    while !network.is_at_rest() || network.fate(peer) == Fate::Open {
+        worker.turn(Some(end));
+        assert!(worker.now() < end, "{}", network.received(peer).escape_ascii());
+    }
+    assert!(network.received(peer).ends_with(GOES), "{}", network.received(peer).escape_ascii());
 }
