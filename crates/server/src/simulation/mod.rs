@@ -4,7 +4,9 @@
 //! A failure prints its seed. `CANNERY_SEED=N cargo test -p cannery-server simulation` runs that one alone;
 //! `CANNERY_SEEDS=N` runs so many.
 
+mod course;
 mod crowds;
+mod http2;
 mod patience;
 mod script;
 mod site;
@@ -16,12 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cannery_eventloop::EventLoop;
-use cannery_eventloop::simulated::{Network, Random, Simulated, SimulatedListener};
+use cannery_eventloop::simulated::{Network, Random};
 
 use crate::config::{self, Config, ListenerKind};
 use crate::current::Current;
 use crate::observer::Observer;
 use crate::worker::{Plan, StopOrder, Worker};
+use course::{Course, Plot, TURNS_MAX};
 use script::Script;
 use site::Releases;
 
@@ -30,18 +33,20 @@ pub(crate) use site::archive;
 /// Seeds that the ordinary test runs.
 const SEEDS: u64 = 10_000;
 
-/// Turns of the loop after which a run must have come to rest.
-const TURNS_MAX: usize = 20_000;
-
 #[test]
 fn every_peer_gets_what_an_undisturbed_connection_would_give_it() {
-    let of_environment = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     let releases = Releases::make();
+    run_seeds(SEEDS, |seed| run(seed, &releases));
+}
+
+/// Runs all seeds, or the one or as many as the environment names.
+fn run_seeds(seeds: u64, run: impl Fn(u64) -> Result<(), String> + Sync) {
+    let of_environment = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     if let Some(seed) = of_environment("CANNERY_SEED") {
-        run(seed, &releases).unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
+        run(seed).unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
         return;
     }
-    let seeds = of_environment("CANNERY_SEEDS").unwrap_or(SEEDS);
+    let seeds = of_environment("CANNERY_SEEDS").unwrap_or(seeds);
     let next = AtomicU64::new(0);
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     std::thread::scope(|scope| {
@@ -52,7 +57,7 @@ fn every_peer_gets_what_an_undisturbed_connection_would_give_it() {
                     if seed >= seeds {
                         return;
                     }
-                    if let Err(fault) = run(seed, &releases) {
+                    if let Err(fault) = run(seed) {
                         next.store(seeds, Ordering::Relaxed);
                         panic!("seed {seed}: {fault}");
                     }
@@ -69,57 +74,13 @@ fn run(seed: u64, releases: &Releases) -> Result<(), String> {
     let proxied = random.once_in(4);
     let scripts: Vec<Script> = (0..random.size(5)).map(|_| Script::invent(&mut random, proxied)).collect();
     let peers: Vec<_> = scripts.iter().map(|script| script.connect(&network, &mut random)).collect();
-
-    let current = Arc::new(Current::new(Arc::clone(&releases.first)));
-    let plan = Plan::new(
-        &Config { proxy_protocol: proxied, ..config(&mut random) },
-        [(ListenerKind::Plain, SimulatedListener)],
-        Arc::clone(&current),
-        Arc::new(StopOrder::default()),
-        Observer::default(),
-    );
-    // Often so small that little is done in one turn.
-    let turn_bytes_max =
-        100 + if random.once_in(2) { random.size(1000) } else { random.size(200_000) } as u64;
-    let plan = plan.with_turn_bytes_max(turn_bytes_max);
-    let mut worker = Worker::new(Simulated::new(network.clone()), plan).map_err(|error| error.to_string())?;
-    let release_at = random.once_in(3).then(|| random.below(60));
-    let stop_at = random.once_in(6).then(|| random.below(100));
-    let mut stops = None;
-    for turn in 0.. {
-        if turn > TURNS_MAX {
-            return Err(format!("no rest after {:?}: {network:?}", network.elapsed()));
-        }
-        if release_at == Some(turn) {
-            current.replace(Arc::clone(&releases.second));
-            network.wake();
-        }
-        if stop_at == Some(turn) {
-            stops = Some(worker.begin_drain());
-        }
-        if network.is_at_rest() && worker.is_idle() {
-            break;
-        }
-        worker.turn(stops);
-        if stops.is_some_and(|end| worker.now() >= end) {
-            break;
-        }
-    }
-    drop(worker);
+    let Course { stopped } = Plot { proxied, ..Plot::invent(&mut random) }.run(&network, releases)?;
     for (script, peer) in scripts.iter().zip(peers) {
         let received = network.received(peer);
-        twin::check(script, &received, network.fate(peer), releases, stop_at.is_some())
+        twin::check(script, &received, network.fate(peer), releases, stopped)
             .map_err(|fault| format!("{fault}\n{script:?}\nreceived {} bytes", received.len()))?;
     }
     Ok(())
-}
-
-fn config(random: &mut Random) -> Config {
-    Config {
-        connections_max: if random.once_in(3) { NonZeroUsize::new(2) } else { None },
-        drain: Duration::from_secs(5),
-        ..Config::plain(config::Content::Dummy { body: b"" })
-    }
 }
 
 /// A worker that serves the first release, and as many peers as come.
@@ -129,7 +90,8 @@ fn worker<L: EventLoop>(events: L, listener: L::Listener) -> Worker<L> {
 
 /// What such a worker is told.
 fn plan<L>(listener: L) -> Plan<L> {
-    let config = Config { connections_max: None, ..config(&mut Random::new(7)) };
+    let config =
+        Config { drain: Duration::from_secs(5), ..Config::plain(config::Content::Dummy { body: b"" }) };
     let current = Arc::new(Current::new(Releases::make().first));
     let stop = Arc::new(StopOrder::default());
     Plan::new(&config, [(ListenerKind::Plain, listener)], current, stop, Observer::default())

@@ -111,6 +111,19 @@ impl Script {
 
 /// The bytes cut anywhere, with pauses between, and the ending; whether some pause tries the server's patience.
 fn acts(sends: &[u8], ending: Ending, random: &mut Random) -> (Vec<Act>, bool) {
+    let mut acts = pieces(sends, random);
+    match ending {
+        Ending::Waits => acts.push(Act::AwaitEnd),
+        Ending::EndsSending => acts.push(Act::EndSending),
+        Ending::Resets => acts.insert(random.below(acts.len() + 1), Act::Reset),
+    }
+    // Small pauses add up as well. Where others wait for a place, nobody is left idle for longer than five seconds.
+    let dawdles = pauses(&acts) > Duration::from_secs(4);
+    (acts, dawdles)
+}
+
+/// The bytes cut anywhere, with pauses between.
+pub(super) fn pieces(sends: &[u8], random: &mut Random) -> Vec<Act> {
     let (mut acts, mut rest) = (Vec::new(), sends);
     while !rest.is_empty() {
         let (piece, others) = rest.split_at(random.size(rest.len()));
@@ -123,15 +136,12 @@ fn acts(sends: &[u8], ending: Ending, random: &mut Random) -> (Vec<Act>, bool) {
             acts.push(Act::Pause(Duration::from_secs(random.below(100) as u64)));
         }
     }
-    match ending {
-        Ending::Waits => acts.push(Act::AwaitEnd),
-        Ending::EndsSending => acts.push(Act::EndSending),
-        Ending::Resets => acts.insert(random.below(acts.len() + 1), Act::Reset),
-    }
-    // Small pauses add up as well. Where others wait for a place, nobody is left idle for longer than five seconds.
-    let total: Duration =
-        acts.iter().map(|act| if let Act::Pause(pause) = act { *pause } else { Duration::ZERO }).sum();
-    (acts, total > Duration::from_secs(4))
+    acts
+}
+
+/// How long all pauses together are.
+pub(super) fn pauses(acts: &[Act]) -> Duration {
+    acts.iter().map(|act| if let Act::Pause(pause) = act { *pause } else { Duration::ZERO }).sum()
 }
 
 impl std::fmt::Debug for Script {

@@ -27,6 +27,15 @@ impl Releases {
         };
         Releases { first: release("first"), second: release("second") }
     }
+
+    /// The same releases, which nobody else holds.
+    pub(super) fn held_apart(&self) -> Releases {
+        let apart = |content: &Content| {
+            let Content::Sites(sites) = content else { panic!("releases are sites") };
+            Arc::new(Content::Sites(sites.with(sites.entries().to_vec())))
+        };
+        Releases { first: apart(&self.first), second: apart(&self.second) }
+    }
 }
 
 /// The bytes of an archive: `/small`, `/middle` in gzip and identity, which is sent from the archive, `/large`, and

@@ -77,8 +77,8 @@ fn is_timeout(rest: &[u8], first: &Answers, second: &Answers) -> bool {
 }
 
 /// The answers to what a peer sends.
-struct Answers {
-    answers: Vec<Vec<u8>>,
+pub(super) struct Answers {
+    pub(super) answers: Vec<Vec<u8>>,
     /// What a peer that is too slow is told.
     timeout: Vec<u8>,
 }
@@ -91,7 +91,7 @@ impl Answers {
             .for_each(|answer| *answer = without_closing(answer));
     }
 
-    fn to(sends: &[u8], content: &Content) -> Answers {
+    pub(super) fn to(sends: &[u8], content: &Content) -> Answers {
         let fields = ServerFields::new(&SecurityHeaders { basic: true, tls: false }.fields(), UNIX_SECONDS);
         let (mut http, mut scratch) = (Connection::default(), Scratch::default());
         let (mut rest, mut answers) = (sends, Vec::new());

@@ -1,0 +1,81 @@
+//! Requests of every kind, and the answers that an undisturbed HTTP/1 connection gives to the same ones.
+
+use std::sync::Arc;
+
+use super::super::site::Releases;
+use super::super::twin::Answers;
+use crate::content::Content;
+
+/// A request: its method, target, fields, and whether content may follow.
+pub(super) struct Request {
+    pub(super) method: &'static str,
+    pub(super) target: &'static str,
+    pub(super) fields: &'static [(&'static str, &'static str)],
+    pub(super) has_content: bool,
+}
+
+const fn get(target: &'static str, fields: &'static [(&'static str, &'static str)]) -> Request {
+    Request { method: "GET", target, fields, has_content: false }
+}
+
+pub(super) const REQUESTS: [Request; 13] = [
+    get("/small", &[]),
+    get("/small", &[("user-agent", "a"), ("referer", "b")]),
+    get("/middle", &[("accept-encoding", "gzip, br")]),
+    get("/middle", &[]),
+    get("/large", &[]),
+    get("/large", &[("range", "bytes=1000-75000")]),
+    get("/large", &[("range", "bytes=0-0,60000-79000,-3")]),
+    get("/nothing", &[]),
+    get("/small", &[("if-none-match", "*")]),
+    Request { method: "HEAD", target: "/large", fields: &[], has_content: false },
+    Request { method: "OPTIONS", target: "*", fields: &[], has_content: false },
+    Request { method: "POST", target: "/small", fields: &[], has_content: true },
+    Request { method: "GET", target: "/large", fields: &[], has_content: true },
+];
+
+/// An answer: `:status` and all other fields in the order of their names, and the body.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) fields: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
+}
+
+/// The answers of one release, in the order of [`REQUESTS`].
+pub(super) type OfRelease = Vec<Answer>;
+
+/// The answers of two releases.
+pub(super) struct Expected {
+    pub(super) first: OfRelease,
+    pub(super) second: OfRelease,
+}
+
+impl Expected {
+    pub(super) fn of(releases: &Releases) -> Expected {
+        let all = |content: &Arc<Content>| REQUESTS.iter().map(|request| request.answer(content)).collect();
+        Expected { first: all(&releases.first), second: all(&releases.second) }
+    }
+}
+
+impl Request {
+    fn answer(&self, content: &Content) -> Answer {
+        let Request { method, target, fields, .. } = self;
+        let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let text = format!("{method} {target} HTTP/1.1\r\nHost: h\r\n{lines}\r\n");
+        let bytes = Answers::to(text.as_bytes(), content).answers.remove(0);
+        let end = bytes.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a head");
+        let head = str::from_utf8(&bytes[..end]).expect("a head of ASCII");
+        let mut lines = head.split("\r\n");
+        let status = lines.next().and_then(|line| line.split(' ').nth(1)).expect("a status");
+        let mut fields = vec![(":status".to_owned(), status.to_owned())];
+        for line in lines {
+            let (name, value) = line.split_once(": ").expect("a field");
+            // RFC 9113 §8.2.2.
+            if name != "Connection" {
+                fields.push((name.to_ascii_lowercase(), value.to_owned()));
+            }
+        }
+        fields.sort();
+        Answer { fields, body: bytes[end + 4..].to_vec() }
+    }
+}
