@@ -55,7 +55,7 @@ fn one_turn_gives_a_connection_no_more_than_its_share() {
     let request = b"GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".to_vec();
     let acts = vec![Act::Send(request), Act::AwaitEnd];
     let peer = network.connect(Duration::ZERO, acts, Appetite::Good, 1 << 20);
-    let plan = plan(SimulatedListener).with_turn_bytes_max(SHARE as u64);
+    let plan = plan(SimulatedListener).0.with_turn_bytes_max(SHARE as u64);
     let mut worker = Worker::new(Simulated::new(network.clone()), plan).unwrap();
     for turn in 1..TURNS_MAX {
         worker.turn(None);

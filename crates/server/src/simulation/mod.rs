@@ -85,14 +85,15 @@ fn run(seed: u64, releases: &Releases) -> Result<(), String> {
 
 /// A worker that serves the first release, and as many peers as come.
 fn worker<L: EventLoop>(events: L, listener: L::Listener) -> Worker<L> {
-    Worker::new(events, plan(listener)).unwrap()
+    Worker::new(events, plan(listener).0).unwrap()
 }
 
-/// What such a worker is told.
-fn plan<L>(listener: L) -> Plan<L> {
+/// What such a worker is told, and where it looks for its release.
+fn plan<L>(listener: L) -> (Plan<L>, Arc<Current>) {
     let config =
         Config { drain: Duration::from_secs(5), ..Config::plain(config::Content::Dummy { body: b"" }) };
     let current = Arc::new(Current::new(Releases::make().first));
     let stop = Arc::new(StopOrder::default());
-    Plan::new(&config, [(ListenerKind::Plain, listener)], current, stop, Observer::default())
+    let listeners = [(ListenerKind::Plain, listener)];
+    (Plan::new(&config, listeners, Arc::clone(&current), stop, Observer::default()), current)
 }

@@ -131,7 +131,7 @@ fn who_is_to_go_is_told_all_of_it_however_little_a_turn_sends() {
         Act::AwaitEnd,
     ];
     let peer = network.connect(Duration::ZERO, acts, Appetite::Good, 10_000);
-    let plan = plan(SimulatedListener).with_turn_bytes_max(10);
+    let plan = plan(SimulatedListener).0.with_turn_bytes_max(10);
     let mut worker = Worker::new(Simulated::new(network.clone()), plan).unwrap();
     while network.elapsed() < Duration::from_secs(5) {
         worker.turn(None);

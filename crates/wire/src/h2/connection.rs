@@ -140,7 +140,7 @@ pub enum Step {
 pub enum Awaits {
     /// Nothing: its next request, if it likes.
     Request,
-    /// The rest of a frame, or of a header block.
+    /// The rest of a frame, or of a header block, and nothing on any stream.
     Head,
     /// The rest of a request's content.
     Content,
@@ -256,12 +256,13 @@ impl Connection {
     /// What the peer owes, if anything, once all is sent that [`Connection::fill`] had.
     #[must_use]
     pub fn awaits(&self) -> Awaits {
-        if self.block.is_some() || self.is_partial {
-            Awaits::Head
-        } else if self.streams.has_bodies() {
+        // What is owed on a stream comes first: else each frame that comes in two pieces would begin the wait for it anew.
+        if self.streams.has_bodies() {
             Awaits::Room
         } else if self.streams.has_content() {
             Awaits::Content
+        } else if self.block.is_some() || self.is_partial {
+            Awaits::Head
         } else {
             Awaits::Request
         }

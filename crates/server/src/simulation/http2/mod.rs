@@ -4,6 +4,7 @@
 //! Nothing that reads or spells frames here is the server's. What an answer has to be is what HTTP/1 answers.
 
 mod frames;
+mod patience;
 mod requests;
 mod script;
 mod twin;

@@ -15,7 +15,7 @@ use super::requests::REQUESTS;
 const PROXY_HEADER: &[u8] = b"PROXY UNKNOWN\r\n";
 
 /// What the server's PING says that asks whether the peer knows that it goes.
-const GOING: &[u8; 8] = b"cannery!";
+pub(super) const GOING: &[u8; 8] = b"cannery!";
 
 /// What windows begin with (RFC 9113 §6.9.2).
 const WINDOW_BYTES: u32 = 65_535;
@@ -377,6 +377,10 @@ impl<'r> Draft<'r> {
             6 => (headers(self.next + 1, true, &block(&fields_of(0)), None), PROTOCOL_ERROR),
             _ => (frame(RST_STREAM, 0, idle, &[0; 4]), PROTOCOL_ERROR),
         };
+        if code == FLOW_CONTROL_ERROR {
+            // The first of the two may be taken.
+            self.window += 0x7fff_ffff;
+        }
         self.say(bytes);
         self.fault = Some(code);
     }

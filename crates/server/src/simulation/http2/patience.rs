@@ -1,0 +1,171 @@
+//! How long peers of HTTP/2 are waited for, and how they are told to go: one peer at a time, and the made-up clock tells.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cannery_eventloop::simulated::{Act, Appetite, Network, PeerNumber, Simulated, SimulatedListener};
+
+use super::super::site::Releases;
+use super::super::{TURNS_MAX, plan};
+use super::frames::{
+    ACK, DATA, END_STREAM, Frame, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, PING, PREFACE, block, frame, headers,
+    settings, window_update,
+};
+use super::script::GOING;
+use crate::config::Timeouts;
+use crate::current::Current;
+use crate::worker::Worker;
+
+/// The body of `/large`.
+const LARGE_BYTES: usize = 80_000;
+
+/// Deadlines are looked at once a second, and short of a turn a peer's last bytes may be under way.
+const SLACK: Duration = Duration::from_secs(3);
+
+/// What has come to a peer.
+#[derive(Debug, Default)]
+struct Heard {
+    answers: usize,
+    ends: usize,
+    body_bytes: usize,
+    /// The last stream and the error of each GOAWAY.
+    goes: Vec<(u32, u32)>,
+}
+
+impl Heard {
+    fn of(network: &Network, peer: PeerNumber) -> Heard {
+        let received = network.received(peer);
+        let (mut rest, mut heard) = (received.as_slice(), Heard::default());
+        while let Some(frame) = Frame::take(&mut rest) {
+            match frame.kind {
+                HEADERS => heard.answers += 1,
+                DATA => heard.body_bytes += frame.payload.len(),
+                GOAWAY => heard.goes.extend(frame.number(0).zip(frame.number(4))),
+                _ => {}
+            }
+            heard.ends += usize::from(matches!(frame.kind, HEADERS | DATA) && frame.has(END_STREAM));
+        }
+        heard
+    }
+}
+
+/// The preface, and windows of so many bytes.
+fn begin(window: u32) -> Vec<u8> {
+    [PREFACE, &settings(&[(INITIAL_WINDOW_SIZE, window)])].concat()
+}
+
+fn ask(stream: u32, method: &str, target: &str) -> Vec<u8> {
+    let fields = [(":method", method), (":scheme", "http"), (":path", target), (":authority", "h")];
+    headers(stream, method == "GET", &block(&fields), None)
+}
+
+/// A worker, the release that it serves, and one peer that does these things.
+fn stage(acts: Vec<Act>) -> (Network, PeerNumber, Worker<Simulated>, Arc<Current>) {
+    let network = Network::new(12);
+    let peer = network.connect(Duration::ZERO, acts, Appetite::Good, 200_000);
+    let (plan, current) = plan(SimulatedListener);
+    (network.clone(), peer, Worker::new(Simulated::new(network), plan).unwrap(), current)
+}
+
+/// Lets a worker go on until all is over; tells when it let go of the connection.
+fn finish(network: &Network, worker: &mut Worker<Simulated>) -> Duration {
+    let mut ended = None;
+    for _ in 0..TURNS_MAX {
+        let was_idle = worker.is_idle();
+        worker.turn(None);
+        if worker.is_idle() && !was_idle {
+            ended = Some(network.elapsed());
+        }
+        if let (true, Some(ended)) = (network.is_at_rest() && worker.is_idle(), ended) {
+            return ended;
+        }
+    }
+    panic!("no rest after {:?}: {network:?}", network.elapsed());
+}
+
+fn pass(network: &Network, worker: &mut Worker<Simulated>, until: Duration) {
+    while network.elapsed() < until {
+        worker.turn(None);
+    }
+}
+
+#[test]
+fn a_window_that_never_opens_is_not_waited_for() {
+    let patience = Timeouts::default().send;
+    let mut acts = vec![Act::Send([begin(1000), ask(1, "GET", "/large")].concat())];
+    // Nor do frames that come in pieces put it off.
+    for _ in 0..28 {
+        let [begun, rest] = [&[0, 0, 2][..], &[0xbe, 0, 0, 0, 0, 0, b'x', b'x']].map(<[u8]>::to_vec);
+        let pause = || Act::Pause(Duration::from_secs(1));
+        acts.extend([Act::Send(begun), pause(), Act::Send(rest), pause()]);
+    }
+    acts.push(Act::AwaitEnd);
+    let (network, peer, mut worker, _) = stage(acts);
+    let took = finish(&network, &mut worker);
+    let heard = Heard::of(&network, peer);
+    assert_eq!((heard.answers, heard.ends, heard.body_bytes), (1, 0, 1000));
+    // Something was taken in the first span: what counts is how much.
+    assert!(took >= patience && took <= 2 * patience + SLACK, "{took:?}");
+}
+
+#[test]
+fn content_that_never_ends_is_not_waited_for() {
+    let patience = Timeouts::default().head;
+    let mut acts = vec![Act::Send([begin(1000), ask(1, "POST", "/small")].concat())];
+    // Nor do bytes that trickle in put it off.
+    for _ in 0..8 {
+        acts.extend([Act::Pause(Duration::from_secs(1)), Act::Send(frame(DATA, 0, 1, b"x"))]);
+    }
+    acts.push(Act::AwaitEnd);
+    let (network, peer, mut worker, _) = stage(acts);
+    let took = finish(&network, &mut worker);
+    let heard = Heard::of(&network, peer);
+    assert_eq!((heard.answers, heard.ends), (1, 1));
+    assert!(took >= patience && took <= patience + SLACK, "{took:?}");
+}
+
+#[test]
+fn whoever_keeps_an_old_release_is_told_to_go_and_is_served_to_the_end() {
+    let acts = vec![
+        Act::Send([begin(1000), ask(1, "GET", "/large")].concat()),
+        Act::Await(GOING.to_vec()),
+        Act::Send(frame(PING, ACK, 0, GOING)),
+        Act::Send([window_update(1, 100_000), window_update(0, 100_000)].concat()),
+        Act::AwaitEnd,
+    ];
+    let (network, peer, mut worker, current) = stage(acts);
+    pass(&network, &mut worker, Duration::from_secs(5));
+    let replaced = current.get();
+    current.replace(Releases::make().second);
+    network.wake();
+    pass(&network, &mut worker, Duration::from_secs(13));
+    assert_eq!(Heard::of(&network, peer).goes, [], "ten seconds are given");
+    finish(&network, &mut worker);
+    let heard = Heard::of(&network, peer);
+    assert_eq!((heard.ends, heard.body_bytes), (1, LARGE_BYTES));
+    assert_eq!(heard.goes, [(0x7fff_ffff, 0), (1, 0)]);
+    assert_eq!(Arc::strong_count(&replaced), 1, "nobody else holds it");
+}
+
+#[test]
+fn a_server_that_stops_answers_what_was_asked_and_then_ends() {
+    let acts = vec![
+        Act::Send([begin(1000), ask(1, "GET", "/large")].concat()),
+        Act::Await(GOING.to_vec()),
+        // This was under way.
+        Act::Send([ask(3, "GET", "/small"), frame(PING, ACK, 0, GOING)].concat()),
+        // And this was asked by somebody who knew.
+        Act::Send(ask(5, "GET", "/small")),
+        Act::Send([window_update(1, 100_000), window_update(0, 100_000)].concat()),
+        Act::AwaitEnd,
+    ];
+    let (network, peer, mut worker, _) = stage(acts);
+    pass(&network, &mut worker, Duration::from_secs(5));
+    let end = worker.begin_drain();
+    finish(&network, &mut worker);
+    let heard = Heard::of(&network, peer);
+    assert_eq!((heard.answers, heard.ends, heard.body_bytes), (2, 2, LARGE_BYTES + 13));
+    assert_eq!(heard.goes, [(0x7fff_ffff, 0), (3, 0)]);
+    // Nobody but the peer, which never ends its own side, is waited for.
+    assert!(worker.now() <= end + SLACK, "{:?}", worker.now() - end);
+}
