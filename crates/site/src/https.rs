@@ -13,6 +13,7 @@ const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 /// The answer that sends whoever asked in the clear to `https` at this port. Nothing where the request is to be
 /// answered where it is: a challenge, a target that is no path, a request that names no host.
 #[must_use]
+#[cold]
 pub fn https_redirect<'a>(request: &Request<'a>, port: u16) -> Option<Answer<'a>> {
     let target = Target::parse(request.target)?;
     if target.path.starts_with(CHALLENGES) {

@@ -19,7 +19,8 @@ pub struct Target<'a> {
 impl<'a> Target<'a> {
     /// Takes a target apart. Nothing if it has neither of the two forms.
     #[must_use]
-    #[inline]
+    // Every request goes through it: parts that are taken where they are wanted need not be written to memory first.
+    #[inline(always)]
     pub fn parse(target: &'a [u8]) -> Option<Target<'a>> {
         let (authority, rest) = if target.first() == Some(&b'/') {
             (None, target)
