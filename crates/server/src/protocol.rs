@@ -74,8 +74,7 @@ impl Protocol {
 
     /// HTTP/2, of which nothing is said yet.
     pub(crate) fn h2() -> Protocol {
-        let http = h2::Connection::new();
-        Protocol::H2(Box::new(Http2 { http, content: None, begun: false, goes: false, taken: 0 }))
+        Protocol::H2(Box::new(Http2::new()))
     }
 
     /// Says what is said before any request.
@@ -164,15 +163,21 @@ impl Protocol {
     #[inline]
     pub(crate) fn spell_answers(&mut self, rest: &mut &[u8], asker: Asker, shared: &mut Shared) -> Spelled {
         match self {
-            Protocol::H1(http) => {
-                if let Some(spelled) = spell_h1(http, rest, asker, shared) {
-                    return spelled;
-                }
-                *self = Protocol::h2();
-                self.spell_answers(rest, asker, shared)
-            }
+            Protocol::H1(http) => match spell_h1(http, rest, asker, shared) {
+                Some(spelled) => spelled,
+                None => self.go_on_with_h2(rest, asker, shared),
+            },
             Protocol::H2(http2) => http2.spell(rest, asker, shared),
         }
+    }
+
+    /// Speaks HTTP/2 from here on, with a peer that has begun with it.
+    #[cold]
+    fn go_on_with_h2(&mut self, rest: &mut &[u8], asker: Asker, shared: &mut Shared) -> Spelled {
+        let mut http2 = Box::new(Http2::new());
+        let spelled = http2.spell(rest, asker, shared);
+        *self = Protocol::H2(http2);
+        spelled
     }
 
     /// Spells the answer to what is no request, and ends; false where nothing can be said to it.
@@ -231,6 +236,7 @@ fn spell_h1(
 /// The line of the client's preface that no version of HTTP/1 takes for a request.
 const BEGINS_HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n";
 
+#[cold]
 fn refuse(http: &mut h1::Connection, refusal: Refusal, asker: Asker, shared: &mut Shared) {
     let fields = shared.fields.of(asker.is_secured);
     let (answer, archive) = shared.content.refusal(refusal);
@@ -240,12 +246,18 @@ fn refuse(http: &mut h1::Connection, refusal: Refusal, asker: Asker, shared: &mu
 }
 
 impl Http2 {
+    fn new() -> Http2 {
+        Http2 { http: h2::Connection::new(), content: None, begun: false, goes: false, taken: 0 }
+    }
+
     fn begin(&mut self, output: &mut Output) {
         if !std::mem::replace(&mut self.begun, true) {
             self.http.begin(output);
         }
     }
 
+    // Within its caller it would make HTTP/1 save the registers that only HTTP/2 needs.
+    #[inline(never)]
     fn spell(&mut self, rest: &mut &[u8], asker: Asker, shared: &mut Shared) -> Spelled {
         let Shared { content, fields, scratch, heads, output, observer, https_port, .. } = &mut *shared;
         let fields = fields.of(asker.is_secured);
