@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use cannery_eventloop::Now;
 use cannery_secure::Context;
 use cannery_site::Scratch;
 use cannery_wire::h2::HeadStore;
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     /// Whether each connection begins with a PROXY header.
     pub(crate) proxied: bool,
     pub(crate) now: Instant,
+    /// The same in seconds since 1970, as all that spells or compares dates was told.
+    pub(crate) seconds: u64,
     pub(crate) observer: Observer,
     /// Bytes that a connection may receive and send in a turn.
     pub(crate) turn_bytes_max: u64,
@@ -45,12 +48,32 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Sets the time. Dates change once a second: nobody need be told more often.
+    #[inline]
+    pub(crate) fn set_time(&mut self, now: Now) {
+        self.now = now.instant;
+        if now.unix_seconds != self.seconds {
+            self.set_seconds(now.unix_seconds);
+        }
+    }
+
+    /// Tells the time to all that spells or compares dates, in seconds since 1970.
+    #[cold]
+    pub(crate) fn set_seconds(&mut self, seconds: u64) {
+        self.seconds = seconds;
+        self.fields.set_time(seconds);
+        self.scratch.set_now(seconds);
+        self.heads.set_now(seconds);
+        self.observer.set_time(seconds);
+    }
+
     /// Forgets what a connection has left behind that ended in the middle of its turn, and whatever it had borrowed.
     #[cold]
     pub(crate) fn begin_anew(&mut self) {
         self.output.clear();
         self.buffers = Buffers::new();
         self.heads = HeadStore::new();
+        self.heads.set_now(self.seconds);
     }
 }
 
@@ -77,8 +100,8 @@ impl Fields {
         Fields { plain, secured }
     }
 
-    /// Sets the time. Costs nothing within the same second.
-    pub(crate) fn set_time(&mut self, seconds: u64) {
+    /// Sets the time.
+    fn set_time(&mut self, seconds: u64) {
         self.plain.set_time(seconds);
         self.secured.set_time(seconds);
     }

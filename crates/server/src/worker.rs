@@ -252,7 +252,7 @@ impl<L: EventLoop> Worker<L> {
             events.add_listener(listener, number)?;
         }
         let now = events.now();
-        let shared = Shared {
+        let mut shared = Shared {
             content: plan.current.get(),
             fields: Fields::new(&plan.fields, now.unix_seconds),
             scratch: Scratch::default(),
@@ -266,11 +266,13 @@ impl<L: EventLoop> Worker<L> {
             https_port: plan.https_port,
             proxied: plan.proxied,
             now: now.instant,
+            seconds: now.unix_seconds,
             observer: plan.observer,
             turn_bytes_max: plan.turn_bytes_max,
             share: Share { bytes: plan.turn_bytes_max, handshakes: HANDSHAKES_PER_TURN_MAX },
             tls: plan.tls,
         };
+        shared.set_seconds(now.unix_seconds);
         Ok(Worker {
             events,
             listeners: plan.listeners,
@@ -370,11 +372,7 @@ impl<L: EventLoop> Worker<L> {
             return;
         }
         let now = self.events.now();
-        self.shared.now = now.instant;
-        self.shared.fields.set_time(now.unix_seconds);
-        self.shared.scratch.set_now(now.unix_seconds);
-        self.shared.heads.set_now(now.unix_seconds);
-        self.shared.observer.set_time(now.unix_seconds);
+        self.shared.set_time(now);
         // Who waits since an earlier turn comes before who comes in this one.
         self.shared.share.handshakes = if is_waited_for { 0 } else { HANDSHAKES_PER_TURN_MAX };
         while let Some(event) = self.events.next_event() {
