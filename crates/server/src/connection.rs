@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Accepted, Socket};
-use cannery_secure::Failure;
 use cannery_wire::Refusal;
 use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 use cannery_wire::proxy::{self, Source};
@@ -228,8 +227,8 @@ impl<S: Socket> Connection<S> {
                 Came::NotYet => return Ok(Outcome::Open),
                 Came::Later => return Ok(Outcome::Handshake),
                 Came::End => return Ok(Outcome::Closed),
-                Came::Failed(failure) => {
-                    if !self.fail(&failure, shared)? {
+                Came::Failed { is_plain_http } => {
+                    if !self.fail(is_plain_http, shared)? {
                         return Ok(Outcome::Open);
                     }
                 }
@@ -266,11 +265,11 @@ impl<S: Socket> Connection<S> {
     /// Ends a connection whose TLS failed: what there is to say in its own words is said. Who has asked in the clear is
     /// answered in the clear. Tells whether all of it is sent.
     #[cold]
-    fn fail(&mut self, failure: &Failure, shared: &mut Shared) -> io::Result<bool> {
+    fn fail(&mut self, is_plain_http: bool, shared: &mut Shared) -> io::Result<bool> {
         shared.observer.not_secured();
         self.held = Vec::new();
         self.state = State::Ending;
-        if matches!(failure, Failure::PlainHttp) {
+        if is_plain_http {
             self.transport.give_up_tls();
             self.kind = ListenerKind::Plain;
             self.protocol = Protocol::new(false, shared);

@@ -1,7 +1,5 @@
 //! What receiving may use up, and what comes of it, in the clear and by TLS alike.
 
-use cannery_secure::Failure;
-
 /// Bytes that one call receives.
 pub(crate) const RECEIVE_BYTES: usize = 64 * 1024;
 
@@ -15,7 +13,7 @@ pub(crate) struct Share {
 }
 
 /// What came of receiving.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Came {
     /// So many plain bytes, of which there may be none; and whether no more is there now.
     Bytes {
@@ -31,5 +29,8 @@ pub(crate) enum Came {
     /// The peer sends no more.
     End,
     /// What came was no TLS, or broke its rules. Nothing more can be said but an alert, which is on its way.
-    Failed(Failure),
+    Failed {
+        /// Whether it was a request in the clear.
+        is_plain_http: bool,
+    },
 }

@@ -96,6 +96,8 @@ impl Secured {
 
     /// Receives until there are plain bytes in the buffers, or nothing more is there. `ended` says that the peer's end is
     /// to be read for.
+    // Within its caller it would lengthen the way of those who have no TLS; so would the next ones.
+    #[inline(never)]
     pub(crate) fn receive(
         &mut self,
         socket: &impl Socket,
@@ -125,7 +127,9 @@ impl Secured {
             buffers.received[..begun].copy_from_slice(&self.begun);
             let opened = match self.open(socket, buffers, came, share)? {
                 Ok(opened) => opened,
-                Err(failure) => return Ok(Came::Failed(failure)),
+                Err(failure) => {
+                    return Ok(Came::Failed { is_plain_http: matches!(failure, Failure::PlainHttp) });
+                }
             };
             // No event tells of an end that came as a record.
             let is_all = came < room && !ended && !was_put_off && !self.ended;
@@ -172,6 +176,7 @@ impl Secured {
     }
 
     /// Takes of several runs as many bytes as the socket has room for, and perhaps a piece more; none while records wait.
+    #[inline(never)]
     pub(crate) fn send_runs(
         &mut self,
         socket: &impl Socket,
@@ -197,6 +202,7 @@ impl Secured {
     }
 
     /// Sends what waits; tells whether nothing does any more.
+    #[inline(never)]
     pub(crate) fn flush(&mut self, socket: &impl Socket) -> io::Result<bool> {
         while self.is_blocked() {
             let sent = socket.send(&self.waiting[self.waiting_sent..])?;
@@ -213,6 +219,7 @@ impl Secured {
     }
 
     /// Says that nothing more will be sent; tells whether that is on its way.
+    #[inline(never)]
     pub(crate) fn close(&mut self, socket: &impl Socket, buffers: &mut SealedBuffers) -> io::Result<bool> {
         if !self.closed {
             self.closed = true;
