@@ -122,6 +122,8 @@ impl Protocol {
     /// Spells what is said when a connection ends that owes nothing.
     pub(crate) fn end(&mut self, shared: &mut Shared) {
         if let Protocol::H2(http2) = self {
+            // Nothing may come before our settings, nor the end (RFC 9113 §3.4).
+            http2.begin(&mut shared.output);
             http2.http.end(&mut shared.output);
         }
     }

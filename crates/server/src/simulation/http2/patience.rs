@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use cannery_eventloop::simulated::{Act, Appetite, Network, PeerNumber, Simulated, SimulatedListener};
 
+use super::super::course::Plot;
 use super::super::site::Releases;
 use super::super::{TURNS_MAX, plan};
 use super::frames::{
-    ACK, DATA, END_STREAM, Frame, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, PING, PREFACE, block, frame, headers,
-    settings, window_update,
+    ACK, DATA, END_STREAM, Frame, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, PING, PREFACE, SETTINGS, block,
+    frame, headers, settings, window_update,
 };
 use super::script::GOING;
 use crate::config::Timeouts;
@@ -168,4 +169,22 @@ fn a_server_that_stops_answers_what_was_asked_and_then_ends() {
     assert_eq!(heard.goes, [(0x7fff_ffff, 0), (3, 0)]);
     // Nobody but the peer, which never ends its own side, is waited for.
     assert!(worker.now() <= end + SLACK, "{:?}", worker.now() - end);
+}
+
+#[test]
+fn the_first_word_to_who_never_says_one_is_settings() {
+    let network = Network::new(13);
+    let peer = network.connect(Duration::ZERO, vec![Act::AwaitEnd], Appetite::Good, 10_000);
+    let plot = Plot {
+        proxied: false,
+        http1: false,
+        connections_max: None,
+        turn_bytes_max: 10_000,
+        release_at: None,
+        stop_at: None,
+    };
+    plot.run(&network, &Releases::make()).unwrap();
+    let received = network.received(peer);
+    let first = Frame::take(&mut received.as_slice()).map(|frame| frame.kind);
+    assert_eq!(first, Some(SETTINGS), "{}", received.escape_ascii());
 }
