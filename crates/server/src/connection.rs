@@ -28,6 +28,9 @@ pub(crate) const TURN_BYTES_MAX: u64 = 256 * 1024;
 /// once, the kernel would throw the answer away with the bytes that nobody reads.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// What a turn may have received and sent for its connection to be closed without a word.
+const CLOSED_AT_ONCE_BYTES_MAX: u64 = 64 * 1024;
+
 /// How long a peer is silent until what it is sent begins as at first. A kernel forgets what it has learned of the way in
 /// about as long.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -49,6 +52,8 @@ pub(crate) struct Connection<S> {
     /// Answers that the peer has not taken yet. While there are any, nothing is received.
     unsent: Option<Box<Unsent>>,
     state: State,
+    /// Whether the peer has said that its last request is its last, and has sent nothing behind it.
+    parts: bool,
     waits: Waits,
     /// What is to be spoken, also before it is.
     kind: ListenerKind,
@@ -123,6 +128,7 @@ impl<S: Socket> Connection<S> {
             held,
             unsent,
             state,
+            parts: false,
             waits,
             kind,
             deadline,
@@ -199,6 +205,9 @@ impl<S: Socket> Connection<S> {
         }
         loop {
             if self.state == State::Ending {
+                if self.may_close_at_once(shared) {
+                    return Ok(Outcome::Closed);
+                }
                 if !self.transport.end_sending(&mut shared.buffers)? {
                     return Ok(Outcome::Open);
                 }
@@ -234,6 +243,14 @@ impl<S: Socket> Connection<S> {
                 }
             }
         }
+    }
+
+    /// Whether the connection may be closed without waiting for the peer's end, which takes two calls more. If anything
+    /// came behind, the kernel would throw away the answer that is on its way; but the peer has said that nothing does.
+    /// What is much may not find a reader: that is not left to the kernel alone.
+    fn may_close_at_once(&self, shared: &Shared) -> bool {
+        let moved = shared.turn_bytes_max - shared.share.bytes;
+        self.parts && moved <= CLOSED_AT_ONCE_BYTES_MAX && self.transport.secured().is_none()
     }
 
     /// Whether the first bytes of a handshake are there, and nobody has looked at them yet.
@@ -368,11 +385,13 @@ impl<S: Socket> Connection<S> {
             let spelled = self.protocol.spell_answers(&mut rest, self.asker(), shared);
             if spelled == Spelled::Last {
                 self.state = State::Ending;
+                self.parts = rest.is_empty() && self.protocol.is_ended_by_peer();
             }
             answered |= !shared.output.is_empty();
             self.unsent = self.send_output(shared)?;
             self.protocol.let_go();
             if self.unsent.is_some() {
+                self.parts = false;
                 shared.observer.deferred();
             }
             if spelled != Spelled::Full {

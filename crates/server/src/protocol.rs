@@ -110,6 +110,14 @@ impl Protocol {
         }
     }
 
+    /// Whether the peer has said that it sends no more, and has sent all that it owes.
+    pub(crate) fn is_ended_by_peer(&self) -> bool {
+        match self {
+            Protocol::H1(http) => http.is_ended_by_peer(),
+            Protocol::H2(_) => false,
+        }
+    }
+
     /// Lets the next answer be the last one, which says so; HTTP/2 says so at once, and answers what the peer has asked
     /// before it knows.
     pub(crate) fn end_after_next(&mut self) {

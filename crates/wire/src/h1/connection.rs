@@ -25,6 +25,8 @@ pub struct Connection {
     closing: bool,
     /// Whether the next answer is the last one.
     last: bool,
+    /// Whether the peer has said that it asks no more.
+    is_peers_last: bool,
     /// Whether any request was answered.
     answered: bool,
     /// Whether it can be asked for what is at `https` (RFC 9110 §7.4).
@@ -68,6 +70,12 @@ impl Connection {
     #[must_use]
     pub fn is_closing(&self) -> bool {
         self.closing
+    }
+
+    /// Whether the connection ends because the peer wants it, who has said all that it has to say.
+    #[must_use]
+    pub fn is_ended_by_peer(&self) -> bool {
+        self.closing && self.is_peers_last && self.content.is_done()
     }
 
     /// Whether any request was answered so far.
@@ -209,6 +217,7 @@ impl Connection {
             output.put(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
         self.closing = !self.keeps_open(head);
+        self.is_peers_last = !head.keep_alive && self.reads_content;
         self.answered = true;
         !self.closing
     }
