@@ -15,6 +15,7 @@ mod admin_server;
 mod allocations;
 mod answered;
 mod asking;
+mod confirmed;
 mod connection;
 mod content;
 mod current;

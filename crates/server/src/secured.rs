@@ -11,6 +11,7 @@ use cannery_secure::limits::RECORD_BYTES_MAX;
 use cannery_secure::{Failure, Opened, Protocol, Session};
 use cannery_wire::limits::{SEALED_BYTES_MAX, SEALED_BYTES_MIN, SEGMENTS_MAX};
 
+use crate::confirmed::Confirmed;
 use crate::receiving::{Came, RECEIVE_BYTES, Share};
 
 /// What every session of a worker uses in turn. It takes no memory before the first one needs it.
@@ -41,10 +42,8 @@ pub(crate) struct Secured {
     waiting_sent: usize,
     /// Plain bytes that are sealed at once: as many as the socket is likely to take.
     piece: usize,
-    /// Sealed bytes that were handed to the kernel.
-    handed: u64,
-    /// Of those, the ones that the peer had confirmed when it was last asked.
-    confirmed: u64,
+    /// Of sealed bytes.
+    confirmed: Confirmed,
 }
 
 impl Secured {
@@ -59,8 +58,7 @@ impl Secured {
             waiting: Vec::new(),
             waiting_sent: 0,
             piece: SEALED_BYTES_MAX / 4,
-            handed: 0,
-            confirmed: 0,
+            confirmed: Confirmed::default(),
         }
     }
 
@@ -209,7 +207,7 @@ impl Secured {
             if sent == 0 {
                 return Ok(false);
             }
-            self.handed += sent as u64;
+            self.confirmed.hand(sent as u64);
             self.waiting_sent += sent;
             if self.waiting_sent == self.waiting.len() {
                 (self.waiting, self.waiting_sent) = (Vec::new(), 0);
@@ -232,14 +230,13 @@ impl Secured {
 
     /// How many bytes the peer has confirmed since this was last asked, if so many are unconfirmed now.
     pub(crate) fn confirmed_since_last(&mut self, unconfirmed: u64) -> u64 {
-        let confirmed = self.handed.saturating_sub(unconfirmed).max(self.confirmed);
-        confirmed - std::mem::replace(&mut self.confirmed, confirmed)
+        self.confirmed.since_last(unconfirmed)
     }
 
     /// Sends records behind those that wait, and keeps what there is no room for.
     fn send_sealed(&mut self, socket: &impl Socket, sealed: &[u8]) -> io::Result<()> {
         let sent = if self.is_blocked() || sealed.is_empty() { 0 } else { socket.send(sealed)? };
-        self.handed += sent as u64;
+        self.confirmed.hand(sent as u64);
         self.waiting.extend_from_slice(&sealed[sent..]);
         Ok(())
     }

@@ -11,6 +11,7 @@ use cannery_eventloop::{PagePipe, Socket};
 use cannery_wire::limits::{LENT_BODY_BYTES_MIN, SEGMENTS_MAX};
 use cannery_wire::{Output, Segment};
 
+use crate::confirmed::Confirmed;
 use crate::content::Content;
 use crate::transport::Outlet;
 
@@ -27,10 +28,8 @@ pub(crate) struct Unsent {
     bytes_sent: usize,
     /// Of the first segment, the bytes that are sent.
     segment_sent: u64,
-    /// Bytes handed to the kernel since this was made.
-    handed: u64,
-    /// Of those, the ones that the peer had confirmed when it was last asked.
-    confirmed: u64,
+    /// Of what was sent since this was made.
+    confirmed: Confirmed,
 }
 
 /// Sends what `output` holds, but no more than `bytes_max`, which is less by that much afterwards, and empties it, also
@@ -72,10 +71,8 @@ fn send_parts(
         let segments = segments.iter().copied().collect();
         let content = Arc::clone(content);
         let bytes = bytes.to_vec();
-        let (bytes_sent, segment_sent, handed, confirmed) = (0, 0, 0, 0);
-        let since = now;
-        let mut unsent =
-            Unsent { content, since, bytes, segments, bytes_sent, segment_sent, handed, confirmed };
+        let (bytes_sent, segment_sent, confirmed) = (0, 0, Confirmed::default());
+        let mut unsent = Unsent { content, since: now, bytes, segments, bytes_sent, segment_sent, confirmed };
         unsent.advance(sent as u64);
         Box::new(unsent)
     });
@@ -106,9 +103,7 @@ impl Unsent {
 
     /// How many bytes the peer has confirmed since this was last asked, if so many are unconfirmed now.
     pub(crate) fn confirmed_since_last(&mut self, unconfirmed: u64) -> u64 {
-        // Bytes of earlier answers may be among the unconfirmed ones: then nothing of these is confirmed.
-        let confirmed = self.handed.saturating_sub(unconfirmed).max(self.confirmed);
-        confirmed - std::mem::replace(&mut self.confirmed, confirmed)
+        self.confirmed.since_last(unconfirmed)
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -116,7 +111,7 @@ impl Unsent {
     }
 
     fn advance(&mut self, mut sent: u64) {
-        self.handed += sent;
+        self.confirmed.hand(sent);
         while let Some(segment) = self.segments.front() {
             let left = length(segment) - self.segment_sent;
             let step = sent.min(left);

@@ -1,6 +1,8 @@
 //! Which archive an answer comes from.
 //!
-//! Never reads it.
+//! Knows nothing of what is in it.
+
+use cannery_archive::Extent;
 
 /// The archive that an answer's ranges are of.
 #[derive(Debug, Clone, Copy)]
@@ -16,4 +18,11 @@ pub struct ArchiveRef<'a> {
 impl ArchiveRef<'_> {
     /// For answers without an archive.
     pub const NONE: ArchiveRef<'static> = ArchiveRef { number: 0, bytes: b"", identity: 0 };
+}
+
+/// The bytes of a range, which `site` has checked to lie within the archive.
+#[inline]
+pub(crate) fn slice(archive: &[u8], extent: Extent) -> Option<&[u8]> {
+    let (position, length) = (usize::try_from(extent.position).ok()?, usize::try_from(extent.length).ok()?);
+    archive.get(position..)?.get(..length)
 }

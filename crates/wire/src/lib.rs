@@ -15,6 +15,7 @@ pub mod limits;
 pub mod proxy;
 
 mod archive_ref;
+mod decimal;
 mod grammar;
 mod output;
 mod own_fields;

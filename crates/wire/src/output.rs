@@ -4,6 +4,7 @@
 
 use cannery_archive::Extent;
 
+use crate::decimal::Decimal;
 use crate::limits::{ANSWER_BYTES_RESERVED, ANSWER_SEGMENTS_MAX, OUTPUT_BYTES, SEGMENTS_MAX};
 
 /// A run of bytes to be sent.
@@ -91,18 +92,7 @@ impl Output {
     /// Adds a decimal number.
     #[inline]
     pub fn put_number(&mut self, number: u64) {
-        let mut digits = [0; 20];
-        let mut at = digits.len();
-        let mut rest = number;
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        self.put(&digits[at..]);
+        self.put(Decimal::of(number).digits());
     }
 
     /// Says by its number of which archive the ranges are that follow.

@@ -5,6 +5,8 @@
 use cannery_archive::{Extent, Head};
 use cannery_site::{Answer, Body, ContentRange, Fields, MultipartPiece, Page, Validators, spell_date};
 
+use crate::archive_ref::slice;
+use crate::decimal::put_digits;
 use crate::head::reason_phrase;
 use crate::limits::COPIED_BODY_BYTES_MAX;
 use crate::output::Output;
@@ -111,13 +113,6 @@ fn put_extent(output: &mut Output, extent: Extent, archive: &[u8]) {
     }
 }
 
-/// The bytes of a range, which `site` has checked to lie within the archive.
-#[inline]
-fn slice(archive: &[u8], extent: Extent) -> Option<&[u8]> {
-    let (position, length) = (usize::try_from(extent.position).ok()?, usize::try_from(extent.length).ok()?);
-    archive.get(position..)?.get(..length)
-}
-
 #[inline]
 fn put_validators(output: &mut Output, validators: Validators<'_>, fields: &ServerFields) {
     if let Some(etag) = validators.etag {
@@ -138,18 +133,9 @@ fn put_validators(output: &mut Output, validators: Validators<'_>, fields: &Serv
 fn put_content_length(output: &mut Output, length: u64) {
     const NAME: &[u8; 16] = b"Content-Length: ";
     let mut line = *b"Content-Length: 01234567890123456789\r\n";
-    let mut first = line.len() - 2;
-    let mut rest = length;
-    loop {
-        first -= 1;
-        line[first] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
+    let end = line.len() - 2;
     // Up to its digits.
-    first -= NAME.len();
+    let first = put_digits(&mut line[..end], length) - NAME.len();
     line[first..][..NAME.len()].copy_from_slice(NAME);
     output.put(&line[first..]);
 }

@@ -10,7 +10,7 @@ use super::connection::{Asked, Connection, StreamId};
 use super::frame::{FrameHead, HEAD_BYTES, PAYLOAD_BYTES, flag, kind};
 use super::spell;
 use super::stream::Content;
-use crate::archive_ref::ArchiveRef;
+use crate::archive_ref::{ArchiveRef, slice};
 use crate::hpack::put_field;
 use crate::limits::COPIED_BODY_BYTES_MAX;
 use crate::output::Output;
@@ -219,11 +219,4 @@ fn put_data_head(output: &mut Output, stream: u32, bytes: u64, is_last: bool) {
     let length = usize::try_from(bytes).unwrap_or(0);
     let flags = if is_last { flag::END_STREAM } else { 0 };
     output.put(&FrameHead { length, kind: kind::DATA, flags, stream }.bytes());
-}
-
-/// The bytes of a range, which `site` has checked to lie within the archive.
-#[inline]
-fn slice(archive: &[u8], extent: Extent) -> Option<&[u8]> {
-    let (position, length) = (usize::try_from(extent.position).ok()?, usize::try_from(extent.length).ok()?);
-    archive.get(position..)?.get(..length)
 }

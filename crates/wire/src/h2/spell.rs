@@ -7,6 +7,7 @@ use cannery_archive::{Head, HpackLine, HpackLines};
 use cannery_site::{Answer, ContentRange, Fields, Page, Validators, spell_date};
 
 use crate::archive_ref::ArchiveRef;
+use crate::decimal::Decimal;
 use crate::hpack::{Sent, index, put_field, put_name_index, put_text_length};
 use crate::own_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies};
 use crate::server_fields::ServerFields;
@@ -204,33 +205,6 @@ impl Block<'_> {
 
     fn field(&mut self, name: &str, value: &str) {
         put_field(self.bytes, name, value.as_bytes());
-    }
-}
-
-/// The digits of a number.
-struct Decimal {
-    digits: [u8; 20],
-    first: usize,
-}
-
-impl Decimal {
-    #[inline]
-    fn of(number: u64) -> Decimal {
-        let mut decimal = Decimal { digits: [0; 20], first: 20 };
-        let mut rest = number;
-        loop {
-            decimal.first -= 1;
-            decimal.digits[decimal.first] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                return decimal;
-            }
-        }
-    }
-
-    #[inline]
-    fn digits(&self) -> &[u8] {
-        &self.digits[self.first..]
     }
 }
 
