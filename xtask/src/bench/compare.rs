@@ -30,7 +30,7 @@ use crate::project;
 const WARM_UP: Duration = Duration::from_millis(300);
 
 /// A run where it only has to be seen that everything works. Some generators make a second of it.
-const QUICK: Duration = Duration::from_millis(300);
+const QUICK: Duration = Duration::from_millis(500);
 
 /// Very many connections take seconds to stand, so their runs last longer.
 fn time_factor(point: &Point) -> u64 {
