@@ -4,11 +4,9 @@
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
-use std::io::{Read, Seek};
+mod support;
 
-use cannery_archive::{
-    Archive, Coding, Digest, Format, Key, KeyBuffer, NewHead, NewRecord, NewRepresentation, Origin, Writer,
-};
+use cannery_archive::{Coding, Digest, Key, KeyBuffer, NewRecord, NewRepresentation, Origin};
 use cannery_site::{Conditions, Method, Request, Scratch, Single, Site, Values};
 use proptest::prelude::*;
 
@@ -19,17 +17,8 @@ const NOW: u64 = MODIFIED + 1000;
 
 /// A site of two paths, one of which says when it was modified, and the tag of both without its quotes.
 fn site() -> (Site, String) {
-    let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
-    let head = writer.head(&NewHead {
-        status: 200,
-        sends_etag: true,
-        overrides: 0,
-        status_line: b"HTTP/1.1 200 OK\r\n".to_vec(),
-        content_type: b"Content-Type: text/plain\r\n".to_vec(),
-        representation: Vec::new(),
-        resource: b"Cache-Control: no-cache\r\n".to_vec(),
-        hpack: Default::default(),
-    });
+    let mut writer = support::writer();
+    let head = writer.head(&support::plain_head(b"Cache-Control: no-cache\r\n"));
     let digest = Digest::of(CONTENT.as_bytes());
     let body = writer.body(&digest, CONTENT.len() as u64, &mut CONTENT.as_bytes()).unwrap();
     let form = NewRepresentation { coding: Coding::Identity, etag: digest.etag(), body, head: head.unwrap() };
@@ -39,12 +28,8 @@ fn site() -> (Site, String) {
         let mut buffer = KeyBuffer::new();
         writer.path(None, Key::from_file(name.as_bytes(), &mut buffer).unwrap(), &record).unwrap();
     }
-    let (mut file, _) = writer.finish(true).unwrap();
-    let mut bytes = Vec::new();
-    file.rewind().unwrap();
-    file.read_to_end(&mut bytes).unwrap();
     let tag = String::from_utf8(digest.etag().0.to_vec()).unwrap();
-    (Site::new(Archive::from_bytes(bytes).unwrap(), true), tag)
+    (support::finished(writer), tag)
 }
 
 /// What a list of tags means.

@@ -2,11 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
-use std::io::{Read, Seek};
+mod support;
 
 use cannery_archive::{
-    Archive, Coding, Digest, Format, HeadId, Key, KeyBuffer, NewHead, NewRecord, NewRepresentation, NewScope,
-    Origin, Writer,
+    Coding, Digest, HeadId, Key, KeyBuffer, NewRecord, NewRepresentation, NewScope, Origin, Writer,
 };
 use cannery_site::{
     Answer, Body, Conditions, Fields, Method, Reason, Request, Scratch, Single, Site, Values,
@@ -23,17 +22,8 @@ struct Building {
 
 impl Building {
     fn new() -> Building {
-        let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
-        let head = writer.head(&NewHead {
-            status: 200,
-            sends_etag: true,
-            overrides: 0,
-            status_line: b"HTTP/1.1 200 OK\r\n".to_vec(),
-            content_type: b"Content-Type: text/plain\r\n".to_vec(),
-            representation: Vec::new(),
-            resource: b"Cache-Control: no-store\r\n".to_vec(),
-            hpack: Default::default(),
-        });
+        let mut writer = support::writer();
+        let head = writer.head(&support::plain_head(b"Cache-Control: no-store\r\n"));
         Building { head: head.unwrap(), writer, buffer: KeyBuffer::new() }
     }
 
@@ -63,11 +53,7 @@ impl Building {
     }
 
     fn site(self) -> Site {
-        let (mut file, _) = self.writer.finish(true).unwrap();
-        let mut bytes = Vec::new();
-        file.rewind().unwrap();
-        file.read_to_end(&mut bytes).unwrap();
-        Site::new(Archive::from_bytes(bytes).unwrap(), true)
+        support::finished(self.writer)
     }
 }
 

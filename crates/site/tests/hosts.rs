@@ -2,15 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
-use std::io::{Read, Seek};
+mod support;
 
-use cannery_archive::{Archive, Format, Key, KeyBuffer, NewRecord, NewScope, Piece, Writer};
+use cannery_archive::{Key, KeyBuffer, NewRecord, NewScope, Piece};
 use cannery_site::{Fields, Method, Request, Scratch, Site};
 
 /// An archive with these hosts, each of which redirects `/where` to its own name; of those marked with `!` nothing is
 /// looked for elsewhere. The default site redirects `/where` and `/default`.
 fn site(hosts: &[&str]) -> Site {
-    let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
+    let mut writer = support::writer();
     let mut buffer = KeyBuffer::new();
     let mut redirect = |host: Option<&str>, path: &str, target: &str| {
         let target = vec![Piece::Literal(target.as_bytes())];
@@ -27,11 +27,7 @@ fn site(hosts: &[&str]) -> Site {
         let scope = NewScope { own_site: host.starts_with('!'), ..NewScope::default() };
         writer.scope(Some(host.trim_start_matches('!')), Key::ROOT, &scope).unwrap();
     }
-    let (mut file, _) = writer.finish(true).unwrap();
-    let mut bytes = Vec::new();
-    file.rewind().unwrap();
-    file.read_to_end(&mut bytes).unwrap();
-    Site::new(Archive::from_bytes(bytes).unwrap(), true)
+    support::finished(writer)
 }
 
 /// Where a request is redirected to; nothing if it is not.

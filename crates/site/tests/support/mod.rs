@@ -1,6 +1,8 @@
-//! A site of a few hundred small files, for the tests and the benchmark of this crate.
+//! Sites for the tests of this crate: made in memory from what a test writes into an archive, and one of a few hundred
+//! small files.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests: a panic is the report")]
+#![allow(dead_code, reason = "no test uses all of it")]
 
 use std::io::{Read, Seek};
 
@@ -10,10 +12,38 @@ use cannery_archive::{
 };
 use cannery_site::Site;
 
+/// The site of an archive in the making.
+pub(crate) fn finished(writer: Writer) -> Site {
+    let (mut file, _) = writer.finish(true).unwrap();
+    let mut bytes = Vec::new();
+    file.rewind().unwrap();
+    file.read_to_end(&mut bytes).unwrap();
+    Site::new(Archive::from_bytes(bytes).unwrap(), true)
+}
+
+/// An archive in the making, with nothing in it.
+pub(crate) fn writer() -> Writer {
+    Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap()
+}
+
+/// The head of a plain text in identity, with this line.
+pub(crate) fn plain_head(resource: &[u8]) -> NewHead {
+    NewHead {
+        status: 200,
+        sends_etag: true,
+        overrides: 0,
+        status_line: b"HTTP/1.1 200 OK\r\n".to_vec(),
+        content_type: b"Content-Type: text/plain\r\n".to_vec(),
+        representation: Vec::new(),
+        resource: resource.to_vec(),
+        hpack: Default::default(),
+    }
+}
+
 /// The site: `/docs/0.html` to `/docs/499.html` in gzip and identity, a rule, a
 /// fallback page and error pages below `/app/`, and nothing of its own on hosts below `example.org`.
 pub(crate) fn site() -> Site {
-    let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
+    let mut writer = writer();
     let head = |coding: &[u8]| NewHead {
         status: 200,
         sends_etag: true,
@@ -51,9 +81,5 @@ pub(crate) fn site() -> Site {
     let scope = NewScope { fallbacks: vec![(b"html", page)], error_pages, rules, ..NewScope::default() };
     writer.scope(None, Key::from_file(b"app/", &mut buffer).unwrap(), &scope).unwrap();
     writer.scope(Some("*.example.org"), Key::ROOT, &NewScope::default()).unwrap();
-    let (mut file, _) = writer.finish(true).unwrap();
-    let mut bytes = Vec::new();
-    file.rewind().unwrap();
-    file.read_to_end(&mut bytes).unwrap();
-    Site::new(Archive::from_bytes(bytes).unwrap(), true)
+    finished(writer)
 }
