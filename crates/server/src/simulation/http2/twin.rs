@@ -28,7 +28,7 @@ pub(super) fn check(
     expected: &Expected,
     stopped: bool,
 ) -> Result<(), String> {
-    let is_late = script.is_cut || script.dawdles;
+    let is_late = script.is_cut || script.dawdles || stopped;
     if is_late && (received.starts_with(b"HTTP/1.1 408 ") || b"HTTP/1.1 408 ".starts_with(received)) {
         // So slow that nobody could tell yet what it speaks.
         return Ok(());
@@ -42,12 +42,13 @@ pub(super) fn check(
     if is_open {
         return Err("the connection was left open".into());
     }
-    // Who is told the end, but has no room for it, sees the end itself.
+    // Who is told the end, but has no room for it, sees the end itself. Settings come with it where nothing came before.
+    let may_be_cut = if seen.is_begun { GOAWAY } else { SETTINGS };
     let is_disturbed = script.ending == Ending::Resets
         || script.dawdles
         || script.appetite != Appetite::Good
         || stopped && fate != simulated::Fate::Ended;
-    if !rest.is_empty() && !is_disturbed && !begins(rest, GOAWAY) {
+    if !rest.is_empty() && !is_disturbed && !begins(rest, may_be_cut) {
         return Err(format!("half a frame: {}", rest.escape_ascii()));
     }
     let is_whole = !is_disturbed && !script.is_cut && !stopped;
