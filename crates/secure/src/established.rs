@@ -38,9 +38,7 @@ pub(crate) struct Established {
     /// What makes new keys in TLS 1.3.
     keys: Option<Box<KernelConnection<ServerConnectionData>>>,
     growth: Growth,
-    /// The start of a KeyUpdate that comes in parts.
-    update: [u8; KEY_UPDATE.len()],
-    /// How much of it is there.
+    /// How much is there of a KeyUpdate that comes in parts.
     update_bytes: u8,
     /// Records without content since the last with some.
     barren_records: u8,
@@ -58,7 +56,6 @@ impl Established {
             sealing,
             keys,
             growth: Growth::default(),
-            update: [0; KEY_UPDATE.len()],
             update_bytes: 0,
             barren_records: 0,
             has_closed: false,
@@ -76,7 +73,7 @@ impl Established {
         while !opened.has_ended {
             let rest = &mut input[opened.used..];
             let Some(length) = record::length(rest) else { return Ok(()) };
-            if length > limits::RECORD_BYTES_MAX {
+            if length > self.opening.form().record_bytes_max() {
                 return Err(self.fail(RECORD_OVERFLOW, "a record is too long", sealed));
             }
             let Some(record) = rest.get_mut(..length) else { return Ok(()) };
@@ -109,7 +106,9 @@ impl Established {
         }
         match (kind, self.opening.form()) {
             (APPLICATION_DATA, _) if self.update_bytes == 0 => Ok(()),
-            (ALERT, _) if self.update_bytes == 0 => self.take_alert(content, opened, sealed),
+            (ALERT, _) if self.update_bytes == 0 && !content.is_empty() => {
+                self.take_alert(content, opened, sealed)
+            }
             (HANDSHAKE, Form::Tls13) => self.take_update(content, sealed),
             (HANDSHAKE, _) if content.first() == Some(&CLIENT_HELLO) => {
                 self.seal_record(ALERT, &[WARNING, NO_RENEGOTIATION], sealed)
@@ -128,9 +127,13 @@ impl Established {
         let is_tls13 = self.opening.form() == Form::Tls13;
         match *content {
             [_, CLOSE_NOTIFY] => opened.has_ended = true,
-            [_, USER_CANCELED] => {}
             [WARNING, _] if !is_tls13 => {}
-            [WARNING | FATAL, alert] => return Err(Failure::Alert(name_of(alert))),
+            // In TLS 1.3 the level says nothing, and a close_notify follows.
+            [_, USER_CANCELED] if is_tls13 => {}
+            [WARNING | FATAL, alert] => {
+                self.has_closed = true;
+                return Err(Failure::Alert(name_of(alert)));
+            }
             _ => return Err(self.fail(DECODE_ERROR, "an alert that is none", sealed)),
         }
         Ok(())
@@ -143,12 +146,15 @@ impl Established {
         }
         for (place, &byte) in content.iter().enumerate() {
             let have = usize::from(self.update_bytes);
-            if let Some(room) = self.update.get_mut(have) {
-                *room = byte;
-                self.update_bytes += 1;
-                if self.update[..=have] != KEY_UPDATE[..=have] {
-                    return Err(self.fail(UNEXPECTED_MESSAGE, "a handshake that cannot come now", sealed));
+            if let Some(&expected) = KEY_UPDATE.get(have) {
+                if byte != expected {
+                    let (alert, why) = match have {
+                        0 => (UNEXPECTED_MESSAGE, "a handshake that cannot come now"),
+                        _ => (DECODE_ERROR, "a KeyUpdate of a wrong length"),
+                    };
+                    return Err(self.fail(alert, why, sealed));
                 }
+                self.update_bytes += 1;
                 continue;
             }
             if place + 1 != content.len() {
@@ -187,8 +193,11 @@ impl Established {
         Ok(())
     }
 
-    /// Seals `runs` into records of content.
+    /// Seals `runs` into records of content. Behind a close_notify or a fatal alert nothing may follow.
     pub(crate) fn seal(&mut self, runs: &[IoSlice<'_>], sealed: &mut Vec<u8>) -> Result<(), Failure> {
+        if self.has_closed {
+            return Err(Failure::Internal("nothing can be sealed behind the end".to_owned()));
+        }
         let mut runs = Runs::new(runs);
         while runs.left() > 0 {
             if self.sealing.is_used_up() {
@@ -215,11 +224,9 @@ impl Established {
 
     /// Seals a close_notify, once.
     pub(crate) fn close(&mut self, sealed: &mut Vec<u8>) {
-        if !self.has_closed {
-            self.has_closed = true;
-            // If the key cannot even do that the end of the connection must say it.
-            let _ = self.seal_record(ALERT, &[WARNING, CLOSE_NOTIFY], sealed);
-        }
+        // If the key cannot even do that the end of the connection must say it.
+        let _ = self.seal_record(ALERT, &[WARNING, CLOSE_NOTIFY], sealed);
+        self.has_closed = true;
     }
 
     /// Seals the alert for a record that could not be opened.
@@ -241,12 +248,16 @@ impl Established {
 
     /// Seals a fatal alert, after which nothing follows. Returns the failure.
     fn fail(&mut self, alert: u8, why: &str, sealed: &mut Vec<u8>) -> Failure {
-        self.has_closed = true;
         let _ = self.seal_record(ALERT, &[FATAL, alert], sealed);
+        self.has_closed = true;
         Failure::Misbehaved(why.to_owned())
     }
 
+    /// Seals a record that is not content; nothing behind a close_notify or a fatal alert.
     fn seal_record(&mut self, kind: u8, content: &[u8], sealed: &mut Vec<u8>) -> Result<(), Failure> {
+        if self.has_closed {
+            return Ok(());
+        }
         let start = sealed.len();
         sealed.resize(start + content.len() + self.sealing.form().overhead(), 0);
         self.sealing.seal(kind, content, &mut sealed[start..]).ok_or_else(not_sealed)

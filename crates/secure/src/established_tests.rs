@@ -211,10 +211,78 @@ fn alerts_end_the_session_unless_they_are_warnings_of_tls_1_2() {
         assert_eq!(warned.say(ALERT, &[1, 112]).is_ok(), !form.0, "{form:?}");
         let mut canceled = wires(form);
         canceled.say(ALERT, &[1, 90]).unwrap();
-        for none in [&[][..], &[2], &[2, 40, 0], &[3, 40]] {
+        // RFC 8446 §5.4: a record of no alert at all is another fault than an alert that cannot be read.
+        for (none, expected) in [(&[][..], 10), (&[2], 50), (&[2, 40, 0], 50), (&[3, 40], 50)] {
             let mut wires = wires(form);
             assert!(wires.say(ALERT, none).is_err());
-            assert_eq!(wires.alert(), 50);
+            assert_eq!(wires.alert(), expected, "{form:?} {none:?}");
+        }
+    }
+}
+
+#[test]
+fn who_ended_with_an_alert_is_told_nothing_more() {
+    for form in ALL {
+        for alert in [40, 90] {
+            // Without a meaning of its own in TLS 1.3, the level decides in TLS 1.2 whether who cancels goes on.
+            let mut wires = wires(form);
+            let ends = wires.say(ALERT, &[2, alert]).is_err();
+            assert_eq!(ends, alert == 40 || !form.0, "{form:?} {alert}");
+            wires.session.close(&mut wires.sealed);
+            assert_eq!(wires.heard().len(), usize::from(!ends), "{form:?} {alert}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_sealed_behind_the_end() {
+    for form in ALL {
+        let mut closed = wires(form);
+        closed.session.close(&mut closed.sealed);
+        let mut failed = wires(form);
+        failed.say(255, b"x").unwrap_err();
+        for mut wires in [closed, failed] {
+            let said = wires.heard();
+            let sealed = wires.session.seal(&[IoSlice::new(b"more")], &mut wires.sealed);
+            assert!(matches!(sealed, Err(Failure::Internal(_))), "{form:?} behind {said:?}");
+            // Neither is what else would be answered.
+            let again = if form.0 { (255, &b"x"[..]) } else { (HANDSHAKE, &[1, 0, 0, 0][..]) };
+            let _ = wires.say(again.0, again.1);
+            assert_eq!(wires.heard(), []);
+        }
+    }
+}
+
+#[test]
+fn no_number_of_a_record_is_used_twice_at_the_end_of_all_numbers() {
+    for (is_chacha, last) in [(false, (1 << 24) - 1), (true, u64::MAX - 1)] {
+        for is_tls13 in [false, true] {
+            let mut sealing = protection(is_tls13, is_chacha, 1, last);
+            let mut room = vec![0; sealing.form().overhead() + 1];
+            assert_eq!(sealing.seal(APPLICATION_DATA, b"x", &mut room), Some(()));
+            assert_eq!(sealing.seal(APPLICATION_DATA, b"x", &mut room), None);
+            assert_eq!(sealing.seal_gathered(APPLICATION_DATA, &mut room, |_| ()), None);
+        }
+    }
+}
+
+#[test]
+fn the_head_of_a_record_that_is_too_long_is_enough() {
+    // RFC 8446 §5.2 and RFC 5246 §6.2.3: what may be added to the content differs.
+    for (form, added) in
+        [((true, false), 256), ((true, true), 256), ((false, false), 2048), ((false, true), 2048)]
+    {
+        for (length, is_too_long) in [((1 << 14) + added, false), ((1 << 14) + added + 1, true)] {
+            let [high, low] = u16::to_be_bytes(length);
+            let mut wires = wires(form);
+            assert_eq!(
+                wires.hear(&mut [APPLICATION_DATA, 3, 3, high, low]).is_err(),
+                is_too_long,
+                "{form:?}"
+            );
+            if is_too_long {
+                assert_eq!(wires.alert(), 22, "{form:?} {length}");
+            }
         }
     }
 }
@@ -242,7 +310,6 @@ fn messages_that_cannot_come_now_end_the_session() {
         for (kind, content) in [
             (HANDSHAKE, &[2, 0, 0, 0][..]),
             (HANDSHAKE, &[20, 0, 0, 0]),
-            (HANDSHAKE, &[24, 0, 0, 2, 0, 0]),
             (HANDSHAKE, &[]),
             (CHANGE_CIPHER_SPEC, &[1]),
             (24, &[1, 0, 0]),
@@ -283,6 +350,11 @@ fn nothing_may_follow_a_key_update_in_its_record() {
     let mut unknown = self::wires((true, false));
     assert!(unknown.say(HANDSHAKE, &[24, 0, 0, 1, 2]).is_err());
     assert_eq!(unknown.alert(), 47);
+    for length in [&[24, 0, 0, 0][..], &[24, 0, 0, 2, 0, 0], &[24, 1, 0, 1, 0]] {
+        let mut wires = self::wires((true, false));
+        assert!(wires.say(HANDSHAKE, length).is_err());
+        assert_eq!(wires.alert(), 50, "{length:?}");
+    }
 }
 
 #[test]

@@ -14,8 +14,9 @@ use crate::established::Established;
 use crate::record::{self, ALERT, CHANGE_CIPHER_SPEC, HANDSHAKE, HEAD_BYTES, Protection};
 use crate::{Failure, Opened, Protocol, limits};
 
-/// Alerts in the clear: that a handshake is longer than we read (decode_error), and that something came which cannot
-/// (unexpected_message).
+/// Alerts in the clear: that a record is longer than any (record_overflow), that a handshake is longer than we read
+/// (decode_error), and that something came which cannot (unexpected_message).
+const RECORD_TOO_LONG: [u8; 7] = [ALERT, 3, 3, 0, 2, 2, 22];
 const TOO_LONG: [u8; 7] = [ALERT, 3, 3, 0, 2, 2, 50];
 const UNEXPECTED: [u8; 7] = [ALERT, 3, 3, 0, 2, 2, 10];
 
@@ -55,6 +56,11 @@ impl Handshake {
             let rest = &mut input[opened.used..];
             let unseen = &rest[self.seen_bytes..];
             let Some(length) = record::length(unseen) else { break };
+            // What is sealed may be longer. `rustls` would take as much in the clear.
+            if length > HEAD_BYTES + limits::CONTENT_BYTES_MAX && !self.has_answered {
+                sealed.extend_from_slice(&RECORD_TOO_LONG);
+                return Err(Failure::Misbehaved("a record is too long".to_owned()));
+            }
             let (kind, is_too_long) = (unseen[0], length > limits::RECORD_BYTES_MAX);
             if unseen.len() < length && !is_too_long {
                 break;
@@ -126,7 +132,10 @@ impl Handshake {
                     encode(&mut data, sealed);
                 }
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
-                Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => opened.has_ended = true,
+                Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
+                    opened.has_ended = true;
+                    return Ok(done);
+                }
                 Ok(_) => return Ok(done),
                 Err(error) => {
                     self.take_alert(&mut records[done..], sealed);

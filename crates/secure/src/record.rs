@@ -49,6 +49,12 @@ impl Form {
         usize::from(self == Self::Tls13)
     }
 
+    /// The longest record that may come, in bytes with its head: RFC 8446 §5.2 lets sealing add 256 bytes to the content,
+    /// RFC 5246 §6.2.3 2 KiB.
+    pub(crate) fn record_bytes_max(self) -> usize {
+        HEAD_BYTES + CONTENT_BYTES_MAX + if self == Self::Tls13 { 256 } else { 2048 }
+    }
+
     /// What a record has beside its content.
     pub(crate) fn overhead(self) -> usize {
         HEAD_BYTES + self.nonce_bytes() + self.type_bytes() + TAG_BYTES
@@ -104,7 +110,7 @@ impl Protection {
         self.sequence + 1 >= self.sequence_max
     }
 
-    /// Opens a whole record in place. Returns its type and its content.
+    /// Opens a whole record in place, of at most [`Form::record_bytes_max`]. Returns its type and its content.
     pub(crate) fn open<'a>(&mut self, record: &'a mut [u8]) -> Result<(u8, &'a [u8]), Unopened> {
         let (head, sealed) = record.split_first_chunk_mut::<HEAD_BYTES>().ok_or(Unopened::Forged)?;
         if self.form == Form::Tls13 && head[0] != APPLICATION_DATA {
@@ -113,7 +119,8 @@ impl Protection {
         let nonce_bytes = self.form.nonce_bytes();
         let length = sealed.len().checked_sub(nonce_bytes + TAG_BYTES).ok_or(Unopened::Forged)?;
         let (explicit, sealed) = sealed.split_at_mut(nonce_bytes);
-        if length > CONTENT_BYTES_MAX + if self.form == Form::Tls13 { 256 } else { 0 } {
+        // With the type and padding of TLS 1.3 it may be longer, which is seen once those are open.
+        if length > CONTENT_BYTES_MAX && self.form != Form::Tls13 {
             return Err(Unopened::TooLong);
         }
         let mut nonce = self.nonce();
@@ -182,13 +189,16 @@ impl Protection {
     }
 
     /// Writes the head of a record and what stands before the content. Returns the head, the place of the content and
-    /// what follows that.
+    /// what follows that; nothing once the key has sealed what it may, so that no nonce comes twice.
     fn lay_out<'a>(
         &self,
         kind: u8,
         room: &'a mut [u8],
         length: usize,
     ) -> Option<([u8; HEAD_BYTES], &'a mut [u8], &'a mut [u8])> {
+        if self.sequence >= self.sequence_max {
+            return None;
+        }
         let (head, rest) = room.split_first_chunk_mut::<HEAD_BYTES>()?;
         let [high, low] = u16::try_from(rest.len()).ok()?.to_be_bytes();
         *head = [if self.form == Form::Tls13 { APPLICATION_DATA } else { kind }, 3, 3, high, low];

@@ -111,6 +111,19 @@ fn a_hello_without_end_is_refused_when_it_is_too_long() {
 }
 
 #[test]
+fn a_record_in_the_clear_that_is_too_long_is_refused_by_its_head() {
+    let context = context(settings(SelfSigned::Ecdsa));
+    for (length, is_too_long) in [(1 << 14, false), ((1 << 14) + 1, true), (u16::MAX, true)] {
+        let [high, low] = u16::to_be_bytes(length);
+        let (mut plain, mut sealed) = (Vec::new(), Vec::new());
+        let result =
+            context.session().unwrap().open(&mut [22, 3, 1, high, low], &mut plain, &mut sealed, true);
+        assert_eq!(result.is_err(), is_too_long, "{length}: {result:?}");
+        assert_eq!(sealed, if is_too_long { &[21, 3, 3, 0, 2, 2, 22][..] } else { &[] }, "{length}");
+    }
+}
+
+#[test]
 fn bytes_behind_a_hello_do_not_count_as_content() {
     let context = context(settings(SelfSigned::Ecdsa));
     let mut pair = pair(&context, Version::Tls13);
