@@ -1,4 +1,4 @@
-//! The loops over the kernel cannot be told apart: each test runs on both.
+//! The loops over the kernel cannot be told apart: each test runs on all of them.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,14 +7,18 @@ use std::time::Duration;
 
 use crate::address::Address;
 use crate::listener::{Claim, Listener};
-use crate::{Epoll, Event, EventLoop, PagePipe, Readiness, Received, Socket, Token, Uring, Waker};
+use crate::{Epoll, Event, EventLoop, PagePipe, Portable, Readiness, Received, Socket, Token, Uring, Waker};
 
 /// Runs a test on each loop; on a ring only where the kernel has one.
-macro_rules! on_both {
+macro_rules! on_each {
     ($($name:ident => $test:ident;)*) => {
         mod epoll {
             use super::*;
             $(#[test] fn $name() { $test(|waker| Epoll::new(waker, None).unwrap()); })*
+        }
+        mod portable {
+            use super::*;
+            $(#[test] fn $name() { $test(|waker| Portable::new(waker, None).unwrap()); })*
         }
         mod uring {
             use super::*;
@@ -28,7 +32,7 @@ macro_rules! on_both {
     };
 }
 
-on_both! {
+on_each! {
     a_connection_goes_from_accept_to_end => accept_to_end;
     a_socket_that_is_abandoned_ends_with_a_reset => abandoned;
     a_knock_wakes_once => knock;

@@ -2,8 +2,8 @@
 //!
 //! One loop belongs to one thread. It knows no HTTP, no TLS and no archive. Everything above speaks of
 //! [`Token`]s and [`Event`]s through the trait [`EventLoop`], whose implementations cannot be told apart:
-//! [`Epoll`] and [`Uring`] ask the kernel, each in its way, and [`simulated::Simulated`] makes network and time up
-//! from a seed. The system calls stand in `sys.rs`, each in a function of its own, and a ring's in `uring/ring.rs`.
+//! [`Epoll`] and [`Uring`] ask the kernel, each in its way, `Portable` does where there is no Linux, and
+//! [`simulated::Simulated`] makes network and time up from a seed. The system calls stand in `sys.rs`, each in a function of its own, and a ring's in `uring/ring.rs`.
 
 #![deny(unsafe_code)]
 
@@ -18,6 +18,8 @@ mod kernel_tests;
 mod listener;
 mod neighbours;
 mod page_pipe;
+#[cfg(any(test, feature = "portable", not(target_os = "linux")))]
+mod portable;
 mod socket;
 mod sys;
 mod token;
@@ -36,6 +38,8 @@ pub use event::{Event, Readiness};
 pub use listener::{Claim, Listener};
 pub use neighbours::Neighbours;
 pub use page_pipe::PagePipe;
+#[cfg(any(test, feature = "portable", not(target_os = "linux")))]
+pub use portable::Portable;
 pub use socket::{KernelSocket, Received, Socket};
 pub use token::Token;
 pub use uring::{Uring, UringSocket};
