@@ -34,8 +34,12 @@ const ARROWS: [(&str, &[&str]); 7] = [
 ];
 
 /// The files in which `unsafe` may stand.
-const UNSAFE_FILES: [&str; 3] =
-    ["crates/archive/src/map.rs", "crates/eventloop/src/sys.rs", "crates/eventloop/src/uring/ring.rs"];
+const UNSAFE_FILES: [&str; 4] = [
+    "crates/archive/src/map.rs",
+    "crates/eventloop/src/sys.rs",
+    "crates/eventloop/src/sys_portable.rs",
+    "crates/eventloop/src/uring/ring.rs",
+];
 
 /// The crates that have such a file: they deny `unsafe` where the others forbid it, so that the file can
 /// allow it for itself.
@@ -62,7 +66,7 @@ fn crates_import_only_what_the_arrows_allow() {
 }
 
 #[test]
-fn unsafe_stands_in_three_files_only() {
+fn unsafe_stands_in_four_files_only() {
     let findings: Vec<_> = all_sources()
         .iter()
         .filter(|source| !UNSAFE_FILES.contains(&source.path.as_str()))

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod simulated;
 
 mod address;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod epoll;
 mod event;
 #[cfg(test)]
@@ -21,10 +22,17 @@ mod page_pipe;
 #[cfg(any(test, feature = "portable", not(target_os = "linux")))]
 mod portable;
 mod socket;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod sys;
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+mod sys_portable;
 mod token;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod uring;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod waker;
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+mod waker_portable;
 
 use std::io;
 use std::net::SocketAddr;
@@ -33,6 +41,7 @@ use std::time::Duration;
 
 pub use address::{Address, NoAddress};
 pub use clock::Now;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 pub use epoll::Epoll;
 pub use event::{Event, Readiness};
 pub use listener::{Claim, Listener};
@@ -42,8 +51,17 @@ pub use page_pipe::PagePipe;
 pub use portable::Portable;
 pub use socket::{KernelSocket, Received, Socket};
 pub use token::Token;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 pub use uring::{Uring, UringSocket};
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 pub use waker::Waker;
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+pub use waker_portable::Waker;
+
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+use sys_portable as sys;
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+use waker_portable as waker;
 
 /// A loop: waits, hands out events one at a time, and accepts connections.
 ///

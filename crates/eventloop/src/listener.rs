@@ -39,7 +39,7 @@ pub struct Listener {
 /// take half of the connections unnoticed.
 #[derive(Debug)]
 pub enum Claim {
-    /// Bound, but not listening: no connection comes to it.
+    /// Bound, and not listening where each worker has a socket of its own: no connection comes to it.
     Internet {
         /// Keeps the address.
         socket: RawSocket,
@@ -87,7 +87,7 @@ impl Claim {
                 let socket = new_socket(*address)?;
                 socket.bind(&SockAddr::from(*address))?;
                 // From here on the workers may share it: only the binding above had to be alone.
-                socket.set_reuse_port(true)?;
+                socket.set_reuse_port(sys::DEALS_OUT)?;
                 let unexpected = || io::Error::other("the kernel gave a socket no address");
                 let address = socket.local_addr()?.as_socket().ok_or_else(unexpected)?;
                 Ok(Claim::Internet { socket, address })
@@ -118,6 +118,11 @@ impl Claim {
     /// A listener at this address, beside those of the other workers.
     pub fn listen(&self) -> io::Result<Listener> {
         match self {
+            // One queue for all workers, where more would not share what comes.
+            Claim::Internet { socket, .. } if !sys::DEALS_OUT => {
+                socket.listen(BACKLOG)?;
+                Ok(Listener { socket: socket.try_clone()?, inherited: false })
+            }
             Claim::Internet { address, .. } => {
                 let socket = new_socket(*address)?;
                 socket.set_reuse_port(true)?;
@@ -166,14 +171,14 @@ impl Listener {
     /// called once for each number.
     pub fn inherit(descriptor: i32) -> io::Result<Listener> {
         let socket = RawSocket::from(sys::inherit(descriptor)?);
-        if !socket.is_listener()? {
+        if !sys::is_listener(&socket)? {
             return Err(io::Error::other(format!("descriptor {descriptor} does not listen")));
         }
         socket.set_nonblocking(true)?;
         socket.set_cloexec(true)?;
         if socket.local_addr()?.is_ipv4() || socket.local_addr()?.is_ipv6() {
             socket.set_tcp_nodelay(true)?;
-            socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
+            sys::limit_unsent(&socket, UNSENT_BYTES_MAX)?;
         }
         Ok(Listener { socket, inherited: true })
     }
@@ -239,7 +244,7 @@ fn new_socket(address: SocketAddr) -> io::Result<RawSocket> {
     socket.set_reuse_address(true)?;
     // Answers are sent in as few calls as can be: there is nothing for the kernel to wait and gather for.
     socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
+    sys::limit_unsent(&socket, UNSENT_BYTES_MAX)?;
     if address.is_ipv6() {
         // `[::]` means IPv6 alone, so that it can stand beside `0.0.0.0`.
         socket.set_only_v6(true)?;

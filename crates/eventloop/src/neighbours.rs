@@ -12,10 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg,
+    sendmsg,
 };
 
+use crate::sys;
 use crate::waker::Waker;
 
 /// One more than the lightest has, and an eighth of what that one has, is even enough: to hand a connection on costs
@@ -118,7 +119,7 @@ fn send(to: &UnixDatagram, socket: BorrowedFd<'_>, listener: u32) -> io::Result<
     let sockets = [socket];
     ancillary.push(SendAncillaryMessage::ScmRights(&sockets));
     let number = listener.to_ne_bytes();
-    sendmsg(to, &[IoSlice::new(&number)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    sendmsg(to, &[IoSlice::new(&number)], &mut ancillary, SendFlags::empty())?;
     Ok(())
 }
 
@@ -127,7 +128,7 @@ fn receive(from: &UnixDatagram) -> Option<(u32, OwnedFd)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut number = [0; 4];
-    recvmsg(from, &mut [IoSliceMut::new(&mut number)], &mut ancillary, RecvFlags::CMSG_CLOEXEC).ok()?;
+    recvmsg(from, &mut [IoSliceMut::new(&mut number)], &mut ancillary, sys::RECEIVES_DESCRIPTORS).ok()?;
     let sockets = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(sockets) => Some(sockets),
         _ => None,

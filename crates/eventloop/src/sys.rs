@@ -13,7 +13,14 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use socket2::SockAddr;
+use rustix::net::RecvFlags;
+use socket2::{SockAddr, Socket};
+
+/// Whether the kernel deals connections out among the sockets that listen at one address.
+pub(crate) const DEALS_OUT: bool = true;
+
+/// How descriptors are received: closed to other programs at once.
+pub(crate) const RECEIVES_DESCRIPTORS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 
 /// Turns the result of a system call into ours: -1 means that `errno` says why.
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -111,6 +118,16 @@ pub(crate) fn unconfirmed(socket: BorrowedFd<'_>) -> io::Result<u64> {
     // SAFETY: the kernel writes one `int`, and only until the call returns.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) })?;
     Ok(u64::try_from(bytes).unwrap_or(0))
+}
+
+/// Has the kernel take no more than so many bytes for a connection before their turn to be sent comes.
+pub(crate) fn limit_unsent(listener: &Socket, bytes: u32) -> io::Result<()> {
+    listener.set_tcp_notsent_lowat(bytes)
+}
+
+/// Whether a socket listens.
+pub(crate) fn is_listener(socket: &Socket) -> io::Result<bool> {
+    socket.is_listener()
 }
 
 /// Receives into `buffer`; nothing where the call would block, 0 where the peer has ended.
