@@ -3,6 +3,7 @@
 //! Never shows a key: what this prints for debugging are names. A set of certificates does not change; a new one
 //! takes its place as a whole.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,8 +18,9 @@ use webpki::EndEntityCert;
 
 use crate::files::{self, Key};
 use crate::names::Names;
-use crate::validity::Validity;
-use crate::{Error, SelfSigned};
+use crate::staple::{self, Said};
+use crate::validity::{Validity, seconds_of};
+use crate::{Error, SelfSigned, Warning};
 
 /// Where a chain and its key come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,34 +33,25 @@ pub struct Source {
     pub staple: Option<PathBuf>,
 }
 
-/// Something about a certificate that does not keep it from being used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Warning {
-    /// Clients will refuse it: it holds no longer.
-    Expired(PathBuf),
-    /// Clients will refuse it: it does not hold yet.
-    NotYetValid(PathBuf),
-    /// It has no DNS name, so that it answers only for clients that name none.
-    Nameless(PathBuf),
+/// A certificate with its key.
+struct Certificate {
+    certified: Arc<CertifiedKey>,
+    /// The same with an OCSP response, for as long as that holds.
+    stapled: Option<Stapled>,
+    validity: Validity,
+    path: PathBuf,
 }
 
-impl fmt::Display for Warning {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (path, what) = match self {
-            Self::Expired(path) => {
-                (path, "the certificate has expired, and clients will refuse it; renew it")
-            }
-            Self::NotYetValid(path) => (path, "the certificate does not hold yet; is the clock right?"),
-            Self::Nameless(path) => (path, "the certificate names no host (no DNS name in subjectAltName)"),
-        };
-        write!(formatter, "{}: {what}", path.display())
-    }
+struct Stapled {
+    certified: Arc<CertifiedKey>,
+    validity: Validity,
+    path: PathBuf,
 }
 
 /// All certificates of a server. The first is shown to clients that name no host, or one that no certificate has.
 pub struct Certificates {
     /// Never empty.
-    all: Vec<Arc<CertifiedKey>>,
+    all: Vec<Certificate>,
     names: Names,
     warnings: Vec<Warning>,
 }
@@ -79,9 +72,8 @@ impl Certificates {
                 None => (&source.chain, the_key(&source.chain, &mut sections)?),
                 Some(path) => (path, the_key(path, &mut files::sections(path)?)?),
             };
-            let mut certified = certify(&source.chain, sections.chain, key_path, &key)?;
-            certified.ocsp = source.staple.as_deref().map(files::staple).transpose()?;
-            certificates.add(certified, &source.chain, now)?;
+            let certified = certify(&source.chain, sections.chain, key_path, &key)?;
+            certificates.add(certified, &source.chain, source.staple.as_deref(), now)?;
         }
         Ok(certificates)
     }
@@ -91,7 +83,7 @@ impl Certificates {
         let (certificate, key) = kind.make(names, now)?;
         let memory = Path::new("(made in memory)");
         let mut certificates = Self::empty();
-        certificates.add(certify(memory, vec![certificate], memory, &key)?, memory, now)?;
+        certificates.add(certify(memory, vec![certificate], memory, &key)?, memory, None, now)?;
         Ok(certificates)
     }
 
@@ -114,13 +106,20 @@ impl Certificates {
         Self { all: Vec::new(), names: Names::default(), warnings: Vec::new() }
     }
 
-    fn add(&mut self, certified: CertifiedKey, path: &Path, now: SystemTime) -> Result<(), Error> {
+    fn add(
+        &mut self,
+        certified: CertifiedKey,
+        path: &Path,
+        staple: Option<&Path>,
+        now: SystemTime,
+    ) -> Result<(), Error> {
         let bad = |why: String| Error::BadCertificate { path: path.to_owned(), why };
         let first = certified.end_entity_cert().map_err(|error| bad(error.to_string()))?;
-        match Validity::of(first).ok_or_else(|| bad("it has no dates".to_owned()))?.at(now) {
-            std::cmp::Ordering::Less => self.warnings.push(Warning::NotYetValid(path.to_owned())),
-            std::cmp::Ordering::Equal => {}
-            std::cmp::Ordering::Greater => self.warnings.push(Warning::Expired(path.to_owned())),
+        let validity = Validity::of(first).ok_or_else(|| bad("it has no dates".to_owned()))?;
+        match validity.at(seconds_of(now)) {
+            Ordering::Less => self.warnings.push(Warning::NotYetValid(path.to_owned())),
+            Ordering::Equal => {}
+            Ordering::Greater => self.warnings.push(Warning::Expired(path.to_owned())),
         }
         let parsed = EndEntityCert::try_from(first).map_err(|error| bad(format!("{error:?}")))?;
         let mut is_nameless = true;
@@ -131,21 +130,79 @@ impl Certificates {
         if is_nameless {
             self.warnings.push(Warning::Nameless(path.to_owned()));
         }
-        self.all.push(Arc::new(certified));
+        if !is_in_order(&certified.cert) {
+            self.warnings.push(Warning::Unordered(path.to_owned()));
+        }
+        let stapled = staple.map(|path| self.staple(path, &certified, &parsed, now)).transpose()?.flatten();
+        let path = path.to_owned();
+        self.all.push(Certificate { certified: Arc::new(certified), stapled, validity, path });
         Ok(())
+    }
+
+    /// Reads the OCSP response for a certificate; none if it would help no client.
+    fn staple(
+        &mut self,
+        path: &Path,
+        certified: &CertifiedKey,
+        parsed: &EndEntityCert<'_>,
+        now: SystemTime,
+    ) -> Result<Option<Stapled>, Error> {
+        let path = path.to_owned();
+        let response = files::staple(&path)?;
+        let said =
+            staple::read(&response, parsed).map_err(|why| Error::BadStaple { path: path.clone(), why })?;
+        let Said::Good(validity) = said else {
+            self.warnings.push(match said {
+                Said::NotGood => Warning::StapleNotGood(path),
+                _ => Warning::StapleOfAnother(path),
+            });
+            return Ok(None);
+        };
+        match validity.at(seconds_of(now)) {
+            Ordering::Less => self.warnings.push(Warning::StapleNotYetValid(path.clone())),
+            Ordering::Equal => {}
+            Ordering::Greater => self.warnings.push(Warning::StapleExpired(path.clone())),
+        }
+        let certified = Arc::new(CertifiedKey { ocsp: Some(response), ..certified.clone() });
+        Ok(Some(Stapled { certified, validity, path }))
+    }
+
+    /// The OCSP responses that held at `before` and no longer do `now`, both in seconds since 1970.
+    pub(crate) fn staples_expired(&self, before: i64, now: i64) -> Vec<Warning> {
+        let stapled = self.all.iter().filter_map(|certificate| certificate.stapled.as_ref());
+        stapled
+            .filter(|staple| staple.validity.at(before).is_eq() && staple.validity.at(now).is_gt())
+            .map(|staple| Warning::StapleExpired(staple.path.clone()))
+            .collect()
+    }
+
+    /// Refuses to take the place of `others` with a certificate that clients will refuse, where they accept the one
+    /// before.
+    pub(crate) fn check_instead_of(&self, others: &Self, now: SystemTime) -> Result<(), Error> {
+        let now = seconds_of(now);
+        let is_worse = |new: &Certificate| {
+            let is_before = |old: &&Certificate| old.path == new.path;
+            !new.validity.at(now).is_eq()
+                && others.all.iter().find(is_before).is_some_and(|old| old.validity.at(now).is_eq())
+        };
+        match self.all.iter().find(|new| is_worse(new)) {
+            Some(new) => Err(Error::OutOfTime { path: new.path.clone() }),
+            None => Ok(()),
+        }
     }
 
     /// The certificate for a client: of those with its name, the first that it can verify, where such with a key that
     /// signs fast come before RSA. If it can verify none, the handshake shall fail for that reason and not for lack of
     /// a certificate, so the first is given then.
-    pub(crate) fn choose(&self, hello: &ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+    pub(crate) fn choose(&self, hello: &ClientHello<'_>, now: i64) -> Option<Arc<CertifiedKey>> {
         let places = hello.server_name().map_or(&[][..], |name| self.names.find(name));
         let mut named = places.iter().filter_map(|&place| self.all.get(place));
         let first = named.clone().next().or(self.all.first())?;
-        let is_rsa = |certified: &CertifiedKey| certified.key.algorithm() == SignatureAlgorithm::RSA;
-        let can_use = |certified: &&Arc<CertifiedKey>| can_verify(hello, certified);
-        let fast = named.clone().find(|certified| !is_rsa(certified) && can_use(certified));
-        Some(fast.or_else(|| named.find(can_use)).unwrap_or(first).clone())
+        let can_use = |certificate: &&Certificate| can_verify(hello, &certificate.certified);
+        let fast = named.clone().find(|certificate| !is_rsa(&certificate.certified) && can_use(certificate));
+        let chosen = fast.or_else(|| named.find(can_use)).unwrap_or(first);
+        let stapled = chosen.stapled.as_ref().filter(|stapled| stapled.validity.at(now).is_eq());
+        Some(stapled.map_or(&chosen.certified, |stapled| &stapled.certified).clone())
     }
 }
 
@@ -155,9 +212,19 @@ impl fmt::Debug for Certificates {
     }
 }
 
+fn is_rsa(certified: &CertifiedKey) -> bool {
+    certified.key.algorithm() == SignatureAlgorithm::RSA
+}
+
+/// Whether each of a chain is issued by the next.
+fn is_in_order(chain: &[CertificateDer<'_>]) -> bool {
+    let parsed: Vec<_> = chain.iter().filter_map(|one| EndEntityCert::try_from(one).ok()).collect();
+    parsed.len() == chain.len() && parsed.windows(2).all(|two| two[0].issuer() == two[1].subject())
+}
+
 /// Whether a client can verify a signature by this key, and has a suite for it.
 fn can_verify(hello: &ClientHello<'_>, certified: &CertifiedKey) -> bool {
-    let is_rsa = certified.key.algorithm() == SignatureAlgorithm::RSA;
+    let is_rsa = is_rsa(certified);
     let suits = |suite: &CipherSuite| match suite {
         CipherSuite::TLS13_AES_256_GCM_SHA384
         | CipherSuite::TLS13_AES_128_GCM_SHA256

@@ -4,6 +4,7 @@
 //! the keys of tickets, is read once a handshake and never by an established session.
 
 use std::fmt;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
@@ -14,7 +15,8 @@ use rustls::{ServerConfig, SupportedProtocolVersion};
 
 use crate::seed::Seed;
 use crate::tickets::Tickets;
-use crate::{Certificates, Error, Protocol, Session};
+use crate::validity::seconds_of;
+use crate::{Certificates, Error, Protocol, Session, Warning};
 
 /// A version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +37,7 @@ pub struct Settings {
     pub versions: Vec<Version>,
     /// The protocols above, the one that is preferred first. A client that asks for none is taken to mean HTTP/1.1.
     pub protocols: Vec<Protocol>,
-    /// The present, for the keys of tickets.
+    /// The present, for the keys of tickets and what is stapled.
     pub now: SystemTime,
 }
 
@@ -61,7 +63,10 @@ impl Context {
         if versions.is_empty() {
             return Err(Error::NoneLeft("version of TLS"));
         }
-        let certificates = Arc::new(Chooser(RwLock::new(Arc::new(settings.certificates))));
+        let certificates = Arc::new(Chooser {
+            certificates: RwLock::new(Arc::new(settings.certificates)),
+            now: AtomicI64::new(seconds_of(settings.now)),
+        });
         let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_protocol_versions(&versions)
             .map_err(|error| Error::Setup(error.to_string()))?;
@@ -87,16 +92,23 @@ impl Context {
     }
 
     /// Lets all handshakes that begin from now on use other certificates; those under way, and established sessions,
-    /// go on with what they have.
-    pub fn replace_certificates(&self, certificates: Certificates) {
-        *self.certificates.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(certificates);
+    /// go on with what they have. Refused if one of them is out of its time and the one before, in the same file, is not.
+    pub fn replace_certificates(&self, certificates: Certificates, now: SystemTime) -> Result<(), Error> {
+        certificates.check_instead_of(&self.certificates.all(), now)?;
+        let mut place = self.certificates.certificates.write().unwrap_or_else(PoisonError::into_inner);
+        *place = Arc::new(certificates);
+        Ok(())
     }
 
-    /// Turns the keys of tickets when their period is over. To be called every few seconds, by any thread.
-    pub fn advance(&self, now: SystemTime) {
+    /// Turns the keys of tickets when their period is over, and lets go of OCSP responses that hold no longer, of which it
+    /// tells once. To be called every few seconds, by any thread.
+    pub fn advance(&self, now: SystemTime) -> Vec<Warning> {
         if let Some(tickets) = &self.tickets {
             tickets.advance(now);
         }
+        let now = seconds_of(now);
+        let before = self.certificates.now.swap(now, Ordering::Relaxed);
+        self.certificates.all().staples_expired(before, now)
     }
 }
 
@@ -108,11 +120,20 @@ impl fmt::Debug for Context {
 
 /// Hands `rustls` the certificate for each client.
 #[derive(Debug)]
-struct Chooser(RwLock<Arc<Certificates>>);
+struct Chooser {
+    certificates: RwLock<Arc<Certificates>>,
+    /// The present as it was told last, in seconds since 1970.
+    now: AtomicI64,
+}
+
+impl Chooser {
+    fn all(&self) -> Arc<Certificates> {
+        self.certificates.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 impl ResolvesServerCert for Chooser {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let certificates = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        certificates.choose(&hello)
+        self.all().choose(&hello, self.now.load(Ordering::Relaxed))
     }
 }

@@ -98,6 +98,13 @@ pub enum Error {
         key: PathBuf,
     },
 
+    /// A certificate that is to take the place of one that clients accept, and that they would refuse.
+    #[error("{}: the new certificate has expired or does not hold yet, and the one before still does", path.display())]
+    OutOfTime {
+        /// The file.
+        path: PathBuf,
+    },
+
     /// An OCSP response that no client would take.
     #[error("{}: is no successful OCSP response in DER ({why}); fetch it again: openssl ocsp -respout FILE", path.display())]
     BadStaple {

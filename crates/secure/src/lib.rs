@@ -13,11 +13,14 @@
 pub mod limits;
 
 mod certificates;
+mod der;
 mod error;
 mod files;
 mod names;
 mod self_signed;
+mod staple;
 mod validity;
+mod warning;
 
 mod seed;
 mod tickets;
@@ -35,7 +38,7 @@ mod gather;
 mod handshake;
 mod record;
 
-pub use certificates::{Certificates, Source, Warning};
+pub use certificates::{Certificates, Source};
 pub use context::{Context, Settings, Version};
 pub use error::Error;
 pub use failure::Failure;
@@ -44,3 +47,4 @@ pub use protocol::Protocol;
 pub use seed::{SEED_BYTES, Seed};
 pub use self_signed::SelfSigned;
 pub use session::Session;
+pub use warning::Warning;

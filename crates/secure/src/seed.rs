@@ -5,6 +5,7 @@
 //! connections that came before the last period but one. Never printed; overwritten when it goes.
 
 use std::fmt;
+use std::io::{self, Read};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
@@ -52,6 +53,13 @@ impl Seed {
         period.copy_from_slice(&bytes[..8]);
         secret.copy_from_slice(&bytes[8..]);
         Self { period: u64::from_be_bytes(period), secret }
+    }
+
+    /// The same, read from what another process wrote; nothing of it is left in memory but the seed.
+    pub fn read(mut source: impl Read) -> io::Result<Self> {
+        let mut bytes = Zeroizing::new([0; SEED_BYTES]);
+        source.read_exact(&mut *bytes)?;
+        Ok(Self::from_bytes(&bytes))
     }
 
     /// Goes on to the period of `now`; what the seed was before is overwritten. A clock that was set back, or that is a
@@ -123,6 +131,8 @@ mod tests {
             slow.advance(at(period));
         }
         fast.advance(at(1019));
+        assert_eq!(*Seed::read(&fast.to_bytes()[..]).unwrap().to_bytes(), *fast.to_bytes());
+        assert!(Seed::read(&fast.to_bytes()[1..]).is_err());
         assert_eq!(*slow.to_bytes(), *fast.to_bytes());
         assert_eq!(slow.period(), 1019);
     }

@@ -1,4 +1,4 @@
-//! From when to when a certificate holds, read from its DER (RFC 5280 §4.1).
+//! From when to when a certificate or an OCSP response holds; that of a certificate is read from its DER (RFC 5280 §4.1).
 //!
 //! No library at hand tells the dates without verifying the chain up to a root, which a server has not. Nothing is
 //! decided by this but a warning. Never panics on any bytes: what is not understood is `None`.
@@ -6,17 +6,13 @@
 use std::cmp::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-const INTEGER: u8 = 0x02;
-const UTC_TIME: u8 = 0x17;
-const GENERALIZED_TIME: u8 = 0x18;
-const SEQUENCE: u8 = 0x30;
-const VERSION: u8 = 0xa0;
+use crate::der::{INTEGER, SEQUENCE, element, tagged, time};
 
 /// Both ends, in seconds since 1970.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
-    not_before: i64,
-    not_after: i64,
+    pub(crate) not_before: i64,
+    pub(crate) not_after: i64,
 }
 
 impl Validity {
@@ -24,7 +20,7 @@ impl Validity {
     pub(crate) fn of(certificate: &[u8]) -> Option<Self> {
         let (certificate, _) = element(certificate, SEQUENCE)?;
         let (mut signed, _) = element(certificate, SEQUENCE)?;
-        if let Some((_, rest)) = element(signed, VERSION) {
+        if let Some((_, rest)) = element(signed, tagged(0)) {
             signed = rest;
         }
         let (_, rest) = element(signed, INTEGER)?;
@@ -36,10 +32,8 @@ impl Validity {
         Some(Self { not_before, not_after })
     }
 
-    /// Where `now` lies: before the time of the certificate, within it or behind it.
-    pub(crate) fn at(&self, now: SystemTime) -> Ordering {
-        let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let now = i64::try_from(now).unwrap_or(i64::MAX);
+    /// Where `now` lies, in seconds since 1970: before that time, within it or behind it.
+    pub(crate) fn at(&self, now: i64) -> Ordering {
         if now < self.not_before {
             Ordering::Less
         } else if now > self.not_after {
@@ -50,90 +44,15 @@ impl Validity {
     }
 }
 
-/// The content of the element at the start of `bytes`, if it has this tag, and what follows it.
-fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (&first, rest) = bytes.split_first()?;
-    let (&length, rest) = rest.split_first()?;
-    let (length, rest) = match length {
-        0..=0x7f => (usize::from(length), rest),
-        0x81..=0x83 => {
-            let (digits, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
-            (digits.iter().fold(0, |length, &digit| length << 8 | usize::from(digit)), rest)
-        }
-        _ => return None,
-    };
-    (first == tag).then_some(())?;
-    rest.split_at_checked(length)
-}
-
-/// A time in either of the two forms of RFC 5280 §4.1.2.5, and what follows it.
-fn time(bytes: &[u8]) -> Option<(i64, &[u8])> {
-    if let Some((text, rest)) = element(bytes, UTC_TIME) {
-        // Two digits of a year stand for 1950 to 2049.
-        let year = number(text.get(..2)?)?;
-        let year = if year < 50 { 2000 + year } else { 1900 + year };
-        return Some((seconds(year, text.get(2..)?)?, rest));
-    }
-    let (text, rest) = element(bytes, GENERALIZED_TIME)?;
-    Some((seconds(number(text.get(..4)?)?, text.get(4..)?)?, rest))
-}
-
-/// Seconds since 1970 of a year and `MMDDHHMMSSZ`.
-fn seconds(year: i64, text: &[u8]) -> Option<i64> {
-    let (digits, zone) = text.split_at_checked(10)?;
-    let mut parts = digits.chunks(2).map(number);
-    let mut next = |range: std::ops::RangeInclusive<i64>| parts.next()?.filter(|part| range.contains(part));
-    let (month, day) = (next(1..=12)?, next(1..=31)?);
-    let (hour, minute, second) = (next(0..=23)?, next(0..=59)?, next(0..=60)?);
-    (zone == b"Z").then_some(days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
-}
-
-/// Days from 1970 to a date of the Gregorian calendar. Years are counted from March, which puts the day that comes and
-/// goes at the end, so that the days before a month are a straight line.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month > 2 { year } else { year - 1 };
-    let month = (month + 9) % 12;
-    let leap_days = year / 4 - year / 100 + year / 400;
-    365 * year + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
-}
-
-fn number(digits: &[u8]) -> Option<i64> {
-    std::str::from_utf8(digits).ok()?.parse().ok().filter(|_| digits.iter().all(u8::is_ascii_digit))
+/// Seconds since 1970; what lies before is 1970.
+pub(crate) fn seconds_of(now: SystemTime) -> i64 {
+    let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    i64::try_from(now).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_are_counted_as_the_calendar_does() {
-        for (text, expected) in [
-            (&b"\x17\x0d700101000000Z"[..], 0),
-            (b"\x17\x0d991231235959Z", 946_684_799),
-            (b"\x17\x0d000301000000Z", 951_868_800),
-            (b"\x18\x0f20240229120000Z", 1_709_208_000),
-            (b"\x18\x0f20500101000000Z", 2_524_608_000),
-            (b"\x17\x0d500101000000Z", -631_152_000),
-        ] {
-            let (seconds, rest) = time(text).unwrap();
-            assert_eq!((seconds, rest.len()), (expected, 0), "{}", text.escape_ascii());
-        }
-    }
-
-    #[test]
-    fn what_is_no_date_is_none() {
-        for text in [
-            &b"\x17\x0d701301000000Z"[..],
-            b"\x17\x0d700101000000+",
-            b"\x17\x0d7001010000",
-            b"\x17\x0d70010100000-Z",
-            b"\x17\x05+1+1Z",
-            b"\x18\x03202",
-            b"",
-        ] {
-            assert_eq!(time(text), None, "{}", text.escape_ascii());
-        }
-    }
 
     #[test]
     fn no_bytes_of_a_certificate_make_it_panic() {
@@ -157,7 +76,7 @@ mod tests {
     #[test]
     fn a_time_lies_before_within_or_behind() {
         let validity = Validity { not_before: 100, not_after: 200 };
-        let at = |seconds| validity.at(UNIX_EPOCH + std::time::Duration::from_secs(seconds));
+        let at = |seconds| validity.at(seconds);
         assert_eq!(
             [at(99), at(100), at(200), at(201)],
             [Ordering::Less, Ordering::Equal, Ordering::Equal, Ordering::Greater]

@@ -5,74 +5,16 @@
 
 mod support;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use cannery_secure::{Certificates, Context, Error, SelfSigned, Settings, Source, Version, Warning};
-use rcgen::{
-    CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PKCS_RSA_SHA256,
-};
+use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PKCS_RSA_SHA256};
 use rustls::{SignatureScheme, crypto::aws_lc_rs};
+use support::made::{Made, bundle, issued, make, make_with, pem, write};
 use support::{Pair, VERSIONS, client_config, client_config_of, settings};
 use tempfile::TempDir;
-
-/// A certificate with its key, in PEM and, of the certificate, in DER.
-struct Made {
-    certificate: String,
-    key: String,
-    der: Vec<u8>,
-}
-
-fn make_with(
-    algorithm: &'static rcgen::SignatureAlgorithm,
-    names: &[&str],
-    from: SystemTime,
-    to: SystemTime,
-) -> Made {
-    let key = KeyPair::generate_for(algorithm).unwrap();
-    let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
-    let mut params = CertificateParams::new(names).unwrap();
-    (params.not_before, params.not_after) = (from.into(), to.into());
-    let certificate = params.self_signed(&key).unwrap();
-    let der = certificate.der().to_vec();
-    Made { certificate: pem("CERTIFICATE", &der), key: pem("PRIVATE KEY", &key.serialize_der()), der }
-}
-
-fn make(names: &[&str]) -> Made {
-    let now = SystemTime::now();
-    make_with(&PKCS_ECDSA_P256_SHA256, names, now - Duration::from_secs(60), now + Duration::from_secs(3600))
-}
-
-/// A section in PEM.
-fn pem(label: &str, der: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = format!("-----BEGIN {label}-----\n");
-    for line in der.chunks(48) {
-        for three in line.chunks(3) {
-            let bits =
-                three.iter().chain([&0; 2]).take(3).fold(0, |bits, &byte| bits << 8 | usize::from(byte));
-            for place in 0..4 {
-                let digit = DIGITS[bits >> (18 - 6 * place) & 63];
-                text.push(if place <= three.len() { char::from(digit) } else { '=' });
-            }
-        }
-        text.push('\n');
-    }
-    text + &format!("-----END {label}-----\n")
-}
-
-fn write(folder: &TempDir, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
-    let path = folder.path().join(name);
-    fs::write(&path, text).unwrap();
-    path
-}
-
-fn bundle(folder: &TempDir, name: &str, made: &Made) -> Source {
-    let chain = write(folder, name, format!("a remark\n{}\n{}", made.key, made.certificate));
-    Source { chain, key: None, staple: None }
-}
 
 fn load(sources: &[Source]) -> Result<Certificates, Error> {
     Certificates::load(sources, SystemTime::now())
@@ -167,12 +109,37 @@ fn certificates_are_replaced_for_those_who_come_and_not_for_those_who_are_there(
     let mut halfway = Pair::new(&context, &config, "localhost");
     halfway.client_speaks();
     halfway.session_listens().unwrap();
-    context.clone().replace_certificates(load(&[bundle(&folder, "new.pem", &new)]).unwrap());
+    let new_ones = load(&[bundle(&folder, "new.pem", &new)]).unwrap();
+    context.clone().replace_certificates(new_ones, SystemTime::now()).unwrap();
     there.client_says(b"still").unwrap();
     assert_eq!(there.plain, b"still");
     halfway.shake_hands().unwrap();
     assert_eq!(halfway.client.peer_certificates().unwrap()[0].to_vec(), old.der);
     assert_eq!(shown(&context, "localhost"), new.der);
+}
+
+#[test]
+fn a_certificate_out_of_its_time_takes_the_place_of_none_that_clients_accept() {
+    let folder = TempDir::new().unwrap();
+    let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
+    let made = |from, to| make_with(&PKCS_ECDSA_P256_SHA256, &["localhost"], from, to);
+    let good = made(now - hour, now + hour);
+    let context = context(load(&[bundle(&folder, "one.pem", &good)]).unwrap());
+    let replace = |file: &str, made: &Made, now| {
+        context.replace_certificates(load(&[bundle(&folder, file, made)]).unwrap(), now)
+    };
+    let (expired, early) = (made(now - 2 * hour, now - hour), made(now + hour, now + 3 * hour));
+    for bad in [&expired, &early] {
+        let error = replace("one.pem", bad, now).unwrap_err().to_string();
+        assert!(error.contains("one.pem: the new certificate has expired or does not hold yet"), "{error}");
+        assert_eq!(shown(&context, "localhost"), good.der);
+    }
+    // Where the one before is no better, or was another file's, nothing is lost.
+    replace("one.pem", &expired, now + 2 * hour).unwrap();
+    assert_eq!(shown(&context, "localhost"), expired.der);
+    replace("one.pem", &good, now).unwrap();
+    replace("two.pem", &expired, now).unwrap();
+    assert_eq!(shown(&context, "localhost"), expired.der);
 }
 
 #[test]
@@ -193,11 +160,19 @@ fn what_an_operator_should_know_is_told() {
     let now = SystemTime::now();
     let hour = Duration::from_secs(3600);
     let made = |names, from, to| make_with(&PKCS_ECDSA_P256_SHA256, names, from, to);
+    let (issued, issuer) = issued(&["d.example"]);
+    let chain = |first: &Made, second: &Made| Made {
+        certificate: first.certificate.clone() + &second.certificate,
+        key: issued.key.clone(),
+        der: Vec::new(),
+    };
     let sources = [
         bundle(&folder, "old.pem", &made(&["a.example"], now - 2 * hour, now - hour)),
         bundle(&folder, "early.pem", &made(&["b.example"], now + hour, now + 2 * hour)),
         bundle(&folder, "nameless.pem", &made(&[], now - hour, now + hour)),
         bundle(&folder, "good.pem", &made(&["c.example"], now - hour, now + hour)),
+        bundle(&folder, "chain.pem", &chain(&issued, &issuer)),
+        bundle(&folder, "stranger.pem", &chain(&issued, &make(&["e.example"]))),
     ];
     let certificates = load(&sources).unwrap();
     let path = |source: &Source| source.chain.clone();
@@ -207,6 +182,7 @@ fn what_an_operator_should_know_is_told() {
             Warning::Expired(path(&sources[0])),
             Warning::NotYetValid(path(&sources[1])),
             Warning::Nameless(path(&sources[2])),
+            Warning::Unordered(path(&sources[5])),
         ]
     );
     assert!(certificates.warnings()[0].to_string().contains("old.pem: the certificate has expired"));
@@ -256,39 +232,6 @@ fn each_fault_of_a_file_is_named_with_the_file() {
     assert!(matches!(load(&[]), Err(Error::Nothing)));
     let large = write(&folder, "large.pem", vec![b'x'; 1024 * 1024 + 1]);
     assert!(matches!(load(&[Source { chain: large, key: None, staple: None }]), Err(Error::TooLarge { .. })));
-}
-
-#[test]
-fn a_staple_is_handed_to_clients_that_ask() {
-    let folder = TempDir::new().unwrap();
-    let response = [&[0x30, 0x0b, 0x0a, 0x01, 0x00, 0xa0, 0x06][..], b"staple"].concat();
-    let staple = Some(write(&folder, "staple.der", &response));
-    let made = make(&["localhost"]);
-    let source = Source { staple, ..bundle(&folder, "made.pem", &made) };
-    let context = context(load(&[source]).unwrap());
-    for version in VERSIONS {
-        let (config, seen) = support::client_config_that_keeps_staples(version);
-        Pair::connected(&context, &Arc::new(config));
-        assert_eq!(*seen.lock().unwrap(), response, "{version:?}");
-    }
-}
-
-#[test]
-fn a_staple_that_no_client_would_take_is_refused() {
-    let folder = TempDir::new().unwrap();
-    let made = make(&["localhost"]);
-    for (bytes, expected) in [
-        (&b""[..], "does not begin"),
-        (b"-----BEGIN", "does not begin"),
-        (&[0x30, 3, 0x0a, 1, 0], "holds no answer"),
-        (&[0x30, 3, 0x0a, 1, 6], "refused to answer"),
-        (&[0x30, 0x82, 0, 3, 0x02, 1, 0], "has no status"),
-    ] {
-        let staple = Some(write(&folder, "staple.der", bytes));
-        let source = Source { staple, ..bundle(&folder, "made.pem", &made) };
-        let error = load(&[source]).unwrap_err().to_string();
-        assert!(error.contains("staple.der") && error.contains(expected), "{error}");
-    }
 }
 
 #[test]

@@ -13,7 +13,8 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use cannery_secure::{Context, Seed, Settings, Version};
+use cannery_secure::{Certificates, Context, Seed, Settings, Source, Version};
+use support::made::{bundle, issued, write};
 use support::{KINDS, VERSIONS, settings};
 
 /// How long a peer may say nothing before the test fails: never reached by one that works.
@@ -169,4 +170,51 @@ fn old_versions_and_old_suites_are_refused_with_an_alert() {
         assert!(!output.status.success(), "{arguments:?}: {text}");
         assert!(text.contains("alert"), "{arguments:?}: {text}");
     }
+}
+
+#[test]
+fn a_response_of_its_responder_is_read_and_shown_to_its_client() {
+    if !is_installed() {
+        return;
+    }
+    let folder = tempfile::TempDir::new().unwrap();
+    let (made, issuer) = issued(&["localhost"]);
+    let source = bundle(&folder, "made.pem", &made);
+    let ca = write(&folder, "ca.pem", issuer.certificate);
+    let key = write(&folder, "ca.key", issuer.key);
+    let der = made.der.as_slice().into();
+    let serial = webpki::EndEntityCert::try_from(&der).unwrap().serial().to_vec();
+    let serial: String = serial.iter().map(|byte| format!("{byte:02X}")).collect();
+    let index =
+        write(&folder, "index.txt", format!("V\t491231235959Z\t\t{serial}\tunknown\t/CN=localhost\n"));
+    let staple = folder.path().join("staple.der");
+    let answered = Command::new("openssl")
+        .args(["ocsp", "-index"])
+        .arg(index)
+        .arg("-CA")
+        .arg(&ca)
+        .arg("-rsigner")
+        .arg(&ca)
+        .arg("-rkey")
+        .arg(key)
+        .arg("-issuer")
+        .arg(&ca)
+        .arg("-cert")
+        .arg(&source.chain)
+        .args(["-ndays", "1", "-noverify", "-respout"])
+        .arg(&staple)
+        .output()
+        .unwrap();
+    assert!(answered.status.success(), "{}", String::from_utf8_lossy(&answered.stderr));
+    let source = Source { staple: Some(staple), ..source };
+    let certificates = Certificates::load(&[source], SystemTime::now()).unwrap();
+    assert_eq!(certificates.warnings(), []);
+    let context = support::context(Settings { certificates, ..settings(KINDS[1]) });
+    let (port, server) = serve(context, 1);
+    let (_, said) = s_client(port, &["-status", "-CAfile", ca.to_str().unwrap()], "GET / HTTP/1.0\n\n");
+    server.join().unwrap();
+    assert!(
+        said.contains("OCSP Response Status: successful") && said.contains("Cert Status: good"),
+        "{said}"
+    );
 }

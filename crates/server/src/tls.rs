@@ -4,11 +4,10 @@
 //! and serves nobody.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use cannery_secure::{Certificates, Context, Protocol, SEED_BYTES, Seed, Settings, Version};
+use cannery_secure::{Certificates, Context, Protocol, Seed, Settings, Version, Warning};
 
 use crate::config::{CertificateFiles, Config, Content, Tls};
 use crate::error::StartError;
@@ -39,8 +38,8 @@ impl CertificateFolder {
         let stamps = stamps(&tls);
         let now = SystemTime::now();
         let certificates = load(&tls, &names, now)?;
-        for warning in certificates.warnings() {
-            (config.listener.0)(&Notice::Certificate { warning: warning.to_string() });
+        for notice in notices(certificates.warnings()) {
+            (config.listener.0)(&notice);
         }
         let protocols = [(config.http2, Protocol::Http2), (config.http1, Protocol::Http11)];
         let context = Context::new(Settings {
@@ -61,29 +60,37 @@ impl CertificateFolder {
 
     /// Looks at the files, and takes up what is new and good; tells of it. If it was `ordered`, nothing is waited for.
     pub(crate) fn look(&mut self, ordered: bool) -> Vec<Notice> {
-        self.context.advance(SystemTime::now());
+        let now = SystemTime::now();
+        let mut notices = notices(&self.context.advance(now));
         if !ordered && !self.watch || self.tls.certificates.is_empty() {
-            return Vec::new();
+            return notices;
         }
         let stamps = stamps(&self.tls);
         let has_rested = std::mem::replace(&mut self.seen, stamps.clone()) == stamps;
         // A chain and its key are two files, and may be replaced one after the other.
         if stamps == self.settled || !ordered && !has_rested {
-            return Vec::new();
+            return notices;
         }
         self.settled = stamps;
-        match load(&self.tls, &self.names, SystemTime::now()) {
-            Ok(certificates) => {
-                let warnings = certificates.warnings().iter();
-                let mut notices: Vec<_> =
-                    warnings.map(|warning| Notice::Certificate { warning: warning.to_string() }).collect();
-                self.context.replace_certificates(certificates);
-                notices.push(Notice::CertificatesReplaced);
-                notices
-            }
-            Err(error) => vec![Notice::CertificatesRefused { why: error.to_string() }],
+        match self.replace(now) {
+            Ok(new) => notices.extend(new),
+            Err(error) => notices.push(Notice::CertificatesRefused { why: error.to_string() }),
         }
+        notices
     }
+
+    /// Reads the files, and puts what is in them in place of what was; tells what there is to know of it.
+    fn replace(&self, now: SystemTime) -> Result<Vec<Notice>, cannery_secure::Error> {
+        let certificates = load(&self.tls, &self.names, now)?;
+        let mut notices = notices(certificates.warnings());
+        self.context.replace_certificates(certificates, now)?;
+        notices.push(Notice::CertificatesReplaced);
+        Ok(notices)
+    }
+}
+
+fn notices(warnings: &[Warning]) -> Vec<Notice> {
+    warnings.iter().map(|warning| Notice::Certificate { warning: warning.to_string() }).collect()
 }
 
 fn load(tls: &Tls, names: &[String], now: SystemTime) -> Result<Certificates, cannery_secure::Error> {
@@ -120,8 +127,6 @@ fn stamps(tls: &Tls) -> Vec<Option<Stamp>> {
 fn seed(tls: &Tls, now: SystemTime) -> Result<Seed, StartError> {
     let Some(descriptor) = tls.seed else { return Ok(Seed::fresh(now)?) };
     let failed = |source| StartError::Seed { descriptor, source };
-    let mut bytes = [0; SEED_BYTES];
     let opened = cannery_eventloop::inherit(descriptor).map_err(failed)?;
-    File::from(opened).read_exact(&mut bytes).map_err(failed)?;
-    Ok(Seed::from_bytes(&bytes))
+    Seed::read(File::from(opened)).map_err(failed)
 }

@@ -4,6 +4,8 @@
 
 #![allow(dead_code, reason = "not every test uses everything")]
 
+pub(crate) mod made;
+
 use std::io::{IoSlice, Read, Write};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
