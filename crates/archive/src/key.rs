@@ -7,7 +7,7 @@
 //! The one surprise: an encoded slash (`%2F`) is data, not a separator, and no file name can hold it;
 //! it is kept as the byte 0, which no file name can hold either and a request may not send.
 
-use crate::words::{WORD_BYTES, equal, every};
+use crate::words::{WORD_BYTES, any_equal, any_less, every};
 
 /// The longest key, in bytes: as long as the longest request target that the server reads.
 pub const KEY_BYTES_MAX: usize = 8 * 1024;
@@ -57,6 +57,15 @@ impl<'a> Key<'a> {
     /// The key of the site's root.
     pub const ROOT: Key<'static> = Key(b"/");
 
+    /// The key that a request's target is as it stands. Nothing says nothing: see [`Key::from_target`] for what stands
+    /// before `?`. Most targets are keys.
+    #[must_use]
+    #[inline(always)]
+    pub fn of_plain_target(target: &'a [u8]) -> Option<Key<'a>> {
+        let is_key = target.first() == Some(&b'/') && target.len() <= KEY_BYTES_MAX && is_plain(target);
+        is_key.then_some(Key(target))
+    }
+
     /// The key of a request target's path: what stands before `?`.
     ///
     /// Most targets are in normal form already and are borrowed; the others are written into `buffer`.
@@ -68,7 +77,7 @@ impl<'a> Key<'a> {
         if path.len() > KEY_BYTES_MAX {
             return Err(BadPath::TooLong);
         }
-        if is_normal(path) { Ok(Key(path)) } else { normalize(path, &mut buffer.0[..]) }
+        if is_plain(path) { Ok(Key(path)) } else { normalize(path, &mut buffer.0[..]) }
     }
 
     /// The key of a source file or folder: its path in the source folder, `/` between the names, no `/`
@@ -176,39 +185,43 @@ fn stands_for_itself(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
 }
 
-/// Whether the path is a key as it stands: eight bytes at a time.
+/// Whether a path is a key as it stands and holds nothing that means something in a target, eight bytes at a time.
+///
+/// What is doubtful is looked at by whoever knows what it is: bytes before `&`, of which `%`, `#` and 0 mean something and
+/// few others occur, and `?`.
 #[inline]
-fn is_normal(path: &[u8]) -> bool {
+fn is_plain(path: &[u8]) -> bool {
     let (words, _) = path.as_chunks::<WORD_BYTES>();
-    let Some(last) = path.last_chunk::<WORD_BYTES>() else { return is_normal_bytewise(path) };
+    let Some(last) = path.last_chunk::<WORD_BYTES>() else { return is_plain_bytewise(path) };
     let mut slash_before = 0;
-    let mut suspicious = 0;
+    let mut doubtful = 0;
     // The last word overlaps those before it, so that no byte is left. Of its first byte and the one before it, all
     // is known by then.
     for (number, word) in words.iter().chain([last]).enumerate() {
         let word = u64::from_le_bytes(*word);
-        let slashes = equal(word, b'/');
+        // A flag that is wrong stands above one that is right, and only where a dot follows the slash.
+        let slashes = any_equal(word, b'/');
         // The two differ in their lowest bit alone.
-        let slashes_and_dots = equal(word | every(1), b'/');
+        let slashes_and_dots = any_equal(word | every(1), b'/');
         let before = if number < words.len() { slash_before } else { 0 };
-        suspicious |= (slashes << u8::BITS | before) & slashes_and_dots;
-        suspicious |= equal(word, b'%') | equal(word, 0);
+        doubtful |= (slashes << u8::BITS | before) & slashes_and_dots;
+        doubtful |= any_less(word, b'&') | any_equal(word, b'?');
         slash_before = slashes >> (u64::BITS - u8::BITS);
     }
-    suspicious == 0
+    doubtful == 0
 }
 
 /// The same for any path, byte by byte.
 #[inline]
-fn is_normal_bytewise(path: &[u8]) -> bool {
+fn is_plain_bytewise(path: &[u8]) -> bool {
     let mut before = 0;
     for byte in path {
-        let suspicious = match byte {
+        let is_doubtful = match byte {
             b'/' | b'.' => before == b'/',
-            b'%' | 0 => true,
-            _ => false,
+            b'?' => true,
+            byte => *byte < b'&',
         };
-        if suspicious {
+        if is_doubtful {
             return false;
         }
         before = *byte;
@@ -326,21 +339,29 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_normal_is_so_by_words_and_by_bytes(path in "[/.%a\\x00-]{0,40}") {
-            prop_assert_eq!(is_normal(path.as_bytes()), is_normal_bytewise(path.as_bytes()));
+        fn what_is_plain_is_so_by_words_and_by_bytes(path in "[/.%?#!&0a\\x00-]{0,40}") {
+            prop_assert_eq!(is_plain(path.as_bytes()), is_plain_bytewise(path.as_bytes()));
+        }
+
+        #[test]
+        fn a_plain_target_is_the_key_that_its_normal_form_is(target in "/[/.%?#!a\\x00-]{0,40}") {
+            if let Some(plain) = Key::of_plain_target(target.as_bytes()) {
+                let mut room = [0; KEY_BYTES_MAX];
+                prop_assert_eq!(Ok(plain), normalize(target.as_bytes(), &mut room));
+            }
         }
     }
 
     #[test]
-    fn what_is_not_normal_is_found_in_every_place() {
+    fn what_is_not_plain_is_found_in_every_place() {
         for length in 2..40 {
             for place in 1..length {
-                for fault in ["//", "/.", "%", "\0"] {
+                for fault in ["//", "/.", "%", "?", "#", "\0"] {
                     let mut path = vec![b'a'; length];
                     path[0] = b'/';
                     path.splice(place.., fault.bytes().chain([b'b'; 9])).for_each(drop);
-                    assert!(!is_normal(&path[..place + fault.len()]), "{fault:?} at the end, {place}");
-                    assert!(!is_normal(&path), "{fault:?} at {place}");
+                    assert!(!is_plain(&path[..place + fault.len()]), "{fault:?} at the end, {place}");
+                    assert!(!is_plain(&path), "{fault:?} at {place}");
                 }
             }
         }

@@ -23,6 +23,22 @@ pub const fn equal(word: u64, byte: u8) -> u64 {
     !(((difference & !HIGHEST_BITS) + !HIGHEST_BITS) | difference) & HIGHEST_BITS
 }
 
+/// Not nothing if any byte is this one. Those above the first may be flagged wrongly, since a subtraction borrows from
+/// them: that is cheaper, for who asks no more than whether there is one.
+#[must_use]
+#[inline]
+pub const fn any_equal(word: u64, byte: u8) -> u64 {
+    let difference = word ^ every(byte);
+    difference.wrapping_sub(every(1)) & !difference & HIGHEST_BITS
+}
+
+/// The same for bytes that are less than `bound`, which is no more than 128.
+#[must_use]
+#[inline]
+pub const fn any_less(word: u64, bound: u8) -> u64 {
+    word.wrapping_sub(every(bound)) & !word & HIGHEST_BITS
+}
+
 /// The bytes that are less than `bound`, which is no more than 128.
 #[must_use]
 #[inline]
@@ -74,10 +90,14 @@ mod tests {
                     bytes[place] = byte;
                     let word = u64::from_le_bytes(bytes);
                     for other in [0, 1, b'/', 0x7f, 0x80, 0xff] {
-                        assert_eq!(equal(word, other), slow(word, |byte| byte == other), "{word:#x} {other}");
+                        let slow = slow(word, |byte| byte == other);
+                        assert_eq!(equal(word, other), slow, "{word:#x} {other}");
+                        assert_eq!(first(any_equal(word, other)), first(slow), "{word:#x} {other}");
                     }
                     for bound in [0, 1, b' ', 0x7f, 0x80] {
-                        assert_eq!(less(word, bound), slow(word, |byte| byte < bound), "{word:#x} {bound}");
+                        let slow = slow(word, |byte| byte < bound);
+                        assert_eq!(less(word, bound), slow, "{word:#x} {bound}");
+                        assert_eq!(first(any_less(word, bound)), first(slow), "{word:#x} {bound}");
                     }
                 }
             }

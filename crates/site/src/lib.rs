@@ -38,7 +38,7 @@ pub use request::{Conditions, Method, Request, Single, Values};
 pub use sites::Sites;
 pub use target::Target;
 
-use cannery_archive::{Archive, Head, Key, KeyBuffer, Record, Representation, Resource};
+use cannery_archive::{Archive, Corrupt, Head, Key, KeyBuffer, Record, Representation, Resource};
 
 use crate::captures::{Captures, Runs};
 use crate::conditional::Verdict;
@@ -94,6 +94,18 @@ impl Site {
 
     /// The answer to a request.
     pub fn answer<'a>(&'a self, request: &Request<'a>, scratch: &'a mut Scratch) -> Answer<'a> {
+        match Key::of_plain_target(request.target) {
+            Some(key) if matches!(request.method, Method::Get | Method::Head) => {
+                let host = if self.hosts { request.host.and_then(target::host_name) } else { None };
+                self.answer_path(Place { host, key }, None, request, &mut scratch.room, scratch.now)
+            }
+            _ => self.answer_any(request, scratch),
+        }
+    }
+
+    /// The answer to a request whose target has to be taken apart, or that asks for something else than a resource.
+    #[inline(never)]
+    fn answer_any<'a>(&'a self, request: &Request<'a>, scratch: &'a mut Scratch) -> Answer<'a> {
         let Scratch { key, room, now } = scratch;
         let target = Target::parse(request.target);
         let host = if self.hosts { target.and_then(|target| target.host(request.host)) } else { None };
@@ -106,21 +118,76 @@ impl Site {
             None => (Key::ROOT, Err(Failure::new(400, Reason::Target))),
         };
         let place = Place { host, key };
-        let found = match (request.method, path) {
-            (Method::Get | Method::Head, Ok(query)) => {
-                self.find_and_deliver(place, query, request, room, *now)
-            }
-            (Method::Get | Method::Head, Err(failure)) => Err(failure),
-            (method, _) => answer_other(method, target, request.target),
-        };
-        match found {
-            Ok(answer) if request.method == Method::Head => answer.without_body(),
-            Ok(answer) => answer,
-            Err(failure) => {
-                let answer = self.fail(failure, place, &request.accept_encoding);
-                if request.method == Method::Head { answer.without_body() } else { answer }
-            }
+        match (request.method, path) {
+            (Method::Get | Method::Head, Ok(query)) => self.answer_path(place, query, request, room, *now),
+            (Method::Get | Method::Head, Err(failure)) => self.finish(Err(failure), place, request),
+            (method, _) => self.finish(answer_other(method, target, request.target), place, request),
         }
+    }
+
+    /// The answer to who asks for a resource by its path.
+    // Nearly every request goes this way and meets a file. Each of its steps stands within it, and what is not usual in a
+    // function of its own: parts that are handed on in registers need not be written to memory, nor copied there.
+    #[inline(always)]
+    fn answer_path<'a>(
+        &'a self,
+        place: Place<'a>,
+        query: Option<&'a [u8]>,
+        request: &Request<'a>,
+        room: &'a mut Room,
+        now: u64,
+    ) -> Answer<'a> {
+        let found = if place.host.is_some() || self.archive.facts().forced_rules {
+            resolve::resolve(&self.archive, place, &mut room.runs)
+        } else {
+            match self.archive.path(None, place.key) {
+                Ok(Some(Record::Resource(resource))) => {
+                    let reason = Reason::Path(resource.origin);
+                    return match self.choose(resource, None, request, reason) {
+                        Ok(whole) if whole.is_unconditional(request) => whole.answer(request.method),
+                        Ok(whole) => {
+                            let answer = deliver_on_conditions(&whole, request, &mut room.parts, now);
+                            self.finish(answer, place, request)
+                        }
+                        Err(failure) => self.finish(Err(failure), place, request),
+                    };
+                }
+                Ok(Some(record)) => Ok(Found::of_path(record)),
+                Ok(None) => resolve::look_further(&self.archive, None, place.key, &mut room.runs),
+                Err(corrupt) => Err(corrupt),
+            }
+        };
+        self.answer_found(found, place, query, request, room, now)
+    }
+
+    /// The answer of what was found, unless it was a file under just this path.
+    #[inline(never)]
+    fn answer_found<'a>(
+        &'a self,
+        found: Result<Found<'a>, Corrupt>,
+        place: Place<'a>,
+        query: Option<&'a [u8]>,
+        request: &Request<'a>,
+        room: &'a mut Room,
+        now: u64,
+    ) -> Answer<'a> {
+        let answer = match found {
+            Ok(found) => self.follow(&found, place, query, request, room, now),
+            Err(corrupt) => Err(corrupt.into()),
+        };
+        self.finish(answer, place, request)
+    }
+
+    /// The answer as its method has it, or the error that stands in its place.
+    #[inline(never)]
+    fn finish<'a>(
+        &'a self,
+        answer: Result<Answer<'a>, Failure>,
+        place: Place<'a>,
+        request: &Request<'a>,
+    ) -> Answer<'a> {
+        let answer = answer.unwrap_or_else(|failure| self.fail(failure, place, &request.accept_encoding));
+        if request.method == Method::Head { answer.without_body() } else { answer }
     }
 
     /// The answer to what is no request: an error of this status.
@@ -142,8 +209,9 @@ impl Site {
     }
 
     #[inline]
-    fn find_and_deliver<'a>(
+    fn follow<'a>(
         &'a self,
+        found: &Found<'a>,
         place: Place<'a>,
         query: Option<&'a [u8]>,
         request: &Request<'a>,
@@ -151,7 +219,7 @@ impl Site {
         now: u64,
     ) -> Result<Answer<'a>, Failure> {
         let Room { rewritten, runs, parts } = room;
-        match resolve::resolve(&self.archive, place, runs)? {
+        match *found {
             Found::Record { record, matched, reason } => match record {
                 Record::Resource(resource) => self.deliver(resource, None, request, parts, now, reason),
                 Record::Redirect(redirect) => {
@@ -203,9 +271,7 @@ impl Site {
         Err(Failure::new(404, Reason::Nothing))
     }
 
-    /// Chooses the representation of a resource, and whether it has to be sent.
-    // Every request goes through it: an answer that is made where it is wanted need not be copied there.
-    #[inline(always)]
+    /// Sends a resource as it is asked for.
     fn deliver<'a>(
         &'a self,
         resource: Resource<'a>,
@@ -215,6 +281,23 @@ impl Site {
         now: u64,
         reason: Reason,
     ) -> Result<Answer<'a>, Failure> {
+        let whole = self.choose(resource, status, request, reason)?;
+        if whole.is_unconditional(request) {
+            return Ok(whole.answer(Method::Get));
+        }
+        deliver_on_conditions(&whole, request, room, now)
+    }
+
+    /// Chooses the representation of a resource.
+    // A step of every request: see `answer_path`.
+    #[inline(always)]
+    fn choose<'a>(
+        &'a self,
+        resource: Resource<'a>,
+        status: Option<u16>,
+        request: &Request<'a>,
+        reason: Reason,
+    ) -> Result<Whole<'a>, Failure> {
         let Some(chosen) = negotiate::choose(resource.representations(), &request.accept_encoding)? else {
             return Err(Failure::new(406, Reason::NotAcceptable));
         };
@@ -227,20 +310,34 @@ impl Site {
         };
         // Checked here, so that whoever sends it need not think of a range outside the file.
         self.archive.body(chosen.body)?;
-        if request.conditions.any && status == 200 {
-            let whole = Whole { head, validators, chosen, reason };
-            return deliver_on_conditions(&whole, request, room, now);
-        }
-        Ok(Answer::resource(status, head, validators, chosen, reason))
+        Ok(Whole { status, head, validators, chosen, reason })
     }
 }
 
 /// What is sent where no condition and no range stands against it.
 struct Whole<'a> {
+    status: u16,
     head: Head<'a>,
     validators: Validators<'a>,
     chosen: Representation<'a>,
     reason: Reason,
+}
+
+impl<'a> Whole<'a> {
+    /// Whether nothing stands against it.
+    #[inline(always)]
+    fn is_unconditional(&self, request: &Request<'_>) -> bool {
+        !request.conditions.any || self.status != 200
+    }
+
+    /// The answer that it is.
+    #[inline(always)]
+    fn answer(self, method: Method) -> Answer<'a> {
+        let Whole { status, head, validators, chosen, reason } = self;
+        let body = if method == Method::Head { Body::Empty } else { Body::Archive(chosen.body) };
+        let fields = Fields::Canned { head, validators };
+        Answer { status, fields, body, content_length: Some(chosen.body.length), reason }
+    }
 }
 
 /// The answer to a request with conditions, or for a part of the whole.
@@ -251,7 +348,7 @@ fn deliver_on_conditions<'a>(
     room: &'a mut Parts,
     now: u64,
 ) -> Result<Answer<'a>, Failure> {
-    let Whole { head, validators, chosen, reason } = *whole;
+    let Whole { head, validators, chosen, reason, .. } = *whole;
     let conditions = &request.conditions;
     match conditional::evaluate(conditions, validators, now) {
         Verdict::Send => {}

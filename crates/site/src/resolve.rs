@@ -28,6 +28,11 @@ impl<'a> Found<'a> {
         Found::Record { record, matched: None, reason }
     }
 
+    /// The record that stands under just this path.
+    pub(crate) fn of_path(record: Record<'a>) -> Found<'a> {
+        Found::record(record, reason_of(record))
+    }
+
     fn of_rule((rule, matched): (Rule<'a>, &'a [u8])) -> Found<'a> {
         Found::Record { record: rule.record, matched: Some(matched), reason: Reason::Rule(rule.ordinal) }
     }
@@ -35,7 +40,6 @@ impl<'a> Found<'a> {
 
 /// Finds what answers a path, on each site in turn that the host's requests are looked for in. What a pattern captures
 /// goes into `runs`.
-#[inline]
 pub(crate) fn resolve<'a>(
     archive: &'a Archive,
     place: Place<'a>,
@@ -54,8 +58,6 @@ pub(crate) fn resolve<'a>(
     Ok(Found::Nothing)
 }
 
-// Every request goes through it: what most of them need not look at stands in a function of its own.
-#[inline(always)]
 fn resolve_on<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
@@ -69,14 +71,14 @@ fn resolve_on<'a>(
         return Ok(Found::of_rule(matched));
     }
     if let Some(record) = archive.path(host, key)? {
-        return Ok(Found::record(record, reason_of(record)));
+        return Ok(Found::of_path(record));
     }
     look_further(archive, host, key, runs)
 }
 
 /// Finds what answers a path that has no record of its own.
 #[inline(never)]
-fn look_further<'a>(
+pub(crate) fn look_further<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
@@ -114,7 +116,7 @@ fn other_slash<'a>(
         (archive.folder(host, key)?, key, true)
     };
     Ok(record.map(|record| match record {
-        Record::Redirect(_) => Found::record(record, reason_of(record)),
+        Record::Redirect(_) => Found::of_path(record),
         _ => Found::Slash { key, add },
     }))
 }

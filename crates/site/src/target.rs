@@ -45,14 +45,18 @@ impl<'a> Target<'a> {
     /// The host that is asked for, without its port, from the authority or else from the `Host` field.
     #[must_use]
     pub fn host(&self, field: Option<&'a [u8]>) -> Option<&'a [u8]> {
-        let authority = self.authority.or(field)?;
-        let host = match authority {
-            [b'[', ..] => &authority[..=authority.iter().position(|byte| *byte == b']')?],
-            _ => before(authority, b':'),
-        };
-        let host = host.strip_suffix(b".").unwrap_or(host);
-        (!host.is_empty()).then_some(host)
+        host_name(self.authority.or(field)?)
     }
+}
+
+/// The host in an authority, without its port.
+pub(crate) fn host_name(authority: &[u8]) -> Option<&[u8]> {
+    let host = match authority {
+        [b'[', ..] => &authority[..=authority.iter().position(|byte| *byte == b']')?],
+        _ => before(authority, b':'),
+    };
+    let host = host.strip_suffix(b".").unwrap_or(host);
+    (!host.is_empty()).then_some(host)
 }
 
 /// The place where a path ends, and its query or fragment begins.

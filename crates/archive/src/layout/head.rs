@@ -31,13 +31,14 @@ pub struct Head<'a> {
 
 /// An answer carries a head from function to function, so the runs are cut out of the text when they are wanted.
 impl<'a> Head<'a> {
+    #[inline]
     pub(crate) fn decode(data: &'a [u8], offset: u64) -> Result<Head<'a>, Corrupt> {
         let mut fields = Fields::new(data, Format::Cdb, offset, "a head record");
-        let status = fields.u16()?;
-        let flags = fields.u8()?;
-        let overrides = fields.u8()?;
-        let lengths = [fields.u16()?, fields.u16()?, fields.u16()?, fields.u16()?];
-        let [first, second, third, fourth] = lengths.map(u32::from);
+        let [low, high, flags, overrides, lengths @ ..] = *fields.array::<12>()?;
+        let status = u16::from_le_bytes([low, high]);
+        let [first, second, third, fourth] = std::array::from_fn(|run| {
+            u32::from(u16::from_le_bytes([lengths[2 * run], lengths[2 * run + 1]]))
+        });
         let ends = [first, first + second, first + second + third];
         let text = fields.take((ends[2] + fourth) as usize)?;
         if flags & !SENDS_ETAG != 0 {

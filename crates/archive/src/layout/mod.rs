@@ -151,6 +151,21 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Three of them, with one look at whether they are there.
+    #[inline]
+    pub(crate) fn quantities(&mut self) -> Result<[u64; 3], crate::Corrupt> {
+        match self.format {
+            format::Format::Cdb => {
+                let (quantities, _) = self.array::<12>()?.as_chunks();
+                Ok(std::array::from_fn(|place| u32::from_le_bytes(quantities[place]).into()))
+            }
+            format::Format::Cdb64 => {
+                let (quantities, _) = self.array::<24>()?.as_chunks();
+                Ok(std::array::from_fn(|place| u64::from_le_bytes(quantities[place])))
+            }
+        }
+    }
+
     pub(crate) fn rest(self) -> &'a [u8] {
         self.rest
     }

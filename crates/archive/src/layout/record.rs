@@ -148,8 +148,8 @@ impl<'a> Representation<'a> {
     fn decode(fields: &mut Fields<'a>) -> Result<Self, Corrupt> {
         let coding = Coding::decode(fields.u8()?).ok_or_else(|| fields.corrupt())?;
         let etag = fields.array()?;
-        let body = Extent { position: fields.quantity()?, length: fields.quantity()? };
-        Ok(Representation { coding, etag, body, head: fields.quantity()? })
+        let [position, length, head] = fields.quantities()?;
+        Ok(Representation { coding, etag, body: Extent { position, length }, head })
     }
 }
 
@@ -185,9 +185,9 @@ impl<'a> Record<'a> {
     pub(crate) fn decode_fields(mut fields: Fields<'a>) -> Result<Record<'a>, Corrupt> {
         match fields.u8()? {
             kind @ (RESOURCE | DATED_RESOURCE) => {
-                let origin = Origin::ALL.get(usize::from(fields.u8()?)).ok_or_else(|| fields.corrupt())?;
-                let status = fields.u16()?;
-                let count = fields.u8()?;
+                let [origin, low, high, count] = *fields.array()?;
+                let origin = Origin::ALL.get(usize::from(origin)).ok_or_else(|| fields.corrupt())?;
+                let status = u16::from_le_bytes([low, high]);
                 let modified = if kind == DATED_RESOURCE { Some(fields.u64()?) } else { None };
                 Ok(Record::Resource(Resource { status, origin: *origin, modified, count, fields }))
             }
