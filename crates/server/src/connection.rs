@@ -382,7 +382,8 @@ impl<S: Socket> Connection<S> {
         }
         let mut answered = false;
         while self.state == State::Open && !self.is_sending() {
-            let spelled = self.protocol.spell_answers(&mut rest, self.asker(), shared);
+            let asker = Asker { peer: &self.peer, is_secured: self.kind == ListenerKind::Tls };
+            let spelled = self.protocol.spell_answers(&mut rest, asker, shared);
             if spelled == Spelled::Last {
                 self.state = State::Ending;
                 self.parts = rest.is_empty() && self.protocol.is_ended_by_peer();
@@ -446,20 +447,22 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Spells the answer to what is no request.
-    fn refuse(&mut self, refusal: Refusal, shared: &mut Shared) {
-        self.protocol.refuse(refusal, self.asker(), shared);
-    }
-
-    #[inline]
-    fn asker(&self) -> Asker {
-        Asker { peer: self.peer, is_secured: self.kind == ListenerKind::Tls }
+    /// Spells the answer to what is no request; false where nothing can be said.
+    fn refuse(&mut self, refusal: Refusal, shared: &mut Shared) -> bool {
+        let asker = Asker { peer: &self.peer, is_secured: self.kind == ListenerKind::Tls };
+        self.protocol.refuse(refusal, asker, shared)
     }
 
     /// Sets the deadline of what is waited for now; `answered` says that a request has come since the last.
     fn set_deadline(&mut self, answered: bool, shared: &Shared) {
+        let awaits = self.protocol.awaits();
+        if awaits == Awaits::Request && !self.is_sending() {
+            self.waits = Waits::Request;
+            self.deadline = shared.idle_until;
+            return;
+        }
         let Some(timeouts) = shared.timeouts else { return };
-        let (waits, patience) = match self.protocol.awaits() {
+        let (waits, patience) = match awaits {
             _ if self.is_sending() => (Waits::Room, timeouts.send),
             Awaits::Request => (Waits::Request, timeouts.idle),
             Awaits::Window => (Waits::Window, timeouts.send),
@@ -497,10 +500,11 @@ impl<S: Socket> Connection<S> {
             return self.announce_end(shared);
         }
         let Some(timeouts) = shared.timeouts else { return Outcome::Open };
-        match self.waits {
+        let waits = self.waits;
+        match waits {
             Waits::Room => self.check_progress(shared.now, timeouts.send),
             // RFC 9110 §15.5.9: who is slow is told.
-            Waits::Rest(Awaits::Head) if self.protocol.refuse(Refusal::Timeout, self.asker(), shared) => {
+            Waits::Rest(Awaits::Head) if self.refuse(Refusal::Timeout, shared) => {
                 self.state = State::Ending;
                 self.held = Vec::new();
                 match self.send_output(shared) {

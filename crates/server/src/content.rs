@@ -34,9 +34,9 @@ pub(crate) enum Content {
 }
 
 /// A request, and who asks.
-pub(crate) struct Asked<E> {
+pub(crate) struct Asked<'p, E> {
     pub(crate) exchange: E,
-    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) peer: &'p Option<SocketAddr>,
     /// The port of `https` that it is to be sent to, if it is.
     pub(crate) https_port: Option<u16>,
 }
@@ -101,7 +101,7 @@ impl Content {
     #[inline]
     pub(crate) fn answer<'a>(
         &'a self,
-        mut asked: Asked<impl Exchange<'a>>,
+        mut asked: Asked<'_, impl Exchange<'a>>,
         scratch: &'a mut Scratch,
         fields: &ServerFields,
         output: &mut Output,
@@ -109,7 +109,7 @@ impl Content {
     ) {
         let (exchange, peer) = (&mut asked.exchange, asked.peer);
         let head = exchange.head();
-        let before = output.length();
+        let watched_from = observer.watches().then(|| output.length());
         let answer = match self {
             Content::Sites(sites) => Some(answer_of(sites, &mut asked, scratch, fields, output)),
             Content::Admin(admin) => {
@@ -121,8 +121,10 @@ impl Content {
                 None
             }
         };
-        let bytes = output.length() - before;
-        observer.answered(&Answered { peer, head, answer: answer.as_ref(), bytes });
+        if let Some(before) = watched_from {
+            let bytes = output.length() - before;
+            observer.answered(&Answered { peer: *peer, head, answer: answer.as_ref(), bytes });
+        }
     }
 
     /// The answer to what is no request, and the archive that it refers to: the page that the default site has for such
@@ -164,7 +166,7 @@ impl Content {
 #[inline]
 fn answer_of<'a>(
     sites: &'a Sites,
-    asked: &mut Asked<impl Exchange<'a>>,
+    asked: &mut Asked<'_, impl Exchange<'a>>,
     scratch: &'a mut Scratch,
     fields: &ServerFields,
     output: &mut Output,
@@ -184,11 +186,14 @@ fn answer_of<'a>(
         return answer;
     };
     let answer = site.answer(request, scratch);
-    let is_the_sites = matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options);
-    match sites.special(request) {
-        Some(page) if !is_the_sites => exchange.answer_page(&page, fields, output),
-        _ => exchange.answer(&answer, archive_ref(number, site), fields, output),
+    if sites.may_be_special(request)
+        && !matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options)
+        && let Some(page) = sites.special(request)
+    {
+        exchange.answer_page(&page, fields, output);
+        return answer;
     }
+    exchange.answer(&answer, archive_ref(number, site), fields, output);
     answer
 }
 

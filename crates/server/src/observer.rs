@@ -47,6 +47,12 @@ impl Observer {
         }
     }
 
+    /// Whether anybody is told of requests.
+    #[inline]
+    pub(crate) fn watches(&self) -> bool {
+        self.counters.is_some() || self.log.is_some()
+    }
+
     /// A request was answered: the answer is spelled, and sent next.
     #[inline]
     pub(crate) fn answered(&mut self, answered: &Answered<'_>) {

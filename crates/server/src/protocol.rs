@@ -36,8 +36,8 @@ pub(crate) struct Http2 {
 
 /// Who asks, and by what kind of connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asker {
-    pub(crate) peer: Option<SocketAddr>,
+pub(crate) struct Asker<'p> {
+    pub(crate) peer: &'p Option<SocketAddr>,
     /// Whether nobody between can read what is said.
     pub(crate) is_secured: bool,
 }
@@ -171,7 +171,12 @@ impl Protocol {
 
     /// Spells answers until the requests in `rest` end or the output is full, and takes off `rest` what is done with.
     #[inline]
-    pub(crate) fn spell_answers(&mut self, rest: &mut &[u8], asker: Asker, shared: &mut Shared) -> Spelled {
+    pub(crate) fn spell_answers(
+        &mut self,
+        rest: &mut &[u8],
+        asker: Asker<'_>,
+        shared: &mut Shared,
+    ) -> Spelled {
         match self {
             Protocol::H1(http) => match spell_h1(http, rest, asker, shared) {
                 Some(spelled) => spelled,
@@ -183,7 +188,7 @@ impl Protocol {
 
     /// Speaks HTTP/2 from here on, with a peer that has begun with it.
     #[cold]
-    fn go_on_with_h2(&mut self, rest: &mut &[u8], asker: Asker, shared: &mut Shared) -> Spelled {
+    fn go_on_with_h2(&mut self, rest: &mut &[u8], asker: Asker<'_>, shared: &mut Shared) -> Spelled {
         let mut http2 = Box::new(Http2::new());
         let spelled = http2.spell(rest, asker, shared);
         *self = Protocol::H2(http2);
@@ -191,7 +196,7 @@ impl Protocol {
     }
 
     /// Spells the answer to what is no request, and ends; false where nothing can be said to it.
-    pub(crate) fn refuse(&mut self, refusal: Refusal, asker: Asker, shared: &mut Shared) -> bool {
+    pub(crate) fn refuse(&mut self, refusal: Refusal, asker: Asker<'_>, shared: &mut Shared) -> bool {
         match self {
             Protocol::H1(http) => {
                 refuse(http, refusal, asker, shared);
@@ -207,7 +212,7 @@ impl Protocol {
 fn spell_h1(
     http: &mut h1::Connection,
     rest: &mut &[u8],
-    asker: Asker,
+    asker: Asker<'_>,
     shared: &mut Shared,
 ) -> Option<Spelled> {
     let mut head = h1::Head::EMPTY;
@@ -247,12 +252,12 @@ fn spell_h1(
 const BEGINS_HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n";
 
 #[cold]
-fn refuse(http: &mut h1::Connection, refusal: Refusal, asker: Asker, shared: &mut Shared) {
+fn refuse(http: &mut h1::Connection, refusal: Refusal, asker: Asker<'_>, shared: &mut Shared) {
     let fields = shared.fields.of(asker.is_secured);
     let (answer, archive) = shared.content.refusal(refusal);
     shared.output.set_archive(archive.number);
     http.refuse(&answer, archive.bytes, fields, &mut shared.output);
-    shared.observer.refused(asker.peer, refusal);
+    shared.observer.refused(*asker.peer, refusal);
 }
 
 impl Http2 {
@@ -268,7 +273,7 @@ impl Http2 {
 
     // Within its caller it would make HTTP/1 save the registers that only HTTP/2 needs.
     #[inline(never)]
-    fn spell(&mut self, rest: &mut &[u8], asker: Asker, shared: &mut Shared) -> Spelled {
+    fn spell(&mut self, rest: &mut &[u8], asker: Asker<'_>, shared: &mut Shared) -> Spelled {
         let Shared { content, fields, scratch, heads, output, observer, https_port, .. } = &mut *shared;
         let fields = fields.of(asker.is_secured);
         let https_port = if asker.is_secured { None } else { *https_port };
@@ -291,7 +296,7 @@ impl Http2 {
                 h2::Step::Refused(stream, refusal) => {
                     let (answer, archive) = of_release.refusal(refusal);
                     self.http.refuse(stream, &answer, archive, fields, output);
-                    observer.refused(asker.peer, refusal);
+                    observer.refused(*asker.peer, refusal);
                 }
                 step => break step,
             }

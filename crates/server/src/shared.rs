@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     /// Whether each connection begins with a PROXY header.
     pub(crate) proxied: bool,
     pub(crate) now: Instant,
+    /// Until when who asks nothing from now on is waited for.
+    pub(crate) idle_until: Option<Instant>,
     /// The same in seconds since 1970, as all that spells or compares dates was told.
     pub(crate) seconds: u64,
     pub(crate) observer: Observer,
@@ -52,6 +54,7 @@ impl Shared {
     #[inline]
     pub(crate) fn set_time(&mut self, now: Now) {
         self.now = now.instant;
+        self.idle_until = self.timeouts.map(|timeouts| now.instant + timeouts.idle);
         if now.unix_seconds != self.seconds {
             self.set_seconds(now.unix_seconds);
         }

@@ -39,13 +39,16 @@ impl Sites {
         Sites::new(entries, self.special.clone())
     }
 
-    /// The page of the server's own at the target of a request, if it has one there.
+    /// Whether the server can have a page of its own at the target of a request.
     #[inline]
-    pub(crate) fn special(&self, request: &Request<'_>) -> Option<OwnPage<'_>> {
+    pub(crate) fn may_be_special(&self, request: &Request<'_>) -> bool {
         // Nearly all targets are of the origin form, and go no further than this.
-        if request.target.first() == Some(&b'/') && !request.target.starts_with(special::PREFIX) {
-            return None;
-        }
+        request.target.first() != Some(&b'/') || request.target.starts_with(special::PREFIX)
+    }
+
+    /// The page of the server's own at the target of a request, if it has one there.
+    #[cold]
+    pub(crate) fn special(&self, request: &Request<'_>) -> Option<OwnPage<'_>> {
         self.special.as_ref()?.at(Target::parse(request.target)?.path)
     }
 
@@ -69,6 +72,8 @@ impl Sites {
         Some((u16::try_from(place).ok()?, self.all.get(place)?.site.as_ref()))
     }
 
+    // Most servers have one site: what looks at hosts stands aside.
+    #[inline(never)]
     fn by_host(&self, request: &Request<'_>) -> Option<usize> {
         // What has no form at all is for the default, which says so.
         let host = Target::parse(request.target).map_or(request.host, |target| target.host(request.host));

@@ -266,12 +266,14 @@ impl<L: EventLoop> Worker<L> {
             https_port: plan.https_port,
             proxied: plan.proxied,
             now: now.instant,
+            idle_until: None,
             seconds: now.unix_seconds,
             observer: plan.observer,
             turn_bytes_max: plan.turn_bytes_max,
             share: Share { bytes: plan.turn_bytes_max, handshakes: HANDSHAKES_PER_TURN_MAX },
             tls: plan.tls,
         };
+        shared.set_time(now);
         shared.set_seconds(now.unix_seconds);
         Ok(Worker {
             events,
@@ -347,7 +349,7 @@ impl<L: EventLoop> Worker<L> {
             slot = token.slot + 1;
             let Some(connection) = self.connections.get_mut(token) else { continue };
             let outcome = connection.drain(&mut self.shared);
-            self.settle(token, outcome, Closed::InOrder);
+            self.settle(token, outcome, true, Closed::InOrder);
         }
         self.events.now().instant + self.drain
     }
@@ -470,23 +472,22 @@ impl<L: EventLoop> Worker<L> {
             connection.put_off(readiness.ended);
             return;
         } else {
-            match connection.turn(&mut self.shared, readiness.ended) {
-                Outcome::Open => return,
-                Outcome::PutOff => return self.put_off(token, readiness.ended),
-                Outcome::Handshake => return self.put_off_handshake(token, readiness.ended),
-                Outcome::Closed => Closed::InOrder,
+            let outcome = connection.turn(&mut self.shared, readiness.ended);
+            if outcome != Outcome::Open {
+                self.settle(token, outcome, readiness.ended, Closed::InOrder);
             }
+            return;
         };
         self.end(token, closed);
     }
 
-    /// Does what came of a connection that was seen to without an event. Its peer may have ended before: whoever goes on
-    /// reads for the end too.
-    fn settle(&mut self, token: Token, outcome: Outcome, closed: Closed) {
+    /// Does what came of a connection. Whether its peer has `ended` is to be read for by whoever goes on; without an
+    /// event nobody knows, so that it may have.
+    fn settle(&mut self, token: Token, outcome: Outcome, ended: bool, closed: Closed) {
         match outcome {
             Outcome::Open => {}
-            Outcome::PutOff => self.put_off(token, true),
-            Outcome::Handshake => self.put_off_handshake(token, true),
+            Outcome::PutOff => self.put_off(token, ended),
+            Outcome::Handshake => self.put_off_handshake(token, ended),
             Outcome::Closed => self.end(token, closed),
         }
     }
@@ -565,7 +566,7 @@ impl<L: EventLoop> Worker<L> {
             let Some(connection) = self.connections.get_mut(token) else { continue };
             self.at = Some(token);
             let outcome = connection.end_wait(&mut self.shared);
-            self.settle(token, outcome, Closed::TimedOut);
+            self.settle(token, outcome, true, Closed::TimedOut);
         }
         if crowded {
             self.accept_waiting();
