@@ -223,26 +223,29 @@ impl<S: Socket> Connection<S> {
             if self.waits == Waits::Handshake && !self.establish(has_bytes, shared)? {
                 return Ok(Outcome::Open);
             }
-            match came {
-                Came::Bytes { bytes, is_all } => {
-                    if self.reads() && !self.answer_received(bytes, shared)? {
-                        return Ok(Outcome::Open);
-                    }
-                    if self.reads() && is_all && !self.has_begun_handshake() {
-                        return Ok(Outcome::Open);
-                    }
-                }
-                // What waits to be sent has to go before anything is received.
-                Came::NotYet => return Ok(Outcome::Open),
-                Came::Later => return Ok(Outcome::Handshake),
-                Came::End => return Ok(Outcome::Closed),
-                Came::Failed { is_plain_http } => {
-                    if !self.fail(is_plain_http, shared)? {
-                        return Ok(Outcome::Open);
-                    }
-                }
+            let Came::Bytes { bytes, is_all } = came else {
+                let Some(outcome) = self.take_none(came, shared)? else { continue };
+                return Ok(outcome);
+            };
+            if self.reads() && !self.answer_received(bytes, shared)? {
+                return Ok(Outcome::Open);
+            }
+            if self.reads() && is_all && !self.has_begun_handshake() {
+                return Ok(Outcome::Open);
             }
         }
+    }
+
+    /// Does what there is to do where no bytes came; tells how the turn ends by that, if it does.
+    fn take_none(&mut self, came: Came, shared: &mut Shared) -> io::Result<Option<Outcome>> {
+        Ok(match came {
+            Came::Bytes { .. } => None,
+            // What waits to be sent has to go before anything is received.
+            Came::NotYet => Some(Outcome::Open),
+            Came::Later => Some(Outcome::Handshake),
+            Came::End => Some(Outcome::Closed),
+            Came::Failed { is_plain_http } => (!self.fail(is_plain_http, shared)?).then_some(Outcome::Open),
+        })
     }
 
     /// Whether the connection may be closed without waiting for the peer's end, which takes two calls more. If anything

@@ -55,28 +55,40 @@ fn send_parts(
     now: Instant,
     bytes_max: &mut u64,
 ) -> io::Result<Option<Box<Unsent>>> {
-    let (bytes, segments) = output.parts();
-    let sent = match segments {
-        [] => return Ok(None),
+    let total = output.length();
+    let sent = match output.own_alone() {
+        _ if total == 0 => return Ok(None),
         _ if *bytes_max == 0 => 0,
-        [Segment::Own(_)] => outlet.send(up_to(bytes, *bytes_max))?,
-        _ => {
-            let waiting = Waiting { own: bytes, segments: segments.iter().copied(), skip: 0 };
-            waiting.send(outlet, content, *bytes_max)?
-        }
+        // Small answers are nothing else.
+        Some(bytes) => outlet.send(up_to(bytes, *bytes_max))?,
+        None => send_segments(outlet, output, content, *bytes_max)?,
     };
     *bytes_max -= sent as u64;
-    let total: u64 = segments.iter().map(length).sum();
-    let unsent = ((sent as u64) < total).then(|| {
-        let segments = segments.iter().copied().collect();
-        let content = Arc::clone(content);
-        let bytes = bytes.to_vec();
-        let (bytes_sent, segment_sent, confirmed) = (0, 0, Confirmed::default());
-        let mut unsent = Unsent { content, since: now, bytes, segments, bytes_sent, segment_sent, confirmed };
-        unsent.advance(sent as u64);
-        Box::new(unsent)
-    });
-    Ok(unsent)
+    if sent as u64 == total { Ok(None) } else { Ok(Some(keep(output, sent as u64, content, now))) }
+}
+
+/// Sends our own bytes and ranges of archives.
+#[inline(never)]
+fn send_segments(
+    outlet: &mut Outlet<'_, impl Socket>,
+    output: &mut Output,
+    content: &Content,
+    bytes_max: u64,
+) -> io::Result<usize> {
+    let (own, segments) = output.parts();
+    Waiting { own, segments: segments.iter().copied(), skip: 0 }.send(outlet, content, bytes_max)
+}
+
+/// Keeps what is not sent of an output.
+#[inline(never)]
+fn keep(output: &mut Output, sent: u64, content: &Arc<Content>, now: Instant) -> Box<Unsent> {
+    let (bytes, segments) = output.parts();
+    let (bytes, segments) = (bytes.to_vec(), segments.iter().copied().collect());
+    let (content, since) = (Arc::clone(content), now);
+    let (bytes_sent, segment_sent, confirmed) = (0, 0, Confirmed::default());
+    let mut unsent = Unsent { content, since, bytes, segments, bytes_sent, segment_sent, confirmed };
+    unsent.advance(sent);
+    Box::new(unsent)
 }
 
 impl Unsent {

@@ -108,6 +108,13 @@ impl Output {
         self.archive_bytes += extent.length;
     }
 
+    /// All that waits, if it is our own bytes alone.
+    #[must_use]
+    #[inline]
+    pub fn own_alone(&self) -> Option<&[u8]> {
+        self.segments.is_empty().then_some(&self.bytes)
+    }
+
     /// All that waits: our own bytes, and the order in which they and ranges of the archive follow each
     /// other.
     pub fn parts(&mut self) -> (&[u8], &[Segment]) {
@@ -150,8 +157,10 @@ mod tests {
         let extent = Extent { position: 5, length: 7 };
         output.put(b"ab");
         output.put_number(10);
+        assert_eq!(output.own_alone(), Some(b"ab10".as_slice()));
         output.set_archive(3);
         output.put_archive(extent);
+        assert_eq!(output.own_alone(), None);
         output.put_archive(extent);
         output.put(b"c");
         let archive = Segment::Archive(3, extent);

@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
     }
 
     fn fields(&mut self, fields: &mut Fields<'_, 'a>) -> Result<(), Stop> {
-        for _ in 0..=FIELDS_MAX {
+        for _ in 0..FIELDS_MAX + 1 {
             if self.input.get(self.at) == Some(&b'\r') {
                 self.expect(b"\r\n", Refusal::FieldLine)?;
                 return Ok(());
