@@ -34,7 +34,8 @@ const ARROWS: [(&str, &[&str]); 7] = [
 ];
 
 /// The files in which `unsafe` may stand.
-const UNSAFE_FILES: [&str; 4] = [
+const UNSAFE_FILES: [&str; 5] = [
+    "crates/archive/src/lease.rs",
     "crates/archive/src/map.rs",
     "crates/eventloop/src/sys.rs",
     "crates/eventloop/src/sys_portable.rs",
@@ -66,7 +67,7 @@ fn crates_import_only_what_the_arrows_allow() {
 }
 
 #[test]
-fn unsafe_stands_in_four_files_only() {
+fn unsafe_stands_in_five_files_only() {
     let findings: Vec<_> = all_sources()
         .iter()
         .filter(|source| !UNSAFE_FILES.contains(&source.path.as_str()))

@@ -18,6 +18,10 @@ mod error;
 mod index;
 mod key;
 mod layout;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+mod lease;
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+mod lease_portable;
 mod map;
 mod reader;
 mod verify;
@@ -39,7 +43,11 @@ pub use layout::record::{
 };
 pub use layout::scope::{NewRule, NewScope, Rule, Scope, ScopeEntry};
 pub use layout::{NamedRecord, name, split_host};
-pub use map::{Lease, Loading};
+pub use lease::Lease;
+pub use map::Loading;
 pub use reader::{Archive, Entries};
 pub use verify::Verified;
 pub use writer::{Writer, Written};
+
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+use lease_portable as lease;

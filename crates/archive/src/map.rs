@@ -1,22 +1,18 @@
 //! The bytes of an archive: mapped from the file, or read into memory.
 //!
-//! The only `unsafe` of this crate stands here. Never gives out anything that outlives the map.
+//! Never gives out anything that outlives the map.
 //!
-//! A mapped file can be overwritten or cut by others while its bytes are being read. Against that there is a
-//! lease (`fcntl(2)`, "Leases"): the kernel then stops whoever opens the file for writing, or cuts it, until
-//! the lease is given up. In that time the bytes are copied, and the copy takes the map's place, at the same
-//! addresses and in one step: no reader can tell.
+//! A mapped file can be overwritten or cut by others while its bytes are being read. What there is against that stands
+//! in `lease.rs`.
 
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::AsRawFd;
 
-use memmap2::{Advice, Mmap, MmapMut};
+use memmap2::{Mmap, MmapMut};
 
-/// Chooses the signal of a lease: `fcntl(2)`. Not in `libc`; 10 on every architecture but SPARC.
-const F_SETSIG: libc::c_int = 10;
+use crate::lease::{keep_copy, prefer_huge_pages};
 
 /// Up to this many bytes [`Loading::Automatic`] reads a file into memory. To read so much takes some milliseconds.
 const AUTOMATIC_IN_MEMORY_BYTES_MAX: u64 = 16 << 20;
@@ -96,7 +92,7 @@ impl Bytes {
 fn copy(file: &mut File) -> io::Result<Bytes> {
     let length = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
     let mut map = MmapMut::map_anon(length.next_multiple_of(HUGE_PAGE_BYTES))?;
-    let _ = map.advise(Advice::HugePage);
+    prefer_huge_pages(&map);
     file.read_exact(&mut map[..length])?;
     Ok(Bytes::Copied { map: map.make_read_only()?, length })
 }
@@ -113,74 +109,4 @@ fn map(file: &File, populate: bool) -> io::Result<Mmap> {
     // checked where it is used, so the harm ends at wrong bytes in an answer, and, where the file was cut,
     // at a SIGBUS. There is no safe way to map a file.
     unsafe { options.map(file) }
-}
-
-/// Puts a copy of its bytes in the place of a map.
-fn keep_copy(map: &Mmap) -> io::Result<()> {
-    let length = map.len();
-    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: asks for new memory, at no place in particular and of no file.
-    let copy = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0) };
-    if copy == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `copy` is `length` bytes that nobody else knows; the map is as many and readable, for the
-    // lease still keeps the file as it was mapped. Then the copy is moved over the map, whose place and
-    // length it has: what was borrowed from the map stays borrowed from the same addresses, which hold the
-    // same bytes before and after, and are private memory until the map is dropped. `memmap2` unmaps by
-    // address and length, which have not changed.
-    let moved = unsafe {
-        std::ptr::copy_nonoverlapping(map.as_ptr(), copy.cast(), length);
-        libc::mprotect(copy, length, libc::PROT_READ);
-        let place = map.as_ptr().cast_mut().cast::<libc::c_void>();
-        libc::mremap(copy, length, length, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, place)
-    };
-    if moved == libc::MAP_FAILED {
-        let error = io::Error::last_os_error();
-        // SAFETY: the copy is still where it was made, and nobody else knows it.
-        unsafe { libc::munmap(copy, length) };
-        return Err(error);
-    }
-    Ok(())
-}
-
-/// Makes everybody wait who would change a file under its readers.
-///
-/// Whoever holds it looks at it every so often. Who is made to wait waits until it is dropped, but no longer
-/// than the system lets him (`/proc/sys/fs/lease-break-time`, 45 seconds unless it was changed).
-#[derive(Debug)]
-pub struct Lease(File);
-
-impl Lease {
-    /// A lease on this file; nothing where it belongs to another user, somebody has it open for
-    /// writing, or its file system knows no leases.
-    pub(crate) fn take(file: &File) -> io::Result<Option<Lease>> {
-        // The lease belongs to the open file, which both descriptors are of.
-        let lease = Lease(file.try_clone()?);
-        let descriptor = lease.0.as_raw_fd();
-        // The kernel tells by a signal that somebody waits. We look by ourselves: the signal shall be one
-        // that does nothing, and not SIGIO, which ends a process that has no handler for it.
-        // SAFETY: takes numbers and touches no memory of ours.
-        let taken = unsafe {
-            libc::fcntl(descriptor, F_SETSIG, libc::SIGURG) == 0
-                && libc::fcntl(descriptor, libc::F_SETLEASE, libc::F_RDLCK) == 0
-        };
-        Ok(taken.then_some(lease))
-    }
-
-    /// Whether somebody waits to change the file.
-    #[must_use]
-    pub fn is_called(&self) -> bool {
-        // SAFETY: takes numbers and touches no memory of ours.
-        let lease = unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_GETLEASE) };
-        lease != libc::F_RDLCK
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        // Said aloud: the open file may have other descriptors, and the lease would stay as long as they do.
-        // SAFETY: takes numbers and touches no memory of ours. It fails only where the lease has ended.
-        unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
-    }
 }

@@ -17,7 +17,8 @@ use crate::layout::head::Head;
 use crate::layout::name;
 use crate::layout::record::{Extent, Record};
 use crate::layout::scope::Scope;
-use crate::map::{Bytes, Lease, Loading};
+use crate::lease::Lease;
+use crate::map::{Bytes, Loading};
 
 /// An open archive.
 pub struct Archive {
