@@ -18,8 +18,9 @@ use cannery_server::supervisor::{Ended, Supervisor};
 use cannery_server::takeover::Predecessor;
 use cannery_server::{
     Address, Claim, Config, Listener as SocketListener, Listening, Notice, Operators, Server, StartError,
+    end_with_parent,
 };
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::open;
 use crate::flags::{self, server::Told};
@@ -62,7 +63,7 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
         (None, _) => {}
         (Some(processes), Some(number)) => {
             // Nobody would stop this process if the supervisor were killed.
-            let _ = set_parent_process_death_signal(Some(Signal::TERM));
+            end_with_parent();
             let figures = inherited_by(FIGURES_VARIABLE)?.unwrap_or_default();
             if number == processes {
                 return answer_operators(&config, &figures);

@@ -32,3 +32,10 @@ impl Lease {
         match self.0 {}
     }
 }
+
+impl Drop for Lease {
+    /// To drop one gives it up, as it does where there are some.
+    fn drop(&mut self) {
+        match self.0 {}
+    }
+}

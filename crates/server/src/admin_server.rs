@@ -62,7 +62,7 @@ impl AdminListener {
             observer,
         );
         let threads =
-            worker::start_all("admin", Loop::Epoll, vec![(plan.for_operators(), waker.clone())], cage)?;
+            worker::start_all("admin", Loop::USUAL, vec![(plan.for_operators(), waker.clone())], cage)?;
         Ok(AdminServer { address, _claim: claim, threads, order, waker })
     }
 }

@@ -2,10 +2,14 @@
 
 use std::fmt;
 
-use cannery_eventloop::Uring;
+use cannery_eventloop::{Epoll, Neighbours, Uring, Waker};
 
 use crate::config::Io;
 use crate::error::StartError;
+use crate::with_loop::WithLoop;
+
+/// The loop that is always there.
+pub(crate) type UsualLoop = Epoll;
 
 /// A loop over the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +18,24 @@ pub enum Loop {
     Epoll,
     /// `io_uring(7)`.
     Uring,
+}
+
+impl Loop {
+    /// The loop that is always there.
+    pub(crate) const USUAL: Loop = Loop::Epoll;
+
+    /// Makes such a loop, and hands it over.
+    pub(crate) fn make(self, waker: Waker, neighbours: Option<Neighbours>, life: impl WithLoop) {
+        match self {
+            Loop::Epoll => life.live(UsualLoop::new(waker, neighbours)),
+            Loop::Uring => life.live(Uring::new(waker, neighbours)),
+        }
+    }
+
+    /// Whether it is over a ring.
+    pub(crate) fn is_ring(self) -> bool {
+        self == Loop::Uring
+    }
 }
 
 /// The loop that serves, and why it does.

@@ -24,7 +24,10 @@ mod error;
 mod exchange;
 mod figures;
 pub mod inheritance;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod io_choice;
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+mod io_choice_portable;
 mod listening;
 mod metrics;
 mod notice;
@@ -50,6 +53,10 @@ mod special;
 mod stamp;
 mod status;
 pub mod supervisor;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+mod system;
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+mod system_portable;
 pub mod takeover;
 mod thread;
 mod tls;
@@ -57,6 +64,7 @@ mod transport;
 #[cfg(any(test, feature = "turns"))]
 pub mod turns;
 mod unsent;
+mod with_loop;
 mod worker;
 
 use std::sync::Arc;
@@ -71,6 +79,10 @@ pub use crate::io_choice::{IoChoice, Loop};
 pub use crate::listening::Listening;
 pub use crate::notice::Notice;
 pub use crate::operators::Operators;
+pub use crate::system::end_with_parent;
+
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+use crate::{io_choice_portable as io_choice, system_portable as system};
 
 use crate::access_log::LogWriter;
 use crate::admin_server::AdminServer;

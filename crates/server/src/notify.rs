@@ -4,10 +4,11 @@
 //! standard library, so no library of its own.
 
 use std::io;
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 use std::time::Duration;
+
+use crate::system::abstract_address;
 
 /// The variable that names the socket.
 pub const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
@@ -29,7 +30,7 @@ impl Notify {
             return Ok(Notify::default());
         };
         let address = match name.as_encoded_bytes() {
-            [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+            [b'@', name @ ..] => abstract_address(name)?,
             _ => SocketAddr::from_pathname(&name)?,
         };
         let socket = UnixDatagram::unbound()?;

@@ -17,7 +17,7 @@ use crate::config::{self, Config, LogTarget};
 use crate::content::Content;
 use crate::current::Current;
 use crate::error::StartError;
-use crate::io_choice::{IoChoice, Loop};
+use crate::io_choice::IoChoice;
 use crate::listening::Listening;
 use crate::metrics::Counters;
 use crate::observer::Observer;
@@ -96,7 +96,7 @@ impl Opened {
             read,
             append: append.collect(),
             remove: remove.collect(),
-            rings: self.io.chosen == Loop::Uring,
+            rings: self.io.chosen.is_ring(),
             denied: cage::Denied::default(),
         }
     }

@@ -20,6 +20,7 @@ use crate::config::ListenerKind;
 use crate::inheritance::{FIGURES_VARIABLE, SEED_VARIABLE, name_listeners, numbers, pipe_of, spawn};
 use crate::notice::Notice;
 use crate::notify::{Notify, SOCKET_VARIABLE};
+use crate::system;
 use crate::takeover::{Predecessor, Successor};
 
 /// A process that lived so long did not die of its start.
@@ -368,14 +369,18 @@ struct Door {
     name: String,
 }
 
+impl Drop for Door {
+    fn drop(&mut self) {
+        system::forget_address(&self.name);
+    }
+}
+
 impl Door {
     fn open() -> io::Result<Door> {
-        use std::os::linux::net::SocketAddrExt;
-        let name = format!("cannery-supervisor-{}", std::process::id());
-        let address = std::os::unix::net::SocketAddr::from_abstract_name(&name)?;
+        let (address, name) = system::own_address(&format!("cannery-supervisor-{}", std::process::id()))?;
         let socket = UnixDatagram::bind_addr(&address)?;
         socket.set_nonblocking(true)?;
-        Ok(Door { socket, name: format!("@{name}") })
+        Ok(Door { socket, name })
     }
 
     /// How many have said so since this was last asked.

@@ -12,9 +12,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cannery_eventloop::{
-    Accepted, Epoll, Event, EventLoop, Listener, Neighbours, Readiness, Token, Uring, Waker,
-};
+use cannery_eventloop::{Accepted, Event, EventLoop, Listener, Neighbours, Readiness, Token, Waker};
 use cannery_secure::Context;
 use cannery_site::Scratch;
 use cannery_wire::Output;
@@ -32,6 +30,7 @@ use crate::receiving::Share;
 use crate::shared::{AddedFields, Fields, Shared};
 use crate::slab::Slab;
 use crate::transport::Buffers;
+use crate::with_loop::WithLoop;
 
 /// How often deadlines are looked at while there are connections: a peer may be late by as much.
 const TICK: Duration = Duration::from_secs(1);
@@ -174,34 +173,36 @@ fn run(io: Loop, mut plan: Plan, waker: Waker, cage: &Cage, started: mpsc::Sende
         let kept = plan.listeners.iter().map(AsFd::as_fd).chain([waker.as_fd()]).chain(of_neighbours);
         let _ = cannery_eventloop::own_descriptors(kept);
     }
-    match io {
-        Loop::Epoll => live(Epoll::new(waker, neighbours), plan, cage, started),
-        Loop::Uring => live(Uring::new(waker, neighbours), plan, cage, started),
-    }
+    io.make(waker, neighbours, Life { plan, cage, started });
 }
 
-/// Serves on a loop that was just made, if it was. From then on the thread can do nothing else.
-#[allow(clippy::needless_pass_by_value, reason = "the main thread waits until every sender is gone")]
-fn live<L: EventLoop>(
-    events: io::Result<L>,
-    plan: Plan<L::Listener>,
-    cage: &Cage,
+/// What a thread needs besides a loop.
+struct Life<'a> {
+    plan: Plan,
+    cage: &'a Cage,
+    /// The main thread waits until every sender is gone.
     started: mpsc::Sender<Result<(), StartError>>,
-) {
-    let worker = events.and_then(|events| Worker::new(events, plan)).map_err(StartError::EventLoop);
-    let worker = worker.and_then(|worker| {
-        cage.enter_thread(Role::Worker)?;
-        Ok(worker)
-    });
-    let (word, worker) = match worker {
-        Ok(worker) => (Ok(()), Some(worker)),
-        Err(error) => (Err(error), None),
-    };
-    // The main thread waits for this word: it is there to take it.
-    let _ = started.send(word);
-    drop(started);
-    if let Some(worker) = worker {
-        worker.run();
+}
+
+impl WithLoop for Life<'_> {
+    /// Serves on a loop that was just made, if it was. From then on the thread can do nothing else.
+    fn live<L: EventLoop<Listener = Listener>>(self, events: io::Result<L>) {
+        let Life { plan, cage, started } = self;
+        let worker = events.and_then(|events| Worker::new(events, plan)).map_err(StartError::EventLoop);
+        let worker = worker.and_then(|worker| {
+            cage.enter_thread(Role::Worker)?;
+            Ok(worker)
+        });
+        let (word, worker) = match worker {
+            Ok(worker) => (Ok(()), Some(worker)),
+            Err(error) => (Err(error), None),
+        };
+        // The main thread waits for this word: it is there to take it.
+        let _ = started.send(word);
+        drop(started);
+        if let Some(worker) = worker {
+            worker.run();
+        }
     }
 }
 

@@ -11,8 +11,8 @@ use seccompiler::{
     TargetArch, apply_filter,
 };
 
-use super::system_calls::{Call, DISPENSABLE, Only, Role, of_process, of_thread};
-use super::{CageError, Denied, Hold, Plan};
+use super::system_calls::{Call, DISPENSABLE, Only, of_process, of_thread};
+use super::{CageError, Denied, Hold, Plan, Role};
 
 /// The filters of a process and of each role.
 #[derive(Debug)]

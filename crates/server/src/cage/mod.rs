@@ -6,13 +6,22 @@
 //!
 //! The process enters before it starts a thread, since a thread inherits what its parent is in; each thread
 //! then enters a narrower cage of its own. Nothing here opens a way out again: the kernel has none.
+//!
+//! Where there is no Linux there is no cage, and [`Held`] says so.
 
 mod account;
 mod error;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod filesystem;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod filter;
 mod held;
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+mod none;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod privileges;
+mod role;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod system_calls;
 
 use std::path::PathBuf;
@@ -21,9 +30,12 @@ use std::sync::Arc;
 pub use account::Account;
 pub use error::CageError;
 pub use held::{Held, Hold};
-pub use system_calls::Role;
+pub use role::Role;
 
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 use filter::Filters;
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+use none::{self as filesystem, self as privileges, Filters};
 
 /// What a cage shall hold.
 #[derive(Debug, Clone, Default)]

@@ -1,0 +1,13 @@
+//! How a life is lived over a loop that was chosen while the server runs.
+//!
+//! Each loop is a type of its own, so that a worker is compiled for it: whoever chooses one hands it over through this.
+
+use std::io;
+
+use cannery_eventloop::{EventLoop, Listener};
+
+/// What is done with a loop, whichever it is.
+pub(crate) trait WithLoop {
+    /// Does it, with the loop that was just made, if it was.
+    fn live<L: EventLoop<Listener = Listener>>(self, events: io::Result<L>);
+}
