@@ -51,6 +51,7 @@ fn is_root() -> bool {
 }
 
 #[test]
+#[cfg_attr(feature = "portable", ignore = "only Linux has the cage")]
 fn each_thread_of_the_server_is_held() {
     let folder = folder();
     let server = start(folder.path(), &["--admin", "127.0.0.1:0", "--report", "--sandbox", "require"]);
@@ -79,6 +80,7 @@ fn each_thread_of_the_server_is_held() {
 }
 
 #[test]
+#[cfg_attr(feature = "portable", ignore = "only Linux has the cage")]
 fn root_becomes_whom_it_is_told_and_goes_on_taking_up_releases_and_writing_its_log() {
     if !is_root() {
         println!("skipped: only root can become somebody else");
@@ -117,6 +119,7 @@ fn root_becomes_whom_it_is_told_and_goes_on_taking_up_releases_and_writing_its_l
 }
 
 #[test]
+#[cfg_attr(feature = "portable", ignore = "only Linux has the cage")]
 fn root_that_stays_root_keeps_nothing_but_the_opening_of_files_and_says_so() {
     if !is_root() {
         println!("skipped: not root");
@@ -133,6 +136,7 @@ fn root_that_stays_root_keeps_nothing_but_the_opening_of_files_and_says_so() {
 }
 
 #[test]
+#[cfg_attr(feature = "portable", ignore = "only Linux has the cage")]
 fn a_cage_that_is_off_leaves_the_process_as_it_is() {
     let folder = folder();
     let server = start(folder.path(), &["--sandbox", "off"]);
@@ -144,6 +148,7 @@ fn a_cage_that_is_off_leaves_the_process_as_it_is() {
 }
 
 #[test]
+#[cfg_attr(feature = "portable", ignore = "only Linux has the cage")]
 fn what_is_in_force_is_said_when_asked() {
     let folder = folder();
     let server = start(folder.path(), &["--debug"]);
@@ -160,6 +165,7 @@ fn a_user_that_does_not_exist_is_wrong_usage() {
 }
 
 #[test]
+#[cfg_attr(feature = "portable", ignore = "only Linux has the cage")]
 fn who_is_not_root_cannot_become_somebody_else_and_is_told_so() {
     if !is_root() {
         println!("skipped: only root can begin as somebody else");
@@ -175,6 +181,7 @@ fn who_is_not_root_cannot_become_somebody_else_and_is_told_so() {
 }
 
 #[test]
+#[cfg_attr(feature = "portable", ignore = "without leases an archive is not mapped")]
 fn memory_has_a_limit_that_what_is_mapped_does_not_count_against() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("site");

@@ -226,7 +226,8 @@ fn without_descriptors_accepting_pauses_and_goes_on_later() {
     let target = Target::start(1, &["--limit-descriptors", &LIMIT.to_string()]);
     let pid = target.server.pid();
     let idle: Vec<_> = (0..2 * LIMIT).map(|_| target.server.connect()).collect();
-    await_that("no descriptor is left", || descriptors(pid) == LIMIT);
+    // More than may be opened are those that the server was started with.
+    await_that("no descriptor is left", || descriptors(pid) >= LIMIT);
     let before = processor_time(pid);
     let waiting = idle.last().unwrap();
     let window = Duration::from_secs(2);

@@ -130,6 +130,7 @@ fn what_is_no_archive_is_refused_and_the_old_one_goes_on() {
 }
 
 #[test]
+#[cfg_attr(feature = "portable", ignore = "only Linux has leases")]
 fn an_archive_that_is_written_into_is_served_as_it_was() {
     for (flags, notice) in
         [(["--archive-mmap"].as_slice(), "somebody writes into this file"), (&[], "still served")]
@@ -172,6 +173,7 @@ fn written_into(flags: &[&str], notice: &str) {
 }
 
 #[test]
+#[cfg_attr(feature = "portable", ignore = "only Linux has leases")]
 fn a_good_archive_written_in_place_is_taken_up_when_it_is_whole() {
     let releases = Releases::new();
     let (archive, next) = (releases.numbered("site.cdb", 1), releases.numbered("next.cdb", 2));

@@ -2,6 +2,7 @@
 //!
 //! There is no check that only continuous integration can run.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::counts;
@@ -50,6 +51,9 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
     } else {
         steps.leave_out("the same by io_uring", "this kernel has none, or does not let us");
     }
+    if extent != Extent::Fast {
+        portable(&mut steps, extent);
+    }
     steps.finish()
 }
 
@@ -75,6 +79,37 @@ fn tests(words: &str, extent: Extent) -> Command {
         command.env("CANNERY_SLOW", "1");
     }
     command
+}
+
+/// What other systems get, as far as it can be tried on Linux: the crates that have parts of their own for them, and of
+/// the tests from outside those that meet these parts most. And whether the loop compiles for a system with kqueue.
+fn portable(steps: &mut Steps, extent: Extent) {
+    const CRATES: &str = "--package cannery-eventloop --package cannery-archive --package cannery-server";
+    const FEATURE: &str = "--features portable";
+    const CHOSEN: &str = "admin:: get:: hostile:: processes:: range:: reload:: tls:: workers::";
+    const LOOP: &str = "the loop for FreeBSD";
+    let clippy = format!("clippy {CRATES} --package cannery --all-targets {FEATURE} -- -D warnings");
+    steps.run("portable clippy", || project::run(&mut cargo(&clippy)));
+    let inside = format!("test {CRATES} {FEATURE}");
+    steps.run("portable inside", || project::run(&mut tests(&inside, extent)));
+    let outside = format!("test --package cannery --test it {FEATURE} -- {CHOSEN}");
+    steps.run("portable outside", || project::run(&mut tests(&outside, extent)));
+    if has_standard_library(FREEBSD) {
+        let check = format!("check --package cannery-eventloop --all-targets --target {FREEBSD}");
+        steps.run(LOOP, || project::run(&mut cargo(&check)));
+    } else {
+        steps.leave_out(LOOP, "`rustup target add x86_64-unknown-freebsd` installs what it takes");
+    }
+}
+
+/// A system with kqueue. Crates that hold C would need a compiler of C for it, too.
+const FREEBSD: &str = "x86_64-unknown-freebsd";
+
+/// Whether the compiler has the standard library of another system.
+fn has_standard_library(target: &str) -> bool {
+    let mut rustc = Command::new("rustc");
+    let said = rustc.args(["--print", "target-libdir", "--target", target]).output();
+    said.is_ok_and(|said| Path::new(String::from_utf8_lossy(&said.stdout).trim()).is_dir())
 }
 
 /// Whether the server can have a ring: it looks for that first, and says so, before it misses its archive.

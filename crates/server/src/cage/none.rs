@@ -9,7 +9,7 @@ use rustix::process::{getgid, getuid};
 
 use super::{Account, CageError, Hold, Plan, Role};
 
-const ONLY_LINUX: &str = "it is done by this server on Linux alone";
+const ONLY_LINUX: &str = "this program was built without what only Linux has";
 
 /// Gives up no right, and becomes nobody else.
 pub(super) fn give_up(account: Option<&Account>, _private: bool) -> Result<Hold, CageError> {
