@@ -290,7 +290,9 @@ impl Connection {
         self.streams = Streams::default();
         self.block = None;
         self.is_partial = false;
-        frame::put_go_away(output, self.last, code);
+        // RFC 9113 §6.8: what was said of the last stream before cannot be taken back.
+        let last = if let Going::Gone(last) = self.going { last } else { self.last };
+        frame::put_go_away(output, last, code);
     }
 
     /// Whether nothing is left to be read or answered: what is spelled is the last that is said.
@@ -312,7 +314,7 @@ impl Connection {
     #[cold]
     fn reset(&mut self, id: u32, code: ErrorCode, output: &mut Output) -> Result<(), ErrorCode> {
         // RFC 9113 §6.4: a stream that is idle cannot be reset.
-        if id > self.last {
+        if self.is_idle(id) {
             return Err(code);
         }
         frame::put_reset(output, id, code);
@@ -403,8 +405,7 @@ impl Connection {
             let steps = (id - self.last) / 2;
             self.opened = self.opened.checked_shl(steps).unwrap_or(0) | 1;
             self.last = id;
-            let is_answered = !matches!(self.going, Going::Gone(last) if id > last);
-            return Ok(if is_answered { Role::Request } else { Role::Nothing });
+            return Ok(if self.is_beyond_end(id) { Role::Nothing } else { Role::Request });
         }
         self.role_of_old(id)
     }
@@ -418,10 +419,21 @@ impl Connection {
             Some(Content::Coming { .. }) => Ok(Role::Trailers),
             Some(Content::Ended) => Ok(Role::Late),
             Some(Content::Forgotten) => Ok(Role::Nothing),
+            None if self.is_beyond_end(id) => Ok(Role::Nothing),
             // RFC 9113 §5.1: closed; or §5.1.1: passed over, and so unexpected.
             None if self.was_opened(id) => Err(ErrorCode::StreamClosed),
             None => Err(ErrorCode::Protocol),
         }
+    }
+
+    /// Whether a stream is one that nobody has opened yet, such as all those that are ours to open; or none.
+    fn is_idle(&self, id: u32) -> bool {
+        id > self.last || id.is_multiple_of(2)
+    }
+
+    /// Whether a stream is beyond those that we have said we answer: its frames are thrown away (RFC 9113 §6.8).
+    fn is_beyond_end(&self, id: u32) -> bool {
+        matches!(self.going, Going::Gone(last) if id > last)
     }
 
     /// Whether a stream up to the last was opened and not passed over, as far as that is remembered.
@@ -522,8 +534,8 @@ impl Connection {
 
     fn take_data(&mut self, head: FrameHead, payload: &[u8], output: &mut Output) -> Result<(), Fault> {
         let id = head.stream;
-        // RFC 9113 §5.1: idle.
-        if id == 0 || id > self.last {
+        // RFC 9113 §6.1: none, or §5.1: idle.
+        if self.is_idle(id) {
             return Err(ErrorCode::Protocol.into());
         }
         let content = frame::unpadded(head, payload)?;
@@ -535,6 +547,9 @@ impl Connection {
             [payload.len(), content.len()].map(|len| u32::try_from(len).unwrap_or(u32::MAX));
         self.receive(bytes, output);
         let ended = head.has(flag::END_STREAM);
+        if self.is_beyond_end(id) {
+            return Ok(());
+        }
         let Some(stream) = self.streams.find(id) else {
             return Err(Fault::Stream(id, ErrorCode::StreamClosed));
         };
@@ -610,7 +625,7 @@ impl Connection {
         if payload.len() != 4 {
             return Err(ErrorCode::FrameSize.into());
         }
-        if head.stream == 0 || head.stream > self.last {
+        if self.is_idle(head.stream) {
             return Err(ErrorCode::Protocol.into());
         }
         let body = self.streams.remove(head.stream).and_then(|stream| stream.body);
@@ -681,7 +696,7 @@ impl Connection {
             }
             return self.window.widen(increment).map_err(|_| ErrorCode::FlowControl.into());
         }
-        if id > self.last {
+        if self.is_idle(id) {
             return Err(ErrorCode::Protocol.into());
         }
         if increment == 0 {

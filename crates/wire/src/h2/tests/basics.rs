@@ -159,3 +159,20 @@ fn a_connection_goes_when_all_is_answered() {
     peer.send(&[window_update(0, 100_000), window_update(1, 100_000)].concat());
     assert!(peer.connection.has_ended());
 }
+
+#[test]
+fn what_comes_on_streams_beyond_the_end_is_thrown_away() {
+    // A client whose requests were under way when it heard of the end sends their content too (RFC 9113 §6.8).
+    let mut peer = Peer::open();
+    peer.fills = false;
+    peer.send(&get(1, "/100000"));
+    peer.connection.go_away(&mut peer.output);
+    peer.drain();
+    assert_eq!(peer.send(&frame(kind::PING, 1, 0, b"cannery!")), [Frame::GoAway(1, 0)]);
+    let late =
+        [post(3, "/13", &[]), data(3, b"content", false), window_update(3, 5), headers(3, &[("a", "b")])];
+    assert_eq!(peer.send(&late.concat()), []);
+    assert_eq!(peer.send(&[post(5, "/13", &[]), data(5, b"content", true), reset(5)].concat()), []);
+    // And what was said of the last stream is not taken back, whatever happens.
+    assert_eq!(peer.send(&data(7, b"on an idle stream", true)), [Frame::GoAway(1, 1)]);
+}

@@ -91,6 +91,11 @@ fn frames_where_they_may_not_stand() {
     for idle in [data(1, b"1", true), reset(1), window_update(1, 1)] {
         check("on an idle stream", &[idle], Connection(0, wrong));
     }
+    // RFC 9113 §5.1.1: streams of ours, which we never open, and which must not be reset before.
+    let circular = frame(kind::PRIORITY, 0, 2, &[0, 0, 0, 2, 5]);
+    for idle in [data(2, b"1", true), reset(2), window_update(2, 1), circular] {
+        check("on a stream of ours", &[get(5, "/0"), idle], Connection(5, wrong));
+    }
     check(
         "CONTINUATION alone",
         &[frame(kind::CONTINUATION, flag::END_HEADERS, 1, b"")],
