@@ -7,6 +7,9 @@
 
 mod archives;
 mod choices;
+// The ordinary tests of `wire` run the same from seeds.
+#[path = "../../crates/wire/tests/foreign/peers/mod.rs"]
+mod foreign;
 mod frames;
 mod hpack;
 mod proxied;
@@ -17,6 +20,7 @@ mod twins;
 
 pub use archives::{archive_open, key};
 pub use choices::{accept_encoding, conditions, date, ranges};
+pub use foreign::{client as foreign_client, server as foreign_server};
 pub use frames::frames;
 pub use hpack::{hpack, hpack_sent};
 pub use proxied::proxy_header;
@@ -27,7 +31,7 @@ pub use rules::{headers, redirects};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 15] = [
     ("archive_open", archive_open),
     ("hpack", hpack),
     ("hpack_sent", hpack_sent),
@@ -41,4 +45,6 @@ pub const TARGETS: [Target; 13] = [
     ("redirects", redirects),
     ("headers", headers),
     ("frames", frames),
+    ("foreign_client", foreign_client),
+    ("foreign_server", foreign_server),
 ];

@@ -1,0 +1,42 @@
+//! Our HTTP/2 against the `h2` crate, from seeds. The fuzz targets `foreign_client` and `foreign_server` go on from there.
+//!
+//! `CANNERY_SEED` replays one.
+
+#![forbid(unsafe_code)]
+
+#[allow(unreachable_pub, reason = "the fuzz targets hand them on")]
+mod peers;
+
+/// Runs a peer for many seeds, the first of which are short.
+fn run(peer: fn(&[u8]), seeds: u64) {
+    if let Some(seed) = std::env::var("CANNERY_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        return peer(&bytes_of(seed));
+    }
+    for seed in 0..seeds {
+        let outcome = std::panic::catch_unwind(|| peer(&bytes_of(seed)));
+        assert!(outcome.is_ok(), "seed {seed}: CANNERY_SEED={seed} replays it");
+    }
+}
+
+/// The bytes that a seed stands for (splitmix64): up to two thousand.
+fn bytes_of(seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    };
+    let words = 1 + next() % (seed + 2).min(250);
+    (0..words).flat_map(|_| next().to_be_bytes()).collect()
+}
+
+#[test]
+fn what_the_foreign_client_receives_is_what_was_answered() {
+    run(peers::client, 1_500);
+}
+
+#[test]
+fn we_judge_bytes_as_the_foreign_server_does() {
+    run(peers::server, 20_000);
+}

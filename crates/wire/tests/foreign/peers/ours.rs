@@ -1,0 +1,163 @@
+//! Our end: a connection that answers what it is asked, from bytes to bytes.
+//!
+//! `/N` is answered with the first `N` bytes of [`CONTENT`] as if they were in an archive, `/text/N` with as many that are
+//! in none, all else with 404. Never judges what it sees.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use cannery_archive::Extent;
+use cannery_site::{Answer, Body, Fields, Reason};
+use cannery_wire::h2::{Connection, HeadStore, Step, StreamId};
+use cannery_wire::{ArchiveRef, Output, Segment, ServerFields};
+
+/// What all bodies are the beginning of: of every four bytes one can tell where they stand.
+pub(crate) static CONTENT: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    (0..50_000_u32).flat_map(|number| number.wrapping_mul(0x9e37_79b1).to_be_bytes()).collect()
+});
+
+/// Our end of a connection.
+pub(crate) struct Ours {
+    connection: Connection,
+    store: HeadStore,
+    output: Output,
+    fields: ServerFields,
+    /// What was handed in and not used.
+    held: Vec<u8>,
+    /// The status that each stream was answered with.
+    pub(crate) answered: BTreeMap<u32, u16>,
+    /// What was said and not asked for yet.
+    said: Vec<u8>,
+    seconds: u64,
+}
+
+impl Ours {
+    /// A connection whose settings are said.
+    pub(crate) fn new() -> Ours {
+        let mut ours = Ours {
+            connection: Connection::new(),
+            store: HeadStore::new(),
+            output: Output::new(),
+            fields: ServerFields::new(&[("X-Frame-Options", "deny")], 0),
+            held: Vec::new(),
+            answered: BTreeMap::new(),
+            said: Vec::new(),
+            seconds: 1_700_000_000,
+        };
+        ours.connection.begin(&mut ours.output);
+        ours.take_output();
+        ours
+    }
+
+    /// A second passes.
+    pub(crate) fn wait(&mut self) {
+        self.seconds += 1;
+        self.store.set_now(self.seconds);
+    }
+
+    /// Hands bytes in, and answers what they ask.
+    pub(crate) fn receive(&mut self, bytes: &[u8]) {
+        let mut input = std::mem::take(&mut self.held);
+        input.extend_from_slice(bytes);
+        let mut used = 0;
+        loop {
+            let rest = &input[used..];
+            let (more, step) = self.connection.next_request(rest, &mut self.store, &mut self.output);
+            assert!(more <= rest.len(), "no more is used than there is");
+            used += more;
+            match step {
+                Step::Request(stream) => self.answer(stream),
+                Step::Refused(stream, refusal) => {
+                    let status = refusal.status();
+                    let answer = Answer::own(status, Reason::NoRequest);
+                    let Ours { connection, fields, output, .. } = self;
+                    connection.refuse(stream, &answer, ArchiveRef::NONE, fields, output);
+                    self.answered.insert(stream.number(), status);
+                }
+                Step::Full => self.take_output(),
+                Step::More | Step::End => break,
+            }
+        }
+        self.held = input.split_off(used);
+        self.take_output();
+    }
+
+    /// Puts bodies into the output, as far as it and the windows have room.
+    pub(crate) fn fill(&mut self) {
+        self.connection.fill(&mut self.output);
+        self.take_output();
+    }
+
+    /// Lets all bodies leave that the windows have room for.
+    pub(crate) fn fill_all(&mut self) {
+        loop {
+            let before = self.said.len();
+            self.fill();
+            if self.said.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// Lets the connection end gracefully.
+    pub(crate) fn go_away(&mut self) {
+        self.connection.go_away(&mut self.output);
+        self.take_output();
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.connection.has_ended()
+    }
+
+    /// What was said since this was last asked.
+    pub(crate) fn said(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.said)
+    }
+
+    fn answer(&mut self, stream: StreamId) {
+        let Ours { connection, store, fields, output, .. } = self;
+        let head = store.head();
+        let target = str::from_utf8(head.request.target).unwrap_or_default();
+        let length = |text: &str| text.parse::<usize>().ok().filter(|length| *length <= CONTENT.len());
+        let text = target.strip_prefix("/text/").and_then(length);
+        let found = target.strip_prefix('/').and_then(length);
+        let is_head = head.method_name == b"HEAD";
+        let archive = ArchiveRef { number: 3, bytes: &CONTENT, identity: 1 };
+        let mut answer = Answer::own(404, Reason::Nothing);
+        if let Some(length) = text {
+            let text_length = length.to_string();
+            let fields = [(":status", b"200".as_slice()), ("content-length", text_length.as_bytes())];
+            connection.answer_fields(stream, &fields, &CONTENT[..length], output);
+            answer.status = 200;
+        } else {
+            if let Some(length) = found {
+                answer = Answer::own(200, Reason::Nothing);
+                answer.fields = Fields::Own { page: None, complete_length: None };
+                answer.body = Body::Archive(Extent { position: 0, length: length as u64 });
+                answer.content_length = Some(length as u64);
+            }
+            let answer = if is_head { answer.without_body() } else { answer };
+            connection.answer(stream, &answer, archive, fields, output);
+        }
+        self.answered.insert(stream.number(), answer.status);
+    }
+
+    fn take_output(&mut self) {
+        let (mut own, segments) = self.output.parts();
+        for segment in segments {
+            match segment {
+                Segment::Own(length) => {
+                    let (now, behind) = own.split_at(*length);
+                    self.said.extend_from_slice(now);
+                    own = behind;
+                }
+                Segment::Archive(_, Extent { position, length }) => {
+                    let [start, length] =
+                        [*position, *length].map(|place| usize::try_from(place).expect("it fits memory"));
+                    self.said.extend_from_slice(&CONTENT[start..][..length]);
+                }
+            }
+        }
+        self.output.clear();
+    }
+}

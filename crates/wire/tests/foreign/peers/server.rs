@@ -1,0 +1,540 @@
+//! The server of the `h2` crate is handed the bytes that we are: both take the same for requests, and find the same faults.
+//!
+//! After each frame both are asked what they think of it. Where they differ, [`DIFFERENCES`] has to say why both may, and
+//! the run is over: from there on they know different things. Priorities and the order of content are not asked here.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use cannery_wire::h2::PREFACE;
+use cannery_wire::hpack::put_field;
+use h2::RecvStream;
+use h2::server::{Builder, Connection};
+use http::Response;
+
+use super::choices::Choices;
+use super::ours::{CONTENT, Ours};
+use super::pipe::{End, Queues, pipe};
+
+/// What a server thinks of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// There is nothing to say against it.
+    Fine,
+    /// It makes a request that is answered with this status.
+    Refused(u16),
+    /// It ends its stream, with this code.
+    Reset(u32),
+    /// It ends the connection, with this code.
+    Away(u32),
+}
+use Verdict::{Away, Fine, Refused, Reset};
+
+/// Error codes (RFC 9113 §7).
+const NO_ERROR: u32 = 0;
+const PROTOCOL: u32 = 1;
+const FLOW_CONTROL: u32 = 3;
+const STREAM_CLOSED: u32 = 5;
+const FRAME_SIZE: u32 = 6;
+const COMPRESSION: u32 = 9;
+
+/// Frame types (RFC 9113 §6, RFC 9218 §7.1).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const PRIORITY: u8 = 2;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PUSH_PROMISE: u8 = 5;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+
+/// What became before of the stream that a frame is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// Nothing, or it was passed over, or it is no stream of a client's.
+    Idle,
+    /// It was opened, and its content is to come.
+    Open,
+    /// The peer has ended it.
+    Ended,
+    /// Somebody has reset it.
+    Reset,
+}
+use Before::{Ended, Idle, Open};
+
+/// Where both may think differently: of a frame of these types, on a stream of which this was known; what we do, what the
+/// other does, and why (sections are those of RFC 9113 where nothing else is said).
+type Difference = (&'static [u8], &'static [Before], Verdict, Verdict, &'static str);
+
+/// Whatever was known.
+const ANY: &[Before] = &[Idle, Open, Ended, Before::Reset];
+/// The peer has nothing to say any more.
+const CLOSED: &[Before] = &[Ended, Before::Reset];
+/// What a header block comes in.
+const BLOCKS: &[u8] = &[HEADERS, CONTINUATION];
+/// Each type whose size is fixed, or has a least one.
+const SIZED: &[u8] =
+    &[DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, PRIORITY];
+
+const DIFFERENCES: &[Difference] = &[
+    (
+        SIZED,
+        ANY,
+        Away(FRAME_SIZE),
+        Away(PROTOCOL),
+        "§4.2: the other has one code for all that is wrong with a frame",
+    ),
+    (&[PRIORITY], ANY, Reset(FRAME_SIZE), Away(PROTOCOL), "§6.3: such a size ends the stream"),
+    (
+        &[SETTINGS],
+        ANY,
+        Away(FLOW_CONTROL),
+        Away(PROTOCOL),
+        "§6.5.2: a window too large has a code of its own",
+    ),
+    (
+        &[SETTINGS],
+        ANY,
+        Away(FLOW_CONTROL),
+        Fine,
+        "§6.5.3: values are applied one by one, and the other takes the last",
+    ),
+    (
+        BLOCKS,
+        ANY,
+        Away(COMPRESSION),
+        Away(PROTOCOL),
+        "§4.3: the other has one code for all that is wrong with a block",
+    ),
+    (BLOCKS, ANY, Reset(PROTOCOL), Away(PROTOCOL), "§8.1.1: a malformed request ends its stream"),
+    (
+        BLOCKS,
+        ANY,
+        Refused(400),
+        Fine,
+        "RFC 9110 §7.2: who names no host is refused; the other asks whoever answers",
+    ),
+    (&[PUSH_PROMISE], ANY, Away(PROTOCOL), Fine, "§8.4: a client cannot push, whatever it says of it"),
+    (&[WINDOW_UPDATE], ANY, Reset(PROTOCOL), Away(PROTOCOL), "§6.9: no step at all ends the stream"),
+    (
+        &[WINDOW_UPDATE],
+        &[Open],
+        Reset(FLOW_CONTROL),
+        Fine,
+        "§6.9.1: too large a window, also where nothing is to be sent",
+    ),
+    (&[GOAWAY], ANY, Fine, Away(NO_ERROR), "§6.8: nothing is under way, and the other goes too"),
+    (
+        &[GOAWAY],
+        ANY,
+        Fine,
+        Away(PROTOCOL),
+        "§6.8: a last stream larger than said before, which we make nothing of",
+    ),
+    (&[DATA], &[Before::Reset], Reset(STREAM_CLOSED), Fine, "§5.1: what comes behind a reset may be ignored"),
+    (
+        &[HEADERS],
+        &[Before::Reset],
+        Away(STREAM_CLOSED),
+        Fine,
+        "§5.1: what comes behind a reset may be ignored",
+    ),
+    (&[PRIORITY], &[Before::Reset], Reset(PROTOCOL), Fine, "§5.1: what comes behind a reset may be ignored"),
+    (
+        &[PRIORITY],
+        &[Idle],
+        Away(PROTOCOL),
+        Reset(PROTOCOL),
+        "§6.4: a stream that nobody has opened cannot be reset",
+    ),
+    (&[DATA], &[Ended], Reset(STREAM_CLOSED), Away(PROTOCOL), "§5.1: half-closed (remote)"),
+    (&[HEADERS], &[Ended], Reset(STREAM_CLOSED), Away(PROTOCOL), "§5.1: half-closed (remote)"),
+    (&[HEADERS], CLOSED, Away(STREAM_CLOSED), Away(PROTOCOL), "§5.1: closed"),
+    (
+        &[HEADERS],
+        &[Idle],
+        Away(STREAM_CLOSED),
+        Away(PROTOCOL),
+        "§5.1.1: which were passed over we know of the last 64",
+    ),
+    (
+        &[CONTINUATION],
+        &[Open, Ended],
+        Reset(PROTOCOL),
+        Fine,
+        "§8.1.1: the other looks at each frame of a block alone",
+    ),
+    (&[HEADERS], &[Before::Reset], Away(PROTOCOL), Fine, "§5.1.1: its number was passed over"),
+    (
+        BLOCKS,
+        &[Open],
+        Reset(PROTOCOL),
+        Fine,
+        "§8.1.1: trailers end less content than was said; the other counts at DATA",
+    ),
+];
+
+/// Each operation is a byte, and what it needs behind it.
+pub fn server(data: &[u8]) {
+    let mut choices = Choices::new(data);
+    let mut both = Both::begin();
+    while let Some(operation) = choices.byte() {
+        let bytes = both.next(operation, &mut choices);
+        if !both.judge(&bytes) {
+            return;
+        }
+    }
+}
+
+/// Both servers, and what the peer that both have remembers.
+struct Both {
+    ours: Ours,
+    theirs: Theirs,
+    next_stream: u32,
+    /// Of a header block that is not whole its stream, and what is to follow.
+    unfinished: Option<(u32, Vec<u8>)>,
+    /// What became of the streams that were opened.
+    before: BTreeMap<u32, Before>,
+}
+
+impl Both {
+    fn begin() -> Both {
+        let (mut ours, mut theirs) = (Ours::new(), Theirs::new());
+        // Windows of the connection are never in the way: whose stream comes first in it is each server's choice.
+        let begin =
+            [PREFACE.as_slice(), &frame(SETTINGS, 0, 0, &[]), &window_update(0, 1_000_000_000)].concat();
+        ours.receive(&begin);
+        ours.said();
+        theirs.receive(&begin);
+        Both { ours, theirs, next_stream: 1, unfinished: None, before: BTreeMap::new() }
+    }
+
+    /// The bytes of the next frames.
+    fn next(&mut self, operation: u8, choices: &mut Choices<'_>) -> Vec<u8> {
+        if let Some((stream, rest)) = self.unfinished.take() {
+            if !operation.is_multiple_of(16) {
+                return self.go_on(stream, &rest, choices);
+            }
+            self.unfinished = Some((stream, rest));
+        }
+        let stream = self.stream(choices);
+        // Nearly all else would end a connection on which nothing is open.
+        if self.next_stream == 1 && operation < 240 {
+            return self.ask(operation & 1, choices);
+        }
+        match operation % 32 {
+            0..=5 => self.ask(1, choices),
+            6..=9 => self.ask(0, choices),
+            10..=13 => {
+                let length = choices.one_of(&[0, 1, 100, 5_000, 16_383, 16_384]);
+                let flags = if choices.once_in(3) { 1 } else { 0 };
+                frame(DATA, flags, stream, &CONTENT[..length])
+            }
+            14 => {
+                let padding = choices.next();
+                let payload = [&[padding], &CONTENT[..choices.one_of(&[0, 1, 10, 300])]].concat();
+                frame(DATA, 8 | choices.next() & 1, stream, &payload)
+            }
+            15 => frame(HEADERS, 5, stream, &block(&[("x-end", "1")])),
+            16 | 17 => frame(RST_STREAM, 0, stream, &choices.number().to_be_bytes()),
+            18..=20 => {
+                let increment = if choices.once_in(12) {
+                    choices.one_of(&[0, 0x7fff_ffff, 0x8000_0001])
+                } else {
+                    choices.one_of(&[1, 1_000, 100_000])
+                };
+                window_update(if choices.once_in(4) { 0 } else { stream }, increment)
+            }
+            21 | 22 => {
+                let common: [(u16, u32); 9] = [
+                    (4, 0),
+                    (4, 100),
+                    (4, 65_535),
+                    (4, 1_000_000),
+                    (1, choices.number() & 0xffff),
+                    (2, (choices.next() & 1).into()),
+                    (3, choices.number()),
+                    (5, 16_384 + (choices.number() & 0xffff)),
+                    (6, choices.number()),
+                ];
+                let others: [(u16, u32); 5] = [
+                    (4, 0x7fff_ffff),
+                    (4, 0x8000_0000),
+                    (2, choices.next().into()),
+                    (5, choices.number() & 0x1ff_ffff),
+                    (u16::from(choices.next()) + 10, choices.number()),
+                ];
+                let mut one =
+                    || if choices.once_in(12) { choices.one_of(&others) } else { choices.one_of(&common) };
+                let chosen = [one(), one()];
+                let payload: Vec<u8> = chosen
+                    .iter()
+                    .flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat())
+                    .collect();
+                frame(SETTINGS, 0, 0, &payload)
+            }
+            23 => frame(PING, choices.next() & 1, 0, &[choices.next(); 8]),
+            24 => frame(PRIORITY, 0, stream, &[0, 0, 0, choices.next() & 7, 1]),
+            25 if choices.once_in(16) => {
+                frame(GOAWAY, 0, 0, &[&choices.number().to_be_bytes()[..], &[0; 4], choices.bytes()].concat())
+            }
+            25 | 26 => frame(choices.next() | 32, choices.next(), stream, choices.bytes()),
+            27 | 28 => self.ask_oddly(choices),
+            29 if choices.once_in(3) => {
+                // Any frame at all, of any size.
+                let (kind, flags) = (choices.next() % 11, choices.next());
+                let stream = if choices.once_in(3) { 0 } else { stream };
+                frame(kind, flags, stream, choices.bytes())
+            }
+            30 if choices.once_in(8) => frame(DATA, 0, stream, &CONTENT[..16_385]),
+            _ => self.ask(1, choices),
+        }
+    }
+
+    /// A stream that there was, or will be, or that is none of the peer's.
+    fn stream(&self, choices: &mut Choices<'_>) -> u32 {
+        let (place, kind) = (u32::from(choices.next()), choices.next());
+        match kind {
+            0..=3 => place,
+            4..=140 => self.next_stream.saturating_sub(2 + 2 * (place % 4)).max(1),
+            _ => place % (self.next_stream / 2 + 1) * 2 + 1,
+        }
+    }
+
+    /// Asks for a body, in as many frames as there are choices.
+    fn ask(&mut self, flags: u8, choices: &mut Choices<'_>) -> Vec<u8> {
+        let length = choices.one_of(&[0, 0, 1, 13, 8_192, 8_193, 65_535, 65_536, 100_000]);
+        let (path, said) =
+            (format!("/{length}"), choices.one_of(&["0", "1", "100", "5000", "no", "no", "no"]));
+        let mut fields =
+            vec![(":method", "GET"), (":scheme", "https"), (":authority", "a.example"), (":path", &path)];
+        if said != "no" {
+            fields.push(("content-length", said));
+        }
+        self.open(flags, &block(&fields), choices)
+    }
+
+    /// A request that may be none (RFC 9113 §8.2, §8.3).
+    fn ask_oddly(&mut self, choices: &mut Choices<'_>) -> Vec<u8> {
+        let mut fields =
+            vec![(":method", "GET"), (":scheme", "https"), (":authority", "a.example"), (":path", "/13")];
+        let odd = [
+            ("connection", "close"),
+            ("te", "gzip"),
+            ("te", "trailers"),
+            ("transfer-encoding", "chunked"),
+            (":path", "/"),
+            (":status", "200"),
+            (":unknown", "1"),
+            ("content-length", "x"),
+            ("cookie", "a=b"),
+            ("upgrade", "h2c"),
+        ];
+        match choices.next() % 4 {
+            0 => _ = fields.remove(usize::from(choices.next() % 4)),
+            1 => fields.insert(usize::from(choices.next() % 5), choices.one_of(&odd)),
+            2 => fields.push(choices.one_of(&odd)),
+            _ => fields[3].1 = choices.one_of(&["", "*", "no/slash", "/a b", "/?q"]),
+        }
+        self.open(choices.next() & 1, &block(&fields), choices)
+    }
+
+    fn open(&mut self, flags: u8, block: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
+        let stream = self.next_stream;
+        self.next_stream += choices.one_of(&[2, 2, 2, 2, 2, 4, 8]);
+        match choices.next() % 8 {
+            0 => {
+                let (begun, rest) = block.split_at(usize::from(choices.next()).min(block.len()));
+                self.unfinished = Some((stream, rest.to_vec()));
+                frame(HEADERS, flags, stream, begun)
+            }
+            1 => {
+                // With a priority of old, and padding.
+                let [p0, p1, p2, p3] = u32::from(choices.next() & 7).to_be_bytes();
+                let payload = [&[2, p0, p1, p2, p3, 9], block, &[0, 0]].concat();
+                frame(HEADERS, flags | 4 | 8 | 32, stream, &payload)
+            }
+            _ => frame(HEADERS, flags | 4, stream, block),
+        }
+    }
+
+    fn go_on(&mut self, stream: u32, rest: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
+        let length = usize::from(choices.next());
+        if choices.once_in(2) && length < rest.len() {
+            let (now, behind) = rest.split_at(length);
+            self.unfinished = Some((stream, behind.to_vec()));
+            return frame(CONTINUATION, 0, stream, now);
+        }
+        frame(CONTINUATION, 4, stream, rest)
+    }
+
+    /// Hands both the same; tells whether they go on as if they were one.
+    fn judge(&mut self, bytes: &[u8]) -> bool {
+        let (kind, flags) = (bytes[3], bytes[4]);
+        let stream = u32::from_be_bytes(*bytes[5..].first_chunk().expect("it has a head")) & 0x7fff_ffff;
+        let before = self.before.get(&stream).copied().unwrap_or(Idle);
+        let (ours, theirs) = (self.ours_of(bytes), self.theirs.receive(bytes));
+        let theirs = verdict_in(&theirs);
+        let is_whole = !matches!(kind, HEADERS | PUSH_PROMISE | CONTINUATION) || flags & 4 != 0;
+        if ours != theirs && is_whole {
+            let may = DIFFERENCES.iter().any(|(kinds, befores, our, their, _)| {
+                kinds.contains(&kind) && befores.contains(&before) && (*our, *their) == (ours, theirs)
+            });
+            assert!(
+                may,
+                "{ours:?}, and the other {theirs:?}, of {before:?} {:x?}",
+                &bytes[..bytes.len().min(64)]
+            );
+        }
+        self.remember(kind, flags, stream, ours);
+        // A block that is not whole is judged by the other as it comes, and by us as a whole.
+        let agree = ours == theirs || matches!((ours, theirs), (Refused(_), Fine));
+        let ends = matches!(ours, Away(_)) || self.theirs.is_over;
+        if agree && !ends {
+            let (ours, theirs) = (self.ours.answered.keys(), self.theirs.asked.keys());
+            assert!(ours.eq(theirs), "we have answered others: {:x?}", &bytes[..bytes.len().min(64)]);
+        }
+        // Who has heard of an end goes as soon as it may, and we stay for as long as the peer does.
+        agree && !ends && kind != GOAWAY
+    }
+
+    fn ours_of(&mut self, bytes: &[u8]) -> Verdict {
+        self.ours.wait();
+        let answered = self.ours.answered.len();
+        self.ours.receive(bytes);
+        self.ours.fill_all();
+        let verdict = verdict_in(&self.ours.said());
+        match self.ours.answered.last_key_value() {
+            Some((_, status)) if self.ours.answered.len() > answered && !matches!(status, 200 | 404) => {
+                Refused(*status)
+            }
+            _ => verdict,
+        }
+    }
+
+    fn remember(&mut self, kind: u8, flags: u8, stream: u32, verdict: Verdict) {
+        let is_new = kind == HEADERS && stream % 2 == 1 && !self.before.keys().any(|old| *old >= stream);
+        if is_new {
+            self.before.insert(stream, Open);
+            self.next_stream = self.next_stream.max(stream.saturating_add(2));
+        }
+        if matches!(verdict, Reset(_)) {
+            self.before.insert(stream, Before::Reset);
+        }
+        let Some(before) = self.before.get_mut(&stream) else { return };
+        if matches!(kind, HEADERS | DATA) && flags & 1 == 1 && *before == Open {
+            *before = Ended;
+        }
+        if kind == RST_STREAM {
+            *before = Before::Reset;
+        }
+    }
+}
+
+/// The first fault that a server tells of in what it says.
+fn verdict_in(said: &[u8]) -> Verdict {
+    let mut rest = said;
+    while let [l0, l1, l2, kind, _, _, _, _, _, behind @ ..] = rest {
+        let (payload, behind) = behind.split_at(u32::from_be_bytes([0, *l0, *l1, *l2]) as usize);
+        rest = behind;
+        let code = |place: usize| u32::from_be_bytes(*payload[place..].first_chunk().expect("four bytes"));
+        match *kind {
+            RST_STREAM => return Reset(code(0)),
+            GOAWAY => return Away(code(4)),
+            _ => {}
+        }
+    }
+    Fine
+}
+
+/// The foreign server, which answers what we answer.
+struct Theirs {
+    connection: Connection<End, &'static [u8]>,
+    queues: Rc<RefCell<Queues>>,
+    /// The requests that it took, with the content that is to come.
+    asked: BTreeMap<u32, Option<RecvStream>>,
+    is_over: bool,
+}
+
+impl Theirs {
+    fn new() -> Theirs {
+        let (end, queues) = pipe();
+        queues.borrow_mut().to_them.extend_from_slice(PREFACE);
+        let mut builder = Builder::new();
+        builder
+            .max_concurrent_streams(128)
+            .max_header_list_size(16_384)
+            .initial_connection_window_size(0x7fff_ffff)
+            // Its budgets are its own.
+            .max_local_error_reset_streams(None)
+            .max_pending_accept_reset_streams(1_000_000)
+            .data_frame_budget(usize::MAX / 2);
+        let mut handshake = Box::pin(builder.handshake(end));
+        let Poll::Ready(hands) = handshake.as_mut().poll(&mut context()) else {
+            panic!("the preface is there")
+        };
+        let connection = hands.expect("the preface is right");
+        Theirs { connection, queues, asked: BTreeMap::new(), is_over: false }
+    }
+
+    /// Hands bytes in, answers what they ask, and gives what is said.
+    fn receive(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let bytes = if self.asked.is_empty() { bytes.strip_prefix(PREFACE).unwrap_or(bytes) } else { bytes };
+        self.queues.borrow_mut().to_them.extend_from_slice(bytes);
+        while !self.is_over {
+            match self.connection.poll_accept(&mut context()) {
+                Poll::Pending => break,
+                Poll::Ready(Some(Ok((request, mut respond)))) => {
+                    let stream = respond.stream_id().as_u32();
+                    let length: usize = request.uri().path()[1..].parse().unwrap_or(0);
+                    let response = Response::builder().status(200).body(()).expect("it is an answer");
+                    if let Ok(mut body) = respond.send_response(response, length == 0)
+                        && length > 0
+                    {
+                        _ = body.send_data(&CONTENT[..length], true);
+                    }
+                    let content = request.into_body();
+                    self.asked.insert(stream, Some(content).filter(|content| !content.is_end_stream()));
+                }
+                Poll::Ready(_) => self.is_over = true,
+            }
+        }
+        for content in self.asked.values_mut() {
+            // Read, and never given room again.
+            while let Some(body) = content
+                && let Poll::Ready(piece) = body.poll_data(&mut context())
+            {
+                if !matches!(piece, Some(Ok(_))) {
+                    *content = None;
+                }
+            }
+        }
+        if !self.is_over {
+            self.is_over = self.connection.poll_closed(&mut context()).is_ready();
+        }
+        std::mem::take(&mut self.queues.borrow_mut().from_them)
+    }
+}
+
+fn context() -> Context<'static> {
+    Context::from_waker(Waker::noop())
+}
+
+fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut block = Vec::new();
+    fields.iter().for_each(|(name, value)| put_field(&mut block, name, value.as_bytes()));
+    block
+}
+
+fn window_update(stream: u32, increment: u32) -> Vec<u8> {
+    frame(WINDOW_UPDATE, 0, stream, &increment.to_be_bytes())
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("a frame is not so long").to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
