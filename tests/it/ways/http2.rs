@@ -51,6 +51,7 @@ pub(crate) struct Frame {
 /// Types of frames (RFC 9113 §6).
 pub(crate) const DATA: u8 = 0;
 pub(crate) const HEADERS: u8 = 1;
+pub(crate) const PRIORITY: u8 = 2;
 pub(crate) const RST_STREAM: u8 = 3;
 pub(crate) const SETTINGS: u8 = 4;
 pub(crate) const PUSH_PROMISE: u8 = 5;
@@ -58,6 +59,8 @@ pub(crate) const PING: u8 = 6;
 pub(crate) const GOAWAY: u8 = 7;
 pub(crate) const WINDOW_UPDATE: u8 = 8;
 pub(crate) const CONTINUATION: u8 = 9;
+/// RFC 9218 §7.1.
+pub(crate) const PRIORITY_UPDATE: u8 = 16;
 
 /// The flag of a frame that is the last of its stream; of SETTINGS and PING, that it is an answer to ours.
 pub(crate) const END_STREAM: u8 = 1;

@@ -220,3 +220,34 @@ fn an_honest_peer_goes_on_for_ever() {
         peer.fills = true;
     }
 }
+
+#[test]
+fn a_proxy_goes_on_for_ever_though_its_visitors_leave() {
+    // All within a second: one request in a hundred is taken back before its answer.
+    let mut peer = Peer::open();
+    for number in 0..100_000_u32 {
+        let id = 2 * number + 1;
+        if number % 100 == 99 {
+            peer.fills = false;
+            assert_eq!(peer.send(&[get(id, "/100000"), reset(id)].concat()).len(), 1, "{number}");
+            peer.fills = true;
+        } else {
+            assert_eq!(peer.send(&get(id, "/13")).len(), 2, "{number}");
+        }
+        if number % 1_000 == 0 {
+            assert_eq!(peer.send(&window_update(0, 13_000)), []);
+        }
+    }
+}
+
+#[test]
+fn a_connection_is_kept_up_for_a_day_by_pings_and_settings() {
+    let mut peer = Peer::open();
+    for tens in 0..24 * 360_u32 {
+        peer.store.set_now(u64::from(tens) * 10);
+        assert_eq!(peer.send(&frame(kind::PING, 0, 0, b"are you?")).len(), 1, "{tens}");
+        // As proxies do that measure the line, and give each stream as much room as it takes.
+        let change = settings(&[(4, 65_535 + tens), (1, tens % 4_096)]);
+        assert_eq!(peer.send(&change), [Frame::SettingsAck], "{tens}");
+    }
+}
