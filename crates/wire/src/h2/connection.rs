@@ -1,6 +1,6 @@
 //! The state of one HTTP/2 connection, and what each frame of the peer's does to it (RFC 9113 §5, §6).
 //!
-//! Answers are in `answer.rs`. Never holds content, nor a stream that has nothing to wait for.
+//! Frames that are about the connection or about streams as such are in `control.rs`, answers in `answer.rs`. Never holds content, nor a stream that has nothing to wait for.
 
 use super::abuse::Budget;
 use super::body::Body;
@@ -12,21 +12,21 @@ use super::request::{About, HeadStore, Verdict};
 use super::settings;
 use super::stream::{BadContent, Content, Stream, Streams};
 use crate::hpack::{DecodeError, Decoder, Sent};
-use crate::limits::{BLOCK_BYTES_MAX, CONTINUATIONS_MAX, PRIORITIES_REMEMBERED_MAX};
+use crate::limits::{BLOCK_BYTES_MAX, CONTINUATIONS_MAX};
 use crate::output::Output;
 use crate::refusal::Refusal;
 
 /// One HTTP/2 connection.
 #[derive(Debug)]
 pub struct Connection {
-    stage: Stage,
+    pub(super) stage: Stage,
     pub(super) going: Going,
     decoder: Decoder,
     /// What the peer's table holds of our fields.
     pub(super) sent: Sent,
     pub(super) streams: Streams,
     /// The highest stream that the peer has opened.
-    last: u32,
+    pub(super) last: u32,
     /// Of the 64 streams up to that one, which were opened: the others were passed over (RFC 9113 §5.1.1).
     opened: u64,
     /// The request that came last, until it is answered.
@@ -41,14 +41,14 @@ pub struct Connection {
     received: u32,
     pub(super) budget: Budget,
     /// What the client wants of streams that are still idle (RFC 9218 §7.1).
-    priorities: Vec<(u32, Priority)>,
+    pub(super) priorities: Vec<(u32, Priority)>,
     /// Whether the beginning of a frame is there.
     is_partial: bool,
 }
 
 /// How far a connection has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     /// The client's preface is to come.
     Preface,
     /// Its SETTINGS are, which must follow (RFC 9113 §3.4).
@@ -154,9 +154,6 @@ enum Taken {
     Request,
     Refused(Refusal),
 }
-
-/// What our PING says that asks whether the peer knows that we go.
-const GOING_PING: [u8; 8] = *b"cannery!";
 
 impl Connection {
     /// A connection of which nothing is read yet.
@@ -268,16 +265,6 @@ impl Connection {
         }
     }
 
-    /// Lets the connection end gracefully (RFC 9113 §6.8): the peer is told, and what it asked before it knew is still
-    /// answered. See [`Connection::has_ended`].
-    pub fn go_away(&mut self, output: &mut Output) {
-        if self.going == Going::No && self.stage != Stage::Ended {
-            self.going = Going::Announced;
-            frame::put_go_away(output, 0x7fff_ffff, ErrorCode::None);
-            frame::put(output, kind::PING, 0, 0, &GOING_PING);
-        }
-    }
-
     /// Ends the connection at once: nothing more is answered, and what waits is not sent.
     pub fn end(&mut self, output: &mut Output) {
         if self.stage != Stage::Ended {
@@ -386,7 +373,7 @@ impl Connection {
         let mut is_circular = false;
         if head.has(flag::PRIORITY) {
             let (dependency, rest) = block.split_first_chunk::<5>().ok_or(ErrorCode::FrameSize)?;
-            is_circular = depends_on(dependency) == head.stream;
+            is_circular = frame::depends_on(dependency) == head.stream;
             block = rest;
         }
         let role = self.role_of(head.stream)?;
@@ -427,7 +414,7 @@ impl Connection {
     }
 
     /// Whether a stream is one that nobody has opened yet, such as all those that are ours to open; or none.
-    fn is_idle(&self, id: u32) -> bool {
+    pub(super) fn is_idle(&self, id: u32) -> bool {
         id > self.last || id.is_multiple_of(2)
     }
 
@@ -519,19 +506,6 @@ impl Connection {
         Fault::Stream(begun.id, code)
     }
 
-    /// Gives the request that came last the priority that was told ahead, and forgets what came to nothing.
-    #[cold]
-    fn take_early_priority(&mut self, id: u32) {
-        let told = self.priorities.iter().find(|(stream, _)| *stream == id);
-        if let (Some((_, priority)), Some(asked)) = (told, &mut self.asked) {
-            asked.about.priority = *priority;
-        }
-        self.priorities.retain(|(stream, _)| *stream > id);
-        if self.priorities.is_empty() {
-            self.priorities = Vec::new();
-        }
-    }
-
     fn take_data(&mut self, head: FrameHead, payload: &[u8], output: &mut Output) -> Result<(), Fault> {
         let id = head.stream;
         // RFC 9113 §6.1: none, or §5.1: idle.
@@ -606,141 +580,6 @@ impl Connection {
         }
     }
 
-    /// RFC 9113 §5.3.2: read, and ignored.
-    fn take_priority(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
-        self.budget.frame()?;
-        if head.stream == 0 {
-            return Err(ErrorCode::Protocol.into());
-        }
-        match <&[u8; 5]>::try_from(payload) {
-            Err(_) => Err(Fault::Stream(head.stream, ErrorCode::FrameSize)),
-            Ok(dependency) if depends_on(dependency) == head.stream => {
-                Err(Fault::Stream(head.stream, ErrorCode::Protocol))
-            }
-            Ok(_) => Ok(()),
-        }
-    }
-
-    fn take_reset(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
-        if payload.len() != 4 {
-            return Err(ErrorCode::FrameSize.into());
-        }
-        if self.is_idle(head.stream) {
-            return Err(ErrorCode::Protocol.into());
-        }
-        let body = self.streams.remove(head.stream).and_then(|stream| stream.body);
-        Ok(if body.is_some() { self.budget.reset() } else { self.budget.frame() }?)
-    }
-
-    fn take_settings(&mut self, head: FrameHead, payload: &[u8], output: &mut Output) -> Result<(), Fault> {
-        if head.stream != 0 {
-            return Err(ErrorCode::Protocol.into());
-        }
-        if head.has(flag::ACK) {
-            self.budget.frame()?;
-            return if payload.is_empty() { Ok(()) } else { Err(ErrorCode::FrameSize.into()) };
-        }
-        let changes = settings::read(payload)?;
-        self.budget.settings(changes.parameters)?;
-        if let Some((largest, last)) = changes.window_bytes {
-            let before = self.stream_window;
-            let shifted = self.streams.shift_windows(before, largest);
-            shifted
-                .and_then(|()| self.streams.shift_windows(largest, last))
-                .map_err(|_| ErrorCode::FlowControl)?;
-            self.stream_window = last;
-        }
-        if let Some((least, last)) = changes.table_bytes {
-            self.sent.set_table_bytes(least, last);
-        }
-        frame::put(output, kind::SETTINGS, flag::ACK, 0, &[]);
-        Ok(())
-    }
-
-    fn take_ping(&mut self, head: FrameHead, payload: &[u8], output: &mut Output) -> Result<(), Fault> {
-        if head.stream != 0 {
-            return Err(ErrorCode::Protocol.into());
-        }
-        if payload.len() != 8 {
-            return Err(ErrorCode::FrameSize.into());
-        }
-        self.budget.frame()?;
-        if !head.has(flag::ACK) {
-            frame::put(output, kind::PING, flag::ACK, 0, payload);
-        } else if self.going == Going::Announced && payload == GOING_PING {
-            self.going = Going::Gone(self.last);
-            frame::put_go_away(output, self.last, ErrorCode::None);
-        }
-        Ok(())
-    }
-
-    /// The peer will open no more streams, and is not held to it.
-    fn take_go_away(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
-        if head.stream != 0 {
-            return Err(ErrorCode::Protocol.into());
-        }
-        if payload.len() < 8 {
-            return Err(ErrorCode::FrameSize.into());
-        }
-        Ok(self.budget.frame()?)
-    }
-
-    fn take_window_update(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
-        let Ok(increment) = <[u8; 4]>::try_from(payload) else { return Err(ErrorCode::FrameSize.into()) };
-        self.budget.frame()?;
-        let increment = frame::stream_number(increment);
-        let id = head.stream;
-        if id == 0 {
-            if increment == 0 {
-                return Err(ErrorCode::Protocol.into());
-            }
-            return self.window.widen(increment).map_err(|_| ErrorCode::FlowControl.into());
-        }
-        if self.is_idle(id) {
-            return Err(ErrorCode::Protocol.into());
-        }
-        if increment == 0 {
-            return Err(Fault::Stream(id, ErrorCode::Protocol));
-        }
-        match self.streams.find(id) {
-            Some(stream) if stream.content != Content::Forgotten => {
-                stream.window.widen(increment).map_err(|_| Fault::Stream(id, ErrorCode::FlowControl))
-            }
-            // RFC 9113 §6.9: it may have been under way when the stream ended.
-            _ => Ok(()),
-        }
-    }
-
-    /// RFC 9218 §7.1.
-    fn take_priority_update(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
-        if head.stream != 0 {
-            return Err(ErrorCode::Protocol.into());
-        }
-        let (id, value) = payload.split_first_chunk().ok_or(ErrorCode::FrameSize)?;
-        self.budget.frame()?;
-        let id = frame::stream_number(*id);
-        // Not a stream of the client's: none, or one that we would have to have promised.
-        if id.is_multiple_of(2) {
-            return Err(ErrorCode::Protocol.into());
-        }
-        let priority = Priority::parse(value);
-        if id > self.last {
-            self.priorities.retain(|(stream, _)| *stream != id);
-            if self.priorities.len() >= PRIORITIES_REMEMBERED_MAX {
-                self.priorities.remove(0);
-            }
-            self.priorities.push((id, priority));
-        } else if let Some(stream) = self.streams.find(id) {
-            stream.priority = priority;
-        }
-        Ok(())
-    }
-
-    #[cfg(test)]
-    pub(super) fn priorities_remembered(&self) -> usize {
-        self.priorities.len()
-    }
-
     /// Adds the stream of a request that is answered and waits: for room, or for its content. Of its window so many
     /// bytes are taken.
     pub(super) fn add_stream(&mut self, asked: Asked, body: Option<Body>, taken: u32) {
@@ -755,12 +594,6 @@ impl Default for Connection {
     fn default() -> Self {
         Connection::new()
     }
-}
-
-/// The stream that a dependency names (RFC 7540 §6.3).
-fn depends_on(dependency: &[u8; 5]) -> u32 {
-    let [s0, s1, s2, s3, _] = *dependency;
-    frame::stream_number([s0, s1, s2, s3])
 }
 
 fn fault_of(id: u32, bad: BadContent) -> Fault {

@@ -80,6 +80,12 @@ pub(super) fn stream_number(bytes: [u8; 4]) -> u32 {
     u32::from_be_bytes(bytes) & 0x7fff_ffff
 }
 
+/// The stream that a dependency names (RFC 7540 §6.3).
+pub(super) fn depends_on(dependency: &[u8; 5]) -> u32 {
+    let [s0, s1, s2, s3, _] = *dependency;
+    stream_number([s0, s1, s2, s3])
+}
+
 /// A payload without its padding (RFC 9113 §6.1, §6.2).
 #[inline]
 pub(super) fn unpadded(head: FrameHead, payload: &[u8]) -> Result<&[u8], ErrorCode> {

@@ -8,6 +8,7 @@ mod abuse;
 mod answer;
 mod body;
 mod connection;
+mod control;
 mod error;
 mod flow;
 mod frame;
