@@ -112,6 +112,11 @@ pub const CREDIT_PER_SECOND: u32 = 100;
 /// change a priority or two for it.
 pub const CREDIT_PER_ANSWER: u32 = 6;
 
+/// The least that such a frame of content holds, in bytes, unless it is the last of its answer. Else who makes room byte by
+/// byte would have us send a frame for each, on all streams at once, and be paid for it (CVE-2019-9511). Nobody who wants
+/// an answer has so little room.
+pub const CREDITED_BYTES_MIN: u32 = 256;
+
 /// How many such frames one SETTINGS counts for, beside one for each of its parameters: it can change the windows of
 /// all streams, and must be acknowledged. Clients send one or two.
 pub const SETTINGS_COST: u32 = 20;

@@ -6,7 +6,8 @@
 
 use super::error::ErrorCode;
 use crate::limits::{
-    CREDIT_MAX, CREDIT_PER_ANSWER, CREDIT_PER_SECOND, RESETS_MAX, RESETS_PER_SECOND, SETTINGS_COST,
+    CREDIT_MAX, CREDIT_PER_ANSWER, CREDIT_PER_SECOND, CREDITED_BYTES_MIN, RESETS_MAX, RESETS_PER_SECOND,
+    SETTINGS_COST,
 };
 
 /// What one connection may still do.
@@ -41,10 +42,12 @@ impl Budget {
         self.resets = fill(self.resets, passed.saturating_mul(RESETS_PER_SECOND), RESETS_MAX);
     }
 
-    /// A frame of ours took content to the peer, who may say that it has room again.
+    /// A frame of ours took so many bytes of content to the peer, who may say that it has room again.
     #[inline]
-    pub(super) fn content_sent(&mut self) {
-        self.credit = fill(self.credit, CREDIT_PER_ANSWER, CREDIT_MAX);
+    pub(super) fn content_sent(&mut self, bytes: u32) {
+        if bytes >= CREDITED_BYTES_MIN {
+            self.credit = fill(self.credit, CREDIT_PER_ANSWER, CREDIT_MAX);
+        }
     }
 
     /// An answer left, all of it.

@@ -104,7 +104,7 @@ impl Connection {
             let bytes = u32::try_from(bytes).unwrap_or(0);
             stream.window.take(bytes);
             self.window.take(bytes);
-            self.budget.content_sent();
+            self.budget.content_sent(bytes);
             if is_last {
                 self.streams.end_body(id);
                 self.budget.answered();
@@ -167,7 +167,7 @@ impl Connection {
         // It fits the window, whose size is a u32.
         let bytes = u32::try_from(bytes.len()).unwrap_or(0);
         self.window.take(bytes);
-        self.budget.content_sent();
+        self.budget.content_sent(bytes);
         self.answered(asked, bytes);
     }
 }

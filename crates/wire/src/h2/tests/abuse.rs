@@ -101,6 +101,21 @@ fn empty_frames_on_a_stream() {
 }
 
 #[test]
+fn room_that_is_made_byte_by_byte() {
+    // CVE-2019-9511.
+    let mut peer = Peer::open();
+    peer.send(&[settings(&[(4, 0)]), get(1, "/100000")].concat());
+    let times = endured(&mut peer, |_| window_update(1, 1));
+    assert_eq!(times, CREDIT_MAX - 2 * SETTINGS_COST - 1);
+    // On all streams at once.
+    let mut peer = Peer::open();
+    peer.send(&settings(&[(4, 0)]));
+    (0..STREAMS_MAX).for_each(|number| drop(peer.send(&get(2 * number + 1, "/100000"))));
+    let times = endured(&mut peer, |number| settings(&[(4, number)]));
+    assert!(times <= CREDIT_MAX / SETTINGS_COST, "{times}");
+}
+
+#[test]
 fn blocks_without_end() {
     let begun = frame(kind::HEADERS, flag::END_STREAM, 1, b"");
     let mut peer = Peer::open();
