@@ -62,6 +62,12 @@ impl Established {
         }
     }
 
+    /// Lets the key that seals be used up after so many records.
+    #[cfg(test)]
+    pub(crate) fn limit_key(&mut self, records: u64) {
+        self.sealing.limit(records);
+    }
+
     /// Opens the records in `input` from `opened.used` on. On failure the alert is in `sealed`.
     pub(crate) fn open(
         &mut self,

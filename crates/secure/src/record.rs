@@ -110,6 +110,12 @@ impl Protection {
         self.sequence + 1 >= self.sequence_max
     }
 
+    /// Lets the key seal only so many records from here on.
+    #[cfg(test)]
+    pub(crate) fn limit(&mut self, records: u64) {
+        self.sequence_max = self.sequence + records;
+    }
+
     /// Opens a whole record in place, of at most [`Form::record_bytes_max`]. Returns its type and its content.
     pub(crate) fn open<'a>(&mut self, record: &'a mut [u8]) -> Result<(u8, &'a [u8]), Unopened> {
         let (head, sealed) = record.split_first_chunk_mut::<HEAD_BYTES>().ok_or(Unopened::Forged)?;

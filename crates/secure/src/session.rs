@@ -50,6 +50,14 @@ impl Session {
         self.is_resumed
     }
 
+    /// Lets the key that seals be used up after so many records, as it is after millions.
+    #[cfg(test)]
+    pub(crate) fn limit_key(&mut self, records: u64) {
+        if let Stage::Established(established) = &mut self.stage {
+            established.limit_key(records);
+        }
+    }
+
     /// Opens the records at the start of `input`, which it changes in place. Plain bytes are appended to `plain`; what must
     /// be sent, handshake, ticket or alert, to `sealed`, also where this fails. Where `may_work` is false it stops before
     /// a step that costs much.
