@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
-use rustls::{HandshakeKind, ProtocolVersion, ServerConfig};
+use rustls::{HandshakeKind, PeerMisbehaved, ProtocolVersion, ServerConfig};
 
 use crate::established::Established;
 use crate::record::{self, ALERT, CHANGE_CIPHER_SPEC, HANDSHAKE, HEAD_BYTES, Protection};
 use crate::{Failure, Opened, Protocol, limits};
 
-/// Alerts in the clear: that a record is longer than any (record_overflow), that a handshake is longer than we read
-/// (decode_error), and that something came which cannot (unexpected_message).
-const RECORD_TOO_LONG: [u8; 7] = [ALERT, 3, 3, 0, 2, 2, 22];
-const TOO_LONG: [u8; 7] = [ALERT, 3, 3, 0, 2, 2, 50];
-const UNEXPECTED: [u8; 7] = [ALERT, 3, 3, 0, 2, 2, 10];
+/// Alerts that `rustls` leaves to us, in the clear (RFC 8446 §6).
+const UNEXPECTED_MESSAGE: u8 = 10;
+const RECORD_OVERFLOW: u8 = 22;
+const ILLEGAL_PARAMETER: u8 = 47;
+const DECODE_ERROR: u8 = 50;
 
 /// The state of `rustls`, and how far it has come.
 pub(crate) struct Handshake {
@@ -27,7 +27,8 @@ pub(crate) struct Handshake {
     done_bytes: usize,
     /// Bytes at the start of the input that `rustls` has seen and not done with: parts of a message.
     seen_bytes: usize,
-    has_answered: bool,
+    /// Whether what is sent is sealed by now, so that `rustls` alone can send an alert.
+    is_sealing: bool,
 }
 
 /// What a handshake comes to.
@@ -40,7 +41,7 @@ pub(crate) struct Done {
 impl Handshake {
     pub(crate) fn new(config: Arc<ServerConfig>) -> Result<Self, Failure> {
         let connection = UnbufferedServerConnection::new(config)?;
-        Ok(Self { connection, done_bytes: 0, seen_bytes: 0, has_answered: false })
+        Ok(Self { connection, done_bytes: 0, seen_bytes: 0, is_sealing: false })
     }
 
     /// Takes records of the handshake from `input`, from `opened.used` on; true as soon as it is done.
@@ -57,8 +58,8 @@ impl Handshake {
             let unseen = &rest[self.seen_bytes..];
             let Some(length) = record::length(unseen) else { break };
             // What is sealed may be longer. `rustls` would take as much in the clear.
-            if length > HEAD_BYTES + limits::CONTENT_BYTES_MAX && !self.has_answered {
-                sealed.extend_from_slice(&RECORD_TOO_LONG);
+            if length > HEAD_BYTES + limits::CONTENT_BYTES_MAX && !self.is_sealing {
+                self.alert(RECORD_OVERFLOW, sealed);
                 return Err(Failure::Misbehaved("a record is too long".to_owned()));
             }
             let (kind, is_too_long) = (unseen[0], length > limits::RECORD_BYTES_MAX);
@@ -96,7 +97,7 @@ impl Handshake {
             [] | [_] | [CHANGE_CIPHER_SPEC..=HANDSHAKE, 3, ..] => Ok(()),
             // A record, but none that may come first (RFC 8446 §5).
             [_, 3, ..] => {
-                sealed.extend_from_slice(&UNEXPECTED);
+                self.alert(UNEXPECTED_MESSAGE, sealed);
                 Err(Failure::Misbehaved("a record of a kind that cannot come first".to_owned()))
             }
             _ if looks_like_http(input) => Err(Failure::PlainHttp),
@@ -108,9 +109,7 @@ impl Handshake {
         if self.done_bytes + waiting_bytes <= limits::HANDSHAKE_BYTES_MAX {
             return Ok(());
         }
-        if !self.has_answered {
-            sealed.extend_from_slice(&TOO_LONG);
-        }
+        self.alert(DECODE_ERROR, sealed);
         Err(Failure::HandshakeTooLong)
     }
 
@@ -128,8 +127,9 @@ impl Handshake {
             done += discard;
             match state {
                 Ok(ConnectionState::EncodeTlsData(mut data)) => {
-                    self.has_answered = true;
+                    let start = sealed.len();
                     encode(&mut data, sealed);
+                    self.note_sealing(&sealed[start..]);
                 }
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
@@ -139,12 +139,29 @@ impl Handshake {
                 Ok(_) => return Ok(done),
                 Err(error) => {
                     self.take_alert(&mut records[done..], sealed);
-                    if sealed.len() == start && !self.has_answered {
-                        sealed.extend_from_slice(&UNEXPECTED);
+                    if sealed.len() == start {
+                        self.alert(alert_for(&error), sealed);
                     }
                     return Err(error.into());
                 }
             }
+        }
+    }
+
+    /// Remembers whether these records, which are sent, are the last in the clear: in TLS 1.3 the first ones, in TLS 1.2
+    /// those that end with a change of ciphers.
+    fn note_sealing(&mut self, mut records: &[u8]) {
+        self.is_sealing |= self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+        while let Some(rest) = record::length(records).and_then(|length| records.get(length..)) {
+            self.is_sealing |= records[0] == CHANGE_CIPHER_SPEC;
+            records = rest;
+        }
+    }
+
+    /// Appends a fatal alert, if it may still be in the clear.
+    fn alert(&self, alert: u8, sealed: &mut Vec<u8>) {
+        if !self.is_sealing {
+            sealed.extend_from_slice(&[ALERT, 3, 3, 0, 2, 2, alert]);
         }
     }
 
@@ -183,6 +200,15 @@ fn encode(data: &mut EncodeTlsData<'_, ServerConnectionData>, sealed: &mut Vec<u
     if let Err(EncodeError::InsufficientSize(short)) = data.encode(&mut []) {
         sealed.resize(start + short.required_size, 0);
         let _ = data.encode(&mut sealed[start..]);
+    }
+}
+
+/// The alert for an error about which `rustls` says none.
+fn alert_for(error: &rustls::Error) -> u8 {
+    match error {
+        rustls::Error::InvalidMessage(_) => DECODE_ERROR,
+        rustls::Error::PeerMisbehaved(PeerMisbehaved::InvalidKeyShare) => ILLEGAL_PARAMETER,
+        _ => UNEXPECTED_MESSAGE,
     }
 }
 

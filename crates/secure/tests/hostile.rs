@@ -124,6 +124,43 @@ fn a_record_in_the_clear_that_is_too_long_is_refused_by_its_head() {
 }
 
 #[test]
+fn a_second_flight_in_the_clear_that_cannot_be_is_refused_in_the_clear() {
+    let context = context(settings(SelfSigned::Ecdsa));
+    let short_share = [&[22, 3, 3, 0, 36, 16, 0, 0, 32, 31][..], &[1; 31]].concat();
+    // A share that is too short, none, one that is cut, content, and a record that is too long.
+    for (flight, alert) in [
+        (&short_share[..], 47),
+        (&[22, 3, 3, 0, 5, 16, 0, 0, 1, 0], 50),
+        (&[22, 3, 3, 0, 5, 16, 0, 0, 1, 9], 50),
+        (&[23, 3, 3, 0, 1, 0], 10),
+        (&[22, 3, 3, 0x40, 1], 22),
+    ] {
+        let mut pair = pair(&context, Version::Tls12);
+        pair.client_speaks();
+        pair.session_listens().unwrap();
+        pair.to_client.clear();
+        pair.to_session.extend_from_slice(flight);
+        pair.session_listens().unwrap_err();
+        assert_eq!(pair.to_client, [21, 3, 3, 0, 2, 2, alert], "{flight:?}");
+    }
+}
+
+#[test]
+fn nothing_is_said_in_the_clear_once_what_is_sent_is_sealed() {
+    let context = context(settings(SelfSigned::Ecdsa));
+    // What follows the first flight of TLS 1.3 can only be told by the key of that.
+    for flight in [&[22, 3, 3, 0xff, 0xff][..], &[22, 3, 3, 0, 5, 16, 0, 0, 1, 0], &[21, 3, 3, 0, 2, 1]] {
+        let mut pair = pair(&context, Version::Tls13);
+        pair.client_speaks();
+        pair.session_listens().unwrap();
+        pair.to_client.clear();
+        pair.to_session.extend_from_slice(flight);
+        let _ = pair.session_listens();
+        assert!(pair.to_client.first().is_none_or(|&kind| kind == 23), "{:?} to {flight:?}", pair.to_client);
+    }
+}
+
+#[test]
 fn bytes_behind_a_hello_do_not_count_as_content() {
     let context = context(settings(SelfSigned::Ecdsa));
     let mut pair = pair(&context, Version::Tls13);

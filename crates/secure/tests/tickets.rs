@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -97,4 +98,51 @@ fn data_before_the_handshake_is_done_is_not_accepted() {
     pair.shake_hands().unwrap();
     assert!(pair.session.is_resumed());
     assert!(!pair.client.is_early_data_accepted());
+}
+
+#[test]
+fn early_data_for_a_server_that_was_here_before_is_passed_over() {
+    // A server of the same name took early data, and gave a ticket that says so.
+    let certificate = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(certificate.signing_key.serialize_der()).unwrap();
+    let mut before =
+        rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.cert.der().clone()], key)
+            .unwrap();
+    before.max_early_data_size = 16384;
+    let mut config = client_config(Version::Tls13, &[]);
+    config.enable_early_data = true;
+    let config = Arc::new(config);
+    let mut server = rustls::ServerConnection::new(Arc::new(before)).unwrap();
+    let mut client = rustls::ClientConnection::new(config.clone(), "localhost".try_into().unwrap()).unwrap();
+    for _ in 0..4 {
+        let mut sent = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut sent).unwrap();
+        }
+        server.read_tls(&mut sent.as_slice()).unwrap();
+        server.process_new_packets().unwrap();
+        sent.clear();
+        while server.wants_write() {
+            server.write_tls(&mut sent).unwrap();
+        }
+        client.read_tls(&mut sent.as_slice()).unwrap();
+        client.process_new_packets().unwrap();
+    }
+    // Nobody knows that ticket here, nor the key of what was said by it.
+    let context = context(Some(&Seed::fresh(SystemTime::now()).unwrap()));
+    let mut pair = Pair::new(&context, &config, "localhost");
+    // As much as requests take. `rustls` counts a record again with each one that follows, and passes over 16 KiB.
+    for _ in 0..4 {
+        pair.client.early_data().expect("the ticket allows some").write_all(&[b'x'; 500]).unwrap();
+        pair.client_speaks();
+    }
+    pair.shake_hands().unwrap();
+    assert!(!pair.client.is_early_data_accepted() && !pair.session.is_resumed());
+    assert_eq!(pair.plain, b"", "what was said too early");
+    pair.client_says(b"said again").unwrap();
+    assert_eq!(pair.plain, b"said again");
 }
