@@ -275,7 +275,7 @@ fn turns_of(connection: &mut Http2<TcpStream>, octets: usize) -> Vec<u32> {
 fn what_is_wanted_first_comes_first() {
     let server = site();
     let mut connection = Http2::begin_with(server.connect(), &http2::OPEN_WINDOWS);
-    let mut ask = |connection: &mut Http2<TcpStream>, path, priority| {
+    let ask = |connection: &mut Http2<TcpStream>, path, priority| {
         connection.request(&[&get(path)[..], &[("priority", priority)]].concat()).unwrap()
     };
     // A large file takes the whole window of the connection, and waits.
