@@ -8,7 +8,10 @@
 use std::hint::black_box;
 
 use cannery_archive::{Archive, Key, KeyBuffer, Loading};
-use cannery_counts::{CHROMIUM, CURL, HELD, NOT_HELD, PLAIN, large, pipelined, site, with_field};
+use cannery_counts::{
+    CHROMIUM, CURL, HELD, NOT_HELD, PLAIN, PLAIN_FIELDS, chromium_fields, large, over_http2, pipelined, site,
+    with_field,
+};
 use cannery_server::config::{AccessLog, Content, DUMMY_BODY, LogFormat, LogTarget, NamedArchive};
 use cannery_server::turns::{Telling, Turns};
 use cannery_site::{Fields, Method, Request, Scratch, Site};
@@ -118,6 +121,14 @@ fn turn(content: Content, telling: Telling, requests: &[u8]) -> Again {
     warm(Box::new(move || assert!(black_box(turns.turn()) > 0)))
 }
 
+/// A whole turn with requests over HTTP/2, on a connection that was asked the same before.
+fn turn_over_http2(requests: Vec<Vec<u8>>) -> Again {
+    let mut turns = Turns::new(of_site(), Telling::NOTHING).unwrap();
+    turns.set_requests_of_turns(requests);
+    assert!(turns.turn() > 0);
+    warm(Box::new(move || assert!(black_box(turns.turn()) > 0)))
+}
+
 #[library_benchmark]
 #[bench::curl(parse(CURL, 1))]
 #[bench::chromium(parse(CHROMIUM, 1))]
@@ -166,6 +177,9 @@ fn wire_spell(mut again: Again) -> Again {
 #[bench::chromium(turn(of_site(), Telling::NOTHING, CHROMIUM))]
 #[bench::pipelined_16(turn(of_site(), Telling::NOTHING, &pipelined()))]
 #[bench::not_modified(turn(of_site(), Telling::NOTHING, &revalidation()))]
+#[bench::http2(turn_over_http2(over_http2(&PLAIN_FIELDS, 1)))]
+#[bench::http2_32_streams(turn_over_http2(over_http2(&PLAIN_FIELDS, 32)))]
+#[bench::http2_chromium(turn_over_http2(over_http2(&chromium_fields(), 1)))]
 fn server_turn(mut again: Again) -> Again {
     again();
     again

@@ -42,6 +42,71 @@ pub const CHROMIUM: &[u8] = b"GET /docs/guide HTTP/1.1\r\n\
 /// What load generators ask.
 pub const PLAIN: &[u8] = b"GET /hello.txt HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n";
 
+/// What load generators ask over HTTP/2.
+pub const PLAIN_FIELDS: [(&str, &str); 4] =
+    [(":method", "GET"), (":scheme", "http"), (":path", "/hello.txt"), (":authority", "127.0.0.1:8080")];
+
+/// What Chromium asks, as it says it over HTTP/2.
+#[must_use]
+pub fn chromium_fields() -> Vec<(String, String)> {
+    let text = String::from_utf8_lossy(CHROMIUM).into_owned();
+    let mut lines = text.trim_end().split("\r\n");
+    let target = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
+    let first = [(":method", "GET"), (":scheme", "http"), (":path", target)];
+    let fields = lines.filter_map(|line| line.split_once(": "));
+    let fields = fields.filter(|(name, _)| *name != "Connection").map(|(name, value)| match name {
+        "Host" => (":authority".into(), value.into()),
+        _ => (name.to_ascii_lowercase(), value.into()),
+    });
+    first.map(|(name, value)| (name.into(), value.into())).into_iter().chain(fields).collect()
+}
+
+/// The same thing asked on so many streams of a connection of HTTP/2, in each of three turns. The first begins the connection
+/// (RFC 9113 §3.4), and its first request puts all fields into the table of the other end; every other is nothing but
+/// indices, as it is with clients that ask one thing after the other.
+#[must_use]
+pub fn over_http2(fields: &[(impl AsRef<str>, impl AsRef<str>)], streams: u32) -> Vec<Vec<u8>> {
+    const DYNAMIC_TABLE_FROM: usize = 62;
+    let cold: Vec<u8> =
+        fields.iter().flat_map(|(name, value)| added(name.as_ref(), value.as_ref())).collect();
+    let warm: Vec<u8> = (0..fields.len())
+        .map(|place| u8::try_from(DYNAMIC_TABLE_FROM + fields.len() - 1 - place).expect("few fields") | 0x80)
+        .collect();
+    let begin = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &frame(SETTINGS, 0, 0, b"")].concat();
+    let before = [begin, frame(SETTINGS, ACK, 0, b""), Vec::new()];
+    let mut streams_from = 0;
+    let of_turn = |mut requests: Vec<u8>| {
+        for number in streams_from..streams_from + streams {
+            let block = if number == 0 { &cold } else { &warm };
+            requests.extend(frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, block));
+        }
+        streams_from += streams;
+        requests
+    };
+    before.into_iter().map(of_turn).collect()
+}
+
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const ACK: u8 = 1;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+/// A frame (RFC 9113 §4.1).
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("a short frame").to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// A field that the other end is to remember (RFC 7541 §6.2.1), with its name.
+fn added(name: &str, value: &str) -> Vec<u8> {
+    let string = |text: &str| {
+        assert!(text.len() < 127, "its length takes one byte");
+        [&[text.len() as u8], text.as_bytes()].concat()
+    };
+    [vec![0x40], string(name), string(value)].concat()
+}
+
 /// The same sixteen times, in one piece.
 #[must_use]
 pub fn pipelined() -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! A loop in memory with a single peer, who asks the same thing in every turn: for counting what a turn costs.
+//! A loop in memory with a single peer, who asks in every turn: for counting what a turn costs.
 //!
 //! It makes no system call, tells one time for ever, and allocates nothing once it runs. No part of a server.
 
@@ -19,7 +19,10 @@ const SECONDS: u64 = 1_763_700_000;
 /// What the peer asks, and what it got.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    requests: RefCell<Vec<u8>>,
+    /// For each turn, until the last is asked again and again.
+    requests: RefCell<Vec<Vec<u8>>>,
+    /// Which of them it asks next.
+    next: Cell<usize>,
     /// Whether the requests of this turn are still to be received.
     asks: Cell<bool>,
     /// Bytes that it took since it last asked.
@@ -33,9 +36,10 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) fn new() -> Rc<Peer> {
-        let (requests, asks) = (RefCell::default(), Cell::new(false));
+        let (requests, next, asks) = (RefCell::default(), Cell::default(), Cell::new(false));
         Rc::new(Peer {
             requests,
+            next,
             asks,
             taken: Cell::new(0),
             front: Cell::default(),
@@ -49,9 +53,10 @@ impl Peer {
         self.meets_fault.set(true);
     }
 
-    /// From now on it asks this.
-    pub(crate) fn set_requests(&self, requests: &[u8]) {
-        *self.requests.borrow_mut() = requests.to_vec();
+    /// From now on it asks these, one in each turn, and then the last again and again.
+    pub(crate) fn set_requests(&self, requests: Vec<Vec<u8>>) {
+        self.next.set(0);
+        *self.requests.borrow_mut() = requests;
     }
 
     /// It asks, and has got nothing yet.
@@ -89,8 +94,10 @@ impl Socket for PeerSocket {
         }
         #[cfg(test)]
         assert!(!self.0.meets_fault.get(), "made for a test");
-        let requests = self.0.requests.borrow();
-        buffer[..requests.len()].copy_from_slice(&requests);
+        let (all, place) = (self.0.requests.borrow(), self.0.next.get());
+        let requests = &all[place];
+        self.0.next.set((place + 1).min(all.len() - 1));
+        buffer[..requests.len()].copy_from_slice(requests);
         Ok(Received::Bytes(requests.len()))
     }
 

@@ -60,6 +60,12 @@ impl Turns {
 
     /// What the peer asks in every turn from now on: whole requests, no more than one call receives.
     pub fn set_requests(&mut self, requests: &[u8]) {
+        self.peer.set_requests(vec![requests.to_vec()]);
+    }
+
+    /// The same where no turn's requests are those of the turn before, as with the streams of HTTP/2. There is at least one
+    /// turn; the last one's are asked again in those that follow.
+    pub fn set_requests_of_turns(&mut self, requests: Vec<Vec<u8>>) {
         self.peer.set_requests(requests);
     }
 
