@@ -176,12 +176,13 @@ pub struct Rewrite<'a> {
 }
 
 impl<'a> Record<'a> {
-    #[inline]
+    // A step of every request, as what follows: see `Archive::path`.
+    #[inline(always)]
     pub(crate) fn decode(data: &'a [u8], format: Format, offset: u64) -> Result<Record<'a>, Corrupt> {
         Record::decode_fields(Fields::new(data, format, offset, "a path record"))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn decode_fields(mut fields: Fields<'a>) -> Result<Record<'a>, Corrupt> {
         match fields.u8()? {
             kind @ (RESOURCE | DATED_RESOURCE) => {
