@@ -136,7 +136,6 @@ fn is_alive(pid: u32) -> bool {
 }
 
 #[test]
-#[cfg_attr(feature = "portable", ignore = "only Linux tells a process of its parent's death")]
 fn the_processes_end_with_their_supervisor() {
     let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--processes", "3", "--threads", "1"]));
     let left = children(server.pid());

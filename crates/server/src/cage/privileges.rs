@@ -28,6 +28,11 @@ const KEPT_BY_ROOT: CapabilitySet = KEPT.union(CapabilitySet::DAC_OVERRIDE);
 /// The number of a capability is below this: there are two words of 32 bits of them.
 const CAPABILITIES_MAX: u32 = 64;
 
+/// The threads of this process; 1 where nobody can tell.
+pub(super) fn thread_count() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
+}
+
 /// Becomes `account`, if one is given, and gives up what else there is. `private` closes the process to
 /// debuggers of the same user, too, and leaves no core dumps.
 pub(super) fn give_up(account: Option<&Account>, private: bool) -> Result<Hold, CageError> {
