@@ -110,7 +110,7 @@ fn listening() -> [Arg; 10] {
         value(
             "io",
             "WAY",
-            "By which interface of the kernel: `epoll` is everywhere, and what `auto` takes; `io_uring` \
+            "By which interface of the kernel: `epoll` is on every Linux, and what `auto` takes there; `io_uring` \
              needs Linux 6.1.",
         )
         .value_parser(["auto", "epoll", "io_uring"]),
