@@ -7,8 +7,9 @@ mod support;
 use std::sync::Arc;
 
 use cannery_secure::{Failure, Opened, Protocol, SelfSigned, Version, limits};
+use rustls::crypto::aws_lc_rs;
 use rustls::{NamedGroup, ProtocolVersion};
-use support::{KINDS, Pair, VERSIONS, client_config, context, record_lengths, settings};
+use support::{KINDS, Pair, VERSIONS, client_config, client_config_of, context, record_lengths, settings};
 
 #[test]
 fn every_version_and_every_key_carries_bytes_both_ways() {
@@ -76,6 +77,26 @@ fn the_post_quantum_group_is_taken_where_the_client_has_it() {
     let pair = Pair::connected(&context, &Arc::new(client_config(Version::Tls13, &[])));
     let group = pair.client.negotiated_key_exchange_group().map(|group| group.name());
     assert_eq!(group, Some(NamedGroup::X25519MLKEM768));
+}
+
+#[test]
+fn of_suites_that_are_all_strong_the_client_has_its_first() {
+    // Who has no hardware for AES puts ChaCha20 first.
+    let context = context(settings(SelfSigned::Ecdsa));
+    for version in VERSIONS {
+        let all = aws_lc_rs::default_provider().cipher_suites;
+        for first in all {
+            let mut provider = aws_lc_rs::default_provider();
+            let is_of_version = first.tls13().is_some() == (version == Version::Tls13);
+            if !is_of_version || format!("{first:?}").contains("ECDHE_RSA") {
+                continue;
+            }
+            provider.cipher_suites.sort_by_key(|suite| *suite != first);
+            let config = Arc::new(client_config_of(provider, version, &[]));
+            let pair = Pair::connected(&context, &config);
+            assert_eq!(pair.client.negotiated_cipher_suite(), Some(first), "{version:?}");
+        }
+    }
 }
 
 #[test]
