@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
     IsCa, KeyPair,
 };
+
+pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
 /// Who gives certificates; nobody has heard of it.
 pub(crate) struct Authority {
@@ -36,13 +39,18 @@ impl Authority {
 
     /// A certificate for these names, good for a few hundred days.
     pub(crate) fn certify(&self, names: &[&str]) -> Certificate {
+        self.certify_from(names, SystemTime::now())
+    }
+
+    /// The same, for 300 days from then on.
+    pub(crate) fn certify_from(&self, names: &[&str], start: SystemTime) -> Certificate {
         let called = called(names[0]);
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
         params.distinguished_name = called;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        params.not_before = std::time::SystemTime::now().into();
-        params.not_after = params.not_before + std::time::Duration::from_secs(300 * 86_400);
+        params.not_before = start.into();
+        params.not_after = params.not_before + 300 * DAY;
         let key = KeyPair::generate().unwrap();
         let signed = params.signed_by(&key, &self.own).unwrap();
         Certificate { chain: signed.pem(), key: key.serialize_pem(), octets: signed.der().to_vec() }

@@ -6,10 +6,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustls::HandshakeKind;
 
-use crate::authority::{Authority, replace};
+use crate::authority::{Authority, DAY, replace};
 use crate::site::{OVER_TLS, Response, Server, parse, run, serve};
 use crate::ways::tls::{self, Tls};
 
@@ -100,6 +101,11 @@ fn new_certificates_are_taken_up_and_bad_ones_are_not_while_connections_go_on() 
 
     replace(&bundle, "no certificate at all\n");
     server.await_line("certificates before are still used");
+    assert!(shown(&secured, "localhost") == second.octets);
+
+    let expired = authority.certify_from(&["localhost"], SystemTime::now() - 301 * DAY);
+    expired.write_bundle(&bundle);
+    server.await_line("the new certificate has expired");
     assert!(shown(&secured, "localhost") == second.octets);
 
     third.write_bundle(&bundle);
