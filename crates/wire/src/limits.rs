@@ -85,9 +85,10 @@ pub const ANSWER_SEGMENTS_MAX: usize = 2 * cannery_site::RANGES_MAX + 2;
 /// at once do not count. Browsers ask for a hundred at most, and RFC 9113 §6.5.2 advises no fewer.
 pub const STREAMS_MAX: u32 = 128;
 
-/// Streams that were reset and whose frames are still let pass without an answer, for they may have been on their
-/// way (RFC 9113 §5.1). Of more, the oldest is forgotten, and a frame for it is answered with another reset.
-pub const STREAMS_REMEMBERED_MAX: usize = 16;
+/// Streams that we have reset and whose frames are still let pass without an answer, for they may have been on their way
+/// (RFC 9113 §5.1): as many as can be open at once, four bytes each. Of more, the first is forgotten; content for it is
+/// answered with another reset, and trailers end the connection.
+pub const STREAMS_REMEMBERED_MAX: usize = STREAMS_MAX as usize;
 
 /// Priorities of streams that are not open yet (RFC 9218 §7.1). Clients send one shortly before its request; of
 /// more, the oldest is forgotten.

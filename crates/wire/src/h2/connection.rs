@@ -12,7 +12,7 @@ use super::request::{About, HeadStore, Verdict};
 use super::settings;
 use super::stream::{BadContent, Content, Stream, Streams};
 use crate::hpack::{DecodeError, Decoder, Sent};
-use crate::limits::{BLOCK_BYTES_MAX, CONTINUATIONS_MAX};
+use crate::limits::{BLOCK_BYTES_MAX, CONTINUATIONS_MAX, STREAMS_REMEMBERED_MAX};
 use crate::output::Output;
 use crate::refusal::Refusal;
 
@@ -29,6 +29,9 @@ pub struct Connection {
     pub(super) last: u32,
     /// Of the 64 streams up to that one, which were opened: the others were passed over (RFC 9113 §5.1.1).
     opened: u64,
+    /// Streams that we have reset before the peer had ended them, the last of them behind: what still comes on them was
+    /// under way, and is let pass (RFC 9113 §5.1).
+    cut_off: Vec<u32>,
     /// The request that came last, until it is answered.
     pub(super) asked: Option<Asked>,
     /// A header block that is not whole.
@@ -167,6 +170,7 @@ impl Connection {
             streams: Streams::default(),
             last: 0,
             opened: 0,
+            cut_off: Vec::new(),
             asked: None,
             block: None,
             window: Window::new(WINDOW_BYTES),
@@ -275,6 +279,7 @@ impl Connection {
     fn end_with(&mut self, code: ErrorCode, output: &mut Output) {
         self.stage = Stage::Ended;
         self.streams = Streams::default();
+        self.cut_off = Vec::new();
         self.block = None;
         self.is_partial = false;
         // RFC 9113 §6.8: what was said of the last stream before cannot be taken back.
@@ -307,7 +312,7 @@ impl Connection {
         frame::put_reset(output, id, code);
         let is_ended = self.streams.remove(id).is_none_or(|stream| stream.content == Content::Ended);
         if !is_ended {
-            self.streams.remember_reset(id);
+            self.cut_off(id);
         }
         self.budget.reset()
     }
@@ -405,8 +410,7 @@ impl Connection {
         match self.streams.find(id).map(|stream| stream.content) {
             Some(Content::Coming { .. }) => Ok(Role::Trailers),
             Some(Content::Ended) => Ok(Role::Late),
-            Some(Content::Forgotten) => Ok(Role::Nothing),
-            None if self.is_beyond_end(id) => Ok(Role::Nothing),
+            None if self.is_beyond_end(id) || self.is_cut_off(id) => Ok(Role::Nothing),
             // RFC 9113 §5.1: closed; or §5.1.1: passed over, and so unexpected.
             None if self.was_opened(id) => Err(ErrorCode::StreamClosed),
             None => Err(ErrorCode::Protocol),
@@ -421,6 +425,26 @@ impl Connection {
     /// Whether a stream is beyond those that we have said we answer: its frames are thrown away (RFC 9113 §6.8).
     fn is_beyond_end(&self, id: u32) -> bool {
         matches!(self.going, Going::Gone(last) if id > last)
+    }
+
+    /// Remembers that we have reset a stream on which more may be under way, and forgets the first of too many.
+    fn cut_off(&mut self, id: u32) {
+        if self.cut_off.len() >= STREAMS_REMEMBERED_MAX {
+            self.cut_off.remove(0);
+        }
+        self.cut_off.push(id);
+    }
+
+    fn is_cut_off(&self, id: u32) -> bool {
+        self.cut_off.contains(&id)
+    }
+
+    /// The peer has ended the stream: nothing more is under way.
+    pub(super) fn end_cut_off(&mut self, id: u32) {
+        self.cut_off.retain(|other| *other != id);
+        if self.cut_off.is_empty() {
+            self.cut_off = Vec::new();
+        }
     }
 
     /// Whether a stream up to the last was opened and not passed over, as far as that is remembered.
@@ -490,7 +514,7 @@ impl Connection {
             Role::Nothing => {
                 self.budget.frame()?;
                 if ended {
-                    self.streams.remove(id);
+                    self.end_cut_off(id);
                 }
                 Ok(Taken::Nothing)
             }
@@ -501,7 +525,7 @@ impl Connection {
     fn unanswered(&mut self, begun: Begun, code: ErrorCode) -> Fault {
         if !begun.ended {
             // What follows the head may be under way: let it pass.
-            self.streams.remember_reset(begun.id);
+            self.cut_off(begun.id);
         }
         Fault::Stream(begun.id, code)
     }
@@ -524,19 +548,16 @@ impl Connection {
         if self.is_beyond_end(id) {
             return Ok(());
         }
-        let Some(stream) = self.streams.find(id) else {
+        if self.is_cut_off(id) {
+            if ended {
+                self.end_cut_off(id);
+            }
+            return Ok(());
+        }
+        let stream = self.streams.find(id).filter(|stream| stream.content != Content::Ended);
+        let Some(stream) = stream else {
             return Err(Fault::Stream(id, ErrorCode::StreamClosed));
         };
-        match stream.content {
-            Content::Ended => return Err(Fault::Stream(id, ErrorCode::StreamClosed)),
-            Content::Forgotten => {
-                if ended {
-                    self.streams.remove(id);
-                }
-                return Ok(());
-            }
-            Content::Coming { .. } => {}
-        }
         stream.content.receive(bytes, content_bytes, ended).map_err(|bad| fault_of(id, bad))?;
         self.settle(id, output);
         Ok(())
@@ -574,9 +595,9 @@ impl Connection {
             Content::Coming { window: 0, .. } => {
                 frame::put_reset(output, id, ErrorCode::None);
                 self.streams.remove(id);
-                self.streams.remember_reset(id);
+                self.cut_off(id);
             }
-            Content::Coming { .. } | Content::Forgotten => {}
+            Content::Coming { .. } => {}
         }
     }
 

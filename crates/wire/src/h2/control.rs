@@ -8,7 +8,6 @@ use super::error::{ErrorCode, Fault};
 use super::frame::{self, FrameHead, flag, kind};
 use super::priority::Priority;
 use super::settings;
-use super::stream::Content;
 use crate::limits::PRIORITIES_REMEMBERED_MAX;
 use crate::output::Output;
 
@@ -48,6 +47,7 @@ impl Connection {
         if self.is_idle(head.stream) {
             return Err(ErrorCode::Protocol.into());
         }
+        self.end_cut_off(head.stream);
         let body = self.streams.remove(head.stream).and_then(|stream| stream.body);
         Ok(if body.is_some() { self.budget.reset() } else { self.budget.frame() }?)
     }
@@ -133,7 +133,7 @@ impl Connection {
             return Err(Fault::Stream(id, ErrorCode::Protocol));
         }
         match self.streams.find(id) {
-            Some(stream) if stream.content != Content::Forgotten => {
+            Some(stream) => {
                 stream.window.widen(increment).map_err(|_| Fault::Stream(id, ErrorCode::FlowControl))
             }
             // RFC 9113 §6.9: it may have been under way when the stream ended.

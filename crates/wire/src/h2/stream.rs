@@ -6,7 +6,7 @@
 use super::body::Body;
 use super::flow::{TooLarge, WINDOW_BYTES, Window};
 use super::priority::Priority;
-use crate::limits::{STREAMS_MAX, STREAMS_REMEMBERED_MAX};
+use crate::limits::STREAMS_MAX;
 
 /// A stream that waits.
 #[derive(Debug)]
@@ -32,8 +32,6 @@ pub(super) enum Content {
         /// How much more the peer may send: the window is never widened, for nobody reads it.
         window: u32,
     },
-    /// We have reset the stream: what was under way comes to nothing (closed).
-    Forgotten,
 }
 
 /// What is wrong with a request's content.
@@ -106,16 +104,12 @@ impl Streams {
     /// Whether as many are open as there may be.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.list.len() >= STREAMS_MAX as usize && self.open() >= STREAMS_MAX as usize
+        self.list.len() >= STREAMS_MAX as usize
     }
 
     /// Whether none is open.
     pub(super) fn is_empty(&self) -> bool {
-        self.open() == 0
-    }
-
-    fn open(&self) -> usize {
-        self.list.iter().filter(|stream| stream.content != Content::Forgotten).count()
+        self.list.is_empty()
     }
 
     #[inline]
@@ -138,18 +132,6 @@ impl Streams {
             self.list = Vec::new();
         }
         Some(stream)
-    }
-
-    /// Remembers that a stream was reset whose frames may still be under way, and forgets the oldest of too many.
-    pub(super) fn remember_reset(&mut self, id: u32) {
-        let forgotten = |stream: &&Stream| stream.content == Content::Forgotten;
-        if self.list.iter().filter(forgotten).count() >= STREAMS_REMEMBERED_MAX
-            && let Some(oldest) = self.list.iter().filter(forgotten).map(|stream| stream.id).min()
-        {
-            self.remove(oldest);
-        }
-        let (priority, window) = (Priority::DEFAULT, Window::new(0));
-        self.add(Stream { id, priority, window, content: Content::Forgotten, body: None });
     }
 
     /// Changes all windows as the one changes that streams begin with.

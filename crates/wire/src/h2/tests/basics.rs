@@ -5,6 +5,7 @@ use super::peer::{
 };
 use crate::h2::frame::kind;
 use crate::h2::{Awaits, PREFACE};
+use crate::limits::STREAMS_MAX;
 
 #[test]
 fn a_small_answer_leaves_with_its_head_and_makes_no_stream() {
@@ -175,4 +176,25 @@ fn what_comes_on_streams_beyond_the_end_is_thrown_away() {
     assert_eq!(peer.send(&[post(5, "/13", &[]), data(5, b"content", true), reset(5)].concat()), []);
     // And what was said of the last stream is not taken back, whatever happens.
     assert_eq!(peer.send(&data(7, b"on an idle stream", true)), [Frame::GoAway(1, 1)]);
+}
+
+#[test]
+fn trailers_behind_content_that_was_cut_off_are_let_pass() {
+    // Content that fills its window exactly is cut off behind the answer, while the trailers are under way: on as many
+    // streams as there may be.
+    let mut peer = Peer::open();
+    for number in 0..STREAMS_MAX {
+        let id = 2 * number + 1;
+        peer.send(&post(id, "/0", &[]));
+    }
+    for number in 0..STREAMS_MAX {
+        let id = 2 * number + 1;
+        let content = [16_384, 16_384, 16_384, 16_383].map(|bytes| data(id, &vec![0; bytes], false)).concat();
+        assert_eq!(peer.send(&content).last(), Some(&Frame::Reset(id, 0)));
+    }
+    // However many streams were opened since.
+    (0..200).for_each(|number| drop(peer.send(&get(2 * (STREAMS_MAX + number) + 1, "/13"))));
+    for number in 0..STREAMS_MAX {
+        assert_eq!(peer.send(&headers(2 * number + 1, &[("a", "b")])), [], "{number}");
+    }
 }

@@ -210,15 +210,6 @@ impl Twin {
 
     fn forget(&mut self, id: u32) {
         self.streams.remove(&id);
-        let forgotten: Vec<_> = self
-            .streams
-            .iter()
-            .filter(|(_, stream)| stream.state == State::Forgotten)
-            .map(|(id, _)| *id)
-            .collect();
-        if forgotten.len() >= 16 {
-            self.streams.remove(&forgotten[0]);
-        }
         let state = State::Forgotten;
         self.streams.insert(id, TwinStream { state, priority: (3, false), window: 0, left: 0, bytes: 0 });
     }

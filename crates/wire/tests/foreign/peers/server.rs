@@ -143,6 +143,8 @@ const DIFFERENCES: &[Difference] = &[
         Fine,
         "§5.1: what comes behind a reset may be ignored",
     ),
+    (&[DATA], &[Before::Reset], Fine, Reset(STREAM_CLOSED), "§5.1: the other forgets sooner what was reset"),
+    (&[HEADERS], &[Before::Reset], Fine, Away(PROTOCOL), "§5.1: the other forgets sooner what was reset"),
     (&[PRIORITY], &[Before::Reset], Reset(PROTOCOL), Fine, "§5.1: what comes behind a reset may be ignored"),
     (
         &[PRIORITY],
