@@ -1,0 +1,84 @@
+//! How a connection ends: with a word to its peer if it is owed one, and behind what is still to be sent.
+//!
+//! Never decides that a peer is late.
+
+use std::time::Duration;
+
+use cannery_eventloop::Socket;
+
+use super::deadlines::Waits;
+use super::{Connection, Outcome, State};
+use crate::protocol::Protocol;
+use crate::shared::Shared;
+
+/// How long a peer that was refused may go on sending before the connection is closed under it. Closed at
+/// once, the kernel would throw the answer away with the bytes that nobody reads.
+pub(super) const LINGER: Duration = Duration::from_secs(5);
+
+/// What a turn may have received and sent for its connection to be closed without a word.
+const CLOSED_AT_ONCE_BYTES_MAX: u64 = 64 * 1024;
+
+impl<S: Socket> Connection<S> {
+    /// Says what is said at the end of a connection that owes nothing, as far as there is room, and ends it.
+    pub(super) fn end(&mut self, shared: &mut Shared) -> Outcome {
+        self.protocol.end(shared);
+        // Whoever does not get it sees the end itself.
+        let _ = self.send_output(shared);
+        self.close(shared)
+    }
+
+    /// Tells the peer of HTTP/2 that the connection ends when what it has asked is answered.
+    pub(super) fn announce_end(&mut self, shared: &mut Shared) -> Outcome {
+        self.protocol.end_after_next();
+        if !self.is_sending() && self.answer_held(shared).is_err() {
+            return Outcome::Closed;
+        }
+        if self.state == State::Ending {
+            return self.turn(shared, false);
+        }
+        // No event will come for what its share of this turn was too small for.
+        if shared.share.bytes == 0 { Outcome::PutOff } else { Outcome::Open }
+    }
+
+    /// Ends the connection at once, with no more than a word if there is room for it.
+    pub(super) fn close(&mut self, shared: &mut Shared) -> Outcome {
+        // Whoever does not get it sees the end itself.
+        let _ = self.transport.say_end(&mut shared.buffers);
+        Outcome::Closed
+    }
+
+    /// Whether the connection may be closed without waiting for the peer's end, which takes two calls more. If anything
+    /// came behind, the kernel would throw away the answer that is on its way; but the peer has said that nothing does.
+    /// What is much may not find a reader: that is not left to the kernel alone.
+    pub(super) fn may_close_at_once(&self, shared: &Shared) -> bool {
+        let moved = shared.turn_bytes_max - shared.share.bytes;
+        self.parts && moved <= CLOSED_AT_ONCE_BYTES_MAX && self.transport.secured().is_none()
+    }
+
+    /// Ends a connection in good order: at once if it is idle, else behind the answers that it is sending, or
+    /// the one to the request that is on its way. Who has only just come is given a moment to ask.
+    pub(crate) fn drain(&mut self, shared: &mut Shared) -> Outcome {
+        shared.share.bytes = shared.turn_bytes_max;
+        if !self.reads() {
+            return Outcome::Open;
+        }
+        if matches!(self.protocol, Protocol::H2(_)) {
+            let outcome = self.announce_end(shared);
+            if self.waits == Waits::Request {
+                self.hurry(shared);
+            }
+            return outcome;
+        }
+        if self.is_sending() {
+            self.state = State::Ending;
+            self.held = Vec::new();
+            return Outcome::Open;
+        }
+        if self.waits == Waits::Request && self.protocol.may_end_silently() {
+            return self.close(shared);
+        }
+        self.protocol.end_after_next();
+        self.hurry(shared);
+        Outcome::Open
+    }
+}
