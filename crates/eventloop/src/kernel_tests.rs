@@ -44,6 +44,7 @@ on_each! {
     what_a_connection_does_not_read_waits_for_it => not_read;
     a_full_socket_tells_when_there_is_room => room;
     pages_are_lent_in_order_and_as_far_as_there_is_room => lent_pages;
+    what_is_sent_before_lent_pages_may_change_at_once => changed_front;
     an_event_of_an_earlier_owner_of_a_slot_is_never_told => earlier_owner;
     who_came_before_a_listener_was_removed_may_still_be_accepted => removed_listener;
     more_connections_than_wait_in_any_queue_are_accepted => many;
@@ -251,6 +252,33 @@ fn lent_pages<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
         sent += more;
     }
     reader.join().unwrap();
+}
+
+fn changed_front<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
+    let mut events = make(Waker::new().unwrap());
+    let (listener, address) = listen(&mut events);
+    let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
+    let pipe = PagePipe::new();
+    let bytes: Vec<u8> = (0..80_000u32).map(|number| (number % 251) as u8).collect();
+    let mut expected = Vec::new();
+    // Heads of all lengths, some longer than a page, and bodies that begin anywhere in one: nobody reads meanwhile.
+    for (round, letter) in (0..).step_by(611).zip((0..250).cycle()) {
+        let pages = &bytes[round % 4096..][..[9_000, 70_000][round % 2]];
+        let mut front = vec![letter; 1 + round % 5000];
+        let (first, second) = front.split_at(front.len() / 2);
+        let sent = socket.send_pages(&[IoSlice::new(first), IoSlice::new(second)], pages, &pipe).unwrap();
+        let whole = [&front, pages].concat();
+        front.fill(255);
+        expected.extend_from_slice(&whole[..sent]);
+        if sent < whole.len() {
+            break;
+        }
+    }
+    drop(socket);
+    events.wait(Some(Duration::ZERO)).unwrap();
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).unwrap();
+    assert!(received == expected, "{} bytes of {}", received.len(), expected.len());
 }
 
 fn earlier_owner<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {

@@ -14,6 +14,7 @@ mod address;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod epoll;
 mod event;
+mod fresh_pages;
 #[cfg(test)]
 mod kernel_tests;
 mod listener;

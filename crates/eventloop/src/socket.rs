@@ -22,7 +22,8 @@ pub trait Socket {
 
     /// Sends as much of several runs as there is room for, and then of `pages`, whose bytes are lent to the kernel where
     /// that can be done: it may read them after this call, and after their mapping is gone. So they are bytes that
-    /// never change, of a mapping that is given back whole. Returns how much was sent of both together.
+    /// never change, of a mapping that is given back whole. The runs may change. Returns how much was sent of both
+    /// together.
     fn send_pages(&self, runs: &[IoSlice<'_>], pages: &[u8], pipe: &PagePipe) -> io::Result<usize> {
         // Where nothing can be lent, it is sent.
         let _ = pipe;
@@ -91,13 +92,7 @@ impl Socket for KernelSocket {
     }
 
     fn send_pages(&self, runs: &[IoSlice<'_>], pages: &[u8], pipe: &PagePipe) -> io::Result<usize> {
-        let socket = self.0.as_fd();
-        let before = runs.iter().map(|run| run.len()).sum();
-        let sent = if before == 0 { 0 } else { sys::send_runs(socket, runs, true)?.unwrap_or(0) };
-        if sent < before {
-            return Ok(sent);
-        }
-        Ok(sent + pipe.send(socket, pages)?)
+        pipe.send(self.0.as_fd(), runs, pages)
     }
 
     fn end_sending(&self) -> io::Result<()> {

@@ -184,15 +184,14 @@ pub(crate) fn set_pipe_bytes(pipe: &OwnedFd, bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts the pages that hold `bytes` into a pipe, which refers to them and copies nothing; nothing where it is full.
+/// Puts the pages that hold several runs into a pipe, which refers to them and copies nothing; nothing where it is full.
 ///
-/// The caller says that `bytes` do not change as long as anybody may read from the pipe, or from where they went.
-pub(crate) fn lend_pages(pipe: &OwnedFd, bytes: &[u8]) -> io::Result<Option<usize>> {
-    let run = [IoSlice::new(bytes)];
+/// The caller says that the runs do not change as long as anybody may read from the pipe, or from where they went.
+pub(crate) fn lend_pages(pipe: &OwnedFd, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
     let flags = libc::SPLICE_F_NONBLOCK;
     // SAFETY: `IoSlice` is documented to have the layout of `iovec` on Unix. The kernel only reads what it refers to,
     // and holds the pages themselves from here on: they outlive their mapping, if need be.
-    let lent = unsafe { libc::vmsplice(pipe.as_raw_fd(), run.as_ptr().cast(), run.len(), flags) };
+    let lent = unsafe { libc::vmsplice(pipe.as_raw_fd(), runs.as_ptr().cast(), runs.len(), flags) };
     check_bytes(lent as libc::c_long)
 }
 

@@ -88,7 +88,7 @@ pub(crate) fn set_pipe_bytes(_pipe: &OwnedFd, _bytes: usize) -> io::Result<()> {
 }
 
 /// There is no pipe that pages could be lent by.
-pub(crate) fn lend_pages(_pipe: &OwnedFd, _bytes: &[u8]) -> io::Result<Option<usize>> {
+pub(crate) fn lend_pages(_pipe: &OwnedFd, _runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

@@ -191,7 +191,7 @@ impl<S: Socket> Outlet<'_, S> {
     /// Whether pages can be lent: what is sealed first is copied as it is.
     #[inline]
     pub(crate) fn lends(&self) -> bool {
-        self.secured.is_none()
+        self.secured.is_none() && self.pipe.lends()
     }
 
     /// Takes several runs, and then pages that are lent: bytes of an archive, which never change.

@@ -7,7 +7,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::time::Instant;
 
-use cannery_eventloop::{PagePipe, Socket};
+use cannery_eventloop::Socket;
 use cannery_wire::limits::{LENT_BODY_BYTES_MIN, SEGMENTS_MAX};
 use cannery_wire::{Output, Segment};
 
@@ -177,9 +177,7 @@ impl<I: Iterator<Item = Segment>> Waiting<'_, I> {
                 && matches!(segment, Segment::Archive(number, _) if content.may_be_lent(number))
                 && outlet.lends();
             if is_lent {
-                let (copied, pages) = PagePipe::cut(bytes);
-                runs[count] = IoSlice::new(copied);
-                sent += outlet.send_pages(&runs[..=count], pages)?;
+                sent += outlet.send_pages(&runs[..count], bytes)?;
                 if sent as u64 + left < bytes_max {
                     return Ok(sent);
                 }

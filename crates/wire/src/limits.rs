@@ -49,11 +49,11 @@ pub const SEND_BYTES_PER_SECOND_MIN: u64 = 100;
 /// second buffer costs more than the copy.
 pub const COPIED_BODY_BYTES_MAX: u64 = 8 * 1024;
 
-/// A body from this many bytes on goes to the kernel by reference to its pages, which takes two calls more and spares
+/// A body from this many bytes on goes to the kernel by reference to its pages, which takes one call more and spares
 /// the copy. By a program that does nothing else, 64 connections, microseconds of a processor for each answer, copied
-/// and lent: 10 kB 4.1 and 4.3, 16 KiB 4.9 and 4.8, 32 KiB 5.7 and 5.3, 64 KiB 9.3 and 7.4, 89.7 kB 12.2 and 8.1,
-/// 256 KiB 36 and 20, 1 MiB 115 and 91. `sendfile` costs what lending does.
-pub const LENT_BODY_BYTES_MIN: usize = 32 * 1024;
+/// and lent: 4 kB 3.5 and 3.9, 8 kB 3.9 and 3.9, 12 kB 4.3 and 4.0, 16 kB 4.6 and 4.0, 24 kB 5.4 and 4.1, 32 kB 5.2 and
+/// 4.2, 48 kB 5.8 and 4.5, 64 KiB 8.6 and 6.0, 89.7 kB 10.5 and 6.5.
+pub const LENT_BODY_BYTES_MIN: usize = 8 * 1024;
 
 /// Bytes that one turn spells for a connection before it sends: about sixteen of the largest copied
 /// answers, or two hundred small ones.
