@@ -10,12 +10,14 @@ mod ends;
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Accepted, Socket};
 use cannery_wire::Refusal;
 
 use crate::config::{ListenerKind, Timeouts};
+use crate::due::Due;
 use crate::protocol::{Asker, Protocol, Spelled};
 use crate::receiving::Came;
 use crate::shared::Shared;
@@ -52,6 +54,8 @@ pub(crate) struct Connection<S> {
     deadline: Option<Instant>,
     /// Whether it is to go on in the next turn without an event, and if so, whether its peer sends no more.
     put_off: Option<bool>,
+    /// Whether its last answer waits among those that are sent together.
+    is_due: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +79,8 @@ pub(crate) enum Outcome {
     PutOff,
     /// The same when there is time for its handshake.
     Handshake,
+    /// Its answer is to be sent together with others'.
+    Due,
     /// It is over.
     Closed,
 }
@@ -105,6 +111,7 @@ impl<S: Socket> Connection<S> {
             kind,
             deadline,
             put_off,
+            is_due: false,
         }
     }
 
@@ -123,6 +130,41 @@ impl<S: Socket> Connection<S> {
             // A peer that is gone is no error worth telling: it happens all the time.
             Err(_) => Outcome::Closed,
         }
+    }
+
+    /// Whether its last answer waits among those that are sent together. Nothing may be done with it until then.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.is_due
+    }
+
+    /// Sends the answer that waited, which lies there among those that did.
+    #[inline]
+    pub(crate) fn send_due(&mut self, range: Range<usize>, shared: &mut Shared) -> Outcome {
+        self.is_due = false;
+        let length = range.len();
+        match self.transport.socket().send(shared.due.bytes(range.clone())) {
+            Ok(sent) if sent == length => Outcome::Open,
+            Ok(sent) => self.send_rest(range.start + sent..range.end, shared),
+            // A peer that is gone is no error worth telling: it happens all the time.
+            Err(_) => Outcome::Closed,
+        }
+    }
+
+    /// Sends what there was no room for, when there is.
+    #[cold]
+    fn send_rest(&mut self, rest: Range<usize>, shared: &mut Shared) -> Outcome {
+        shared.share.bytes = shared.turn_bytes_max;
+        shared.output.put(shared.due.bytes(rest));
+        match self.send_output(shared) {
+            Ok(unsent) => self.unsent = unsent,
+            Err(_) => return Outcome::Closed,
+        }
+        if self.unsent.is_some() {
+            shared.observer.deferred();
+            self.set_deadline(true, shared);
+        }
+        Outcome::Open
     }
 
     /// Whether it is to go on in the next turn without an event.
@@ -171,8 +213,11 @@ impl<S: Socket> Connection<S> {
                 let Some(outcome) = self.take_none(came, shared)? else { continue };
                 return Ok(outcome);
             };
-            if self.reads() && !self.answer_received(bytes, shared)? {
+            if self.reads() && !self.answer_received(bytes, is_all, shared)? {
                 return Ok(Outcome::Open);
+            }
+            if self.is_due {
+                return Ok(Outcome::Due);
             }
             if self.reads() && is_all && !self.has_begun_handshake() {
                 return Ok(Outcome::Open);
@@ -234,20 +279,21 @@ impl<S: Socket> Connection<S> {
 
     fn answer_held(&mut self, shared: &mut Shared) -> io::Result<()> {
         let held = std::mem::take(&mut self.held);
-        self.answer(&held, shared)
+        self.answer(&held, false, shared)
     }
 
-    /// Answers the requests in what was just received; tells whether all answers are sent.
+    /// Answers the requests in what was just received; tells whether all answers are sent, or due. `is_all` says that the
+    /// turn ends there.
     #[inline]
-    fn answer_received(&mut self, bytes: usize, shared: &mut Shared) -> io::Result<bool> {
+    fn answer_received(&mut self, bytes: usize, is_all: bool, shared: &mut Shared) -> io::Result<bool> {
         self.rest_if_idle(shared);
         let received = self.transport.lend_received(&mut shared.buffers);
         let done = if self.held.is_empty() {
-            self.answer(&received.bytes[..bytes], shared)
+            self.answer(&received.bytes[..bytes], is_all, shared)
         } else {
             let mut held = std::mem::take(&mut self.held);
             held.extend_from_slice(&received.bytes[..bytes]);
-            self.answer(&held, shared)
+            self.answer(&held, is_all, shared)
         };
         shared.buffers.give_back(received);
         done?;
@@ -266,8 +312,9 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Answers the requests in `input` until they end or no more may be sent, and holds what is left.
-    fn answer(&mut self, input: &[u8], shared: &mut Shared) -> io::Result<()> {
+    /// Answers the requests in `input` until they end or no more may be sent, and holds what is left. `is_all` says that
+    /// nothing else is done with the connection in this turn, so that its answers may wait for others.
+    fn answer(&mut self, input: &[u8], is_all: bool, shared: &mut Shared) -> io::Result<()> {
         let mut rest = input;
         if self.state == State::Unnamed && !self.read_proxy_header(&mut rest, shared)? {
             self.held = rest.to_vec();
@@ -285,6 +332,9 @@ impl<S: Socket> Connection<S> {
                 self.parts = rest.is_empty() && self.protocol.is_ended_by_peer();
             }
             answered |= !shared.output.is_empty();
+            if is_all && spelled == Spelled::All && self.defer_output(shared) {
+                break;
+            }
             self.unsent = self.send_output(shared)?;
             self.protocol.let_go();
             if self.unsent.is_some() {
@@ -300,6 +350,23 @@ impl<S: Socket> Connection<S> {
         }
         self.set_deadline(answered, shared);
         Ok(())
+    }
+
+    /// Lets what is spelled wait for other connections' answers, if it is small; tells whether it does. What TLS seals would
+    /// wait in a buffer that it shares with others.
+    #[inline]
+    fn defer_output(&mut self, shared: &mut Shared) -> bool {
+        let Some(bytes) = shared.output.own_alone() else { return false };
+        let length = bytes.len() as u64;
+        if !Due::takes(bytes.len()) || length >= shared.share.bytes || self.transport.secured().is_some() {
+            return false;
+        }
+        shared.due.put(bytes);
+        shared.share.bytes -= length;
+        shared.output.clear();
+        self.protocol.let_go();
+        self.is_due = true;
+        true
     }
 
     /// Sends what is spelled, as far as it may. What is left comes back.

@@ -19,6 +19,7 @@ mod confirmed;
 mod connection;
 mod content;
 mod current;
+mod due;
 mod dummy;
 mod error;
 mod exchange;

@@ -11,6 +11,7 @@ use cannery_wire::{Output, ServerFields};
 
 use crate::config::Timeouts;
 use crate::content::Content;
+use crate::due::Due;
 use crate::observer::Observer;
 use crate::receiving::Share;
 use crate::transport::Buffers;
@@ -23,6 +24,8 @@ pub(crate) struct Shared {
     /// Room for the heads of HTTP/2.
     pub(crate) heads: HeadStore,
     pub(crate) output: Output,
+    /// Answers that are sent together with those of other connections.
+    pub(crate) due: Due,
     pub(crate) buffers: Buffers,
     pub(crate) timeouts: Option<Timeouts>,
     /// Whether HTTP/1 is spoken, and with whom no other protocol was agreed on.
@@ -74,6 +77,7 @@ impl Shared {
     #[cold]
     pub(crate) fn begin_anew(&mut self) {
         self.output.clear();
+        self.due.forget_last();
         self.buffers = Buffers::new();
         self.heads = HeadStore::new();
         self.heads.set_now(self.seconds);

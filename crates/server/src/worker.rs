@@ -23,6 +23,7 @@ use crate::cage::{Cage, Role};
 use crate::config::{Config, ListenerKind, Timeouts};
 use crate::connection::{Connection, Outcome, TURN_BYTES_MAX};
 use crate::current::Current;
+use crate::due::Due;
 use crate::error::StartError;
 use crate::io_choice::Loop;
 use crate::observer::{Closed, Observer};
@@ -262,6 +263,7 @@ impl<L: EventLoop> Worker<L> {
             http2: plan.http2,
             content_since: now.instant,
             output: Output::new(),
+            due: Due::new(),
             buffers: Buffers::new(),
             timeouts: plan.timeouts,
             https_port: plan.https_port,
@@ -315,6 +317,7 @@ impl<L: EventLoop> Worker<L> {
         let Some(token) = self.at.take() else { resume_unwind(panic) };
         self.shared.begin_anew();
         self.end(token, Closed::Broken);
+        self.send_due();
     }
 
     /// Whether there is no connection.
@@ -352,6 +355,7 @@ impl<L: EventLoop> Worker<L> {
             let outcome = connection.drain(&mut self.shared);
             self.settle(token, outcome, true, Closed::InOrder);
         }
+        self.send_due();
         self.events.now().instant + self.drain
     }
 
@@ -381,19 +385,25 @@ impl<L: EventLoop> Worker<L> {
         while let Some(event) = self.events.next_event() {
             match event {
                 Event::Ready(token, readiness) => self.go_on(token, readiness),
-                Event::Acceptable(number) => self.accept(number, ACCEPTED_MAX),
+                Event::Acceptable(number) => {
+                    self.send_due();
+                    self.accept(number, ACCEPTED_MAX);
+                }
                 Event::Woken => {
+                    self.send_due();
                     self.take_up_release();
                     self.take_over();
                 }
             }
         }
+        self.send_due();
         if put_off > 0 {
             self.take_up(put_off);
         }
         if is_waited_for {
             self.shake_hands();
         }
+        self.send_due();
         if self.shared.observer.asks_for_time() {
             let took = self.events.now().instant - self.shared.now;
             self.shared.observer.turned(took);
@@ -407,6 +417,33 @@ impl<L: EventLoop> Worker<L> {
         }
         if let Some(slot) = self.next_look {
             self.end_late(slot);
+            self.send_due();
+        }
+    }
+
+    /// Sends the answers that wait for each other.
+    #[inline]
+    fn send_due(&mut self) {
+        if !self.shared.due.is_empty() {
+            self.send_all_due();
+        }
+    }
+
+    fn send_all_due(&mut self) {
+        while let Some((token, range)) = self.shared.due.take() {
+            let Some(connection) = self.connections.get_mut(token) else { continue };
+            self.at = Some(token);
+            if connection.send_due(range, &mut self.shared) != Outcome::Open {
+                self.end(token, Closed::InOrder);
+            }
+        }
+    }
+
+    /// Remembers whose the answer is that was let wait last.
+    #[inline]
+    fn let_wait(&mut self, token: Token) {
+        if !self.shared.due.belongs_to(token) {
+            self.send_all_due();
         }
     }
 
@@ -465,6 +502,10 @@ impl<L: EventLoop> Worker<L> {
     #[inline]
     fn go_on(&mut self, token: Token, readiness: Readiness) {
         let Some(connection) = self.connections.get_mut(token) else { return };
+        if connection.is_due() {
+            // Nothing that it does may overtake its answer.
+            return self.go_on_behind_due(token, readiness);
+        }
         self.at = Some(token);
         let closed = if readiness.broken {
             Closed::Broken
@@ -474,12 +515,20 @@ impl<L: EventLoop> Worker<L> {
             return;
         } else {
             let outcome = connection.turn(&mut self.shared, readiness.ended);
-            if outcome != Outcome::Open {
-                self.settle(token, outcome, readiness.ended, Closed::InOrder);
+            match outcome {
+                Outcome::Due => self.let_wait(token),
+                Outcome::Open => {}
+                other => self.settle(token, other, readiness.ended, Closed::InOrder),
             }
             return;
         };
         self.end(token, closed);
+    }
+
+    #[cold]
+    fn go_on_behind_due(&mut self, token: Token, readiness: Readiness) {
+        self.send_due();
+        self.go_on(token, readiness);
     }
 
     /// Does what came of a connection. Whether its peer has `ended` is to be read for by whoever goes on; without an
@@ -487,6 +536,7 @@ impl<L: EventLoop> Worker<L> {
     fn settle(&mut self, token: Token, outcome: Outcome, ended: bool, closed: Closed) {
         match outcome {
             Outcome::Open => {}
+            Outcome::Due => self.let_wait(token),
             Outcome::PutOff => self.put_off(token, ended),
             Outcome::Handshake => self.put_off_handshake(token, ended),
             Outcome::Closed => self.end(token, closed),
