@@ -6,7 +6,8 @@ import { launch } from "./chromium.mjs";
 
 const [host, port, path] = process.argv.slice(2);
 const PIECE = 16384; // octets, which the line lets through
-const PAUSE = 5; // milliseconds apart
+// Milliseconds apart: so slow that a browser on a machine that is busy asks for all of the page within one picture.
+const PAUSE = 20;
 
 // The line: what the server sends comes a piece at a time, so that most of it waits at the server.
 const line = createServer((browser) => {
