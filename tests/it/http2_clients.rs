@@ -227,7 +227,7 @@ fn chromium_gets_the_style_before_the_pictures_that_it_asked_for_first() {
     let server = serve(&files, &["--compress", "identity"]);
 
     let (host, port) = server.secured_address().rsplit_once(':').unwrap();
-    let said = said("node", &["tests/outside/waterfall.mjs", host, port, "/"]);
+    let said = said("node", &["tests/outside/waterfall.mjs", host, port, "/", "/style.css"]);
     let loads: Vec<Vec<&str>> = said.lines().map(|line| line.split('\t').collect()).collect();
     assert!(loads.iter().all(|load| load[1] == "h2"), "{said}");
     let place = |name: &str| loads.iter().position(|load| load[0] == name).expect(name);
