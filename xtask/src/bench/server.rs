@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -59,7 +60,10 @@ impl Running {
         address: SocketAddrV4,
         complaints: Stdio,
     ) -> Result<Running, Error> {
-        let mut command = Command::new("taskset");
+        // One of the servers ends its workers by a signal to its whole group: that must not be ours. Outside of it nobody
+        // would end a server when we are interrupted, so the kernel is asked to.
+        let mut command = Command::new("setpriv");
+        command.process_group(0).args(["--pdeathsig", "TERM", "taskset"]);
         command.arg("--cpu-list").arg(processors).arg(program.get_program()).args(program.get_args());
         command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(complaints);
@@ -82,7 +86,7 @@ impl Running {
         Ok(running)
     }
 
-    /// The process that was started; taskset has become the server by then.
+    /// The process that was started; setpriv and taskset have become the server by then.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
