@@ -42,6 +42,8 @@ pub(super) struct Census {
     pub(super) hosts: BTreeSet<String>,
     /// Distinct bodies by coding; no row for a coding that is not used.
     pub(super) codings: Vec<CodingCount>,
+    /// Bytes of padding before large bodies, which begin with a page.
+    pub(super) padding_bytes: u64,
     /// Bytes that the bodies of the files would take if none were shared.
     pub(super) unshared_bytes: u64,
     /// The biggest bodies, each with one path that is answered from it.
@@ -104,6 +106,7 @@ fn empty(archive: &Archive) -> Result<Census, Corrupt> {
         sources: 0,
         hosts: BTreeSet::new(),
         codings: Vec::new(),
+        padding_bytes: 0,
         unshared_bytes: 0,
         biggest: Vec::new(),
         manifest: archive.manifest()?.and_then(|json| serde_json::from_slice(json).ok()),
@@ -149,6 +152,7 @@ impl<'a> Counter<'a> {
                 self.body(path, Coding::Identity, body, 0);
                 self.census.unshared_bytes += body.length;
             }
+            NamedRecord::Padding(_) => self.census.padding_bytes += entry.end() - entry.position,
             NamedRecord::Facts | NamedRecord::Manifest | NamedRecord::Body(_) | NamedRecord::Unknown => {}
         }
         Ok(())

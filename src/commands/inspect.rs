@@ -80,6 +80,10 @@ fn bodies(census: &census::Census) -> Table {
     for coding in &census.codings {
         table.row(coding.coding).number(count(coding.bodies)).number(bytes(coding.bytes));
     }
+    if census.padding_bytes > 0 {
+        let row = table.row("padding").number("").number(bytes(census.padding_bytes));
+        row.faint("before large bodies, which begin with a page");
+    }
     let stored: u64 = census.codings.iter().map(|coding| coding.bytes).sum();
     let saved = census.unshared_bytes.saturating_sub(stored);
     if saved > 0 {

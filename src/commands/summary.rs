@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use cannery_archiver::Report;
-use cannery_archiver::report::{BigFile, CodingTotal, PreviousRelease, SkippedGroup};
+use cannery_archiver::report::{BigFile, PreviousRelease, SkippedGroup};
 
 use crate::progress;
 use crate::say::{Paint, one_line};
@@ -33,7 +33,7 @@ pub(super) fn summary(archive: &Path, report: &Report, took: f64, paint: Paint) 
     );
     let tables = [
         inside(report),
-        stored(&report.codings),
+        stored(report),
         earlier(&report.previous),
         left_out(&report.skipped),
         biggest(&report.biggest),
@@ -78,14 +78,18 @@ fn kinds_of_paths(report: &Report) -> String {
     words.chain([heads]).collect::<Vec<_>>().join(", ")
 }
 
-fn stored(codings: &[CodingTotal]) -> Table {
+fn stored(report: &Report) -> Table {
     let mut table = Table::default();
-    for total in codings {
+    for total in &report.codings {
         let row = table.row(total.coding).number(count(total.count)).number(bytes(total.bytes));
         if total.coding != "identity" {
             let of = format!("of {}", bytes(total.identity_bytes));
             row.number(percent(total.bytes, total.identity_bytes)).faint(of);
         }
+    }
+    if report.padding_bytes > 0 {
+        let row = table.row("padding").number("").number(bytes(report.padding_bytes));
+        row.number("").faint("before large bodies, which begin with a page");
     }
     table
 }
@@ -149,7 +153,7 @@ fn caches(report: &Report) -> Option<String> {
 mod tests {
     use super::*;
     use cannery_archiver::Stage;
-    use cannery_archiver::report::StageTime;
+    use cannery_archiver::report::{CodingTotal, StageTime};
 
     fn release(serial: u64, carried: u64) -> PreviousRelease {
         PreviousRelease { serial, digest: "fedcba9876543210".repeat(4), carried }
@@ -172,6 +176,7 @@ mod tests {
                 CodingTotal { coding: "identity", count: 998, bytes: 67_000_000, identity_bytes: 67_000_000 },
                 CodingTotal { coding: "gzip", count: 700, bytes: 12_500_000, identity_bytes: 50_000_000 },
             ],
+            padding_bytes: 41_500,
             archive_bytes: 80_000_000,
             format: "cdb",
             digest: "0123456789abcdef".repeat(4),
@@ -202,6 +207,7 @@ site.cdb  80.0 MB, cdb, release 4, digest 0123456789ab, in 1.75 s
 
   identity  998  67.0 MB
   gzip      700  12.5 MB  25.0 %  of 50.0 MB
+  padding        41.5 kB          before large bodies, which begin with a page
 
   release 3  2  carried forward from it, digest fedcba987654
   release 2  1  carried forward from it, digest fedcba987654

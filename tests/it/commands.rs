@@ -237,4 +237,24 @@ fn tinycdb_reads_what_the_archiver_wrote() {
         .expect("`cargo xtask test` installs tinycdb");
     let manifest: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(manifest["schema"], 2);
+    let output = Command::new("cdb").args(["-s", &archive]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_large_body_begins_with_a_page_and_what_that_took_is_told() {
+    let (_place, folder, archive) = place();
+    let told = run("cannery-archiver", &["--sources", &folder, "--archive", &archive]);
+    let summary = String::from_utf8_lossy(&told.stdout).into_owned();
+    assert!(summary.contains("  padding "), "{summary}");
+    let inspected = |arguments: &[&str]| -> serde_json::Value {
+        let output = run("cannery", &[&["inspect", "--json", &archive], arguments].concat());
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let page = inspected(&["/big.txt"]);
+    let identity = page["representations"].as_array().unwrap().iter().find(|one| one["coding"] == "identity");
+    assert_eq!(identity.unwrap()["position"].as_u64().unwrap() % 4096, 0, "{page}");
+    let padding = inspected(&[])["padding_bytes"].as_u64().unwrap();
+    assert!((1..5000).contains(&padding), "{padding} bytes of padding");
+    assert_eq!(code(&run("cannery", &["verify", &archive])), 0);
 }

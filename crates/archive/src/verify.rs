@@ -13,6 +13,7 @@ use crate::layout::facts::{DIGEST_AT, FACTS_BYTES};
 use crate::layout::hash::Hash;
 use crate::layout::head::Head;
 use crate::layout::hpack::{HpackLine, NO_LINE_ID};
+use crate::layout::padding;
 use crate::layout::record::Record;
 use crate::layout::scope::ScopeEntry;
 use crate::reader::Archive;
@@ -108,7 +109,10 @@ impl<'a> Check<'a> {
                 let extent = self.archive.decode_source(entry)?;
                 self.reference(extent.position, entry.position)?;
             }
-            NamedRecord::Facts | NamedRecord::Manifest => {}
+            NamedRecord::Padding(_) if !padding::is_sound(entry.data) => {
+                return Err(Corrupt { what: "padding", offset: entry.data_position }.into());
+            }
+            NamedRecord::Padding(_) | NamedRecord::Facts | NamedRecord::Manifest => {}
             NamedRecord::Unknown => {
                 return Err(Corrupt { what: "a record of an unknown kind", offset: entry.position }.into());
             }

@@ -1,4 +1,5 @@
-//! Streams an archive into a file: facts, bodies, heads, paths, then the tables, then the header.
+//! Streams an archive into a file: facts, bodies, heads, paths, then the tables, then the header. Large bodies have
+//! padding before them.
 //!
 //! Same calls, same bytes. Never reads a clock, never holds a body in memory; what it remembers is
 //! sixteen bytes for each record. The file is worthless until [`Writer::finish`] has returned; giving it
@@ -15,9 +16,10 @@ use crate::layout::facts::{DIGEST_AT, FACTS_BYTES, Facts};
 use crate::layout::format::Format;
 use crate::layout::hash::Hash;
 use crate::layout::head::NewHead;
+use crate::layout::padding::{self, zeros_before_body};
 use crate::layout::record::{BodyId, Extent, HeadId, NewRecord, Places};
 use crate::layout::scope::NewScope;
-use crate::layout::{body_key, head_key, name};
+use crate::layout::{BODY_KEY_BYTES, body_key, head_key, name, padding_key};
 
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -31,6 +33,7 @@ pub struct Writer {
     /// Of everything behind the facts, in the order of the file.
     hasher: blake3::Hasher,
     places: Placed,
+    padding: Padding,
     facts: Facts,
 }
 
@@ -51,6 +54,13 @@ impl Places for Placed {
     }
 }
 
+/// What was put before large bodies.
+#[derive(Default)]
+struct Padding {
+    records: u32,
+    bytes: u64,
+}
+
 /// What was written: for reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
@@ -58,6 +68,8 @@ pub struct Written {
     pub format: Format,
     /// What the archive says of itself, its length and digest included.
     pub facts: Facts,
+    /// Bytes of the records that were put before large bodies, so that those begin with a page.
+    pub padding_bytes: u64,
 }
 
 impl Writer {
@@ -83,6 +95,7 @@ impl Writer {
             slots: Vec::new(),
             hasher: blake3::Hasher::new(),
             places: Placed::default(),
+            padding: Padding::default(),
             facts,
         };
         writer.file.seek(SeekFrom::Start(writer.position))?;
@@ -103,7 +116,7 @@ impl Writer {
         self.format
     }
 
-    /// Writes a body of `length` bytes from `content`. Each digest at most once.
+    /// Writes a body of `length` bytes from `content`, a large one behind padding. Each digest at most once.
     ///
     /// Fails with [`WriteError::Full`], and changes nothing, if the 32-bit form has no room for it.
     pub fn body(
@@ -112,8 +125,8 @@ impl Writer {
         length: u64,
         content: &mut dyn Read,
     ) -> Result<BodyId, WriteError> {
-        let key = body_key(digest);
-        self.begin_record(&key, length)?;
+        self.pad_before_body(length)?;
+        self.begin_record(&body_key(digest), length)?;
         let position = self.position;
         self.copy(content, length)?;
         let id = BodyId(u32::try_from(self.places.bodies.len()).map_err(|_| WriteError::Full)?);
@@ -187,14 +200,14 @@ impl Writer {
     pub fn widen(self, file: File) -> Result<Writer, WriteError> {
         debug_assert!(self.format == Format::Cdb && self.places.heads.is_empty());
         let mut wide = Writer::new(file, Format::Cdb64)?;
-        let narrow_key_at = |body: &Extent| body.position - (1 + Digest::BYTES as u64);
+        let narrow_key_at = |body: &Extent| body.position - BODY_KEY_BYTES as u64;
         let mut source = BufReader::with_capacity(
             BUFFER_BYTES,
             self.file.into_inner().map_err(std::io::IntoInnerError::into_error)?,
         );
         for body in &self.places.bodies {
             source.seek(SeekFrom::Start(narrow_key_at(body)))?;
-            let mut key = [0; 1 + Digest::BYTES];
+            let mut key = [0; BODY_KEY_BYTES];
             source.read_exact(&mut key)?;
             let mut digest = Digest([0; Digest::BYTES]);
             digest.0.copy_from_slice(&key[1..]);
@@ -235,7 +248,7 @@ impl Writer {
         self.file.seek(SeekFrom::Start(0))?;
         self.file.write_all(&head)?;
         let file = self.file.into_inner().map_err(std::io::IntoInnerError::into_error)?;
-        Ok((file, Written { format, facts: self.facts }))
+        Ok((file, Written { format, facts: self.facts, padding_bytes: self.padding.bytes }))
     }
 
     fn note_host(&mut self, host: Option<&str>) {
@@ -246,6 +259,21 @@ impl Writer {
     fn record(&mut self, key: &[u8], data: &[u8]) -> Result<(), WriteError> {
         self.begin_record(key, data.len() as u64)?;
         self.append(data)
+    }
+
+    /// Writes padding before a body of `length` bytes, if it shall begin with a page and would not.
+    ///
+    /// Fails with [`WriteError::Full`], and changes nothing, if there is no room for both.
+    fn pad_before_body(&mut self, length: u64) -> Result<(), WriteError> {
+        let Some(zeros) = zeros_before_body(self.format, self.position, length) else { return Ok(()) };
+        let padding_bytes = padding::padding_bytes(self.format, zeros);
+        let body_bytes = length.saturating_add(self.format.record_header_bytes() + BODY_KEY_BYTES as u64);
+        self.require(body_bytes.saturating_add(padding_bytes), 2)?;
+        let ordinal = self.padding.records;
+        self.padding.records = ordinal.checked_add(1).ok_or(WriteError::Full)?;
+        self.padding.bytes += padding_bytes;
+        self.begin_record(&padding_key(ordinal), zeros)?;
+        self.copy(&mut std::io::repeat(0), zeros)
     }
 
     /// Writes all of a record that stands before its data, and remembers its slot.

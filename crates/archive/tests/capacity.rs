@@ -45,7 +45,7 @@ fn the_narrow_form_is_full_at_its_last_byte_and_not_before() {
 #[test]
 fn a_body_that_does_not_fit_is_refused_before_it_is_read() {
     let digest = Digest::of(b"");
-    for length in [END, END - 1000, 1 << 33, u64::MAX - 1, u64::MAX] {
+    for length in [END, END - 1000, END - 2500, 1 << 33, u64::MAX - 1, u64::MAX] {
         let mut writer = support::writer(Format::Cdb);
         assert!(is_full(&writer.body(&digest, length, &mut Untouched)), "{length} bytes");
     }
@@ -69,6 +69,8 @@ fn a_refused_body_changes_nothing() {
     let mut writer = support::writer(Format::Cdb);
     support::put_body(&mut writer, support::BODY);
     assert!(is_full(&writer.body(&Digest::of(b""), END, &mut Untouched)));
+    // There is room for this one, and none for the padding before it.
+    assert!(is_full(&writer.body(&Digest::of(b""), END - 2500, &mut Untouched)));
     support::put_body(&mut writer, support::OTHER_BODY);
     let mut untroubled = support::writer(Format::Cdb);
     support::put_body(&mut untroubled, support::BODY);

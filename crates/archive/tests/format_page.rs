@@ -62,6 +62,22 @@ fn every_record_is_found_as_the_page_says() {
 }
 
 #[test]
+fn padding_is_a_record_as_the_page_says() {
+    for format in support::FORMATS {
+        let mut writer = support::writer(format);
+        let length = usize::try_from(page::number("aligned_body_bytes_min")).unwrap();
+        support::put_body(&mut writer, &vec![b'x'; length]);
+        let archive = Archive::from_bytes(support::finish(writer)).unwrap();
+        let entries: Vec<Entry<'_>> = archive.entries().map(Result::unwrap).collect();
+        let [_, padding, body] = &entries[..] else { panic!("facts, padding and body: {entries:?}") };
+        compare_record(&archive, padding);
+        compare_record(&archive, body);
+        assert_eq!(body.data_position % page::number("page_bytes"), 0);
+        assert_eq!(find(archive.bytes(), format, b"P\0\0\0\0"), Some((padding.position, padding.data)));
+    }
+}
+
+#[test]
 fn the_tables_of_the_page_decode_what_was_written() {
     for format in support::FORMATS {
         let archive = Archive::from_bytes(support::archive(format)).unwrap();
@@ -76,6 +92,10 @@ fn compare_record(archive: &Archive, entry: &Entry<'_>) {
     let format = archive.format();
     match (entry.key, entry.named()) {
         (b"cannery", NamedRecord::Facts) => compare_facts(archive, entry.data),
+        ([b'P', number @ ..], NamedRecord::Padding(named)) => {
+            assert_eq!(number, named.to_le_bytes());
+            assert!(entry.data.iter().all(|byte| *byte == 0));
+        }
         (b"manifest", NamedRecord::Manifest) => assert_eq!(Some(entry.data), archive.manifest().unwrap()),
         ([b'B', digest @ ..], NamedRecord::Body(named)) => {
             assert_eq!(digest.len() as u64, page::number("digest_bytes"));

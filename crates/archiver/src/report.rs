@@ -40,6 +40,8 @@ pub struct Report {
     /// What was stored, by coding, in the order of [`cannery_archive::Coding::ALL`]; no row for a coding
     /// that was not used.
     pub codings: Vec<CodingTotal>,
+    /// Bytes of padding before large bodies, which begin with a page.
+    pub padding_bytes: u64,
     /// Length of the archive in bytes.
     pub archive_bytes: u64,
     /// The container: `cdb` or `cdb64`.

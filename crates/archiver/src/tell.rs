@@ -103,6 +103,7 @@ pub(crate) fn carried(report: &mut Report, serial: u64, carried: &Carried) {
 
 /// What the finished archive says of itself.
 pub(crate) fn archive(report: &mut Report, written: &Written) {
+    report.padding_bytes = written.padding_bytes;
     report.archive_bytes = written.facts.file_bytes;
     report.digest = written.facts.digest.to_string();
     report.format = match written.format {

@@ -40,8 +40,9 @@ impl<'a> Entry<'a> {
         NamedRecord::of(self.key)
     }
 
-    /// Where the next record stands.
-    pub(crate) fn end(&self) -> u64 {
+    /// Where the record ends, and the next one stands.
+    #[must_use]
+    pub fn end(&self) -> u64 {
         self.data_position + self.data.len() as u64
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod format;
 pub(crate) mod hash;
 pub(crate) mod head;
 pub(crate) mod hpack;
+pub(crate) mod padding;
 pub(crate) mod piece;
 pub(crate) mod record;
 pub(crate) mod scope;
@@ -24,6 +25,9 @@ pub mod name {
     pub const BODY: u8 = b'B';
     /// First byte of a head's key; its ordinal follows (u32, little-endian).
     pub const HEAD: u8 = b'H';
+    /// First byte of the key of padding, zeros that make the body behind them begin with a page; its ordinal follows
+    /// (u32, little-endian).
+    pub const PADDING: u8 = b'P';
     /// First byte of the key of a source file that is not served under its own name, such as
     /// `_redirects`; its path follows. The value is where its bytes lie.
     pub const SOURCE: u8 = b'S';
@@ -40,6 +44,8 @@ pub enum NamedRecord<'a> {
     Body(crate::Digest),
     /// A response head, under its ordinal.
     Head(u32),
+    /// Zeros before a large body, under their ordinal.
+    Padding(u32),
     /// A source file that is not served under its own name: the path in the source folder.
     Source(&'a [u8]),
     /// A path: the key, with the host before it if it belongs to one.
@@ -68,6 +74,10 @@ impl<'a> NamedRecord<'a> {
                 Ok(ordinal) => NamedRecord::Head(u32::from_le_bytes(ordinal)),
                 Err(_) => NamedRecord::Unknown,
             },
+            [name::PADDING, ordinal @ ..] => match ordinal.try_into() {
+                Ok(ordinal) => NamedRecord::Padding(u32::from_le_bytes(ordinal)),
+                Err(_) => NamedRecord::Unknown,
+            },
             _ => NamedRecord::Unknown,
         }
     }
@@ -82,17 +92,29 @@ pub fn split_host(key: &[u8]) -> (Option<&[u8]>, &[u8]) {
     if end == 0 { (None, key) } else { (Some(&rest[..end]), &rest[end..]) }
 }
 
+/// Bytes of a body's key.
+pub(crate) const BODY_KEY_BYTES: usize = 1 + crate::Digest::BYTES;
+
+/// Bytes of a key that ends with an ordinal.
+pub(crate) const ORDINAL_KEY_BYTES: usize = 1 + size_of::<u32>();
+
 /// The key of the body with this digest.
-pub(crate) fn body_key(digest: &crate::Digest) -> [u8; 1 + crate::Digest::BYTES] {
-    let mut key = [name::BODY; 1 + crate::Digest::BYTES];
+pub(crate) fn body_key(digest: &crate::Digest) -> [u8; BODY_KEY_BYTES] {
+    let mut key = [name::BODY; BODY_KEY_BYTES];
     key[1..].copy_from_slice(&digest.0);
     key
 }
 
 /// The key of the head with this ordinal.
-pub(crate) fn head_key(ordinal: u32) -> [u8; 5] {
+pub(crate) fn head_key(ordinal: u32) -> [u8; ORDINAL_KEY_BYTES] {
     let [a, b, c, d] = ordinal.to_le_bytes();
     [name::HEAD, a, b, c, d]
+}
+
+/// The key of the padding with this ordinal.
+pub(crate) fn padding_key(ordinal: u32) -> [u8; ORDINAL_KEY_BYTES] {
+    let [a, b, c, d] = ordinal.to_le_bytes();
+    [name::PADDING, a, b, c, d]
 }
 
 /// Reads little-endian numbers off the front of a value; the reading half of every structure here.

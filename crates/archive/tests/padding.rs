@@ -1,0 +1,167 @@
+//! Large bodies begin with a page: wherever they come, in both widths, with no more zeros than that takes.
+//!
+//! The numbers are those of `FORMAT.md`. Never says what that is good for.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
+
+#[allow(dead_code, reason = "two numbers of the page are asked for here")]
+mod page;
+mod support;
+
+use cannery_archive::{
+    Archive, BodyId, Coding, Digest, Entry, Format, NamedRecord, NewRecord, Origin, Writer,
+};
+use proptest::prelude::*;
+
+fn large() -> u64 {
+    page::number("aligned_body_bytes_min")
+}
+
+fn page_bytes() -> u64 {
+    page::number("page_bytes")
+}
+
+/// A content of this length that no other place has.
+fn content(place: usize, length: u64) -> Vec<u8> {
+    let mut content = vec![b'a' + u8::try_from(place % 26).unwrap(); usize::try_from(length).unwrap()];
+    let number = place.to_le_bytes();
+    let marked = content.len().min(number.len());
+    content[..marked].copy_from_slice(&number[..marked]);
+    content
+}
+
+/// An archive of these bodies, and of one path, which leads to all of them.
+fn written(contents: &[Vec<u8>], mut writer: Writer) -> Vec<u8> {
+    let bodies: Vec<BodyId> =
+        contents.iter().map(|content| support::put_body(&mut writer, content)).collect();
+    with_path(contents, &bodies, writer)
+}
+
+fn with_path(contents: &[Vec<u8>], bodies: &[BodyId], mut writer: Writer) -> Vec<u8> {
+    let head = writer.head(&support::head()).unwrap();
+    let all = contents.iter().zip(bodies);
+    let representations =
+        all.map(|(content, body)| support::representation(Coding::Identity, content, *body, head)).collect();
+    let record = NewRecord::Resource { status: 200, origin: Origin::File, modified: None, representations };
+    support::with_key("a", |key| writer.path(None, key, &record)).unwrap();
+    support::finish(writer)
+}
+
+fn entries(archive: &Archive) -> Vec<Entry<'_>> {
+    archive.entries().map(Result::unwrap).collect()
+}
+
+/// Where the records of the bodies end if each stands as early as it may: tried byte by byte.
+fn end_by_trying(lengths: &[u64], format: Format) -> u64 {
+    let before_key = format.record_header_bytes();
+    let mut end = format.header_bytes() + before_key + 7 + 96;
+    for length in lengths {
+        let before_body = before_key + 1 + Digest::BYTES as u64;
+        let begins_page = |record: u64| (record + before_body).is_multiple_of(page_bytes());
+        if *length >= large() && !begins_page(end) {
+            let smallest = end + before_key + 5;
+            end = (smallest..).find(|record| begins_page(*record)).unwrap();
+        }
+        end += before_body + length;
+    }
+    end
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn large_bodies_begin_with_a_page_and_others_where_they_come(
+        lengths in proptest::collection::vec(
+            prop_oneof![4 => 8..9000_u64, 1 => large() - 3..large() + 3, 1 => large()..large() + 9000],
+            1..12,
+        ),
+        wide in any::<bool>(),
+    ) {
+        let format = if wide { Format::Cdb64 } else { Format::Cdb };
+        let contents: Vec<_> =
+            lengths.iter().enumerate().map(|(place, length)| content(place, *length)).collect();
+        let archive = Archive::from_bytes(written(&contents, support::writer(format))).unwrap();
+        archive.verify(|_| {}).unwrap();
+
+        let entries = entries(&archive);
+        let bodies: Vec<_> =
+            entries.iter().filter(|entry| matches!(entry.named(), NamedRecord::Body(_))).collect();
+        prop_assert!(bodies.iter().map(|body| body.data).eq(contents.iter().map(Vec::as_slice)));
+        for body in &bodies {
+            if body.data.len() as u64 >= large() {
+                prop_assert_eq!(body.data_position % page_bytes(), 0);
+            }
+        }
+        prop_assert_eq!(bodies.last().unwrap().end(), end_by_trying(&lengths, format));
+        for pair in entries.windows(2) {
+            if let NamedRecord::Padding(_) = pair[0].named() {
+                prop_assert!(pair[1].data.len() as u64 >= large(), "padding stands before a large body");
+                prop_assert!(pair[0].data.iter().all(|byte| *byte == 0));
+            }
+        }
+    }
+}
+
+#[test]
+fn padding_has_numbers_in_the_order_of_the_file_and_is_no_path() {
+    for format in support::FORMATS {
+        let contents: Vec<_> = (0..3).map(|place| content(place, large() + 1)).collect();
+        let archive = Archive::from_bytes(written(&contents, support::writer(format))).unwrap();
+        let numbers = entries(&archive).into_iter().filter_map(|entry| match entry.named() {
+            NamedRecord::Padding(number) => Some(number),
+            _ => None,
+        });
+        assert_eq!(numbers.collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!((archive.facts().bodies, archive.facts().paths), (3, 1));
+    }
+}
+
+#[test]
+fn what_padding_took_is_told() {
+    for format in support::FORMATS {
+        let mut writer = support::writer(format);
+        support::put_body(&mut writer, &content(0, large()));
+        support::put_body(&mut writer, &content(1, 100));
+        support::put_body(&mut writer, &content(2, large()));
+        let (_, written) = writer.finish(true).unwrap();
+        let mut plain = support::writer(format);
+        support::put_body(&mut plain, &content(0, 100));
+        let (_, without) = plain.finish(true).unwrap();
+        assert_eq!(without.padding_bytes, 0);
+        // Two bodies and their padding more; the tables have room for four entries of them.
+        let of_bodies = 2 * (format.record_header_bytes() + 33 + large());
+        let more = written.facts.file_bytes - without.facts.file_bytes;
+        assert_eq!(more, of_bodies + written.padding_bytes + 4 * 2 * format.slot_bytes());
+    }
+}
+
+#[test]
+fn a_widened_archive_is_padded_anew() {
+    let contents: Vec<_> = [large(), 5, large() + 4096, 77, large() * 2]
+        .into_iter()
+        .enumerate()
+        .map(|(place, length)| content(place, length))
+        .collect();
+    let mut narrow = support::writer(Format::Cdb);
+    let bodies: Vec<_> = contents.iter().map(|content| support::put_body(&mut narrow, content)).collect();
+    let wide = narrow.widen(tempfile::tempfile().unwrap()).unwrap();
+    let widened = with_path(&contents, &bodies, wide);
+    assert!(widened == written(&contents, support::writer(Format::Cdb64)), "the same bytes");
+}
+
+#[test]
+fn padding_that_is_not_zero_is_damage() {
+    let mut file = written(&[content(0, large())], support::writer(Format::Cdb));
+    let archive = Archive::from_bytes(file.clone()).unwrap();
+    let padding = entries(&archive)
+        .into_iter()
+        .find(|entry| matches!(entry.named(), NamedRecord::Padding(_)))
+        .map(|entry| usize::try_from(entry.data_position).unwrap() + entry.data.len() - 1)
+        .unwrap();
+    file[padding] = 1;
+    support::reseal(&mut file);
+    let error = Archive::from_bytes(file).unwrap().verify(|_| {}).unwrap_err();
+    assert!(error.to_string().contains("padding"), "{error}");
+}
