@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::address::Address;
 use crate::listener::{Claim, Listener};
-use crate::{Event, EventLoop, PagePipe, Portable, Readiness, Received, Socket, Token, Waker};
+use crate::{Accepted, Event, EventLoop, PagePipe, Portable, Readiness, Received, Socket, Token, Waker};
 
 /// Runs a test on each loop; on a ring only where the kernel has one.
 macro_rules! on_each {
@@ -38,6 +38,8 @@ macro_rules! on_each {
 
 on_each! {
     a_connection_goes_from_accept_to_end => accept_to_end;
+    a_connection_is_received_for_again_and_again => again_and_again;
+    a_peer_that_nobody_wants_to_know_is_accepted_all_the_same => unnamed;
     a_socket_that_is_abandoned_ends_with_a_reset => abandoned;
     a_knock_wakes_once => knock;
     a_knock_reaches_a_thread_with_descriptors_of_its_own => own_descriptors;
@@ -79,6 +81,16 @@ fn listen(events: &mut impl EventLoop<Listener = Listener>) -> (Listener, Socket
     (listener, address)
 }
 
+/// The next connection.
+fn accept<L: EventLoop<Listener = Listener>>(events: &mut L, listener: &Listener) -> Accepted<L::Socket> {
+    loop {
+        if let Some(accepted) = events.accept(listener).unwrap() {
+            return accepted;
+        }
+        next(events);
+    }
+}
+
 /// A connection of a client, watched with this token.
 fn connect<L: EventLoop<Listener = Listener>>(
     events: &mut L,
@@ -87,12 +99,7 @@ fn connect<L: EventLoop<Listener = Listener>>(
     token: Token,
 ) -> (TcpStream, L::Socket) {
     let client = TcpStream::connect(address).unwrap();
-    let accepted = loop {
-        if let Some(accepted) = events.accept(listener).unwrap() {
-            break accepted;
-        }
-        next(events);
-    };
+    let accepted = accept(events, listener);
     assert_eq!(accepted.peer, Some(client.local_addr().unwrap()));
     events.add_socket(&accepted.socket, token).unwrap();
     (client, accepted.socket)
@@ -128,6 +135,42 @@ fn accept_to_end<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     drop(client);
     while !await_readable(&mut events, TOKEN).ended {}
     assert_eq!(socket.receive(&mut buffer).unwrap(), Received::End);
+}
+
+fn again_and_again<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
+    let mut events = make(Waker::new().unwrap());
+    let (listener, address) = listen(&mut events);
+    let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
+    let mut buffer = [0; 16];
+    for asked in [b"first".as_slice(), b"second", b"third"] {
+        client.write_all(asked).unwrap();
+        assert!(!await_readable(&mut events, TOKEN).ended);
+        assert_eq!(socket.receive(&mut buffer).unwrap(), Received::Bytes(asked.len()));
+        assert_eq!(&buffer[..asked.len()], asked);
+    }
+    client.write_all(b"last").unwrap();
+    drop(client);
+    let mut received = 0;
+    loop {
+        match socket.receive(&mut buffer).unwrap() {
+            Received::Bytes(bytes) => received += bytes,
+            Received::NotYet => drop(await_readable(&mut events, TOKEN)),
+            Received::End => break,
+        }
+    }
+    assert_eq!(received, 4);
+}
+
+fn unnamed<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
+    let mut events = make(Waker::new().unwrap());
+    let (listener, address) = listen(&mut events);
+    for wanted in [false, true] {
+        events.name_peers(wanted);
+        let client = TcpStream::connect(address).unwrap();
+        let accepted = accept(&mut events, &listener);
+        let named = client.local_addr().unwrap();
+        assert!(accepted.peer == Some(named) || !wanted && accepted.peer.is_none(), "{:?}", accepted.peer);
+    }
 }
 
 fn abandoned<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {

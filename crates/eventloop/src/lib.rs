@@ -114,6 +114,12 @@ pub trait EventLoop {
         None
     }
 
+    /// Says whether connections shall come with their peer's address, which they do until this says otherwise: to ask
+    /// for it takes some loops a call for each. Whoever does not want it may get it all the same.
+    fn name_peers(&mut self, wanted: bool) {
+        let _ = wanted;
+    }
+
     /// Stops watching a listener. Who waits at it may still be accepted.
     fn remove_listener(&mut self, listener: &Self::Listener) -> io::Result<()>;
 
@@ -126,7 +132,7 @@ pub trait EventLoop {
 pub struct Accepted<S> {
     /// The connection.
     pub socket: S,
-    /// Where the peer is; nothing where it has no address, as with local sockets.
+    /// Where the peer is; nothing where it has no address, as with local sockets, or where nobody wants it.
     pub peer: Option<SocketAddr>,
 }
 

@@ -38,6 +38,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Connection<S> {
     transport: Transport<S>,
+    /// Where its peer is, as far as anybody wants to know.
     peer: Option<SocketAddr>,
     protocol: Protocol,
     /// Bytes that were received and not yet answered.

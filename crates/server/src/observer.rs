@@ -47,6 +47,11 @@ impl Observer {
         }
     }
 
+    /// Whether anybody is told who asks.
+    pub(crate) fn names_peers(&self) -> bool {
+        self.log.is_some()
+    }
+
     /// Whether anybody is told of requests.
     #[inline]
     pub(crate) fn watches(&self) -> bool {

@@ -250,6 +250,7 @@ enum Crowding {
 impl<L: EventLoop> Worker<L> {
     /// A worker on this loop.
     pub(crate) fn new(mut events: L, plan: Plan<L::Listener>) -> io::Result<Worker<L>> {
+        events.name_peers(plan.observer.names_peers());
         for (number, listener) in (0..).zip(&plan.listeners) {
             events.add_listener(listener, number)?;
         }

@@ -13,7 +13,7 @@ mod state;
 
 use std::cell::RefCell;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -35,13 +35,22 @@ pub struct Uring {
     state: Rc<RefCell<State>>,
     neighbours: Option<Neighbours>,
     clock: Clock,
+    /// Whether anybody wants to know who has connected. The ring does not tell: that takes a call.
+    names_peers: bool,
 }
 
 impl Uring {
     /// A loop that watches nothing but its waker, and shares connections with its neighbours, if it has some. Fails where the kernel does not have what it needs (Linux 6.1),
     /// or does not let us.
     pub fn new(waker: Waker, neighbours: Option<Neighbours>) -> io::Result<Uring> {
-        Ok(Uring { state: Rc::new(RefCell::new(State::new(waker)?)), neighbours, clock: Clock::new() })
+        let state = Rc::new(RefCell::new(State::new(waker)?));
+        Ok(Uring { state, neighbours, clock: Clock::new(), names_peers: true })
+    }
+
+    /// A connection that the kernel has accepted without saying from where.
+    fn accepted(&self, descriptor: OwnedFd) -> Accepted<UringSocket> {
+        let peer = if self.names_peers { sys::peer(&descriptor) } else { None };
+        Accepted { socket: UringSocket::new(descriptor, Rc::clone(&self.state)), peer }
     }
 
     /// Whether the ring accepts at a listener.
@@ -91,15 +100,13 @@ impl EventLoop for Uring {
             None => None,
         };
         drop(state);
-        let socket = |descriptor| UringSocket::new(descriptor, Rc::clone(&self.state));
         if let Some(descriptor) = taken {
-            // The ring does not tell where they come from.
-            let peer = sys::peer(&descriptor);
-            return Ok(Some(Accepted { socket: socket(descriptor), peer }));
+            return Ok(Some(self.accepted(descriptor)));
         }
         if self.is_watched(listener) {
             return Ok(None);
         }
+        let socket = |descriptor| UringSocket::new(descriptor, Rc::clone(&self.state));
         let accepted = sys::accept(listener.as_fd())?;
         Ok(accepted.map(|(descriptor, peer)| Accepted { socket: socket(descriptor), peer }))
     }
@@ -115,9 +122,11 @@ impl EventLoop for Uring {
 
     fn take_over(&mut self) -> Option<(u32, Accepted<UringSocket>)> {
         let (listener, descriptor) = self.neighbours.as_ref()?.take_over()?;
-        let peer = sys::peer(&descriptor);
-        let socket = UringSocket::new(descriptor, Rc::clone(&self.state));
-        Some((listener, Accepted { socket, peer }))
+        Some((listener, self.accepted(descriptor)))
+    }
+
+    fn name_peers(&mut self, wanted: bool) {
+        self.names_peers = wanted;
     }
 
     fn remove_listener(&mut self, listener: &Listener) -> io::Result<()> {
