@@ -101,6 +101,13 @@ impl Ring {
         self.push(accept, Operation::Accept, Token { slot: number, generation: 0 })
     }
 
+    /// Receives once, into a buffer that comes in the completion.
+    pub(super) fn receive_once(&mut self, socket: RawFd, owner: Token) -> io::Result<()> {
+        // The kernel chooses the buffer, and takes all that it has room for.
+        let receive = opcode::Recv::new(Fd(socket), std::ptr::null_mut(), 0).buf_group(GROUP).build();
+        self.push(receive.flags(Flags::BUFFER_SELECT), Operation::Receive, owner)
+    }
+
     /// Receives until it is cancelled; each buffer that is filled comes in a completion.
     pub(super) fn receive(&mut self, socket: RawFd, owner: Token) -> io::Result<()> {
         self.push(opcode::RecvMulti::new(Fd(socket), GROUP).build(), Operation::Receive, owner)

@@ -3,6 +3,9 @@
 //! The kernel receives before anybody asks. A connection that does not read, because its answers are not taken, is
 //! therefore paused: what has come is kept, and no more is received until it reads again. Never calls the kernel
 //! but through the ring.
+//!
+//! At first the kernel receives once for each connection, and only then again and again: many a connection brings one
+//! request and ends with its answer, and there would be an operation to be ended with it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,6 +30,8 @@ pub(super) struct State {
     current: Option<(Token, Filled)>,
     /// Completions that were fetched while another one was looked for.
     postponed: VecDeque<Completion>,
+    /// Connections for which the kernel shall receive again, if they are still there when it is waited for.
+    to_receive: Vec<Token>,
     /// The ring failed where nobody could be told.
     fault: Option<io::Error>,
 }
@@ -68,8 +73,9 @@ impl State {
     pub(super) fn new(waker: Waker) -> io::Result<State> {
         let mut ring = Ring::new()?;
         ring.await_knock(waker.as_fd().as_raw_fd())?;
-        let (slots, queues, postponed) = (Vec::new(), Vec::new(), VecDeque::new());
-        Ok(State { ring, waker, slots, queues, current: None, postponed, fault: None })
+        let (slots, queues) = (Vec::new(), Vec::new());
+        let (postponed, to_receive) = (VecDeque::new(), Vec::new());
+        Ok(State { ring, waker, slots, queues, current: None, postponed, to_receive, fault: None })
     }
 
     /// Begins to receive for a connection.
@@ -78,7 +84,7 @@ impl State {
         if self.slots.len() <= place {
             self.slots.resize_with(place + 1, Slot::default);
         }
-        self.ring.receive(socket, token)?;
+        self.ring.receive_once(socket, token)?;
         let generation = token.generation;
         self.slots[place] = Slot { generation, socket, is_live: true, receives: true, ..Slot::default() };
         Ok(())
@@ -132,18 +138,23 @@ impl State {
         };
         if slot.kept.is_none() && slot.is_paused {
             slot.is_paused = false;
-            if !slot.receives && !slot.has_ended {
-                self.receive_again(token);
-            }
+            self.to_receive.push(token);
         }
         received
     }
 
-    fn receive_again(&mut self, token: Token) {
-        let slot = &mut self.slots[token.slot as usize];
-        (slot.receives, slot.is_cancelled) = (true, false);
-        let received = self.ring.receive(slot.socket, token);
-        self.remember(received);
+    /// Has the kernel receive for those for whom it has stopped to.
+    fn receive_again(&mut self) {
+        while let Some(token) = self.to_receive.pop() {
+            let Some((slot, token)) = self.live(token) else { continue };
+            if slot.receives || slot.is_paused || slot.has_ended {
+                continue;
+            }
+            (slot.receives, slot.is_cancelled) = (true, false);
+            let socket = slot.socket;
+            let received = self.ring.receive(socket, token);
+            self.remember(received);
+        }
     }
 
     /// Has the kernel tell when there is room to send.
@@ -159,6 +170,7 @@ impl State {
     /// Hands over what is to be done, and waits for something to happen.
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.set_aside();
+        self.receive_again();
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
@@ -219,31 +231,26 @@ impl State {
         slot.receives = goes_on;
         let mut readiness = slot.readiness();
         let has_kept = slot.kept.is_some();
-        let may_go_on = match result {
-            1.. => {
-                readiness.readable = true;
-                !slot.is_paused
-            }
+        match result {
+            1.. => readiness.readable = true,
             0 => {
                 slot.has_ended = true;
                 (readiness.readable, readiness.ended) = (true, true);
-                false
             }
             // There were no buffers, or it was told to stop.
             _ if [libc::ENOBUFS, libc::ECANCELED].contains(&-result) => {
                 slot.is_cancelled = false;
-                let may_go_on = !slot.is_paused && !slot.has_ended;
-                if may_go_on && !goes_on {
-                    self.receive_again(token);
+                if !goes_on {
+                    self.to_receive.push(token);
                 }
                 filled.into_iter().for_each(|filled| self.ring.give_back(filled));
                 return None;
             }
-            _ => {
-                readiness.broken = true;
-                false
-            }
-        };
+            _ => readiness.broken = true,
+        }
+        if result > 0 && !goes_on {
+            self.to_receive.push(token);
+        }
         if let Some(filled) = filled {
             if result > 0 && has_kept {
                 // Behind what is kept already; the connection was told of that.
@@ -256,9 +263,6 @@ impl State {
             } else {
                 self.ring.give_back(filled);
             }
-        }
-        if may_go_on && !goes_on {
-            self.receive_again(token);
         }
         Some(Event::Ready(token, readiness))
     }
