@@ -27,6 +27,7 @@ mod commands;
 mod faults;
 mod hostile;
 mod processes;
+mod regression;
 mod releases;
 mod reload;
 mod special_pages;

@@ -228,7 +228,8 @@ impl Server {
     }
 }
 
-fn signal(child: &Child, name: &str) {
+/// Sends a process a signal, by its name without `SIG`.
+pub(crate) fn signal(child: &Child, name: &str) {
     let status = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status().unwrap();
     assert!(status.success());
 }

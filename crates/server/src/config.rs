@@ -285,7 +285,8 @@ impl std::fmt::Display for HostPattern {
 /// The body of `--dummy`.
 pub const DUMMY_BODY: &[u8] = b"hello world!\n";
 
-/// Which fields go with every answer, unless the site sets them itself.
+/// Which fields go with every answer, unless the site sets them itself. A site's own `Content-Security-Policy` stands
+/// beside ours, for policies add up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SecurityHeaders {
     /// `Referrer-Policy`, `X-Content-Type-Options`, `X-XSS-Protection` and `X-Frame-Options`.
@@ -336,6 +337,15 @@ pub enum LogTarget {
     File(PathBuf),
     /// To standard output.
     Stdout,
+}
+
+impl std::fmt::Display for LogTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LogTarget::File(path) => path.display().fmt(f),
+            LogTarget::Stdout => f.write_str("on standard output"),
+        }
+    }
 }
 
 /// How the lines of an access log are spelled.

@@ -1,0 +1,49 @@
+//! Faults that we have had, each a promise that it does not come back.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use crate::site::{run, server_command, signal};
+
+/// The remark was about an ignore file below the file, and about its permissions.
+#[test]
+fn sources_that_are_a_file_are_called_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("page.html");
+    std::fs::write(&file, "page").unwrap();
+    let archive = folder.path().join("site.cdb");
+    let file = file.to_str().unwrap();
+    let output = run("cannery-archiver", &["--sources", file, "--archive", archive.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("page.html is not a folder"), "{said}");
+}
+
+/// Only the system's reason was said.
+#[test]
+fn an_access_log_that_cannot_be_written_is_named() {
+    let output = run("cannery-server", &["--dummy", "--bind", "127.0.0.1:0", "--access-log", "/no/such/log"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("/no/such/log"), "{said}");
+}
+
+/// Each of several processes said what is true of all.
+#[test]
+fn what_holds_for_all_processes_is_said_once() {
+    let mut command = server_command();
+    command.args(["--dummy", "--bind", "127.0.0.1:0", "--processes", "3", "--threads", "1", "--debug"]);
+    command.args(["--index-all", "--index-paths"]).stderr(Stdio::piped());
+    let mut server = command.spawn().unwrap();
+    let mut said = Vec::new();
+    for line in BufReader::new(server.stderr.take().unwrap()).lines().map(Result::unwrap) {
+        // All processes are ready by then; what they say on their way out is read to its end.
+        if line.contains("listening at") {
+            signal(&server, "TERM");
+        }
+        said.push(line);
+    }
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+    let times = |words: &str| said.iter().filter(|line| line.contains(words)).count();
+    assert_eq!((times("--index-all"), times("served by")), (1, 1), "{said:#?}");
+}
