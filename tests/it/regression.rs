@@ -3,7 +3,27 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use crate::site::{run, server_command, signal};
+use crate::site::{Server, compile, pages, run, server_command, signal, write_folder};
+
+/// A site's own policy took the place of the server's, which was ordered by a flag, and nobody was told.
+#[test]
+fn a_policy_of_the_site_does_not_switch_off_that_of_the_server() {
+    let rules = "/page\n  Content-Security-Policy: default-src 'self'\n/bare\n  ! Content-Security-Policy\n";
+    let files = [("page.html", "page"), ("bare.html", "bare"), ("_headers", rules)];
+    let folder = tempfile::tempdir().unwrap();
+    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    write_folder(&source, &pages(&files));
+    compile(&source, &archive, &[]);
+    let server = Server::start(&["--archive", archive.to_str().unwrap(), "--security-headers-tls"]);
+    let policies = |path: &str| {
+        let response = server.get(path);
+        let found = response.fields.iter().filter(|(name, _)| name == "Content-Security-Policy");
+        found.map(|(_, value)| value.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(policies("/page"), ["default-src 'self'", "upgrade-insecure-requests"]);
+    assert_eq!(policies("/page.html"), ["upgrade-insecure-requests"]);
+    assert!(policies("/bare").is_empty(), "a rule may take it away");
+}
 
 /// The remark was about an ignore file below the file, and about its permissions.
 #[test]

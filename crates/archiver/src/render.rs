@@ -179,7 +179,9 @@ fn spell(look: &Look<'_>, merged: &MergedFields, options: &Options) -> NewHead {
         let lines = if name == "content-type" { &mut content_type } else { &mut resource };
         put_field(lines, &title_case(name), value.as_bytes());
     }
-    let overridden = merged.fields.iter().map(|(name, _)| name).chain(&merged.removed);
+    // Policies for content add up (CSP3 §8.1): the site's own and the server's are both sent, and both obeyed.
+    let replaces = |name: &&String| *name != "content-security-policy";
+    let overridden = merged.fields.iter().map(|(name, _)| name).filter(replaces).chain(&merged.removed);
     NewHead {
         status: look.status,
         sends_etag: !options.exclude_etag,
