@@ -91,7 +91,9 @@ fn about(command: &Command) -> String {
 /// The arguments below their headings, in the order in which the headings first come up.
 fn by_heading(command: &Command) -> Vec<(String, Vec<&Arg>)> {
     let mut sections: Vec<(String, Vec<&Arg>)> = Vec::new();
-    for argument in command.get_arguments().filter(|argument| !is_everywhere(argument)) {
+    for argument in
+        command.get_arguments().filter(|argument| !argument.is_hide_set() && !is_everywhere(argument))
+    {
         let heading = argument.get_help_heading().unwrap_or("Arguments and options");
         match sections.iter_mut().find(|section| section.0 == heading) {
             Some(section) => section.1.push(argument),
@@ -162,7 +164,7 @@ mod tests {
     #[test]
     fn every_flag_stands_on_its_page() {
         let page = page(flags::server::command());
-        for argument in flags::server::command().get_arguments() {
+        for argument in flags::server::command().get_arguments().filter(|argument| !argument.is_hide_set()) {
             let name = argument.get_long().expect("the server has no positional argument");
             assert!(page.contains(&format!("--{name}")), "{name}");
         }

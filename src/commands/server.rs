@@ -77,25 +77,22 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
     let notify = notify()?;
     let server = Server::start(&config).map_err(|error| failure(&error))?;
     server.obey_signals(notify.clone()).map_err(|error| failure(&error))?;
-    if !told.quiet {
-        for flag in &told.without_effect {
-            say::note(format_args!("`--{flag}` is not needed: a lookup uses no table in memory"));
-        }
-        if process_number().is_none() {
-            say_where(server.addresses());
-        }
+    let speaks = speaks_for_all();
+    if !told.quiet && process_number().is_none() {
+        say_what_is_not_needed(told);
+        say_where(server.addresses());
         server.admin_address().iter().for_each(say_where_operators_ask);
     }
-    if config.tls.is_some() && !config.has_tls() {
+    if speaks && config.tls.is_some() && !config.has_tls() {
         say::note("there are certificates, and no address where TLS is spoken (`--bind-tls`)");
     }
-    for words in server.held().missing() {
+    for words in server.held().missing().filter(|_| speaks) {
         warn(words);
     }
-    for words in server.held().advice().filter(|_| !told.quiet) {
+    for words in server.held().advice().filter(|_| speaks && !told.quiet) {
         say::note(words);
     }
-    if told.debug {
+    if told.debug && speaks {
         say::note(setting(told));
         say::note(format_args!("served by {}", server.io()));
         say::note(server.held());
@@ -103,6 +100,14 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
     notify.ready("serving");
     server.wait();
     Ok(())
+}
+
+/// Says once which flags change nothing, however many of them there are.
+fn say_what_is_not_needed(told: &flags::server::Server) {
+    if !told.without_effect.is_empty() {
+        let flags: Vec<_> = told.without_effect.iter().map(|flag| format!("`--{flag}`")).collect();
+        say::note(format_args!("no effect: {}; a lookup needs no table in memory", flags.join(", ")));
+    }
 }
 
 fn say_where(addresses: &[(ListenerKind, Address)]) {
@@ -175,6 +180,7 @@ fn supervise(told: &flags::server::Server, config: &Config, processes: usize) ->
     };
     let ready = || {
         if !told.quiet {
+            say_what_is_not_needed(told);
             say_where(&addresses);
             operators_address.iter().for_each(say_where_operators_ask);
         }
@@ -214,6 +220,11 @@ fn listen_for_operators(address: &Address) -> Result<(Option<Claim>, SocketListe
     let claim = Claim::new(address).map_err(failed)?;
     let listener = claim.listen().map_err(failed)?;
     Ok((Some(claim), listener))
+}
+
+/// Whether this process says what holds for all of them, which are set up alike: the first of several, or the only one.
+fn speaks_for_all() -> bool {
+    process_number().unwrap_or(0) == 0
 }
 
 /// The listening sockets that whoever started this process has left open for it: our own supervisor, or a
@@ -324,7 +335,7 @@ pub(super) fn failure(error: &StartError) -> Failure {
         }
         StartError::NoCertificate => Failure::failed(error.to_string())
             .hint("`--tls-bundle FILE` names one, `--tls-self-ecdsa` makes one for trying out"),
-        StartError::AccessLog(_)
+        StartError::AccessLog { .. }
         | StartError::Inherited { .. }
         | StartError::Tls(_)
         | StartError::Seed { .. }

@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn a_flag_that_does_not_exist_is_refused_in_claps_own_words() {
-        let words = ["cannery-server", "--archive", "a", "--bind-quic", "127.0.0.1:443"].map(OsString::from);
+        let words =
+            ["cannery-server", "--archive", "a", "--bind-nowhere", "127.0.0.1:443"].map(OsString::from);
         let Err(Failure::Clap(error)) = read(server::command(), words) else {
             panic!("a flag that does not exist was accepted");
         };

@@ -30,6 +30,16 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 /// The flags that built tables in memory in the server that ours replaces.
 const INDEX_FLAGS: [&str; 4] = ["index-all", "index-paths", "index-data-meta", "index-data-content"];
 
+/// Flags of the server that ours replaces which ours has not: refused by name, with what to do instead, since the tip of a
+/// parser would be the flag that is spelled most like it.
+const ABSENT_FLAGS: [(&str, &str); 5] = [
+    ("bind-quic", "there is no HTTP/3 yet; `--bind-tls` serves the same clients by HTTP/2"),
+    ("http3-alt-svc", "there is no HTTP/3 yet, so there is nothing to advertise"),
+    ("dummy-delay", "there is no delay; `--dummy` answers at once"),
+    ("profile-cpu", "profile the process from outside: `perf record -p PID`, with `--sandbox off`"),
+    ("profile-mem", "profile the process from outside, with `--sandbox off`"),
+];
+
 /// What a command line asks for.
 #[derive(Debug)]
 pub enum Told {
@@ -79,6 +89,10 @@ pub fn command() -> Command {
             .map(|argument| argument.help_heading(SAYING)),
         )
         .args([man(), sbom()])
+        .args(ABSENT_FLAGS.map(|(name, _)| {
+            let refused = "Not there yet: refused, with what to do instead.";
+            value(name, "VALUE", refused).hide(true)
+        }))
         .after_help(
             "Exit codes: 0 stopped by a signal, 1 cannot start or serve, 2 wrong usage, 3 bad archive.",
         )
@@ -291,6 +305,9 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
     if matches.get_flag("sbom") {
         return Ok(Told::Sbom);
     }
+    if let Some((name, instead)) = ABSENT_FLAGS.iter().find(|(name, _)| matches.contains_id(name)) {
+        return Err(Failure::usage(format!("`--{name}` is not supported")).hint(*instead));
+    }
     let config = Config {
         listen: addresses(matches),
         listen_tls: all(matches, "bind-tls"),
@@ -434,6 +451,7 @@ fn thread_count(matches: &ArgMatches) -> NonZeroUsize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::say::Exit;
 
     fn server(line: &str) -> Result<Server, Failure> {
         let words = ["cannery-server"].into_iter().chain(line.split_whitespace());
@@ -497,6 +515,18 @@ mod tests {
         let server = server("--archive a --index-all --index-data-meta --threads 2").unwrap();
         assert_eq!(server.without_effect, ["index-all", "index-data-meta"]);
         assert_eq!(server.config.threads.get(), 2);
+    }
+
+    #[test]
+    fn old_words_that_are_not_supported_are_refused_by_name() {
+        for (name, instead) in ABSENT_FLAGS {
+            let Err(Failure::Told { exit, message, hint }) = server(&format!("--archive a --{name} 1"))
+            else {
+                panic!("{name} is not refused in words of ours");
+            };
+            assert_eq!((exit, hint.as_deref()), (Exit::Usage, Some(instead)));
+            assert!(message.contains(name), "{message}");
+        }
     }
 
     #[test]

@@ -66,7 +66,10 @@ impl SkipRules {
         let path = root.join(IGNORE_FILE);
         let text = match std::fs::read(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            // A source "folder" that is a file has no ignore file either; the walk says what is wrong with it.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(Vec::new());
+            }
             Err(source) => return Err(IgnoreFileError { path, source }),
         };
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);

@@ -7,6 +7,7 @@ use cannery_archive::OpenError;
 use cannery_eventloop::Address;
 
 use crate::cage::CageError;
+use crate::config::LogTarget;
 
 /// Why a server would not start.
 #[derive(Debug, thiserror::Error)]
@@ -53,8 +54,13 @@ pub enum StartError {
     #[error("no socket to listen with was handed to this process")]
     NoOperators,
     /// The access log cannot be written.
-    #[error("cannot write the access log: {0}")]
-    AccessLog(#[source] io::Error),
+    #[error("cannot write the access log {target}: {source}")]
+    AccessLog {
+        /// Where it was to go.
+        target: LogTarget,
+        /// Why not.
+        source: io::Error,
+    },
     /// The kernel gives no ring, and one was ordered.
     #[error("`--io io_uring`: this kernel does not have what it takes (Linux 6.1), or does not let us: {0}")]
     Uring(#[source] io::Error),

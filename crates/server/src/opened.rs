@@ -50,7 +50,7 @@ impl Opened {
         let reloader = Reloader::new(config);
         let (content, leases) = Content::open(config)?;
         let certificates = CertificateFolder::open(config)?;
-        let log = config.access_log.as_ref().map(LogFile::open).transpose().map_err(StartError::AccessLog)?;
+        let log = config.access_log.as_ref().map(LogFile::open).transpose()?;
         let admin = config.admin.as_ref().map(AdminListener::open).transpose()?;
         let figures = config.figures.map(asking::inherit).transpose()?;
         let listening = Listening::open(config, config.threads.get())?;

@@ -43,7 +43,7 @@ impl Turns {
     /// # Errors
     /// What is to be served, or the log, cannot be opened.
     pub fn new(content: config::Content, telling: Telling) -> Result<Turns, StartError> {
-        let log = telling.log.as_ref().map(LogFile::open).transpose().map_err(StartError::AccessLog)?;
+        let log = telling.log.as_ref().map(LogFile::open).transpose()?;
         let log = log.map(|log| log.start(config::Listener::nobody(), &Cage::default())).transpose()?;
         let counters = telling.metrics.then(|| Arc::new(Counters::default()));
         let observer = Observer::new(counters, log.as_ref().map(LogWriter::buffer));

@@ -65,8 +65,9 @@ pub(crate) struct LogFile {
 
 impl LogFile {
     /// Opens the file.
-    pub(crate) fn open(log: &AccessLog) -> io::Result<LogFile> {
-        Ok(LogFile { log: log.clone(), output: Output::open(&log.target)? })
+    pub(crate) fn open(log: &AccessLog) -> Result<LogFile, StartError> {
+        let failed = |source| StartError::AccessLog { target: log.target.clone(), source };
+        Ok(LogFile { log: log.clone(), output: Output::open(&log.target).map_err(failed)? })
     }
 
     /// Starts the thread that writes to it.
