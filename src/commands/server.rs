@@ -362,6 +362,7 @@ pub(super) fn listen_hint(failure: Failure, address: &Address, kind: io::ErrorKi
             Address::Local(_) => failure.hint("this user may not make a socket in that folder"),
         },
         io::ErrorKind::AddrNotAvailable => failure.hint("this machine does not have that address"),
+        io::ErrorKind::Unsupported => failure.hint("leave `--defer-accept` out"),
         _ => failure,
     }
 }
@@ -382,9 +383,12 @@ mod tests {
     #[test]
     fn an_address_that_cannot_be_had_has_a_hint() {
         let address = "127.0.0.1:80".parse::<Address>().unwrap();
-        for kind in
-            [io::ErrorKind::AddrInUse, io::ErrorKind::PermissionDenied, io::ErrorKind::AddrNotAvailable]
-        {
+        for kind in [
+            io::ErrorKind::AddrInUse,
+            io::ErrorKind::PermissionDenied,
+            io::ErrorKind::AddrNotAvailable,
+            io::ErrorKind::Unsupported,
+        ] {
             let failure = failure(&StartError::Listen { address: address.clone(), source: kind.into() });
             assert!(matches!(failure, Failure::Told { hint: Some(_), .. }), "{kind}");
         }

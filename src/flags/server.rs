@@ -98,7 +98,7 @@ pub fn command() -> Command {
         )
 }
 
-fn listening() -> [Arg; 10] {
+fn listening() -> [Arg; 11] {
     [
         bind(),
         value(
@@ -108,6 +108,11 @@ fn listening() -> [Arg; 10] {
              file mode mask decides.",
         )
         .value_parser(read_mode),
+        switch(
+            "defer-accept",
+            "Have the kernel keep a TCP connection back until its client has sent something, for a second at most \
+             (`TCP_DEFER_ACCEPT`). Cheaper where most connections ask once and go. Linux only.",
+        ),
         switch(
             "proxy-protocol",
             "Every connection begins with a PROXY header, of version 1 or 2, and the address in it is the client's. \
@@ -316,6 +321,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
         http2: !matches.get_flag("http2-disable"),
         https_redirect: tls::https_redirect(matches),
         local_mode: matches.get_one("bind-unix-mode").copied(),
+        defer_accept: matches.get_flag("defer-accept"),
         inherited: Vec::new(),
         content: read_content(matches)?,
         threads: thread_count(matches),

@@ -24,6 +24,7 @@ mod access_log;
 mod admin;
 mod cage;
 mod commands;
+mod defer_accept;
 mod faults;
 mod hostile;
 mod processes;

@@ -45,7 +45,7 @@ pub use clock::Now;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 pub use epoll::Epoll;
 pub use event::{Event, Readiness};
-pub use listener::{Claim, Listener};
+pub use listener::{Claim, ListenOptions, Listener};
 pub use neighbours::Neighbours;
 pub use page_pipe::PagePipe;
 #[cfg(any(test, feature = "portable", not(target_os = "linux")))]

@@ -33,6 +33,17 @@ pub struct Listener {
     inherited: bool,
 }
 
+/// What a listener may be told beside its address. Each option is for one kind of address and passed over at the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ListenOptions {
+    /// The permissions that the path of a local socket gets, as for `chmod`: who may write to it may connect. Without
+    /// them the process's file mode mask decides.
+    pub mode: Option<u32>,
+    /// Whether the kernel keeps a TCP connection back until its peer has sent something (`TCP_DEFER_ACCEPT`). Only Linux
+    /// can: elsewhere nobody listens with this option.
+    pub defer_accept: bool,
+}
+
 /// An address that nobody else listens at, kept from others until the workers listen there.
 ///
 /// Sharing an address is what lets workers have a listener each; without this it would let a second server
@@ -45,6 +56,8 @@ pub enum Claim {
         socket: RawSocket,
         /// With the port that it has now.
         address: SocketAddr,
+        /// What each socket of this address is told.
+        options: ListenOptions,
     },
     /// The one listening socket of this path, which all workers share. The path is removed with it.
     Local {
@@ -64,15 +77,14 @@ impl Claim {
     /// Claims `address`; fails if anybody listens there. The port is the kernel's choice if it is 0. A
     /// path at which a server listened that is gone is cleared away.
     pub fn new(address: &Address) -> io::Result<Claim> {
-        Claim::with_mode(address, None)
+        Claim::with_options(address, ListenOptions::default())
     }
 
-    /// The same, with the permissions that a path gets, as for `chmod`: who may write to it may connect. Without
-    /// them the process's file mode mask decides.
-    pub fn with_mode(address: &Address, mode: Option<u32>) -> io::Result<Claim> {
+    /// The same, for listeners that are told more.
+    pub fn with_options(address: &Address, options: ListenOptions) -> io::Result<Claim> {
         let end = Instant::now() + TAKEN_PATIENCE;
         loop {
-            match Claim::at_once(address, mode) {
+            match Claim::at_once(address, options) {
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < end => {
                     std::thread::sleep(TAKEN_LOOK);
                 }
@@ -81,16 +93,16 @@ impl Claim {
         }
     }
 
-    fn at_once(address: &Address, mode: Option<u32>) -> io::Result<Claim> {
+    fn at_once(address: &Address, options: ListenOptions) -> io::Result<Claim> {
         match address {
             Address::Internet(address) => {
-                let socket = new_socket(*address)?;
+                let socket = new_socket(*address, options)?;
                 socket.bind(&SockAddr::from(*address))?;
                 // From here on the workers may share it: only the binding above had to be alone.
                 socket.set_reuse_port(sys::DEALS_OUT)?;
                 let unexpected = || io::Error::other("the kernel gave a socket no address");
                 let address = socket.local_addr()?.as_socket().ok_or_else(unexpected)?;
-                Ok(Claim::Internet { socket, address })
+                Ok(Claim::Internet { socket, address, options })
             }
             Address::Local(path) => {
                 clear_away(path)?;
@@ -98,7 +110,8 @@ impl Claim {
                 socket.set_nonblocking(true)?;
                 socket.bind(&SockAddr::unix(path)?)?;
                 // Nobody can connect before it listens, whatever its permissions are until here.
-                let set = mode.map_or(Ok(()), |mode| set_permissions(path, Permissions::from_mode(mode)));
+                let set =
+                    options.mode.map_or(Ok(()), |mode| set_permissions(path, Permissions::from_mode(mode)));
                 set.and_then(|()| socket.listen(BACKLOG))
                     .inspect_err(|_| drop(std::fs::remove_file(path)))?;
                 Ok(Claim::Local { socket, path: path.clone() })
@@ -123,8 +136,8 @@ impl Claim {
                 socket.listen(BACKLOG)?;
                 Ok(Listener { socket: socket.try_clone()?, inherited: false })
             }
-            Claim::Internet { address, .. } => {
-                let socket = new_socket(*address)?;
+            Claim::Internet { address, options, .. } => {
+                let socket = new_socket(*address, *options)?;
                 socket.set_reuse_port(true)?;
                 socket.bind(&SockAddr::from(*address))?;
                 socket.listen(BACKLOG)?;
@@ -176,11 +189,26 @@ impl Listener {
         }
         socket.set_nonblocking(true)?;
         socket.set_cloexec(true)?;
-        if socket.local_addr()?.is_ipv4() || socket.local_addr()?.is_ipv6() {
-            socket.set_tcp_nodelay(true)?;
-            sys::limit_unsent(&socket, UNSENT_BYTES_MAX)?;
+        let listener = Listener { socket, inherited: true };
+        if listener.speaks_tcp()? {
+            listener.socket.set_tcp_nodelay(true)?;
+            sys::limit_unsent(&listener.socket, UNSENT_BYTES_MAX)?;
         }
-        Ok(Listener { socket, inherited: true })
+        Ok(listener)
+    }
+
+    /// Has the kernel keep connections back until their peers have sent something, as [`ListenOptions::defer_accept`] does
+    /// for a socket that is opened here. A local socket stays as it is.
+    ///
+    /// # Errors
+    /// The system cannot.
+    pub fn defer_accept(&self) -> io::Result<()> {
+        if self.speaks_tcp()? { sys::defer_accept(&self.socket) } else { Ok(()) }
+    }
+
+    fn speaks_tcp(&self) -> io::Result<bool> {
+        let address = self.socket.local_addr()?;
+        Ok(address.is_ipv4() || address.is_ipv6())
     }
 
     /// Another one of the same queue of connections.
@@ -237,7 +265,7 @@ impl AsFd for Listener {
     }
 }
 
-fn new_socket(address: SocketAddr) -> io::Result<RawSocket> {
+fn new_socket(address: SocketAddr, options: ListenOptions) -> io::Result<RawSocket> {
     let socket = RawSocket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     // Connections of an earlier run that are still winding down must not keep us from starting.
@@ -245,6 +273,9 @@ fn new_socket(address: SocketAddr) -> io::Result<RawSocket> {
     // Answers are sent in as few calls as can be: there is nothing for the kernel to wait and gather for.
     socket.set_tcp_nodelay(true)?;
     sys::limit_unsent(&socket, UNSENT_BYTES_MAX)?;
+    if options.defer_accept {
+        sys::defer_accept(&socket)?;
+    }
     if address.is_ipv6() {
         // `[::]` means IPv6 alone, so that it can stand beside `0.0.0.0`.
         socket.set_only_v6(true)?;

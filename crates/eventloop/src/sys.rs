@@ -125,6 +125,18 @@ pub(crate) fn limit_unsent(listener: &Socket, bytes: u32) -> io::Result<()> {
     listener.set_tcp_notsent_lowat(bytes)
 }
 
+/// Has the kernel keep connections back at a listening socket until their peers have sent something. Who has not within
+/// a second is sent the kernel's part of the handshake again, and comes through with his answer to that.
+pub(crate) fn defer_accept(listener: &Socket) -> io::Result<()> {
+    // In seconds, which the kernel makes a number of attempts of: there is nothing shorter.
+    let patience: libc::c_int = 1;
+    let length = libc::socklen_t::try_from(size_of_val(&patience)).map_err(io::Error::other)?;
+    let (listener, value) = (listener.as_raw_fd(), (&raw const patience).cast());
+    // SAFETY: `value` points to an `int` of `length` bytes, which the kernel only reads, and only until the call returns.
+    check(unsafe { libc::setsockopt(listener, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, value, length) })?;
+    Ok(())
+}
+
 /// Whether a socket listens.
 pub(crate) fn is_listener(socket: &Socket) -> io::Result<bool> {
     socket.is_listener()

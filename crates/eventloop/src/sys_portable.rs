@@ -53,6 +53,12 @@ pub(crate) fn limit_unsent(listener: &Socket, bytes: u32) -> io::Result<()> {
     listener.set_send_buffer_size(4 * bytes as usize)
 }
 
+/// Has the kernel keep connections back until their peers have sent something: this one cannot, or in another way.
+pub(crate) fn defer_accept(_listener: &Socket) -> io::Result<()> {
+    let why = "only Linux keeps connections back until their peers have sent something (TCP_DEFER_ACCEPT)";
+    Err(io::Error::new(io::ErrorKind::Unsupported, why))
+}
+
 /// Whether a socket listens. Not every system tells: a connected one does not.
 pub(crate) fn is_listener(socket: &Socket) -> io::Result<bool> {
     Ok(socket.peer_addr().is_err())

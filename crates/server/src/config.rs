@@ -33,6 +33,9 @@ pub struct Config {
     /// The permissions of the paths of local sockets, as for `chmod`; without them, what the process's file mode
     /// mask leaves.
     pub local_mode: Option<u32>,
+    /// Whether the kernel keeps TCP connections back until their peers have sent something; those of operators never are.
+    /// Sockets that were inherited and had this from whoever opened them keep it either way.
+    pub defer_accept: bool,
     /// Listening sockets that whoever started this process left open for it, by number: in place of `listen` and
     /// `listen_tls`.
     pub inherited: Vec<(ListenerKind, i32)>,
@@ -86,6 +89,7 @@ impl Config {
             http2: true,
             https_redirect: None,
             local_mode: None,
+            defer_accept: false,
             inherited: Vec::new(),
             content,
             threads: NonZeroUsize::MIN,

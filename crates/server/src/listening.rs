@@ -3,7 +3,7 @@
 //! Opened by the first process before anything else, so that a worker that dies, or a program that takes over,
 //! leaves no client in front of a closed door.
 
-use cannery_eventloop::{Address, Claim, Listener};
+use cannery_eventloop::{Address, Claim, ListenOptions, Listener};
 
 use crate::config::{Config, ListenerKind};
 use crate::error::StartError;
@@ -46,10 +46,11 @@ impl Listening {
 fn open(config: &Config, workers: usize) -> Result<Listening, StartError> {
     let plain = config.listen.iter().map(|address| (ListenerKind::Plain, address));
     let secured = config.listen_tls.iter().map(|address| (ListenerKind::Tls, address));
+    let options = ListenOptions { mode: config.local_mode, defer_accept: config.defer_accept };
     let mut claims = Vec::new();
     for (kind, address) in plain.chain(secured) {
         let failed = |source| StartError::Listen { address: address.clone(), source };
-        claims.push((kind, Claim::with_mode(address, config.local_mode).map_err(failed)?));
+        claims.push((kind, Claim::with_options(address, options).map_err(failed)?));
     }
     let listen = |(kind, claim): &(ListenerKind, Claim)| {
         let failed = |source| StartError::Listen { address: claim.address(), source };
@@ -74,6 +75,9 @@ fn inherit(config: &Config, workers: usize) -> Result<Listening, StartError> {
     for (kind, descriptor) in &config.inherited {
         let failed = |source| StartError::Inherited { descriptor: *descriptor, source };
         let listener = Listener::inherit(*descriptor).map_err(failed)?;
+        if config.defer_accept {
+            listener.defer_accept().map_err(failed)?;
+        }
         let address = listener.address().map_err(failed)?;
         match groups.iter_mut().find(|group| group.address == address) {
             Some(group) => group.listeners.push(listener),

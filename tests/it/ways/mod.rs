@@ -4,7 +4,7 @@
 //! them, and it fails here if they differ. Connections are kept from one request to the next. Of a request that
 //! HTTP/2 has no words for, only the ways of HTTP/1.1 are compared.
 
-mod http1;
+pub(crate) mod http1;
 pub(crate) mod http2;
 pub(crate) mod tls;
 

@@ -128,7 +128,7 @@ fn ratios(figures: &Figures) -> String {
         }
     }
     // The ruler and the engine first, then the others in their order.
-    names.sort_by_key(|name| !matches!(*name, "floor" | "dummy" | "cannery-ring"));
+    names.sort_by_key(|name| !matches!(*name, "floor" | "dummy" | "cannery-ring" | "cannery-deferred"));
     let mut text = format!(
         "\n## How much more CPU time the others need\n\nFor one request, as a multiple of Cannery's: above 1, Cannery \
          needs less.\n\n![ratios]({PICTURES}/ratios.svg)\n\n| | {} |\n|---|{}\n",

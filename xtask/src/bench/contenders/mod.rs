@@ -29,6 +29,8 @@ pub(crate) enum Contender {
     Cannery,
     /// The same over io_uring.
     Ring,
+    /// The same with `--defer-accept`.
+    Deferred,
     /// A server of somebody else.
     Peer(&'static Peer),
 }
@@ -67,13 +69,14 @@ impl Contender {
             Contender::Dummy => "dummy",
             Contender::Cannery => "cannery",
             Contender::Ring => "cannery-ring",
+            Contender::Deferred => "cannery-deferred",
             Contender::Peer(peer) => peer.name,
         }
     }
 
     /// Whether what it sends depends on the site.
     pub(crate) fn serves_the_site(&self) -> bool {
-        matches!(self, Contender::Cannery | Contender::Ring | Contender::Peer(_))
+        !matches!(self, Contender::Floor | Contender::Dummy)
     }
 
     /// Whether it can hold so many connections on this machine, and serve so many files.
@@ -89,10 +92,10 @@ impl Contender {
     pub(crate) fn version(&self) -> Result<String, Error> {
         Ok(match self {
             Contender::Floor => machine::version("gcc", "--version"),
-            Contender::Dummy | Contender::Cannery | Contender::Ring => {
+            Contender::Peer(peer) => peer.version(),
+            Contender::Dummy | Contender::Cannery | Contender::Ring | Contender::Deferred => {
                 machine::version(&commands::path("cannery-server")?.display().to_string(), "--version")
             }
-            Contender::Peer(peer) => peer.version(),
         })
     }
 
@@ -114,6 +117,7 @@ impl Contender {
             Contender::Dummy => ours::dummy(order, address),
             Contender::Cannery => ours::cannery(order, address),
             Contender::Ring => ours::ring(order, address),
+            Contender::Deferred => ours::deferred(order, address),
             Contender::Peer(peer) => peer.command(order, address, folder),
         }
     }

@@ -33,6 +33,12 @@ pub(super) fn ring(order: &Order<'_>, address: SocketAddrV4) -> Result<Command, 
     Ok(command)
 }
 
+pub(super) fn deferred(order: &Order<'_>, address: SocketAddrV4) -> Result<Command, Error> {
+    let mut command = cannery(order, address)?;
+    command.arg("--defer-accept");
+    Ok(command)
+}
+
 fn server(order: &Order<'_>, address: SocketAddrV4) -> Result<Command, Error> {
     let mut command = Command::new(commands::path("cannery-server")?);
     command.args(["--quiet", "--threads"]).arg(order.threads.to_string());

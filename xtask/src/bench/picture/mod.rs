@@ -16,9 +16,10 @@ pub(crate) use lines::Lines;
 const WIDTH: f64 = 760.0;
 
 /// Colours by contender; the floor and whoever is not named here take the colour of words.
-const COLOURS: [(&str, &str); 8] = [
+const COLOURS: [(&str, &str); 9] = [
     ("cannery", "#e4572e"),
     ("cannery-ring", "#c2185b"),
+    ("cannery-deferred", "#8d6e63"),
     ("dummy", "#e79a7f"),
     ("nginx", "#2e9e5b"),
     ("lighttpd", "#3b82c4"),

@@ -103,6 +103,17 @@ pub(crate) const SERVERS: &[Contender] = &[
     Contender::Peer(&CADDY),
 ];
 
+/// The same with our server as h2o is, which the kernel hands no connection to on which nothing was asked.
+const SERVERS_AND_DEFERRED: &[Contender] = &[
+    Contender::Cannery,
+    Contender::Deferred,
+    Contender::Peer(&NGINX),
+    Contender::Peer(&LIGHTTPD),
+    Contender::Peer(&H2O),
+    Contender::Peer(&APACHE),
+    Contender::Peer(&CADDY),
+];
+
 /// Our server and those that are closest to it, where others would only take time.
 const THE_THREE: &[Contender] = &[Contender::Cannery, Contender::Peer(&NGINX), Contender::Peer(&H2O)];
 

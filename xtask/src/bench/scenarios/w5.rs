@@ -2,7 +2,7 @@
 //! handshake, or a connection in the clear, for each request.
 
 use super::w2::PAGE;
-use super::{SERVERS, THE_THREE};
+use super::{SERVERS_AND_DEFERRED, THE_THREE};
 use crate::bench::contenders::Codings;
 use crate::bench::scenario::{Asking, Generator, PLAIN, Point, Scenario, connections};
 use crate::bench::site::Site;
@@ -66,13 +66,14 @@ pub(crate) const WEATHER_RSA: Scenario = Scenario {
 pub(crate) const WEATHER_CLEAR: Scenario = Scenario {
     name: "w7",
     title: "A forecast in the clear on new connections, by ab",
-    says: "The same without TLS, which tells what of it is the connection.",
+    says: "The same without TLS, which tells what of it is the connection. With `--defer-accept` our server is handed a \
+           connection when something was asked on it, as h2o is without being told.",
     site: |_| weather("w7"),
     codings: Codings::Identity,
     flags: &[],
     asking: by_ab(wire::CLEAR, false),
     points: &THOUSAND,
-    contenders: SERVERS,
+    contenders: SERVERS_AND_DEFERRED,
 };
 
 /// The published steps go on to 1,000, where a short run of ab consists of handshakes; W6 has those.
