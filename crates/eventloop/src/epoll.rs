@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Now};
 use crate::event::{Event, Readiness};
 use crate::listener::Listener;
-use crate::neighbours::Neighbours;
+use crate::neighbours::{Neighbourhood, Neighbours};
 use crate::socket::KernelSocket;
 use crate::sys;
 use crate::token::{SLOT_MAX, Token};
@@ -28,7 +28,7 @@ pub struct Epoll {
     fetched: usize,
     next: usize,
     waker: Waker,
-    neighbours: Option<Neighbours>,
+    neighbours: Neighbourhood,
     clock: Clock,
 }
 
@@ -39,6 +39,7 @@ impl Epoll {
         let token = Token { slot: WAKER_SLOT, generation: 0 };
         sys::epoll_add(&epoll, waker.as_fd(), libc::EPOLLIN as u32, token.pack())?;
         let events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
+        let neighbours = Neighbourhood::of(neighbours);
         Ok(Epoll { epoll, events, fetched: 0, next: 0, waker, neighbours, clock: Clock::new() })
     }
 }
@@ -108,7 +109,7 @@ impl EventLoop for Epoll {
     }
 
     fn set_load(&mut self, connections: usize) {
-        self.neighbours.iter().for_each(|neighbours| neighbours.set_held(connections));
+        self.neighbours.set_held(connections);
     }
 
     fn hand_over(
@@ -116,14 +117,12 @@ impl EventLoop for Epoll {
         accepted: Accepted<KernelSocket>,
         listener: u32,
     ) -> Option<Accepted<KernelSocket>> {
-        let handed = |neighbours: &Neighbours| neighbours.hand_over(accepted.socket.as_fd(), listener);
-        if self.neighbours.as_ref().is_some_and(handed) { None } else { Some(accepted) }
+        self.neighbours.hand_over(accepted, listener)
     }
 
     fn take_over(&mut self) -> Option<(u32, Accepted<KernelSocket>)> {
-        let (listener, descriptor) = self.neighbours.as_ref()?.take_over()?;
-        let peer = sys::peer(&descriptor);
-        Some((listener, Accepted { socket: KernelSocket::new(descriptor), peer }))
+        let (listener, descriptor) = self.neighbours.take_over()?;
+        Some((listener, KernelSocket::handed_over(descriptor)))
     }
 
     fn remove_listener(&mut self, listener: &Listener) -> io::Result<()> {

@@ -16,6 +16,7 @@ use rustix::net::{
     sendmsg,
 };
 
+use crate::Accepted;
 use crate::sys;
 use crate::waker::Waker;
 
@@ -110,6 +111,33 @@ impl Neighbours {
         let taken = receive(&self.from)?;
         own.coming.fetch_sub(1, Ordering::Relaxed);
         Some(taken)
+    }
+}
+
+/// What a loop does with its neighbours: nothing where it has none. The same for each loop over the kernel.
+#[derive(Debug)]
+pub(crate) struct Neighbourhood(Option<Neighbours>);
+
+impl Neighbourhood {
+    pub(crate) fn of(neighbours: Option<Neighbours>) -> Neighbourhood {
+        Neighbourhood(neighbours)
+    }
+
+    /// Says how many connections this loop has.
+    pub(crate) fn set_held(&self, connections: usize) {
+        self.0.iter().for_each(|neighbours| neighbours.set_held(connections));
+    }
+
+    /// Hands a connection that was just accepted at a listener of this number to the loop that has much fewer, if there is
+    /// one. Else it comes back.
+    pub(crate) fn hand_over<S: AsFd>(&self, accepted: Accepted<S>, listener: u32) -> Option<Accepted<S>> {
+        let handed = |neighbours: &Neighbours| neighbours.hand_over(accepted.socket.as_fd(), listener);
+        if self.0.as_ref().is_some_and(handed) { None } else { Some(accepted) }
+    }
+
+    /// The next connection that this loop was handed, and the number of the listener that it was accepted at.
+    pub(crate) fn take_over(&self) -> Option<(u32, OwnedFd)> {
+        self.0.as_ref()?.take_over()
     }
 }
 

@@ -13,9 +13,8 @@ use mio::{Events, Interest, Poll};
 use crate::clock::{Clock, Now};
 use crate::event::{Event, Readiness};
 use crate::listener::Listener;
-use crate::neighbours::Neighbours;
+use crate::neighbours::{Neighbourhood, Neighbours};
 use crate::socket::KernelSocket;
-use crate::sys;
 use crate::token::{SLOT_MAX, Token};
 use crate::waker::Waker;
 use crate::{Accepted, EventLoop};
@@ -33,7 +32,7 @@ pub struct Portable {
     /// What was fetched and has not been handed out, the last one first.
     waiting: Vec<Event>,
     waker: Waker,
-    neighbours: Option<Neighbours>,
+    neighbours: Neighbourhood,
     clock: Clock,
 }
 
@@ -44,6 +43,7 @@ impl Portable {
         let key = key(Token { slot: WAKER_SLOT, generation: 0 });
         poll.registry().register(&mut SourceFd(&waker.as_fd().as_raw_fd()), key, Interest::READABLE)?;
         let (events, waiting) = (Events::with_capacity(EVENTS_MAX), Vec::with_capacity(EVENTS_MAX));
+        let neighbours = Neighbourhood::of(neighbours);
         Ok(Portable { poll, events, waiting, waker, neighbours, clock: Clock::new() })
     }
 }
@@ -118,7 +118,7 @@ impl EventLoop for Portable {
     }
 
     fn set_load(&mut self, connections: usize) {
-        self.neighbours.iter().for_each(|neighbours| neighbours.set_held(connections));
+        self.neighbours.set_held(connections);
     }
 
     fn hand_over(
@@ -126,14 +126,12 @@ impl EventLoop for Portable {
         accepted: Accepted<KernelSocket>,
         listener: u32,
     ) -> Option<Accepted<KernelSocket>> {
-        let handed = |neighbours: &Neighbours| neighbours.hand_over(accepted.socket.as_fd(), listener);
-        if self.neighbours.as_ref().is_some_and(handed) { None } else { Some(accepted) }
+        self.neighbours.hand_over(accepted, listener)
     }
 
     fn take_over(&mut self) -> Option<(u32, Accepted<KernelSocket>)> {
-        let (listener, descriptor) = self.neighbours.as_ref()?.take_over()?;
-        let peer = sys::peer(&descriptor);
-        Some((listener, Accepted { socket: KernelSocket::new(descriptor), peer }))
+        let (listener, descriptor) = self.neighbours.take_over()?;
+        Some((listener, KernelSocket::handed_over(descriptor)))
     }
 
     fn remove_listener(&mut self, listener: &Listener) -> io::Result<()> {

@@ -5,6 +5,7 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use crate::Accepted;
 use crate::page_pipe::PagePipe;
 use crate::sys;
 
@@ -66,7 +67,15 @@ impl KernelSocket {
         KernelSocket(descriptor)
     }
 
-    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+    /// A connection that another loop has accepted and handed over, as if it were accepted here.
+    pub(crate) fn handed_over(descriptor: OwnedFd) -> Accepted<KernelSocket> {
+        let peer = sys::peer(&descriptor);
+        Accepted { socket: KernelSocket::new(descriptor), peer }
+    }
+}
+
+impl AsFd for KernelSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }

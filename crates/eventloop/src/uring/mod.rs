@@ -22,7 +22,7 @@ pub use socket::UringSocket;
 use crate::clock::{Clock, Now};
 use crate::event::Event;
 use crate::listener::Listener;
-use crate::neighbours::Neighbours;
+use crate::neighbours::{Neighbourhood, Neighbours};
 use crate::sys;
 use crate::token::Token;
 use crate::waker::Waker;
@@ -33,7 +33,7 @@ use state::State;
 /// A loop over a ring, for one thread.
 pub struct Uring {
     state: Rc<RefCell<State>>,
-    neighbours: Option<Neighbours>,
+    neighbours: Neighbourhood,
     clock: Clock,
     /// Whether anybody wants to know who has connected. The ring does not tell: that takes a call.
     names_peers: bool,
@@ -44,6 +44,7 @@ impl Uring {
     /// or does not let us.
     pub fn new(waker: Waker, neighbours: Option<Neighbours>) -> io::Result<Uring> {
         let state = Rc::new(RefCell::new(State::new(waker)?));
+        let neighbours = Neighbourhood::of(neighbours);
         Ok(Uring { state, neighbours, clock: Clock::new(), names_peers: true })
     }
 
@@ -112,16 +113,15 @@ impl EventLoop for Uring {
     }
 
     fn set_load(&mut self, connections: usize) {
-        self.neighbours.iter().for_each(|neighbours| neighbours.set_held(connections));
+        self.neighbours.set_held(connections);
     }
 
     fn hand_over(&mut self, accepted: Accepted<UringSocket>, listener: u32) -> Option<Accepted<UringSocket>> {
-        let handed = |neighbours: &Neighbours| neighbours.hand_over(accepted.socket.as_fd(), listener);
-        if self.neighbours.as_ref().is_some_and(handed) { None } else { Some(accepted) }
+        self.neighbours.hand_over(accepted, listener)
     }
 
     fn take_over(&mut self) -> Option<(u32, Accepted<UringSocket>)> {
-        let (listener, descriptor) = self.neighbours.as_ref()?.take_over()?;
+        let (listener, descriptor) = self.neighbours.take_over()?;
         Some((listener, self.accepted(descriptor)))
     }
 

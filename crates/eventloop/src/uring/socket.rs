@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
 use super::state::State;
@@ -23,10 +23,6 @@ impl UringSocket {
         UringSocket { socket: KernelSocket::new(descriptor), token: Cell::new(None), state }
     }
 
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-
     pub(super) fn descriptor(&self) -> RawFd {
         self.socket.as_fd().as_raw_fd()
     }
@@ -44,6 +40,12 @@ impl UringSocket {
             self.state.borrow_mut().await_room(token)?;
         }
         Ok(sent)
+    }
+}
+
+impl AsFd for UringSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
