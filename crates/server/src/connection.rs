@@ -24,7 +24,7 @@ use crate::shared::Shared;
 use crate::transport::Transport;
 use crate::unsent::{self, Unsent};
 use deadlines::Waits;
-use ends::LINGER;
+pub(crate) use ends::LINGER;
 
 /// Bytes that one connection may receive and send in a turn of the loop. A peer whose network is as fast as we are
 /// could else keep all others waiting for as long as its download takes. So many take a tenth of a millisecond.
@@ -49,6 +49,8 @@ pub(crate) struct Connection<S> {
     /// Whether the peer has said that its last request is its last, and has sent nothing behind it.
     parts: bool,
     waits: Waits,
+    /// Whether it ends because its peer was waited for too long.
+    was_late: bool,
     /// What is to be spoken, also before it is.
     kind: ListenerKind,
     /// When the peer must have done what it is waited for.
@@ -109,6 +111,7 @@ impl<S: Socket> Connection<S> {
             state,
             parts: false,
             waits,
+            was_late: false,
             kind,
             deadline,
             put_off,
@@ -118,6 +121,11 @@ impl<S: Socket> Connection<S> {
 
     pub(crate) fn socket(&self) -> &S {
         self.transport.socket()
+    }
+
+    /// Whether it ends because its peer was waited for too long, however it ended then.
+    pub(crate) fn was_late(&self) -> bool {
+        self.was_late
     }
 
     /// Goes on as far as the socket and its share of a turn let it. `ended` says that the peer sends no more, so

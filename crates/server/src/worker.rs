@@ -139,6 +139,12 @@ impl<L> Plan<L> {
         Plan { turn_bytes_max, ..self }
     }
 
+    /// The same with somebody who watches.
+    #[cfg(test)]
+    pub(crate) fn with_observer(self, observer: Observer) -> Plan<L> {
+        Plan { observer, ..self }
+    }
+
     /// The same for a listener of operators: they ask without a proxy between, and their worker may ask others.
     pub(crate) fn for_operators(self) -> Plan<L> {
         Plan { proxied: false, owns_descriptors: false, ..self }
@@ -545,7 +551,9 @@ impl<L: EventLoop> Worker<L> {
     }
 
     fn end(&mut self, token: Token, closed: Closed) {
-        self.shared.observer.closed(closed);
+        let was_late = self.connections.get_mut(token).is_some_and(|connection| connection.was_late());
+        let timed_out = was_late && closed == Closed::InOrder;
+        self.shared.observer.closed(if timed_out { Closed::TimedOut } else { closed });
         self.connections.remove(token);
         self.events.set_load(self.connections.len());
     }

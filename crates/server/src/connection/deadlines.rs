@@ -90,6 +90,7 @@ impl<S: Socket> Connection<S> {
             Waits::Room => self.check_progress(shared.now, timeouts.send),
             // RFC 9110 §15.5.9: who is slow is told.
             Waits::Rest(Awaits::Head) if self.refuse(Refusal::Timeout, shared) => {
+                self.was_late = true;
                 self.state = State::Ending;
                 self.held = Vec::new();
                 match self.send_output(shared) {

@@ -13,18 +13,27 @@ use crate::shared::Shared;
 
 /// How long a peer that was refused may go on sending before the connection is closed under it. Closed at
 /// once, the kernel would throw the answer away with the bytes that nobody reads.
-pub(super) const LINGER: Duration = Duration::from_secs(5);
+pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
 /// What a turn may have received and sent for its connection to be closed without a word.
 const CLOSED_AT_ONCE_BYTES_MAX: u64 = 64 * 1024;
 
 impl<S: Socket> Connection<S> {
-    /// Says what is said at the end of a connection that owes nothing, as far as there is room, and ends it.
+    /// Ends a late connection that owes nothing: at once where nothing is said, else behind the word. Its peer may be sending
+    /// just then, and the kernel would throw the word away with what nobody reads.
     pub(super) fn end(&mut self, shared: &mut Shared) -> Outcome {
+        self.was_late = true;
         self.protocol.end(shared);
-        // Whoever does not get it sees the end itself.
-        let _ = self.send_output(shared);
-        self.close(shared)
+        if shared.output.is_empty() {
+            return self.close(shared);
+        }
+        let Ok(unsent) = self.send_output(shared) else { return Outcome::Closed };
+        self.unsent = unsent;
+        self.state = State::Ending;
+        self.held = Vec::new();
+        self.waits = Waits::End;
+        self.deadline = Some(shared.now + LINGER);
+        self.turn(shared, false)
     }
 
     /// Tells the peer of HTTP/2 that the connection ends when what it has asked is answered.

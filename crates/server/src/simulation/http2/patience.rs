@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cannery_eventloop::simulated::{Act, Appetite, Network, PeerNumber, Simulated, SimulatedListener};
+use cannery_eventloop::simulated::{Act, Appetite, Fate, Network, PeerNumber, Simulated, SimulatedListener};
 
 use super::super::course::Plot;
 use super::super::site::Releases;
@@ -14,7 +14,10 @@ use super::frames::{
 };
 use super::script::GOING;
 use crate::config::Timeouts;
+use crate::connection::LINGER;
 use crate::current::Current;
+use crate::metrics::Counters;
+use crate::observer::Observer;
 use crate::worker::Worker;
 
 /// The body of `/large`.
@@ -117,12 +120,36 @@ fn content_that_never_ends_is_not_waited_for() {
     for _ in 0..8 {
         acts.extend([Act::Pause(Duration::from_secs(1)), Act::Send(frame(DATA, 0, 1, b"x"))]);
     }
-    acts.push(Act::AwaitEnd);
+    acts.extend([Act::AwaitEnd, Act::EndSending]);
     let (network, peer, mut worker, _) = stage(acts);
     let took = finish(&network, &mut worker);
     let heard = Heard::of(&network, peer);
     assert_eq!((heard.answers, heard.ends), (1, 1));
     assert!(took >= patience && took <= patience + SLACK, "{took:?}");
+}
+
+#[test]
+fn whoever_is_idle_hears_the_end_also_if_he_asks_at_that_moment() {
+    let patience = Timeouts::default().idle;
+    let late = [ask(3, "GET", "/small"), frame(PING, 0, 0, b"too late")].concat();
+    let begun = || vec![Act::Send([begin(1000), ask(1, "GET", "/small")].concat()), Act::AwaitEnd];
+    let goes = [begun(), vec![Act::Send(late.clone()), Act::EndSending]].concat();
+    let stays = [begun(), vec![Act::Send(late)]].concat();
+    for (acts, linger) in [(goes, Duration::ZERO), (stays, LINGER)] {
+        let network = Network::new(14);
+        let peer = network.connect(Duration::ZERO, acts, Appetite::Good, 200_000);
+        let counters = Arc::new(Counters::default());
+        let observer = Observer::new(Some(Arc::clone(&counters)), None);
+        let plan = plan(SimulatedListener).0.with_observer(observer);
+        let mut worker = Worker::new(Simulated::new(network.clone()), plan).unwrap();
+        let took = finish(&network, &mut worker);
+        assert_eq!((counters.closed.get(), counters.timed_out.get()), (1, 1));
+        assert_eq!(network.fate(peer), Fate::Ended, "what came too late broke nothing");
+        let heard = Heard::of(&network, peer);
+        assert_eq!((heard.answers, heard.ends, heard.goes), (1, 1, vec![(1, 0)]));
+        let least = patience + linger;
+        assert!(took >= least && took <= least + SLACK, "{took:?}");
+    }
 }
 
 #[test]
