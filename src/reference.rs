@@ -91,9 +91,7 @@ fn about(command: &Command) -> String {
 /// The arguments below their headings, in the order in which the headings first come up.
 fn by_heading(command: &Command) -> Vec<(String, Vec<&Arg>)> {
     let mut sections: Vec<(String, Vec<&Arg>)> = Vec::new();
-    for argument in
-        command.get_arguments().filter(|argument| !argument.is_hide_set() && !is_everywhere(argument))
-    {
+    for argument in command.get_arguments().filter(|argument| is_shown(argument)) {
         let heading = argument.get_help_heading().unwrap_or("Arguments and options");
         match sections.iter_mut().find(|section| section.0 == heading) {
             Some(section) => section.1.push(argument),
@@ -103,9 +101,9 @@ fn by_heading(command: &Command) -> Vec<(String, Vec<&Arg>)> {
     sections
 }
 
-/// `--help` and `--version` are the same everywhere, and say themselves what they do.
-fn is_everywhere(argument: &Arg) -> bool {
-    matches!(argument.get_id().as_str(), "help" | "version")
+/// Whether a page names it: `--help` and `--version` are the same everywhere, and say themselves what they do.
+fn is_shown(argument: &Arg) -> bool {
+    !argument.is_hide_set() && !matches!(argument.get_id().as_str(), "help" | "version")
 }
 
 fn spelled(argument: &Arg) -> String {
@@ -164,7 +162,7 @@ mod tests {
     #[test]
     fn every_flag_stands_on_its_page() {
         let page = page(flags::server::command());
-        for argument in flags::server::command().get_arguments().filter(|argument| !argument.is_hide_set()) {
+        for argument in flags::server::command().get_arguments().filter(|argument| is_shown(argument)) {
             let name = argument.get_long().expect("the server has no positional argument");
             assert!(page.contains(&format!("--{name}")), "{name}");
         }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use cannery_archiver::Options;
 use clap::{ArgMatches, Command};
 
-use super::{SAYING, building, json, man, path, required, switch, threads};
+use super::{ABOUT, SAYING, building, help, json, man, path, required, switch, threads, version};
 use crate::say::Failure;
 
 /// What a build was told.
@@ -37,21 +37,23 @@ pub struct Saying {
 #[must_use]
 pub fn command() -> Command {
     super::command("cannery-archiver", "Compiles a site folder into one immutable archive.")
+        .disable_help_flag(true)
+        .disable_version_flag(true)
         .args([
-            path("sources", "DIR", "The source folder.").required(true),
-            path("archive", "FILE", "The archive; one that is there is replaced, whole or not at all.")
+            path("sources", "DIR", "The site folder.").required(true),
+            path("archive", "FILE", "The archive to write. An old one is replaced in one step, or stays as it was.")
                 .required(true),
-            threads("Threads that read and compress; without it, one for each CPU. The archive does not depend on it."),
-            switch("strict", "Publish nothing if there are warnings."),
-        ])
+            threads("How many threads read and compress. Without it, one for each CPU. The archive is the same with any."),
+            switch("strict", "Write no archive if there are warnings."),
+        ].map(|argument| argument.help_heading("From where to where")))
         .args(building::arguments())
         .args([
-            switch("progress", "Say how far the build has come, also where standard error is no terminal."),
-            switch("debug", "Say each path with its forms and sizes."),
-            switch("quiet", "Say nothing but errors.").conflicts_with_all(["progress", "debug", "json"]),
+            switch("progress", "Print how far the build has come, even if standard error is no terminal."),
+            switch("debug", "Print each path with its codings and sizes."),
+            switch("quiet", "Print nothing but errors.").conflicts_with_all(["progress", "debug", "json"]),
         ].map(|argument| argument.help_heading(SAYING)))
         .arg(json())
-        .arg(man())
+        .args([man(), help(), version()].map(|argument| argument.help_heading(ABOUT)))
         .after_help("Exit codes: 0 done, 1 failed, 2 wrong usage, 3 bad sources, 4 cannot write, 5 warnings and --strict.")
 }
 

@@ -30,7 +30,7 @@ pub(super) fn arguments() -> Vec<Arg> {
 
 fn storing() -> Vec<Arg> {
     vec![
-        value("compress", "CODINGS", "The forms in which contents are stored, as a list with commas.")
+        value("compress", "CODINGS", "The codings in which contents are stored, separated by commas. Each client gets one that it accepts.")
             .value_delimiter(',')
             .action(ArgAction::Append)
             .value_parser(words(Encoder::ALL.map(Encoder::name)))
@@ -38,14 +38,14 @@ fn storing() -> Vec<Arg> {
         value(
             "compress-level",
             "LEVELS",
-            "How hard to try: one level for all, or a list such as `brotli=11,gzip=12`. \
-             -1 is the default of an encoder, -2 its highest level.",
+            "One level for all encoders, or a list such as `brotli=11,gzip=12`. -1 is an encoder's default, -2 its \
+             highest level.",
         )
         .allow_hyphen_values(true),
         value(
             "format",
             "FORMAT",
-            "The width of the archive. `auto` is 32-bit up to 4 GiB and 64-bit beyond.",
+            "The archive's format: `cdb` with 32-bit positions or `cdb64` with 64-bit ones. `auto` is `cdb` up to 4 GiB.",
         )
         .value_parser(words(["auto", "cdb", "cdb64"]))
         .default_value("auto"),
@@ -60,18 +60,18 @@ fn storing() -> Vec<Arg> {
 
 fn answering() -> Vec<Arg> {
     vec![
-        switch("exclude-index", "No index pages: `/folder/` is not answered by a file of the folder."),
-        switch("exclude-strip", "No names without suffix: `/page` is not answered by `page.html`."),
+        switch("exclude-index", "Do not answer `/folder/` with the folder's `index.html` or its like."),
+        switch("exclude-strip", "Do not answer `/page` with `page.html`."),
         switch(
             "exclude-slash-redirects",
-            "No redirects from `/folder` to `/folder/` and from `/file/` to `/file`.",
+            "Do not redirect `/folder` to `/folder/`, and `/file/` to `/file`.",
         ),
         switch(
             "include-folder-listing",
-            "A page that lists the folder for each folder without an index page, and \
-             `_listing.json` for every folder.",
+            "Make a page that lists the files for each folder without an index page, and a `_listing.json` for every \
+             folder.",
         ),
-        value("redirects-dialect", "DIALECT", "Whose grammar `_redirects` follows.")
+        value("redirects-dialect", "DIALECT", "Whose syntax `_redirects` files are written in.")
             .value_parser(words(["cannery", "netlify", "cloudflare"]))
             .default_value("cannery"),
     ]
@@ -82,28 +82,27 @@ fn caching() -> Vec<Arg> {
         value(
             "cache-control",
             "VALUE",
-            "One `Cache-Control` for every answer but error pages, in place of the policy by kind of file.",
+            "Send this `Cache-Control` with every answer but error pages, in place of the policy by kind of file.",
         )
         .conflicts_with("exclude-cache"),
-        switch("exclude-cache", "No `Cache-Control` but what `_headers` sets."),
+        switch("exclude-cache", "Send no `Cache-Control` but what `_headers` sets."),
         value(
             "immutable",
             "GLOB",
-            "Files whose names never stand for other bytes, in gitignore syntax: clients may keep \
-             them for a year. Names that carry a digest of their content need not be named. Repeatable.",
+            "Let clients keep these files for a year: files whose content never changes under the same name, in gitignore \
+             syntax. Names that contain a digest of their content are found without. Repeatable.",
         )
         .action(ArgAction::Append),
         value(
             "last-modified",
             "WHEN",
-            "What `Last-Modified` says: nothing with `none`, the time of each file with `files`, the same \
-             for all with a date, written like that of `--released`. Entity tags tell more, and file times \
-             differ between machines.",
+            "What `Last-Modified` says: `none` sends none, `files` the time of each file, a date (as for `--released`) \
+             the same for all. Entity tags are more exact, and file times differ between machines.",
         )
         .value_parser(read_last_modified)
         .default_value("none"),
         switch("exclude-etag", "Send no entity tags.").overrides_with("include-etag"),
-        switch("include-etag", "Send entity tags, which is the default."),
+        switch("include-etag", "Send entity tags. The default."),
     ]
 }
 
@@ -112,18 +111,18 @@ fn leaving_out() -> Vec<Arg> {
         value(
             "ignore",
             "PATTERN",
-            "More names to leave out, in gitignore syntax; `!PATTERN` takes names in again. Repeatable.",
+            "Leave out files of these names too, in gitignore syntax; `!PATTERN` takes them in again. Repeatable.",
         )
         .action(ArgAction::Append)
         .allow_hyphen_values(true),
         switch(
             "no-default-ignores",
-            "Take in what is left out by default: hidden files, backups, logs, locks and temporary files.",
+            "Take in what is left out otherwise: hidden files, backups, logs, locks and temporary files.",
         ),
         switch(
             "exclude-file-listing",
-            "Leave out the files that answer nothing under their own name, such as `_redirects`: \
-             `extract` then cannot give the whole folder back.",
+            "Do not store files that answer no path of their own, such as `_redirects`. `cannery extract` then cannot \
+             restore the whole folder.",
         )
         .alias("exclude-paths-index"),
     ]
@@ -134,33 +133,32 @@ fn carrying() -> Vec<Arg> {
         path(
             "previous",
             "FILE",
-            "The archive of an earlier release: its files with a fingerprint in their names stay reachable, \
-             so that pages loaded before a deploy still work after it. It hands on what it carries itself. \
-             Repeatable.",
+            "The archive of the release before: its files with a fingerprint in their names stay reachable, so that \
+             pages loaded before a deploy work after it. What that archive carries itself is handed on. Repeatable.",
         )
         .action(ArgAction::Append),
-        value("previous-releases", "N", "How many earlier releases are carried at most.")
+        value("previous-releases", "N", "Carry files of at most N earlier releases.")
             .value_parser(value_parser!(u16))
             .default_value("3"),
         value(
             "previous-age",
             "DAYS",
-            "Carry no release that was replaced more than so many days before `--released`.",
+            "Carry no release that was replaced more than this many days before `--released`.",
         )
         .value_parser(value_parser!(u32))
         .requires("released"),
         value(
             "serial",
             "N",
-            "The number of this release, which `releases` and the server show. Without it, one more than \
-             the newest of `--previous`, or 1.",
+            "The number of this release, which `cannery releases` and the server show. Without it, one more than the \
+             newest of `--previous`, or 1.",
         )
         .value_parser(value_parser!(u64)),
         value(
             "released",
             "DATE",
-            "When this release is published: `2030-01-31`, `2030-01-31T12:00:00Z`, or `@` and seconds since \
-             1970. The archive holds no date without it.",
+            "The date of this release: `2030-01-31`, `2030-01-31T12:00:00Z`, or `@` and seconds since 1970. Without it, \
+             the archive holds no date.",
         )
         .value_parser(read_date),
     ]
@@ -171,12 +169,12 @@ fn rebuilding() -> Vec<Arg> {
         path(
             "compress-cache",
             "DIR",
-            "Keep results of compression in this folder; builds may share it, also at the same time.",
+            "Keep compressed contents in this folder for the next build. Several builds may share it at the same time.",
         ),
         path(
             "sources-cache",
             "FILE",
-            "Remember the digests of source files in this file, so that unchanged ones are not read again.",
+            "Remember the digests of source files in this file, so that the next build does not read unchanged ones.",
         ),
     ]
 }

@@ -20,7 +20,10 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use crate::say::Failure;
 
 /// The heading for what a command says while it works.
-const SAYING: &str = "What is said";
+const SAYING: &str = "Output";
+
+/// The heading for what a program tells of itself.
+const ABOUT: &str = "About the program";
 
 /// A flag without a value.
 fn switch(name: &'static str, help: &'static str) -> Arg {
@@ -53,17 +56,27 @@ fn threads(help: &'static str) -> Arg {
 
 /// `--json`, for every command that reports.
 fn json() -> Arg {
-    switch("json", "Print what was found as one JSON value.").help_heading(SAYING)
+    switch("json", "Print the result as one JSON value.").help_heading(SAYING)
 }
 
 /// `--man`: prints the manual page and does nothing else.
 fn man() -> Arg {
-    switch("man", "Print the manual page, as troff: `… --man | man -l -`.").exclusive(true)
+    switch("man", "Print the manual page as troff, for `man -l -`.").exclusive(true)
+}
+
+/// `--help`, for programs with so many flags that it shall not stand before them.
+fn help() -> Arg {
+    Arg::new("help").short('h').long("help").help("Print this help.").action(ArgAction::Help)
+}
+
+/// `--version`, likewise.
+fn version() -> Arg {
+    Arg::new("version").short('V').long("version").help("Print the version.").action(ArgAction::Version)
 }
 
 /// `--sbom`: prints what the program is made of and does nothing else.
 fn sbom() -> Arg {
-    switch("sbom", "Print what the program is made of, as CycloneDX JSON.").exclusive(true)
+    switch("sbom", "Print the list of libraries in the program, as CycloneDX JSON.").exclusive(true)
 }
 
 /// A command with what is common to all of them.

@@ -26,13 +26,13 @@ pub fn command() -> Command {
     super::command("releases", "Lists the archives of a folder, or makes another one current.")
         .args([
             Arg::new("folder").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)).help(
-                "The folder of the archives; the link `current` in it points at the one that is served.",
+                "The folder with the archives and the link `current`, which points at the one that is served.",
             ),
             value(
                 "use",
                 "RELEASE",
-                "Turn the link `current` to this release, in one step: the name of its file, its serial, or \
-                 `previous`, the one before the current one. The archive is read whole before.",
+                "Make this release current, in one step: named by its file, by its serial, or as `previous`, which is \
+                 the one before the current one. The archive is verified first.",
             ),
             json(),
         ])

@@ -15,14 +15,11 @@ use cannery_server::config::{
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::tls;
-use super::{SAYING, all, man, sbom, switch, threads, value, words};
+use super::{ABOUT, SAYING, all, help, man, required, sbom, switch, threads, value, version, words};
 use crate::say::Failure;
 
 /// Where the server listens if nothing else is said.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
-
-/// How long connections may finish what they are sending after the order to stop.
-const DRAIN: Duration = Duration::from_secs(10);
 
 /// How often `--report` tells the figures.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
@@ -74,21 +71,25 @@ pub struct Server {
 #[must_use]
 pub fn command() -> Command {
     super::command("cannery-server", "Serves an archive.")
+        .override_usage("cannery-server [OPTIONS] --archive <[HOST=]FILE>")
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .args(content())
         .args(listening())
         .args(tls::arguments())
-        .args(content())
         .args(answers())
         .args(observing())
         .args(holding())
         .args(
             [
-                switch("report", "Say every ten seconds how much there was to do."),
-                switch("quiet", "Say nothing but errors.").conflicts_with("report"),
-                switch("debug", "Say how the server is set up.").conflicts_with("quiet"),
+                switch("report", "Print request rate, statuses and latency every ten seconds."),
+                switch("quiet", "Print nothing but warnings and errors.").conflicts_with("report"),
+                switch("debug", "Print how the server is set up: threads, event loop, sandbox.")
+                    .conflicts_with("quiet"),
             ]
             .map(|argument| argument.help_heading(SAYING)),
         )
-        .args([man(), sbom()])
+        .args([man(), sbom(), help(), version()].map(|argument| argument.help_heading(ABOUT)))
         .args(ABSENT_FLAGS.map(|(name, _)| {
             let refused = "Not there yet: refused, with what to do instead.";
             value(name, "VALUE", refused).hide(true)
@@ -104,8 +105,8 @@ fn listening() -> [Arg; 11] {
         value(
             "bind-unix-mode",
             "MODE",
-            "Who may connect to `unix:` addresses, as for `chmod`: `660` is the owner and the group. Without it the \
-             file mode mask decides.",
+            "Permissions of `unix:` sockets, as for `chmod`: with `660` the owner and the group may connect. Without it, \
+             the umask decides.",
         )
         .value_parser(read_mode),
         switch(
@@ -115,33 +116,34 @@ fn listening() -> [Arg; 11] {
         ),
         switch(
             "proxy-protocol",
-            "Every connection begins with a PROXY header, of version 1 or 2, and the address in it is the client's. \
-             For servers that only proxies can reach.",
+            "Expect a PROXY protocol header, version 1 or 2, at the beginning of every connection, and take the client's \
+             address from it. Only for a server that nobody but a proxy can reach.",
         ),
         serving_threads(),
         value(
             "processes",
             "N",
-            "So many processes with so many threads each, and one that starts them again if they die, and the program \
-             anew at SIGUSR2; another one answers at `--admin` for all of them.",
+            "Serve with N processes of `--threads` threads each, under a supervisor that restarts those that die. At \
+             SIGUSR2 it starts the program anew and hands it the sockets. One more process answers at `--admin` for \
+             all of them.",
         )
         .value_parser(value_parser!(u16).range(1..=256)),
         value(
             "io",
             "WAY",
-            "By which interface of the kernel: `epoll` is on every Linux, and what `auto` takes there; `io_uring` \
-             needs Linux 6.1.",
+            "The event loop. `auto` takes epoll, which every Linux has; `io_uring` needs Linux 6.1.",
         )
         .value_parser(["auto", "epoll", "io_uring"]),
-        value("drain", "SECONDS", "How long connections may finish what they are sending at the end.")
-            .value_parser(value_parser!(u64).range(..=86_400)),
-        switch("timeout-disable", "Wait for every peer for ever: for measuring only."),
-        value("limit-descriptors", "N", "At most so many open files and connections, for the whole process.")
+        value("drain", "SECONDS", "How long connections may go on sending after the order to stop.")
+            .value_parser(value_parser!(u64).range(..=86_400))
+            .default_value("10"),
+        switch("timeout-disable", "Never give up on a slow or silent peer. Only for measurements."),
+        value("limit-descriptors", "N", "The limit of open files and connections of a process. Without it, as many as the system allows.")
             .value_parser(value_parser!(u64).range(16..)),
         value(
             "limit-connections",
             "N",
-            "At most so many connections at a time; who comes then waits until one ends.",
+            "The most connections at a time, over all threads of a process. Further clients wait until one ends.",
         )
         .value_parser(value_parser!(NonZeroUsize)),
     ]
@@ -153,26 +155,26 @@ fn holding() -> [Arg; 4] {
         value(
             "sandbox",
             "HOW",
-            "Hold the server in a cage once it listens: files out of reach but the archives' and logs' folders, \
-             system calls refused but those that serving needs. `auto`: as far as the kernel can; `require`: \
-             do not start without; `off`: for debuggers and profilers.",
+            "Confine the server once it listens: of all files it reaches only the folders of archives, certificates and \
+             logs, of all system calls only those that serving needs. `auto` confines as far as the kernel can, \
+             `require` refuses to start where anything is missing, `off` is for debuggers and profilers.",
         )
         .value_parser(["auto", "require", "off"])
         .default_value("auto"),
-        switch("seccomp-enable", "Do not start where system calls cannot be refused."),
+        switch("seccomp-enable", "Refuse to start where system calls cannot be filtered (seccomp)."),
         value(
             "user",
             "USER[:GROUP]",
-            "Whom to be once the server listens, if it is started as root. Names or numbers.",
+            "Become this user once the server listens, if it was started as root. Names or numbers.",
         ),
         value(
             "limit-memory",
             "MIB",
-            "At most so much memory of the server's own; archives that are mapped do not count.",
+            "The limit of memory of the server's own, in MiB. Mapped archives do not count.",
         )
         .value_parser(value_parser!(u64).range(16..=1 << 40)),
     ]
-    .map(|argument| argument.help_heading("The cage"))
+    .map(|argument| argument.help_heading("Sandbox"))
 }
 
 /// How much of a cage there must be.
@@ -199,8 +201,8 @@ pub(super) fn bind() -> Arg {
     value(
         "bind",
         "ADDRESS",
-        "Listen here for HTTP in the clear, at `IP:PORT` or `unix:PATH`. Repeatable; IPv6 as `[::1]:8080`; port 0 is \
-         any free one. Without any address it is 127.0.0.1:8080.",
+        "Listen here for HTTP without TLS: `IP:PORT`, `[IPV6]:PORT` or `unix:PATH`. Port 0 is any free port. Repeatable. \
+         If no address is given, it is 127.0.0.1:8080.",
     )
     .action(ArgAction::Append)
     .value_parser(value_parser!(Address))
@@ -209,7 +211,8 @@ pub(super) fn bind() -> Arg {
 /// `--threads`, as servers understand it.
 pub(super) fn serving_threads() -> Arg {
     threads(
-        "Threads that serve; without it, one for each CPU that the server may run on, all processes together.",
+        "How many threads serve, in each process. Without it, as many as the CPUs that the server may run on, shared \
+         among the processes.",
     )
 }
 
@@ -218,30 +221,32 @@ fn content() -> Vec<Arg> {
         value(
             "archive",
             "[HOST=]FILE",
-            "The archive. Repeatable with a host, such as `example.com=a.cdb` or `*.example.com=b.cdb`; the \
-             one without answers for all other hosts. A FILE with `=` in its name is written `./FILE`.",
+            "The archive to serve. Repeatable, with the host that each is for: `example.com=a.cdb`, \
+             `*.example.com=b.cdb`. The one without a host serves all other hosts. Write `./FILE` if the file's name \
+             contains `=`.",
         )
         .action(ArgAction::Append)
         .value_parser(read_named_archive)
         .required_unless_present_any(["dummy", "dummy-empty"]),
-        switch("watch-disable", "Take up a new archive when SIGHUP comes, and not as soon as it is there."),
+        switch("watch-disable", "Look for new archives and certificates at SIGHUP only, and not twice a second."),
         switch(
             "archive-mmap",
-            "Map the archive into memory. Without a flag, archives up to 16 MiB are read into memory and larger ones are mapped.",
+            "Map the archive into memory. Without this flag and the next, archives of up to 16 MiB are read into memory \
+             and larger ones are mapped.",
         ),
         switch(
             "archive-inmem",
-            "Read the archive into memory of the server's own: large bodies are then sent without a copy.",
+            "Read the archive into memory of the server's own, from which large bodies are sent without a copy.",
         )
         .conflicts_with_all(["archive-mmap", "archive-preload"]),
-        switch("archive-preload", "Bring the archive into the page cache before the first answer."),
+        switch("archive-preload", "Map the archive, and bring it into the page cache before the first answer."),
         switch(
             "dummy",
-            "Ignore the archive and answer `hello world!`: the upper limit of what the engine can do.",
+            "Serve no archive, but `hello world!` to every request: the most that the engine can do.",
         ),
-        switch("dummy-empty", "Ignore the archive and answer nothing, fast.").conflicts_with("dummy"),
+        switch("dummy-empty", "The same with an empty body.").conflicts_with("dummy"),
     ];
-    let accepted = "Accepted and without effect: a lookup needs no table in memory.";
+    let accepted = "Accepted, and without effect: a lookup needs no table in memory.";
     arguments.extend(INDEX_FLAGS.map(|name| switch(name, accepted)));
     arguments.into_iter().map(|argument| argument.help_heading("What is served")).collect()
 }
@@ -251,41 +256,41 @@ fn observing() -> [Arg; 3] {
         value(
             "access-log",
             "FILE",
-            "Write a line for each request to the end of this file, or to standard output with `-`. SIGUSR1 \
-             opens it anew.",
+            "Append a line for each request to this file, or write it to standard output with `-`. SIGUSR1 reopens the \
+             file.",
         ),
-        value("access-log-format", "FORMAT", "How the lines of the access log are spelled.")
+        value("access-log-format", "FORMAT", "The format of the access log's lines.")
             .value_parser(words(["combined", "json"]))
             .default_value("combined"),
         value(
             "admin",
             "ADDRESS",
-            "Listen here for operators: a page for a person, `/metrics` for Prometheus, `/health`, `/ready`, \
-             `/facts.json` and `/stats.json`. Not to be reachable by strangers.",
+            "Listen here for operators: a live page at `/`, metrics for Prometheus at `/metrics`, `/health`, `/ready`, \
+             `/facts.json` and `/stats.json`. There is no password: let no stranger reach it.",
         )
         .value_parser(value_parser!(Address)),
     ]
-    .map(|argument| argument.help_heading("Seen from outside"))
+    .map(|argument| argument.help_heading("Logs and figures"))
 }
 
 fn answers() -> [Arg; 4] {
     [
         switch(
             "special-pages-disable",
-            "No pages of the server's own: `/__/heartbeat`, and `/__/cannery/` with `about`, `version`, `manual` \
-             and `sbom`. A site that has such a path itself comes first.",
+            "Do not serve the server's own pages: `/__/heartbeat`, and `about`, `version`, `manual` and `sbom` below \
+             `/__/cannery/`. A site's own files of these names are served in any case.",
         ),
-        switch("hosts-disable", "Answer every host alike: ignore the `Host` of requests."),
+        switch("hosts-disable", "Ignore the `Host` of requests: serve the default site to everybody."),
         switch(
             "security-headers-disable",
-            "Leave out `Referrer-Policy: strict-origin-when-cross-origin`, `X-Content-Type-Options: nosniff`, \
-             `X-XSS-Protection: 1; mode=block` and `X-Frame-Options: sameorigin`.",
+            "Do not send `Referrer-Policy: strict-origin-when-cross-origin`, `X-Content-Type-Options: nosniff`, \
+             `X-XSS-Protection: 1; mode=block` and `X-Frame-Options: sameorigin`, which are sent otherwise.",
         ),
         switch(
             "security-headers-tls",
             "Add `Strict-Transport-Security: max-age=31536000` and \
-             `Content-Security-Policy: upgrade-insecure-requests` to what is answered by TLS; or, where nothing is, to \
-             all answers: for a server behind a TLS proxy.",
+             `Content-Security-Policy: upgrade-insecure-requests` to answers over TLS; or, if there is no `--bind-tls`, \
+             to all answers, for a server behind a TLS proxy.",
         ),
     ]
     .map(|argument| argument.help_heading("Answers"))
@@ -333,7 +338,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
             tls: matches.get_flag("security-headers-tls"),
         },
         timeouts: (!matches.get_flag("timeout-disable")).then(Timeouts::default),
-        drain: matches.get_one("drain").map_or(DRAIN, |seconds| Duration::from_secs(*seconds)),
+        drain: Duration::from_secs(required(matches, "drain")?),
         special_pages: (!matches.get_flag("special-pages-disable")).then(special_pages),
         access_log: matches.get_one::<String>("access-log").map(|target| AccessLog {
             target: if target == "-" { LogTarget::Stdout } else { LogTarget::File(target.into()) },

@@ -38,11 +38,14 @@ pub fn command() -> Command {
                 .help("The folder to serve."),
         )
         .args([
-            server::bind().default_value(server::DEFAULT_ADDRESS),
-            server::serving_threads(),
-            switch("quiet", "Say nothing but the address and errors."),
+            server::bind().default_value(server::DEFAULT_ADDRESS).help(
+                "Listen here: `IP:PORT`, `[IPV6]:PORT` or `unix:PATH`. Port 0 is any free port. Repeatable.",
+            ),
+            server::serving_threads().help("How many threads serve. Without it, one for each CPU."),
+            switch("quiet", "Print nothing but the address and errors."),
         ])
-        .after_help("If port 8080 is taken and no address was named, the next free port is used.")
+        .after_help("If port 8080 is taken and no address was given, the next free port is used. The folder is compiled once: run the \
+             command again to see changes.")
 }
 
 /// What the command line asks for.

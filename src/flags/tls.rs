@@ -24,37 +24,37 @@ pub(super) fn arguments() -> Vec<Arg> {
         repeated(value(
             "bind-tls",
             "ADDRESS",
-            "Listen here for TLS 1.3 and 1.2, and within it for HTTP/2 and HTTP/1.1, as the client likes. Repeatable, \
-             like `--bind`.",
+            "Listen here for HTTPS: TLS 1.3 or 1.2, with HTTP/2 or HTTP/1.1 as the client prefers. Addresses as for \
+             `--bind`. Repeatable.",
         ))
         .value_parser(value_parser!(Address)),
         repeated(path(
             "tls-bundle",
             "FILE",
-            "A certificate with its chain and its private key, in one PEM file. Repeatable: which one a client sees \
-             depends on the name that it asks for, and the first is for all other names. Read again when it changes.",
+            "A certificate with its chain and its private key, in one PEM file. Repeatable: the name that a client asks \
+             for decides which one it sees, and the first is for all other names. Read again when it changes.",
         )),
-        repeated(path("tls-public", "FILE", "A certificate with its chain, in PEM. Repeatable."))
+        repeated(path("tls-public", "FILE", "A certificate with its chain, in PEM, whose key is in a file of its own. Repeatable."))
             .requires("tls-private"),
         repeated(path(
             "tls-private",
             "FILE",
-            "The private key of the certificate of `--tls-public`, in PEM. The first belongs to the first, and so on.",
+            "The private key for `--tls-public`, in PEM: the first key for the first certificate, and so on.",
         ))
         .requires("tls-public"),
         repeated(path(
             "tls-ocsp",
             "FILE",
-            "An OCSP response, in DER, to go with a certificate: the first with the first, and so on, bundles before \
-             pairs of files. Read again when it changes.",
+            "An OCSP response, in DER, to staple: the first for the first certificate, and so on, bundles before pairs of \
+             files. Read again when it changes.",
         )),
     ];
     let made =
-        "with a key that is made at the start and kept in memory: for trying out, no client trusts it.";
+        "certificate for trying out, made at the start with a key that stays in memory. No client trusts it.";
     let kinds = [
-        format!("A certificate of RSA, {made}"),
-        format!("A certificate of ECDSA on P-256, {made}"),
-        format!("A certificate of Ed25519, {made} Browsers do not know it."),
+        format!("An RSA {made}"),
+        format!("An ECDSA (P-256) {made}"),
+        format!("An Ed25519 {made} Browsers do not support this kind."),
     ];
     for ((name, _), help) in SELF_SIGNED.into_iter().zip(kinds) {
         let others = SELF_SIGNED.map(|(other, _)| other).into_iter().filter(move |other| *other != name);
@@ -62,13 +62,13 @@ pub(super) fn arguments() -> Vec<Arg> {
             .push(Arg::new(name).long(name).help(help).action(ArgAction::SetTrue).conflicts_with_all(others));
     }
     arguments.extend([
-        switch("http1-disable", "No HTTP/1.1: HTTP/2 alone, by TLS and in the clear.").conflicts_with("http2-disable"),
-        switch("http2-disable", "No HTTP/2, neither by TLS nor in the clear with those who begin with it."),
+        switch("http1-disable", "Serve HTTP/2 alone, over TLS and without.").conflicts_with("http2-disable"),
+        switch("http2-disable", "Serve HTTP/1.1 alone, over TLS and without."),
         value(
             "https-redirect",
             "PORT",
-            "Send what is asked in the clear to https, but for `/.well-known/acme-challenge/`. The port is the one of \
-             the first `--bind-tls` if none is said.",
+            "Redirect requests without TLS to https, except below `/.well-known/acme-challenge/`. To the port of the \
+             first `--bind-tls`, if no other is named.",
         )
         .num_args(0..=1)
         .require_equals(true)

@@ -42,12 +42,12 @@ pub struct Inspect {
 }
 
 fn inspect_command() -> Command {
-    super::command("inspect", "Shows what is in an archive, or all about one of its paths.")
+    super::command("inspect", "Shows what an archive contains, or all about one of its paths.")
         .args([
             archive_to_read(),
             Arg::new("path").value_name("PATH").help("A path as in a URL, such as `/docs/`."),
-            value("host", "HOST", "The host whose site the path is of.").requires("path"),
-            switch("list", "List every path with its forms and sizes.").conflicts_with("path"),
+            value("host", "HOST", "The host whose site the path belongs to.").requires("path"),
+            switch("list", "List every path with its codings and sizes.").conflicts_with("path"),
             json(),
         ])
         .after_help("Exit codes: 0 shown, 1 no such path, 2 wrong usage, 3 bad archive.")
@@ -77,7 +77,7 @@ pub struct Verify {
 }
 
 fn verify_command() -> Command {
-    super::command("verify", "Reads an archive whole, and checks every digest and every record.")
+    super::command("verify", "Reads a whole archive, and checks every digest and every record.")
         .args([archive_to_read(), json()])
         .after_help("Exit codes: 0 whole, 2 wrong usage, 3 damaged or not an archive.")
 }
@@ -111,9 +111,9 @@ fn extract_command() -> Command {
                 .value_name("DIR")
                 .required(true)
                 .value_parser(value_parser!(PathBuf))
-                .help("The folder to write into; it is made if it is not there."),
-            switch("force", "Write into a folder that is not empty, and replace files that are there."),
-            switch("quiet", "Say nothing but errors."),
+                .help("The folder to write to. It is created if it does not exist."),
+            switch("force", "Write even if the folder is not empty, and replace files in it."),
+            switch("quiet", "Print nothing but errors."),
         ])
         .after_help("Exit codes: 0 done, 2 wrong usage, 3 bad archive, 4 cannot write.")
 }
@@ -145,7 +145,7 @@ pub struct Explain {
 }
 
 fn explain_command() -> Command {
-    super::command("explain", "Says how the server would answer a request, and why, without a server.")
+    super::command("explain", "Explains how the server would answer a request, without a server.")
         .args([
             archive_to_read(),
             Arg::new("url").value_name("URL").required(true).help("A path or a URL, such as `/docs/?a=b`."),
@@ -154,7 +154,7 @@ fn explain_command() -> Command {
                 .long("header")
                 .value_name("NAME: VALUE")
                 .action(ArgAction::Append)
-                .help("A field of the request, such as `Accept-Encoding: br`. Repeatable."),
+                .help("A header of the request, such as `Accept-Encoding: br`. Repeatable."),
             value("method", "METHOD", "The method of the request.").short('X').default_value("GET"),
         ])
         .after_help("Exit codes: 0 explained, whatever the answer is, 2 wrong usage, 3 bad archive.")
