@@ -37,8 +37,8 @@ usage: cargo xtask TASK
   tidy                               the checks about text alone, and the structure test
   bench [NAME] [--rounds N] [--seconds N] [--step N | --quick]
                                      all comparisons with other servers, or one of them.
-                                     clear, those in the clear: k1, k2, w1, w2, w3, w4-compressing,
-                                     w4-precompressed, w9, mixed, pipelined, not-modified, range, not-found,
+                                     clear, those in the clear: k1, k2, w1, w1-apart, w1-across, w2, w3,
+                                     w4-compressing, w4-precompressed, w9, mixed, pipelined, not-modified, range, not-found,
                                      latency, w7, cold-start, idle-memory, archiver
                                      secured, those over TLS: h2, h2-single, h2-large, h2-docs, tls, tls-large,
                                      handshakes, handshakes-rsa, handshakes-resumed, w5, w5-new, w6, w6-rsa,

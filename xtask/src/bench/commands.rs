@@ -27,7 +27,12 @@ fn build(name: &str) -> Result<PathBuf, Error> {
 
 /// The ruler, compiled once by the system's C compiler.
 pub(crate) fn floor() -> Result<PathBuf, Error> {
-    once("floor", compile_floor)
+    once("floor", || compile("floor"))
+}
+
+/// The load generator that costs less than a server, compiled once in the same way.
+pub(crate) fn asker() -> Result<PathBuf, Error> {
+    once("asker", || compile("asker"))
 }
 
 /// Does what makes a command unless this process has done it already.
@@ -42,11 +47,13 @@ fn once(name: &'static str, make: impl FnOnce() -> Result<PathBuf, Error>) -> Re
     Ok(path)
 }
 
-fn compile_floor() -> Result<PathBuf, Error> {
-    let program = project::outside().join("floor");
+/// Compiles a program of one file in `bench/`.
+fn compile(name: &str) -> Result<PathBuf, Error> {
+    let program = project::outside().join(name);
+    let source = project::root().join("bench").join(format!("{name}.c"));
     std::fs::create_dir_all(project::outside()).map_err(|source| Error::file(project::outside(), source))?;
     let mut compiler = Command::new("gcc");
-    compiler.args(["-O2", "-Wall", "-Wextra", "-o"]).arg(&program).arg(project::root().join("bench/floor.c"));
+    compiler.args(["-O2", "-Wall", "-Wextra", "-o"]).arg(&program).arg(source);
     project::run(&mut compiler)?;
     Ok(program)
 }

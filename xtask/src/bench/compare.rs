@@ -22,7 +22,7 @@ use super::server::Running;
 use super::site::Site;
 use super::warm_up::{TARGETS_LARGE, warm_up};
 use super::wrk::Load;
-use super::{Plan, ab, h2load, scenarios, usage};
+use super::{Plan, ab, asker, h2load, scenarios, usage};
 use crate::error::Error;
 use crate::project;
 
@@ -57,6 +57,12 @@ const CHECKED_MAX: usize = 40;
 
 /// How many answers the floor has, if there are more targets: enough to lie outside all caches.
 const FLOOR_ANSWERS_MAX: usize = 50_000;
+
+/// Steps that are measured at one start of a server.
+pub(crate) struct Flight {
+    pub(crate) points: Vec<Point>,
+    pub(crate) placement: Placement,
+}
 
 /// A scenario with all that it needs.
 pub(crate) struct Comparison<'a> {
@@ -103,29 +109,30 @@ impl<'a> Comparison<'a> {
         Ok(comparison)
     }
 
-    /// How many steps are measured at one server, one after the other. Where it takes seconds to ask for everything
-    /// once, that is done for all of them together.
+    /// How many steps there are to a flight. Where it takes seconds to ask for everything once, that is done for all of
+    /// them together.
     pub(crate) fn steps_together(&self) -> usize {
         if self.site.targets.len() > TARGETS_LARGE { self.scenario.points.len() } else { 1 }
     }
 
-    /// All rounds of some steps, which have the same number of threads. Whoever has an error has no figures for them but
-    /// that one, and is not asked again.
+    /// All rounds of some flights of steps, which each contender makes one after the other in each round. Whoever has an
+    /// error has no figures for that flight but that one, and is not asked for it again.
     pub(crate) fn measure(
         &self,
-        points: &[Point],
-        placement: &Placement,
+        flights: &[Flight],
         plan: Plan,
         report: &mut Report,
     ) -> Result<Figures, Error> {
         let mut figures = Figures::default();
         let mut runs = Vec::new();
         for contender in self.contenders {
-            runs.push((contender, self.bearable(contender, points, report)?));
+            for Flight { points, placement } in flights {
+                runs.push((contender, self.bearable(contender, points, report)?, placement));
+            }
         }
-        runs.retain(|(_, points)| !points.is_empty());
+        runs.retain(|(_, points, _)| !points.is_empty());
         for round in 1..=plan.rounds {
-            runs.retain(|(contender, points)| {
+            runs.retain(|(contender, points, placement)| {
                 let name = contender.name();
                 let figure = |point: &Point, quantity, value| Figure {
                     scenario: self.scenario.name.into(),
@@ -147,7 +154,10 @@ impl<'a> Comparison<'a> {
                     }
                     Err(error) => {
                         report.line(&format!("{name} failed: {error}"));
-                        figures.0.retain(|figure| figure.contender != name);
+                        let labels: Vec<_> = points.iter().map(|point| self.scenario.label(point)).collect();
+                        figures
+                            .0
+                            .retain(|figure| figure.contender != name || !labels.contains(&figure.point));
                         figures.0.extend(points.iter().map(|point| figure(point, Quantity::Failures, 1.0)));
                         false
                     }
@@ -360,15 +370,15 @@ impl<'a> Comparison<'a> {
             Generator::Streams(streams) => {
                 h2load::run(&load, &self.site.targets, streams, &placement.generator)
             }
+            Generator::Asker(dealing) => {
+                let (request, answer) = self.first_exchange(question, server)?;
+                asker::run(&load, &request, &answer, dealing, &placement.generator)
+            }
             Generator::Paced if self.requests_per_second.is_some() => {
-                let mut answer = Vec::new();
-                server.ask_each(question, &self.site.targets[..1], |_, first| {
-                    answer = first.raw;
-                    Ok(())
-                })?;
+                let (request, answer) = self.first_exchange(question, server)?;
                 let pace = Pace {
                     address: load.address,
-                    request: &question.spell(load.address, load.target),
+                    request: &request,
                     answer: &answer,
                     connections: load.connections,
                     requests_per_second: self.requests_per_second.unwrap_or_default(),
@@ -378,6 +388,16 @@ impl<'a> Comparison<'a> {
             }
             _ => load.run(&placement.generator, self.scenario.asking.status),
         }
+    }
+
+    /// The bytes of the first request and of its answer, for generators that ask for nothing else.
+    fn first_exchange(&self, question: &Question, server: &Running) -> Result<(Vec<u8>, Vec<u8>), Error> {
+        let mut answer = Vec::new();
+        server.ask_each(question, &self.site.targets[..1], |_, first| {
+            answer = first.raw;
+            Ok(())
+        })?;
+        Ok((question.spell(server.address(), &self.site.targets[0]), answer))
     }
 
     /// Half of what nginx can answer in a second on one processor, or our server where there is no nginx.

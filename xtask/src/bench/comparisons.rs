@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::compare::Comparison;
+use super::compare::{Comparison, Flight};
 use super::contenders::{self, Contender};
 use super::figures::{Figures, Quantity};
 use super::measurements::Measurement;
@@ -61,7 +61,7 @@ fn compare(scenario: &Scenario, plan: Plan, extent: Extent) -> Result<usize, Err
     let (present, mut report) = open(scenario.name, scenario.contenders, plan, extent)?;
     let site = (scenario.site)(extent)?;
     let comparison = Comparison::prepare(scenario, &present, &site)?;
-    let mut figures = Figures::default();
+    let mut flights = Vec::new();
     for points in points(scenario, extent)?.chunks(comparison.steps_together()) {
         let threads = points[0].threads;
         let labels: Vec<_> = points.iter().map(|point| scenario.label(point)).collect();
@@ -76,8 +76,17 @@ fn compare(scenario: &Scenario, plan: Plan, extent: Extent) -> Result<usize, Err
             placement.server,
             placement.generator
         ));
-        let found = comparison.measure(points, &placement, plan, &mut report)?;
-        labels.iter().for_each(|label| say_medians(scenario.name, label, &found, &mut report));
+        flights.push(Flight { points: points.to_vec(), placement });
+    }
+    // What is compared between steps is measured in turn, so that the machine's moods fall on all of them; else each step
+    // is brought to its end, so that its contenders are as close together as can be.
+    let together = if scenario.is_across_threads() { flights.len() } else { 1 };
+    let mut figures = Figures::default();
+    for flights in flights.chunks(together.max(1)) {
+        let found = comparison.measure(flights, plan, &mut report)?;
+        for point in flights.iter().flat_map(|flight| &flight.points) {
+            say_medians(scenario.name, &scenario.label(point), &found, &mut report);
+        }
         figures.0.extend(found.0);
     }
     figures.save(&folder(extent), scenario.name, report.opening())?;

@@ -5,6 +5,7 @@
 
 mod ab;
 mod answer;
+mod asker;
 mod calls;
 mod certificates;
 mod commands;

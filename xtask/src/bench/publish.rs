@@ -9,7 +9,7 @@ use super::figures::{Figures, Quantity};
 use super::machine;
 use super::measurements::{self, Measurement};
 use super::picture::{Dots, Lines};
-use super::promises::{Outcome, PROMISES};
+use super::promises::{BUSY_LEAST, Outcome, PROMISES};
 use super::scenario::Scenario;
 use super::scenarios;
 use crate::error::Error;
@@ -106,15 +106,32 @@ works. Programs are installed from Debian. The configurations of all servers are
 fn promises(figures: &Figures) -> String {
     let mut text = "\n## What is promised\n\n| promise | | measured |\n|---|---|---|\n".to_owned();
     for promise in &PROMISES {
-        let unit = promise.unit();
+        let floor = promise.of_the_floor(figures);
+        let floor = floor.map_or_else(String::new, |floor| format!(", the floor {}", precise(floor)));
+        let shown = |figure| format!("{} {}{floor}", precise(figure), promise.unit());
         let (verdict, figure) = match promise.outcome(figures) {
-            Outcome::Reached(figure) => ("reached", format!("{} {unit}", precise(figure))),
-            Outcome::Missed(figure) => ("**missed**", format!("{} {unit}", precise(figure))),
+            Outcome::Reached(figure) => ("reached", shown(figure)),
+            Outcome::Missed(figure) => ("**missed**", shown(figure)),
+            Outcome::Undecided(figure, busy) => {
+                ("no verdict", format!("busy {:.0} %: {}", busy * 100.0, shown(figure)))
+            }
             Outcome::Unknown => ("not measured", String::new()),
         };
         text.push_str(&format!("| {} | {verdict} | {figure} |\n", promise.says));
     }
+    text.push_str(&format!("\n{}\n", wrapped(&about_threads())));
     text
+}
+
+/// Why some promises have no verdict.
+fn about_threads() -> String {
+    format!(
+        "Of how much more several threads can do there is a verdict only where they, and the one thread that they are \
+         compared with, used at least {:.0} % of their processors' time. Below that the load generator is the limit and \
+         not the server: who waits for it is woken for fewer requests at a time, so that each costs more. That holds \
+         for the floor as well, whose processes share nothing; what it needs, beside ours, is the machine's part.",
+        BUSY_LEAST * 100.0
+    )
 }
 
 /// Each contender's CPU time as a multiple of ours, for every step.
@@ -200,7 +217,10 @@ fn section(
     );
     let points = figures.points(scenario.name);
     if points.len() > 1 {
-        for (quantity, words, logarithmic) in ACROSS {
+        // Not every generator tells how long requests wait.
+        let is_there = |quantity| figures.0.iter().any(|figure| figure.quantity == quantity);
+        for (quantity, words, logarithmic) in ACROSS.into_iter().filter(|(quantity, ..)| is_there(*quantity))
+        {
             let name = format!("{}-{}", scenario.name, quantity.name());
             pictures.write(&name, &across(scenario, figures, quantity, words, logarithmic).draw())?;
             text.push_str(&format!("\n![{words}]({PICTURES}/{name}.svg)\n"));

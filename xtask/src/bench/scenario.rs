@@ -1,5 +1,6 @@
 //! What a comparison consists of: a site, what is asked of it, how hard, and of whom.
 
+use super::asker::Dealing;
 use super::contenders::{Codings, Contender};
 use super::question::Question;
 use super::site::Site;
@@ -62,6 +63,8 @@ pub(crate) enum Generator {
     Streams(u32),
     /// Our own, a connection for each request, over TLS with a whole handshake or with a ticket.
     Handshakes { resumes: bool },
+    /// Our own, which costs less for a request than a server does, so that several threads of one are busy.
+    Asker(Dealing),
     /// Our own, at half the rate that nginx can answer.
     Paced,
 }
@@ -94,15 +97,15 @@ impl Asking {
         if let Generator::Ab { keeps } = self.generator { question.of_http_1_0(keeps) } else { question }
     }
 
-    /// Whether its generator tells how long requests wait. h2load does not, and wrk corrects its waits by the number of
-    /// requests, which goes wrong where many share one.
+    /// Whether its generator tells how long requests wait. h2load and the asker do not, and wrk corrects its waits by
+    /// the number of requests, which goes wrong where many share one.
     pub(crate) fn tells_waits(&self) -> bool {
-        !matches!(self.generator, Generator::Pipelined(_) | Generator::Streams(_))
+        !matches!(self.generator, Generator::Pipelined(_) | Generator::Streams(_) | Generator::Asker(_))
     }
 
     /// Whether its generator can run for less than a second, and so warm a server up by itself.
     pub(crate) fn can_be_short(&self) -> bool {
-        matches!(self.generator, Generator::Streams(_) | Generator::Handshakes { .. })
+        matches!(self.generator, Generator::Streams(_) | Generator::Handshakes { .. } | Generator::Asker(_))
     }
 
     /// How many requests are sent together.

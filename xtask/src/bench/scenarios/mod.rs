@@ -26,10 +26,12 @@ use super::site::Site;
 use crate::error::Error;
 
 /// All of them.
-pub(crate) const ALL: [&Scenario; 28] = [
+pub(crate) const ALL: [&Scenario; 30] = [
     &k1::SCENARIO,
     &k2::SCENARIO,
     &w1::SCENARIO,
+    &w1::APART,
+    &w1::ACROSS,
     &w2::SCENARIO,
     &w3::SCENARIO,
     &w4::COMPRESSING,
@@ -92,6 +94,10 @@ const EVERYBODY_AND_RING: &[Contender] = &[
     Contender::Peer(&APACHE),
     Contender::Peer(&CADDY),
 ];
+
+/// The ruler, our server on both loops, and the peer that all compare themselves with.
+const FLOOR_RING_AND_NGINX: &[Contender] =
+    &[Contender::Floor, Contender::Cannery, Contender::Ring, Contender::Peer(&NGINX)];
 
 /// Our server and the others, without rulers.
 pub(crate) const SERVERS: &[Contender] = &[
