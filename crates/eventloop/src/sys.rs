@@ -3,7 +3,7 @@
 //! The only `unsafe` of this crate stands here. Never called from outside it; never decides what an error
 //! means beyond "would block" and "interrupted".
 //!
-//! The three calls of the request path go past the C library's functions of their names: those are places
+//! The calls of the request path go past the C library's functions of their names: those are places
 //! where a thread can be cancelled, and in a program with threads each guards itself with two atomic
 //! operations. Nobody cancels threads here.
 
@@ -175,9 +175,9 @@ pub(crate) fn send_runs(
     message.msg_iov = runs.as_ptr().cast_mut().cast();
     message.msg_iovlen = runs.len();
     let flags = libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
-    // SAFETY: `message` and the runs that it points to live until the call returns.
-    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) };
-    check_bytes(sent as libc::c_long)
+    // SAFETY: `message` and the runs that it points to live until the call returns. The arguments are those of
+    // `sendmsg(2)`.
+    check_bytes(unsafe { libc::syscall(libc::SYS_sendmsg, socket.as_raw_fd(), &raw const message, flags) })
 }
 
 /// A pipe that never blocks: the end to read from, and the one to write to.
@@ -201,20 +201,21 @@ pub(crate) fn set_pipe_bytes(pipe: &OwnedFd, bytes: usize) -> io::Result<()> {
 /// The caller says that the runs do not change as long as anybody may read from the pipe, or from where they went.
 pub(crate) fn lend_pages(pipe: &OwnedFd, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
     let flags = libc::SPLICE_F_NONBLOCK;
+    let (pipe, start, count) = (pipe.as_raw_fd(), runs.as_ptr(), runs.len());
     // SAFETY: `IoSlice` is documented to have the layout of `iovec` on Unix. The kernel only reads what it refers to,
-    // and holds the pages themselves from here on: they outlive their mapping, if need be.
-    let lent = unsafe { libc::vmsplice(pipe.as_raw_fd(), runs.as_ptr().cast(), runs.len(), flags) };
-    check_bytes(lent as libc::c_long)
+    // and holds the pages themselves from here on: they outlive their mapping, if need be. The arguments are those of
+    // `vmsplice(2)`.
+    check_bytes(unsafe { libc::syscall(libc::SYS_vmsplice, pipe, start, count, flags) })
 }
 
 /// Moves bytes from a pipe into a socket or a file; nothing where there is no room.
 pub(crate) fn splice(pipe: &OwnedFd, into: BorrowedFd<'_>, bytes: usize) -> io::Result<Option<usize>> {
-    let no_offset = std::ptr::null_mut();
+    let no_offset = std::ptr::null_mut::<libc::loff_t>();
     let flags = libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MOVE;
-    // SAFETY: null says that neither end has a position; takes numbers besides, and touches no memory of ours.
-    let moved =
-        unsafe { libc::splice(pipe.as_raw_fd(), no_offset, into.as_raw_fd(), no_offset, bytes, flags) };
-    check_bytes(moved as libc::c_long)
+    let (pipe, into) = (pipe.as_raw_fd(), into.as_raw_fd());
+    // SAFETY: null says that neither end has a position; takes numbers besides, and touches no memory of ours. The
+    // arguments are those of `splice(2)`.
+    check_bytes(unsafe { libc::syscall(libc::SYS_splice, pipe, no_offset, into, no_offset, bytes, flags) })
 }
 
 /// Takes a descriptor that whoever started this process has left open for it. Fails if it is not open.

@@ -17,7 +17,7 @@ use cannery_eventloop::{Accepted, Socket};
 use cannery_wire::Refusal;
 
 use crate::config::{ListenerKind, Timeouts};
-use crate::due::Due;
+use crate::due::{Body, Due, Taken};
 use crate::protocol::{Asker, Protocol, Spelled};
 use crate::receiving::Came;
 use crate::shared::Shared;
@@ -147,24 +147,33 @@ impl<S: Socket> Connection<S> {
         self.is_due
     }
 
-    /// Sends the answer that waited, which lies there among those that did.
+    /// Sends the answer that waited.
     #[inline]
-    pub(crate) fn send_due(&mut self, range: Range<usize>, shared: &mut Shared) -> Outcome {
+    pub(crate) fn send_due(&mut self, due: Taken, shared: &mut Shared) -> Outcome {
         self.is_due = false;
-        let length = range.len();
-        match self.transport.socket().send(shared.due.bytes(range.clone())) {
+        let Taken { bytes, body, .. } = due;
+        if body.is_some() {
+            return self.send_due_parts(bytes, body, shared);
+        }
+        let length = bytes.len();
+        match self.transport.socket().send(shared.due.bytes(bytes.clone())) {
             Ok(sent) if sent == length => Outcome::Open,
-            Ok(sent) => self.send_rest(range.start + sent..range.end, shared),
+            // What there was no room for is sent when there is.
+            Ok(sent) => self.send_due_parts(bytes.start + sent..bytes.end, None, shared),
             // A peer that is gone is no error worth telling: it happens all the time.
             Err(_) => Outcome::Closed,
         }
     }
 
-    /// Sends what there was no room for, when there is.
-    #[cold]
-    fn send_rest(&mut self, rest: Range<usize>, shared: &mut Shared) -> Outcome {
+    /// Sends bytes that waited, and what comes behind them.
+    #[inline(never)]
+    fn send_due_parts(&mut self, own: Range<usize>, body: Option<Body>, shared: &mut Shared) -> Outcome {
         shared.share.bytes = shared.turn_bytes_max;
-        shared.output.put(shared.due.bytes(rest));
+        shared.output.put(shared.due.bytes(own));
+        if let Some((archive, extent)) = body {
+            shared.output.set_archive(archive);
+            shared.output.put_archive(extent);
+        }
         match self.send_output(shared) {
             Ok(unsent) => self.unsent = unsent,
             Err(_) => return Outcome::Closed,
@@ -361,16 +370,25 @@ impl<S: Socket> Connection<S> {
         Ok(())
     }
 
-    /// Lets what is spelled wait for other connections' answers, if it is small; tells whether it does. What TLS seals would
-    /// wait in a buffer that it shares with others.
+    /// Lets what is spelled wait for other connections' answers, if it is not large; tells whether it does. What TLS seals
+    /// would wait in a buffer that it shares with others.
     #[inline]
     fn defer_output(&mut self, shared: &mut Shared) -> bool {
-        let Some(bytes) = shared.output.own_alone() else { return false };
-        let length = bytes.len() as u64;
-        if !Due::takes(bytes.len()) || length >= shared.share.bytes || self.transport.secured().is_some() {
+        let (own, body) = match shared.output.own_alone() {
+            Some(own) => (own, None),
+            None => match shared.output.own_and_range() {
+                // From another release than the current one it would have to say from which.
+                Some((own, archive, extent)) if self.protocol.content().is_none() => {
+                    (own, Some((archive, extent)))
+                }
+                _ => return false,
+            },
+        };
+        let length = own.len() as u64 + body.map_or(0, |(_, extent)| extent.length);
+        if !Due::takes(own.len()) || length >= shared.share.bytes || self.transport.secured().is_some() {
             return false;
         }
-        shared.due.put(bytes);
+        shared.due.put(own, body);
         shared.share.bytes -= length;
         shared.output.clear();
         self.protocol.let_go();

@@ -437,10 +437,11 @@ impl<L: EventLoop> Worker<L> {
     }
 
     fn send_all_due(&mut self) {
-        while let Some((token, range)) = self.shared.due.take() {
+        while let Some(due) = self.shared.due.take() {
+            let token = due.whose;
             let Some(connection) = self.connections.get_mut(token) else { continue };
             self.at = Some(token);
-            if connection.send_due(range, &mut self.shared) != Outcome::Open {
+            if connection.send_due(due, &mut self.shared) != Outcome::Open {
                 self.end(token, Closed::InOrder);
             }
         }

@@ -115,6 +115,18 @@ impl Output {
         self.segments.is_empty().then_some(&self.bytes)
     }
 
+    /// All that waits, if it is our own bytes and one range of an archive behind them.
+    #[must_use]
+    #[inline]
+    pub fn own_and_range(&self) -> Option<(&[u8], u16, Extent)> {
+        match self.segments[..] {
+            [Segment::Own(own), Segment::Archive(archive, extent)] if own == self.bytes.len() => {
+                Some((&self.bytes, archive, extent))
+            }
+            _ => None,
+        }
+    }
+
     /// All that waits: our own bytes, and the order in which they and ranges of the archive follow each
     /// other.
     pub fn parts(&mut self) -> (&[u8], &[Segment]) {
@@ -161,7 +173,9 @@ mod tests {
         output.set_archive(3);
         output.put_archive(extent);
         assert_eq!(output.own_alone(), None);
+        assert_eq!(output.own_and_range(), Some((b"ab10".as_slice(), 3, extent)));
         output.put_archive(extent);
+        assert_eq!(output.own_and_range(), None);
         output.put(b"c");
         let archive = Segment::Archive(3, extent);
         assert_eq!(
@@ -170,6 +184,10 @@ mod tests {
         );
         output.clear();
         assert!(output.is_empty());
+        output.put_archive(extent);
+        output.put(b"behind");
+        assert_eq!(output.own_and_range(), None, "only what comes first");
+        output.clear();
         assert_eq!(output.parts(), (b"".as_slice(), [].as_slice()));
     }
 
