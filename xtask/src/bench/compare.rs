@@ -1,7 +1,8 @@
 //! How a scenario is measured: in every round each contender once, one after the other, each started afresh, asked
 //! and checked, warmed up, and then put under load.
 //!
-//! A single error, of a generator or in a checked answer, ends the scenario, which then leaves no figures.
+//! Whoever has a single error, of a generator or in a checked answer, has no figures at that step, and the command fails at
+//! its end.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -99,8 +100,8 @@ impl<'a> Comparison<'a> {
         if site.targets.len() > 1 {
             comparison.targets = Some(write_targets(&site.targets)?);
         }
-        // Through TLS nothing is sent from a file, and where no ruler is nobody wants answers.
-        if contenders.iter().any(|contender| !contender.serves_the_site()) {
+        // Through TLS nothing is sent from a file, and where no floor is nobody wants answers.
+        if contenders.iter().any(|contender| matches!(contender, Contender::Floor)) {
             comparison.has_large_answers = comparison.write_answers()? > LARGE_BYTES;
         }
         if scenario.asking.generator == Generator::Paced {

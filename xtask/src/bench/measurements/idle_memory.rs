@@ -7,7 +7,7 @@ use super::super::figures::{Figure, Figures, Quantity};
 use super::super::question::Question;
 use super::super::report::Report;
 use super::super::scenario::Extent;
-use super::super::scenarios::{HELLO, SERVERS};
+use super::super::scenarios::{ENGINE_AND_SERVERS, HELLO};
 use super::super::server::Running;
 use super::super::site::Site;
 use super::super::wire::{self, Wire};
@@ -22,7 +22,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     says: "Each has asked for 13 bytes once. Counted is memory of the processes' own, beyond what they have with one \
            connection, without what the kernel keeps for sockets, which is the same for all.",
     is_secured: false,
-    contenders: SERVERS,
+    contenders: ENGINE_AND_SERVERS,
     points: &["10000"],
     quantities: &[Quantity::IdleBytes],
     run: |contenders, plan, extent, report| {
@@ -38,7 +38,7 @@ pub(super) const OVER_TLS: Measurement = Measurement {
     says: "The same over TLS, with HTTP/1.1 and with HTTP/2: the keys, and what a library keeps beside them; with HTTP/2 \
            the tables of heads, and what is remembered of streams.",
     is_secured: true,
-    contenders: SERVERS,
+    contenders: ENGINE_AND_SERVERS,
     points: &[HTTP1, HTTP2],
     quantities: &[Quantity::IdleBytes],
     run: |contenders, plan, extent, report| {

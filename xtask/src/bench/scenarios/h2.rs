@@ -1,7 +1,7 @@
 //! HTTP/2 over TLS: small answers by many streams and by one, large ones, and a site's pages.
 
 use super::sites::documentation;
-use super::{HELLO, SERVERS, jquery};
+use super::{ENGINE_AND_SERVERS, HELLO, SERVERS, jquery};
 use crate::bench::contenders::Codings;
 use crate::bench::scenario::{Asking, Generator, PLAIN, Point, Scenario, connections};
 use crate::bench::site::Site;
@@ -18,7 +18,7 @@ pub(crate) const SMALL: Scenario = Scenario {
     flags: &[],
     asking: Asking { generator: Generator::Streams(32), ..HTTP2 },
     points: &SIXTEEN,
-    contenders: SERVERS,
+    contenders: ENGINE_AND_SERVERS,
 };
 
 /// The same to clients that want one thing after the other.
@@ -31,13 +31,13 @@ pub(crate) const SINGLE: Scenario = Scenario {
     flags: &[],
     asking: Asking { generator: Generator::Streams(1), ..HTTP2 },
     points: &[connections(64)],
-    contenders: SERVERS,
+    contenders: ENGINE_AND_SERVERS,
 };
 
 /// Answers that share a window.
 pub(crate) const LARGE: Scenario = Scenario {
     name: "h2-large",
-    title: "HTTP/2, jQuery, 89 kB, not compressed, 8 streams on each connection",
+    title: "HTTP/2, jQuery, 89 kB, 8 streams on each connection",
     says: "Eight answers share a connection, and are cut into frames and records; the cipher takes its part of every \
            byte.",
     site: |_| jquery("h2-large", Some("identity")),

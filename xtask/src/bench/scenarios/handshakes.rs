@@ -1,6 +1,6 @@
 //! Visitors who come once, over TLS 1.3: a handshake for each answer.
 
-use super::{HELLO, SERVERS, THE_THREE};
+use super::{ENGINE_AND_SERVERS, HELLO, THE_THREE};
 use crate::bench::contenders::Codings;
 use crate::bench::scenario::{Asking, Generator, PLAIN, Point, Scenario, connections};
 use crate::bench::site::Site;
@@ -17,7 +17,7 @@ pub(crate) const P256: Scenario = Scenario {
     flags: &[],
     asking: Asking { wire: wire::TLS, ..WHOLE },
     points: &POINTS,
-    contenders: SERVERS,
+    contenders: ENGINE_AND_SERVERS,
 };
 
 /// Whole handshakes with the key of most older certificates.
@@ -44,7 +44,7 @@ pub(crate) const RESUMED: Scenario = Scenario {
     flags: &[],
     asking: Asking { wire: wire::TLS, generator: Generator::Handshakes { resumes: true }, ..WHOLE },
     points: &POINTS,
-    contenders: SERVERS,
+    contenders: ENGINE_AND_SERVERS,
 };
 
 const WHOLE: Asking = Asking {

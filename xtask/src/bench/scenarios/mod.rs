@@ -109,7 +109,18 @@ pub(crate) const SERVERS: &[Contender] = &[
     Contender::Peer(&CADDY),
 ];
 
-/// The same with our server as h2o is, which the kernel hands no connection to on which nothing was asked.
+/// Our engine alone, our server and the others: the engine speaks TLS and HTTP/2 too. The floor does not.
+pub(crate) const ENGINE_AND_SERVERS: &[Contender] = &[
+    Contender::Dummy,
+    Contender::Cannery,
+    Contender::Peer(&NGINX),
+    Contender::Peer(&LIGHTTPD),
+    Contender::Peer(&H2O),
+    Contender::Peer(&APACHE),
+    Contender::Peer(&CADDY),
+];
+
+/// Our server and the others, and ours once more as h2o is: the kernel hands it no connection on which nothing was asked.
 const SERVERS_AND_DEFERRED: &[Contender] = &[
     Contender::Cannery,
     Contender::Deferred,

@@ -1,6 +1,6 @@
 //! HTTP/1.1 over TLS on connections that are kept: what the cipher adds.
 
-use super::{HELLO, SERVERS, jquery};
+use super::{ENGINE_AND_SERVERS, HELLO, SERVERS, jquery};
 use crate::bench::contenders::Codings;
 use crate::bench::scenario::{Asking, PLAIN, Point, Scenario, connections};
 use crate::bench::site::Site;
@@ -16,7 +16,7 @@ pub(crate) const SMALL: Scenario = Scenario {
     flags: &[],
     asking: TLS,
     points: &POINTS,
-    contenders: SERVERS,
+    contenders: ENGINE_AND_SERVERS,
 };
 
 /// Where the cipher counts.
