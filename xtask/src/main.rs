@@ -44,6 +44,7 @@ usage: cargo xtask TASK
                                      handshakes, handshakes-rsa, handshakes-resumed, w5, w5-new, w6, w6-rsa,
                                      idle-memory-tls, h2-heads
                                      Results go to bench/results/ and docs/benchmarks.md
+                                     page: writes the page anew from bench/results/, without measuring
                                      --step: only this many connections, or threads
                                      --quick: one short run each, which only shows that it works
                                      Of this server alone: docs, tiles, dummy, calls, idle, observe, reload,

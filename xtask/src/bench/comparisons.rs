@@ -28,7 +28,7 @@ pub(crate) fn run(
     for measurement in measurements {
         failed += measure(measurement, plan, extent)?;
     }
-    publish::page(&folder(extent), &page_folder(extent))?;
+    write_page(extent)?;
     if failed == 0 {
         return Ok(());
     }
@@ -37,6 +37,11 @@ pub(crate) fn run(
         expected: "no error of anybody".into(),
         got: format!("{failed} that failed at a step; the lines above say who, where and why"),
     })
+}
+
+/// Writes the page anew, of the figures that there are.
+pub(crate) fn write_page(extent: Extent) -> Result<(), Error> {
+    publish::page(&folder(extent), &page_folder(extent))
 }
 
 /// Where figures go: those of a part say little, and are not kept with the others.

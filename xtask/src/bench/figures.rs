@@ -56,14 +56,14 @@ pub(crate) enum Quantity {
 
 /// Each quantity with its name in the files and its words on the page.
 const QUANTITIES: [(Quantity, &str, &str); 19] = [
-    (Quantity::ProcessorUs, "cpu_us", "CPU us/request"),
+    (Quantity::ProcessorUs, "cpu_us", "CPU µs/request"),
     (Quantity::RequestsPerSecond, "requests_per_s", "requests/s"),
     (Quantity::Busy, "busy", "busy"),
-    (Quantity::P50Us, "p50_us", "p50 us"),
-    (Quantity::P90Us, "p90_us", "p90 us"),
-    (Quantity::P99Us, "p99_us", "p99 us"),
-    (Quantity::P999Us, "p999_us", "p99.9 us"),
-    (Quantity::LongestUs, "longest_us", "longest us"),
+    (Quantity::P50Us, "p50_us", "p50 µs"),
+    (Quantity::P90Us, "p90_us", "p90 µs"),
+    (Quantity::P99Us, "p99_us", "p99 µs"),
+    (Quantity::P999Us, "p999_us", "p99.9 µs"),
+    (Quantity::LongestUs, "longest_us", "longest µs"),
     (Quantity::HeadBytes, "head_bytes", "head B"),
     (Quantity::WarmHeadBytes, "warm_head_bytes", "head B, warm"),
     (Quantity::AnswerBytes, "answer_bytes", "answer B"),

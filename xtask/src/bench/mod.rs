@@ -97,6 +97,9 @@ pub(crate) fn run(mut words: Words) -> Result<(), Error> {
         Extent::Whole | Extent::Step(_) => plan(ROUNDS, COMPARISON_SECONDS),
         Extent::Quick => plan(1, 1),
     };
+    if name.as_deref() == Some("page") {
+        return comparisons::write_page(Extent::Whole);
+    }
     outside::install_benchmark_programs()?;
     let Some(name) = name else {
         return comparisons::run(&scenarios::ALL, &measurements::ALL, usual, extent);

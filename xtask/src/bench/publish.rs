@@ -17,6 +17,9 @@ use crate::error::Error;
 /// What ratios are to.
 const OURS: &str = "cannery";
 
+/// What nobody can do without.
+const FLOOR: &str = "floor";
+
 /// The folder of pictures, beside the page.
 const PICTURES: &str = "benchmarks";
 
@@ -36,12 +39,16 @@ pub(crate) fn page(results: &Path, docs: &Path) -> Result<(), Error> {
         }
     }
     let Sources { conditions, all, .. } = sources;
-    pictures.write("ratios", &ratios_picture(&all).draw())?;
+    let of_ours = ratios_picture(&all, OURS, "CPU time for a request, as a multiple of Cannery's");
+    let of_floor = ratios_picture(&all, FLOOR, "CPU time for a request, as a multiple of the floor's");
+    pictures.write("ratios", &of_ours.draw())?;
+    pictures.write("floor", &of_floor.draw())?;
     let text = [
         OPENING,
         &format!("\n```text\n{}\n```\n\n{REPEATING}\n", conditions.join("\n")),
         &promises(&all),
         &ratios(&all),
+        &above_the_floor(&all),
         &sections,
     ]
     .concat();
@@ -86,15 +93,37 @@ const OPENING: &str = "\
 
 <!-- Written by `cargo xtask bench`; change xtask/src/bench/publish.rs and the scenarios instead. -->
 
-Cannery beside the servers that people would pick instead, on the workloads that the field publishes, all on one
-machine. Ratios travel between machines, times do not: so ratios come first, and what they are of is below them.
+Cannery beside nginx, h2o, lighttpd, Apache and Caddy, on the workloads that the field publishes, all on one machine. This
+page has, in this order: what is promised and whether it is reached, how much CPU time the others need in comparison, and
+a section for each workload with all of its figures.
 
-**CPU** is user and system time of the server's whole process tree for one request, in microseconds. It is the figure to
-compare: requests a second depend on the load generator too, which is often the limit. *Busy* says how much of its
-processors a server used; where it is well below 100 %, somebody else was the limit.
+Who is measured:
 
-The **floor** (`bench/floor.c`) is no server: it calls epoll_wait, read and write and sends the bytes that Cannery sends,
-without looking at the request. The **dummy** is Cannery's engine with one fixed answer and no archive.
+| name | what it is |
+|---|---|
+| cannery | `cannery-server` with an archive |
+| cannery-ring, cannery-deferred | the same with `--io io_uring`, and with `--defer-accept` |
+| dummy | Cannery's engine alone (`--dummy`): one fixed small answer whatever is asked, and no archive |
+| floor | no server, but the least that one has to do: it calls epoll_wait, read and write, and sends the bytes that Cannery \
+sends without looking at the request (`bench/floor.c`) |
+| nginx, lighttpd, h2o, apache2, caddy | as Debian packages them, each tuned (`bench/peers/`) |
+
+What the columns mean:
+
+| column | meaning |
+|---|---|
+| CPU µs | user and system time of the server's whole process tree for one request, the median of all rounds. **The figure to \
+compare**: requests a second depend on the load generator too, which is often the limit |
+| lowest to highest | the same in the best and the worst round |
+| of Cannery's | the same as a multiple of Cannery's: above 1, Cannery needs less |
+| busy | how much of its processors' time the server used. Well below 100 %, something else was the limit |
+| requests/s | answers in a second |
+| p50, p99, p99.9 µs | half, 99 % and 99.9 % of all requests waited no longer than this |
+| answer B | bytes of one answer, with its head |
+| private MiB | memory of the server's own, without files that it maps |
+
+A dash stands where a server does not hold so many connections or so many files on this machine, and *errors* where it had
+one: then it has no figures there.
 ";
 
 const REPEATING: &str = "\
@@ -148,7 +177,7 @@ fn ratios(figures: &Figures) -> String {
     names.sort_by_key(|name| !matches!(*name, "floor" | "dummy" | "cannery-ring" | "cannery-deferred"));
     let mut text = format!(
         "\n## How much more CPU time the others need\n\nFor one request, as a multiple of Cannery's: above 1, Cannery \
-         needs less.\n\n![ratios]({PICTURES}/ratios.svg)\n\n| | {} |\n|---|{}\n",
+         needs less. The picture shows one step\nof each workload, the table all of them.\n\n![CPU time as a multiple of Cannery's]({PICTURES}/ratios.svg)\n\n| | | {} |\n|---|--:|{}\n",
         names.join(" | "),
         "--:|".repeat(names.len())
     );
@@ -159,9 +188,10 @@ fn ratios(figures: &Figures) -> String {
                     .map_or_else(|| failure(figures, scenario, point, name), precise)
             });
             text.push_str(&format!(
-                "| [{}](#{})| {} |\n",
-                row_name(scenario, point),
+                "| [{}](#{}) | {} | {} |\n",
+                scenario.title,
                 scenario.name,
+                step_name(scenario, point),
                 cells.collect::<Vec<_>>().join(" | ")
             ));
         }
@@ -174,32 +204,73 @@ fn is_measured(scenario: &Scenario, figures: &Figures) -> bool {
 }
 
 fn ratio(figures: &Figures, scenario: &Scenario, point: &str, name: &str) -> Option<f64> {
+    ratio_to(OURS, figures, scenario, point, name)
+}
+
+/// CPU time as a multiple of somebody's, where both have figures.
+fn ratio_to(base: &str, figures: &Figures, scenario: &Scenario, point: &str, name: &str) -> Option<f64> {
     let of = |name| figures.median(scenario.name, point, name, Quantity::ProcessorUs);
-    Some(of(name)? / of(OURS)?)
+    Some(of(name)? / of(base)?)
 }
 
 /// What stands in place of a figure that there is not.
 fn failure(figures: &Figures, scenario: &Scenario, point: &str, name: &str) -> String {
     let failed = figures.median(scenario.name, point, name, Quantity::Failures).is_some();
-    if failed { "errors".into() } else { String::new() }
+    let takes_part = figures.contenders(scenario.name).contains(&name);
+    match (failed, takes_part) {
+        (true, _) => "errors".into(),
+        (false, true) => "–".into(),
+        (false, false) => String::new(),
+    }
 }
 
-fn row_name(scenario: &Scenario, point: &str) -> String {
-    if scenario.points.len() == 1 { scenario.name.into() } else { format!("{}, {point}", scenario.name) }
+/// `64 connections`, `2 threads`; nothing where there is one step only.
+fn step_name(scenario: &Scenario, point: &str) -> String {
+    if scenario.points.len() == 1 {
+        String::new()
+    } else {
+        format!("{} {}", with_commas(point), unit(scenario, point))
+    }
 }
 
-/// One row for each scenario, at its first step with our figures.
-fn ratios_picture(figures: &Figures) -> Dots {
+/// What the steps of a scenario are counted in.
+fn unit(scenario: &Scenario, point: &str) -> &'static str {
+    match (scenario.is_across_threads(), point) {
+        (true, "1") => "thread",
+        (true, _) => "threads",
+        (false, _) => "connections",
+    }
+}
+
+/// How much more than the floor everybody needs, over the scenarios that have one.
+fn above_the_floor(figures: &Figures) -> String {
+    let has_floor = |scenario: &&Scenario| figures.contenders(scenario.name).contains(&FLOOR);
+    if !scenarios::ALL.iter().any(has_floor) {
+        return String::new();
+    }
+    format!(
+        "\n## How far everybody is from the floor\n\n{}\n\n![CPU time as a multiple of the floor's]({PICTURES}/floor.svg)\n",
+        wrapped(
+            "The same as a multiple of what the floor needs, which a server cannot do without: to be woken, to receive \
+             and to send. Left of 1 is who sends in a cheaper way than by `write`: large answers of Cannery's without a \
+             copy, small ones of several requests together, and the dummy less than all others."
+        )
+    )
+}
+
+/// One row for each scenario, at the step with 64 connections or else its first, as multiples of somebody's figures.
+fn ratios_picture(figures: &Figures, base: &str, title: &str) -> Dots {
     let rows = scenarios::ALL.into_iter().filter_map(|scenario| {
         let points = figures.points(scenario.name);
         let point = points.iter().find(|point| **point == "64").or(points.first())?;
         let contenders = figures.contenders(scenario.name);
         let dots = contenders
             .iter()
-            .filter_map(|name| Some(((*name).to_owned(), ratio(figures, scenario, point, name)?)));
-        Some((row_name(scenario, point), dots.collect()))
+            .filter_map(|name| Some(((*name).to_owned(), ratio_to(base, figures, scenario, point, name)?)));
+        let dots: Vec<_> = dots.collect();
+        (!dots.is_empty()).then(|| (scenario.title.to_owned(), dots))
     });
-    Dots { title: "CPU time for a request, as a multiple of Cannery's".into(), rows: rows.collect() }
+    Dots { title: title.into(), rows: rows.collect() }
 }
 
 /// All about one scenario.
@@ -266,9 +337,9 @@ fn measured(measurement: &Measurement, command: &str, figures: &Figures) -> Stri
 
 /// What is drawn across the steps of a scenario, and whether equal ratios are equally far apart.
 const ACROSS: [(Quantity, &str, bool); 3] = [
-    (Quantity::ProcessorUs, "CPU time for a request, us", true),
+    (Quantity::ProcessorUs, "CPU time for a request, µs", true),
     (Quantity::RequestsPerSecond, "Requests a second", false),
-    (Quantity::P99Us, "99 % of requests wait at most, us", true),
+    (Quantity::P99Us, "99 % of requests wait at most, µs", true),
 ];
 
 fn across(
@@ -305,7 +376,7 @@ fn waits(scenario: &Scenario, figures: &Figures, point: &str) -> Lines {
         (name.to_owned(), PERCENTILES.iter().map(of).collect())
     });
     Lines {
-        title: "How long requests wait at most, us".into(),
+        title: "How long requests wait at most, µs".into(),
         across: "of all requests".into(),
         series: series.collect(),
         steps: PERCENTILES.map(|(_, words)| words.to_owned()).into(),
@@ -323,16 +394,17 @@ fn table(scenario: &Scenario, point: &str, figures: &Figures) -> String {
         Quantity::AnswerBytes,
         Quantity::PrivateMib,
     ];
-    let unit = if scenario.is_across_threads() { "threads" } else { "connections" };
+    let (unit, step) = (unit(scenario, point), with_commas(point));
     let heads = COLUMNS.map(Quantity::words).join(" | ");
     let mut text = format!(
-        "\n| {point} {unit} | CPU us | lowest to highest | of Cannery's | busy | {heads} |\n|---|{}\n",
+        "\n| {step} {unit} | CPU µs | lowest to highest | of Cannery's | busy | {heads} |\n|---|{}\n",
         "--:|".repeat(4 + COLUMNS.len())
     );
     for name in figures.contenders(scenario.name) {
         let values = figures.values(scenario.name, point, name, Quantity::ProcessorUs);
         let Some(median) = figures.median(scenario.name, point, name, Quantity::ProcessorUs) else {
-            text.push_str(&format!("| {name} | {} |\n", failure(figures, scenario, point, name)));
+            let nothing = " | ".repeat(3 + COLUMNS.len());
+            text.push_str(&format!("| {name} | {}{nothing} |\n", failure(figures, scenario, point, name)));
             continue;
         };
         let least = values.iter().copied().fold(f64::MAX, f64::min);
@@ -357,6 +429,7 @@ fn table(scenario: &Scenario, point: &str, figures: &Figures) -> String {
 /// A figure with as many digits as it is worth, and commas between thousands.
 fn precise(figure: f64) -> String {
     match figure {
+        0.0 => "0".into(),
         1000.0.. => with_commas(&format!("{figure:.0}")),
         100.0.. => format!("{figure:.0}"),
         _ if figure.fract() == 0.0 && figure >= 10.0 => format!("{figure:.0}"),
@@ -413,8 +486,8 @@ mod tests {
 
     #[test]
     fn figures_have_as_many_digits_as_they_are_worth() {
-        let shown = [0.126, 5.0, 12.34, 52.0, 210.4, 1000.0, 12_541_555.0].map(precise);
-        assert_eq!(shown, ["0.13", "5.00", "12.3", "52", "210", "1,000", "12,541,555"]);
+        let shown = [0.0, 0.126, 5.0, 12.34, 52.0, 210.4, 1000.0, 12_541_555.0].map(precise);
+        assert_eq!(shown, ["0", "0.13", "5.00", "12.3", "52", "210", "1,000", "12,541,555"]);
     }
 
     #[test]

@@ -13,7 +13,8 @@ pub(crate) struct Dots {
 /// Whose dots are larger.
 const OURS: &str = "cannery";
 
-const LEFT: f64 = 170.0;
+/// Room for names such as scenarios have.
+const LEFT: f64 = 410.0;
 const RIGHT: f64 = WIDTH - 20.0;
 const TOP: f64 = 60.0;
 const ROW_HEIGHT: f64 = 24.0;
@@ -47,15 +48,18 @@ impl Dots {
 
     /// Whose dot has which colour, for those who are there.
     fn draw_names(&self, drawing: &mut Drawing) {
-        const STEP: f64 = 72.0;
+        /// About how wide a letter is, and what stands beside the letters of a name.
+        const LETTER: f64 = 7.4;
+        const BESIDE: f64 = 26.0;
         let is_there =
             |name: &str| self.rows.iter().any(|(_, dots)| dots.iter().any(|(other, _)| other == name));
         let known = COLOURS.iter().map(|(name, _)| *name);
         let there = ["floor"].into_iter().chain(known).filter(|name| is_there(name));
-        for (number, name) in there.enumerate() {
-            let x = LEFT + STEP * number as f64;
+        let mut x = 14.0;
+        for name in there {
             drawing.dot((x, 36.0), 5.0, name);
             drawing.coloured_text((x + 9.0, 40.0), Anchor::Start, colour(name), name);
+            x += BESIDE + LETTER * name.len() as f64;
         }
     }
 }

@@ -17,7 +17,8 @@ pub(crate) struct Lines {
 
 const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 56.0;
-const RIGHT: f64 = WIDTH - 90.0;
+/// Names stand beyond it.
+const RIGHT: f64 = WIDTH - 120.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = HEIGHT - 40.0;
 

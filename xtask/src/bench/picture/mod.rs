@@ -13,7 +13,7 @@ pub(crate) use dots::Dots;
 pub(crate) use lines::Lines;
 
 /// Width of every picture, in its own units.
-const WIDTH: f64 = 760.0;
+const WIDTH: f64 = 860.0;
 
 /// Colours by contender; the floor and whoever is not named here take the colour of words.
 const COLOURS: [(&str, &str); 9] = [

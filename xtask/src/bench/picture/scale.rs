@@ -66,6 +66,7 @@ fn round_step(step: f64) -> f64 {
 /// A figure in few letters: `5.6`, `120`, `13k`.
 pub(super) fn short(figure: f64) -> String {
     match figure {
+        1_000_000.0.. => format!("{:.0}M", figure / 1e6),
         10_000.0.. => format!("{:.0}k", figure / 1000.0),
         10.0.. => format!("{figure:.0}"),
         _ if (figure - figure.round()).abs() < 0.001 => format!("{figure:.0}"),
@@ -106,6 +107,9 @@ mod tests {
 
     #[test]
     fn figures_are_short() {
-        assert_eq!([0.25, 1.5, 5.0, 120.4, 13_200.0].map(short), ["0.25", "1.5", "5", "120", "13k"]);
+        assert_eq!(
+            [0.25, 1.5, 5.0, 120.4, 13_200.0, 2e6].map(short),
+            ["0.25", "1.5", "5", "120", "13k", "2M"]
+        );
     }
 }
