@@ -32,6 +32,7 @@ pub mod redirects;
 mod line_ids;
 pub mod listing;
 
+mod circles;
 mod gather;
 mod listings;
 mod routes;

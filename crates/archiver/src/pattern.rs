@@ -87,7 +87,12 @@ impl Pattern {
     /// Whether it matches all that the pattern spelled by `symbols` matches. It may say no where
     /// the answer is yes, but never the other way round.
     pub(crate) fn covers(&self, symbols: &[Symbol]) -> bool {
-        self.match_symbols(symbols, Symbol::byte, |symbol| *symbol != Symbol::Splat).is_some()
+        self.captures_within(symbols).is_some()
+    }
+
+    /// What it captures of the paths that `symbols` spell, if it matches all of them for certain.
+    pub(crate) fn captures_within<'s>(&self, symbols: &'s [Symbol]) -> Option<Vec<&'s [Symbol]>> {
+        self.match_symbols(symbols, Symbol::byte, |symbol| *symbol != Symbol::Splat)
     }
 
     /// The one matcher, for the bytes of a path and for the symbols of another pattern. `byte_of`
@@ -152,7 +157,7 @@ impl Pattern {
 }
 
 /// A pattern taken apart into what one byte of a path may be compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Symbol {
     Byte(u8),
     Placeholder,

@@ -61,6 +61,8 @@ pub(crate) struct RuleFile {
 pub(crate) struct Routes {
     /// Hosts with something of their own, and whether it is a whole site.
     pub(crate) hosts: Vec<(String, bool)>,
+    /// The places of their names there.
+    host_ids: HashMap<String, u16>,
     pub(crate) paths: BTreeMap<(HostId, Box<[u8]>), Route>,
     /// By the key of the folder.
     pub(crate) scopes: BTreeMap<(HostId, Box<[u8]>), Scope>,
@@ -175,12 +177,13 @@ pub(crate) fn plan(sources: &Sources, options: &Options) -> Routes {
 impl Routes {
     /// The number of a host.
     pub(crate) fn host(&mut self, name: &str, own_site: bool) -> u16 {
-        let place = self.hosts.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+        let id = self.host_ids.get(name).copied().unwrap_or_else(|| {
+            let id = u16::try_from(self.hosts.len()).unwrap_or(u16::MAX);
             self.hosts.push((name.to_owned(), false));
-            self.hosts.len() - 1
+            self.host_ids.insert(name.to_owned(), id);
+            id
         });
-        self.hosts[place].1 |= own_site;
-        let id = u16::try_from(place).unwrap_or(u16::MAX);
+        self.hosts[usize::from(id)].1 |= own_site;
         // A host is known by what holds below its root.
         self.scopes.entry((Some(id), b"/".as_slice().into())).or_default();
         id
@@ -189,12 +192,14 @@ impl Routes {
     /// The sites that a path of this host is looked for in, in order: the host's own, those of all hosts below a
     /// part of its name, and the default one, until one of them is a whole site.
     pub(crate) fn sites_of(&self, host: HostId) -> Vec<HostId> {
-        let mut sites = vec![host];
-        if let Some(name) = self.host_name(host) {
-            let known = |name: String| self.hosts.iter().position(|(known, _)| *known == name);
-            let behind = wildcards_of(name).filter_map(known).filter_map(|place| u16::try_from(place).ok());
-            sites.extend(behind.map(Some).chain([None]));
-        }
+        self.host_name(host).map_or_else(|| vec![None], |name| self.sites_of_name(name))
+    }
+
+    /// The same for any host, also one that nothing was written for.
+    pub(crate) fn sites_of_name(&self, name: &str) -> Vec<HostId> {
+        let known = |name: &str| self.host_ids.get(name).copied();
+        let behind = wildcards_of(name).filter_map(|name| known(&name));
+        let mut sites: Vec<HostId> = known(name).into_iter().chain(behind).map(Some).chain([None]).collect();
         let is_whole = |site: &HostId| site.is_some_and(|host| self.hosts[usize::from(host)].1);
         let whole = sites.iter().position(is_whole);
         sites.truncate(whole.map_or(sites.len(), |place| place + 1));

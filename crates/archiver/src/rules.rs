@@ -4,6 +4,7 @@
 
 use cannery_archive::{Key, KeyBuffer, Origin};
 
+use crate::circles;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
 use crate::options::Options;
@@ -33,14 +34,18 @@ pub(crate) fn add(routes: &mut Routes, sources: &Sources, options: &Options) -> 
         let folder = file.folder.strip_suffix(b"/").unwrap_or(&file.folder);
         let (rules, diagnostics) = redirects::parse(&text, &name, folder, options.dialect);
         routes.diagnostics.extend(diagnostics);
-        parsed.extend(rules.into_iter().map(|rule| (file.host, rule)));
+        for rule in rules {
+            let host = match &rule.host {
+                Some(name) => Some(routes.host(name, false)),
+                None => file.host,
+            };
+            parsed.push((host, rule));
+        }
     }
+    let circles = circles::find(routes, &parsed);
+    routes.diagnostics.extend(circles);
     let last_forced = parsed.iter().rposition(|(_, rule)| rule.force && !rule.source.is_static());
-    for (place, (site, rule)) in parsed.into_iter().enumerate() {
-        let host = match &rule.host {
-            Some(name) => Some(routes.host(name, false)),
-            None => site,
-        };
+    for (place, (host, rule)) in parsed.into_iter().enumerate() {
         let ordered = rule.force && last_forced.is_some_and(|last| place < last);
         add_rule(routes, host, rule, ordered);
     }

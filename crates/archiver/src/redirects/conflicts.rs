@@ -4,12 +4,9 @@
 
 use std::collections::HashMap;
 
-use super::rule::{Action, RedirectRule};
-use super::template::TemplatePiece;
+use super::rule::RedirectRule;
 use crate::fault::Fault;
-use crate::host::{after_scheme, parse_host};
 use crate::pattern::{Pattern, PatternPiece, Symbol};
-use crate::percent::percent_decode;
 
 /// The rules of a file so far.
 #[derive(Default)]
@@ -106,14 +103,12 @@ fn refuse_self_loop(rule: &RedirectRule) -> Result<(), Fault> {
     if host != rule.host {
         return Ok(());
     }
-    let Action::Redirect { target, .. } = &rule.action else { return Ok(()) };
-    let keeps_order = target.captures().is_sorted();
     // A rule that yields to files may well match its target, as long as that is one:
     // `/* /index.html 302`, `/:page/:language /:language/:page`. Only to itself it can never lead.
     let is_loop = if rule.force {
         rule.source.covers(&symbols)
     } else {
-        keeps_order && rule.source.symbols() == symbols
+        rule.keeps_order() && rule.source.symbols() == symbols
     };
     if !is_loop {
         return Ok(());
@@ -126,34 +121,7 @@ fn refuse_self_loop(rule: &RedirectRule) -> Result<(), Fault> {
 /// The host and the decoded path of a redirect, if it stays where its rule applies: `None` for a
 /// rewrite, and for an absolute target of a rule for all hosts.
 fn redirect_destination(rule: &RedirectRule) -> Option<(Option<String>, Vec<Symbol>)> {
-    let Action::Redirect { target, .. } = &rule.action else { return None };
-    let mut pieces = target.pieces.clone();
-    let mut host = rule.host.clone();
-    if let Some(TemplatePiece::Literal(first)) = pieces.first_mut() {
-        let text = std::str::from_utf8(first).ok()?;
-        let (authority, path) = match after_scheme(text) {
-            Some(rest) => {
-                let slash = rest.find('/').unwrap_or(rest.len());
-                (Some(&rest[..slash]), rest[slash..].to_owned())
-            }
-            None => (None, text.to_owned()),
-        };
-        if let Some(authority) = authority {
-            rule.host.as_ref()?;
-            host = Some(parse_host(authority).ok()?);
-        }
-        *first = if path.is_empty() { b"/".to_vec() } else { path.into_bytes() };
-    }
-    let kinds: Vec<Symbol> =
-        rule.source.symbols().into_iter().filter(|symbol| symbol.byte().is_none()).collect();
-    let mut symbols = Vec::new();
-    for piece in &pieces {
-        match piece {
-            TemplatePiece::Literal(bytes) => {
-                symbols.extend(percent_decode(bytes).ok()?.into_iter().map(Symbol::Byte));
-            }
-            TemplatePiece::Capture(number) => symbols.push(*kinds.get(usize::from(*number))?),
-        }
-    }
-    Some((host, symbols))
+    let source = rule.source.symbols();
+    let captures: Vec<&[Symbol]> = source.chunks(1).filter(|symbol| symbol[0].byte().is_none()).collect();
+    rule.destination(rule.host.as_deref(), &captures)
 }

@@ -16,6 +16,7 @@
 //! that matches decides, so a rule that an earlier one covers is reported.
 
 mod conflicts;
+mod destination;
 mod line;
 mod rule;
 mod template;

@@ -149,3 +149,60 @@ fn a_rewrite_of_a_host_may_lead_to_the_site_of_all_hosts_beside_it() {
     assert_eq!(built.page_on(Some("www.example.com"), "/a").text(), "page");
     assert_eq!(built.report.warnings(), 1, "the other host has no such page");
 }
+
+/// The remarks about rules, beside these files.
+fn remarks(rules: &str, others: &[&str]) -> Vec<String> {
+    let mut files = vec![("_redirects", rules)];
+    files.extend(others.iter().map(|path| (*path, "content")));
+    Site::new(&files).build().remarks()
+}
+
+#[test]
+fn a_redirect_to_a_host_that_it_is_for_itself_is_told_of() {
+    let circle = ["_redirects:1: redirect-loop".to_owned()];
+    for rule in [
+        "://*.example.com/* https://www.example.com/:splat",
+        "://*.example.com/* https://www.example.com/:splat 301!",
+        "://*.example.com/:x/:y https://www.example.com/:x/:y",
+        "://*.example.com/old/* https://www.example.com/old/older/:splat 302!",
+        "://*.example.com/gone https://www.example.com/gone",
+        "://*.com/* https://www.example.com/:splat",
+    ] {
+        assert_eq!(remarks(rule, &["index.txt"]), circle, "{rule}");
+        // A site of that host ends the search for rules.
+        assert_eq!(remarks(rule, &["_hosts/www.example.com/a.txt"]), [""; 0], "{rule}");
+    }
+}
+
+#[test]
+fn a_redirect_that_arrives_is_not_told_of() {
+    for rule in [
+        "://*.example.com/* https://example.com/:splat",
+        "://*.example.com/* https://www.example.com/there/a.txt",
+        "://*.example.com/there/* https://www.example.com/:splat 301!",
+        "://*.example.com/:x/:y https://www.example.com/:y/:x",
+        // Which host has asked is not known.
+        "/* https://www.example.com/:splat 301!",
+        "://www.example.com/* /:splat 200\n://*.example.com/* https://www.example.com/:splat",
+    ] {
+        assert_eq!(remarks(rule, &["there/a.txt"]), [""; 0], "{rule}");
+    }
+}
+
+#[test]
+fn circles_by_way_of_several_hosts_are_told_of_once() {
+    let rules = "://a.test/* https://b.test/:splat\n://*.other.test/x https://a.test/x\n://b.test/* https://a.test/:splat";
+    assert_eq!(remarks(rules, &[]), ["_redirects:3: redirect-loop"]);
+    let rules = "://*.a.test/x https://www.b.test/x\n://*.b.test/x https://www.a.test/x";
+    assert_eq!(remarks(rules, &[]), ["_redirects:2: redirect-loop"]);
+    let rules = "://old.test/* https://www.test/:splat\n/* https://www.test/:splat";
+    assert_eq!(remarks(rules, &[]), ["_redirects:2: redirect-loop"]);
+}
+
+#[test]
+fn ten_thousand_redirects_from_host_to_host_are_followed_in_good_time() {
+    let rules: String = (0..10_000)
+        .map(|number| format!("://h{number}.test/* https://h{}.test/:splat\n", number + 1))
+        .collect();
+    assert_eq!(remarks(&rules, &[]), [""; 0]);
+}

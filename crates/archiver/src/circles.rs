@@ -1,0 +1,159 @@
+//! Redirects that lead a client from host to host and round again, as `://*.example.com/* https://www.example.com/:splat`
+//! does where `www.example.com` has no site of its own.
+//!
+//! Circles within one host are found where a file of rules is read, which knows of no sites. Never drops a rule: on other
+//! hosts than those of its circle it may be of use.
+
+use std::collections::{HashMap, HashSet};
+
+use cannery_archive::{Key, KeyBuffer};
+
+use crate::diagnostic::Diagnostic;
+use crate::fault::Fault;
+use crate::pattern::Symbol;
+use crate::redirects::RedirectRule;
+use crate::routes::{HostId, Routes, Target};
+
+/// Clients give up when they were sent on so often.
+const STEPS_MAX: usize = 20;
+
+/// Where a client is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    host: String,
+    /// The path, in which a capture stands for all that it may hold.
+    path: Vec<Symbol>,
+}
+
+/// What is said of the circles among rules, each with the site that it is for.
+pub(crate) fn find(routes: &Routes, rules: &[(HostId, RedirectRule)]) -> Vec<Diagnostic> {
+    let map = Map::of(routes, rules);
+    let mut known = HashSet::new();
+    let circles = (0..rules.len()).filter_map(|start| map.circle_from(start));
+    let new = circles.filter(|(along, _)| known.insert(along.clone()) && !map.is_known_to_its_file(along));
+    new.map(|(along, host)| map.complain(&along, &host)).collect()
+}
+
+/// The rules by what they are for.
+struct Map<'r> {
+    routes: &'r Routes,
+    rules: &'r [(HostId, RedirectRule)],
+    /// The first rule without captures for a path, forced or not.
+    statics: HashMap<(HostId, Vec<Symbol>, bool), usize>,
+    /// Those with captures, in their order.
+    patterns: HashMap<(HostId, bool), Vec<usize>>,
+}
+
+impl<'r> Map<'r> {
+    fn of(routes: &'r Routes, rules: &'r [(HostId, RedirectRule)]) -> Map<'r> {
+        let (mut statics, mut patterns) = (HashMap::new(), HashMap::<_, Vec<usize>>::new());
+        for (place, (host, rule)) in rules.iter().enumerate() {
+            if rule.source.is_static() {
+                statics.entry((*host, rule.source.symbols(), rule.force)).or_insert(place);
+            } else {
+                patterns.entry((*host, rule.force)).or_default().push(place);
+            }
+        }
+        Map { routes, rules, statics, patterns }
+    }
+
+    /// The rules of the circle in which a client ends that this rule sends to another host, sorted, and a host of the
+    /// circle. Nothing if he arrives, or if that depends on more than is known here.
+    fn circle_from(&self, start: usize) -> Option<(Vec<usize>, String)> {
+        let (host, rule) = &self.rules[start];
+        let source = rule.source.symbols();
+        let first = self.follow(start, self.routes.host_name(*host)?, &source)?;
+        if first.host.starts_with("*.") {
+            return None;
+        }
+        let mut trail = vec![(start, first)];
+        for _ in 0..STEPS_MAX {
+            let (_, at) = trail.last()?;
+            let next = self.deciding(at)?;
+            let then = self.follow(next, &at.host, &at.path)?;
+            // What it makes of all its paths are paths of its own: so are those that it makes of these.
+            let is_endless = next == start && rule.force && trail.len() == 1;
+            let met = trail.iter().position(|(_, before)| *before == then);
+            if let Some(met) = met.or(is_endless.then_some(0)) {
+                let mut along: Vec<usize> = trail[met + 1..].iter().map(|(rule, _)| *rule).collect();
+                along.push(next);
+                along.sort_unstable();
+                along.dedup();
+                return Some((along, then.host));
+            }
+            trail.push((next, then));
+        }
+        None
+    }
+
+    /// Where a rule sends a client.
+    fn follow(&self, rule: usize, host: &str, path: &[Symbol]) -> Option<Place> {
+        let rule = &self.rules[rule].1;
+        let captures = rule.source.captures_within(path)?;
+        let (host, path) = rule.destination(Some(host), &captures)?;
+        Some(Place { host: host?, path })
+    }
+
+    /// The rule that decides at a place; nothing if none does, or it depends on what was captured.
+    fn deciding(&self, at: &Place) -> Option<usize> {
+        let sites = self.routes.sites_of_name(&at.host);
+        let first = |force: bool| {
+            sites.iter().find_map(|site| {
+                let exact = self.statics.get(&(*site, at.path.clone(), force)).copied();
+                let patterns = self.patterns.get(&(*site, force)).into_iter().flatten();
+                let covers =
+                    |place: &&usize| self.rules[**place].1.source.captures_within(&at.path).is_some();
+                exact.into_iter().chain(patterns.copied().filter(|place| covers(&place))).min()
+            })
+        };
+        first(true).or_else(|| {
+            let yielding = first(false).filter(|_| !self.has_file(&sites, &at.path))?;
+            // `/:page/:language /:language/:page` changes places, and what is there may be a file.
+            self.rules[yielding].1.keeps_order().then_some(yielding)
+        })
+    }
+
+    /// Whether a file answers a path, or the server sends its client to one with another slash at its end.
+    fn has_file(&self, sites: &[HostId], path: &[Symbol]) -> bool {
+        let Some(path) = path.iter().map(Symbol::byte).collect::<Option<Vec<u8>>>() else { return false };
+        let inner = path.strip_prefix(b"/").unwrap_or(&path);
+        let other = inner.strip_suffix(b"/").map_or_else(|| [inner, b"/"].concat(), <[u8]>::to_vec);
+        [inner, &other].into_iter().any(|path| {
+            let mut buffer = KeyBuffer::new();
+            let Ok(key) = Key::from_parts([path], &mut buffer) else { return false };
+            sites.iter().any(|site| {
+                let route = self.routes.paths.get(&(*site, key.bytes().into()));
+                route.is_some_and(|route| matches!(route.target, Target::Source { .. }))
+            })
+        })
+    }
+
+    /// Whether the circle was found when its file was read.
+    fn is_known_to_its_file(&self, along: &[usize]) -> bool {
+        let (_, first) = &self.rules[along[0]];
+        along.iter().map(|place| &self.rules[*place].1).all(|rule| {
+            let is_wildcard = rule.host.as_ref().is_some_and(|host| host.starts_with("*."));
+            rule.file == first.file && rule.source.is_static() && !is_wildcard
+        })
+    }
+
+    fn complain(&self, along: &[usize], host: &str) -> Diagnostic {
+        let rules: Vec<_> = along.iter().map(|place| &self.rules[*place].1).collect();
+        let message = match rules[..] {
+            [_] => format!(
+                "leads to `{host}`, where this rule applies again, so a client would never arrive; give that host a site \
+                 of its own in `_hosts/`, or change the target"
+            ),
+            _ => {
+                let places: Vec<_> =
+                    rules.iter().map(|rule| format!("{}:{}", rule.file, rule.line)).collect();
+                format!(
+                    "the redirects at {} lead in a circle by way of `{host}`; point one of them at a page",
+                    places.join(", ")
+                )
+            }
+        };
+        let last = rules[rules.len() - 1];
+        Fault::new("redirect-loop", message).at(&last.file, last.line)
+    }
+}
