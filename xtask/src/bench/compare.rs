@@ -221,7 +221,7 @@ impl<'a> Comparison<'a> {
             let rate = loaded.requests_per_second;
             let (label, name) = (self.scenario.label(point), contender.name());
             report.line(&format!(
-                "{label:>5} {name:<9} {processor_us:>8.3} us a request {rate:>10.0} requests/s"
+                "{label:>5} {name:<16} {processor_us:>8.3} us a request {rate:>10.0} requests/s"
             ));
             report.raw(&loaded.raw);
             let wall = loaded.requests / rate * point.threads as f64;

@@ -161,11 +161,11 @@ fn versions(contenders: &[Contender]) -> Result<Vec<String>, Error> {
 
 /// What the page will say, for those who watch.
 fn say_medians(scenario: &str, point: &str, figures: &Figures, report: &mut Report) {
-    report.line("medians:         us a request   requests/s   p99 us");
+    report.line("medians:                us a request   requests/s   p99 us");
     for contender in figures.contenders(scenario) {
         let of = |quantity| figures.median(scenario, point, contender, quantity).unwrap_or(f64::NAN);
         report.line(&format!(
-            "{point:>5} {contender:<9} {:>13.3} {:>12.0} {:>8.0}",
+            "{point:>5} {contender:<16} {:>13.3} {:>12.0} {:>8.0}",
             of(Quantity::ProcessorUs),
             of(Quantity::RequestsPerSecond),
             of(Quantity::P99Us)
