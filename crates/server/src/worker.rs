@@ -1,217 +1,45 @@
 //! One thread: one loop, one slab of connections, its own listeners.
 //!
 //! Does not know whether its loop is the kernel's or a simulation. Shares nothing that changes with any other worker.
+//! What it is told, how its thread starts and where its connections come from are in files of their own below.
+
+mod accepting;
+mod plan;
+mod start;
 
 use std::collections::VecDeque;
 use std::io;
-use std::num::NonZeroUsize;
-use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cannery_eventloop::{Accepted, Event, EventLoop, Listener, Neighbours, Readiness, Token, Waker};
-use cannery_secure::Context;
+use cannery_eventloop::{Event, EventLoop, Readiness, Token};
 use cannery_site::Scratch;
 use cannery_wire::Output;
 use cannery_wire::h2::HeadStore;
 use cannery_wire::limits::HANDSHAKES_PER_TURN_MAX;
 
-use crate::cage::{Cage, Role};
-use crate::config::{Config, ListenerKind, Timeouts};
-use crate::connection::{Connection, Outcome, TURN_BYTES_MAX};
+pub(crate) use self::accepting::ACCEPTED_MAX;
+pub(crate) use self::plan::{Plan, StopOrder};
+pub(crate) use self::start::start_all;
+
+use self::accepting::Crowding;
+use crate::config::ListenerKind;
+use crate::connection::{Connection, Outcome};
 use crate::current::Current;
 use crate::due::Due;
-use crate::error::StartError;
-use crate::io_choice::Loop;
-use crate::observer::{Closed, Observer};
+use crate::observer::Closed;
 use crate::receiving::Share;
-use crate::shared::{AddedFields, Fields, Shared};
+use crate::shared::{Fields, Shared};
 use crate::slab::Slab;
 use crate::transport::Buffers;
-use crate::with_loop::WithLoop;
 
 /// How often deadlines are looked at while there are connections: a peer may be late by as much.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Connections that one turn accepts from a listener: thousands may wait, and those who are connected already
-/// shall not wait for all of them.
-pub(crate) const ACCEPTED_MAX: usize = 128;
-
 /// Late connections that one turn sees to: each takes some microseconds, and nobody else shall notice that
 /// thousands of peers, who came together, are late together.
 pub(crate) const LATE_CONNECTIONS_MAX: usize = 64;
-
-/// The order to stop, which a worker looks at when it is woken.
-#[derive(Debug, Default)]
-pub(crate) struct StopOrder(AtomicBool);
-
-impl StopOrder {
-    pub(crate) fn give(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    fn is_given(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-}
-
-/// What a worker needs to know before it starts: all that threads share, and nothing that changes.
-pub(crate) struct Plan<L = Listener> {
-    listeners: Vec<L>,
-    /// What is spoken on the connections of each.
-    kinds: Vec<ListenerKind>,
-    current: Arc<Current>,
-    fields: AddedFields,
-    https_port: Option<u16>,
-    http1: bool,
-    http2: bool,
-    tls: Option<Context>,
-    timeouts: Option<Timeouts>,
-    drain: Duration,
-    stop: Arc<StopOrder>,
-    connections_max: usize,
-    proxied: bool,
-    /// Whether the worker has a table of descriptors of its own, with nothing in it but what serving needs.
-    owns_descriptors: bool,
-    observer: Observer,
-    turn_bytes_max: u64,
-    neighbours: Option<Neighbours>,
-}
-
-impl<L> Plan<L> {
-    pub(crate) fn new(
-        config: &Config,
-        listeners: impl IntoIterator<Item = (ListenerKind, L)>,
-        current: Arc<Current>,
-        stop: Arc<StopOrder>,
-        observer: Observer,
-    ) -> Plan<L> {
-        let (kinds, listeners) = listeners.into_iter().unzip();
-        let headers = config.security_headers;
-        let in_the_clear = if config.has_tls() { headers.without_tls() } else { headers };
-        let fields = AddedFields { plain: in_the_clear.fields(), secured: headers.fields() };
-        let (timeouts, drain) = (config.timeouts, config.drain);
-        let of_all = config.connections_max.map_or(usize::MAX, NonZeroUsize::get);
-        let connections_max = of_all.div_ceil(config.threads.get());
-        let proxied = config.proxy_protocol;
-        Plan {
-            listeners,
-            kinds,
-            current,
-            fields,
-            https_port: None,
-            http1: config.http1,
-            http2: config.http2,
-            tls: None,
-            timeouts,
-            drain,
-            stop,
-            connections_max,
-            proxied,
-            owns_descriptors: true,
-            observer,
-            turn_bytes_max: TURN_BYTES_MAX,
-            neighbours: None,
-        }
-    }
-
-    /// The same for a worker that shares connections with others.
-    pub(crate) fn beside(self, neighbours: Neighbours) -> Plan<L> {
-        Plan { neighbours: Some(neighbours), ..self }
-    }
-
-    /// The same for a server that sends what is asked in the clear to this port of `https`.
-    pub(crate) fn with_https_port(self, https_port: Option<u16>) -> Plan<L> {
-        Plan { https_port, ..self }
-    }
-
-    /// The same with what makes TLS of its connections.
-    pub(crate) fn with_tls(self, tls: Option<Context>) -> Plan<L> {
-        Plan { tls, ..self }
-    }
-
-    /// The same with another bound on what a connection may receive and send in a turn.
-    #[cfg(test)]
-    pub(crate) fn with_turn_bytes_max(self, turn_bytes_max: u64) -> Plan<L> {
-        Plan { turn_bytes_max, ..self }
-    }
-
-    /// The same with somebody who watches.
-    #[cfg(test)]
-    pub(crate) fn with_observer(self, observer: Observer) -> Plan<L> {
-        Plan { observer, ..self }
-    }
-
-    /// The same for a listener of operators: they ask without a proxy between, and their worker may ask others.
-    pub(crate) fn for_operators(self) -> Plan<L> {
-        Plan { proxied: false, owns_descriptors: false, ..self }
-    }
-}
-
-/// Starts a thread for each plan, on such a loop, and waits until all of them serve.
-pub(crate) fn start_all(
-    name: &str,
-    io: Loop,
-    plans: Vec<(Plan, Waker)>,
-    cage: &Cage,
-) -> Result<Vec<JoinHandle<()>>, StartError> {
-    let (started, starts) = mpsc::channel();
-    let mut threads = Vec::new();
-    for (number, (plan, waker)) in plans.into_iter().enumerate() {
-        let (started, cage) = (started.clone(), cage.clone());
-        let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
-        let thread = thread.spawn(move || run(io, plan, waker, &cage, started));
-        threads.push(thread.map_err(StartError::Thread)?);
-    }
-    drop(started);
-    let all_started: Result<Vec<()>, StartError> = starts.into_iter().collect();
-    all_started.map(|_| threads)
-}
-
-/// The life of a worker's thread. Tells how its start went, and serves if it went well.
-fn run(io: Loop, mut plan: Plan, waker: Waker, cage: &Cage, started: mpsc::Sender<Result<(), StartError>>) {
-    let neighbours = plan.neighbours.take();
-    if plan.owns_descriptors {
-        // Only a matter of speed: where a sandbox forbids it, the shared table serves.
-        let of_neighbours = neighbours.iter().flat_map(Neighbours::descriptors);
-        let kept = plan.listeners.iter().map(AsFd::as_fd).chain([waker.as_fd()]).chain(of_neighbours);
-        let _ = cannery_eventloop::own_descriptors(kept);
-    }
-    io.make(waker, neighbours, Life { plan, cage, started });
-}
-
-/// What a thread needs besides a loop.
-struct Life<'a> {
-    plan: Plan,
-    cage: &'a Cage,
-    /// The main thread waits until every sender is gone.
-    started: mpsc::Sender<Result<(), StartError>>,
-}
-
-impl WithLoop for Life<'_> {
-    /// Serves on a loop that was just made, if it was. From then on the thread can do nothing else.
-    fn live<L: EventLoop<Listener = Listener>>(self, events: io::Result<L>) {
-        let Life { plan, cage, started } = self;
-        let worker = events.and_then(|events| Worker::new(events, plan)).map_err(StartError::EventLoop);
-        let worker = worker.and_then(|worker| {
-            cage.enter_thread(Role::Worker)?;
-            Ok(worker)
-        });
-        let (word, worker) = match worker {
-            Ok(worker) => (Ok(()), Some(worker)),
-            Err(error) => (Err(error), None),
-        };
-        // The main thread waits for this word: it is there to take it.
-        let _ = started.send(word);
-        drop(started);
-        if let Some(worker) = worker {
-            worker.run();
-        }
-    }
-}
 
 /// One serving thread.
 pub(crate) struct Worker<L: EventLoop> {
@@ -237,20 +65,6 @@ pub(crate) struct Worker<L: EventLoop> {
     connections_max: usize,
     /// Whether somebody waits to be accepted whom there was no place for.
     crowding: Crowding,
-}
-
-/// Whether somebody waits to be accepted whom there was no place for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Crowding {
-    /// Nobody.
-    None,
-    /// There are as many connections as there may be: looked at again when one ends.
-    Full,
-    /// There are more than one turn accepts: looked at again in the next, which does not wait.
-    Turn,
-    /// The kernel had no descriptor, or no memory: looked at again at each tick, since to ask in each turn
-    /// would spin.
-    Kernel,
 }
 
 impl<L: EventLoop> Worker<L> {
@@ -559,56 +373,6 @@ impl<L: EventLoop> Worker<L> {
         self.events.set_load(self.connections.len());
     }
 
-    /// Accepts connections that wait, up to so many.
-    fn accept(&mut self, number: u32, accepted_max: usize) {
-        for _ in 0..accepted_max {
-            let Some(listener) = self.listeners.get(number as usize) else { return };
-            if self.connections.len() >= self.connections_max {
-                self.crowding = Crowding::Full;
-                return;
-            }
-            match self.events.accept(listener) {
-                Ok(Some(accepted)) => {
-                    let kind = self.kinds.get(number as usize).copied().unwrap_or(ListenerKind::Plain);
-                    // Workers may number their listeners differently: what they tell each other is the kind.
-                    if let Some(accepted) = self.events.hand_over(accepted, kind.number()) {
-                        self.begin(accepted, kind);
-                    }
-                }
-                Ok(None) => return,
-                // The peer gave up before we looked: the next one may not have.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => {
-                    self.crowding = Crowding::Kernel;
-                    return;
-                }
-            }
-        }
-        self.crowding = Crowding::Turn;
-    }
-
-    /// Begins with the connections that other workers have handed to this one.
-    fn take_over(&mut self) {
-        while let Some((number, accepted)) = self.events.take_over() {
-            self.begin(accepted, ListenerKind::of_number(number));
-        }
-    }
-
-    fn begin(&mut self, accepted: Accepted<L::Socket>, kind: ListenerKind) {
-        let connection = Connection::new(accepted, kind, &self.shared);
-        let events = &mut self.events;
-        // Where the kernel cannot watch it, the connection is closed: the peer will try again.
-        let begun = self.connections.insert(|token| {
-            events.add_socket(connection.socket(), token)?;
-            Ok::<_, io::Error>(connection)
-        });
-        if begun.is_ok() {
-            self.shared.observer.accepted();
-            self.events.set_load(self.connections.len());
-        }
-    }
-
     fn tick(&mut self) {
         self.next_tick = self.shared.now + TICK;
         self.shared.observer.tick();
@@ -632,11 +396,5 @@ impl<L: EventLoop> Worker<L> {
         if crowded {
             self.accept_waiting();
         }
-    }
-
-    /// Tries again to accept those whom there was no place for.
-    fn accept_waiting(&mut self) {
-        self.crowding = Crowding::None;
-        (0..).take(self.listeners.len()).for_each(|number| self.accept(number, ACCEPTED_MAX));
     }
 }

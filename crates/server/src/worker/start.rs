@@ -1,0 +1,78 @@
+//! The thread of a worker: started, with a table of descriptors and a cage of its own, and all of them or none.
+//!
+//! Never serves: that begins when every thread has told how its start went.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use cannery_eventloop::{EventLoop, Listener, Neighbours, Waker};
+
+use super::{Plan, Worker};
+use crate::cage::{Cage, Role};
+use crate::error::StartError;
+use crate::io_choice::Loop;
+use crate::with_loop::WithLoop;
+
+/// Starts a thread for each plan, on such a loop, and waits until all of them serve.
+pub(crate) fn start_all(
+    name: &str,
+    io: Loop,
+    plans: Vec<(Plan, Waker)>,
+    cage: &Cage,
+) -> Result<Vec<JoinHandle<()>>, StartError> {
+    let (started, starts) = mpsc::channel();
+    let mut threads = Vec::new();
+    for (number, (plan, waker)) in plans.into_iter().enumerate() {
+        let (started, cage) = (started.clone(), cage.clone());
+        let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
+        let thread = thread.spawn(move || run(io, plan, waker, &cage, started));
+        threads.push(thread.map_err(StartError::Thread)?);
+    }
+    drop(started);
+    let all_started: Result<Vec<()>, StartError> = starts.into_iter().collect();
+    all_started.map(|_| threads)
+}
+
+/// The life of a worker's thread. Tells how its start went, and serves if it went well.
+fn run(io: Loop, mut plan: Plan, waker: Waker, cage: &Cage, started: mpsc::Sender<Result<(), StartError>>) {
+    let neighbours = plan.neighbours.take();
+    if plan.owns_descriptors {
+        // Only a matter of speed: where a sandbox forbids it, the shared table serves.
+        let of_neighbours = neighbours.iter().flat_map(Neighbours::descriptors);
+        let kept = plan.listeners.iter().map(AsFd::as_fd).chain([waker.as_fd()]).chain(of_neighbours);
+        let _ = cannery_eventloop::own_descriptors(kept);
+    }
+    io.make(waker, neighbours, Life { plan, cage, started });
+}
+
+/// What a thread needs besides a loop.
+struct Life<'a> {
+    plan: Plan,
+    cage: &'a Cage,
+    /// The main thread waits until every sender is gone.
+    started: mpsc::Sender<Result<(), StartError>>,
+}
+
+impl WithLoop for Life<'_> {
+    /// Serves on a loop that was just made, if it was. From then on the thread can do nothing else.
+    fn live<L: EventLoop<Listener = Listener>>(self, events: io::Result<L>) {
+        let Life { plan, cage, started } = self;
+        let worker = events.and_then(|events| Worker::new(events, plan)).map_err(StartError::EventLoop);
+        let worker = worker.and_then(|worker| {
+            cage.enter_thread(Role::Worker)?;
+            Ok(worker)
+        });
+        let (word, worker) = match worker {
+            Ok(worker) => (Ok(()), Some(worker)),
+            Err(error) => (Err(error), None),
+        };
+        // The main thread waits for this word: it is there to take it.
+        let _ = started.send(word);
+        drop(started);
+        if let Some(worker) = worker {
+            worker.run();
+        }
+    }
+}
