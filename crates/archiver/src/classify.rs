@@ -1,19 +1,14 @@
-//! Name -> media type, and how long a copy may be used before asking again: one table.
+//! Name -> media type: the rows of a table, and what the person who runs the build has changed in it.
 //!
 //! A type is decided by the name alone. This file never looks at a file's bytes, at the clock or
 //! at the environment; whether the bytes are valid UTF-8 is the caller's to check where
 //! [`MediaType::charset`] asks for it.
-//!
-//! Decisions that a reader may wonder about:
-//! - `.ts` is `video/mp2t`, its registered meaning. No browser runs TypeScript, so a `.ts` that a
-//!   page asks for is a segment of a video; `--media-type ts=text/plain` says otherwise.
-//! - Scripts are `text/javascript` (RFC 9239), fonts `font/…` (RFC 8081).
-//! - JSON has no `charset` parameter (RFC 8259 §11), and XML states its own encoding, so neither
-//!   gets one. Everything under `text/` does.
-//! - A file that is compressed by its name (`.gz`, `.br`, `.zst`) is served as what it is. It is
-//!   not taken for a precompressed form of another file.
+
+mod table;
 
 use std::collections::BTreeMap;
+
+use table::TABLE;
 
 /// What a name says about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,37 +26,6 @@ pub struct MediaType<'a> {
     /// not, and neither does source code: a code browser has `/src/main.rs` as an address of its
     /// own. A name with an unknown ending (`/users/john.doe`) is an address too.
     pub asset: bool,
-}
-
-/// How the copies of a resource are to be treated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheKind {
-    /// A way in: it names the other resources, or is data that changes under a constant name.
-    /// A stale copy of it keeps the whole site stale, so a copy is checked before each use.
-    Entry,
-    /// What an entry leads to: a copy may be an hour old.
-    Part,
-}
-
-/// The `Cache-Control` value for a resource whose site says nothing about it.
-///
-/// `fingerprinted` means that the name was checked to carry a digest of the content (see
-/// [`crate::fingerprint`]): such a name never stands for anything else.
-pub fn cache_control(kind: CacheKind, fingerprinted: bool) -> &'static str {
-    match (kind, fingerprinted) {
-        (_, true) => "public, max-age=31536000, immutable",
-        (CacheKind::Entry, false) => "public, no-cache",
-        (CacheKind::Part, false) => "public, max-age=3600",
-    }
-}
-
-/// How the copies of the file at `path`, of the type `media_type`, are to be treated.
-pub fn cache_kind(path: &[u8], media_type: MediaType<'_>) -> CacheKind {
-    let essence = essence(media_type.text);
-    let is_entry = ENTRY_TYPES.contains(&essence)
-        || essence.ends_with("+json")
-        || SERVICE_WORKERS.iter().any(|name| file_name(path) == name.as_bytes());
-    if is_entry { CacheKind::Entry } else { CacheKind::Part }
 }
 
 /// The table, and what the person who runs the build has changed in it.
@@ -143,29 +107,6 @@ const PLAIN: MediaType<'static> =
 const JSON: MediaType<'static> =
     MediaType { text: "application/json", charset: false, compress: true, asset: true };
 
-/// Types of which a stale copy keeps a site stale. All `+json` types are meant as well.
-const ENTRY_TYPES: [&str; 7] = [
-    "application/atom+xml",
-    "application/json",
-    "application/rss+xml",
-    "application/xhtml+xml",
-    "application/xml",
-    "text/cache-manifest",
-    "text/html",
-];
-
-/// Names under which service workers are registered by the tools that make them.
-const SERVICE_WORKERS: [&str; 8] = [
-    "firebase-messaging-sw.js",
-    "ngsw-worker.js",
-    "service-worker.js",
-    "service-worker.mjs",
-    "service_worker.js",
-    "serviceworker.js",
-    "sw.js",
-    "sw.mjs",
-];
-
 /// Names without an extension that are text by long habit. Hosting, source code and licences
 /// have brought them about; in upper case only, for `/readme` may well be an address.
 const PLAIN_NAMES: [&str; 18] = [
@@ -214,7 +155,8 @@ fn of_bare_name(path: &[u8]) -> MediaType<'static> {
     }
 }
 
-fn file_name(path: &[u8]) -> &[u8] {
+/// The last part of a path.
+pub(crate) fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
 }
 
@@ -226,7 +168,7 @@ fn lower_case_extension(name: &[u8]) -> Option<String> {
 }
 
 /// The type without its parameters.
-fn essence(text: &str) -> &str {
+pub(crate) fn essence(text: &str) -> &str {
     text.split(';').next().unwrap_or(text).trim_end()
 }
 
@@ -252,242 +194,6 @@ fn is_media_type(text: &str) -> bool {
     is_printable && essence(text).split_once('/').is_some_and(|(main, sub)| is_token(main) && is_token(sub))
 }
 
-/// Text that is read as text and has an address of its own in some single-page application.
-const fn prose(text: &'static str) -> MediaType<'static> {
-    MediaType { text, charset: true, compress: true, asset: false }
-}
-
-/// Text that a page loads.
-const fn text(text: &'static str) -> MediaType<'static> {
-    MediaType { text, charset: true, compress: true, asset: true }
-}
-
-/// Data that states its own encoding or has none, and that compresses.
-const fn data(text: &'static str) -> MediaType<'static> {
-    MediaType { text, charset: false, compress: true, asset: true }
-}
-
-/// Data that is compressed already.
-const fn packed(text: &'static str) -> MediaType<'static> {
-    MediaType { text, charset: false, compress: false, asset: true }
-}
-
-/// An XML page: it states its own encoding.
-const XHTML: MediaType<'static> =
-    MediaType { text: "application/xhtml+xml", charset: false, compress: true, asset: false };
-
-const OFFICE_PRESENTATION: &str = "application/vnd.openxmlformats-officedocument.presentationml.presentation";
-const OFFICE_SHEET: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
-const OFFICE_TEXT: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
-
-/// Extension in lower case -> type, sorted by extension.
-static TABLE: [(&str, MediaType<'static>); 204] = [
-    ("3gp", packed("video/3gpp")),
-    ("7z", packed("application/x-7z-compressed")),
-    ("aac", packed("audio/aac")),
-    ("adoc", prose("text/asciidoc")),
-    ("aif", data("audio/aiff")),
-    ("aiff", data("audio/aiff")),
-    ("apk", packed("application/vnd.android.package-archive")),
-    ("apng", packed("image/apng")),
-    ("appcache", text("text/cache-manifest")),
-    ("arrow", data("application/vnd.apache.arrow.file")),
-    ("asc", data("application/pgp-keys")),
-    ("atom", data("application/atom+xml")),
-    ("avi", packed("video/x-msvideo")),
-    ("avif", packed("image/avif")),
-    ("bib", prose("text/x-bibtex")),
-    ("bmp", data("image/bmp")),
-    ("br", packed("application/x-brotli")),
-    ("bz2", packed("application/x-bzip2")),
-    ("c", prose("text/x-c")),
-    ("cbor", data("application/cbor")),
-    ("cc", prose("text/x-c")),
-    ("cer", data("application/pkix-cert")),
-    ("cjs", text("text/javascript")),
-    ("conf", prose("text/x-ini")),
-    ("cpp", prose("text/x-c")),
-    ("crl", data("application/pkix-crl")),
-    ("crt", data("application/x-x509-ca-cert")),
-    ("crx", packed("application/x-chrome-extension")),
-    ("css", text("text/css")),
-    ("csv", text("text/csv")),
-    ("cur", data("image/vnd.microsoft.icon")),
-    ("deb", packed("application/vnd.debian.binary-package")),
-    ("diff", prose("text/x-diff")),
-    ("dmg", packed("application/x-apple-diskimage")),
-    ("doc", data("application/msword")),
-    ("docx", packed(OFFICE_TEXT)),
-    ("dtd", data("application/xml-dtd")),
-    ("eot", data("application/vnd.ms-fontobject")),
-    ("eps", data("application/postscript")),
-    ("epub", packed("application/epub+zip")),
-    ("exe", data("application/vnd.microsoft.portable-executable")),
-    ("fgb", data("application/flatgeobuf")),
-    ("flac", packed("audio/flac")),
-    ("geojson", data("application/geo+json")),
-    ("geojsonl", data("application/geo+json-seq")),
-    ("gif", packed("image/gif")),
-    ("glb", data("model/gltf-binary")),
-    ("gltf", data("model/gltf+json")),
-    ("gml", data("application/gml+xml")),
-    ("go", prose("text/x-go")),
-    ("gpx", data("application/gpx+xml")),
-    ("gz", packed("application/gzip")),
-    ("h", prose("text/x-c")),
-    ("har", data("application/json")),
-    ("heic", packed("image/heic")),
-    ("heif", packed("image/heif")),
-    ("hpp", prose("text/x-c")),
-    ("htm", prose("text/html")),
-    ("html", prose("text/html")),
-    ("ico", data("image/vnd.microsoft.icon")),
-    ("ics", text("text/calendar")),
-    ("ini", prose("text/x-ini")),
-    ("ipynb", data("application/x-ipynb+json")),
-    ("iso", data("application/x-iso9660-image")),
-    ("jar", packed("application/java-archive")),
-    ("java", prose("text/x-java")),
-    ("jfif", packed("image/jpeg")),
-    ("jp2", packed("image/jp2")),
-    ("jpeg", packed("image/jpeg")),
-    ("jpg", packed("image/jpeg")),
-    ("js", text("text/javascript")),
-    ("json", data("application/json")),
-    ("json5", data("application/json5")),
-    ("jsonl", data("application/jsonl")),
-    ("jsonld", data("application/ld+json")),
-    ("jsx", prose("text/x-jsx")),
-    ("jxl", packed("image/jxl")),
-    ("kml", data("application/vnd.google-earth.kml+xml")),
-    ("kmz", packed("application/vnd.google-earth.kmz")),
-    ("ktx2", packed("image/ktx2")),
-    ("less", prose("text/x-less")),
-    ("lz4", packed("application/x-lz4")),
-    ("m3u", data("audio/x-mpegurl")),
-    ("m3u8", data("application/vnd.apple.mpegurl")),
-    ("m4a", packed("audio/mp4")),
-    ("m4s", packed("video/iso.segment")),
-    ("m4v", packed("video/mp4")),
-    ("map", data("application/json")),
-    ("markdown", prose("text/markdown")),
-    ("mathml", data("application/mathml+xml")),
-    ("mbtiles", data("application/vnd.mapbox-mbtiles")),
-    ("md", prose("text/markdown")),
-    ("mid", data("audio/midi")),
-    ("midi", data("audio/midi")),
-    ("mjs", text("text/javascript")),
-    ("mkv", packed("video/matroska")),
-    ("mobi", packed("application/x-mobipocket-ebook")),
-    ("mobileconfig", data("application/x-apple-aspen-config")),
-    ("mov", packed("video/quicktime")),
-    ("mp3", packed("audio/mpeg")),
-    ("mp4", packed("video/mp4")),
-    ("mpd", data("application/dash+xml")),
-    ("mpeg", packed("video/mpeg")),
-    ("mpg", packed("video/mpeg")),
-    ("msi", data("application/x-msi")),
-    ("mvt", data("application/vnd.mapbox-vector-tile")),
-    ("n3", text("text/n3")),
-    ("ndjson", data("application/x-ndjson")),
-    ("npy", data("application/x-npy")),
-    ("nq", data("application/n-quads")),
-    ("nt", data("application/n-triples")),
-    ("obj", data("model/obj")),
-    ("odg", packed("application/vnd.oasis.opendocument.graphics")),
-    ("odp", packed("application/vnd.oasis.opendocument.presentation")),
-    ("ods", packed("application/vnd.oasis.opendocument.spreadsheet")),
-    ("odt", packed("application/vnd.oasis.opendocument.text")),
-    ("oga", packed("audio/ogg")),
-    ("ogg", packed("audio/ogg")),
-    ("ogv", packed("video/ogg")),
-    ("onnx", data("application/x-onnx")),
-    ("opml", text("text/x-opml")),
-    ("opus", packed("audio/ogg")),
-    ("otf", data("font/otf")),
-    ("owl", data("application/rdf+xml")),
-    ("p7s", data("application/pkcs7-signature")),
-    ("parquet", packed("application/vnd.apache.parquet")),
-    ("patch", prose("text/x-diff")),
-    ("pbf", data("application/x-protobuf")),
-    ("pdf", packed("application/pdf")),
-    ("pem", data("application/x-pem-file")),
-    ("pkpass", packed("application/vnd.apple.pkpass")),
-    ("pmtiles", packed("application/vnd.pmtiles")),
-    ("png", packed("image/png")),
-    ("ppt", data("application/vnd.ms-powerpoint")),
-    ("pptx", packed(OFFICE_PRESENTATION)),
-    ("ps", data("application/postscript")),
-    ("psd", data("image/vnd.adobe.photoshop")),
-    ("py", prose("text/x-python")),
-    ("rar", packed("application/vnd.rar")),
-    ("rb", prose("text/x-ruby")),
-    ("rdf", data("application/rdf+xml")),
-    ("rpm", packed("application/x-rpm")),
-    ("rs", prose("text/x-rust")),
-    ("rss", data("application/rss+xml")),
-    ("rst", prose("text/x-rst")),
-    ("rtf", data("application/rtf")),
-    ("sass", prose("text/x-sass")),
-    ("scss", prose("text/x-scss")),
-    ("sh", prose("text/x-shellscript")),
-    ("shtml", prose("text/html")),
-    ("sig", data("application/pgp-signature")),
-    ("sql", data("application/sql")),
-    ("sqlite", data("application/vnd.sqlite3")),
-    ("sqlite3", data("application/vnd.sqlite3")),
-    ("srt", data("application/x-subrip")),
-    ("stl", data("model/stl")),
-    ("svg", data("image/svg+xml")),
-    ("swf", packed("application/x-shockwave-flash")),
-    ("tar", data("application/x-tar")),
-    ("terrain", data("application/vnd.quantized-mesh")),
-    ("tex", prose("text/x-tex")),
-    ("text", text("text/plain")),
-    ("tgz", packed("application/gzip")),
-    ("tif", data("image/tiff")),
-    ("tiff", data("image/tiff")),
-    ("toml", data("application/toml")),
-    ("topojson", data("application/json")),
-    ("torrent", packed("application/x-bittorrent")),
-    ("ts", packed("video/mp2t")),
-    ("tsv", text("text/tab-separated-values")),
-    ("tsx", prose("text/x-typescript")),
-    ("ttc", data("font/collection")),
-    ("ttf", data("font/ttf")),
-    ("ttl", text("text/turtle")),
-    ("txt", text("text/plain")),
-    ("usdz", packed("model/vnd.usdz+zip")),
-    ("vcard", text("text/vcard")),
-    ("vcf", text("text/vcard")),
-    ("vtt", text("text/vtt")),
-    ("wasm", data("application/wasm")),
-    ("wav", data("audio/wav")),
-    ("weba", packed("audio/webm")),
-    ("webm", packed("video/webm")),
-    ("webmanifest", data("application/manifest+json")),
-    ("webp", packed("image/webp")),
-    ("whl", packed("application/zip")),
-    ("woff", packed("font/woff")),
-    ("woff2", packed("font/woff2")),
-    ("wsdl", data("application/wsdl+xml")),
-    ("xht", XHTML),
-    ("xhtml", XHTML),
-    ("xls", data("application/vnd.ms-excel")),
-    ("xlsx", packed(OFFICE_SHEET)),
-    ("xml", data("application/xml")),
-    ("xpi", packed("application/x-xpinstall")),
-    ("xsd", data("application/xml")),
-    ("xsl", data("application/xslt+xml")),
-    ("xslt", data("application/xslt+xml")),
-    ("xspf", data("application/xspf+xml")),
-    ("xz", packed("application/x-xz")),
-    ("yaml", data("application/yaml")),
-    ("yml", data("application/yaml")),
-    ("zip", packed("application/zip")),
-    ("zst", packed("application/zstd")),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -495,33 +201,6 @@ mod tests {
     fn of(path: &str) -> MediaType<'static> {
         static DEFAULT: MediaTypes = MediaTypes { overrides: BTreeMap::new() };
         DEFAULT.of(path.as_bytes())
-    }
-
-    #[test]
-    fn the_table_is_sorted_lower_case_and_free_of_duplicates() {
-        for pair in TABLE.windows(2) {
-            assert!(pair[0].0 < pair[1].0, "{} stands before {}", pair[0].0, pair[1].0);
-        }
-        for (extension, media_type) in TABLE {
-            assert_eq!(extension, extension.to_ascii_lowercase());
-            assert!(is_media_type(media_type.text) && !media_type.text.contains(';'), "{extension}");
-        }
-    }
-
-    #[test]
-    fn only_text_types_are_given_a_charset() {
-        for (extension, media_type) in TABLE {
-            assert_eq!(media_type.charset, media_type.text.starts_with("text/"), "{extension}");
-        }
-    }
-
-    #[test]
-    fn one_type_has_one_set_of_properties() {
-        // An override looks a row up by its type, so rows of one type must agree.
-        for (extension, media_type) in TABLE {
-            let first = TABLE.iter().find(|row| row.1.text == media_type.text).unwrap();
-            assert_eq!(first.1, media_type, "{extension} and {}", first.0);
-        }
     }
 
     #[test]
@@ -593,26 +272,6 @@ mod tests {
             ["ts", "=text/plain", "ts=", "ts=plain", "ts=text/", "a.b=text/plain", "ts=text/plain;\r\nX: y"]
         {
             assert!(MediaTypes::default().set(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn entries_are_checked_before_each_use_and_parts_are_not() {
-        let entries = "index.html a.xhtml data.json map.geojson feed.xml feed.atom feed.rss site.webmanifest sw.js a/sw.js";
-        for path in entries.split(' ') {
-            assert_eq!(cache_kind(path.as_bytes(), of(path)), CacheKind::Entry, "{path}");
-        }
-        for path in ["app.js", "app.css", "logo.svg", "a.png", "notes.txt", "answer.js"] {
-            assert_eq!(cache_kind(path.as_bytes(), of(path)), CacheKind::Part, "{path}");
-        }
-    }
-
-    #[test]
-    fn only_a_checked_fingerprint_makes_a_copy_immutable() {
-        assert_eq!(cache_control(CacheKind::Entry, false), "public, no-cache");
-        assert_eq!(cache_control(CacheKind::Part, false), "public, max-age=3600");
-        for kind in [CacheKind::Entry, CacheKind::Part] {
-            assert_eq!(cache_control(kind, true), "public, max-age=31536000, immutable");
         }
     }
 }

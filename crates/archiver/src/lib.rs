@@ -18,6 +18,7 @@ pub mod diagnostic;
 pub mod skip;
 pub mod walk;
 
+pub mod caching;
 pub mod classify;
 pub mod fingerprint;
 

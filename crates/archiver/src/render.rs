@@ -9,7 +9,8 @@ use cannery_archive::{Coding, HeadId, NewHead, WriteError, Writer};
 use cannery_wire::head::{override_bit, put_field, status_line};
 use cannery_wire::hpack;
 
-use crate::classify::{MediaType, cache_control, cache_kind};
+use crate::caching::{cache_control, cache_kind};
+use crate::classify::MediaType;
 use crate::headers::{self, HeaderRule, MergedFields};
 use crate::line_ids::{LineIds, Uses};
 use crate::options::Options;
