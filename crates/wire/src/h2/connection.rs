@@ -1,18 +1,24 @@
 //! The state of one HTTP/2 connection, and what each frame of the peer's does to it (RFC 9113 §5, §6).
 //!
-//! Frames that are about the connection or about streams as such are in `control.rs`, answers in `answer.rs`. Never holds content, nor a stream that has nothing to wait for.
+//! Header blocks and content have files of their own below, as has which streams there were; frames that are about the
+//! connection or about streams as such are in `control.rs`, answers in `answer.rs`. Never holds content, nor a stream that has
+//! nothing to wait for.
 
+mod blocks;
+mod content;
+mod opened;
+
+use self::blocks::Block;
 use super::abuse::Budget;
 use super::body::Body;
 use super::error::{ErrorCode, Fault};
 use super::flow::{WINDOW_BYTES, Window};
 use super::frame::{self, FrameHead, HEAD_BYTES, PAYLOAD_BYTES, PREFACE, flag, kind};
 use super::priority::Priority;
-use super::request::{About, HeadStore, Verdict};
+use super::request::{About, HeadStore};
 use super::settings;
-use super::stream::{BadContent, Content, Stream, Streams};
-use crate::hpack::{DecodeError, Decoder, Sent};
-use crate::limits::{BLOCK_BYTES_MAX, CONTINUATIONS_MAX, STREAMS_REMEMBERED_MAX};
+use super::stream::{Content, Stream, Streams};
+use crate::hpack::{Decoder, Sent};
 use crate::output::Output;
 use crate::refusal::Refusal;
 
@@ -89,38 +95,6 @@ pub(super) struct Asked {
     pub(super) id: u32,
     pub(super) about: About,
     pub(super) content: Content,
-}
-
-/// A header block that is not whole (RFC 9113 §4.3).
-#[derive(Debug)]
-struct Block {
-    begun: Begun,
-    bytes: Vec<u8>,
-    continuations: u8,
-}
-
-/// What HEADERS said beside its block.
-#[derive(Debug, Clone, Copy)]
-struct Begun {
-    id: u32,
-    /// Whether the request has no content behind the block.
-    ended: bool,
-    role: Role,
-    /// Whether it says that the stream depends on itself (RFC 7540 §5.3.1).
-    is_circular: bool,
-}
-
-/// What a header block is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
-    /// It opens a stream.
-    Request,
-    /// It ends the content of a request.
-    Trailers,
-    /// It came behind its stream's end.
-    Late,
-    /// Its stream was reset, or will not be answered: nothing.
-    Nothing,
 }
 
 /// What the bytes at hand are.
@@ -367,240 +341,6 @@ impl Connection {
         Ok(Taken::Nothing)
     }
 
-    #[inline]
-    fn take_headers(
-        &mut self,
-        head: FrameHead,
-        payload: &[u8],
-        store: &mut HeadStore,
-    ) -> Result<Taken, Fault> {
-        let mut block = frame::unpadded(head, payload)?;
-        let mut is_circular = false;
-        if head.has(flag::PRIORITY) {
-            let (dependency, rest) = block.split_first_chunk::<5>().ok_or(ErrorCode::FrameSize)?;
-            is_circular = frame::depends_on(dependency) == head.stream;
-            block = rest;
-        }
-        let role = self.role_of(head.stream)?;
-        let begun = Begun { id: head.stream, ended: head.has(flag::END_STREAM), role, is_circular };
-        if head.has(flag::END_HEADERS) {
-            return self.take_block(begun, block, store);
-        }
-        self.block = Some(Box::new(Block { begun, bytes: block.to_vec(), continuations: 0 }));
-        Ok(Taken::Nothing)
-    }
-
-    /// What a header block on this stream is for (RFC 9113 §5.1, §5.1.1). Opens the stream if it is new.
-    #[inline]
-    fn role_of(&mut self, id: u32) -> Result<Role, ErrorCode> {
-        if id > self.last && id % 2 == 1 {
-            let steps = (id - self.last) / 2;
-            self.opened = self.opened.checked_shl(steps).unwrap_or(0) | 1;
-            self.last = id;
-            return Ok(if self.is_beyond_end(id) { Role::Nothing } else { Role::Request });
-        }
-        self.role_of_old(id)
-    }
-
-    #[cold]
-    fn role_of_old(&mut self, id: u32) -> Result<Role, ErrorCode> {
-        if id.is_multiple_of(2) {
-            return Err(ErrorCode::Protocol);
-        }
-        match self.streams.find(id).map(|stream| stream.content) {
-            Some(Content::Coming { .. }) => Ok(Role::Trailers),
-            Some(Content::Ended) => Ok(Role::Late),
-            None if self.is_beyond_end(id) || self.is_cut_off(id) => Ok(Role::Nothing),
-            // RFC 9113 §5.1: closed; or §5.1.1: passed over, and so unexpected.
-            None if self.was_opened(id) => Err(ErrorCode::StreamClosed),
-            None => Err(ErrorCode::Protocol),
-        }
-    }
-
-    /// Whether a stream is one that nobody has opened yet, such as all those that are ours to open; or none.
-    pub(super) fn is_idle(&self, id: u32) -> bool {
-        id > self.last || id.is_multiple_of(2)
-    }
-
-    /// Whether a stream is beyond those that we have said we answer: its frames are thrown away (RFC 9113 §6.8).
-    fn is_beyond_end(&self, id: u32) -> bool {
-        matches!(self.going, Going::Gone(last) if id > last)
-    }
-
-    /// Remembers that we have reset a stream on which more may be under way, and forgets the first of too many.
-    fn cut_off(&mut self, id: u32) {
-        if self.cut_off.len() >= STREAMS_REMEMBERED_MAX {
-            self.cut_off.remove(0);
-        }
-        self.cut_off.push(id);
-    }
-
-    fn is_cut_off(&self, id: u32) -> bool {
-        self.cut_off.contains(&id)
-    }
-
-    /// The peer has ended the stream: nothing more is under way.
-    pub(super) fn end_cut_off(&mut self, id: u32) {
-        self.cut_off.retain(|other| *other != id);
-        if self.cut_off.is_empty() {
-            self.cut_off = Vec::new();
-        }
-    }
-
-    /// Whether a stream up to the last was opened and not passed over, as far as that is remembered.
-    fn was_opened(&self, id: u32) -> bool {
-        let steps = (self.last - id) / 2;
-        self.opened.checked_shr(steps).is_none_or(|opened| opened & 1 == 1)
-    }
-
-    #[cold]
-    fn take_continuation(
-        &mut self,
-        head: FrameHead,
-        payload: &[u8],
-        store: &mut HeadStore,
-    ) -> Result<Taken, Fault> {
-        let Some(mut block) = self.block.take().filter(|block| block.begun.id == head.stream) else {
-            return Err(ErrorCode::Protocol.into());
-        };
-        block.continuations += 1;
-        let length = block.bytes.len() + payload.len();
-        if block.continuations > CONTINUATIONS_MAX || length > BLOCK_BYTES_MAX {
-            return Err(ErrorCode::EnhanceYourCalm.into());
-        }
-        if payload.is_empty() {
-            self.budget.frame()?;
-        }
-        block.bytes.extend_from_slice(payload);
-        if head.has(flag::END_HEADERS) {
-            return self.take_block(block.begun, &block.bytes, store);
-        }
-        self.block = Some(block);
-        Ok(Taken::Nothing)
-    }
-
-    /// A header block is whole.
-    #[inline]
-    fn take_block(&mut self, begun: Begun, block: &[u8], store: &mut HeadStore) -> Result<Taken, Fault> {
-        if begun.role != Role::Request || begun.is_circular || self.streams.is_full() {
-            return self.take_odd_block(begun, block, store);
-        }
-        let verdict = store.read(&mut self.decoder, block, begun.ended).map_err(code_of)?;
-        let (about, taken) = match verdict {
-            Verdict::Request(about) => (about, Taken::Request),
-            Verdict::Refused(about, refusal) => (about, Taken::Refused(refusal)),
-            Verdict::Malformed => return Err(self.unanswered(begun, ErrorCode::Protocol)),
-        };
-        let content = if begun.ended { Content::Ended } else { Content::coming(about.content_length) };
-        self.asked = Some(Asked { id: begun.id, about, content });
-        if !self.priorities.is_empty() {
-            self.take_early_priority(begun.id);
-        }
-        Ok(taken)
-    }
-
-    /// A header block that is no request, or one that gets no answer.
-    #[cold]
-    fn take_odd_block(&mut self, begun: Begun, block: &[u8], store: &mut HeadStore) -> Result<Taken, Fault> {
-        let Begun { id, ended, role, .. } = begun;
-        let may_be_trailers = store.read_trailers(&mut self.decoder, block).map_err(code_of)?;
-        match role {
-            Role::Request if begun.is_circular => Err(self.unanswered(begun, ErrorCode::Protocol)),
-            Role::Request => Err(self.unanswered(begun, ErrorCode::RefusedStream)),
-            Role::Late => Err(Fault::Stream(id, ErrorCode::StreamClosed)),
-            _ if begun.is_circular => Err(Fault::Stream(id, ErrorCode::Protocol)),
-            Role::Trailers if !ended || !may_be_trailers => Err(Fault::Stream(id, ErrorCode::Protocol)),
-            Role::Trailers => self.end_content(id).map(|()| Taken::Nothing),
-            Role::Nothing => {
-                self.budget.frame()?;
-                if ended {
-                    self.end_cut_off(id);
-                }
-                Ok(Taken::Nothing)
-            }
-        }
-    }
-
-    /// A stream that was opened is to be reset before it got anywhere.
-    fn unanswered(&mut self, begun: Begun, code: ErrorCode) -> Fault {
-        if !begun.ended {
-            // What follows the head may be under way: let it pass.
-            self.cut_off(begun.id);
-        }
-        Fault::Stream(begun.id, code)
-    }
-
-    fn take_data(&mut self, head: FrameHead, payload: &[u8], output: &mut Output) -> Result<(), Fault> {
-        let id = head.stream;
-        // RFC 9113 §6.1: none, or §5.1: idle.
-        if self.is_idle(id) {
-            return Err(ErrorCode::Protocol.into());
-        }
-        let content = frame::unpadded(head, payload)?;
-        if content.is_empty() {
-            self.budget.frame()?;
-        }
-        // No frame is larger than what four bytes can tell.
-        let [bytes, content_bytes] =
-            [payload.len(), content.len()].map(|len| u32::try_from(len).unwrap_or(u32::MAX));
-        self.receive(bytes, output);
-        let ended = head.has(flag::END_STREAM);
-        if self.is_beyond_end(id) {
-            return Ok(());
-        }
-        if self.is_cut_off(id) {
-            if ended {
-                self.end_cut_off(id);
-            }
-            return Ok(());
-        }
-        let stream = self.streams.find(id).filter(|stream| stream.content != Content::Ended);
-        let Some(stream) = stream else {
-            return Err(Fault::Stream(id, ErrorCode::StreamClosed));
-        };
-        stream.content.receive(bytes, content_bytes, ended).map_err(|bad| fault_of(id, bad))?;
-        self.settle(id, output);
-        Ok(())
-    }
-
-    /// Counts content that came against the connection's window, and widens that again when it is half used: nothing
-    /// of it is kept.
-    fn receive(&mut self, bytes: u32, output: &mut Output) {
-        self.received += bytes;
-        if self.received > WINDOW_BYTES / 2 {
-            frame::put_window_update(output, self.received);
-            self.received = 0;
-        }
-    }
-
-    /// Trailers ended a request's content.
-    fn end_content(&mut self, id: u32) -> Result<(), Fault> {
-        let Some(stream) = self.streams.find(id) else { return Ok(()) };
-        stream.content.end().map_err(|bad| fault_of(id, bad))?;
-        if stream.body.is_none() {
-            self.streams.remove(id);
-        }
-        Ok(())
-    }
-
-    /// Lets a stream go whose answer has left and whose content has ended, or will not be read any further (RFC 9113
-    /// §8.1).
-    pub(super) fn settle(&mut self, id: u32, output: &mut Output) {
-        let Some(stream) = self.streams.find(id) else { return };
-        if stream.body.is_some() {
-            return;
-        }
-        match stream.content {
-            Content::Ended => _ = self.streams.remove(id),
-            Content::Coming { window: 0, .. } => {
-                frame::put_reset(output, id, ErrorCode::None);
-                self.streams.remove(id);
-                self.cut_off(id);
-            }
-            Content::Coming { .. } => {}
-        }
-    }
-
     /// Adds the stream of a request that is answered and waits: for room, or for its content. Of its window so many
     /// bytes are taken.
     pub(super) fn add_stream(&mut self, asked: Asked, body: Option<Body>, taken: u32) {
@@ -615,18 +355,4 @@ impl Default for Connection {
     fn default() -> Self {
         Connection::new()
     }
-}
-
-fn fault_of(id: u32, bad: BadContent) -> Fault {
-    match bad {
-        BadContent::Length => Fault::Stream(id, ErrorCode::Protocol),
-        BadContent::Window => Fault::Stream(id, ErrorCode::FlowControl),
-    }
-}
-
-fn code_of(error: DecodeError) -> Fault {
-    Fault::Connection(match error {
-        DecodeError::Endless => ErrorCode::EnhanceYourCalm,
-        _ => ErrorCode::Compression,
-    })
 }
