@@ -29,6 +29,8 @@ pub mod inheritance;
 mod io_choice;
 #[cfg(any(feature = "portable", not(target_os = "linux")))]
 mod io_choice_portable;
+#[cfg(test)]
+mod limits_page;
 mod listening;
 mod metrics;
 mod notice;
