@@ -9,8 +9,10 @@
 mod page;
 mod support;
 
+use std::io::Write;
+
 use cannery_archive::{
-    Archive, BodyId, Coding, Digest, Entry, Format, NamedRecord, NewRecord, Origin, Writer,
+    Archive, BodyId, Coding, Digest, Entry, Format, Loading, NamedRecord, NewRecord, Origin, Writer,
 };
 use proptest::prelude::*;
 
@@ -149,6 +151,19 @@ fn a_widened_archive_is_padded_anew() {
     let wide = narrow.widen(tempfile::tempfile().unwrap()).unwrap();
     let widened = with_path(&contents, &bodies, wide);
     assert!(widened == written(&contents, support::writer(Format::Cdb64)), "the same bytes");
+}
+
+#[test]
+fn what_begins_with_a_page_of_the_file_begins_with_one_of_memory() {
+    let content = content(0, large());
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&written(std::slice::from_ref(&content), support::writer(Format::Cdb))).unwrap();
+    for loading in [Loading::InMemory, Loading::Mapped] {
+        let archive = Archive::open(file.path(), loading).unwrap();
+        let entries = entries(&archive);
+        let body = entries.iter().find(|entry| entry.data == content).unwrap();
+        assert_eq!(body.data.as_ptr().addr() as u64 % page_bytes(), 0, "{loading:?}");
+    }
 }
 
 #[test]

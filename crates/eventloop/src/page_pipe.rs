@@ -125,7 +125,8 @@ fn send_copied(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>], last: &[u8]) -> io:
 ///
 /// The kernel sends full segments only if it can fill them with 17 pieces, which sixteen whole pages and something before
 /// them do. Two pieces before them are one too many, unless they make a page together; then the whole transfer costs half
-/// as much again. Where they do not, the second is copied behind what stands before them.
+/// as much again. Where they do not, the second is copied behind what stands before them. That happens to ranges, which
+/// begin anywhere: what begins with a page, as large bodies do, is lent whole.
 fn copied_with(before: usize, pages: &[u8]) -> usize {
     let begun = pages.as_ptr().align_offset(PAGE_BYTES);
     let is_one_too_many = before > 0 && before + begun <= PAGE_BYTES;
