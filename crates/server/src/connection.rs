@@ -17,7 +17,7 @@ use cannery_eventloop::{Accepted, Socket};
 use cannery_wire::Refusal;
 
 use crate::config::{ListenerKind, Timeouts};
-use crate::due::{Body, Due, Taken};
+use crate::due::{Body, Due};
 use crate::protocol::{Asker, Protocol, Spelled};
 use crate::receiving::Came;
 use crate::shared::Shared;
@@ -149,9 +149,13 @@ impl<S: Socket> Connection<S> {
 
     /// Sends the answer that waited.
     #[inline]
-    pub(crate) fn send_due(&mut self, due: Taken, shared: &mut Shared) -> Outcome {
+    pub(crate) fn send_due(
+        &mut self,
+        bytes: Range<usize>,
+        body: Option<Body>,
+        shared: &mut Shared,
+    ) -> Outcome {
         self.is_due = false;
-        let Taken { bytes, body, .. } = due;
         if body.is_some() {
             return self.send_due_parts(bytes, body, shared);
         }
@@ -374,26 +378,42 @@ impl<S: Socket> Connection<S> {
     /// would wait in a buffer that it shares with others.
     #[inline]
     fn defer_output(&mut self, shared: &mut Shared) -> bool {
-        let (own, body) = match shared.output.own_alone() {
-            Some(own) => (own, None),
-            None => match shared.output.own_and_range() {
-                // From another release than the current one it would have to say from which.
-                Some((own, archive, extent)) if self.protocol.content().is_none() => {
-                    (own, Some((archive, extent)))
-                }
-                _ => return false,
-            },
-        };
-        let length = own.len() as u64 + body.map_or(0, |(_, extent)| extent.length);
+        let Some(own) = shared.output.own_alone() else { return self.defer_parts(shared) };
+        let length = own.len() as u64;
         if !Due::takes(own.len()) || length >= shared.share.bytes || self.transport.secured().is_some() {
             return false;
         }
-        shared.due.put(own, body);
+        shared.due.put(own);
+        self.has_deferred(length, shared);
+        true
+    }
+
+    /// The same where a range of the archive is behind our own bytes.
+    fn defer_parts(&mut self, shared: &mut Shared) -> bool {
+        let Some((own, archive, extent)) = shared.output.own_and_range() else { return false };
+        let length = own.len() as u64 + extent.length;
+        // From another release than the current one it would have to say from which.
+        let is_current = self.protocol.content().is_none();
+        if !is_current
+            || !Due::takes(own.len())
+            || length >= shared.share.bytes
+            || self.transport.secured().is_some()
+        {
+            return false;
+        }
+        shared.due.put(own);
+        shared.due.put_body((archive, extent));
+        self.has_deferred(length, shared);
+        true
+    }
+
+    /// What was spelled waits now.
+    #[inline]
+    fn has_deferred(&mut self, length: u64, shared: &mut Shared) {
         shared.share.bytes -= length;
         shared.output.clear();
         self.protocol.let_go();
         self.is_due = true;
-        true
     }
 
     /// Sends what is spelled, as far as it may. What is left comes back.

@@ -18,43 +18,28 @@ const OWN_BYTES_MAX: usize = 12 * 1024;
 /// Our own bytes that wait at most.
 const BYTES_MAX: usize = 128 * 1024;
 
+/// A range of the archive of this number.
+pub(crate) type Body = (u16, Extent);
+
 /// Answers that wait, in order.
 #[derive(Debug)]
 pub(crate) struct Due {
     bytes: Vec<u8>,
-    answers: Vec<Waiting>,
-    /// The body of the last answer, of which it was not said yet whose it is.
-    body: Option<Body>,
+    /// Whose they are, and where each ends.
+    ends: Vec<(Token, usize)>,
     /// How many are taken.
     taken: usize,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Waiting {
-    whose: Token,
-    /// Where our own bytes end.
-    end: usize,
-    body: Option<Body>,
-}
-
-/// A range of the archive of this number.
-pub(crate) type Body = (u16, Extent);
-
-/// An answer that has waited.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Taken {
-    pub(crate) whose: Token,
-    /// Where its bytes are until the last one is taken.
-    pub(crate) bytes: Range<usize>,
-    /// What comes behind them.
-    pub(crate) body: Option<Body>,
+    /// What comes behind our own bytes of some of them, each with the answer's place. Apart from the answers, since most
+    /// have none.
+    bodies: Vec<(usize, Body)>,
+    bodies_taken: usize,
 }
 
 impl Due {
     /// None, with room for all that there may be.
     pub(crate) fn new() -> Due {
-        let (bytes, answers) = (Vec::with_capacity(BYTES_MAX), Vec::with_capacity(DUE_MAX));
-        Due { bytes, answers, body: None, taken: 0 }
+        let (bytes, ends) = (Vec::with_capacity(BYTES_MAX), Vec::with_capacity(DUE_MAX));
+        Due { bytes, ends, taken: 0, bodies: Vec::with_capacity(DUE_MAX), bodies_taken: 0 }
     }
 
     /// Whether an answer of so many bytes of our own may wait here.
@@ -63,38 +48,55 @@ impl Due {
         (1..=OWN_BYTES_MAX).contains(&own)
     }
 
-    /// Lets an answer wait. Whose it is has to be said next.
+    /// Lets an answer wait. Whose it is has to be said next, behind its body, if it has one.
     #[inline]
-    pub(crate) fn put(&mut self, own: &[u8], body: Option<Body>) {
+    pub(crate) fn put(&mut self, own: &[u8]) {
         self.bytes.extend_from_slice(own);
-        self.body = body;
+    }
+
+    /// Lets the body of that answer wait.
+    #[inline]
+    pub(crate) fn put_body(&mut self, body: Body) {
+        self.bodies.push((self.ends.len(), body));
     }
 
     /// Says whose the last answer is. Tells whether there is room for another.
     #[inline]
-    pub(crate) fn belongs_to(&mut self, whose: Token) -> bool {
-        self.answers.push(Waiting { whose, end: self.bytes.len(), body: self.body.take() });
-        self.answers.len() < DUE_MAX && self.bytes.len() + OWN_BYTES_MAX <= BYTES_MAX
+    pub(crate) fn belongs_to(&mut self, token: Token) -> bool {
+        self.ends.push((token, self.bytes.len()));
+        self.ends.len() < DUE_MAX && self.bytes.len() <= BYTES_MAX - OWN_BYTES_MAX
     }
 
     /// Whether nothing waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.answers.is_empty()
+        self.ends.is_empty()
     }
 
-    /// Takes the first answer that waits.
+    /// Takes the first answer that waits: whose it is, and where its bytes are until the last one is taken.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<Taken> {
-        let Some(&Waiting { whose, end, body }) = self.answers.get(self.taken) else {
+    pub(crate) fn take(&mut self) -> Option<(Token, Range<usize>)> {
+        let Some(&(token, end)) = self.ends.get(self.taken) else {
             self.bytes.clear();
-            self.answers.clear();
-            self.taken = 0;
+            self.ends.clear();
+            self.bodies.clear();
+            (self.taken, self.bodies_taken) = (0, 0);
             return None;
         };
-        let begin = if self.taken == 0 { 0 } else { self.answers[self.taken - 1].end };
+        let begin = if self.taken == 0 { 0 } else { self.ends[self.taken - 1].1 };
         self.taken += 1;
-        Some(Taken { whose, bytes: begin..end, body })
+        Some((token, begin..end))
+    }
+
+    /// Takes what comes behind the answer that was taken last.
+    #[inline]
+    pub(crate) fn take_body(&mut self) -> Option<Body> {
+        let &(answer, body) = self.bodies.get(self.bodies_taken)?;
+        if answer + 1 != self.taken {
+            return None;
+        }
+        self.bodies_taken += 1;
+        Some(body)
     }
 
     /// The bytes of an answer.
@@ -106,8 +108,9 @@ impl Due {
     /// Forgets an answer of which it was not said whose it is.
     #[cold]
     pub(crate) fn forget_last(&mut self) {
-        self.bytes.truncate(self.answers.last().map_or(0, |last| last.end));
-        self.body = None;
+        self.bytes.truncate(self.ends.last().map_or(0, |&(_, end)| end));
+        let answers = self.ends.len();
+        self.bodies.retain(|&(answer, _)| answer < answers);
     }
 }
 
@@ -120,23 +123,26 @@ mod tests {
         let mut due = Due::new();
         let tokens = [1, 2].map(|slot| Token { slot, generation: 7 });
         let body = Some((3, Extent { position: 5, length: 7 }));
-        let answers = [(tokens[0], b"first".as_slice(), body), (tokens[1], b"and second", None)];
-        for (whose, own, body) in answers {
-            due.put(own, body);
-            assert!(due.belongs_to(whose));
+        let answers = [(tokens[0], b"first".as_slice(), None), (tokens[1], b"and second", body)];
+        for (token, own, body) in answers {
+            due.put(own);
+            body.into_iter().for_each(|body| due.put_body(body));
+            assert!(due.belongs_to(token));
         }
-        due.put(b"of somebody who met a fault", body);
+        due.put(b"of somebody who met a fault");
+        due.put_body((9, Extent { position: 1, length: 1 }));
         due.forget_last();
-        for (whose, own, body) in answers {
-            let taken = due.take().unwrap();
-            assert_eq!((taken.whose, due.bytes(taken.bytes), taken.body), (whose, own, body));
+        for (token, own, body) in answers {
+            let (whose, range) = due.take().unwrap();
+            assert_eq!((whose, due.bytes(range)), (token, own));
+            assert_eq!(due.take_body(), body);
             assert!(!due.is_empty());
         }
-        assert_eq!(due.take(), None);
+        assert_eq!((due.take(), due.take_body()), (None, None));
         assert!(due.is_empty());
-        due.put(b"third", None);
+        due.put(b"third");
         due.belongs_to(tokens[0]);
-        assert_eq!(due.take(), Some(Taken { whose: tokens[0], bytes: 0..5, body: None }));
+        assert_eq!((due.take(), due.take_body()), (Some((tokens[0], 0..5)), None));
     }
 
     #[test]
@@ -147,7 +153,7 @@ mod tests {
         assert_eq!(room.filter(|has_room| !has_room).count(), 1);
         let mut due = Due::new();
         while {
-            due.put(&[0; OWN_BYTES_MAX], None);
+            due.put(&[0; OWN_BYTES_MAX]);
             due.belongs_to(token)
         } {}
         assert!((BYTES_MAX - OWN_BYTES_MAX..=BYTES_MAX).contains(&due.bytes.len()));

@@ -251,11 +251,11 @@ impl<L: EventLoop> Worker<L> {
     }
 
     fn send_all_due(&mut self) {
-        while let Some(due) = self.shared.due.take() {
-            let token = due.whose;
+        while let Some((token, range)) = self.shared.due.take() {
+            let body = self.shared.due.take_body();
             let Some(connection) = self.connections.get_mut(token) else { continue };
             self.at = Some(token);
-            if connection.send_due(due, &mut self.shared) != Outcome::Open {
+            if connection.send_due(range, body, &mut self.shared) != Outcome::Open {
                 self.end(token, Closed::InOrder);
             }
         }
