@@ -10,7 +10,9 @@ use cannery_site::{Answer, Body, Reason};
 use cannery_wire::h2::{Connection, HeadStore, PREFACE, Step, StreamId};
 use cannery_wire::hpack::{Decoder, put_field};
 use cannery_wire::limits::STREAMS_MAX;
-use cannery_wire::{ArchiveRef, Output, RequestHead, Segment, ServerFields};
+use cannery_wire::{ArchiveRef, Output, RequestHead, ServerFields};
+
+use crate::foreign::end::{End, spelled};
 
 /// Bodies that are asked for, in bytes.
 const BODIES: [u64; 8] = [0, 1, 13, 8192, 8193, 16_384, 100_000, 1_000_000];
@@ -192,30 +194,7 @@ impl Peer {
 
     /// Hands bytes in, answers what is asked, and looks at what is said.
     fn send(&mut self, bytes: &[u8]) {
-        let mut input = std::mem::take(&mut self.held);
-        input.extend_from_slice(bytes);
-        let mut used = 0;
-        loop {
-            let rest = &input[used..];
-            let (more, step) = self.connection.next_request(rest, &mut self.store, &mut self.output);
-            assert!(more <= rest.len(), "no more is used than there is");
-            used += more;
-            match step {
-                Step::Request(stream) => self.answer(stream),
-                Step::Refused(stream, refusal) => {
-                    let answer = Answer::own(refusal.status(), Reason::NoRequest);
-                    let Peer { connection, fields, output, .. } = self;
-                    connection.refuse(stream, &answer, ArchiveRef::NONE, fields, output);
-                }
-                Step::Full => self.look(),
-                Step::More => break,
-                Step::End => {
-                    assert!(self.connection.has_ended() && !self.connection.has_bodies());
-                    break;
-                }
-            }
-        }
-        self.held = input.split_off(used);
+        self.receive(bytes);
         assert!(self.held.len() < 16_384 + 9, "{} bytes are kept", self.held.len());
         self.look();
     }
@@ -248,22 +227,7 @@ impl Peer {
 
     /// Takes the output apart.
     fn look(&mut self) {
-        let mut bytes = Vec::new();
-        let (mut own, segments) = self.output.parts();
-        for segment in segments {
-            match segment {
-                Segment::Own(length) => {
-                    let (now, behind) = own.split_at(*length);
-                    bytes.extend_from_slice(now);
-                    own = behind;
-                }
-                Segment::Archive(_, Extent { position, length }) => {
-                    let [start, length] = [*position, *length].map(|place| place as usize);
-                    bytes.extend_from_slice(&ARCHIVE[start..][..length]);
-                }
-            }
-        }
-        self.output.clear();
+        let bytes = spelled(&mut self.output, &ARCHIVE);
         let mut rest = bytes.as_slice();
         while let [l0, l1, l2, kind, flags, s0, s1, s2, s3, behind @ ..] = rest {
             assert!(!self.is_over, "GOAWAY for a fault is the last that is said");
@@ -317,6 +281,30 @@ impl Peer {
         }
         let open = streams.values().filter(|ledger| ledger.has_head && !ledger.has_ended).count();
         assert!(open <= STREAMS_MAX as usize, "{open} streams are open");
+    }
+}
+
+impl End for Peer {
+    fn held(&mut self) -> &mut Vec<u8> {
+        &mut self.held
+    }
+
+    fn read(&mut self, rest: &[u8]) -> (usize, Step) {
+        self.connection.next_request(rest, &mut self.store, &mut self.output)
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Request(stream) => self.answer(stream),
+            Step::Refused(stream, refusal) => {
+                let answer = Answer::own(refusal.status(), Reason::NoRequest);
+                let Peer { connection, fields, output, .. } = self;
+                connection.refuse(stream, &answer, ArchiveRef::NONE, fields, output);
+            }
+            Step::Full => self.look(),
+            Step::More => {}
+            Step::End => assert!(self.connection.has_ended() && !self.connection.has_bodies()),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod choices;
 mod client;
+pub(crate) mod end;
 mod ours;
 mod pipe;
 mod server;

@@ -9,7 +9,9 @@ use std::sync::LazyLock;
 use cannery_archive::Extent;
 use cannery_site::{Answer, Body, Fields, Reason};
 use cannery_wire::h2::{Connection, HeadStore, Step, StreamId};
-use cannery_wire::{ArchiveRef, Output, Segment, ServerFields};
+use cannery_wire::{ArchiveRef, Output, ServerFields};
+
+use super::end::{End, spelled};
 
 /// What all bodies are the beginning of: of every four bytes one can tell where they stand.
 pub(crate) static CONTENT: LazyLock<Vec<u8>> = LazyLock::new(|| {
@@ -57,28 +59,7 @@ impl Ours {
 
     /// Hands bytes in, and answers what they ask.
     pub(crate) fn receive(&mut self, bytes: &[u8]) {
-        let mut input = std::mem::take(&mut self.held);
-        input.extend_from_slice(bytes);
-        let mut used = 0;
-        loop {
-            let rest = &input[used..];
-            let (more, step) = self.connection.next_request(rest, &mut self.store, &mut self.output);
-            assert!(more <= rest.len(), "no more is used than there is");
-            used += more;
-            match step {
-                Step::Request(stream) => self.answer(stream),
-                Step::Refused(stream, refusal) => {
-                    let status = refusal.status();
-                    let answer = Answer::own(status, Reason::NoRequest);
-                    let Ours { connection, fields, output, .. } = self;
-                    connection.refuse(stream, &answer, ArchiveRef::NONE, fields, output);
-                    self.answered.insert(stream.number(), status);
-                }
-                Step::Full => self.take_output(),
-                Step::More | Step::End => break,
-            }
-        }
-        self.held = input.split_off(used);
+        End::receive(self, bytes);
         self.take_output();
     }
 
@@ -143,21 +124,32 @@ impl Ours {
     }
 
     fn take_output(&mut self) {
-        let (mut own, segments) = self.output.parts();
-        for segment in segments {
-            match segment {
-                Segment::Own(length) => {
-                    let (now, behind) = own.split_at(*length);
-                    self.said.extend_from_slice(now);
-                    own = behind;
-                }
-                Segment::Archive(_, Extent { position, length }) => {
-                    let [start, length] =
-                        [*position, *length].map(|place| usize::try_from(place).expect("it fits memory"));
-                    self.said.extend_from_slice(&CONTENT[start..][..length]);
-                }
+        let said = spelled(&mut self.output, &CONTENT);
+        self.said.extend(said);
+    }
+}
+
+impl End for Ours {
+    fn held(&mut self) -> &mut Vec<u8> {
+        &mut self.held
+    }
+
+    fn read(&mut self, rest: &[u8]) -> (usize, Step) {
+        self.connection.next_request(rest, &mut self.store, &mut self.output)
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Request(stream) => self.answer(stream),
+            Step::Refused(stream, refusal) => {
+                let status = refusal.status();
+                let answer = Answer::own(status, Reason::NoRequest);
+                let Ours { connection, fields, output, .. } = self;
+                connection.refuse(stream, &answer, ArchiveRef::NONE, fields, output);
+                self.answered.insert(stream.number(), status);
             }
+            Step::Full => self.take_output(),
+            Step::More | Step::End => {}
         }
-        self.output.clear();
     }
 }
