@@ -44,6 +44,7 @@ on_each! {
     a_knock_wakes_once => knock;
     a_knock_reaches_a_thread_with_descriptors_of_its_own => own_descriptors;
     what_a_connection_does_not_read_waits_for_it => not_read;
+    more_may_come_at_once_than_there_are_buffers_for => many_at_once;
     a_full_socket_tells_when_there_is_room => room;
     pages_are_lent_in_order_and_as_far_as_there_is_room => lent_pages;
     what_is_sent_before_lent_pages_may_change_at_once => changed_front;
@@ -239,6 +240,27 @@ fn not_read<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
         }
     }
     assert!(received == sent, "{} bytes of {}", received.len(), sent.len());
+}
+
+fn many_at_once<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
+    const CLIENTS: usize = 200;
+    let mut events = make(Waker::new().unwrap());
+    let (listener, address) = listen(&mut events);
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| TcpStream::connect(address).unwrap()).collect();
+    clients.iter_mut().for_each(|client| client.write_all(&[7; 1500]).unwrap());
+    let sockets: Vec<_> = clients.iter().map(|_| accept(&mut events, &listener).socket).collect();
+    // All of them have something to receive before the first one is waited for.
+    for (slot, socket) in (0..).zip(&sockets) {
+        events.add_socket(socket, Token { slot, generation: 1 }).unwrap();
+    }
+    let (mut buffer, mut left) = ([0; 2000], CLIENTS * 1500);
+    while left > 0 {
+        let Event::Ready(Token { slot, .. }, _) = next(&mut events) else { continue };
+        while let Received::Bytes(bytes) = sockets[slot as usize].receive(&mut buffer).unwrap() {
+            assert!(buffer[..bytes].iter().all(|byte| *byte == 7));
+            left -= bytes;
+        }
+    }
 }
 
 fn room<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {

@@ -25,9 +25,13 @@ const SUBMISSIONS: u32 = 512;
 /// Completions that one call may bring. The kernel keeps more of them until they are fetched.
 const COMPLETIONS: u32 = 4096;
 
-/// Buffers that the kernel receives into; a power of two. There need not be one for each connection: a buffer is
+/// Buffers that the kernel receives into, at most; a power of two. There need not be one for each connection: a buffer is
 /// given back as soon as its event is handled.
-const BUFFERS: u16 = 1024;
+const BUFFERS_MAX: u16 = 1024;
+
+/// Those that it gets at first. It uses them in turn, so that fewer of them stay in the processor's caches, and newer
+/// kernels bring no more than some twenty completions at a time. It gets more where they did not suffice.
+const BUFFERS_AT_FIRST: u16 = 64;
 
 /// Bytes that a buffer takes: most requests are a fraction of it, and what is longer comes in pieces.
 const BUFFER_BYTES: u32 = 2048;
@@ -80,7 +84,7 @@ impl Ring {
         // SAFETY: the entries live for ever, and there are as many as is said.
         unsafe {
             let entries = buffers.entries.as_ptr() as u64;
-            ring.submitter().register_buf_ring_with_flags(entries, BUFFERS, GROUP, 0)?;
+            ring.submitter().register_buf_ring_with_flags(entries, BUFFERS_MAX, GROUP, 0)?;
         }
         ring.submitter().register_restrictions(&mut restrictions())?;
         ring.submitter().register_enable_rings()?;
@@ -175,6 +179,12 @@ impl Ring {
         Some(Completion { operation, owner, result, goes_on, filled, accepted })
     }
 
+    /// Lets the kernel have twice as many buffers, if there are so many.
+    #[cold]
+    pub(super) fn add_buffers(&mut self) {
+        self.buffers.use_up_to(self.buffers.in_use * 2);
+    }
+
     /// What the kernel has put into a buffer.
     #[inline]
     pub(super) fn bytes(&self, filled: &Filled) -> &[u8] {
@@ -222,23 +232,33 @@ struct Buffers {
     entries: NonNull<BufRingEntry>,
     memory: NonNull<u8>,
     tail: u16,
+    /// How many of them the kernel has, or had and gets again.
+    in_use: u16,
 }
 
 impl Buffers {
     fn new() -> Buffers {
         let mut buffers = Buffers {
             // The kernel wants whole pages.
-            entries: allocate(usize::from(BUFFERS) * size_of::<BufRingEntry>(), 4096).cast(),
-            memory: allocate(usize::from(BUFFERS) * STRIDE, 64),
+            entries: allocate(usize::from(BUFFERS_MAX) * size_of::<BufRingEntry>(), 4096).cast(),
+            memory: allocate(usize::from(BUFFERS_MAX) * STRIDE, 64),
             tail: 0,
+            in_use: 0,
         };
-        (0..BUFFERS).for_each(|buffer| buffers.give(buffer));
+        buffers.use_up_to(BUFFERS_AT_FIRST);
         buffers
     }
 
+    /// Gives the kernel more of them, until it has so many.
+    fn use_up_to(&mut self, buffers: u16) {
+        let buffers = buffers.min(BUFFERS_MAX);
+        (self.in_use..buffers).for_each(|buffer| self.give(buffer));
+        self.in_use = self.in_use.max(buffers);
+    }
+
     fn start(&self, buffer: u16) -> *mut u8 {
-        let buffer = usize::from(buffer % BUFFERS);
-        // SAFETY: the memory has room for `BUFFERS` strides.
+        let buffer = usize::from(buffer % BUFFERS_MAX);
+        // SAFETY: the memory has room for `BUFFERS_MAX` strides.
         unsafe { self.memory.as_ptr().add(buffer * STRIDE) }
     }
 
@@ -253,8 +273,8 @@ impl Buffers {
     #[inline]
     fn give(&mut self, buffer: u16) {
         let start = self.start(buffer) as u64;
-        let place = usize::from(self.tail % BUFFERS);
-        // SAFETY: there are `BUFFERS` entries, of which the kernel reads those before the tail: this one is
+        let place = usize::from(self.tail % BUFFERS_MAX);
+        // SAFETY: there are `BUFFERS_MAX` entries, of which the kernel reads those before the tail: this one is
         // behind it. Its fields are set one by one, because the tail lies in an unused field of the first.
         unsafe {
             let entry = &mut *self.entries.as_ptr().add(place);

@@ -32,6 +32,8 @@ pub(super) struct State {
     postponed: VecDeque<Completion>,
     /// Connections for which the kernel shall receive again, if they are still there when it is waited for.
     to_receive: Vec<Token>,
+    /// Whether the kernel had no buffer to receive into.
+    lacks_buffers: bool,
     /// The ring failed where nobody could be told.
     fault: Option<io::Error>,
 }
@@ -75,7 +77,8 @@ impl State {
         ring.await_knock(waker.as_fd().as_raw_fd())?;
         let (slots, queues) = (Vec::new(), Vec::new());
         let (postponed, to_receive) = (VecDeque::new(), Vec::new());
-        Ok(State { ring, waker, slots, queues, current: None, postponed, to_receive, fault: None })
+        let (current, lacks_buffers, fault) = (None, false, None);
+        Ok(State { ring, waker, slots, queues, current, postponed, to_receive, lacks_buffers, fault })
     }
 
     /// Begins to receive for a connection.
@@ -170,6 +173,10 @@ impl State {
     /// Hands over what is to be done, and waits for something to happen.
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.set_aside();
+        // Once, however many connections there was none for.
+        if std::mem::take(&mut self.lacks_buffers) {
+            self.ring.add_buffers();
+        }
         self.receive_again();
         if let Some(fault) = self.fault.take() {
             return Err(fault);
@@ -240,6 +247,7 @@ impl State {
             // There were no buffers, or it was told to stop.
             _ if [libc::ENOBUFS, libc::ECANCELED].contains(&-result) => {
                 slot.is_cancelled = false;
+                self.lacks_buffers |= result == -libc::ENOBUFS;
                 if !goes_on {
                     self.to_receive.push(token);
                 }
