@@ -131,7 +131,8 @@ fn listening() -> [Arg; 11] {
         value(
             "io",
             "WAY",
-            "The event loop. `auto` takes epoll, which every Linux has; `io_uring` needs Linux 6.1.",
+            "The event loop. `auto` takes epoll, which every Linux has; `io_uring` needs Linux 6.1, and \
+             takes less for new connections, more where thousands are kept.",
         )
         .value_parser(["auto", "epoll", "io_uring"]),
         value("drain", "SECONDS", "How long connections may go on sending after the order to stop.")

@@ -53,8 +53,8 @@ impl IoChoice {
         match (wanted, Uring::probe()) {
             (Io::Uring, Ok(())) => Ok(IoChoice { chosen: Loop::Uring, no_uring: None }),
             (Io::Uring, Err(error)) => Err(StartError::Uring(error)),
-            // A ring is up to 5 % cheaper on connections that are kept, and as much dearer on new ones: `bench/notes.md`
-            // has the figures.
+            // A ring is a tenth cheaper on new connections, and up to 8 % dearer on thousands that are kept:
+            // `bench/notes.md` has the figures.
             (Io::Auto | Io::Epoll, probed) => {
                 let no_uring = probed.err().map(|error| error.to_string());
                 Ok(IoChoice { chosen: Loop::Epoll, no_uring })
