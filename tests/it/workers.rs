@@ -50,6 +50,7 @@ fn few_connections_are_spread_evenly() {
         await_that("each connection to be in one table", || of_peers().iter().sum::<usize>() == number);
         let of_peers = of_peers();
         let (least, most) = (of_peers.iter().min().unwrap(), of_peers.iter().max().unwrap());
-        assert!(most - least <= 1, "{of_peers:?}");
+        let tolerated = if *least < 4 { 1 } else { 2 };
+        assert!(most - least <= tolerated, "{of_peers:?}");
     }
 }
