@@ -156,14 +156,13 @@ impl<S: Socket> Connection<S> {
         shared: &mut Shared,
     ) -> Outcome {
         self.is_due = false;
-        if body.is_some() {
+        if let Some(body) = body {
             return self.send_due_parts(bytes, body, shared);
         }
         let length = bytes.len();
         match self.transport.socket().send(shared.due.bytes(bytes.clone())) {
             Ok(sent) if sent == length => Outcome::Open,
-            // What there was no room for is sent when there is.
-            Ok(sent) => self.send_due_parts(bytes.start + sent..bytes.end, None, shared),
+            Ok(sent) => self.keep_due(bytes, None, sent as u64, shared),
             // A peer that is gone is no error worth telling: it happens all the time.
             Err(_) => Outcome::Closed,
         }
@@ -171,21 +170,29 @@ impl<S: Socket> Connection<S> {
 
     /// Sends bytes that waited, and what comes behind them.
     #[inline(never)]
-    fn send_due_parts(&mut self, own: Range<usize>, body: Option<Body>, shared: &mut Shared) -> Outcome {
-        shared.share.bytes = shared.turn_bytes_max;
-        shared.output.put(shared.due.bytes(own));
+    fn send_due_parts(&mut self, own: Range<usize>, body: Body, shared: &mut Shared) -> Outcome {
+        let Shared { due, content, buffers, .. } = shared;
+        let length = own.len() as u64 + body.1.length;
+        let outlet = &mut self.transport.outlet(buffers);
+        match unsent::send_answer(outlet, due.bytes(own.clone()), body, content) {
+            Ok(sent) if sent == length => Outcome::Open,
+            Ok(sent) => self.keep_due(own, Some(body), sent, shared),
+            Err(_) => Outcome::Closed,
+        }
+    }
+
+    /// Keeps what there was no room for until there is.
+    #[cold]
+    fn keep_due(&mut self, own: Range<usize>, body: Option<Body>, sent: u64, shared: &mut Shared) -> Outcome {
+        let Shared { due, output, content, now, .. } = shared;
+        output.put(due.bytes(own));
         if let Some((archive, extent)) = body {
-            shared.output.set_archive(archive);
-            shared.output.put_archive(extent);
+            output.set_archive(archive);
+            output.put_archive(extent);
         }
-        match self.send_output(shared) {
-            Ok(unsent) => self.unsent = unsent,
-            Err(_) => return Outcome::Closed,
-        }
-        if self.unsent.is_some() {
-            shared.observer.deferred();
-            self.set_deadline(true, shared);
-        }
+        self.unsent = unsent::keep_rest(output, sent, content, *now);
+        shared.observer.deferred();
+        self.set_deadline(true, shared);
         Outcome::Open
     }
 

@@ -7,6 +7,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::time::Instant;
 
+use cannery_archive::Extent;
 use cannery_eventloop::Socket;
 use cannery_wire::limits::{LENT_BODY_BYTES_MIN, SEGMENTS_MAX};
 use cannery_wire::{Output, Segment};
@@ -77,6 +78,36 @@ fn send_segments(
 ) -> io::Result<usize> {
     let (own, segments) = output.parts();
     Waiting { own, segments: segments.iter().copied(), skip: 0 }.send(outlet, content, bytes_max)
+}
+
+/// Sends our own bytes and a range of an archive behind them, with nothing between that would only count, and returns how
+/// much there was room for.
+#[inline]
+pub(crate) fn send_answer(
+    outlet: &mut Outlet<'_, impl Socket>,
+    own: &[u8],
+    (archive, extent): (u16, Extent),
+    content: &Content,
+) -> io::Result<u64> {
+    let (own, bytes) = (IoSlice::new(own), content.range(archive, extent, 0));
+    let sent = if bytes.len() >= LENT_BODY_BYTES_MIN && content.may_be_lent(archive) && outlet.lends() {
+        outlet.send_pages(&[own], bytes)?
+    } else {
+        outlet.send_runs(&[own, IoSlice::new(bytes)])?
+    };
+    Ok(sent as u64)
+}
+
+/// Keeps what is not sent of an output, and empties it.
+pub(crate) fn keep_rest(
+    output: &mut Output,
+    sent: u64,
+    content: &Arc<Content>,
+    now: Instant,
+) -> Option<Box<Unsent>> {
+    let unsent = (sent < output.length()).then(|| keep(output, sent, content, now));
+    output.clear();
+    unsent
 }
 
 /// Keeps what is not sent of an output.
