@@ -228,17 +228,25 @@ fn chromium_gets_the_style_before_the_pictures_that_it_asked_for_first() {
     let server = serve(&files, &["--compress", "identity"]);
 
     let (host, port) = server.secured_address().rsplit_once(':').unwrap();
-    let said = said("node", &["tests/outside/waterfall.mjs", host, port, "/", "/style.css"]);
-    let loads: Vec<Vec<&str>> = said.lines().map(|line| line.split('\t').collect()).collect();
-    assert!(loads.iter().all(|load| load[1] == "h2"), "{said}");
-    let place = |name: &str| loads.iter().position(|load| load[0] == name).expect(name);
-    let (style, number) = (&loads[place("/style.css")], |text: &str| text.parse::<usize>().unwrap());
-    for name in &names {
-        let picture = place(&format!("/{name}"));
-        assert!(number(loads[picture][3]) < number(style[3]), "the picture was asked for first: {said}");
-        assert!(picture > place("/style.css"), "and was whole first: {said}");
+    // A busy browser may ask for the first picture long before it asks for the rest. What has left by then says nothing
+    // of the server, which cannot overtake it; one that prefers nothing would never be seen to.
+    const TRIES: usize = 5;
+    let mut why = String::new();
+    for _ in 0..TRIES {
+        let said = said("node", &["tests/outside/waterfall.mjs", host, port, "/", "/style.css"]);
+        let loads: Vec<Vec<&str>> = said.lines().map(|line| line.split('\t').collect()).collect();
+        assert!(loads.iter().all(|load| load[1] == "h2"), "{said}");
+        let place = |name: &str| loads.iter().position(|load| load[0] == name).expect(name);
+        let (style, number) = (&loads[place("/style.css")], |text: &str| text.parse::<usize>().unwrap());
+        let pictures: Vec<_> = names.iter().map(|name| place(&format!("/{name}"))).collect();
+        let is_asked_last = pictures.iter().all(|&picture| number(loads[picture][3]) < number(style[3]));
+        assert!(is_asked_last, "the pictures were asked for first: {said}");
+        let is_whole_first = pictures.iter().all(|&picture| picture > place("/style.css"));
+        // What had left before the style was asked for cannot be overtaken; most of it had not.
+        if is_whole_first && number(style[5]) < PICTURES * picture.len() / 2 {
+            return;
+        }
+        why = said;
     }
-    // What had left before the style was asked for cannot be overtaken; most of it had not.
-    let before = number(style[5]);
-    assert!(before < PICTURES * picture.len() / 2, "{before} octets of others came before it: {said}");
+    panic!("the style never came before the pictures: {why}");
 }
