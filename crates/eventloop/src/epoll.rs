@@ -108,6 +108,10 @@ impl EventLoop for Epoll {
         listener.accept()
     }
 
+    fn leave_neighbours(&mut self) {
+        self.neighbours.leave();
+    }
+
     fn set_load(&mut self, connections: usize) {
         self.neighbours.set_held(connections);
     }

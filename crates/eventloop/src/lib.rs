@@ -114,6 +114,9 @@ pub trait EventLoop {
         None
     }
 
+    /// Shares connections with no other loop from now on: hands none on, and is handed none beside those that wait.
+    fn leave_neighbours(&mut self) {}
+
     /// Says whether connections shall come with their peer's address, which they do until this says otherwise: to ask
     /// for it takes some loops a call for each. Whoever does not want it may get it all the same.
     fn name_peers(&mut self, wanted: bool) {

@@ -6,6 +6,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
@@ -28,6 +29,9 @@ use crate::waker::Waker;
 fn tolerated(lightest: usize) -> usize {
     if lightest < 4 { 0 } else { 1 + lightest / 8 }
 }
+
+/// What a loop holds that has left: more than any other, so that nobody hands it anything.
+const LEFT: usize = usize::MAX / 2;
 
 /// One loop's place among those of its process.
 #[derive(Debug)]
@@ -85,7 +89,22 @@ impl Neighbours {
 
     /// Says how many connections this loop has.
     pub(crate) fn set_held(&self, connections: usize) {
-        self.members[self.own].held.store(connections, Ordering::Relaxed);
+        if !self.has_left() {
+            self.members[self.own].held.store(connections, Ordering::Relaxed);
+        }
+    }
+
+    /// Hands nothing on any more, and is handed nothing. What it was handed until now is there to be taken: who hands on
+    /// later is refused by the kernel and keeps it. Without that a connection would be lost that is handed to a loop whose
+    /// thread ends.
+    pub(crate) fn leave(&self) {
+        self.members[self.own].held.store(LEFT, Ordering::Relaxed);
+        // Where it fails there is no socket to hand anything to.
+        let _ = self.from.shutdown(Shutdown::Read);
+    }
+
+    fn has_left(&self) -> bool {
+        self.members[self.own].held.load(Ordering::Relaxed) == LEFT
     }
 
     /// Hands a connection that was accepted at a listener to a loop that has much fewer, if there is one; tells whether
@@ -93,7 +112,7 @@ impl Neighbours {
     pub(crate) fn hand_over(&self, socket: BorrowedFd<'_>, listener: u32) -> bool {
         let Some(lightest) = self.members.iter().min_by_key(|member| member.load()) else { return false };
         let load = lightest.load();
-        if self.members[self.own].load() <= load + tolerated(load) {
+        if self.has_left() || self.members[self.own].load() <= load + tolerated(load) {
             return false;
         }
         // Counted before it is there: thousands may come before it takes the first.
@@ -133,6 +152,11 @@ impl Neighbourhood {
         self.0.iter().for_each(|neighbours| neighbours.set_held(connections));
     }
 
+    /// Hands nothing on any more, and is handed nothing.
+    pub(crate) fn leave(&self) {
+        self.0.iter().for_each(Neighbours::leave);
+    }
+
     /// Hands a connection that was just accepted at a listener of this number to the loop that has much fewer, if there is
     /// one. Else it comes back.
     pub(crate) fn hand_over<S: AsFd>(&self, accepted: Accepted<S>, listener: u32) -> Option<Accepted<S>> {
@@ -152,7 +176,7 @@ fn send(to: &UnixDatagram, socket: BorrowedFd<'_>, listener: u32) -> io::Result<
     let sockets = [socket];
     ancillary.push(SendAncillaryMessage::ScmRights(&sockets));
     let number = listener.to_ne_bytes();
-    sendmsg(to, &[IoSlice::new(&number)], &mut ancillary, SendFlags::empty())?;
+    sendmsg(to, &[IoSlice::new(&number)], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
@@ -196,6 +220,24 @@ mod tests {
         client.read_to_string(&mut read).unwrap();
         assert_eq!(read, "here");
         assert!(light.take_over().is_none());
+    }
+
+    #[test]
+    fn who_leaves_takes_what_it_was_handed_and_nothing_more() {
+        let (one, other) = two();
+        let (_client, socket) = UnixStream::pair().unwrap();
+        one.set_held(9);
+        assert!(one.hand_over(socket.as_fd(), 7));
+        other.leave();
+        other.set_held(0);
+        assert!(!one.hand_over(socket.as_fd(), 7));
+        // Also where somebody has not seen yet that it has left.
+        assert!(send(&one.members[other.own].to, socket.as_fd(), 7).is_err());
+        assert_eq!(other.take_over().map(|(listener, _)| listener), Some(7));
+        assert!(other.take_over().is_none());
+        // Nor does it hand on what it still accepts.
+        one.set_held(0);
+        assert!(!other.hand_over(socket.as_fd(), 7));
     }
 
     #[test]

@@ -117,6 +117,10 @@ impl EventLoop for Portable {
         listener.accept()
     }
 
+    fn leave_neighbours(&mut self) {
+        self.neighbours.leave();
+    }
+
     fn set_load(&mut self, connections: usize) {
         self.neighbours.set_held(connections);
     }

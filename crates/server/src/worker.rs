@@ -159,6 +159,7 @@ impl<L: EventLoop> Worker<L> {
 
     /// Accepts nobody any more, and lets connections finish what they are sending; tells until when.
     pub(crate) fn begin_drain(&mut self) -> Instant {
+        self.events.leave_neighbours();
         for number in 0..self.listeners.len() {
             // Where it fails, it was not watched.
             let _ = self.events.remove_listener(&self.listeners[number]);

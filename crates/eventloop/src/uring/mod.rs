@@ -112,6 +112,10 @@ impl EventLoop for Uring {
         Ok(accepted.map(|(descriptor, peer)| Accepted { socket: socket(descriptor), peer }))
     }
 
+    fn leave_neighbours(&mut self) {
+        self.neighbours.leave();
+    }
+
     fn set_load(&mut self, connections: usize) {
         self.neighbours.set_held(connections);
     }
