@@ -190,7 +190,8 @@ impl<S: Socket> Connection<S> {
             output.set_archive(archive);
             output.put_archive(extent);
         }
-        self.unsent = unsent::keep_rest(output, sent, content, *now);
+        self.unsent = Some(unsent::keep(output, sent, content, *now));
+        output.clear();
         shared.observer.deferred();
         self.set_deadline(true, shared);
         Outcome::Open
@@ -381,13 +382,12 @@ impl<S: Socket> Connection<S> {
         Ok(())
     }
 
-    /// Lets what is spelled wait for other connections' answers, if it is not large; tells whether it does. What TLS seals
-    /// would wait in a buffer that it shares with others.
+    /// Lets what is spelled wait for other connections' answers, if it is not large; tells whether it does.
     #[inline]
     fn defer_output(&mut self, shared: &mut Shared) -> bool {
         let Some(own) = shared.output.own_alone() else { return self.defer_parts(shared) };
         let length = own.len() as u64;
-        if !Due::takes(own.len()) || length >= shared.share.bytes || self.transport.secured().is_some() {
+        if !self.may_defer(own, length, shared) {
             return false;
         }
         shared.due.put(own);
@@ -400,18 +400,20 @@ impl<S: Socket> Connection<S> {
         let Some((own, archive, extent)) = shared.output.own_and_range() else { return false };
         let length = own.len() as u64 + extent.length;
         // From another release than the current one it would have to say from which.
-        let is_current = self.protocol.content().is_none();
-        if !is_current
-            || !Due::takes(own.len())
-            || length >= shared.share.bytes
-            || self.transport.secured().is_some()
-        {
+        if self.protocol.content().is_some() || !self.may_defer(own, length, shared) {
             return false;
         }
         shared.due.put(own);
         shared.due.put_body((archive, extent));
         self.has_deferred(length, shared);
         true
+    }
+
+    /// Whether an answer of so many bytes, of which some are our own, may wait. What TLS seals would wait in a buffer that it
+    /// shares with others.
+    #[inline]
+    fn may_defer(&self, own: &[u8], length: u64, shared: &Shared) -> bool {
+        Due::takes(own.len()) && length < shared.share.bytes && self.transport.secured().is_none()
     }
 
     /// What was spelled waits now.

@@ -80,8 +80,7 @@ fn send_segments(
     Waiting { own, segments: segments.iter().copied(), skip: 0 }.send(outlet, content, bytes_max)
 }
 
-/// Sends our own bytes and a range of an archive behind them, with nothing between that would only count, and returns how
-/// much there was room for.
+/// Sends our own bytes and a range of an archive behind them, and returns how much there was room for.
 #[inline]
 pub(crate) fn send_answer(
     outlet: &mut Outlet<'_, impl Socket>,
@@ -90,7 +89,7 @@ pub(crate) fn send_answer(
     content: &Content,
 ) -> io::Result<u64> {
     let (own, bytes) = (IoSlice::new(own), content.range(archive, extent, 0));
-    let sent = if bytes.len() >= LENT_BODY_BYTES_MIN && content.may_be_lent(archive) && outlet.lends() {
+    let sent = if is_lent(bytes, archive, outlet, content) {
         outlet.send_pages(&[own], bytes)?
     } else {
         outlet.send_runs(&[own, IoSlice::new(bytes)])?
@@ -98,21 +97,15 @@ pub(crate) fn send_answer(
     Ok(sent as u64)
 }
 
-/// Keeps what is not sent of an output, and empties it.
-pub(crate) fn keep_rest(
-    output: &mut Output,
-    sent: u64,
-    content: &Arc<Content>,
-    now: Instant,
-) -> Option<Box<Unsent>> {
-    let unsent = (sent < output.length()).then(|| keep(output, sent, content, now));
-    output.clear();
-    unsent
+/// Whether bytes of the archive of this number are lent to the kernel, and not copied.
+#[inline]
+fn is_lent(bytes: &[u8], archive: u16, outlet: &Outlet<'_, impl Socket>, content: &Content) -> bool {
+    bytes.len() >= LENT_BODY_BYTES_MIN && content.may_be_lent(archive) && outlet.lends()
 }
 
 /// Keeps what is not sent of an output.
 #[inline(never)]
-fn keep(output: &mut Output, sent: u64, content: &Arc<Content>, now: Instant) -> Box<Unsent> {
+pub(crate) fn keep(output: &mut Output, sent: u64, content: &Arc<Content>, now: Instant) -> Box<Unsent> {
     let (bytes, segments) = output.parts();
     let (bytes, segments) = (bytes.to_vec(), segments.iter().copied().collect());
     let (content, since) = (Arc::clone(content), now);
@@ -204,10 +197,9 @@ impl<I: Iterator<Item = Segment>> Waiting<'_, I> {
         for segment in segments {
             let bytes = up_to(bytes_of(segment, std::mem::take(&mut skip), &mut own, content), left);
             left -= bytes.len() as u64;
-            let is_lent = bytes.len() >= LENT_BODY_BYTES_MIN
-                && matches!(segment, Segment::Archive(number, _) if content.may_be_lent(number))
-                && outlet.lends();
-            if is_lent {
+            if let Segment::Archive(archive, _) = segment
+                && is_lent(bytes, archive, outlet, content)
+            {
                 sent += outlet.send_pages(&runs[..count], bytes)?;
                 if sent as u64 + left < bytes_max {
                     return Ok(sent);
