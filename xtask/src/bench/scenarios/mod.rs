@@ -59,77 +59,41 @@ pub(crate) const ALL: [&Scenario; 30] = [
     &w5::WEATHER_CLEAR,
 ];
 
+/// Contenders of ours, and all servers of somebody else.
+macro_rules! with_peers {
+    ($($ours:ident),+) => {
+        &[
+            $(Contender::$ours,)+
+            Contender::Peer(&NGINX),
+            Contender::Peer(&LIGHTTPD),
+            Contender::Peer(&H2O),
+            Contender::Peer(&APACHE),
+            Contender::Peer(&CADDY),
+        ]
+    };
+}
+
 /// The ruler, our server, and all the others: for answers that our engine alone does not know.
-const RULER_AND_SERVERS: &[Contender] = &[
-    Contender::Floor,
-    Contender::Cannery,
-    Contender::Peer(&NGINX),
-    Contender::Peer(&LIGHTTPD),
-    Contender::Peer(&H2O),
-    Contender::Peer(&APACHE),
-    Contender::Peer(&CADDY),
-];
+const RULER_AND_SERVERS: &[Contender] = with_peers![Floor, Cannery];
 
 /// The same with our engine alone, which only knows one answer.
-const EVERYBODY: &[Contender] = &[
-    Contender::Floor,
-    Contender::Dummy,
-    Contender::Cannery,
-    Contender::Peer(&NGINX),
-    Contender::Peer(&LIGHTTPD),
-    Contender::Peer(&H2O),
-    Contender::Peer(&APACHE),
-    Contender::Peer(&CADDY),
-];
+const EVERYBODY: &[Contender] = with_peers![Floor, Dummy, Cannery];
 
 /// The same with our server over a ring, where the engine is what counts.
-const EVERYBODY_AND_RING: &[Contender] = &[
-    Contender::Floor,
-    Contender::Dummy,
-    Contender::Cannery,
-    Contender::Ring,
-    Contender::Peer(&NGINX),
-    Contender::Peer(&LIGHTTPD),
-    Contender::Peer(&H2O),
-    Contender::Peer(&APACHE),
-    Contender::Peer(&CADDY),
-];
+const EVERYBODY_AND_RING: &[Contender] = with_peers![Floor, Dummy, Cannery, Ring];
 
 /// The ruler, our server on both loops, and the peer that all compare themselves with.
 const FLOOR_RING_AND_NGINX: &[Contender] =
     &[Contender::Floor, Contender::Cannery, Contender::Ring, Contender::Peer(&NGINX)];
 
 /// Our server and the others, without rulers.
-pub(crate) const SERVERS: &[Contender] = &[
-    Contender::Cannery,
-    Contender::Peer(&NGINX),
-    Contender::Peer(&LIGHTTPD),
-    Contender::Peer(&H2O),
-    Contender::Peer(&APACHE),
-    Contender::Peer(&CADDY),
-];
+pub(crate) const SERVERS: &[Contender] = with_peers![Cannery];
 
 /// Our engine alone, our server and the others: the engine speaks TLS and HTTP/2 too. The floor does not.
-pub(crate) const ENGINE_AND_SERVERS: &[Contender] = &[
-    Contender::Dummy,
-    Contender::Cannery,
-    Contender::Peer(&NGINX),
-    Contender::Peer(&LIGHTTPD),
-    Contender::Peer(&H2O),
-    Contender::Peer(&APACHE),
-    Contender::Peer(&CADDY),
-];
+pub(crate) const ENGINE_AND_SERVERS: &[Contender] = with_peers![Dummy, Cannery];
 
 /// Our server and the others, and ours once more as h2o is: the kernel hands it no connection on which nothing was asked.
-const SERVERS_AND_DEFERRED: &[Contender] = &[
-    Contender::Cannery,
-    Contender::Deferred,
-    Contender::Peer(&NGINX),
-    Contender::Peer(&LIGHTTPD),
-    Contender::Peer(&H2O),
-    Contender::Peer(&APACHE),
-    Contender::Peer(&CADDY),
-];
+const SERVERS_AND_DEFERRED: &[Contender] = with_peers![Cannery, Deferred];
 
 /// Our server and those that are closest to it, where others would only take time.
 const THE_THREE: &[Contender] = &[Contender::Cannery, Contender::Peer(&NGINX), Contender::Peer(&H2O)];
