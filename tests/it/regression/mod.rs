@@ -1,4 +1,4 @@
-//! Faults that we have had, each a promise that it does not come back.
+//! Faults that we have had: each test holds that one of them does not come back. One file per topic.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
