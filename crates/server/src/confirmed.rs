@@ -1,26 +1,56 @@
-//! How much of what was sent has reached the peer, by what the kernel says is still unconfirmed.
+//! How much of what a connection sent has reached its peer, by what the kernel reports as unacknowledged.
 //!
-//! Never asks the kernel itself.
+//! Counts over the whole connection: the kernel's figure covers bytes of earlier answers too. Never asks the kernel itself.
 
-/// Bytes handed to the kernel, and those of them that the peer has confirmed.
+/// Bytes that one connection handed to the kernel, and how many of them its peer has acknowledged.
 #[derive(Debug, Default)]
 pub(crate) struct Confirmed {
     handed: u64,
-    /// As many as when it was last asked.
-    confirmed: u64,
+    /// Acknowledged bytes at the last look. Below zero on local sockets, where the kernel's figure includes its own
+    /// overhead.
+    confirmed: i64,
 }
 
 impl Confirmed {
-    /// So many more bytes were handed to the kernel.
+    /// Counts `bytes` more that were handed to the kernel.
     #[inline]
     pub(crate) fn hand(&mut self, bytes: u64) {
         self.handed += bytes;
     }
 
-    /// How many bytes the peer has confirmed since this was last asked, if so many are unconfirmed now.
-    pub(crate) fn since_last(&mut self, unconfirmed: u64) -> u64 {
-        // Bytes of earlier answers may be among the unconfirmed ones: then nothing of these is confirmed.
-        let confirmed = self.handed.saturating_sub(unconfirmed).max(self.confirmed);
-        confirmed - std::mem::replace(&mut self.confirmed, confirmed)
+    /// Returns how many bytes the peer has acknowledged since the last call, if `unconfirmed` bytes are still
+    /// unacknowledged, or `None` if this cannot be told yet.
+    pub(crate) fn since_last(&mut self, unconfirmed: u64) -> Option<u64> {
+        let confirmed = self.handed.cast_signed() - unconfirmed.cast_signed();
+        let before = std::mem::replace(&mut self.confirmed, confirmed);
+        if before == 0 && confirmed < 0 {
+            return None;
+        }
+        Some(u64::try_from(confirmed - before).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unacknowledged_bytes_of_earlier_answers_hide_no_progress() {
+        let mut confirmed = Confirmed::default();
+        confirmed.hand(60_000);
+        assert_eq!(confirmed.since_last(50_000), Some(10_000));
+        confirmed.hand(5_000);
+        assert_eq!(confirmed.since_last(40_000), Some(15_000));
+        assert_eq!(confirmed.since_last(40_000), Some(0));
+    }
+
+    #[test]
+    fn overhead_of_local_sockets_is_told_apart_from_a_stall_by_the_second_look() {
+        let mut confirmed = Confirmed::default();
+        confirmed.hand(100_000);
+        assert_eq!(confirmed.since_last(200_000), None);
+        assert_eq!(confirmed.since_last(180_000), Some(20_000));
+        assert_eq!(confirmed.since_last(180_000), Some(0));
+        assert_eq!(confirmed.since_last(190_000), Some(0));
     }
 }

@@ -160,7 +160,7 @@ impl<S: Socket> Connection<S> {
             return self.send_due_parts(bytes, body, shared);
         }
         let length = bytes.len();
-        match self.transport.socket().send(shared.due.bytes(bytes.clone())) {
+        match self.transport.send_plain(shared.due.bytes(bytes.clone())) {
             Ok(sent) if sent == length => Outcome::Open,
             Ok(sent) => self.keep_due(bytes, None, sent as u64, shared),
             // A peer that is gone is no error worth telling: it happens all the time.

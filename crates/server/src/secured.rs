@@ -228,8 +228,8 @@ impl Secured {
         self.flush(socket)
     }
 
-    /// How many bytes the peer has confirmed since this was last asked, if so many are unconfirmed now.
-    pub(crate) fn confirmed_since_last(&mut self, unconfirmed: u64) -> u64 {
+    /// See [`Confirmed::since_last`]; counts sealed bytes.
+    pub(crate) fn confirmed_since_last(&mut self, unconfirmed: u64) -> Option<u64> {
         self.confirmed.since_last(unconfirmed)
     }
 

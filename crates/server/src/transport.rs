@@ -7,6 +7,7 @@ use std::io::{self, IoSlice};
 use cannery_eventloop::{PagePipe, Received, Socket};
 use cannery_secure::Session;
 
+use crate::confirmed::Confirmed;
 use crate::receiving::{Came, RECEIVE_BYTES, Share};
 use crate::secured::{SealedBuffers, Secured};
 
@@ -50,12 +51,14 @@ pub(crate) struct Lent {
 pub(crate) struct Transport<S> {
     socket: S,
     secured: Option<Box<Secured>>,
+    /// What was sent in the clear.
+    confirmed: Confirmed,
 }
 
 impl<S: Socket> Transport<S> {
     /// In the clear.
     pub(crate) fn new(socket: S) -> Transport<S> {
-        Transport { socket, secured: None }
+        Transport { socket, secured: None, confirmed: Confirmed::default() }
     }
 
     /// Goes on by TLS, of which the first bytes may be here already.
@@ -117,7 +120,7 @@ impl<S: Socket> Transport<S> {
     pub(crate) fn outlet<'a>(&'a mut self, buffers: &'a mut Buffers) -> Outlet<'a, S> {
         let Buffers { pipe, sealed, .. } = buffers;
         let secured = self.secured.as_deref_mut().map(|secured| (secured, sealed));
-        Outlet { socket: &self.socket, pipe, secured }
+        Outlet { socket: &self.socket, pipe, confirmed: &mut self.confirmed, secured }
     }
 
     /// Whether bytes wait that were taken and that the socket had no room for. Until they are sent, nothing more is taken.
@@ -146,15 +149,21 @@ impl<S: Socket> Transport<S> {
         secured.close(&self.socket, &mut buffers.sealed)
     }
 
-    /// How many bytes of those that were sent the peer has not confirmed yet.
-    pub(crate) fn unconfirmed(&self) -> io::Result<u64> {
-        self.socket.unconfirmed()
+    /// Sends bytes in the clear, on a connection without TLS.
+    #[inline]
+    pub(crate) fn send_plain(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.socket.send(bytes)?;
+        self.confirmed.hand(sent as u64);
+        Ok(sent)
     }
 
-    /// How many bytes the peer has confirmed since this was last asked, if so many are unconfirmed now; nothing where
-    /// only whoever sends can tell.
-    pub(crate) fn confirmed_since_last(&mut self, unconfirmed: u64) -> Option<u64> {
-        self.secured.as_mut().map(|secured| secured.confirmed_since_last(unconfirmed))
+    /// Returns how many bytes the peer has acknowledged since the last call, or `None` if this cannot be told yet.
+    pub(crate) fn confirmed_since_last(&mut self) -> io::Result<Option<u64>> {
+        let unconfirmed = self.socket.unconfirmed()?;
+        Ok(match &mut self.secured {
+            Some(secured) => secured.confirmed_since_last(unconfirmed),
+            None => self.confirmed.since_last(unconfirmed),
+        })
     }
 
     /// Makes the end a reset, which forgets what was sent and not confirmed.
@@ -167,6 +176,8 @@ impl<S: Socket> Transport<S> {
 pub(crate) struct Outlet<'a, S> {
     socket: &'a S,
     pipe: &'a PagePipe,
+    /// Counts what is sent in the clear.
+    confirmed: &'a mut Confirmed,
     secured: Option<(&'a mut Secured, &'a mut SealedBuffers)>,
 }
 
@@ -174,7 +185,7 @@ impl<S: Socket> Outlet<'_, S> {
     #[inline]
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.secured {
-            None => self.socket.send(bytes),
+            None => self.count(self.socket.send(bytes)),
             Some((secured, buffers)) => secured.send_runs(self.socket, buffers, &[IoSlice::new(bytes)]),
         }
     }
@@ -183,7 +194,7 @@ impl<S: Socket> Outlet<'_, S> {
     #[inline]
     pub(crate) fn send_runs(&mut self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
         match &mut self.secured {
-            None => self.socket.send_runs(runs),
+            None => self.count(self.socket.send_runs(runs)),
             Some((secured, buffers)) => secured.send_runs(self.socket, buffers, runs),
         }
     }
@@ -196,6 +207,14 @@ impl<S: Socket> Outlet<'_, S> {
 
     /// Takes several runs, and then pages that are lent: bytes of an archive, which never change.
     pub(crate) fn send_pages(&mut self, runs: &[IoSlice<'_>], pages: &[u8]) -> io::Result<usize> {
-        self.socket.send_pages(runs, pages, self.pipe)
+        self.count(self.socket.send_pages(runs, pages, self.pipe))
+    }
+
+    #[inline]
+    fn count(&mut self, sent: io::Result<usize>) -> io::Result<usize> {
+        if let Ok(sent) = sent {
+            self.confirmed.hand(sent as u64);
+        }
+        sent
     }
 }

@@ -12,7 +12,6 @@ use cannery_eventloop::Socket;
 use cannery_wire::limits::{LENT_BODY_BYTES_MIN, SEGMENTS_MAX};
 use cannery_wire::{Output, Segment};
 
-use crate::confirmed::Confirmed;
 use crate::content::Content;
 use crate::transport::Outlet;
 
@@ -29,8 +28,6 @@ pub(crate) struct Unsent {
     bytes_sent: usize,
     /// Of the first segment, the bytes that are sent.
     segment_sent: u64,
-    /// Of what was sent since this was made.
-    confirmed: Confirmed,
 }
 
 /// Sends what `output` holds, but no more than `bytes_max`, which is less by that much afterwards, and empties it, also
@@ -109,8 +106,8 @@ pub(crate) fn keep(output: &mut Output, sent: u64, content: &Arc<Content>, now: 
     let (bytes, segments) = output.parts();
     let (bytes, segments) = (bytes.to_vec(), segments.iter().copied().collect());
     let (content, since) = (Arc::clone(content), now);
-    let (bytes_sent, segment_sent, confirmed) = (0, 0, Confirmed::default());
-    let mut unsent = Unsent { content, since, bytes, segments, bytes_sent, segment_sent, confirmed };
+    let (bytes_sent, segment_sent) = (0, 0);
+    let mut unsent = Unsent { content, since, bytes, segments, bytes_sent, segment_sent };
     unsent.advance(sent);
     Box::new(unsent)
 }
@@ -137,17 +134,11 @@ impl Unsent {
         self.since
     }
 
-    /// How many bytes the peer has confirmed since this was last asked, if so many are unconfirmed now.
-    pub(crate) fn confirmed_since_last(&mut self, unconfirmed: u64) -> u64 {
-        self.confirmed.since_last(unconfirmed)
-    }
-
     pub(crate) fn is_done(&self) -> bool {
         self.segments.is_empty()
     }
 
     fn advance(&mut self, mut sent: u64) {
-        self.confirmed.hand(sent);
         while let Some(segment) = self.segments.front() {
             let left = length(segment) - self.segment_sent;
             let step = sent.min(left);

@@ -106,7 +106,10 @@ impl<S: Socket> Connection<S> {
                 }
             }
             Waits::Window => {
-                if self.protocol.taken_since_last() < timeouts.send.as_secs() * SEND_BYTES_PER_SECOND_MIN {
+                // A window that is opened in large steps stays shut while the bytes before it are still on their way.
+                let taken = self.protocol.taken_since_last();
+                let Ok(confirmed) = self.transport.confirmed_since_last() else { return Outcome::Closed };
+                if confirmed.is_some_and(|confirmed| taken.max(confirmed) < least_bytes(timeouts.send)) {
                     return self.end(shared);
                 }
                 self.deadline = Some(shared.now + timeouts.send);
@@ -120,10 +123,8 @@ impl<S: Socket> Connection<S> {
     /// Whether a peer that is sent something takes it fast enough to be waited for. What counts is what has
     /// reached it: the kernel's buffer can be so large that there is no new room in it for minutes.
     fn check_progress(&mut self, now: Instant, window: Duration) -> Outcome {
-        let Ok(unconfirmed) = self.transport.unconfirmed() else { return Outcome::Closed };
-        let confirmed = self.transport.confirmed_since_last(unconfirmed);
-        let confirmed = confirmed.or_else(|| Some(self.unsent.as_mut()?.confirmed_since_last(unconfirmed)));
-        if confirmed.unwrap_or(0) < window.as_secs() * SEND_BYTES_PER_SECOND_MIN {
+        let Ok(confirmed) = self.transport.confirmed_since_last() else { return Outcome::Closed };
+        if confirmed.is_some_and(|confirmed| confirmed < least_bytes(window)) {
             // The kernel shall not go on waiting in our place. Where it cannot be told, it will.
             let _ = self.transport.abandon();
             return Outcome::Closed;
@@ -137,4 +138,9 @@ impl<S: Socket> Connection<S> {
         let end = shared.now + NEWCOMER_GRACE;
         self.deadline = Some(self.deadline.map_or(end, |deadline| deadline.min(end)));
     }
+}
+
+/// The least that a peer must take in this time.
+fn least_bytes(window: Duration) -> u64 {
+    window.as_secs() * SEND_BYTES_PER_SECOND_MIN
 }

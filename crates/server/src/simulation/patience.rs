@@ -94,6 +94,21 @@ fn a_reader_that_makes_progress_is_served_however_long_it_takes() {
 }
 
 #[test]
+fn pipelined_answers_behind_a_full_send_buffer_are_not_cut() {
+    // A small answer and a large one: what the socket took of earlier answers is unacknowledged for minutes.
+    for (target, requests) in [("/small", 400), ("/large", 3)] {
+        let pipeline = format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").repeat(requests);
+        let acts = vec![Act::Send(pipeline.into_bytes()), ask(target), Act::AwaitEnd];
+        let rate = 2 * usize::try_from(SEND_BYTES_PER_SECOND_MIN).unwrap();
+        let (network, peer) = run(6, acts, Appetite::Slow(rate), 50_000);
+        assert_eq!(network.fate(peer), Fate::Ended, "{target}");
+        let received = network.received(peer);
+        let answers = received.windows(9).filter(|bytes| bytes == b"HTTP/1.1 ").count();
+        assert_eq!(answers, requests + 1, "{target} after {:?}", network.elapsed());
+    }
+}
+
+#[test]
 fn a_reader_below_the_least_rate_is_not_waited_for() {
     let rate = usize::try_from(SEND_BYTES_PER_SECOND_MIN).unwrap() / 2;
     for appetite in [Appetite::Slow(rate), Appetite::None] {

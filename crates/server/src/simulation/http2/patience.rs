@@ -13,6 +13,8 @@ use super::frames::{
     frame, headers, settings, window_update,
 };
 use super::script::GOING;
+use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
+
 use crate::config::Timeouts;
 use crate::connection::LINGER;
 use crate::current::Current;
@@ -110,6 +112,38 @@ fn a_window_that_never_opens_is_not_waited_for() {
     assert_eq!((heard.answers, heard.ends, heard.body_bytes), (1, 0, 1000));
     // Something was taken in the first span: what counts is how much.
     assert!(took >= patience && took <= 2 * patience + SLACK, "{took:?}");
+}
+
+#[test]
+fn streams_that_wait_for_a_full_send_buffer_are_not_cut() {
+    let streams: Vec<u8> = (0..60).flat_map(|number| ask(2 * number + 1, "GET", "/middle")).collect();
+    let acts = vec![Act::Send([begin(1 << 20), window_update(0, 1 << 24), streams].concat()), Act::AwaitEnd];
+    let rate = 2 * usize::try_from(SEND_BYTES_PER_SECOND_MIN).unwrap();
+    let heard = heard_by_slow(acts, rate);
+    assert_eq!((heard.answers, heard.ends), (60, 60));
+}
+
+#[test]
+fn a_window_is_waited_for_while_what_filled_it_arrives() {
+    // The window is opened once all that filled it has come, which takes minutes.
+    let acts = vec![Act::Send([begin(20_000), ask(1, "GET", "/large")].concat()), Act::AwaitEnd];
+    let rate = 2 * usize::try_from(SEND_BYTES_PER_SECOND_MIN).unwrap();
+    let network = Network::new(15);
+    let peer = network.connect(Duration::ZERO, acts, Appetite::Slow(rate), 200_000);
+    let mut worker = Worker::new(Simulated::new(network.clone()), plan(SimulatedListener).0).unwrap();
+    pass(&network, &mut worker, Duration::from_secs(20_000 / rate as u64));
+    assert_eq!(network.fate(peer), Fate::Open, "{:?}", network.elapsed());
+    finish(&network, &mut worker);
+    assert_eq!(Heard::of(&network, peer).body_bytes, 20_000);
+}
+
+/// What a peer hears that takes `rate` bytes a second.
+fn heard_by_slow(acts: Vec<Act>, rate: usize) -> Heard {
+    let network = Network::new(15);
+    let peer = network.connect(Duration::ZERO, acts, Appetite::Slow(rate), 50_000);
+    let mut worker = Worker::new(Simulated::new(network.clone()), plan(SimulatedListener).0).unwrap();
+    finish(&network, &mut worker);
+    Heard::of(&network, peer)
 }
 
 #[test]
