@@ -72,6 +72,26 @@ fn requests_at_once_are_all_answered_on_one_connection() {
 }
 
 #[test]
+fn targets_and_hosts_follow_the_same_grammar_as_http1() {
+    let server = site();
+    let mut connection = plain(&server);
+    let mut status = |authority: &str, path: &str| {
+        let fields = [(":method", "GET"), (":scheme", "http"), (":authority", authority), (":path", path)];
+        let id = connection.request(&fields).unwrap();
+        connection.answer(id, false).unwrap().status
+    };
+    for path in ["/a.txt#part", "/a.txt?q#part", "/#"] {
+        assert_eq!(status("localhost", path), 400, "{path}");
+    }
+    for authority in ["a%zz", "[::zz]", "[::1", "[fe80::1%25eth0]", "user@localhost", "", ":80"] {
+        assert_eq!(status(authority, "/a.txt"), 400, "{authority}");
+    }
+    for authority in ["%61", "[::1]:80", "localhost:"] {
+        assert_eq!(status(authority, "/a.txt"), 200, "{authority}");
+    }
+}
+
+#[test]
 fn no_more_is_sent_than_the_windows_allow() {
     let server = site();
     let content = noise(LARGE);

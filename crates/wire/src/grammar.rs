@@ -2,6 +2,8 @@
 //!
 //! Never says what becomes of what breaks it.
 
+use std::net::Ipv6Addr;
+
 /// The elements of a list (RFC 9110 §5.6.1.2), without the empty ones.
 pub(crate) fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|byte| *byte == b',').map(trim).filter(|element| !element.is_empty())
@@ -21,20 +23,47 @@ pub(crate) fn parse_length(value: &[u8]) -> Option<u64> {
 /// Whether a value names a host: RFC 3986 §3.2.2 with a port, as RFC 9110 §7.2 has it; empty where the target has no
 /// authority.
 pub(crate) fn is_host(value: &[u8]) -> bool {
-    let rest = match value.strip_prefix(b"[") {
-        Some(literal) => {
-            let end = literal.iter().position(|byte| !is_host_byte(*byte) && *byte != b':');
-            match end.map(|end| literal.split_at(end)) {
-                Some(([_, ..], [b']', rest @ ..])) => rest,
-                _ => return false,
-            }
-        }
-        None => &value[value.iter().take_while(|byte| is_host_byte(**byte)).count()..],
-    };
+    let rest = &value[value.iter().take_while(|byte| is_host_byte(**byte)).count()..];
     match rest {
         [] => true,
         [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
-        _ => false,
+        // Few hosts hold anything else.
+        _ => after_unusual_host(value).is_some_and(is_port),
+    }
+}
+
+/// Whether what follows a host is nothing, or a port.
+fn is_port(rest: &[u8]) -> bool {
+    rest.strip_prefix(b":").map_or(rest.is_empty(), |port| port.iter().all(u8::is_ascii_digit))
+}
+
+/// Returns what follows a host that is an IP literal or holds percent-encoded bytes, or `None` if there is no such host.
+#[cold]
+fn after_unusual_host(value: &[u8]) -> Option<&[u8]> {
+    if let Some(literal) = value.strip_prefix(b"[") {
+        let end = literal.iter().position(|byte| *byte == b']')?;
+        return is_literal(&literal[..end]).then_some(&literal[end + 1..]);
+    }
+    let mut rest = value;
+    loop {
+        rest = match rest {
+            [b'%', high, low, others @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => others,
+            [byte, others @ ..] if is_host_byte(*byte) => others,
+            _ => return Some(rest),
+        };
+    }
+}
+
+/// Whether the text between brackets is an address (RFC 3986 §3.2.2): of IPv6, without a zone, or of a later version.
+fn is_literal(text: &[u8]) -> bool {
+    let is_future_byte = |byte: &u8| *byte == b':' || is_host_byte(*byte);
+    match text {
+        [b'v' | b'V', future @ ..] => future.iter().position(|byte| *byte == b'.').is_some_and(|dot| {
+            let (version, address) = (&future[..dot], &future[dot + 1..]);
+            let are_filled = !version.is_empty() && !address.is_empty();
+            are_filled && version.iter().all(u8::is_ascii_hexdigit) && address.iter().all(is_future_byte)
+        }),
+        address => std::str::from_utf8(address).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok()),
     }
 }
 
@@ -83,9 +112,9 @@ const fn classes() -> [u8; 256] {
         if (b >= b' ' && b != 0x7f) || b == b'\t' {
             classes[b as usize] |= VALUE;
         }
-        // RFC 3986 §3.2.2: unreserved, percent-encoded and sub-delims.
+        // RFC 3986 §3.2.2: unreserved and sub-delims.
         if b.is_ascii_alphanumeric()
-            || matches!(b, b'-' | b'.' | b'_' | b'~' | b'%' | b'!' | b'$' | b'&'..=b',' | b';' | b'=')
+            || matches!(b, b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&'..=b',' | b';' | b'=')
         {
             classes[b as usize] |= HOST;
         }
@@ -111,4 +140,62 @@ fn is_host_byte(byte: u8) -> bool {
 #[inline]
 pub(crate) fn is_value_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & VALUE != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_those_of_rfc_3986() {
+        for host in [
+            "",
+            "h",
+            "h:80",
+            "h:",
+            ":80",
+            "127.0.0.1:8080",
+            "a_b!$&'()*+,;=~.-",
+            "%61b%C3%A4:80",
+            "[::1]",
+            "[::ffff:192.0.2.1]:80",
+            "[2001:DB8::1]:",
+            "[v1.fe80::a+en1]",
+            "[VF.x]",
+        ] {
+            assert!(is_host(host.as_bytes()), "{host}");
+        }
+        for host in [
+            "a%zz",
+            "a%",
+            "%4",
+            "a%4g",
+            "%41%",
+            "[::zz]",
+            "[::1",
+            "::1",
+            "[]",
+            "[::1]x",
+            "[::1]:x",
+            "[fe80::1%25eth0]",
+            "[1:2:3:4:5:6:7:8:9]",
+            "[1.2.3.4]",
+            "[::1]:80:80",
+            "[v.x]",
+            "[v1.]",
+            "[vg.x]",
+            "[v1]",
+            "a b",
+            "a/b",
+            "a@b",
+            "a:b",
+            "a#b",
+            "a?b",
+            "a\\b",
+            "a[b",
+            "b\u{e4}",
+        ] {
+            assert!(!is_host(host.as_bytes()), "{host}");
+        }
+    }
 }

@@ -120,6 +120,10 @@ fn bad_chunks_end_the_connection() {
         "\r\n\r\n",
         "ffffffffffffffff1\r\n",
         "fffffffffffffffffffffffffffffffffffffffff\r\n",
+        "0\r\nno colon\r\n\r\n",
+        "0\r\n: no name\r\n\r\n",
+        "0\r\nName : value\r\n\r\n",
+        "0\r\nName: value\r\n folded\r\n\r\n",
         &long,
     ] {
         let bytes =

@@ -109,9 +109,23 @@ fn nothing_outside_the_archive_exists() {
 }
 
 #[test]
-fn a_fragment_is_cut_off_like_a_query() {
+fn a_target_with_a_fragment_is_bad() {
     let server = site();
-    for target in ["/a.txt#part", "/a.txt?q#part", "/a.txt#part?q", "http://localhost/a.txt#part"] {
-        assert_eq!(server.get(target).body, b"content", "{target}");
+    for target in ["/a.txt#part", "/a.txt?q#part", "/a.txt#part?q", "/#", "http://localhost/a.txt#part"] {
+        assert_eq!(server.get(target).status, 400, "{target}");
+    }
+}
+
+#[test]
+fn a_host_that_breaks_the_grammar_is_bad() {
+    let server = site();
+    for host in ["a%zz", "a%4", "[::zz]", "[]", "[::1", "[::1]x", "[fe80::1%25eth0]", "[v.x]", "a\\b"] {
+        let request = format!("GET /a.txt HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        assert_eq!(statuses(&server, request.as_bytes()), [400], "{host}");
+        assert_eq!(server.get(&format!("http://{host}/a.txt")).status, 400, "{host}");
+    }
+    for host in ["%61", "[::ffff:192.0.2.1]:80", "[v1.a:b]"] {
+        let request = format!("GET /a.txt HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        assert_eq!(statuses(&server, request.as_bytes()), [200], "{host}");
     }
 }

@@ -4,7 +4,7 @@
 //! grammar of RFC 9112 §7.1, or is longer than is worth reading, ends the connection.
 
 use super::parse::Framing;
-use crate::grammar::is_value_byte;
+use crate::grammar::{is_token_byte, is_value_byte};
 use crate::limits::{CHUNK_LINE_BYTES_MAX, CONTENT_SKIPPED_BYTES_MAX};
 
 /// How much of a request's content is still to come.
@@ -34,9 +34,11 @@ pub(super) enum Chunked {
     DataEnd,
     /// Behind the CR behind a chunk's data.
     DataLineEnd,
-    /// In a line of the trailer section, of which so many bytes have come.
-    Trailer { bytes: u16 },
-    /// Behind the CR of a line of the trailer section, which was empty or not.
+    /// In the name of a trailer field (RFC 9112 §7.1.2), of which `bytes` have come; none at the start of a line.
+    TrailerName { bytes: u16 },
+    /// In the value of a trailer field, whose line has `bytes` so far.
+    TrailerValue { bytes: u16 },
+    /// After the CR of a line of the trailer section, which was empty or not.
     TrailerEnd { was_empty: bool },
 }
 
@@ -121,7 +123,7 @@ impl Chunked {
                 }
                 _ => Err(Unreadable),
             },
-            Chunked::SizeEnd { size: 0 } => after(first, Chunked::Trailer { bytes: 0 }),
+            Chunked::SizeEnd { size: 0 } => after(first, Chunked::TrailerName { bytes: 0 }),
             Chunked::SizeEnd { size } => after(first, Chunked::Data(size)),
             Chunked::Data(left) => {
                 let bytes = left.min(u32::try_from(input.len()).unwrap_or(u32::MAX));
@@ -131,14 +133,24 @@ impl Chunked {
             Chunked::DataEnd if first == b'\r' => one(Chunked::DataLineEnd),
             Chunked::DataEnd => Err(Unreadable),
             Chunked::DataLineEnd => after(first, Chunked::Size { size: 0, digits: 0 }),
-            Chunked::Trailer { bytes } => match first {
-                b'\r' => one(Chunked::TrailerEnd { was_empty: bytes == 0 }),
+            Chunked::TrailerName { bytes: 0 } if first == b'\r' => {
+                one(Chunked::TrailerEnd { was_empty: true })
+            }
+            Chunked::TrailerName { bytes: bytes @ 1.. } if first == b':' => {
+                one(Chunked::TrailerValue { bytes })
+            }
+            Chunked::TrailerName { bytes } if is_token_byte(first) && bytes < CHUNK_LINE_BYTES_MAX => {
+                one(Chunked::TrailerName { bytes: bytes + 1 })
+            }
+            Chunked::TrailerName { .. } => Err(Unreadable),
+            Chunked::TrailerValue { bytes } => match first {
+                b'\r' => one(Chunked::TrailerEnd { was_empty: false }),
                 byte if is_value_byte(byte) && bytes < CHUNK_LINE_BYTES_MAX => {
-                    one(Chunked::Trailer { bytes: bytes + 1 })
+                    one(Chunked::TrailerValue { bytes: bytes + 1 })
                 }
                 _ => Err(Unreadable),
             },
-            Chunked::TrailerEnd { was_empty: false } => after(first, Chunked::Trailer { bytes: 0 }),
+            Chunked::TrailerEnd { was_empty: false } => after(first, Chunked::TrailerName { bytes: 0 }),
             Chunked::TrailerEnd { was_empty: true } if first == b'\n' => {
                 Ok(Some(Step { bytes: 1, next: None }))
             }
@@ -175,7 +187,7 @@ mod tests {
             "0\r\n\r\n",
             "5\r\nhello\r\n0\r\n\r\n",
             "a;name=\"value\"\r\n0123456789\r\n00\r\n\r\n",
-            "1\r\nx\r\n0\r\nTrailer: value\r\nOther: \r\n\r\n",
+            "1\r\nx\r\n0\r\nTrailer: va:lue\r\nOther:\r\n\r\n",
             "1F\r\nGET / HTTP/1.1\r\nHost: inner\r\n\r\n\r\n0\r\n\r\n",
         ] {
             let input = format!("{body}GET / HTTP/1.1\r\n");
@@ -204,11 +216,18 @@ mod tests {
             "5;a\nb\r\nhello\r\n",
             "5;a\rb\r\nhello\r\n",
             "0\r\n\n",
-            "0\r\na\rb\r\n\r\n",
+            "0\r\na: \rb\r\n\r\n",
             "123456789\r\n",
             "ffffffff\r\n",
             &format!("5;{long}\r\n"),
-            &format!("0\r\n{long}\r\n"),
+            &format!("0\r\n{long}: a\r\n"),
+            &format!("0\r\na: {long}\r\n"),
+            "0\r\nno colon\r\n\r\n",
+            "0\r\nname\r\n\r\n",
+            "0\r\n: no name\r\n\r\n",
+            "0\r\na : space before the colon\r\n\r\n",
+            "0\r\na: b\r\n folded\r\n\r\n",
+            "0\r\na: b\0\r\n\r\n",
         ] {
             let input = format!("{body}{}", "y".repeat(100_000));
             for piece in [1, 7, input.len()] {
