@@ -1,8 +1,8 @@
 //! The `Location` of a redirect (RFC 9110 §10.2.2), spelled piece by piece.
 //!
 //! Always relative to the authority that was asked unless the site's author wrote another one, or the operator wants
-//! another scheme: no host of ours can leak. What a request captured is escaped, so that it can neither end the
-//! field nor begin another authority. Never allocates.
+//! another scheme: no host of ours can leak. What a request captured is escaped, so that it cannot end the field, and a
+//! target that is a path stays one: it never begins with `//`, which would name another host. Never allocates.
 
 use cannery_archive::{Key, Piece, Redirect, Spelled};
 
@@ -90,6 +90,8 @@ impl<'a> Location<'a> {
 
 fn spell_target(redirect: &Redirect<'_>, captures: &Captures<'_>, put: &mut dyn FnMut(&[u8])) {
     let mut in_query = false;
+    let mut start = Start::Empty;
+    let put = &mut |bytes: &[u8]| start.put(bytes, put);
     // What cannot be decoded ends the target; `verify` tells of it.
     for piece in redirect.target.map_while(Result::ok) {
         match piece {
@@ -106,6 +108,34 @@ fn spell_target(redirect: &Redirect<'_>, captures: &Captures<'_>, put: &mut dyn 
                 }
             }
         }
+    }
+}
+
+/// How a target begins, as far as it is spelled.
+enum Start {
+    /// Nothing is spelled yet.
+    Empty,
+    /// The one slash that a path begins with. An empty capture behind it must not let a second slash follow (RFC 3986 §4.2),
+    /// nor a backslash, which browsers read as a slash.
+    Root,
+    /// A path that cannot become an authority any more, or an address that the site's author wrote.
+    Settled,
+}
+
+impl Start {
+    /// Hands on the bytes that come next, without those that would make an authority of a path.
+    fn put(&mut self, mut bytes: &[u8], put: &mut dyn FnMut(&[u8])) {
+        if let Start::Root = self {
+            while let [b'/' | b'\\', rest @ ..] = bytes {
+                bytes = rest;
+            }
+        }
+        match (&self, bytes) {
+            (_, []) => return,
+            (Start::Empty, [b'/']) => *self = Start::Root,
+            _ => *self = Start::Settled,
+        }
+        put(bytes);
     }
 }
 
