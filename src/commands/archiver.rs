@@ -46,7 +46,7 @@ fn build(archiver: &Archiver) -> Result<(), Failure> {
     let report = match result {
         Ok(report) => report,
         Err(error) => {
-            if let Error::Strict { report, .. } = &error {
+            if let Error::Strict { report, .. } | Error::Sources { report, .. } = &error {
                 tell_unpublished(report, *saying)?;
             }
             return Err(failure(&error));
@@ -85,6 +85,7 @@ pub(super) fn tell(diagnostics: &[Diagnostic]) {
         let line = diagnostic.to_string();
         say::note(match diagnostic.severity {
             Severity::Warning => line.replacen(" warning:", &format!(" {}", paint.warning("warning:")), 1),
+            Severity::Error => line.replacen(" error:", &format!(" {}", paint.error("error:")), 1),
             Severity::Note => line.replacen(" note:", &format!(" {}", paint.strong("note:")), 1),
         });
     }

@@ -1,7 +1,7 @@
 //! What the build has to tell a person about the source folder: whose fault, where, what to do.
 //!
 //! A diagnostic is a value that travels with the result. This file never prints, and nothing
-//! here ends a build: that is decided by whoever reads the severity.
+//! here ends a build: [`crate::compile`] does that, by the severity.
 
 use std::fmt;
 
@@ -15,6 +15,9 @@ pub enum Severity {
     Note,
     /// Something the author of the site most likely did not want. `--strict` makes it an error.
     Warning,
+    /// Something that would make the site less than what its author relies on, such as a page that is open to everybody.
+    /// It ends the build.
+    Error,
 }
 
 impl fmt::Display for Severity {
@@ -22,6 +25,7 @@ impl fmt::Display for Severity {
         f.write_str(match self {
             Severity::Note => "note",
             Severity::Warning => "warning",
+            Severity::Error => "error",
         })
     }
 }

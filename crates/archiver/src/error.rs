@@ -104,6 +104,14 @@ pub enum Error {
         /// Why not.
         source: rayon::ThreadPoolBuildError,
     },
+    /// A source file asks for something that the site would be unsafe without.
+    #[error("{} error(s) in the sources: {} was not replaced", report.errors(), path.display())]
+    Sources {
+        /// The archive that would have been replaced.
+        path: PathBuf,
+        /// What is known of the sources, with the errors.
+        report: Box<Report>,
+    },
     /// There were warnings, and they were to end the build.
     #[error("{} warning(s), and --strict: {} was not replaced", report.warnings(), path.display())]
     Strict {
@@ -166,6 +174,7 @@ impl Error {
             | Error::IgnoreFile(_)
             | Error::Read { .. }
             | Error::Changing { .. }
+            | Error::Sources { .. }
             | Error::Previous { .. } => ErrorClass::Input,
             Error::Cache { .. } | Error::Write { .. } => ErrorClass::Output,
             Error::Strict { .. } => ErrorClass::Strict,

@@ -2,7 +2,7 @@
 //!
 //! Never knows what the words of a line mean.
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Severity};
 
 /// Longer lines are refused: no target of that length survives the limits that clients and
 /// intermediaries put on a field.
@@ -11,17 +11,24 @@ pub(crate) const LINE_BYTES_MAX: usize = 4096;
 /// Why a line yields no rule. It becomes a diagnostic where file and line are known.
 #[derive(Debug)]
 pub(crate) struct Fault {
+    pub(crate) severity: Severity,
     pub(crate) code: &'static str,
     pub(crate) message: String,
 }
 
 impl Fault {
     pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Fault {
-        Fault { code, message: message.into() }
+        Fault { severity: Severity::Warning, code, message: message.into() }
+    }
+
+    /// A fault that ends the build: without the line, the site would not be what its author relies on.
+    pub(crate) fn error(code: &'static str, message: impl Into<String>) -> Fault {
+        Fault { severity: Severity::Error, ..Fault::new(code, message) }
     }
 
     pub(crate) fn at(self, file: &str, line: u32) -> Diagnostic {
-        Diagnostic::warning(file.as_bytes(), self.code, self.message).at_line(line)
+        let Fault { severity, code, message } = self;
+        Diagnostic { severity, file: file.to_owned(), line: Some(line), code, message }
     }
 }
 

@@ -16,11 +16,15 @@
 //! Every rule that matches contributes, in the order of the file. A second value for the same
 //! name is joined to the first with `, ` (RFC 9110 §5.3), as both hosts do. Two kinds of
 //! field are excepted. `Set-Cookie` cannot be joined and keeps a line for each value
-//! (RFC 6265 §3). A field that by its definition has one value (`Cache-Control` is counted among
-//! them, for two policies contradict each other) takes the last rule's: write the general rule
-//! first and the exception below it. `!` takes away what rules above it have set, and the
-//! server's own default for that name; a rule below it may set the name again.
+//! (RFC 6265 §3). A field that by its definition has one value takes the last rule's: write the
+//! general rule first and the exception below it. `Cache-Control` is both: the lines of one rule
+//! are one list, and the last rule's list counts, because two policies contradict each other.
+//! `!` takes away what rules above it have set, and the server's own default for that name; a
+//! rule below it may set the name again.
 
+use std::collections::HashMap;
+
+use crate::access_control;
 use crate::diagnostic::Diagnostic;
 use crate::fault::{Fault, readable_line};
 use crate::host::{covers, split_host};
@@ -61,6 +65,15 @@ pub enum HeaderField {
     },
 }
 
+impl HeaderField {
+    /// The field's name, in lower case.
+    pub fn name(&self) -> &str {
+        match self {
+            HeaderField::Set { name, .. } | HeaderField::Remove { name } => name,
+        }
+    }
+}
+
 /// What all rules together say about one answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergedFields {
@@ -72,6 +85,32 @@ pub struct MergedFields {
 }
 
 impl HeaderRule {
+    /// Adds a line. Of one rule, all lines of a list are one list (RFC 9110 §5.3).
+    fn add(&mut self, field: HeaderField) -> Result<(), Fault> {
+        let HeaderField::Set { name, value } = &field else {
+            self.fields.push(field);
+            return Ok(());
+        };
+        let last = self.fields.iter_mut().rev().find(|known| known.name() == name);
+        match last {
+            Some(HeaderField::Set { value: earlier, .. }) if name == "cache-control" => {
+                earlier.push_str(", ");
+                earlier.push_str(value);
+                Ok(())
+            }
+            Some(HeaderField::Set { value: earlier, .. }) if SINGLE_VALUED.contains(&name.as_str()) => {
+                let message =
+                    format!("`{name}` has one value, and a line above gives it `{earlier}`; this one counts");
+                value.clone_into(earlier);
+                Err(Fault::new("header-twice", message))
+            }
+            _ => {
+                self.fields.push(field);
+                Ok(())
+            }
+        }
+    }
+
     /// Whether the rule is for this percent-decoded path on this host (in lower case, without a
     /// port; `None` if unknown, which only rules for all hosts match).
     pub fn matches(&self, host: Option<&str>, path: &[u8]) -> bool {
@@ -115,7 +154,7 @@ impl MergedFields {
     }
 }
 
-/// Fields of which the last value counts.
+/// Fields of which the last rule's value counts.
 const SINGLE_VALUED: [&str; 20] = [
     "access-control-allow-credentials",
     "access-control-allow-origin",
@@ -140,7 +179,7 @@ const SINGLE_VALUED: [&str; 20] = [
 ];
 
 /// Fields that a site cannot set or remove, and why.
-const OWNED: [(&str, &str); 22] = [
+const OWNED: [(&str, &str); 21] = [
     ("accept-ranges", "the server states whether it serves ranges"),
     ("age", "only a cache knows it"),
     ("allow", "the server states which methods it answers"),
@@ -162,7 +201,6 @@ const OWNED: [(&str, &str); 22] = [
     ("trailer", "no answer has trailers"),
     ("transfer-encoding", "it concerns the connection and not the page"),
     ("upgrade", "it concerns the connection and not the page"),
-    ("www-authenticate", "nothing here checks a password, so the page would be open all the same"),
 ];
 
 /// Reads a header file. `file` is its path for diagnostics.
@@ -170,7 +208,13 @@ const OWNED: [(&str, &str); 22] = [
 /// Rules come in the order of their lines. A line that has no effect is in the diagnostics.
 pub fn parse(text: &[u8], file: &str) -> (Vec<HeaderRule>, Vec<Diagnostic>) {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-    let mut parser = Parser { file, rules: Vec::new(), block: Block::None, diagnostics: Vec::new() };
+    let mut parser = Parser {
+        file,
+        rules: Vec::new(),
+        known: HashMap::new(),
+        block: Block::None,
+        diagnostics: Vec::new(),
+    };
     for (line, bytes) in (1u32..).zip(text.split(|&byte| byte == b'\n')) {
         if let Err(fault) = readable_line(bytes).and_then(|text| parser.take_line(line, text)) {
             parser.diagnostics.push(fault.at(file, line));
@@ -184,6 +228,8 @@ pub fn parse(text: &[u8], file: &str) -> (Vec<HeaderRule>, Vec<Diagnostic>) {
 struct Parser<'a> {
     file: &'a str,
     rules: Vec<HeaderRule>,
+    /// The last rule for each host and pattern.
+    known: HashMap<(Option<String>, Pattern), usize>,
     block: Block,
     diagnostics: Vec<Diagnostic>,
 }
@@ -216,8 +262,7 @@ impl Parser<'_> {
             Block::Refused => Ok(()),
             Block::Open { rule, has_dropped } => {
                 let field = parse_field(content).inspect_err(|_| *has_dropped = true)?;
-                rule.fields.push(field);
-                Ok(())
+                rule.add(field)
             }
         }
     }
@@ -239,6 +284,12 @@ impl Parser<'_> {
             return;
         };
         if !rule.fields.is_empty() {
+            let key = (rule.host.clone(), rule.pattern.clone());
+            if let Some(earlier) = self.known.insert(key, self.rules.len())
+                && let Some(fault) = overridden(&self.rules[earlier], &rule)
+            {
+                self.diagnostics.push(fault.at(self.file, rule.line));
+            }
             self.rules.push(rule);
         } else if !has_dropped {
             let fault =
@@ -246,6 +297,27 @@ impl Parser<'_> {
             self.diagnostics.push(fault.at(self.file, rule.line));
         }
     }
+}
+
+/// What to say of a rule for the same paths as an earlier one, if it sets a field again that has one value.
+fn overridden(earlier: &HeaderRule, rule: &HeaderRule) -> Option<Fault> {
+    let is_set = |rule: &HeaderRule, name: &str| {
+        let fields = rule.fields.iter().rev().find(|field| field.name() == name);
+        matches!(fields, Some(HeaderField::Set { .. }))
+    };
+    let first_is_set = |field: &&HeaderField| {
+        let first = rule.fields.iter().find(|other| other.name() == field.name());
+        matches!(first, Some(HeaderField::Set { .. }))
+    };
+    let single = |field: &&HeaderField| SINGLE_VALUED.contains(&field.name());
+    let twice =
+        rule.fields.iter().filter(single).filter(first_is_set).find(|field| is_set(earlier, field.name()))?;
+    let message = format!(
+        "`{}` is set for the same path at line {}, and the last value counts; remove one of the two",
+        twice.name(),
+        earlier.line
+    );
+    Some(Fault::new("header-twice", message))
 }
 
 /// A field's line never begins like this, for neither `/` nor `//` can be part of a name.
@@ -271,12 +343,12 @@ fn parse_field(text: &str) -> Result<HeaderField, Fault> {
     if let Some(name) = text.strip_prefix('!') {
         return Ok(HeaderField::Remove { name: parse_name(name.trim())? });
     }
-    let (name, value) = text.split_once(':').ok_or_else(|| {
-        Fault::new(
-            "bad-header",
-            format!("`{text}` is no field; write `Name: value`, or `! Name` to remove one"),
-        )
-    })?;
+    let Some((name, value)) = text.split_once(':') else {
+        access_control::refuse_directive(text)?;
+        let message = format!("`{text}` is no field; write `Name: value`, or `! Name` to remove one");
+        return Err(Fault::new("bad-header", message));
+    };
+    access_control::refuse_field(name.trim())?;
     // RFC 9112 §5.1 forbids white space before the colon, and so do we.
     let name = parse_name(name)?;
     let value = value.trim();
@@ -382,6 +454,56 @@ mod tests {
         let text =
             "/*\n  Cache-Control: no-store\n  Content-Type: text/plain\n/a\n  cache-control: max-age=60";
         assert_eq!(merged(text, "/a"), "cache-control: max-age=60\ncontent-type: text/plain\n");
+    }
+
+    #[test]
+    fn the_lines_of_one_list_in_a_rule_are_one_list() {
+        let text = "/*\n  Cache-Control: max-age=60\n/a\n  cache-control: max-age=0\n  Cache-Control: no-cache\n  \
+                    cache-control: no-store\n  Cache-Control: must-revalidate\n  Link: <a>\n  Link: <b>";
+        let expected = "cache-control: max-age=0, no-cache, no-store, must-revalidate\nlink: <a>, <b>\n";
+        assert_eq!(merged(text, "/a"), expected);
+        assert_eq!(merged(text, "/b"), "cache-control: max-age=60\n");
+        let removed = "/*\n  Cache-Control: no-store\n  ! Cache-Control\n  Cache-Control: max-age=1";
+        assert_eq!(merged(removed, "/a"), "cache-control: max-age=1\n");
+    }
+
+    #[test]
+    fn one_value_given_twice_is_reported() {
+        for (text, line) in [
+            ("/*\n  X-Frame-Options: DENY\n  X-Frame-Options: SAMEORIGIN", 3),
+            ("/a\n  X-Frame-Options: DENY\n/b\n  X-A: 1\n/a\n  X-Frame-Options: SAMEORIGIN", 5),
+            ("/a\n  Cache-Control: no-store\n/a\n  Cache-Control: max-age=1", 3),
+        ] {
+            assert_eq!(codes(text.as_bytes()), [(line, "header-twice")], "{text}");
+        }
+        let (rules, _) = parse(b"/*\n  X-Frame-Options: DENY\n  X-Frame-Options: SAMEORIGIN", "_headers");
+        assert_eq!(rules[0].fields, [set("x-frame-options", "SAMEORIGIN")]);
+        for text in [
+            "/*\n  X-Frame-Options: DENY\n/a\n  X-Frame-Options: SAMEORIGIN",
+            "/a\n  Cache-Control: no-store\n/a\n  ! Cache-Control\n  Cache-Control: max-age=1",
+            "/a\n  Link: <a>\n/a\n  Link: <b>",
+        ] {
+            assert_eq!(codes(text.as_bytes()), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn access_control_is_an_error() {
+        for line in [
+            "Basic-Auth: user:password",
+            "basic-auth : user:password other:password",
+            "WWW-Authenticate: Basic",
+            "Authorization: Bearer x",
+            "CF-Access-Client-Secret: x",
+            "auth_basic \"Private\"",
+            "Require valid-user",
+            "deny all",
+        ] {
+            let (_, diagnostics) = parse(format!("/a/*\n  {line}\n  X-A: 1").as_bytes(), "_headers");
+            assert_eq!(diagnostics.len(), 1, "{line}");
+            let found = (diagnostics[0].severity, diagnostics[0].line, diagnostics[0].code);
+            assert_eq!(found, (crate::diagnostic::Severity::Error, Some(2), "access-control"), "{line}");
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub mod caching;
 pub mod classify;
 pub mod fingerprint;
 
+mod access_control;
 mod fault;
 mod host;
 pub mod pattern;
@@ -93,6 +94,11 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     let mut routes = routes::plan(&sources, options);
     rules::add(&mut routes, &sources, options)?;
     let header_rules = gather::header_rules(&mut routes, &sources)?;
+    report.diagnostics.append(&mut routes.diagnostics);
+    report.diagnostics.append(&mut access_control::find(&sources));
+    if report.errors() > 0 {
+        return Err(Error::Sources { path: options.archive.clone(), report: Box::new(report) });
+    }
     report.generated =
         if options.include_folder_listing { listings::add(&mut routes, &mut sources) } else { 0 };
 

@@ -69,7 +69,17 @@ impl Report {
     /// How many warnings there are: what `strict` turns into an error.
     #[must_use]
     pub fn warnings(&self) -> usize {
-        self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Warning).count()
+        self.count(Severity::Warning)
+    }
+
+    /// Returns how many errors there are, each of which ends the build.
+    #[must_use]
+    pub fn errors(&self) -> usize {
+        self.count(Severity::Error)
+    }
+
+    fn count(&self, severity: Severity) -> usize {
+        self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).count()
     }
 }
 

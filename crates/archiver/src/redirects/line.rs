@@ -4,6 +4,7 @@
 
 use super::rule::{Action, Dialect};
 use super::template::{Template, has_reference};
+use crate::access_control;
 use crate::fault::Fault;
 use crate::host::{after_scheme, split_host};
 use crate::pattern::{Pattern, PatternSyntax, refuse_odd_segments};
@@ -36,6 +37,7 @@ impl Context<'_> {
         let (&target, rest) = rest.split_first().ok_or_else(|| {
             Fault::new("missing-target", "the line has no target; write `source target code`")
         })?;
+        refuse_access_control(target, rest)?;
         if !looks_like_target(target) && target.contains('=') {
             let message =
                 format!("the condition `{target}` on the query is not supported, so the rule is dropped");
@@ -191,11 +193,22 @@ impl Context<'_> {
     /// A path below the rule file's folder, from the root. The folder is a name and no pattern, so
     /// all that could mean anything in it is percent-encoded.
     fn resolve(&self, rest: &str) -> String {
+        // `.//name` stays a path: `//name` would be a host.
+        let rest = rest.trim_start_matches('/');
         if self.folder.is_empty() {
             return format!("/{rest}");
         }
         format!("/{}/{rest}", percent_encode(self.folder, |byte| is_unreserved(byte) || byte == b'/'))
     }
+}
+
+/// Refuses the conditions and the code by which other hosts keep visitors out.
+fn refuse_access_control(target: &str, words: &[&str]) -> Result<(), Fault> {
+    if !looks_like_target(target) {
+        access_control::refuse_condition(target)?;
+    }
+    words.iter().try_for_each(|word| access_control::refuse_condition(word))?;
+    words.first().map_or(Ok(()), |word| access_control::refuse_code(word))
 }
 
 fn looks_like_target(word: &str) -> bool {

@@ -93,6 +93,14 @@ fn relative_paths_are_relative_to_their_folder() {
 }
 
 #[test]
+fn a_relative_target_never_names_a_host() {
+    for target in [".//evil.example/", ".///evil.example/"] {
+        assert_eq!(rule(&format!("/x {target}")).action, redirect(301, "/evil.example/"), "{target}");
+    }
+    assert_eq!(rule("/x /\\evil.example").action, redirect(301, "/%5Cevil.example"));
+}
+
+#[test]
 fn only_the_root_file_has_absolute_sources() {
     let (rules, diagnostics) = parse(b"/x /y\n://h/x /y\n./x /y", "d/_redirects", b"d", Dialect::Cannery);
     assert_eq!(rules.len(), 1);
@@ -193,7 +201,10 @@ fn what_cannot_be_honoured_is_dropped_and_never_applied_by_half() {
     let cases = [
         ("/a id=:id /b/:id 301", "unsupported-condition"),
         ("/a /b 302 Country=us,ca", "unsupported-condition"),
-        ("/a /b 200 Role=admin", "unsupported-condition"),
+        ("/a /b 200 Role=admin", "access-control"),
+        ("/a role=admin /b", "access-control"),
+        ("/a/* /login 401!", "access-control"),
+        ("/a/* /login 403", "access-control"),
         ("/a /b Language=de", "unsupported-condition"),
         ("/a https://api.example.org/:x 200", "unsupported-target"),
         ("/a //api.example.org/ 200!", "unsupported-target"),

@@ -1,0 +1,123 @@
+//! Access control of other servers and hosts, wherever it may stand in a source folder.
+//!
+//! This server checks no password and no role. A line that is written to keep visitors out is therefore an error: left out
+//! with a warning, it would leave open what it protects, and perhaps publish the password with it.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::diagnostic::Diagnostic;
+use crate::fault::Fault;
+use crate::source::Sources;
+
+/// Fields by which other hosts keep visitors out, and fields with which a visitor proves an identity.
+const FIELDS: [&str; 9] = [
+    "authorization",
+    "basic-auth",
+    "cf-access-client-id",
+    "cf-access-client-secret",
+    "cf-access-jwt-assertion",
+    "cookie",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "www-authenticate",
+];
+
+/// Words that begin a line of another server's configuration (Apache, nginx, Caddy) which keeps visitors out.
+const DIRECTIVES: [&str; 12] = [
+    "auth_basic",
+    "auth_basic_user_file",
+    "auth_request",
+    "authname",
+    "authtype",
+    "authuserfile",
+    "basic_auth",
+    "basicauth",
+    "deny",
+    "forward_auth",
+    "require",
+    "satisfy",
+];
+
+/// The longest configuration of another host that is looked at.
+const CONFIGURATION_BYTES_MAX: u64 = 1 << 20;
+
+/// Refuses a field of `_headers` that is access control.
+pub(crate) fn refuse_field(name: &str) -> Result<(), Fault> {
+    let is_refused = FIELDS.iter().any(|known| known.eq_ignore_ascii_case(name));
+    if is_refused { Err(fault(&format!("`{name}`"))) } else { Ok(()) }
+}
+
+/// Refuses a line that begins as access control does in another server's configuration.
+pub(crate) fn refuse_directive(line: &str) -> Result<(), Fault> {
+    if is_directive(line) { Err(fault(&format!("`{}`", first_word(line)))) } else { Ok(()) }
+}
+
+/// Refuses a condition of `_redirects` on who the visitor is.
+pub(crate) fn refuse_condition(word: &str) -> Result<(), Fault> {
+    let is_role = word.get(..5).is_some_and(|name| name.eq_ignore_ascii_case("role="));
+    if is_role { Err(fault(&format!("the condition `{word}`"))) } else { Ok(()) }
+}
+
+/// Refuses a code of `_redirects` that turns visitors away.
+pub(crate) fn refuse_code(word: &str) -> Result<(), Fault> {
+    let is_denial = matches!(word.trim_end_matches('!'), "401" | "403" | "407");
+    if is_denial { Err(fault(&format!("the code `{word}`"))) } else { Ok(()) }
+}
+
+/// Reports access control in the configuration of other servers that lies in the source folder.
+pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
+    let folders = [b"".as_slice()].into_iter().chain(sources.folders.iter().map(|folder| &**folder));
+    let apache = folders.filter_map(|folder| {
+        let folder = folder.strip_suffix(b"/").unwrap_or(folder);
+        let name = if folder.is_empty() { b".htaccess".to_vec() } else { [folder, b"/.htaccess"].concat() };
+        first_line(sources, &name, |line| {
+            is_directive(line) && !line.to_ascii_lowercase().contains("all granted")
+        })
+    });
+    let netlify = first_line(sources, b"netlify.toml", |line| {
+        let line = line.to_ascii_lowercase();
+        line.trim_start().starts_with("basic-auth") || line.contains("role =") || line.contains("role=")
+    });
+    let azure = first_line(sources, b"staticwebapp.config.json", |line| line.contains("\"allowedRoles\""));
+    let buildpack = first_line(sources, b"Staticfile.auth", |line| line.contains(':'));
+    apache.chain(netlify).chain(azure).chain(buildpack).collect()
+}
+
+/// What to say of the first line of a file that is access control, if the file exists and has one.
+fn first_line(sources: &Sources, name: &[u8], is_control: impl Fn(&str) -> bool) -> Option<Diagnostic> {
+    let path = sources.root.join(Path::new(std::ffi::OsStr::from_bytes(name)));
+    let metadata = fs::metadata(&path).ok()?;
+    if !metadata.is_file() || metadata.len() > CONFIGURATION_BYTES_MAX {
+        return None;
+    }
+    let text = String::from_utf8_lossy(&fs::read(&path).ok()?).into_owned();
+    let (number, line) = (1u32..).zip(text.lines()).find(|(_, line)| {
+        let line = line.trim();
+        !line.starts_with(['#', ';']) && is_control(line)
+    })?;
+    let message = format!(
+        "`{}` is access control, and this server does not read this file: what it protects would be open to everybody; \
+         keep those pages elsewhere, and this file out of the folder",
+        first_word(line.trim())
+    );
+    Some(Fault::error("access-control", message).at(&String::from_utf8_lossy(name), number))
+}
+
+fn is_directive(line: &str) -> bool {
+    let word = first_word(line);
+    DIRECTIVES.iter().any(|known| known.eq_ignore_ascii_case(word))
+}
+
+fn first_word(line: &str) -> &str {
+    line.split([' ', '\t', '=', ':']).next().unwrap_or(line)
+}
+
+fn fault(what: &str) -> Fault {
+    let message = format!(
+        "{what} is access control, which this server does not have: what it protects would be open to everybody; remove the \
+         line, and keep those pages elsewhere"
+    );
+    Fault::error("access-control", message)
+}
