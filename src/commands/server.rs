@@ -86,7 +86,8 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
     if speaks && config.tls.is_some() && !config.has_tls() {
         say::note("there are certificates, and no address where TLS is spoken (`--bind-tls`)");
     }
-    for words in server.held().missing().filter(|_| speaks) {
+    let unreachable = server.held().unreachable.iter().map(String::as_str);
+    for words in server.held().missing().chain(unreachable).filter(|_| speaks) {
         warn(words);
     }
     for words in server.held().advice().filter(|_| speaks && !told.quiet) {

@@ -100,9 +100,14 @@ pub(crate) fn pages(files: &[(&'static str, &'static str)]) -> Vec<(&'static [u8
     files.iter().map(|(name, content)| (name.as_bytes(), content.as_bytes())).collect()
 }
 
-/// The server, over the interface of the kernel that the whole suite is run on: `--io` of this variable.
+/// The server in its whole sandbox, where a debug build ends at a refused system call, over the interface of the kernel
+/// that the whole suite is run on. `CANNERY_TEST_SANDBOX` and `CANNERY_TEST_IO` give other values for `--sandbox` and
+/// `--io`: `auto` is for a machine without Landlock.
 pub(crate) fn server_command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cannery-server"));
+    let sandbox = if cfg!(feature = "portable") { "auto" } else { "require" };
+    let sandbox = std::env::var_os("CANNERY_TEST_SANDBOX").unwrap_or_else(|| sandbox.into());
+    command.arg("--sandbox").arg(sandbox);
     if let Some(io) = std::env::var_os("CANNERY_TEST_IO") {
         command.arg("--io").arg(io);
     }
@@ -158,6 +163,11 @@ impl Server {
                 Err(error) => panic!("{error}: the server never said {words:?}, but {heard:#?}"),
             }
         }
+    }
+
+    /// Everything that the server says until it has ended.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.log.iter().collect()
     }
 
     pub(crate) fn pid(&self) -> u32 {

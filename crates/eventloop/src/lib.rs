@@ -38,6 +38,7 @@ mod waker_portable;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 pub use address::{Address, NoAddress};
@@ -137,6 +138,15 @@ pub struct Accepted<S> {
     pub socket: S,
     /// Where the peer is; nothing where it has no address, as with local sockets, or where nobody wants it.
     pub peer: Option<SocketAddr>,
+}
+
+/// Two ends of a local connection that keeps messages apart. On Linux, neither end can send to any other socket: the
+/// kernel ignores an address.
+///
+/// # Errors
+/// There are no descriptors left.
+pub fn message_pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
+    sys::message_pair()
 }
 
 /// Takes a descriptor that whoever started this process has left open for it. To be called once for each number.

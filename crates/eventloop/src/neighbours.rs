@@ -69,7 +69,7 @@ impl Neighbours {
     pub fn of(wakers: &[Waker]) -> io::Result<Vec<Neighbours>> {
         let (mut members, mut ends) = (Vec::new(), Vec::new());
         for waker in wakers {
-            let (to, from) = UnixDatagram::pair()?;
+            let (to, from) = sys::message_pair()?;
             to.set_nonblocking(true)?;
             from.set_nonblocking(true)?;
             let (held, coming) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -129,12 +129,17 @@ impl Neighbours {
     /// The next connection that this loop was handed, and at which listener it was accepted.
     pub(crate) fn take_over(&self) -> Option<(u32, OwnedFd)> {
         let own = &self.members[self.own];
-        if own.coming.load(Ordering::Relaxed) == 0 {
-            return None;
+        while own.coming.load(Ordering::Relaxed) > 0 {
+            let received = receive(&self.from);
+            if let Handed::None = received {
+                return None;
+            }
+            own.coming.fetch_sub(1, Ordering::Relaxed);
+            if let Handed::Connection(listener, socket) = received {
+                return Some((listener, socket));
+            }
         }
-        let taken = receive(&self.from)?;
-        own.coming.fetch_sub(1, Ordering::Relaxed);
-        Some(taken)
+        None
     }
 }
 
@@ -180,18 +185,34 @@ fn send(to: &UnixDatagram, socket: BorrowedFd<'_>, listener: u32) -> io::Result<
     Ok(())
 }
 
-/// What came first. Nothing where nothing came, or where there is no descriptor left for it: then it is closed.
-fn receive(from: &UnixDatagram) -> Option<(u32, OwnedFd)> {
+/// What a loop was handed next.
+enum Handed {
+    /// A connection that was accepted at a listener of this number.
+    Connection(u32, OwnedFd),
+    /// A connection for which this process had no descriptor left: the kernel has closed it.
+    Lost,
+    /// There is nothing.
+    None,
+}
+
+fn receive(from: &UnixDatagram) -> Handed {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut number = [0; 4];
-    recvmsg(from, &mut [IoSliceMut::new(&mut number)], &mut ancillary, sys::RECEIVES_DESCRIPTORS).ok()?;
+    let mut into = [IoSliceMut::new(&mut number)];
+    let received = recvmsg(from, &mut into, &mut ancillary, sys::RECEIVES_DESCRIPTORS);
+    // A message has four bytes; none at all is the end.
+    if !received.is_ok_and(|received| received.bytes > 0) {
+        return Handed::None;
+    }
     let sockets = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(sockets) => Some(sockets),
         _ => None,
     });
-    let socket = sockets.flatten().next()?;
-    Some((u32::from_ne_bytes(number), socket))
+    match sockets.flatten().next() {
+        Some(socket) => Handed::Connection(u32::from_ne_bytes(number), socket),
+        None => Handed::Lost,
+    }
 }
 
 #[cfg(test)]
@@ -252,6 +273,41 @@ mod tests {
             assert_eq!(one.hand_over(socket.as_fd(), 0), goes, "{held} and {of_other}");
             while other.take_over().is_some() {}
         }
+    }
+
+    #[test]
+    fn a_connection_without_its_descriptor_is_no_longer_counted() {
+        let (one, other) = two();
+        let (_client, socket) = UnixStream::pair().unwrap();
+        one.set_held(9);
+        // As the kernel delivers it if the receiver may open no more.
+        one.members[other.own].coming.fetch_add(1, Ordering::Relaxed);
+        one.members[other.own].to.send(&7u32.to_ne_bytes()).unwrap();
+        assert!(one.hand_over(socket.as_fd(), 8));
+        assert_eq!(other.take_over().map(|(listener, _)| listener), Some(8));
+        assert_eq!(one.members[other.own].load(), 0);
+    }
+
+    #[test]
+    #[cfg_attr(feature = "portable", ignore = "only Linux has such sockets everywhere")]
+    fn an_address_on_a_message_is_ignored() {
+        let folder = memory_folder();
+        let outside = UnixDatagram::bind(folder.join("outside")).unwrap();
+        outside.set_nonblocking(true).unwrap();
+        let (one, other) = two();
+        let address = rustix::net::SocketAddrUnix::new(folder.join("outside")).unwrap();
+        let message = [IoSlice::new(b"none")];
+        let to = &one.members[other.own].to;
+        let mut nothing = SendAncillaryBuffer::default();
+        rustix::net::sendmsg_addr(to, &address, &message, &mut nothing, SendFlags::NOSIGNAL).unwrap();
+        assert!(outside.recv(&mut [0; 8]).is_err());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    fn memory_folder() -> std::path::PathBuf {
+        let folder = std::env::temp_dir().join(format!("cannery-neighbours-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
     }
 
     #[test]

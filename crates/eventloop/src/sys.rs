@@ -12,9 +12,10 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixDatagram;
 
 use rustix::net::RecvFlags;
-use socket2::{SockAddr, Socket};
+use socket2::{Domain, SockAddr, Socket, Type};
 
 /// Whether the kernel deals connections out among the sockets that listen at one address.
 pub(crate) const DEALS_OUT: bool = true;
@@ -135,6 +136,13 @@ pub(crate) fn defer_accept(listener: &Socket) -> io::Result<()> {
     // SAFETY: `value` points to an `int` of `length` bytes, which the kernel only reads, and only until the call returns.
     check(unsafe { libc::setsockopt(listener, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, value, length) })?;
     Ok(())
+}
+
+/// Two ends of a local connection that keeps messages apart. Other than on a datagram socket, the kernel ignores an
+/// address that is sent to, so neither end reaches any other socket.
+pub(crate) fn message_pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
+    let (one, other) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None)?;
+    Ok((OwnedFd::from(one).into(), OwnedFd::from(other).into()))
 }
 
 /// Whether a socket listens.

@@ -8,6 +8,7 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixDatagram;
 
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::{SockRef, Socket};
@@ -39,6 +40,11 @@ pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<(OwnedFd, Op
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Two ends of a local connection that keeps messages apart.
+pub(crate) fn message_pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
+    UnixDatagram::pair()
 }
 
 /// How many bytes that were sent on a socket its peer has not confirmed yet. Nobody tells: what the kernel has taken

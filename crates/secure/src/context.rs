@@ -63,6 +63,9 @@ impl Context {
         if versions.is_empty() {
             return Err(Error::NoneLeft("version of TLS"));
         }
+        // The library looks for the kernel's counter of restored virtual machines (`/dev/sysgenid`), with which it never
+        // repeats random numbers after a restore, when it is first asked for some: later, a sandbox may keep it from it.
+        aws_lc_rs::rand::fill(&mut [0]).map_err(|_| Error::NoRandomness)?;
         let certificates = Arc::new(Chooser {
             certificates: RwLock::new(Arc::new(settings.certificates)),
             now: AtomicI64::new(seconds_of(settings.now)),

@@ -52,6 +52,7 @@ impl AdminListener {
     /// Starts to answer.
     pub(crate) fn start(self, config: &Config, admin: Admin, cage: &Cage) -> Result<AdminServer, StartError> {
         let AdminListener { address, claim, listener, waker } = self;
+        let asks_others = matches!(admin, Admin::Others(_));
         let current = Arc::new(Current::new(Arc::new(Content::Admin(admin))));
         let (order, observer) = (Arc::new(StopOrder::default()), Observer::default());
         let plan = worker::Plan::new(
@@ -61,8 +62,8 @@ impl AdminListener {
             Arc::clone(&order),
             observer,
         );
-        let threads =
-            worker::start_all("admin", Loop::USUAL, vec![(plan.for_operators(), waker.clone())], cage)?;
+        let plan = plan.for_operators(asks_others);
+        let threads = worker::start_all("admin", Loop::USUAL, vec![(plan, waker.clone())], cage)?;
         Ok(AdminServer { address, _claim: claim, threads, order, waker })
     }
 }

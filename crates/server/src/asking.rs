@@ -39,7 +39,8 @@ pub(crate) fn answer(
 ) -> Result<(), StartError> {
     thread::start("figures", cage, Role::Orders, move || {
         let mut question = [0; 8];
-        while let Ok(bytes) = socket.recv(&mut question) {
+        // Nothing is the end of the pair's other side.
+        while let Ok(bytes @ 1..) = socket.recv(&mut question) {
             let mut answer = question[..bytes].to_vec();
             if serde_json::to_writer(&mut answer, &Figures::of(&workers, &status)).is_ok() {
                 // Where it does not arrive, nobody waits for it any more.
@@ -105,6 +106,9 @@ impl Place {
     fn hear(&self, question: &[u8], buffer: &mut [u8]) -> io::Result<Figures> {
         loop {
             let bytes = self.socket.recv(buffer)?;
+            if bytes == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
             if let Some(figures) = buffer[..bytes].strip_prefix(question) {
                 return Ok(serde_json::from_slice(figures)?);
             }

@@ -1,4 +1,5 @@
-//! What can be done from inside the cage: nothing that leads out.
+//! What can be done from inside the cage: nothing that leads out. Each row of the table in `docs/security.md` has its
+//! attempts here, but for what `/proc` shows of the real server (`tests/it/cage.rs`).
 //!
 //! A program of its own, for a process enters a cage once, for ever, and before it has a second thread. It
 //! runs itself, builds the cage by the same function as the server, tries to get out of it, and says on a
@@ -8,15 +9,59 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use cannery_server::cage::{Cage, Denied, Plan, Role, Sandbox, Wanted};
-use rustix::process::Pid;
+use rustix::net::{SendAncillaryBuffer, SendFlags, SocketAddrUnix, sendmsg_addr, sendto};
+use rustix::process::{Pid, PidfdFlags, getpgid, getpid};
+use rustix::thread::set_thread_uid;
 use socket2::{Domain, Socket, Type};
+
+/// `MSG_FASTOPEN`, which only Linux has, and `rustix` does not name.
+const FAST_OPEN: SendFlags = SendFlags::from_bits_retain(0x2000_0000);
+
+/// What fails in every thread, one line for each row of the table.
+const FORBIDDEN: [(&str, &[&str]); 7] = [
+    ("rights", &["execve"]),
+    ("root", &["become root", "give up capabilities"]),
+    (
+        "files",
+        &[
+            "open /etc/passwd",
+            "write the archive",
+            "write beside the archive",
+            "list",
+            "remove",
+            "rename",
+            "link",
+        ],
+    ),
+    (
+        "network",
+        &[
+            "connect",
+            "socket",
+            "local socket",
+            "bind",
+            "listen",
+            "fast open by sendto",
+            "fast open by sendmsg",
+            "datagram to a named socket",
+        ],
+    ),
+    ("other processes", &["kill", "open a process", "start a process"]),
+    (
+        "system calls",
+        &["a call that nobody needs", "another option of a socket", "what is sent to a socket's filter"],
+    ),
+    ("memory", &["executable memory"]),
+];
 
 const ONLY_FILES: Sandbox = Sandbox { system_calls: Wanted::No, ..Sandbox::AUTO };
 const ONLY_CALLS: Sandbox = Sandbox { filesystem: Wanted::No, ..Sandbox::AUTO };
@@ -30,6 +75,8 @@ fn main() {
     fs::write(folder.path().join("site.cdb"), "archive").unwrap();
     without_a_cage_everything_can_be_done(folder.path());
     what_leads_out_fails_in_every_thread(folder.path());
+    a_local_socket_leaves_files_held_and_can_be_removed(folder.path());
+    a_worker_can_reset_a_connection(folder.path());
     each_half_of_the_cage_holds_alone(folder.path());
     who_opens_releases_can_and_who_serves_cannot(folder.path());
     a_forgotten_call_ends_a_process_under_test(folder.path());
@@ -53,10 +100,39 @@ fn what_leads_out_fails_in_every_thread(folder: &Path) {
             println!("skipped, for this kernel cannot refuse system calls: {tried:?}");
             continue;
         }
-        for name in ["open /etc/passwd", "connect", "socket", "execve", "write beside the archive", "kill"] {
-            assert!(["EPERM", "EACCES"].contains(&tried[name].as_str()), "{thread}: {name}: {}", tried[name]);
+        for (row, names) in FORBIDDEN {
+            for name in names {
+                let outcome = tried[*name].as_str();
+                assert!(["EPERM", "EACCES"].contains(&outcome), "{thread}: {row}: {name}: {outcome}");
+            }
+        }
+        let ring = &tried["make a ring"];
+        assert!(ring != "done", "{thread}: a ring can be made");
+    }
+}
+
+fn a_local_socket_leaves_files_held_and_can_be_removed(folder: &Path) {
+    for sandbox in ["unix", "unix, files"] {
+        let tried = attempts(folder, sandbox, "main");
+        if tried["files"] == "missing" {
+            continue;
+        }
+        assert_eq!(tried["unreachable"], "");
+        assert!(["EPERM", "EACCES"].contains(&tried["open /etc/passwd"].as_str()), "{sandbox}");
+        assert_eq!(tried["remove the local socket"], "done", "{sandbox}");
+    }
+    // Without the filter of system calls, only Landlock stands in the way.
+    let tried = attempts(folder, "unix, files", "worker");
+    if tried["files"] != "missing" {
+        for name in ["open /etc/passwd", "write the archive", "write beside the archive"] {
+            assert_eq!(tried[name], "EACCES", "{name}");
         }
     }
+}
+
+/// Without it the kernel keeps for minutes what a stalled reader doesn't take.
+fn a_worker_can_reset_a_connection(folder: &Path) {
+    assert_eq!(attempts(folder, "auto", "worker")["reset"], "done");
 }
 
 fn each_half_of_the_cage_holds_alone(folder: &Path) {
@@ -69,8 +145,8 @@ fn each_half_of_the_cage_holds_alone(folder: &Path) {
     }
     let tried = attempts(folder, "calls", "worker");
     if tried["system calls"] != "missing" {
-        for name in ["open /etc/passwd", "connect", "socket", "execve", "kill", "executable memory"] {
-            assert_eq!(tried[name], "EPERM", "{name}");
+        for name in FORBIDDEN.iter().flat_map(|(_, names)| *names) {
+            assert_eq!(tried[*name], "EPERM", "{name}");
         }
     }
 }
@@ -111,17 +187,21 @@ fn run(folder: &Path, sandbox: &str, thread: &str, denied: &str) -> Output {
 }
 
 /// The process that is caged.
-fn inside(sandbox: &str, thread: &str, denied: &str, folder: &Path) {
-    let sandbox = match sandbox {
+fn inside(sandbox_name: &str, thread: &str, denied: &str, folder: &Path) {
+    let sandbox = match sandbox_name {
         "off" => Sandbox::OFF,
         "files" => ONLY_FILES,
         "calls" => ONLY_CALLS,
+        "unix, files" => ONLY_FILES,
         _ => Sandbox::AUTO,
     };
+    let local = sandbox_name.starts_with("unix").then(|| folder.join("local.sock"));
     let denied = if denied == "ends" { Denied::Ends } else { Denied::Fails };
     let archive = folder.join("site.cdb");
-    let plan = Plan { sandbox, denied, read: vec![archive.clone()], ..Plan::default() };
+    let remove = local.iter().cloned().collect();
+    let plan = Plan { sandbox, denied, read: vec![archive.clone()], remove, ..Plan::default() };
     let outside = Outside::open(archive);
+    let _bound = local.as_ref().map(|path| UnixListener::bind(path).unwrap());
     if thread == "two" {
         std::thread::spawn(std::thread::park);
     }
@@ -133,12 +213,16 @@ fn inside(sandbox: &str, thread: &str, denied: &str, folder: &Path) {
     let is_there = |name| if missing.contains(name) { "missing" } else { "there" };
     println!("files={}", is_there("landlock"));
     println!("system calls={}", is_there("seccomp"));
+    println!("unreachable={}", held.unreachable.concat());
     let role = match thread {
         "worker" => Role::Worker,
         "releases" => Role::Releases,
         "log" => Role::Log,
         "orders" => Role::Orders,
-        _ => return outside.attempt_all(),
+        _ => {
+            local.iter().for_each(|path| tell("remove the local socket", fs::remove_file(path)));
+            return outside.attempt_all();
+        }
     };
     let life = move || {
         cage.enter_thread(role).unwrap();
@@ -147,44 +231,117 @@ fn inside(sandbox: &str, thread: &str, denied: &str, folder: &Path) {
     std::thread::spawn(life).join().unwrap();
 }
 
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+fn make_ring() -> io::Result<()> {
+    cannery_eventloop::Uring::probe()
+}
+
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+fn make_ring() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// What there is to reach outside.
 struct Outside {
     archive: PathBuf,
-    /// A socket from before, so that to connect it is all that is left to do.
+    /// Sockets from before, so that to use them is all that is left to do.
     socket: Socket,
-    listener: SocketAddr,
+    unbound: Socket,
+    datagrams: UnixDatagram,
+    /// As a worker has one.
+    own_listener: TcpListener,
+    target: SocketAddr,
     _listening: TcpListener,
+    /// A local socket with a name.
+    named: PathBuf,
+    _named: UnixDatagram,
     /// Who started this process.
     parent: Pid,
 }
 
 impl Outside {
     fn open(archive: PathBuf) -> Outside {
-        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
-        let listener = listening.local_addr().unwrap();
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        let parent = rustix::process::getppid().unwrap();
-        Outside { archive, socket, listener, _listening: listening, parent }
+        let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
+        let tcp = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let listening = listen();
+        let named = archive.with_extension("named");
+        // From the run before.
+        let _ = fs::remove_file(&named);
+        Outside {
+            socket: tcp(),
+            unbound: tcp(),
+            datagrams: UnixDatagram::unbound().unwrap(),
+            own_listener: listen(),
+            target: listening.local_addr().unwrap(),
+            _listening: listening,
+            _named: UnixDatagram::bind(&named).unwrap(),
+            named,
+            parent: rustix::process::getppid().unwrap(),
+            archive,
+        }
     }
 
     fn attempt_all(&self) {
         tell("open the archive", File::open(&self.archive));
-        tell("connect", self.socket.connect(&self.listener.into()));
-        tell("open /etc/passwd", File::open("/etc/passwd"));
-        tell("socket", Socket::new(Domain::IPV4, Type::STREAM, None));
-        tell("write beside the archive", File::create(self.archive.with_extension("new")));
-        let memory = memmap2::MmapOptions::new().len(4096).map_anon().unwrap();
-        tell("executable memory", memory.make_exec());
-        tell("kill", rustix::process::test_kill_process(self.parent).map_err(io::Error::from));
+        self.attempt_files();
+        self.attempt_network();
+        self.attempt_rights();
+        tell("kill", rustix::process::test_kill_process(self.parent));
+        tell("open a process", rustix::process::pidfd_open(self.parent, PidfdFlags::empty()));
+        tell("start a process", Command::new("/bin/true").spawn().map(|mut child| child.wait()));
         // The last, for where it can be done it does not come back.
         if std::env::args().nth(2).is_some_and(|word| word != "off") {
-            tell::<()>("execve", Err(Command::new("/bin/true").exec()));
+            tell::<(), io::Error>("execve", Err(Command::new("/bin/true").exec()));
         }
+    }
+
+    fn attempt_files(&self) {
+        tell("open /etc/passwd", File::open("/etc/passwd"));
+        tell("write the archive", File::options().append(true).open(&self.archive));
+        let beside = self.archive.with_extension("new");
+        tell("write beside the archive", File::create(&beside));
+        tell("list", fs::read_dir(self.archive.parent().unwrap()));
+        tell("remove", fs::remove_file(&beside));
+        tell("rename", fs::rename(&self.named, &beside));
+        tell("link", fs::hard_link(&self.archive, &beside));
+    }
+
+    fn attempt_network(&self) {
+        let target = self.target;
+        tell("reset", self.socket.set_linger(Some(Duration::ZERO)));
+        tell("another option of a socket", self.socket.set_reuse_address(true));
+        tell("what is sent to a socket's filter", self.socket.attach_filter(&[]));
+        tell("connect", self.socket.connect(&target.into()));
+        tell("bind", self.unbound.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()));
+        tell("listen", self.unbound.listen(1));
+        tell("socket", Socket::new(Domain::IPV4, Type::STREAM, None));
+        tell("local socket", UnixDatagram::unbound());
+        // What was a listener is no connection now, and could become one.
+        let _ = rustix::net::shutdown(&self.own_listener, rustix::net::Shutdown::Both);
+        let flags = FAST_OPEN | SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        tell("fast open by sendto", sendto(&self.own_listener, b"out", flags, &target));
+        let message = [IoSlice::new(b"out")];
+        let mut nothing = SendAncillaryBuffer::default();
+        let sent = sendmsg_addr(&self.own_listener, &target, &message, &mut nothing, flags);
+        tell("fast open by sendmsg", sent);
+        let named = SocketAddrUnix::new(&self.named).unwrap();
+        tell("datagram to a named socket", sendto(&self.datagrams, b"out", SendFlags::NOSIGNAL, &named));
+    }
+
+    fn attempt_rights(&self) {
+        tell("become root", set_thread_uid(rustix::fs::Uid::ROOT));
+        let none = rustix::thread::CapabilitySet::empty();
+        let sets = rustix::thread::CapabilitySets { effective: none, permitted: none, inheritable: none };
+        tell("give up capabilities", rustix::thread::set_capabilities(None, sets));
+        tell("a call that nobody needs", getpgid(Some(getpid())));
+        let memory = memmap2::MmapOptions::new().len(4096).map_anon().unwrap();
+        tell("executable memory", memory.make_exec());
+        tell("make a ring", make_ring());
     }
 }
 
-fn tell<T>(name: &str, outcome: io::Result<T>) {
-    let outcome = match outcome.map_err(|error| error.raw_os_error()) {
+fn tell<T, E: Into<io::Error>>(name: &str, outcome: Result<T, E>) {
+    let outcome = match outcome.map_err(|error| error.into().raw_os_error()) {
         Ok(_) => "done".to_owned(),
         Err(Some(libc::EPERM)) => "EPERM".to_owned(),
         Err(Some(libc::EACCES)) => "EACCES".to_owned(),

@@ -1,6 +1,7 @@
 //! Faults that we have had: each test holds that one of them does not come back. One file per topic.
 
 mod rules;
+mod sandbox;
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;

@@ -41,11 +41,11 @@ pub enum CageError {
     /// Giving up rights had no effect.
     #[error("the rights of root came back after they were given up")]
     NotGivenUp,
-    /// The kernel cannot put files out of reach.
-    #[error("this kernel cannot put files out of reach (landlock): {0}")]
+    /// Files cannot be put out of reach.
+    #[error("files are not restricted (landlock): {0}")]
     Filesystem(String),
-    /// The kernel cannot refuse system calls.
-    #[error("this kernel cannot refuse system calls (seccomp): {0}")]
+    /// System calls cannot be refused.
+    #[error("system calls are not restricted (seccomp): {0}")]
     SystemCalls(String),
     /// The kernel does not narrow a thread further.
     #[error("a thread cannot be put into its cage (seccomp): {0}")]

@@ -1,9 +1,12 @@
 //! Files and addresses out of reach, by landlock.
 //!
 //! What stays: to read in the folders of the archives, to append in the folders of the logs, to remove in those
-//! of local sockets. Nothing else may be executed, listed, removed or renamed, no address may be bound or connected to, no process outside be
-//! signalled. What is open already stays open. Never follows what changes later: a folder that was moved is
-//! still the same folder.
+//! of local sockets. Nothing else may be executed, listed, removed or renamed, no address may be bound or connected to,
+//! no process outside be signalled. What is open already stays open. Never follows what changes later: a folder that was
+//! moved is still the same folder.
+//!
+//! A rule only ever allows something. If the kernel rejects one, its place stays out of reach, which is reported, and
+//! everything else is restricted all the same.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -22,25 +25,28 @@ const ASKED: ABI = ABI::V8;
 /// How many symlinks a path may lead through, as for the kernel.
 const LINKS_MAX: usize = 40;
 
-/// Puts everything out of reach but what these files need.
-pub(super) fn restrict(plan: &Plan) -> Result<Hold, CageError> {
-    let status = build(plan).map_err(|error| CageError::Filesystem(error.to_string()))?;
+/// Puts everything out of reach but what these files need. Adds a sentence to `warnings` for each place that had to be
+/// put out of reach although the plan names it.
+pub(super) fn restrict(plan: &Plan, warnings: &mut Vec<String>) -> Result<Hold, CageError> {
+    let status = build(plan, warnings).map_err(|error| CageError::Filesystem(error.to_string()))?;
     let version = match status.landlock {
         LandlockStatus::Available { effective_abi, .. } => effective_abi as i32,
         LandlockStatus::NotEnabled => {
             return Err(CageError::Filesystem("it was not enabled at boot (`lsm=`)".into()));
         }
-        _ => return Err(CageError::Filesystem("it was built without".into())),
+        _ => return Err(CageError::Filesystem("the kernel was built without it".into())),
     };
     match status.ruleset {
-        RulesetStatus::NotEnforced => Err(CageError::Filesystem("it knows none of what was asked".into())),
+        RulesetStatus::NotEnforced => {
+            Err(CageError::Filesystem("this kernel supports none of the restrictions".into()))
+        }
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {
             Ok(Hold::There(format!("held by landlock (version {version})")))
         }
     }
 }
 
-fn build(plan: &Plan) -> Result<landlock::RestrictionStatus, RulesetError> {
+fn build(plan: &Plan, warnings: &mut Vec<String>) -> Result<landlock::RestrictionStatus, RulesetError> {
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(ASKED))?
@@ -48,29 +54,42 @@ fn build(plan: &Plan) -> Result<landlock::RestrictionStatus, RulesetError> {
         .handle_access(AccessNet::from_all(ASKED))?
         .scope(Scope::from_all(ASKED))?
         .create()?;
-    for place in plan.read.iter().flat_map(|path| places(path)) {
-        rules = allow(rules, &place, AccessFs::ReadFile.into())?;
-    }
-    for place in plan.append.iter().flat_map(|path| places(path)) {
-        rules = allow(rules, &place, AccessFs::WriteFile | AccessFs::MakeReg)?;
-    }
-    for place in plan.remove.iter().flat_map(|path| places(path)) {
-        rules = allow(rules, &place, AccessFs::RemoveFile.into())?;
+    for (place, access) in allowed(plan) {
+        if let Err(error) = allow(&mut rules, &place, access) {
+            warnings
+                .push(format!("{}: stays out of the server's reach (landlock: {error})", place.display()));
+        }
     }
     rules.restrict_self()
 }
 
-/// A place that cannot be opened needs no permission: it stays out of reach.
-fn allow(
-    rules: RulesetCreated,
-    place: &Path,
-    access: BitFlags<AccessFs>,
-) -> Result<RulesetCreated, RulesetError> {
-    let Ok(opened) = PathFd::new(place) else { return Ok(rules) };
-    let is_folder = place.is_dir();
-    // Nothing can be made below a file.
-    let access = if is_folder { access } else { access & AccessFs::from_file(ASKED) };
-    rules.add_rule(PathBeneath::new(opened, access))
+/// What is allowed below each place.
+fn allowed(plan: &Plan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
+    let with = |access: BitFlags<AccessFs>| move |place| (place, access);
+    let read = plan.read.iter().flat_map(|path| places(path)).map(with(AccessFs::ReadFile.into()));
+    let append = plan.append.iter().flat_map(|path| places(path));
+    let append = append.map(with(AccessFs::WriteFile | AccessFs::MakeReg));
+    let remove = plan.remove.iter().filter_map(|path| parent(path)).map(with(AccessFs::RemoveFile.into()));
+    read.chain(append).chain(remove).collect()
+}
+
+/// Allows something below a place. One that cannot be opened needs no rule: it stays out of reach.
+fn allow(rules: &mut RulesetCreated, place: &Path, access: BitFlags<AccessFs>) -> Result<(), RulesetError> {
+    let Ok(opened) = PathFd::new(place) else { return Ok(()) };
+    // Nothing can be made below a file. The kernel takes no rule that allows nothing.
+    let access = if place.is_dir() { access } else { access & AccessFs::from_file(ASKED) };
+    if access.is_empty() {
+        return Ok(());
+    }
+    rules.add_rule(PathBeneath::new(opened, access)).map(drop)
+}
+
+/// The folder that a name is removed from, with all links on the way to it resolved. `None` for the root, which would
+/// be everything: what lies there is not removed.
+fn parent(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    let folder = fs::canonicalize(path.parent()?).ok()?;
+    (folder != Path::new("/")).then_some(folder)
 }
 
 /// The folders in which a file may be replaced: its own, and those of all symlinks on the way to it.
@@ -148,6 +167,32 @@ mod tests {
         symlink(root.join("app/../app/current/site.cdb"), root.join("site.cdb")).unwrap();
         let expected = [root.clone(), root.join("app"), root.join("app/releases/1")];
         assert_eq!(places(&root.join("site.cdb")), expected);
+    }
+
+    #[test]
+    fn a_local_socket_may_be_removed_from_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let path = root.join("s.sock");
+        let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        symlink(&root, root.join("link")).unwrap();
+        for path in [path, root.join("link/s.sock"), root.join("not-there.sock")] {
+            let plan = Plan { remove: vec![path], ..Plan::default() };
+            assert_eq!(allowed(&plan), [(root.clone(), AccessFs::RemoveFile.into())]);
+        }
+        let in_root = Plan { remove: vec!["/s.sock".into()], ..Plan::default() };
+        assert_eq!(allowed(&in_root), []);
+    }
+
+    #[test]
+    fn a_rule_that_allows_nothing_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        let rules = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
+        let mut rules = rules.handle_access(AccessFs::from_all(ASKED)).unwrap().create().unwrap();
+        allow(&mut rules, &file, AccessFs::RemoveFile.into()).unwrap();
+        allow(&mut rules, &folder.path().join("not there"), AccessFs::ReadFile.into()).unwrap();
     }
 
     #[test]

@@ -11,7 +11,7 @@ use seccompiler::{
     TargetArch, apply_filter,
 };
 
-use super::system_calls::{Call, DISPENSABLE, Only, of_process, of_thread};
+use super::system_calls::{Call, Condition, DISPENSABLE, of_process, of_thread};
 use super::{CageError, Denied, Hold, Plan, Role};
 
 /// The filters of a process and of each role.
@@ -97,11 +97,12 @@ fn allow(
     // To the library an empty list of rules means any arguments.
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for call in calls {
-        if let Some(condition) = condition(call.only)? {
-            rules.entry(call.number).or_default().push(SeccompRule::new(vec![condition]).map_err(failed)?);
+        if !call.conditions.is_empty() {
+            let conditions = call.conditions.iter().map(condition).collect::<Result<Vec<_>, _>>()?;
+            rules.entry(call.number).or_default().push(SeccompRule::new(conditions).map_err(failed)?);
         }
     }
-    let any = calls.iter().filter(|call| call.only == Only::Any).map(|call| call.number);
+    let any = calls.iter().filter(|call| call.conditions.is_empty()).map(|call| call.number);
     rules.extend(any.chain(numbers.iter().copied()).map(|number| (number, Vec::new())));
     program(rules, otherwise, SeccompAction::Allow)
 }
@@ -126,22 +127,27 @@ fn program(
     filter.try_into().map_err(failed)
 }
 
-/// What must hold of an argument; nothing where any will do.
-fn condition(only: Only) -> Result<Option<SeccompCondition>, CageError> {
+/// A condition as the library spells it.
+fn condition(condition: &Condition) -> Result<SeccompCondition, CageError> {
     // The kernel looks at no more than 32 bits of the numbers that are compared here.
     let half = SeccompCmpArgLen::Dword;
-    let (argument, operator, value) = match only {
-        Only::Any => return Ok(None),
+    let built = match *condition {
         // A null pointer is compared whole.
-        Only::Is(argument, 0) => {
-            let null = SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0);
-            return null.map(Some).map_err(failed);
+        Condition::Is(argument, 0) => {
+            SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)
         }
-        Only::Is(argument, value) => (argument, SeccompCmpOp::Eq, value),
-        Only::Bits(argument, mask, value) => (argument, SeccompCmpOp::MaskedEq(mask), value),
-        Only::Ourselves => (0, SeccompCmpOp::Eq, u64::from(std::process::id())),
+        Condition::Is(argument, value) => SeccompCondition::new(argument, half, SeccompCmpOp::Eq, value),
+        Condition::Without(argument, bits) => {
+            SeccompCondition::new(argument, half, SeccompCmpOp::MaskedEq(bits), 0)
+        }
+        Condition::With(argument, bits) => {
+            SeccompCondition::new(argument, half, SeccompCmpOp::MaskedEq(bits), bits)
+        }
+        Condition::OwnProcess => {
+            SeccompCondition::new(0, half, SeccompCmpOp::Eq, u64::from(std::process::id()))
+        }
     };
-    SeccompCondition::new(argument, half, operator, value).map(Some).map_err(failed)
+    built.map_err(failed)
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]

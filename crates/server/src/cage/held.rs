@@ -11,6 +11,8 @@ pub struct Held {
     pub filesystem: Hold,
     /// The system calls that are refused.
     pub system_calls: Hold,
+    /// Files that the server will need and cannot reach from inside, a sentence each.
+    pub unreachable: Vec<String>,
 }
 
 /// One part of a cage.
@@ -28,7 +30,7 @@ pub enum Hold {
 }
 
 impl Held {
-    /// What the kernel does not have, a sentence each.
+    /// The parts that are not in force although they were wanted, a sentence each.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
         self.parts()
             .filter_map(|hold| if let Hold::Missing(words) = hold { Some(words.as_str()) } else { None })
@@ -46,7 +48,7 @@ impl Held {
 
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Held { privileges, filesystem, system_calls } = self;
+        let Held { privileges, filesystem, system_calls, .. } = self;
         write!(f, "privileges {privileges}, files {filesystem}, system calls {system_calls}")
     }
 }
@@ -71,7 +73,7 @@ mod tests {
         let held = Held {
             privileges: Hold::There("none".into()),
             filesystem: Hold::Missing("no landlock".into()),
-            system_calls: Hold::NotWanted,
+            ..Held::default()
         };
         assert_eq!(held.missing().collect::<Vec<_>>(), ["no landlock"]);
         assert_eq!(held.advice().count(), 0);

@@ -20,6 +20,7 @@ mod held;
 mod none;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod privileges;
+mod reach;
 mod role;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod system_calls;
@@ -131,7 +132,10 @@ impl Cage {
         }
         // Rights first: those of root are needed to give them up, and the calls for it are refused later.
         held.privileges = privileges::give_up(plan.account.as_ref(), plan.sandbox != Sandbox::OFF)?;
-        held.filesystem = wanted(plan.sandbox.filesystem, || filesystem::restrict(plan))?;
+        let unreachable = &mut held.unreachable;
+        held.filesystem = wanted(plan.sandbox.filesystem, || filesystem::restrict(plan, unreachable))?;
+        // Before system calls are refused, since looking takes some.
+        held.unreachable.extend(reach::check(plan));
         let mut filters = None;
         held.system_calls = wanted(plan.sandbox.system_calls, || {
             let compiled = Filters::compile(plan)?;
@@ -175,7 +179,7 @@ mod tests {
         let Hold::Missing(why) = wanted(Wanted::IfPossible, lacking).unwrap() else {
             panic!("it cannot be there");
         };
-        assert!(why.contains("it was built without"), "{why}");
+        assert!(why.contains("it was built without") && why.contains("landlock"), "{why}");
         assert!(wanted(Wanted::Must, lacking).is_err());
     }
 

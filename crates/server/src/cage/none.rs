@@ -24,14 +24,14 @@ pub(super) fn give_up(account: Option<&Account>, _private: bool) -> Result<Hold,
     }
     let (user, group) = (getuid(), getgid());
     Ok(if user.is_root() {
-        Hold::Weak("the server stays root: start it as another user".into())
+        Hold::Weak("the server runs as root: start it as another user".into())
     } else {
         Hold::There(format!("of user {} and group {}", user.as_raw(), group.as_raw()))
     })
 }
 
 /// Puts no file out of reach.
-pub(super) fn restrict(_plan: &Plan) -> Result<Hold, CageError> {
+pub(super) fn restrict(_plan: &Plan, _warnings: &mut Vec<String>) -> Result<Hold, CageError> {
     Err(CageError::Filesystem(ONLY_LINUX.into()))
 }
 

@@ -62,8 +62,8 @@ pub(super) fn give_up(account: Option<&Account>, private: bool) -> Result<Hold, 
     let ids = format!("of user {} and group {}", getuid().as_raw(), getgid().as_raw());
     Ok(if getuid().is_root() && !kept.is_empty() {
         Hold::Weak(
-            "the server stays root, with no capability but to open what belongs to others; `--user` names \
-             whom to be once it listens"
+            "the server runs as root. It has dropped all privileges of root but two: to open any file, and to \
+             lease archives. Add `--user NAME` to run as another user once its addresses are bound"
                 .into(),
         )
     } else if kept.is_empty() {

@@ -125,8 +125,9 @@ impl<S: Socket> Connection<S> {
     fn check_progress(&mut self, now: Instant, window: Duration) -> Outcome {
         let Ok(confirmed) = self.transport.confirmed_since_last() else { return Outcome::Closed };
         if confirmed.is_some_and(|confirmed| confirmed < least_bytes(window)) {
-            // The kernel shall not go on waiting in our place. Where it cannot be told, it will.
-            let _ = self.transport.abandon();
+            // Without the reset the kernel would keep what the peer doesn't take, and go on trying to deliver it.
+            let reset = self.transport.abandon();
+            debug_assert!(reset.is_ok(), "a connection cannot be reset: {reset:?}");
             return Outcome::Closed;
         }
         self.deadline = Some(now + window);

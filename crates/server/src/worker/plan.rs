@@ -117,8 +117,9 @@ impl<L> Plan<L> {
         Plan { observer, ..self }
     }
 
-    /// The same for a listener of operators: they ask without a proxy between, and their worker may ask others.
-    pub(crate) fn for_operators(self) -> Plan<L> {
-        Plan { proxied: false, owns_descriptors: false, ..self }
+    /// The same for a listener of operators: they ask without a proxy between. One that asks other processes needs their
+    /// sockets, which are in the process's table.
+    pub(crate) fn for_operators(self, asks_others: bool) -> Plan<L> {
+        Plan { proxied: false, owns_descriptors: !asks_others, ..self }
     }
 }

@@ -1,0 +1,162 @@
+//! The sandbox kept the server from something that it needs, or was not in force.
+
+#![cfg(not(feature = "portable"))]
+
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+use rustix::net::{AddressFamily, SocketType, connect, socket};
+
+use crate::site::{Server, compile, pages, run, write_folder};
+
+/// The user and group `nobody`.
+const NOBODY: &str = "65534:65534";
+
+/// More than the kernel takes for a connection whose peer doesn't read.
+const LARGE_BYTES: usize = 8 << 20;
+
+/// A folder with an archive of one page and one large file, which every user may enter.
+fn site() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let source = folder.path().join("site");
+    write_folder(&source, &pages(&[("a.txt", "a page")]));
+    fs::write(source.join("large.bin"), vec![b'x'; LARGE_BYTES]).unwrap();
+    compile(&source, &folder.path().join("site.cdb"), &["--compress", "identity"]);
+    folder
+}
+
+fn path(folder: &Path, name: &str) -> String {
+    folder.join(name).to_str().unwrap().to_owned()
+}
+
+/// A connection for which the client's kernel takes next to nothing.
+fn narrow_connection(address: &str) -> TcpStream {
+    let address: SocketAddr = address.parse().unwrap();
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    set_socket_recv_buffer_size(&socket, 2048).unwrap();
+    connect(&socket, &address).unwrap();
+    TcpStream::from(socket)
+}
+
+/// The option that makes the end of a connection a reset was refused. The connections were closed, and the kernel kept
+/// what their peers had not taken.
+#[test]
+fn stalled_readers_are_reset() {
+    let folder = site();
+    let archive = path(folder.path(), "site.cdb");
+    let mut readers = Vec::new();
+    let mut servers = Vec::new();
+    for io in ["epoll", "io_uring"] {
+        if io == "io_uring" && !has_rings() {
+            println!("skipped: this kernel has no io_uring");
+            continue;
+        }
+        let server = Server::start(&["--archive", &archive, "--io", io, "--sandbox", "require"]);
+        for _ in 0..3 {
+            let mut reader = narrow_connection(&server.address);
+            reader.write_all(b"GET /large.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+            readers.push((io, reader));
+        }
+        servers.push(server);
+    }
+    // The server looks every half minute whether they take anything.
+    for (io, reader) in readers {
+        let end = await_end(&reader);
+        assert_eq!(end, Some(ErrorKind::ConnectionReset), "{io}");
+    }
+    for server in servers {
+        assert_eq!(server.get("/a.txt").body, b"a page");
+        assert_eq!(server.stop(), Some(0));
+    }
+}
+
+fn has_rings() -> bool {
+    let output = run("cannery-server", &["--io", "io_uring", "--archive", "/no/such/archive"]);
+    !String::from_utf8_lossy(&output.stderr).contains("io_uring")
+}
+
+/// How a connection ended that nothing is read from; `None` if it didn't for much longer than the server waits.
+fn await_end(reader: &TcpStream) -> Option<ErrorKind> {
+    let end = Instant::now() + Duration::from_secs(90);
+    while Instant::now() < end {
+        if let Some(error) = reader.take_error().unwrap() {
+            return Some(error.kind());
+        }
+        // Nothing to read, and nothing else, says that the peer has ended a connection.
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    None
+}
+
+/// A rule for the removal of the socket was rejected, with which all of Landlock was given up, and the kernel was
+/// blamed.
+#[test]
+fn local_sockets_leave_files_out_of_reach() {
+    let folder = site();
+    let archive = path(folder.path(), "site.cdb");
+    let (local, admin) = (folder.path().join("s.sock"), folder.path().join("admin.sock"));
+    let (bind, operators) = (format!("unix:{}", local.display()), format!("unix:{}", admin.display()));
+    for more in [&["--bind", &bind][..], &["--admin", &operators]] {
+        let flags = ["--archive", &archive, "--sandbox", "require", "--debug"];
+        let server = Server::start(&[&flags, more].concat());
+        let line = server.await_line("system calls");
+        assert!(line.contains("files held by landlock"), "{line}");
+        assert!(local.exists() || admin.exists());
+        assert_eq!(server.stop(), Some(0));
+        assert!(!local.exists() && !admin.exists(), "the path is removed with the server");
+    }
+}
+
+/// What only root could open was found out at the next release, or the next rotation.
+#[test]
+fn files_that_the_user_cannot_open_are_named_at_startup() {
+    if !rustix::process::getuid().is_root() {
+        println!("skipped: only root can become another user");
+        return;
+    }
+    let folder = site();
+    let (archive, log) = (path(folder.path(), "site.cdb"), path(folder.path(), "access.log"));
+    let start = || {
+        let flags = ["--archive", &archive, "--access-log", &log, "--user", NOBODY, "--sandbox", "require"];
+        Server::start(&flags)
+    };
+    fs::set_permissions(&archive, fs::Permissions::from_mode(0o600)).unwrap();
+    let server = start();
+    let line = server.await_line("may not read it");
+    assert!(line.contains("warning") && line.contains(&archive) && line.contains("user 65534"), "{line}");
+    let line = server.await_line("may not write to it");
+    assert!(line.contains("warning") && line.contains(&log), "{line}");
+    assert_eq!(server.get("/a.txt").body, b"a page");
+    assert_eq!(server.stop(), Some(0));
+
+    // With the permissions that it asks for, nothing is said.
+    fs::set_permissions(&archive, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::remove_file(&log).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    std::os::unix::fs::chown(folder.path(), Some(65534), None).unwrap();
+    fs::write(&log, "").unwrap();
+    fs::set_permissions(&log, fs::Permissions::from_mode(0o666)).unwrap();
+    let server = start();
+    assert_eq!(server.get("/a.txt").body, b"a page");
+    server.signal("TERM");
+    assert_eq!(server.lines().into_iter().find(|line| line.contains("warning")), None);
+}
+
+/// The cryptography looked for a file when it was first asked for random numbers: by then it was in the sandbox.
+#[test]
+fn processes_shake_hands_in_the_sandbox() {
+    let folder = site();
+    let archive = path(folder.path(), "site.cdb");
+    let flags = ["--archive", &archive, "--processes", "2", "--sandbox", "require"];
+    let server = Server::start_everywhere(&flags);
+    for _ in 0..4 {
+        assert_eq!(server.get("/a.txt").body, b"a page");
+    }
+    assert_eq!(server.stop(), Some(0));
+}
