@@ -1,10 +1,10 @@
-//! `cannery serve DIR`: a folder to the network, for whoever is working on it.
+//! `cannery serve DIR`: compiles a folder and serves it, for people who work on a site.
 //!
 //! The archive lies in a temporary folder, which is gone as soon as the server holds it. A signal during
 //! the build leaves it to the system's cleaning. Never contains a step of the build or of the server.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Instant;
 
 use cannery_archiver::compile;
@@ -23,7 +23,9 @@ const PORTS_TRIED: u16 = 20;
 /// # Errors
 /// The build failed, or the server could not start.
 pub fn run(told: &Serve) -> Result<(), Failure> {
-    let addresses = addresses(told)?;
+    let config = told.config("".into());
+    let listen = addresses(told, &config.listen)?;
+    let listen_tls = addresses(told, &config.listen_tls)?;
     let folder = tempfile::Builder::new().prefix("cannery-").tempdir();
     let folder = folder.map_err(|error| {
         Failure::output(format!("cannot make a temporary folder: {error}"))
@@ -33,15 +35,23 @@ pub fn run(told: &Serve) -> Result<(), Failure> {
     build(told, &archive)?;
 
     let mut config = told.config(archive);
-    config.listen = addresses;
+    config.listen = listen;
+    config.listen_tls = listen_tls;
     let server = Server::start(&config).map_err(|error| server::failure(&error))?;
     // The server has the archive mapped, and a mapped file lives on without its name.
     drop(folder);
     server.obey_signals(Notify::default()).map_err(|error| server::failure(&error))?;
+    let mut is_reachable = false;
     for (kind, address) in server.addresses() {
-        say::print(format_args!("{}\n", Paint::for_results().strong(&server::url(*kind, address))))?;
+        for address in visible(address) {
+            is_reachable |= matches!(&address, Address::Internet(address) if !address.ip().is_loopback());
+            say::print(format_args!("{}\n", Paint::for_results().strong(&server::url(*kind, &address))))?;
+        }
     }
     if !told.quiet {
+        if is_reachable {
+            say::note("Other machines on the network can reach this server.");
+        }
         say::note("Ctrl-C stops. The folder is compiled once: run this again to see changes.");
     }
     server.wait();
@@ -63,25 +73,47 @@ fn build(told: &Serve, archive: &std::path::Path) -> Result<(), Failure> {
     say::print("\n")
 }
 
-/// The addresses to listen at, each of which is free now.
+/// Returns the addresses to listen at, each of which is free now.
 ///
 /// The server's own sockets share an address with other servers of the same user, which would answer
-/// every other request. Whoever tries out a folder does not want that, so it is asked first.
-fn addresses(told: &Serve) -> Result<Vec<Address>, Failure> {
-    let wanted = told.config("".into()).listen;
+/// every other request. So a plain socket tries each address first.
+fn addresses(told: &Serve, wanted: &[Address]) -> Result<Vec<Address>, Failure> {
     if told.addresses_named {
-        for address in &wanted {
+        for address in wanted {
             if let Address::Internet(address) = address {
                 TcpListener::bind(address).map_err(|error| taken(*address, &error))?;
             }
         }
-        return Ok(wanted);
+        return Ok(wanted.to_vec());
     }
     let near = |address| match address {
         Address::Internet(address) => free_near(address).into(),
         local => local,
     };
-    Ok(wanted.into_iter().map(near).collect())
+    Ok(wanted.iter().cloned().map(near).collect())
+}
+
+/// Returns the addresses by which clients reach a server at `address`: if that is every address, this machine's
+/// own and the one by which the network knows it.
+fn visible(address: &Address) -> Vec<Address> {
+    let Address::Internet(every) = address else { return vec![address.clone()] };
+    if !every.ip().is_unspecified() {
+        return vec![address.clone()];
+    }
+    // TEST-NET-1 and the documentation prefix (RFC 5737, RFC 3849): connecting a datagram socket sends nothing, and
+    // the kernel chooses the address that it would send from.
+    let (own, elsewhere): (IpAddr, SocketAddr) = match every.ip() {
+        IpAddr::V4(_) => (Ipv4Addr::LOCALHOST.into(), (Ipv4Addr::new(192, 0, 2, 1), 9).into()),
+        IpAddr::V6(_) => {
+            (Ipv6Addr::LOCALHOST.into(), (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), 9).into())
+        }
+    };
+    let known = UdpSocket::bind((every.ip(), 0)).and_then(|socket| {
+        socket.connect(elsewhere)?;
+        socket.local_addr()
+    });
+    let known = known.ok().map(|known| known.ip()).filter(|ip| !ip.is_unspecified() && *ip != own);
+    [own].into_iter().chain(known).map(|ip| SocketAddr::new(ip, every.port()).into()).collect()
 }
 
 /// The address itself if it is free, else one with a port soon after it, else one with any free port.
@@ -113,11 +145,24 @@ mod tests {
     }
 
     #[test]
+    fn every_address_is_shown_as_the_ones_to_visit() {
+        let shown = |text: &str| visible(&text.parse().unwrap());
+        assert_eq!(shown("127.0.0.1:80"), ["127.0.0.1:80".parse().unwrap()]);
+        assert_eq!(shown("unix:/run/s"), ["unix:/run/s".parse().unwrap()]);
+        assert_eq!(shown("0.0.0.0:80")[0], "127.0.0.1:80".parse().unwrap());
+        assert_eq!(shown("[::]:80")[0], "[::1]:80".parse().unwrap());
+        let unspecified =
+            |address: &Address| matches!(address, Address::Internet(it) if it.ip().is_unspecified());
+        assert!(!shown("0.0.0.0:80").iter().chain(&shown("[::]:80")).any(unspecified));
+    }
+
+    #[test]
     fn a_port_that_was_named_and_is_taken_is_an_error() {
         let holder = TcpListener::bind("127.0.0.1:0").unwrap();
         let words = ["serve", "--bind", &holder.local_addr().unwrap().to_string()].map(String::from);
         let matches = crate::flags::site::command().try_get_matches_from(words).unwrap();
         let told = crate::flags::site::from_matches(&matches).unwrap();
-        assert!(matches!(addresses(&told), Err(Failure::Told { hint: Some(_), .. })));
+        let wanted = told.config("".into()).listen;
+        assert!(matches!(addresses(&told, &wanted), Err(Failure::Told { hint: Some(_), .. })));
     }
 }

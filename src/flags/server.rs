@@ -202,8 +202,9 @@ pub(super) fn bind() -> Arg {
     value(
         "bind",
         "ADDRESS",
-        "Listen here for HTTP without TLS: `IP:PORT`, `[IPV6]:PORT` or `unix:PATH`. Port 0 is any free port. Repeatable. \
-         If no address is given, it is 127.0.0.1:8080.",
+        "Listen here for HTTP without TLS: `IP:PORT`, `[IPV6]:PORT`, `:PORT` for every IPv4 address, `localhost:PORT` or \
+         `PORT` for this machine alone, or `unix:PATH`. Port 0 is any free port. Repeatable. If no address is given, it \
+         is 127.0.0.1:8080.",
     )
     .action(ArgAction::Append)
     .value_parser(value_parser!(Address))
@@ -338,6 +339,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
             basic: !matches.get_flag("security-headers-disable"),
             tls: matches.get_flag("security-headers-tls"),
         },
+        keeps_redirects: true,
         timeouts: (!matches.get_flag("timeout-disable")).then(Timeouts::default),
         drain: Duration::from_secs(required(matches, "drain")?),
         special_pages: (!matches.get_flag("special-pages-disable")).then(special_pages),
@@ -553,6 +555,7 @@ mod tests {
     fn wrong_values_are_refused() {
         for line in [
             "--bind localhost",
+            "--bind example.com:80",
             "--bind 127.0.0.1",
             "--threads 0",
             "--limit-descriptors 3",

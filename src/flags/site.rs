@@ -1,4 +1,4 @@
-//! The flags of `cannery serve DIR`: a folder in, answers out.
+//! The flags of `cannery serve DIR`.
 //!
 //! Never builds or serves.
 
@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use cannery_archiver::{Encoder, Levels, Options};
 use cannery_server::Config;
+use cannery_server::config::{AccessLog, LogFormat, LogTarget, SelfSigned, Tls};
 use clap::{Arg, ArgMatches, Command, value_parser};
 
 use super::{server, switch};
@@ -23,6 +24,9 @@ pub struct Serve {
     pub addresses_named: bool,
     /// Nothing but the address and errors.
     pub quiet: bool,
+    /// Whether folders without an index page are listed.
+    pub listing: bool,
+    tls: bool,
     matches: ArgMatches,
 }
 
@@ -39,13 +43,25 @@ pub fn command() -> Command {
         )
         .args([
             server::bind().default_value(server::DEFAULT_ADDRESS).help(
-                "Listen here: `IP:PORT`, `[IPV6]:PORT` or `unix:PATH`. Port 0 is any free port. Repeatable.",
+                "Listen here: `PORT`, `IP:PORT`, `[IPV6]:PORT`, `:PORT` for every IPv4 address, or `unix:PATH`. Port 0 is \
+                 any free port. Repeatable.",
             ),
+            switch(
+                "tls",
+                "Serve over TLS, with a certificate made at the start. Browsers warn of it, since nobody vouches for it.",
+            ),
+            switch("listing", "List folders that have no index page. The default.").overrides_with("no-listing"),
+            switch("no-listing", "Answer folders that have no index page as production does: with 404.")
+                .overrides_with("listing"),
             server::serving_threads().help("How many threads serve. Without it, one for each CPU."),
             switch("quiet", "Print nothing but the address and errors."),
         ])
-        .after_help("If port 8080 is taken and no address was given, the next free port is used. The folder is compiled once: run the \
-             command again to see changes.")
+        .after_help(
+            "If port 8080 is taken and no address was given, the next free port is used. The folder is compiled once: run the \
+             command again to see changes. Clients check every copy before they use it again (`Cache-Control: no-cache`), \
+             whatever `_headers` says; all else is as in production. Each response with a status of 400 or more is a line \
+             on standard error.",
+        )
 }
 
 /// What the command line asks for.
@@ -57,6 +73,8 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Serve, Failure> {
         folder: super::required(matches, "folder")?,
         addresses_named: matches.value_source("bind") == Some(clap::parser::ValueSource::CommandLine),
         quiet: matches.get_flag("quiet"),
+        listing: !matches.get_flag("no-listing"),
+        tls: matches.get_flag("tls"),
         matches: matches.clone(),
     })
 }
@@ -72,13 +90,25 @@ impl Serve {
         let mut levels = Levels::default();
         levels.set(Encoder::Gzip, QUICK_GZIP_LEVEL).map_err(|error| Failure::failed(error.to_string()))?;
         options.levels = levels;
+        options.preview = true;
+        options.include_folder_listing = self.listing;
         Ok(options)
     }
 
     /// How to serve `archive`.
     #[must_use]
     pub fn config(&self, archive: PathBuf) -> Config {
-        server::config_of(&self.matches, archive)
+        let mut config = server::config_of(&self.matches, archive);
+        if self.tls {
+            config.listen_tls = std::mem::take(&mut config.listen);
+            config.tls =
+                Some(Tls { certificates: Vec::new(), self_signed: Some(SelfSigned::Ecdsa), seed: None });
+        }
+        if !self.quiet {
+            config.access_log = Some(AccessLog { target: LogTarget::Stderr, format: LogFormat::Failures });
+        }
+        config.keeps_redirects = false;
+        config
     }
 }
 
@@ -103,5 +133,14 @@ mod tests {
         assert_eq!(options.levels.of(Encoder::Gzip), QUICK_GZIP_LEVEL);
         assert!(!options.encoders.contains(&Encoder::Brotli));
         assert_eq!(options.sources, PathBuf::from("site"));
+        assert!(options.preview && options.include_folder_listing);
+        assert!(!serve("site --no-listing").options("a".into()).unwrap().include_folder_listing);
+    }
+
+    #[test]
+    fn tls_takes_every_address() {
+        let config = serve("--tls --bind 1 --bind [::1]:2").config("a".into());
+        assert_eq!((config.listen.len(), config.listen_tls.len()), (0, 2));
+        assert!(config.tls.is_some());
     }
 }

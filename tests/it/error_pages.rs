@@ -155,3 +155,38 @@ fn built_in_pages_are_small_and_say_nothing_of_the_server() {
         assert_eq!(response.field("Server"), None);
     }
 }
+
+/// The built-in pages were bare: no status, no path, no way home.
+#[test]
+fn built_in_pages_show_status_path_and_a_way_home() {
+    let server = serve(&pages(&[("index.html", "home")]), &[]);
+    let page = |target: &str| {
+        let response = server.get(target);
+        assert_eq!(response.field("Content-Type"), Some("text/html; charset=utf-8"));
+        (response.status, String::from_utf8(response.body).unwrap())
+    };
+    let (status, text) = page("/a/<b>?c=d");
+    assert_eq!(status, 404);
+    for part in ["<main>", "404", "<code>/a/&lt;b&gt;</code>", "<a href=\"/\">"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let (status, text) = page("/%00");
+    assert!(status == 400 && text.contains("400") && text.contains("/%00"), "{text}");
+    let large = format!("/{}", "<".repeat(4000));
+    let (status, text) = page(&large);
+    assert!(status == 404 && text.contains("&lt;…</code>"), "{text}");
+}
+
+/// It said nothing that helps the owner of the host.
+#[test]
+fn a_host_without_a_site_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    crate::site::write_folder(&source, &pages(&[("index.html", "home")]));
+    crate::site::compile(&source, &archive, &[]);
+    let server = Server::start(&["--archive", &format!("a.example={}", archive.to_str().unwrap())]);
+    let response = server.ask_host("b.example:80", "GET", "/", "");
+    let text = String::from_utf8(response.body).unwrap();
+    assert_eq!(response.status, 421);
+    assert!(text.contains("no site for the host name") && text.contains("<code>b.example</code>"), "{text}");
+}

@@ -100,7 +100,7 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
         return Err(Error::Sources { path: options.archive.clone(), report: Box::new(report) });
     }
     report.generated =
-        if options.include_folder_listing { listings::add(&mut routes, &mut sources) } else { 0 };
+        if options.include_folder_listing { listings::add(&mut routes, &mut sources, options) } else { 0 };
 
     watch.stage(Stage::Read, Some(sources.len() as u64));
     let mut store = Store::begin(staging, options.format)?;

@@ -1,11 +1,12 @@
-//! A folder's contents as a page for people and as JSON for programs.
+//! Folder listings: an HTML page for people and JSON for programs.
 //!
-//! Both are functions of the names and sizes alone: no dates, no order but that of the bytes, so
-//! the same folder gives the same listing on every machine. The page is complete in itself: no
-//! script, no image, no request to anywhere. This file never reads a folder.
+//! Both depend on names, sizes and, if the build stores file times, modification times: the same folder gives
+//! the same listing on every machine. The page loads nothing else. A short inline script sorts the rows; without
+//! it the rows stay in the order of their names. This module never reads a folder.
 
 use std::fmt::Write;
 
+use cannery_site::spell_utc;
 use serde::Serialize;
 
 use crate::percent::{is_unreserved, percent_encode};
@@ -17,6 +18,8 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// What it stands for.
     pub kind: EntryKind,
+    /// When the file was last modified, in seconds since 1970. `None` for folders, and in listings without times.
+    pub modified: Option<u64>,
 }
 
 /// What a name stands for.
@@ -36,6 +39,8 @@ pub enum EntryKind {
 pub struct Listing {
     path: Vec<u8>,
     entries: Vec<Entry>,
+    /// Whether any entry has a modification time, so that the page has a column for it.
+    is_dated: bool,
 }
 
 impl Listing {
@@ -43,31 +48,45 @@ impl Listing {
     /// empty for the root itself.
     pub fn new(path: &[u8], mut entries: Vec<Entry>) -> Listing {
         entries.sort_by(|a, b| (!a.is_folder(), &a.name).cmp(&(!b.is_folder(), &b.name)));
-        Listing { path: path.to_vec(), entries }
+        let is_dated = entries.iter().any(|entry| entry.modified.is_some());
+        Listing { path: path.to_vec(), entries, is_dated }
     }
 
     /// The page, to be served as `text/html; charset=utf-8` at the folder's path with a `/`
     /// behind it, on which its links depend.
     pub fn html(&self) -> String {
-        let mut html = String::with_capacity(1500 + self.entries.len() * 120);
-        let title = format!("/{}", shown(&self.path));
+        let mut html =
+            String::with_capacity(HEAD.len() + STYLE.len() + SCRIPT.len() + 500 + self.entries.len() * 200);
+        let below = if self.path.is_empty() { "" } else { "/" };
+        let title = escaped(&format!("Index of /{}{below}", shown(&self.path)));
         html.push_str(HEAD);
-        push(&mut html, format_args!("<title>{}</title>\n{STYLE}</head>\n<body>\n", escaped(&title)));
-        self.push_breadcrumb(&mut html);
-        html.push_str("<table>\n<thead><tr><th scope=\"col\">Name</th><th scope=\"col\">Size</th></tr></thead>\n<tbody>\n");
+        push(&mut html, format_args!("<title>{title}</title>\n{STYLE}</head>\n<body>\n<main>\n"));
+        self.push_heading(&mut html);
+        push(&mut html, format_args!("<p>{}</p>\n", self.totals()));
+
+        let modified = if self.is_dated { "<th scope=\"col\">Modified (UTC)</th>" } else { "" };
+        html.push_str("<table>\n<thead><tr><th scope=\"col\" aria-sort=\"ascending\">Name</th>");
+        push(&mut html, format_args!("<th scope=\"col\">Size</th>{modified}</tr></thead>\n"));
+        if !self.path.is_empty() {
+            let empty = if self.is_dated { "<td></td><td></td>" } else { "<td></td>" };
+            let link = "<a href=\"../\" aria-label=\"Parent folder\">..</a>";
+            push(&mut html, format_args!("<tbody><tr><td>{link}</td>{empty}</tr></tbody>\n"));
+        }
+        html.push_str("<tbody>\n");
         for entry in &self.entries {
-            push_row(&mut html, entry);
+            push_row(&mut html, entry, self.is_dated);
         }
-        if self.entries.is_empty() {
-            html.push_str("<tr><td colspan=\"2\">This folder is empty.</td></tr>\n");
+        html.push_str("</tbody>\n</table>\n</main>\n");
+        if !self.entries.is_empty() {
+            html.push_str(SCRIPT);
         }
-        html.push_str("</tbody>\n</table>\n</body>\n</html>\n");
+        html.push_str("</body>\n</html>\n");
         html
     }
 
-    /// The same as JSON: `{"path": "/docs/", "entries": [{"name", "href", "folder", "size"}, …]}`,
-    /// with `size` in bytes and only for files. Bytes of a name that are not UTF-8 are U+FFFD in
-    /// `name`; `href` always leads to the entry.
+    /// The same as JSON: `{"path": "/docs/", "entries": [{"name", "href", "folder", "size",
+    /// "modified"}, …]}`, with `size` in bytes and only for files, and `modified` in UTC (RFC 3339) where it is
+    /// known. Bytes of a name that are not UTF-8 are U+FFFD in `name`; `href` always leads to the entry.
     pub fn json(&self) -> String {
         let below = if self.path.is_empty() { "" } else { "/" };
         let entries = self.entries.iter().map(|entry| JsonEntry {
@@ -78,6 +97,7 @@ impl Listing {
                 EntryKind::Folder => None,
                 EntryKind::File { size } => Some(size),
             },
+            modified: entry.modified.map(|seconds| String::from_utf8_lossy(&spell_utc(seconds)).into_owned()),
         });
         let listing = JsonListing {
             path: format!("/{}{below}", String::from_utf8_lossy(&self.path)),
@@ -87,20 +107,42 @@ impl Listing {
         serde_json::to_string(&listing).unwrap_or_default() + "\n"
     }
 
-    /// The folders on the way from the root, each a link, and the folder itself.
-    fn push_breadcrumb(&self, html: &mut String) {
+    /// The folder's path as the heading. Each folder above it is a link.
+    fn push_heading(&self, html: &mut String) {
         let segments: Vec<&[u8]> =
             self.path.split(|&byte| byte == b'/').filter(|segment| !segment.is_empty()).collect();
-        html.push_str("<h1>");
+        let Some((own, above)) = segments.split_last() else {
+            return html.push_str("<h1>Index of /</h1>\n");
+        };
         // Links climb rather than begin at `/`, so that they hold where a proxy has put the site
         // below a path of its own.
-        for depth in 0..segments.len() {
+        push(html, format_args!("<h1>Index of <a href=\"{}\">/</a>", "../".repeat(segments.len())));
+        for (depth, segment) in (1..).zip(above) {
             let climb = "../".repeat(segments.len() - depth);
-            let name = if depth == 0 { "root".to_owned() } else { escaped(&shown(segments[depth - 1])) };
-            push(html, format_args!("<a href=\"{climb}\"><bdi>{name}</bdi></a> / "));
+            push(html, format_args!("<a href=\"{climb}\"><bdi>{}</bdi></a>/", escaped(&shown(segment))));
         }
-        let own = segments.last().map_or("root".to_owned(), |segment| escaped(&shown(segment)));
-        push(html, format_args!("<bdi>{own}</bdi></h1>\n"));
+        push(html, format_args!("<bdi>{}</bdi>/</h1>\n", escaped(&shown(own))));
+    }
+
+    /// How many folders and files there are, and how large the files are together.
+    fn totals(&self) -> String {
+        if self.entries.is_empty() {
+            return "This folder is empty.".to_owned();
+        }
+        let folders = self.entries.iter().filter(|entry| entry.is_folder()).count();
+        let files = self.entries.len() - folders;
+        let bytes = self.entries.iter().map(|entry| match entry.kind {
+            EntryKind::Folder => 0,
+            EntryKind::File { size } => size,
+        });
+        let counted = |number: usize, noun: &str| match number {
+            0 => None,
+            1 => Some(format!("1 {noun}")),
+            number => Some(format!("{number} {noun}s")),
+        };
+        let size = (files > 0).then(|| human_size(bytes.sum()));
+        let parts = [counted(folders, "folder"), counted(files, "file"), size];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -129,23 +171,29 @@ struct JsonEntry {
     folder: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    modified: Option<String>,
 }
 
-fn push_row(html: &mut String, entry: &Entry) {
+fn push_row(html: &mut String, entry: &Entry, is_dated: bool) {
     let name = escaped(&shown(&entry.name));
     let (slash, size) = match entry.kind {
         EntryKind::Folder => ("/", String::new()),
-        EntryKind::File { size } => ("", human_size(size)),
+        EntryKind::File { size } => ("", format!("<data value=\"{size}\">{}</data>", human_size(size))),
     };
     // `bdi` keeps a name in a right-to-left script, or one with direction marks in it, from
     // rearranging its surroundings.
-    push(
-        html,
-        format_args!(
-            "<tr><td><a href=\"{}\"><bdi>{name}</bdi>{slash}</a></td><td>{size}</td></tr>\n",
-            entry.href()
-        ),
-    );
+    let link = format!("<a href=\"{}\"><bdi>{name}</bdi>{slash}</a>", entry.href());
+    push(html, format_args!("<tr><td>{link}</td><td>{size}</td>"));
+    if is_dated {
+        let time = entry.modified.map_or(String::new(), |seconds| {
+            let spelled = spell_utc(seconds);
+            let spelled = String::from_utf8_lossy(&spelled);
+            format!("<time datetime=\"{spelled}\">{}</time>", spelled[..16].replace('T', " "))
+        });
+        push(html, format_args!("<td>{time}</td>"));
+    }
+    html.push_str("</tr>\n");
 }
 
 /// Appends to a string, which cannot fail.
@@ -178,18 +226,31 @@ fn escaped(text: &str) -> String {
     html
 }
 
-/// Bytes up to 1023, then one decimal in the largest unit of which there is at least one. It is
-/// rounded down and in integers, so that no machine rounds otherwise.
-fn human_size(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    if bytes < 1024 {
+/// A number of bytes in three or four digits, in units of 1,000 as everywhere in Cannery's output: `999 B`,
+/// `1.50 kB`, `67.2 MB`. The arithmetic is in integers, so that every machine rounds the same way.
+#[must_use]
+pub fn human_size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+    if bytes < 1000 {
         return format!("{bytes} B");
     }
-    let exponent = bytes.ilog2() / 10;
-    let scale = 1u128 << (10 * exponent);
-    let tenths = u128::from(bytes) * 10 / scale;
-    let unit = UNITS[exponent as usize - 1];
-    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+    let mut scale = 1000_u128;
+    for unit in UNITS {
+        // Two decimals up to 9.99, one up to 99.9, none beyond. A size that rounds up to 1,000 takes the next unit.
+        for (decimals, steps) in [(2, 100), (1, 10), (0, 1)] {
+            let rounded = (u128::from(bytes) * steps * 2 + scale) / (scale * 2);
+            if rounded < 1000 {
+                let (whole, rest) = (rounded / steps, rounded % steps);
+                return match decimals {
+                    0 => format!("{whole} {unit}"),
+                    decimals => format!("{whole}.{rest:0decimals$} {unit}"),
+                };
+            }
+        }
+        scale *= 1000;
+    }
+    // 2^64 bytes are less than 1,000 EB.
+    format!("{bytes} B")
 }
 
 const HEAD: &str = "<!doctype html>
@@ -206,15 +267,49 @@ const STYLE: &str = "<style>
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
 body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.25rem; font-weight: 600; overflow-wrap: anywhere }
+p, th { font-size: .875rem; color: color-mix(in srgb, CanvasText 75%, Canvas) }
 table { width: 100%; border-collapse: collapse }
-th { font-size: .875rem; font-weight: 500; opacity: .7; text-align: left }
+th { font-weight: 500; text-align: left }
 th, td { padding: .3rem .5rem; border-bottom: 1px solid color-mix(in srgb, CanvasText 15%, Canvas) }
 td:first-child { overflow-wrap: anywhere }
-th:last-child, td:last-child { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
+th:not(:first-child), td:not(:first-child) { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
 tbody tr:hover { background: color-mix(in srgb, CanvasText 6%, Canvas) }
 a { text-decoration: none }
 a:hover, a:focus-visible { text-decoration: underline }
+button { all: unset; cursor: pointer }
+button:focus-visible { outline: 2px solid }
+[aria-sort=ascending] button::after { content: ' \\2191' }
+[aria-sort=descending] button::after { content: ' \\2193' }
+@media (max-width: 32rem) { time { white-space: normal; display: inline-block; max-width: 6rem } }
 </style>
+";
+
+/// Makes the headings of the columns buttons that sort, folders always first.
+const SCRIPT: &str = "<script>
+{
+  const table = document.querySelector('table'), rows = [...table.tBodies].at(-1)
+  const headings = [...table.tHead.rows[0].cells]
+  const isFolder = row => row.cells[0].textContent.endsWith('/')
+  const collator = new Intl.Collator(undefined, { numeric: true })
+  const compare = [
+    (a, b) => collator.compare(a.cells[0].textContent, b.cells[0].textContent),
+    (a, b) => a.cells[1].firstChild?.value - b.cells[1].firstChild?.value || 0,
+    (a, b) => collator.compare(a.cells[2].firstChild?.dateTime, b.cells[2].firstChild?.dateTime),
+  ]
+  headings.forEach((heading, column) => {
+    const button = document.createElement('button')
+    button.append(...heading.childNodes)
+    heading.append(button)
+    button.onclick = () => {
+      const sign = heading.ariaSort === 'ascending' ? -1 : 1
+      headings.forEach(other => other.removeAttribute('aria-sort'))
+      heading.setAttribute('aria-sort', sign > 0 ? 'ascending' : 'descending')
+      rows.append(...[...rows.rows].sort((a, b) =>
+        isFolder(b) - isFolder(a) || sign * compare[column](a, b) || compare[0](a, b)))
+    }
+  })
+}
+</script>
 ";
 
 #[cfg(test)]
@@ -222,11 +317,11 @@ mod tests {
     use super::*;
 
     fn folder(name: &[u8]) -> Entry {
-        Entry { name: name.to_vec(), kind: EntryKind::Folder }
+        Entry { name: name.to_vec(), kind: EntryKind::Folder, modified: None }
     }
 
     fn file(name: &[u8], size: u64) -> Entry {
-        Entry { name: name.to_vec(), kind: EntryKind::File { size } }
+        Entry { name: name.to_vec(), kind: EntryKind::File { size }, modified: None }
     }
 
     fn row(entry: Entry) -> String {
@@ -248,7 +343,7 @@ mod tests {
     fn a_row_links_and_measures() {
         assert_eq!(
             row(file(b"a.txt", 1536)),
-            "<tr><td><a href=\"./a.txt\"><bdi>a.txt</bdi></a></td><td>1.5 KiB</td></tr>"
+            "<tr><td><a href=\"./a.txt\"><bdi>a.txt</bdi></a></td><td><data value=\"1536\">1.54 kB</data></td></tr>"
         );
         assert_eq!(row(folder(b"sub")), "<tr><td><a href=\"./sub/\"><bdi>sub</bdi>/</a></td><td></td></tr>");
     }
@@ -264,22 +359,50 @@ mod tests {
             ("\u{202e}gpj".as_bytes(), "./%E2%80%AEgpj", "\u{202e}gpj"),
         ];
         for (name, href, text) in cases {
-            let expected = format!("<tr><td><a href=\"{href}\"><bdi>{text}</bdi></a></td><td>0 B</td></tr>");
+            let size = "<data value=\"0\">0 B</data>";
+            let expected =
+                format!("<tr><td><a href=\"{href}\"><bdi>{text}</bdi></a></td><td>{size}</td></tr>");
             assert_eq!(row(file(name, 0)), expected);
         }
     }
 
     #[test]
-    fn the_breadcrumb_climbs_to_the_root() {
+    fn the_heading_climbs_to_the_root() {
         let heading = |path: &[u8]| {
             let html = Listing::new(path, Vec::new()).html();
             html.lines().find(|line| line.starts_with("<h1>")).unwrap().to_owned()
         };
-        assert_eq!(heading(b""), "<h1><bdi>root</bdi></h1>");
+        assert_eq!(heading(b""), "<h1>Index of /</h1>");
+        assert_eq!(heading(b"a"), "<h1>Index of <a href=\"../\">/</a><bdi>a</bdi>/</h1>");
         assert_eq!(
             heading(b"a/<b>"),
-            "<h1><a href=\"../../\"><bdi>root</bdi></a> / <a href=\"../\"><bdi>a</bdi></a> / <bdi>&lt;b&gt;</bdi></h1>"
+            "<h1>Index of <a href=\"../../\">/</a><a href=\"../\"><bdi>a</bdi></a>/<bdi>&lt;b&gt;</bdi>/</h1>"
         );
+    }
+
+    #[test]
+    fn every_folder_but_the_root_links_to_its_parent() {
+        let has_parent = |path: &[u8]| Listing::new(path, vec![file(b"x", 1)]).html().contains(">..</a>");
+        assert!(!has_parent(b"") && has_parent(b"a") && has_parent(b"a/b"));
+    }
+
+    #[test]
+    fn dates_have_a_column_where_they_are_known() {
+        let dated = Entry { modified: Some(784_111_777), ..file(b"a.txt", 1) };
+        let html = Listing::new(b"", vec![dated.clone(), folder(b"s")]).html();
+        let time = "<time datetime=\"1994-11-06T08:49:37Z\">1994-11-06 08:49</time>";
+        assert!(html.contains("Modified (UTC)") && html.contains(time), "{html}");
+        assert!(!Listing::new(b"", vec![file(b"a.txt", 1)]).html().contains("Modified"));
+        let json = Listing::new(b"", vec![dated]).json();
+        assert!(json.contains("\"modified\":\"1994-11-06T08:49:37Z\""), "{json}");
+    }
+
+    #[test]
+    fn totals_count_and_add_up() {
+        let totals = |entries| Listing::new(b"", entries).totals();
+        assert_eq!(totals(vec![folder(b"a")]), "1 folder");
+        assert_eq!(totals(vec![folder(b"a"), folder(b"b"), file(b"c", 999)]), "2 folders, 1 file, 999 B");
+        assert_eq!(totals(vec![file(b"c", 500), file(b"d", 1000)]), "2 files, 1.50 kB");
     }
 
     #[test]
@@ -302,15 +425,20 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_short_and_never_rounded_up() {
+    fn sizes_are_rounded_to_the_nearest() {
         let cases = [
             (0, "0 B"),
-            (1023, "1023 B"),
-            (1024, "1.0 KiB"),
-            (1_048_575, "1023.9 KiB"),
-            (1_048_576, "1.0 MiB"),
-            (67_170_732, "64.0 MiB"),
-            (u64::MAX, "15.9 EiB"),
+            (999, "999 B"),
+            (1000, "1.00 kB"),
+            (9_994, "9.99 kB"),
+            (9_995, "10.0 kB"),
+            (99_949, "99.9 kB"),
+            (99_950, "100 kB"),
+            (999_499, "999 kB"),
+            (999_500, "1.00 MB"),
+            (3_000_000, "3.00 MB"),
+            (67_170_732, "67.2 MB"),
+            (u64::MAX, "18.4 EB"),
         ];
         for (bytes, text) in cases {
             assert_eq!(human_size(bytes), text);
@@ -320,7 +448,7 @@ mod tests {
     #[test]
     fn the_page_asks_for_nothing_else() {
         let html = Listing::new(b"a", vec![file(b"x", 1)]).html();
-        for word in ["<script", "<img", "<link", "src=", "url(", "@import", "http"] {
+        for word in ["<img", "<link", "src=", "url(", "@import", "http", "fetch", "import("] {
             assert!(!html.contains(word), "{word}");
         }
     }

@@ -1,22 +1,26 @@
-//! Pages that list folders, for those who asked for them.
+//! Adds folder listings to the routes, if the build is to have them.
 //!
 //! Lists what the site serves. Never lists what was skipped.
 
 use cannery_archive::Origin;
 
 use crate::listing::{Entry, EntryKind, Listing};
+use crate::options::{LastModified, Options};
 use crate::routes::{Route, Routes, Target};
 use crate::source::{Generated, SourceId, Sources};
 use crate::special;
 
-/// Adds a listing to each folder: as JSON to all, as a page where no index page answers. Returns how many.
-pub(crate) fn add(routes: &mut Routes, sources: &mut Sources) -> u64 {
+/// Adds a listing to each folder: as JSON to all, as a page where no index page answers. Returns the number of
+/// pages added.
+pub(crate) fn add(routes: &mut Routes, sources: &mut Sources, options: &Options) -> u64 {
+    let is_dated = options.preview || options.last_modified == LastModified::Files;
     let listed = |folder: &[u8]| folder != b"_hosts" && !folder.starts_with(b"_hosts/");
     let folders: Vec<Box<[u8]>> = sources.folders.iter().filter(|folder| listed(folder)).cloned().collect();
     let mut made = 0;
     for folder in folders {
-        let listing = Listing::new(&folder, entries(sources, &folder));
+        let listing = Listing::new(&folder, entries(sources, &folder, is_dated));
         let key = if folder.is_empty() { b"/".to_vec() } else { [b"/", &*folder, b"/"].concat() };
+        let has_fallback = answers_without_file(routes, &key);
         let mut add = |key: Vec<u8>, name: &[u8], content: String| {
             let id = SourceId::try_from(sources.len()).unwrap_or(SourceId::MAX);
             let place = (None, key.into_boxed_slice());
@@ -30,13 +34,27 @@ pub(crate) fn add(routes: &mut Routes, sources: &mut Sources) -> u64 {
             made += 1;
         };
         add([key.as_slice(), b"_listing.json"].concat(), b"_listing.json", listing.json());
-        add(key, b"_listing.html", listing.html());
+        // A preview shows what production will show wherever that is a page: the routes of a single-page
+        // application may have the names of folders.
+        if !options.preview || !has_fallback {
+            add(key, b"_listing.html", listing.html());
+        }
     }
     made
 }
 
-/// What a folder holds that can be asked for.
-fn entries(sources: &Sources, folder: &[u8]) -> Vec<Entry> {
+/// Whether a fallback page or a rule with a pattern answers `key`, although no file has that path.
+fn answers_without_file(routes: &Routes, key: &[u8]) -> bool {
+    let is_above = |folder: &[u8]| key.starts_with(folder);
+    let mut scopes = routes.scopes.iter().filter(|((host, folder), _)| host.is_none() && is_above(folder));
+    scopes.any(|(_, scope)| {
+        let mut rules = scope.rules.iter().map(|rule| &routes.rules[*rule as usize]);
+        !scope.fallbacks.is_empty() || rules.any(|rule| rule.source.matches(key))
+    })
+}
+
+/// Lists the entries of a folder that a client can request, with the times of files if they are to be shown.
+fn entries(sources: &Sources, folder: &[u8], is_dated: bool) -> Vec<Entry> {
     let prefix = if folder.is_empty() { Vec::new() } else { [folder, b"/"].concat() };
     let name = |path: &[u8]| {
         let name = path.strip_prefix(prefix.as_slice())?;
@@ -48,10 +66,12 @@ fn entries(sources: &Sources, folder: &[u8]) -> Vec<Entry> {
     let files = sources.files[first..].iter().take_while(|file| file.path.starts_with(&prefix));
     let files = files.filter_map(|file| {
         let name = name(&file.path).filter(|name| !special::is_hidden(name))?;
-        Some(Entry { name, kind: EntryKind::File { size: file.stamp.size } })
+        let modified = u64::try_from(file.stamp.modified_ns / 1_000_000_000).ok().filter(|_| is_dated);
+        Some(Entry { name, kind: EntryKind::File { size: file.stamp.size }, modified })
     });
     let first = sources.folders.partition_point(|path| **path < *prefix);
     let folders = sources.folders[first..].iter().take_while(|path| path.starts_with(&prefix));
-    let folders = folders.filter_map(|path| Some(Entry { name: name(path)?, kind: EntryKind::Folder }));
+    let folders =
+        folders.filter_map(|path| Some(Entry { name: name(path)?, kind: EntryKind::Folder, modified: None }));
     files.chain(folders).collect()
 }

@@ -68,6 +68,10 @@ pub struct Options {
     /// A page that lists the folder for each folder without an index page, and `_listing.json` for every
     /// folder. Default: off, for it tells names that no page links to.
     pub include_folder_listing: bool,
+    /// The archive is for looking at while the site is edited: every copy is checked before each use, whatever
+    /// `_headers` says, `Strict-Transport-Security` is not sent, and listings show times and stay out of the way
+    /// of fallback pages. Default: off.
+    pub preview: bool,
     /// More names to leave out, or with `!` to take in, in gitignore syntax. Default: none.
     pub ignore: Vec<String>,
     /// Whether the built-in rules leave names out, such as hidden files and backups. Default: on.
@@ -113,6 +117,7 @@ impl Options {
             previous_age_days: None,
             exclude_file_listing: false,
             include_folder_listing: false,
+            preview: false,
             ignore: Vec::new(),
             default_ignores: true,
             media_types: MediaTypes::default(),

@@ -51,13 +51,16 @@ pub(crate) fn caching<'a>(
     fingerprinted: bool,
     status: u16,
 ) -> Option<&'a str> {
-    if options.exclude_cache {
+    if options.exclude_cache && !options.preview {
         return None;
     }
     if status >= 400 {
         // A page for what is missing must not outlive the next release, in which it may be there; and no
         // condition holds for an error, so a copy could not even be asked about.
         return Some("no-store");
+    }
+    if options.preview {
+        return Some("no-cache");
     }
     let by_kind = || cache_control(cache_kind(path, media_type), fingerprinted);
     Some(options.cache_control.as_deref().unwrap_or_else(by_kind))
@@ -152,7 +155,15 @@ fn spell(look: &Look<'_>, merged: &MergedFields, options: &Options) -> NewHead {
     let is_lasting = |name: &str, value: &str| {
         look.status >= 400 && name == "cache-control" && value.to_ascii_lowercase().contains("immutable")
     };
-    let fields: Vec<_> = merged.fields.iter().filter(|(name, value)| !is_lasting(name, value)).collect();
+    // The server would send the same name for other bytes after the next edit, and browsers remember for months
+    // that a host has TLS.
+    let is_unfit_for_preview =
+        |name: &str| options.preview && ["cache-control", "strict-transport-security"].contains(&name);
+    let fields: Vec<_> = merged
+        .fields
+        .iter()
+        .filter(|(name, value)| !is_lasting(name, value) && !is_unfit_for_preview(name))
+        .collect();
     let own = |name: &str| {
         let replaced = fields.iter().any(|(known, _)| known == name);
         !replaced && !merged.removed.iter().any(|removed| removed == name)

@@ -54,6 +54,8 @@ pub struct Config {
     pub hosts: bool,
     /// Fields that go with every answer.
     pub security_headers: SecurityHeaders,
+    /// Whether clients may keep permanent redirects for a while. Not where the site is edited meanwhile.
+    pub keeps_redirects: bool,
     /// How long to wait for a peer; none of these for measuring only.
     pub timeouts: Option<Timeouts>,
     /// How long connections may finish what they are sending after the order to stop.
@@ -98,6 +100,7 @@ impl Config {
             proxy_protocol: false,
             hosts: true,
             security_headers: SecurityHeaders { basic: true, tls: false },
+            keeps_redirects: true,
             timeouts: Some(Timeouts::default()),
             drain: Duration::ZERO,
             special_pages: None,
@@ -341,6 +344,8 @@ pub enum LogTarget {
     File(PathBuf),
     /// To standard output.
     Stdout,
+    /// To standard error.
+    Stderr,
 }
 
 impl std::fmt::Display for LogTarget {
@@ -348,6 +353,7 @@ impl std::fmt::Display for LogTarget {
         match self {
             LogTarget::File(path) => path.display().fmt(f),
             LogTarget::Stdout => f.write_str("on standard output"),
+            LogTarget::Stderr => f.write_str("on standard error"),
         }
     }
 }
@@ -359,6 +365,8 @@ pub enum LogFormat {
     Combined,
     /// A JSON object for each line.
     Json,
+    /// For a terminal: a short line for each response with a status of 400 or more, and none for the others.
+    Failures,
 }
 
 /// How long the server waits for a peer.

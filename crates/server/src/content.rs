@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cannery_archive::{Archive, Extent, Lease, Loading, OpenError};
-use cannery_site::{Answer, Reason, Scratch, Site, https_redirect};
+use cannery_site::{Answer, Reason, Scratch, Site, Target, https_redirect};
 use cannery_wire::{ArchiveRef, Output, Refusal, ServerFields};
 
 use crate::admin::Admin;
@@ -181,7 +181,8 @@ fn answer_of<'a>(
     }
     let Some((number, site)) = sites.of(request) else {
         // RFC 9110 §15.5.20.
-        let answer = Answer::own(421, Reason::Host);
+        let host = Target::parse(request.target).and_then(|target| target.host(request.host));
+        let answer = Answer::own(421, Reason::Host).about(host.unwrap_or_default());
         exchange.answer(&answer, ArchiveRef::NONE, fields, output);
         return answer;
     };

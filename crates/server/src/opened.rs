@@ -83,7 +83,7 @@ impl Opened {
         read.extend(self.certificates.iter().flat_map(CertificateFolder::paths));
         let append = config.access_log.iter().filter_map(|log| match &log.target {
             LogTarget::File(path) => Some(path.clone()),
-            LogTarget::Stdout => None,
+            LogTarget::Stdout | LogTarget::Stderr => None,
         });
         let claims = self.listening.claims().iter().chain(self.admin.iter().filter_map(AdminListener::claim));
         let remove = claims.filter_map(|claim| match claim {

@@ -97,13 +97,15 @@ pub(crate) struct AddedFields {
     pub(crate) plain: Vec<(&'static str, &'static str)>,
     /// Within TLS.
     pub(crate) secured: Vec<(&'static str, &'static str)>,
+    /// Whether clients may keep permanent redirects.
+    pub(crate) keeps_redirects: bool,
 }
 
 impl Fields {
     /// At a time in seconds since 1970.
     pub(crate) fn new(added: &AddedFields, seconds: u64) -> Fields {
-        let [plain, secured] =
-            [&added.plain, &added.secured].map(|fields| ServerFields::new(fields, seconds));
+        let [plain, secured] = [&added.plain, &added.secured]
+            .map(|fields| ServerFields::new(fields, seconds).with_kept_redirects(added.keeps_redirects));
         Fields { plain, secured }
     }
 

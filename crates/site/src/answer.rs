@@ -5,9 +5,10 @@
 use cannery_archive::{BadPath, Corrupt, Extent, Head, Origin, Representation};
 
 use crate::conditional::Validators;
-use crate::error_page::error_page;
+use crate::error_page::ErrorPage;
 use crate::location::Location;
 use crate::multipart::Multipart;
+use crate::target::Target;
 
 /// The answer to a request.
 #[derive(Debug, Clone, Copy)]
@@ -99,7 +100,7 @@ pub enum Body<'a> {
     /// Several ranges of the archive, and text between them.
     Multipart(Multipart<'a>),
     /// A page that is built into the server.
-    BuiltIn(&'static [u8]),
+    BuiltIn(ErrorPage<'a>),
 }
 
 /// Why an answer is what it is.
@@ -201,11 +202,30 @@ impl<'a> Answer<'a> {
     /// An answer of the server itself, with the page that is built in for the status.
     #[must_use]
     pub fn own(status: u16, reason: Reason) -> Answer<'a> {
-        let page = error_page(status);
-        let body = if page.is_empty() { Body::Empty } else { Body::BuiltIn(page) };
-        let content_length = (status != 204).then_some(page.len() as u64);
+        let page = ErrorPage::of(status);
+        let length = page.map_or(0, |page| page.len() as u64);
+        let body = page.map_or(Body::Empty, Body::BuiltIn);
+        let content_length = (status != 204).then_some(length);
         let fields = Fields::Own { page: None, complete_length: None };
         Answer { status, fields, body, content_length, reason }
+    }
+
+    /// The same answer. A built-in page shows this text, such as the host that was requested.
+    #[must_use]
+    pub fn about(mut self, subject: &'a [u8]) -> Answer<'a> {
+        if let Body::BuiltIn(page) = &mut self.body {
+            *page = page.about(subject);
+            self.content_length = Some(page.len() as u64);
+        }
+        self
+    }
+
+    /// The same answer. A built-in page shows the path of this request target.
+    pub(crate) fn about_path(self, target: &'a [u8]) -> Answer<'a> {
+        match self.body {
+            Body::BuiltIn(_) => self.about(Target::parse(target).map_or(target, |target| target.path)),
+            _ => self,
+        }
     }
 
     /// The same answer for `HEAD`: all fields, no content.

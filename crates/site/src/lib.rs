@@ -28,7 +28,7 @@ pub use asset::{is_asset, suffix};
 pub use captures::CAPTURES_MAX;
 pub use conditional::Validators;
 pub use date::{DATE_BYTES, parse_date, parse_utc, spell_date, spell_utc};
-pub use error_page::error_page;
+pub use error_page::ErrorPage;
 pub use https::https_redirect;
 pub use location::{LOCATION_BYTES_MAX, Location};
 pub use multipart::{Multipart, MultipartPiece};
@@ -186,7 +186,9 @@ impl Site {
         place: Place<'a>,
         request: &Request<'a>,
     ) -> Answer<'a> {
-        let answer = answer.unwrap_or_else(|failure| self.fail(failure, place, &request.accept_encoding));
+        let answer = answer.unwrap_or_else(|failure| {
+            self.fail(failure, place, &request.accept_encoding).about_path(request.target)
+        });
         if request.method == Method::Head { answer.without_body() } else { answer }
     }
 

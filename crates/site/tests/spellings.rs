@@ -71,11 +71,12 @@ fn seen(site: &Site, method: Method, target: &str) -> String {
         leads.spell(&mut |piece| location.extend_from_slice(piece));
     }
     let location = String::from_utf8(location).unwrap();
+    // A built-in page shows the path as it was requested.
     let body = match answer.body {
-        Body::BuiltIn(page) => format!("a page of {} bytes", page.len()),
-        body => format!("{body:?}"),
+        Body::BuiltIn(_) => "a built-in page".to_owned(),
+        body => format!("{body:?} {:?}", answer.content_length),
     };
-    format!("{} {:?} {body} {:?} {location}", answer.status, answer.reason, answer.content_length)
+    format!("{} {:?} {body} {location}", answer.status, answer.reason)
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //!
 //! Never spells it.
 
+use crate::server_fields::ServerFields;
+
 /// What can be asked for (RFC 9110 §10.2.1).
 pub(crate) const ALLOWED: &str = "GET, HEAD, OPTIONS";
 
@@ -11,11 +13,11 @@ pub(crate) const PAGE_TYPE: &str = "text/html; charset=utf-8";
 /// The media type of several parts, up to its boundary.
 pub(crate) const PARTS_TYPE: &str = "multipart/byteranges; boundary=";
 
-/// How long a redirect of the server's may be kept. A permanent one that says nothing of caching is kept for good by
-/// browsers: a mistake could never be taken back. An hour is permanent enough.
-pub(crate) const fn redirect_caching(status: u16) -> &'static str {
+/// The `Cache-Control` of a redirect of the server's. Browsers keep a permanent redirect without one for good, so a
+/// mistake could never be taken back. An hour is permanent enough.
+pub(crate) const fn redirect_caching(status: u16, fields: &ServerFields) -> &'static str {
     match status {
-        301 | 308 => "public, max-age=3600",
+        301 | 308 if fields.keeps_redirects() => "public, max-age=3600",
         _ => "no-cache",
     }
 }

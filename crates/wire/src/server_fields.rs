@@ -24,6 +24,7 @@ pub struct ServerFields {
     /// `Date` as HTTP/2 spells it, by itself.
     hpack_date: Vec<u8>,
     seconds: u64,
+    keeps_redirects: bool,
 }
 
 impl ServerFields {
@@ -47,7 +48,18 @@ impl ServerFields {
         let (lines, hpack_lines) = (lines.collect(), hpack_lines.collect());
         let mut hpack_date = Vec::new();
         hpack::put_field(&mut hpack_date, "date", &spell_date(seconds));
-        ServerFields { lines, hpack_lines, hpack_date, seconds }
+        ServerFields { lines, hpack_lines, hpack_date, seconds, keeps_redirects: true }
+    }
+
+    /// The same, for a server whose permanent redirects clients check again before each use, or need not.
+    #[must_use]
+    pub fn with_kept_redirects(self, keeps_redirects: bool) -> ServerFields {
+        ServerFields { keeps_redirects, ..self }
+    }
+
+    /// Whether clients may keep permanent redirects.
+    pub(crate) const fn keeps_redirects(&self) -> bool {
+        self.keeps_redirects
     }
 
     /// Sets the time. Costs nothing within the same second.

@@ -2,6 +2,7 @@
 
 mod rules;
 mod sandbox;
+mod serve;
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;

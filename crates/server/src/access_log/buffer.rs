@@ -10,7 +10,7 @@ use cannery_wire::Refusal;
 
 use super::line::Line;
 use super::writer::Message;
-use super::{combined, json};
+use super::{combined, failures, json};
 use crate::answered::Answered;
 use crate::config::LogFormat;
 
@@ -59,6 +59,7 @@ impl LogBuffer {
             match self.format {
                 LogFormat::Combined => combined::spell_time(&mut self.time, seconds),
                 LogFormat::Json => json::spell_time(&mut self.time, seconds),
+                LogFormat::Failures => {}
             }
         }
     }
@@ -82,6 +83,8 @@ impl LogBuffer {
 
     fn write_line(&mut self, line: &Line<'_>) {
         match self.format {
+            LogFormat::Failures if line.status < 400 => return,
+            LogFormat::Failures => failures::spell(&mut self.bytes, line),
             LogFormat::Combined => combined::spell(&mut self.bytes, line, &self.time),
             LogFormat::Json => json::spell(&mut self.bytes, line, &self.time),
         }

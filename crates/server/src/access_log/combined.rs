@@ -48,7 +48,7 @@ pub(super) fn spell_time(out: &mut Vec<u8>, seconds: u64) {
 }
 
 #[inline]
-fn put_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn put_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     if !put_plain(out, bytes) {
         put_escapes(out, bytes);
     }

@@ -4,6 +4,7 @@
 
 mod buffer;
 mod combined;
+mod failures;
 mod json;
 mod line;
 mod spell;

@@ -103,12 +103,14 @@ impl LogWriter {
 enum Output {
     File(File),
     Stdout(io::Stdout),
+    Stderr(io::Stderr),
 }
 
 impl Output {
     fn open(target: &LogTarget) -> io::Result<Output> {
         match target {
             LogTarget::Stdout => Ok(Output::Stdout(io::stdout())),
+            LogTarget::Stderr => Ok(Output::Stderr(io::stderr())),
             LogTarget::File(path) => {
                 OpenOptions::new().append(true).create(true).open(path).map(Output::File)
             }
@@ -119,6 +121,7 @@ impl Output {
         match self {
             Output::File(file) => file.write_all(lines),
             Output::Stdout(output) => output.write_all(lines).and_then(|()| output.flush()),
+            Output::Stderr(output) => output.write_all(lines),
         }
     }
 }

@@ -64,7 +64,11 @@ impl<L> Plan<L> {
         let (kinds, listeners) = listeners.into_iter().unzip();
         let headers = config.security_headers;
         let in_the_clear = if config.has_tls() { headers.without_tls() } else { headers };
-        let fields = AddedFields { plain: in_the_clear.fields(), secured: headers.fields() };
+        let fields = AddedFields {
+            plain: in_the_clear.fields(),
+            secured: headers.fields(),
+            keeps_redirects: config.keeps_redirects,
+        };
         let (timeouts, drain) = (config.timeouts, config.drain);
         let of_all = config.connections_max.map_or(usize::MAX, NonZeroUsize::get);
         let connections_max = of_all.div_ceil(config.threads.get());

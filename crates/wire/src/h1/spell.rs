@@ -71,7 +71,7 @@ pub(super) fn answer(
             output.put(b"Location: ");
             location.spell(&mut |bytes| output.put(bytes));
             output.put(b"\r\n");
-            put_line(output, b"Cache-Control: ", redirect_caching(answer.status));
+            put_line(output, b"Cache-Control: ", redirect_caching(answer.status, fields));
         }
         Fields::Own { page, complete_length } => {
             put_own(output, answer.status, *page, *complete_length);
@@ -94,7 +94,7 @@ pub(super) fn answer(
 fn put_body(output: &mut Output, body: &Body<'_>, archive: &[u8]) {
     match body {
         Body::Empty => {}
-        Body::BuiltIn(page) => output.put(page),
+        Body::BuiltIn(page) => page.for_each_piece(&mut |piece| output.put(piece)),
         Body::Archive(extent) => put_extent(output, *extent, archive),
         Body::Multipart(multipart) => multipart.spell(&mut |piece| match piece {
             MultipartPiece::Text(text) => output.put(text),

@@ -3,7 +3,7 @@
 //! Never spells a head itself, and never copies a large body.
 
 use cannery_archive::Extent;
-use cannery_site::{Answer, Body as AnswerBody};
+use cannery_site::{Answer, Body as AnswerBody, ErrorPage};
 
 use super::body::Body;
 use super::connection::{Asked, Connection, StreamId};
@@ -35,15 +35,15 @@ impl Connection {
                 head.end(asked.id, 0, output);
                 self.send_extent(asked, *extent, archive, output);
             }
-            AnswerBody::BuiltIn(page) if !page.is_empty() => {
+            AnswerBody::BuiltIn(page) => {
                 head.end(asked.id, 0, output);
-                self.send_text(asked, page, output);
+                self.send_error_page(asked, page, output);
             }
             AnswerBody::Multipart(multipart) => {
                 head.end(asked.id, 0, output);
                 self.queue(asked, Body::of_multipart(multipart, archive.number));
             }
-            AnswerBody::Empty | AnswerBody::Archive(_) | AnswerBody::BuiltIn(_) => {
+            AnswerBody::Empty | AnswerBody::Archive(_) => {
                 head.end(asked.id, flag::END_STREAM, output);
                 self.answered(asked, 0);
             }
@@ -151,6 +151,16 @@ impl Connection {
         }
     }
 
+    #[cold]
+    fn send_error_page(&mut self, asked: Asked, page: &ErrorPage<'_>, output: &mut Output) {
+        if !self.leaves_at_once(&asked, page.len()) {
+            return self.queue(asked, Body::of_error_page(page));
+        }
+        put_data_head(output, asked.id, page.len() as u64, true);
+        page.for_each_piece(&mut |piece| output.put(piece));
+        self.whole_put(asked, page.len());
+    }
+
     /// Whether a body is small, the peer has room for it, and nothing that is as urgent waits.
     #[inline]
     fn leaves_at_once(&self, asked: &Asked, bytes: usize) -> bool {
@@ -164,8 +174,14 @@ impl Connection {
     fn put_whole(&mut self, asked: Asked, bytes: &[u8], output: &mut Output) {
         put_data_head(output, asked.id, bytes.len() as u64, true);
         output.put(bytes);
+        self.whole_put(asked, bytes.len());
+    }
+
+    /// Accounts for a whole body that was put behind its head.
+    #[inline]
+    fn whole_put(&mut self, asked: Asked, bytes: usize) {
         // It fits the window, whose size is a u32.
-        let bytes = u32::try_from(bytes.len()).unwrap_or(0);
+        let bytes = u32::try_from(bytes).unwrap_or(0);
         self.window.take(bytes);
         self.budget.content_sent(bytes);
         self.answered(asked, bytes);

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use cannery_archive::Extent;
-use cannery_site::{Multipart, MultipartPiece};
+use cannery_site::{ErrorPage, Multipart, MultipartPiece};
 
 use crate::limits::COPIED_BODY_BYTES_MAX;
 use crate::output::{Output, Segment};
@@ -36,6 +36,13 @@ impl Body {
     pub(super) fn of_text(text: &[u8]) -> Body {
         let mut pieces = Pieces::default();
         pieces.add_text(text);
+        Body::Pieces(Box::new(pieces))
+    }
+
+    /// A built-in page.
+    pub(super) fn of_error_page(page: &ErrorPage<'_>) -> Body {
+        let mut pieces = Pieces::default();
+        page.for_each_piece(&mut |piece| pieces.add_text(piece));
         Body::Pieces(Box::new(pieces))
     }
 

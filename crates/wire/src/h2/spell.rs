@@ -93,7 +93,7 @@ impl Block<'_> {
                 put_name_index(self.bytes, index::LOCATION);
                 put_text_length(self.bytes, location.length());
                 location.spell(&mut |piece| self.bytes.extend_from_slice(piece));
-                self.field("cache-control", redirect_caching(status));
+                self.field("cache-control", redirect_caching(status, fields));
                 0
             }
             Fields::Own { page, complete_length } => {

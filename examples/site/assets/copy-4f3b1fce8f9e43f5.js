@@ -1,5 +1,5 @@
 // Gives each block of commands a button that copies it. Without this script the page lacks nothing else.
-for (const block of document.querySelectorAll("pre[data-copy]")) {
+for (const block of navigator.clipboard ? document.querySelectorAll("pre[data-copy]") : []) {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "copy";
@@ -13,5 +13,9 @@ for (const block of document.querySelectorAll("pre[data-copy]")) {
     }
     setTimeout(() => (button.textContent = "Copy"), 1500);
   });
-  if (navigator.clipboard) block.append(button);
+  // Above the block, so that it covers no command.
+  const commands = document.createElement("div");
+  commands.className = "commands";
+  block.before(commands);
+  commands.append(button, block);
 }

@@ -1,0 +1,154 @@
+//! `cannery serve`: what a person who edits a site sees.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+
+use crate::site::{Response, ask_at, pages, write_folder};
+
+/// A running `cannery serve`.
+struct Serve {
+    child: Child,
+    /// The URLs that it prints.
+    urls: Lines<BufReader<ChildStdout>>,
+    said: Lines<BufReader<ChildStderr>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Serve {
+    fn start(files: &[(&'static str, &'static str)], flags: &[&str]) -> Serve {
+        let folder = tempfile::tempdir().unwrap();
+        write_folder(folder.path(), &pages(files));
+        Serve::start_in(folder, flags)
+    }
+
+    fn start_in(folder: tempfile::TempDir, flags: &[&str]) -> Serve {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cannery"));
+        command.arg("serve").arg(folder.path()).args(flags).args(["--threads", "1"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let urls = BufReader::new(child.stdout.take().unwrap()).lines();
+        let said = BufReader::new(child.stderr.take().unwrap()).lines();
+        Serve { child, urls, said, _folder: folder }
+    }
+
+    /// The next URL that it prints.
+    fn url(&mut self) -> String {
+        let mut lines = self.urls.by_ref().map(Result::unwrap);
+        lines.find(|line| line.starts_with("http")).expect("it prints where it listens")
+    }
+
+    /// The next line on standard error that contains these words.
+    fn line(&mut self, words: &str) -> String {
+        let mut lines = self.said.by_ref().map(Result::unwrap);
+        lines.find(|line| line.contains(words)).unwrap_or_else(|| panic!("it never prints {words:?}"))
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn get(url: &str, target: &str) -> Response {
+    ask_at(url.trim_start_matches("http://").trim_end_matches('/'), "GET", target, "")
+}
+
+const ANY_PORT: [&str; 2] = ["--bind", "127.0.0.1:0"];
+
+/// A changed style sheet stayed old for an hour.
+#[test]
+fn clients_check_every_copy() {
+    let rules = "/*\n  Strict-Transport-Security: max-age=31536000\n/b.css\n  Cache-Control: max-age=60\n";
+    let files = [
+        ("index.html", "home"),
+        ("a.css", ""),
+        ("b.css", "b"),
+        ("_headers", rules),
+        ("_redirects", "/old / 301\n"),
+    ];
+    let mut serve = Serve::start(&files, &ANY_PORT);
+    let url = serve.url();
+    for (target, status) in [("/", 200), ("/a.css", 200), ("/b.css", 200), ("/old", 301)] {
+        let response = get(&url, target);
+        assert_eq!(
+            (response.status, response.field("Cache-Control")),
+            (status, Some("no-cache")),
+            "{target}"
+        );
+        assert_eq!(response.field("Strict-Transport-Security"), None, "{target}");
+    }
+}
+
+/// A folder without an index page was an empty 404.
+#[test]
+fn folders_without_index_page_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    write_folder(
+        folder.path(),
+        &pages(&[("docs/a.txt", "text"), ("docs/b/c.txt", ""), ("index.html", "home")]),
+    );
+    let file = std::fs::File::options().write(true).open(folder.path().join("docs/a.txt")).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(784_111_777)).unwrap();
+    let mut serve = Serve::start_in(folder, &ANY_PORT);
+    let url = serve.url();
+    let page = String::from_utf8(get(&url, "/docs/").body).unwrap();
+    for part in ["<main>", "href=\"../\"", "./a.txt", "./b/", ">4 B<", "1994-11-06 08:49", "<script>"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert_eq!(get(&url, "/").body, b"home");
+}
+
+#[test]
+fn listings_can_be_left_out() {
+    let mut serve = Serve::start(&[("docs/a.txt", "text")], &[&ANY_PORT[..], &["--no-listing"]].concat());
+    let url = serve.url();
+    assert_eq!(get(&url, "/docs/").status, 404);
+}
+
+/// A route of the application may be the name of a folder.
+#[test]
+fn a_fallback_page_comes_before_a_listing() {
+    let mut serve = Serve::start(&[("200.html", "app"), ("docs/a.txt", "text")], &ANY_PORT);
+    let url = serve.url();
+    assert_eq!(get(&url, "/docs/").body, b"app");
+}
+
+#[test]
+fn failed_requests_are_lines_on_the_terminal() {
+    let mut serve = Serve::start(&[("index.html", "home")], &ANY_PORT);
+    let url = serve.url();
+    assert_eq!(get(&url, "/").status, 200);
+    let address = url.trim_start_matches("http://").trim_end_matches('/');
+    ask_at(address, "GET", "/no\x1b[2Jne", "Referer: http://h/page\r\n");
+    ask_at(address, "GET", "/none", "Referer: http://h/page\r\n");
+    assert_eq!(serve.line("none"), "404 GET /none  (from http://h/page)");
+}
+
+#[test]
+fn every_address_is_printed_as_ones_to_visit() {
+    let mut serve = Serve::start(&[("index.html", "home")], &["--bind", ":0"]);
+    let url = serve.url();
+    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+    assert_eq!(get(&url, "/").status, 200);
+    serve.line("Ctrl-C stops");
+    drop(serve.child.kill());
+    let others: Vec<_> = serve.urls.by_ref().map(Result::unwrap).collect();
+    assert!(!others.iter().any(|line| line.contains("0.0.0.0")), "{others:?}");
+}
+
+#[test]
+fn tls_is_served_with_a_made_certificate() {
+    let mut serve = Serve::start(&[("index.html", "home")], &[&ANY_PORT[..], &["--tls"]].concat());
+    let url = serve.url();
+    assert!(url.starts_with("https://127.0.0.1:"), "{url}");
+}
+
+#[test]
+fn short_addresses_are_understood() {
+    for (bind, host) in [("0", "127.0.0.1"), ("localhost:0", "127.0.0.1")] {
+        let mut serve = Serve::start(&[("index.html", "home")], &["--bind", bind]);
+        let url = serve.url();
+        assert!(url.starts_with(&format!("http://{host}:")), "{bind}: {url}");
+    }
+}
