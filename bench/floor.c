@@ -1,18 +1,17 @@
-/* The ruler: the least work with which one thread can answer HTTP requests through epoll.
+/* The floor: the least work with which one thread can send HTTP responses through epoll.
  *
- * After a connection stands it calls epoll_wait, read and write and nothing else. It parses nothing:
- * whatever arrives in one read gets the next of its answers. So it is no server, and it must never be
- * reachable from outside: it listens on 127.0.0.1 only. What a real server costs beyond it is the server's
- * own.
+ * On an established connection it calls epoll_wait, read and write only. It parses nothing: any bytes that arrive in
+ * one read get the next of its responses. It is not a server and must never be reachable from outside: it listens on
+ * 127.0.0.1 only. CPU time that a real server needs beyond the floor's is the server's own.
  *
- * Edge-triggered, so that a connection is registered once for both directions. Level-triggered costs the
- * same: with 64 connections, medians of CPU time a request were 4.30 us (level) and 4.81 us (edge) over five
- * alternating runs, then 4.33 us and 4.35 us over nine, and single runs of either lay between 3.7 and 5.0 us.
+ * It is edge-triggered, so a connection is registered once for both directions. Level-triggered costs the same: with 64
+ * connections, medians of CPU time per request were 4.30 us (level) and 4.81 us (edge) over five alternating runs,
+ * then 4.33 us and 4.35 us over nine, and single runs of either were between 3.7 and 5.0 us.
  *
  *     cc -O2 -o floor bench/floor.c && ./floor PORT [BODY]
  *     ./floor PORT --answers FILE PROCESSES
  *
- * FILE holds whole answers, head and body, each behind its length as eight bytes, least significant first.
+ * FILE holds complete responses, each after its length as eight bytes, least significant first.
  */
 #define _GNU_SOURCE
 
@@ -37,8 +36,8 @@ enum {
     DESCRIPTORS_MAX = 64 * 1024,
     LENGTH_BYTES = 8,
     PROCESSES_MAX = 64,
-    /* Prime, and larger than any list is long: answers are given in an order that caches do not foresee, as
-     * a server meets them whose clients ask at random. */
+    /* Prime and larger than any list: responses are sent in an order that caches don't predict, as for random
+     * requests. */
     STEP = 1000003,
 };
 
@@ -50,7 +49,7 @@ struct piece {
 static struct piece *answers;
 static size_t answer_count;
 
-/* What the kernel has not taken yet, for each connection by its descriptor. */
+/* The unsent part of a response, for each connection by its descriptor. */
 static struct piece unsent[DESCRIPTORS_MAX];
 
 static void fail(const char *what)
@@ -76,10 +75,10 @@ static void add_answer(const char *at, size_t bytes)
 static void prepare_answer(const char *body)
 {
     char *answer;
-    int spelled = asprintf(&answer, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s", strlen(body), body);
-    if (spelled < 0)
+    int length = asprintf(&answer, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s", strlen(body), body);
+    if (length < 0)
         fail("memory for the answer");
-    add_answer(answer, (size_t)spelled);
+    add_answer(answer, (size_t)length);
 }
 
 static void read_answers(const char *path)
@@ -121,10 +120,10 @@ static int listen_on(unsigned short port)
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (listener < 0)
         fail("socket");
-    /* Without it a second run on the same port would have to wait a minute for old connections. */
+    /* Without it, a second run on the same port would wait a minute for old connections. */
     if (setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0)
         fail("SO_REUSEADDR");
-    /* Each process has a listener of its own, among which the kernel shares connections out. */
+    /* Each process has a listener of its own; the kernel distributes connections among them. */
     if (setsockopt(listener, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) < 0)
         fail("SO_REUSEPORT");
     if (bind(listener, (struct sockaddr *)&address, sizeof address) < 0)
@@ -147,18 +146,18 @@ static void accept_all(int poll, int listener)
     while ((connection = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
         int on = 1;
         if (connection >= DESCRIPTORS_MAX)
-            refuse("more connections than it has room for");
+            refuse("too many connections");
         if (setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0)
             fail("TCP_NODELAY");
         unsent[connection].bytes = 0;
         watch(poll, connection, EPOLLIN | EPOLLOUT | EPOLLET);
     }
-    /* A peer that is gone before it is accepted is no failure of ours. */
+    /* A client may disconnect before it is accepted. */
     if (errno != EAGAIN && errno != ECONNABORTED)
         fail("accept4");
 }
 
-/* Writes what the kernel takes; the rest follows when it says that there is room. */
+/* Writes as much as the kernel accepts; the rest follows when the socket is writable. */
 static void send_piece(int connection, struct piece piece)
 {
     ssize_t sent = write(connection, piece.at, piece.bytes);
@@ -170,7 +169,7 @@ static void send_piece(int connection, struct piece piece)
     unsent[connection] = (struct piece){ piece.at + taken, piece.bytes - taken };
 }
 
-/* One read, one answer: a request smaller than the buffer takes one read. */
+/* One read, one response: a request is smaller than the buffer. */
 static void answer_once(int connection)
 {
     static char request[REQUEST_BYTES_MAX];
@@ -210,8 +209,8 @@ static void serve(int listener)
     }
 }
 
-/* Makes as many processes as there are listeners, each with one of them; the others end with the first. */
-static int share_out(const int *listeners, long processes)
+/* Forks a process for each listener. The others exit with the first one. */
+static int fork_all(const int *listeners, long processes)
 {
     for (long number = 1; number < processes; number++) {
         pid_t child = fork();
@@ -238,11 +237,11 @@ int main(int argc, char **argv)
     else
         prepare_answer(argc == 3 ? argv[2] : "hello world!\n");
     signal(SIGPIPE, SIG_IGN);
-    /* All listen before there are processes, so that no connection comes before its share does. */
+    /* All listeners exist before the processes, so no connection arrives too early. */
     int listeners[PROCESSES_MAX];
     for (long number = 0; number < processes; number++)
         listeners[number] = listen_on((unsigned short)port);
     printf("http://127.0.0.1:%ld/\n", port);
     fflush(stdout);
-    serve(share_out(listeners, processes));
+    serve(fork_all(listeners, processes));
 }

@@ -1,13 +1,13 @@
--- What wrk asks, and what it says at the end: more percentiles than by itself, in microseconds.
+-- Requests of wrk, and more percentiles than wrk prints by itself, in microseconds.
 --
---     wrk -s bench/load.lua URL                          the URL again and again
---     wrk -s bench/load.lua URL -- pipelined 16          the same, so many at once
---     wrk -s bench/load.lua URL -- rotating FILE         the targets of FILE, a line each, one after the other
---     wrk -s bench/load.lua URL -- random FILE           the targets of FILE, as they come
+--     wrk -s bench/load.lua URL                          the URL
+--     wrk -s bench/load.lua URL -- pipelined 16          the URL, 16 requests at once
+--     wrk -s bench/load.lua URL -- rotating FILE         the targets of FILE, one per line, in order
+--     wrk -s bench/load.lua URL -- random FILE           the targets of FILE, at random
 --
--- Everything is spelled before the first request: while it is timed, a string is chosen and nothing is made.
+-- All requests are formatted in advance: during the run, the script only selects a string.
 
-local function spelled(file)
+local function formatted(file)
    local requests = {}
    for target in io.lines(file) do
       requests[#requests + 1] = wrk.format(nil, target)
@@ -17,7 +17,7 @@ end
 
 local started = 0
 
--- Each thread gets a number, so that they do not all ask for the same at the same time.
+-- Each thread has a number, so threads don't all request the same target at the same time.
 function setup(thread)
    thread:set("number", started)
    started = started + 1
@@ -29,14 +29,14 @@ function init(args)
       local all = string.rep(wrk.format(), tonumber(args[2]))
       request = function() return all end
    elseif kind == "rotating" then
-      local requests = spelled(args[2])
+      local requests = formatted(args[2])
       local last = number * 7
       request = function()
          last = last + 1
          return requests[last % #requests + 1]
       end
    elseif kind == "random" then
-      local requests = spelled(args[2])
+      local requests = formatted(args[2])
       math.randomseed(number + 1)
       request = function() return requests[math.random(#requests)] end
    end

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::site::{Server, compile, decode, files_below, skip_outside, spell};
 
-#[path = "../../bench/tiles.rs"]
+#[path = "../../bench/src/tiles.rs"]
 mod tiles;
 
 /// Compiles a folder quickly and serves it.

@@ -35,14 +35,17 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
         steps.run("h2spec", outside::install_h2spec);
     }
     steps.run("formatting", || project::run(&mut cargo("fmt --all --check")));
-    steps.run("clippy", || project::run(&mut cargo("clippy --workspace --all-targets -- -D warnings")));
+    let clippy = format!("clippy --workspace {WITHOUT_BENCHMARKS} --all-targets -- -D warnings");
+    steps.run("clippy", || project::run(&mut cargo(&clippy)));
     if extent != Extent::Fast {
         steps.run("tidy", text::check);
         deny(&mut steps, extent);
         fuzz_smoke(&mut steps);
         count(&mut steps, extent);
+        benchmarks(&mut steps, extent);
     }
-    steps.run("cargo test", || project::run(&mut tests("test --workspace", extent)));
+    let test = format!("test --workspace {WITHOUT_BENCHMARKS}");
+    steps.run("cargo test", || project::run(&mut tests(&test, extent)));
     // What a client sees must not depend on the loop that serves it.
     if has_io_uring() {
         let mut by_io_uring = tests("test --package cannery --test it", extent);
@@ -157,6 +160,21 @@ fn can_reach(repository: &str) -> bool {
 
 /// The release whose settings `deny.toml` is written for.
 const DENY_VERSION: &str = "0.20.2";
+
+/// The benchmarks depend on libraries that no other package needs, so only continuous integration compiles them.
+const WITHOUT_BENCHMARKS: &str = "--exclude cannery-bench";
+
+/// Runs clippy and the unit tests of the benchmarks. One test compares docs/benchmarks.md with the tables of results.
+fn benchmarks(steps: &mut Steps, extent: Extent) {
+    const BENCHMARKS: &str = "benchmarks";
+    if extent == Extent::Usual {
+        return steps.leave_out(BENCHMARKS, "`cargo xtask ci` checks them, or `cargo test -p cannery-bench`");
+    }
+    steps.run(BENCHMARKS, || {
+        project::run(&mut cargo("clippy --package cannery-bench --all-targets -- -D warnings"))?;
+        project::run(&mut cargo("test --quiet --package cannery-bench"))
+    });
+}
 
 /// What the request path costs in instructions, held against the table.
 fn count(steps: &mut Steps, extent: Extent) {

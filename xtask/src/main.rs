@@ -5,7 +5,6 @@
 
 #![forbid(unsafe_code)]
 
-mod bench;
 mod checks;
 mod counts;
 mod error;
@@ -15,7 +14,7 @@ mod steps;
 mod tidy;
 mod words;
 
-#[path = "../../bench/tiles.rs"]
+#[path = "../../bench/src/tiles.rs"]
 mod tiles;
 
 use std::env;
@@ -35,20 +34,8 @@ usage: cargo xtask TASK
                                      --slow: the long tests, cargo deny and counts too
   ci                                 what continuous integration runs: test, cargo deny
   tidy                               the checks about text alone, and the structure test
-  bench [NAME] [--rounds N] [--seconds N] [--step N | --quick]
-                                     all comparisons with other servers, or one of them.
-                                     clear, those in the clear: k1, k2, w1, w1-apart, w1-across, w2, w3,
-                                     w4-compressing, w4-precompressed, w9, mixed, pipelined, not-modified, range, not-found,
-                                     latency, w7, cold-start, idle-memory, archiver
-                                     secured, those over TLS: h2, h2-single, h2-large, h2-docs, tls, tls-large,
-                                     handshakes, handshakes-rsa, handshakes-resumed, w5, w5-new, w6, w6-rsa,
-                                     idle-memory-tls, h2-heads
-                                     Results go to bench/results/ and docs/benchmarks.md
-                                     page: writes the page anew from bench/results/, without measuring
-                                     --step: only this many connections, or threads
-                                     --quick: one short run each, which only shows that it works
-                                     Of this server alone: docs, tiles, dummy, calls, idle, observe, reload,
-                                     hostile
+  bench [NAME] [OPTIONS]             benchmarks, all comparisons with other servers or one scenario;
+                                     `cargo xtask bench --help` lists the options
   counts [--accept]                  instructions of the request path, against bench/counts.txt
                                      --accept: write what is counted into it
   tiles DIR [--count N] [--seed S]   write the pyramid of map tiles
@@ -82,7 +69,7 @@ fn run(mut words: Words) -> Result<(), Error> {
         }
         "ci" => words.finish().and_then(|()| checks::run(Extent::Integration)),
         "tidy" => words.finish().and_then(|()| checks::tidy()),
-        "bench" => bench::run(words),
+        "bench" => bench(words),
         "counts" => {
             let accept = words.flag("--accept");
             words.finish()?;
@@ -95,6 +82,12 @@ fn run(mut words: Words) -> Result<(), Error> {
         }
         _ => Err(Error::Usage { problem: format!("there is no task `{task}`") }),
     }
+}
+
+/// Builds and runs the benchmarks, a package that the tests leave out.
+fn bench(words: Words) -> Result<(), Error> {
+    let mut command = project::cargo("run --release --quiet --package cannery-bench --");
+    project::run(command.args(words.into_rest()))
 }
 
 fn write_tiles(mut words: Words) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! What tests and benchmarks need from outside: looks for it, and installs what is missing.
+//! What tests need from outside: looks for it, and installs what is missing.
 //!
 //! Programs come from Debian by apt-get, the rest from npm, PyPI and the proxy of Go modules into folders below
 //! `target/`. Nothing is downloaded that is there already, and nothing is installed without saying so first.
@@ -51,22 +51,6 @@ const FOR_TESTS: [Needed; 18] = [
     Needed { package: "python3-venv", shown_by: Sign::PythonModule("ensurepip") },
 ];
 
-/// What the benchmarks need beyond a compiler.
-const FOR_BENCHMARKS: [Needed; 11] = [
-    Needed { package: "python3.11-doc", shown_by: Sign::Folder(PYTHON_DOCS) },
-    Needed { package: "gcc", shown_by: Sign::Program("gcc") },
-    Needed { package: "strace", shown_by: Sign::Program("strace") },
-    Needed { package: "wrk", shown_by: Sign::Program("wrk") },
-    Needed { package: "apache2-utils", shown_by: Sign::Program("ab") },
-    Needed { package: "nghttp2-client", shown_by: Sign::Program("h2load") },
-    Needed { package: "openssl", shown_by: Sign::Program("openssl") },
-    Needed { package: "util-linux", shown_by: Sign::Program("taskset") },
-    // Compress what servers of other people want compressed beforehand, and decode what they send.
-    Needed { package: "brotli", shown_by: Sign::Program("brotli") },
-    Needed { package: "zstd", shown_by: Sign::Program("zstd") },
-    Needed { package: "libjs-jquery", shown_by: Sign::Folder("/usr/share/javascript/jquery") },
-];
-
 /// What the counting of instructions needs.
 const FOR_COUNTS: [Needed; 1] = [Needed { package: "valgrind", shown_by: Sign::Program("valgrind") }];
 
@@ -108,11 +92,6 @@ pub(crate) fn install_programs() -> Result<(), Error> {
     install(&FOR_TESTS)
 }
 
-/// The programs for the benchmarks.
-pub(crate) fn install_benchmark_programs() -> Result<(), Error> {
-    install(&FOR_BENCHMARKS)
-}
-
 /// The programs that count instructions: the simulated processor, and what reads its results.
 pub(crate) fn install_counting_programs() -> Result<(), Error> {
     install(&FOR_COUNTS)?;
@@ -135,29 +114,6 @@ pub(crate) fn gungraun_runner() -> PathBuf {
 
 fn gungraun_folder() -> PathBuf {
     project::outside().join("gungraun")
-}
-
-/// Whether a server to measure against is there, after an attempt to install it. Comparisons go on without it.
-pub(crate) fn install_peer(program: &str, packages: &[&'static str]) -> bool {
-    if project::program(program).is_some() && packages.iter().all(|package| is_a_package_here(package)) {
-        return true;
-    }
-    let attempt = || -> Result<(), Error> {
-        println!("installing from Debian: {}", packages.join(" "));
-        let mut install = apt_get(packages)?;
-        install.args(["install", "--yes", "--no-install-recommends"]).args(packages);
-        // Debian starts services as it installs them, where no run level keeps it from that.
-        install.env("RUNLEVEL", "1");
-        project::run(install.stdout(Stdio::null()))
-    };
-    attempt().inspect_err(|error| println!("{program} is left out: {error}")).is_ok()
-        && project::program(program).is_some()
-}
-
-fn is_a_package_here(name: &str) -> bool {
-    let mut query = Command::new("dpkg-query");
-    query.args(["--show", "--showformat=${db:Status-Status}", name]).stderr(Stdio::null());
-    query.output().is_ok_and(|output| output.stdout == b"installed")
 }
 
 fn install(needed: &[Needed]) -> Result<(), Error> {

@@ -25,20 +25,20 @@ impl Words {
         place.map(|place| self.left.remove(place)).is_some()
     }
 
-    /// The number after a flag, or another one when the flag is absent.
-    pub(crate) fn number(&mut self, name: &str, otherwise: u64) -> Result<u64, Error> {
-        Ok(self.number_if_given(name)?.unwrap_or(otherwise))
-    }
-
-    /// The number after a flag, or nothing when the flag is absent.
-    pub(crate) fn number_if_given(&mut self, name: &str) -> Result<Option<u64>, Error> {
+    /// Returns the number after a flag, or `default` if the flag is absent.
+    pub(crate) fn number(&mut self, name: &str, default: u64) -> Result<u64, Error> {
         let Some(place) = self.left.iter().position(|word| word == name) else {
-            return Ok(None);
+            return Ok(default);
         };
         self.left.remove(place);
         let number = if place < self.left.len() { self.left.remove(place) } else { String::new() };
         let wrong = |_| Error::Usage { problem: format!("{name} needs a number, got `{number}`") };
-        number.parse().map(Some).map_err(wrong)
+        number.parse().map_err(wrong)
+    }
+
+    /// Returns the words that are left, for another program.
+    pub(crate) fn into_rest(self) -> Vec<String> {
+        self.left
     }
 
     /// No word may be left.

@@ -7,8 +7,8 @@ mod table;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use crate::bench::version;
 use crate::error::Error;
 use crate::outside;
 use crate::project::{self, cargo};
@@ -52,6 +52,13 @@ fn tools() -> String {
     let compiler = compiler.split(' ').nth(1).unwrap_or_default();
     let kind = std::env::consts::ARCH;
     format!("rustc {compiler}, {}, C library {library}, {kind}", version("valgrind", "--version"))
+}
+
+/// Returns the first line that a program prints about its version.
+fn version(program: &str, flag: &str) -> String {
+    let output = Command::new(program).arg(flag).stdin(Stdio::null()).output();
+    let text = output.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().next().unwrap_or("version unknown").to_owned()
 }
 
 /// Runs everything once under callgrind, and reads what it wrote.

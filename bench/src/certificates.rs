@@ -1,0 +1,62 @@
+//! Self-signed certificates for all servers, one for each kind of key, made by OpenSSL below `target/`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+
+use crate::project;
+use crate::scenario::Wire;
+
+/// Files of a certificate, in the forms that servers expect.
+pub(crate) struct Certificate {
+    pub(crate) public: PathBuf,
+    pub(crate) private: PathBuf,
+    /// Certificate and key in one file.
+    pub(crate) bundle: PathBuf,
+}
+
+impl Certificate {
+    /// Returns the certificate for a wire, after creating it if it is missing. Without TLS it is a P-256 certificate,
+    /// which no client looks at.
+    pub(crate) fn for_wire(wire: Wire) -> Result<Certificate> {
+        let (name, key): (_, &[&str]) = match wire {
+            Wire::Clear | Wire::Tls | Wire::H2 => {
+                ("p256", &["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
+            }
+            Wire::TlsRsa => ("rsa2048", &["-newkey", "rsa:2048"]),
+        };
+        let folder = project::scratch(&format!("certificates/{name}"))?;
+        if folder.is_dir() {
+            return Ok(Certificate::in_folder(&folder));
+        }
+
+        // The folder gets its name after all files exist, so an interrupted run leaves no half certificate.
+        let unfinished = folder.with_extension("unfinished");
+        fs::create_dir_all(&unfinished)?;
+        let Certificate { public, private, bundle } = Certificate::in_folder(&unfinished);
+        let mut openssl = Command::new("openssl");
+        openssl
+            .args(["req", "-x509", "-nodes", "-days", "3650", "-config"])
+            .arg(openssl_settings())
+            .args(key);
+        openssl.arg("-keyout").arg(&private).arg("-out").arg(&public).stderr(Stdio::null());
+        project::run(&mut openssl)?;
+        fs::write(&bundle, [fs::read(&public)?, fs::read(&private)?].concat())?;
+        fs::rename(&unfinished, &folder)?;
+        Ok(Certificate::in_folder(&folder))
+    }
+
+    fn in_folder(folder: &Path) -> Certificate {
+        let [public, private, bundle] =
+            ["public.pem", "private.pem", "bundle.pem"].map(|name| folder.join(name));
+        Certificate { public, private, bundle }
+    }
+}
+
+/// Returns OpenSSL's settings for certificates and for the clients that use OpenSSL: TLS 1.3 with one cipher suite and
+/// one group, so all servers negotiate the same.
+pub(crate) fn openssl_settings() -> PathBuf {
+    project::folder().join("openssl.cnf")
+}

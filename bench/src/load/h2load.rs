@@ -1,0 +1,128 @@
+//! h2load: HTTP/2 over TLS, exact numbers of requests, and connections that stay idle.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Job, Report};
+use crate::project;
+use crate::scenario::Wire;
+
+/// The length of a run.
+pub(crate) enum Count {
+    /// The job's duration.
+    Duration,
+    /// This number of requests over all connections.
+    Requests(usize),
+}
+
+/// Runs h2load over all targets. Every connection requests them in order.
+///
+/// # Errors
+///
+/// Fails if the report has an error or a wrong status.
+pub(crate) fn run(job: &Job<'_>, streams: u32, count: &Count) -> Result<Report> {
+    let urls: Vec<_> = job.targets.iter().map(|target| job.url_of(target)).collect();
+    run_urls(job, streams, count, &urls)
+}
+
+/// The same for other URLs than the job's.
+pub(crate) fn run_urls(job: &Job<'_>, streams: u32, count: &Count, urls: &[String]) -> Result<Report> {
+    let file = project::scratch("running/urls")?;
+    fs::write(&file, urls.join("\n") + "\n")?;
+
+    let mut command = command(job);
+    command.arg(format!("-m{streams}"));
+    match count {
+        Count::Duration => command.arg(format!("-D{}ms", job.duration.as_millis())),
+        Count::Requests(requests) => command.arg(format!("-n{requests}")),
+    };
+    parse(&project::output(command.arg("-i").arg(file))?, job.status)
+}
+
+fn command(job: &Job<'_>) -> Command {
+    let mut command = project::pinned(job.processors, "h2load");
+    // h2load needs a connection for each thread.
+    let threads = job.threads().min(job.connections as usize);
+    command.arg(format!("-t{threads}")).arg(format!("-c{}", job.connections));
+    // The other generators get these from openssl.cnf, which h2load doesn't read.
+    command.args(["--tls13-ciphers=TLS_AES_128_GCM_SHA256", "--groups=X25519"]);
+    if job.wire != Wire::H2 {
+        command.arg("--h1");
+    }
+    for header in job.headers {
+        command.arg("-H").arg(header);
+    }
+    command
+}
+
+/// Opens connections that send one request each and stay idle. The caller ends the process.
+pub(crate) fn hold_idle(job: &Job<'_>) -> Result<Child> {
+    let mut command = command(job);
+    // One request in 100 seconds for each connection; the first one is sent at once.
+    command.args(["--rps=0.01", "-m1", "-D90s"]).arg(job.url());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().context("cannot start h2load")
+}
+
+fn parse(report: &str, status: u16) -> Result<Report> {
+    let line =
+        |start: &str| report.lines().find_map(|line| line.strip_prefix(start)).context("h2load: no report");
+    // A line is a list of numbers, each with its unit or name.
+    let count = |line: &str, name: &str| -> Option<f64> {
+        let part = line.split(',').find(|part| part.trim_end().ends_with(name))?;
+        part.trim().split(' ').next()?.parse().ok()
+    };
+
+    let requests = line("requests: ")?;
+    let done = count(requests, " done").filter(|done| *done > 0.0).context("h2load: no responses")?;
+    for name in [" failed", " errored", " timeout"] {
+        ensure!(count(requests, name) == Some(0.0), "h2load: {requests}");
+    }
+    let statuses = line("status codes: ")?;
+    for (first, name) in [(2, " 2xx"), (3, " 3xx"), (4, " 4xx"), (5, " 5xx")] {
+        // h2load counts a status before the response ends, so a few responses may be missing at the end.
+        let is_expected = status / 100 == first;
+        ensure!(is_expected || count(statuses, name) == Some(0.0), "h2load: {statuses}");
+    }
+
+    let traffic = line("traffic: ")?;
+    let headers = traffic.split(',').find(|part| part.contains(" headers"));
+    let header_bytes =
+        headers.and_then(|part| part.split_once('(')?.1.split_once(')')?.0.parse::<f64>().ok());
+    Ok(Report {
+        requests: done,
+        requests_per_s: count(line("finished in ")?, " req/s").context("h2load: no rate")?,
+        percentiles_us: None,
+        header_bytes: Some(header_bytes.context("h2load: no header bytes")? / done),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLEAN: &str = "progress: 100% of clients started\n\nfinished in 1.01s, 78572.00 req/s, 10.19MB/s\n\
+        requests: 78572 total, 79084 started, 78572 done, 78572 succeeded, 0 failed, 0 errored, 0 timeout\n\
+        status codes: 78572 2xx, 0 3xx, 0 4xx, 0 5xx\n\
+        traffic: 10.19MB (10686576) total, 7.87MB (8250060) headers (space savings 39.66%), 997.50KB (1021436) data\n";
+
+    #[test]
+    fn a_clean_report_has_values() {
+        let report = parse(CLEAN, 200).unwrap();
+        assert_eq!([report.requests, report.requests_per_s], [78_572.0, 78_572.0]);
+        assert_eq!(report.header_bytes, Some(105.0));
+    }
+
+    #[test]
+    fn errors_invalidate_the_report() {
+        assert!(parse(&CLEAN.replace(" 0 failed", " 1 failed"), 200).is_err());
+        assert!(parse(&CLEAN.replace(" 0 errored", " 1 errored"), 200).is_err());
+        assert!(parse(&CLEAN.replace(" 0 timeout", " 1 timeout"), 200).is_err());
+        assert!(parse(&CLEAN.replace("78572 2xx, 0 3xx, 0 4xx", "78571 2xx, 0 3xx, 1 4xx"), 200).is_err());
+        assert!(parse(CLEAN, 404).is_err());
+        assert!(parse(&CLEAN.replace("78572", "0"), 200).is_err());
+        assert!(parse("", 200).is_err());
+    }
+}

@@ -1,0 +1,230 @@
+//! Requests at a constant rate, independent of the responses: an open loop, in which a slow server can't slow down its
+//! clients.
+//!
+//! Latency counts from the scheduled time of a request, so a server that stalls delays all requests of that time (the
+//! opposite is known as coordinated omission). At 100,000 requests per second no packaged tool serves: wrk2 isn't
+//! packaged by Debian, oha needs more CPU time for a request than a server, and h2load's `--rps` counts from the
+//! time of sending. Each thread polls without sleeping and uses its processor fully.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddrV4, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+
+use super::Report;
+use crate::latency::Latencies;
+use crate::machine;
+
+/// The schedule of requests and the expected response.
+pub(crate) struct OpenLoop<'a> {
+    pub(crate) address: SocketAddrV4,
+    pub(crate) request: &'a [u8],
+    /// All responses must have its length and status.
+    pub(crate) response: &'a [u8],
+    pub(crate) connections: u32,
+    pub(crate) requests_per_s: f64,
+    pub(crate) duration: Duration,
+}
+
+/// Limit for responses that are missing at the end.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The number of ready connections returned by one call.
+const EVENTS: usize = 256;
+
+/// The part of a response that must match exactly.
+const STATUS_BYTES: usize = b"HTTP/1.1 200".len();
+
+impl OpenLoop<'_> {
+    /// Sends requests from a thread on each processor until the time is over and all responses have arrived.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a response differs or the server doesn't keep up.
+    pub(crate) fn run(&self, processors: &str) -> Result<Report> {
+        let threads: Vec<_> = processors.split(',').collect();
+        let connections = (self.connections as usize).div_ceil(threads.len());
+        let interval = Duration::from_secs_f64(threads.len() as f64 / self.requests_per_s);
+
+        let latencies = thread::scope(|scope| {
+            let run = |processor| {
+                scope.spawn(move || {
+                    machine::pin_thread(processor)?;
+                    let mut thread = Thread::connect(self, connections)?;
+                    thread.run(interval).with_context(|| format!("http://{}/", self.address))?;
+                    Ok(thread.latencies)
+                })
+            };
+            let running: Vec<_> = threads.into_iter().map(run).collect();
+            let joined = running.into_iter().map(|thread| thread.join().expect("a thread does not panic"));
+            joined.collect::<Result<Vec<_>>>()
+        })?;
+
+        let latencies =
+            Latencies::new(latencies.concat().into_iter().map(|latency| (Duration::ZERO, latency)));
+        let requests = latencies.len() as f64;
+        Ok(Report {
+            requests,
+            requests_per_s: requests / self.duration.as_secs_f64(),
+            percentiles_us: Some(latencies.percentiles()),
+            header_bytes: None,
+        })
+    }
+}
+
+/// One thread with its connections.
+struct Thread<'a> {
+    job: &'a OpenLoop<'a>,
+    epoll: std::os::fd::OwnedFd,
+    connections: Vec<Connection>,
+    /// Connections without a request in flight, the longest idle first.
+    idle: VecDeque<usize>,
+    latencies: Vec<Duration>,
+}
+
+struct Connection {
+    stream: TcpStream,
+    /// Scheduled time of the request in flight.
+    scheduled: Instant,
+    received: usize,
+}
+
+impl<'a> Thread<'a> {
+    fn connect(job: &'a OpenLoop<'a>, count: usize) -> io::Result<Thread<'a>> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let mut connections = Vec::new();
+        for number in 0..count {
+            let stream = TcpStream::connect(job.address)?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            epoll::add(&epoll, &stream, epoll::EventData::new_u64(number as u64), epoll::EventFlags::IN)?;
+            connections.push(Connection { stream, scheduled: Instant::now(), received: 0 });
+        }
+        Ok(Thread { job, epoll, connections, idle: (0..count).collect(), latencies: Vec::new() })
+    }
+
+    fn run(&mut self, interval: Duration) -> io::Result<()> {
+        let started = Instant::now();
+        let end = started + self.job.duration;
+        let mut scheduled = started;
+        let mut sent = 0;
+        let mut events = Vec::with_capacity(EVENTS);
+        while scheduled < end || self.latencies.len() < sent {
+            let now = Instant::now();
+            if now > end + TIMEOUT {
+                return Err(io::Error::new(
+                    ErrorKind::TimedOut,
+                    "the server doesn't keep up with half the load",
+                ));
+            }
+
+            while scheduled < end && scheduled <= now && self.send(scheduled)? {
+                sent += 1;
+                scheduled += interval;
+            }
+            epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&Timespec::default()))?;
+            for event in events.drain(..) {
+                self.receive(usize::try_from(event.data.u64()).expect("the index of a connection"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a scheduled request. Returns `false` if all connections are in use.
+    fn send(&mut self, scheduled: Instant) -> io::Result<bool> {
+        let Some(number) = self.idle.pop_front() else { return Ok(false) };
+        let connection = &mut self.connections[number];
+        connection.scheduled = scheduled;
+        // The request is smaller than any socket buffer, so it is always written whole.
+        connection.stream.write_all(self.job.request)?;
+        Ok(true)
+    }
+
+    fn receive(&mut self, number: usize) -> io::Result<()> {
+        let mut buffer = [0; 16 * 1024];
+        let connection = &mut self.connections[number];
+        let count = match connection.stream.read(&mut buffer) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            result => result?,
+        };
+
+        let expected = self.job.response;
+        let has_status = connection.received > 0 || buffer[..count].starts_with(&expected[..STATUS_BYTES]);
+        connection.received += count;
+        if count == 0 || !has_status || connection.received > expected.len() {
+            return Err(io::Error::new(ErrorKind::InvalidData, "a response differs from the first one"));
+        }
+        if connection.received == expected.len() {
+            self.latencies.push(connection.scheduled.elapsed());
+            connection.received = 0;
+            self.idle.push_back(number);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+    use super::*;
+
+    const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+    /// Starts a server that pauses before the first response of each connection.
+    fn serve(pause: Duration, response: &'static [u8]) -> SocketAddrV4 {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let SocketAddr::V4(address) = listener.local_addr().unwrap() else { unreachable!("IPv4") };
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                thread::spawn(move || {
+                    let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                    let mut pause = Some(pause);
+                    for _ in lines.map_while(Result::ok).filter(String::is_empty) {
+                        thread::sleep(pause.take().unwrap_or_default());
+                        (&stream).write_all(response).unwrap();
+                    }
+                });
+            }
+        });
+        address
+    }
+
+    fn run(address: SocketAddrV4) -> Result<Report> {
+        OpenLoop {
+            address,
+            request: b"GET / HTTP/1.1\r\n\r\n",
+            response: RESPONSE,
+            connections: 2,
+            requests_per_s: 500.0,
+            duration: Duration::from_secs(1),
+        }
+        .run("0")
+    }
+
+    #[test]
+    fn every_scheduled_request_is_sent() {
+        let report = run(serve(Duration::ZERO, RESPONSE)).unwrap();
+        assert!((report.requests - 500.0).abs() < 1.5, "{}", report.requests);
+    }
+
+    #[test]
+    fn a_stall_delays_all_requests_scheduled_meanwhile() {
+        let report = run(serve(Duration::from_millis(400), RESPONSE)).unwrap();
+        // Both connections wait for 400 ms, in which 200 of the 500 requests are scheduled.
+        let [_, p90, .., longest] = report.percentiles_us.unwrap();
+        assert!(longest >= 400_000.0 && p90 >= 250_000.0, "{p90} {longest}");
+    }
+
+    #[test]
+    fn another_status_or_length_is_an_error() {
+        assert!(run(serve(Duration::ZERO, b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n")).is_err());
+        assert!(run(serve(Duration::ZERO, b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n!!")).is_err());
+    }
+}

@@ -1,0 +1,125 @@
+//! Steady requests of well-behaved clients at a low rate, and their latency.
+//!
+//! It shows how much an event, such as a reload or an attack, delays other clients, on kept and on new connections. No
+//! packaged tool has percentiles for each second, or new connections at a constant rate. Latency counts from the
+//! scheduled time, as in `open_loop`.
+
+use std::io::{self, BufReader, Write};
+use std::net::SocketAddrV4;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::http::{self, Response};
+use crate::latency::Latencies;
+use crate::machine;
+
+/// Kept connections, and requests per second on each: far below the server's maximum.
+const KEPT_CONNECTIONS: u32 = 2;
+const KEPT_RATE: u32 = 1000;
+
+/// Requests per second with a connection of their own.
+const NEW_RATE: u32 = 200;
+
+/// Well-behaved clients of one server.
+pub(crate) struct Steady {
+    pub(crate) address: SocketAddrV4,
+    pub(crate) target: String,
+    pub(crate) content: Vec<u8>,
+}
+
+impl Steady {
+    /// Sends requests for some time. Returns the latencies on kept and on new connections.
+    ///
+    /// # Errors
+    ///
+    /// Fails at the first wrong response.
+    pub(crate) fn run(&self, duration: Duration, processors: &str) -> Result<[Latencies; 2]> {
+        let context = || format!("a steady request to {}", self.address);
+        thread::scope(|scope| {
+            let kept = || {
+                machine::pin_thread(processors).and_then(|()| self.on_kept(duration).with_context(context))
+            };
+            let new =
+                || machine::pin_thread(processors).and_then(|()| self.on_new(duration).with_context(context));
+            let kept: Vec<_> = (0..KEPT_CONNECTIONS).map(|_| scope.spawn(kept)).collect();
+            let new = scope.spawn(new);
+
+            let mut latencies = Vec::new();
+            for thread in kept {
+                latencies.extend(thread.join().expect("a client does not panic")?);
+            }
+            let new = new.join().expect("a client does not panic")?;
+            Ok([Latencies::new(latencies), Latencies::new(new)])
+        })
+    }
+
+    fn on_kept(&self, duration: Duration) -> io::Result<Vec<(Duration, Duration)>> {
+        let mut stream = BufReader::new(http::connect(self.address)?);
+        let request = http::request("1.1", self.address, &self.target, &[]);
+        at_rate(KEPT_RATE, duration, || {
+            stream.get_mut().write_all(&request)?;
+            self.check(&Response::read(&mut stream)?)
+        })
+    }
+
+    fn on_new(&self, duration: Duration) -> io::Result<Vec<(Duration, Duration)>> {
+        let close = ["Connection: close".to_owned()];
+        let request = http::request("1.1", self.address, &self.target, &close);
+        at_rate(NEW_RATE, duration, || self.check(&http::exchange(self.address, &request)?))
+    }
+
+    fn check(&self, response: &Response) -> io::Result<()> {
+        if response.status == 200 && response.content() == self.content {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidData, "the response differs from the file"))
+    }
+}
+
+/// Calls `send` at a constant rate. Returns for each call the scheduled time and the latency.
+fn at_rate(
+    rate: u32,
+    duration: Duration,
+    mut send: impl FnMut() -> io::Result<()>,
+) -> io::Result<Vec<(Duration, Duration)>> {
+    let started = Instant::now();
+    let interval = Duration::from_secs(1) / rate;
+    let mut latencies = Vec::new();
+    let mut scheduled = Duration::ZERO;
+    while scheduled < duration {
+        let early = scheduled.saturating_sub(started.elapsed());
+        let mut begin = started + scheduled;
+        if !early.is_zero() {
+            thread::sleep(early);
+            // A late wake-up of ours isn't the server's delay.
+            begin = Instant::now();
+        }
+        send()?;
+        latencies.push((scheduled, begin.elapsed()));
+        scheduled += interval;
+    }
+    Ok(latencies)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_delays_the_requests_scheduled_meanwhile() {
+        let mut is_first = true;
+        let latencies = at_rate(1000, Duration::from_millis(40), || {
+            if std::mem::take(&mut is_first) {
+                thread::sleep(Duration::from_millis(20));
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(latencies.len(), 40);
+        assert!(latencies[0].1 >= Duration::from_millis(20));
+        // The tenth request was scheduled after 9 ms and sent after 20.
+        assert!(latencies[9].1 >= Duration::from_millis(9), "{:?}", latencies[9]);
+    }
+}

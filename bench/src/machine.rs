@@ -1,0 +1,109 @@
+//! The machine: processors, descriptors, addresses and versions.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use anyhow::{Context, Result};
+use rustix::process::{Resource, Rlimit};
+use rustix::thread::CpuSet;
+
+/// Returns model, number of processors and kernel.
+pub(crate) fn description() -> String {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("unknown processor", |(_, model)| model);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{model}, {} processors, Linux {}", processors(), kernel.trim())
+}
+
+/// Returns the number of processors that we may use.
+pub(crate) fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Returns the first line that a program prints about its version. Some exit with a failure afterwards.
+pub(crate) fn version(program: &str, flag: &str) -> String {
+    let output = Command::new(program).arg(flag).stdin(Stdio::null()).output();
+    let text = output.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().next().unwrap_or("version unknown").to_owned()
+}
+
+/// Returns a local address with an unused port.
+///
+/// A fixed port would be dangerous: with SO_REUSEPORT, a second server starts silently next to a forgotten one and
+/// gets half of the load.
+pub(crate) fn free_address() -> Result<SocketAddrV4> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("127.0.0.1")?;
+    Ok(SocketAddrV4::new(Ipv4Addr::LOCALHOST, listener.local_addr()?.port()))
+}
+
+/// Runs the calling thread on the given processors, such as `2,3`.
+pub(crate) fn pin_thread(processors: &str) -> Result<()> {
+    let mut set = CpuSet::new();
+    for number in processors.split(',') {
+        set.set(number.parse()?);
+    }
+    rustix::thread::sched_setaffinity(None, &set).context("sched_setaffinity")
+}
+
+/// Raises the descriptor limit for this process and its children, as far as the machine allows it. Only root can raise
+/// the hard limit. Returns the new limit.
+pub(crate) fn raise_descriptor_limit() -> u64 {
+    /// One for each of 16,384 connections, and one for each of 250,000 files of a server that keeps files open.
+    const WANTED: u64 = 300_000;
+    let wanted = Rlimit { current: Some(WANTED), maximum: Some(WANTED) };
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let allowed = limit.maximum.unwrap_or(u64::MAX);
+    if allowed < WANTED && rustix::process::setrlimit(Resource::Nofile, wanted).is_ok() {
+        return WANTED;
+    }
+
+    let current = WANTED.min(allowed);
+    let raised = Rlimit { current: Some(current), maximum: limit.maximum };
+    match rustix::process::setrlimit(Resource::Nofile, raised) {
+        Ok(()) => current,
+        Err(_) => limit.current.unwrap_or(current),
+    }
+}
+
+/// Returns the descriptor limit of this process.
+pub(crate) fn descriptor_limit() -> u64 {
+    rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Processors of the server and of the load generator, as taskset lists. They never overlap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Placement {
+    pub(crate) server: String,
+    pub(crate) generator: String,
+}
+
+/// Gives the first processors to the server's threads, and the last two, or the last one, to the load generator.
+/// Returns `None` if no processor is left for the generator.
+pub(crate) fn placement(available: usize, threads: usize) -> Option<Placement> {
+    let generators = available.checked_sub(threads).filter(|left| *left > 0)?.min(2);
+    let list = |numbers: std::ops::Range<usize>| {
+        numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(",")
+    };
+    Some(Placement { server: list(0..threads), generator: list(available - generators..available) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_and_generator_never_share_a_processor() {
+        let lists = |available, threads| {
+            placement(available, threads).map(|placement| (placement.server, placement.generator))
+        };
+        let owned = |server: &str, generator: &str| Some((server.to_owned(), generator.to_owned()));
+        assert_eq!(lists(4, 1), owned("0", "2,3"));
+        assert_eq!(lists(4, 2), owned("0,1", "2,3"));
+        assert_eq!(lists(4, 3), owned("0,1,2", "3"));
+        assert_eq!(lists(2, 1), owned("0", "1"));
+        assert_eq!((lists(4, 4), lists(1, 1)), (None, None));
+    }
+}

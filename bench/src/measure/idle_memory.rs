@@ -1,0 +1,105 @@
+//! Private memory of a server per idle connection that has sent one request.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use super::Context;
+use crate::load::{self, Job};
+use crate::machine;
+use crate::metric::Metric;
+use crate::process::Server;
+use crate::results::Samples;
+use crate::scenario::{Scenario, Step};
+use crate::servers::Spec;
+
+/// The same in every round except for some pages.
+const ROUNDS_MAX: u64 = 3;
+
+/// Limit for opening all connections.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The server is idle if it uses no CPU time for this long.
+const QUIET: Duration = Duration::from_millis(300);
+
+pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
+    let scenario = context.scenario;
+    let mut samples = Samples::default();
+    for step in &scenario.steps {
+        let label = scenario.label(step);
+        for _ in 0..context.plan.rounds.min(ROUNDS_MAX) {
+            for spec in context.present.iter().filter(|spec| spec.can_serve(step.connections, 1)) {
+                match measure(context, spec, step) {
+                    Ok(bytes) => {
+                        println!("{label:<9} {:<20} {bytes:>8.1} B per connection", spec.name);
+                        samples.add(&label, spec.name, vec![(Metric::IdleBytes, bytes)]);
+                    }
+                    Err(error) => {
+                        println!("{label:<9} {} failed: {error:#}", spec.name);
+                        samples.fail(&label, spec.name);
+                    }
+                }
+            }
+        }
+    }
+    Ok(samples)
+}
+
+fn measure(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<f64> {
+    let launch = context.launch(step);
+    let server = spec.start(&launch, "0")?;
+    let connections = if context.plan.is_quick() { step.connections.div_ceil(10) } else { step.connections };
+    let last = (machine::processors() - 1).to_string();
+    let job = Job {
+        address: server.address(),
+        connections,
+        duration: Duration::ZERO,
+        processors: &last,
+        wire: launch.wire,
+        targets: &context.site().targets,
+        target_file: None,
+        headers: &[],
+        status: 200,
+    };
+
+    // The first request triggers one-time allocations of the server. The dummy sends its own content.
+    check(context.scenario, spec, &server, &job)?;
+    let before = server.anonymous_bytes()?;
+    let descriptors = server.descriptors()?;
+    let mut clients = load::hold_idle(&job)?;
+    let held = wait_until_idle(&server, descriptors + connections as usize / step.threads / 2);
+    let after = server.anonymous_bytes();
+    let open = server.descriptors();
+    let _ = clients.kill();
+    let _ = clients.wait();
+    held?;
+
+    // With several threads each has a table of its own, and the kernel distributes connections only roughly.
+    let expected = if step.threads == 1 { connections as usize } else { 0 };
+    ensure!(open? >= descriptors + expected, "the server closed some of {connections} connections");
+    Ok((after? as f64 - before as f64) / f64::from(connections))
+}
+
+fn check(scenario: &Scenario, spec: &Spec<'_>, server: &Server, job: &Job<'_>) -> Result<()> {
+    let expected = crate::check::Expected { target: &job.targets[0], status: 200, content: None };
+    crate::check::check(scenario, job.wire, server.address(), &[], &[expected])
+        .map(drop)
+        .map_err(|error| error.context(spec.name.to_owned()))
+}
+
+/// Waits until the server has this many descriptors and uses no more CPU time.
+fn wait_until_idle(server: &Server, descriptors: usize) -> Result<()> {
+    let started = Instant::now();
+    let mut used = server.cpu_time()?;
+    loop {
+        thread::sleep(QUIET);
+        let now = server.cpu_time()?;
+        // Servers with timers use some microseconds all the time.
+        if server.descriptors()? >= descriptors && now - used < QUIET / 100 {
+            return Ok(());
+        }
+        used = now;
+        ensure!(started.elapsed() < TIMEOUT, "the server is still busy after {TIMEOUT:?}");
+    }
+}

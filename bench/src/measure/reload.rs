@@ -1,0 +1,148 @@
+//! Latency while a server loads a new release of 250,000 tiles: opens it, reads it completely, replaces the old one,
+//! and unmaps that.
+//!
+//! Quiet windows alternate with windows that have a reload, so noise of the machine is in both. A symlink switches
+//! between two copies of one archive, so no file is written meanwhile.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::Signal;
+
+use super::Context;
+use crate::load::Steady;
+use crate::machine;
+use crate::metric::{Metric, PERCENTILES};
+use crate::process::Server;
+use crate::project;
+use crate::results::{Sample, Samples};
+use crate::site::Site;
+
+/// Processors of the server by step.
+const SERVER_PROCESSORS: [(&str, &str); 2] = [("two processors", "0,1"), ("one processor", "0")];
+
+/// Processors of the clients.
+const CLIENT_PROCESSORS: &str = "2,3";
+
+/// Requests that take longer are counted.
+const SLOW: Duration = Duration::from_millis(5);
+
+/// Time from the start of a window to its reload.
+const RELOAD_AFTER: Duration = Duration::from_millis(500);
+
+pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
+    ensure!(machine::processors() >= 4, "server and clients need four processors");
+    let releases = Releases::create(context.site())?;
+    let mut samples = Samples::default();
+    for (step, processors) in SERVER_PROCESSORS {
+        measure(context, &releases, step, processors, &mut samples)?;
+    }
+    Ok(samples)
+}
+
+fn measure(
+    context: &Context<'_>,
+    releases: &Releases,
+    step: &str,
+    processors: &str,
+    samples: &mut Samples,
+) -> Result<()> {
+    releases.switch_to(0)?;
+    let site = context.site();
+    let current = Site {
+        sources: site.sources.clone(),
+        with_siblings: site.with_siblings.clone(),
+        archive: releases.current.clone(),
+        targets: site.targets.clone(),
+    };
+    let context = Context { site: Some(&current), ..*context };
+    let spec = context.servers.get("cannery")?;
+    let server = spec.start(&context.launch(&context.scenario.steps[0]), processors)?;
+    if processors == "0" {
+        // Under `chrt --fifo` the worker and the reading thread would not share the processor by time slices.
+        let mut chrt = Command::new("chrt");
+        project::run(chrt.args(["--other", "--all-tasks", "--pid", "0", &server.id().to_string()]))?;
+    }
+
+    let target = current.targets.last().context("the site has tiles")?.clone();
+    let content = current.content(&target)?;
+    let clients = Steady { address: server.address(), target, content };
+    let window = context.plan.duration;
+    for round in 1..=context.plan.rounds {
+        samples.add(step, "quiet", during(&server, &clients, window, || Ok(()))?);
+        let number = usize::from(round % 2 == 1);
+        let reload = || {
+            thread::sleep(RELOAD_AFTER.min(window / 2));
+            releases.switch_to(number)?;
+            server.signal(Signal::HUP)
+        };
+        samples.add(step, "reload", during(&server, &clients, window, reload)?);
+        releases.check_mapped(&server, number)?;
+    }
+    Ok(())
+}
+
+/// Runs the clients during an event.
+fn during(
+    server: &Server,
+    clients: &Steady,
+    window: Duration,
+    event: impl FnOnce() -> Result<()> + Send,
+) -> Result<Sample> {
+    let before = server.cpu_time()?;
+    let (latencies, happened) = thread::scope(|scope| {
+        let event = scope.spawn(event);
+        (clients.run(window, CLIENT_PROCESSORS), event.join().expect("the event does not panic"))
+    });
+    happened?;
+    let [kept, new] = latencies?;
+    let latencies = kept.merge(&new);
+
+    let mut sample: Sample = PERCENTILES.into_iter().zip(latencies.percentiles()).collect();
+    sample.push((Metric::Above5Ms, latencies.count_above(SLOW) as f64));
+    sample.push((Metric::Requests, latencies.len() as f64));
+    sample.push((Metric::CpuMs, (server.cpu_time()? - before).as_secs_f64() * 1e3));
+    Ok(sample)
+}
+
+/// Two copies of an archive and a symlink to one of them.
+struct Releases {
+    copies: [PathBuf; 2],
+    current: PathBuf,
+}
+
+impl Releases {
+    fn create(site: &Site) -> Result<Releases> {
+        let copies = [project::scratch("releases/first.cdb")?, project::scratch("releases/second.cdb")?];
+        for copy in &copies {
+            fs::copy(&site.archive, copy)?;
+        }
+        // The kernel lists mapped files by their path without symlinks.
+        let copies = [copies[0].canonicalize()?, copies[1].canonicalize()?];
+        Ok(Releases { copies, current: project::scratch("releases/current.cdb")? })
+    }
+
+    /// Switches the symlink atomically.
+    fn switch_to(&self, number: usize) -> Result<()> {
+        let next = self.current.with_extension("next");
+        let _ = fs::remove_file(&next);
+        symlink(&self.copies[number], &next)?;
+        fs::rename(&next, &self.current).context("cannot switch the release")
+    }
+
+    /// Fails unless the server has this copy mapped and not the other one.
+    fn check_mapped(&self, server: &Server, number: usize) -> Result<()> {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", server.id()))?;
+        let is_mapped = |copy: &PathBuf| maps.contains(&copy.display().to_string());
+        ensure!(
+            is_mapped(&self.copies[number]) && !is_mapped(&self.copies[1 - number]),
+            "the server hasn't loaded the release within the window"
+        );
+        Ok(())
+    }
+}

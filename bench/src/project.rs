@@ -1,0 +1,79 @@
+//! Paths of the project, and running programs to their end.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+/// Returns the folder of the benchmarks.
+pub(crate) fn folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Returns the root of the workspace.
+pub(crate) fn root() -> &'static Path {
+    folder().parent().expect("the benchmarks are one folder below the root")
+}
+
+/// Returns a path for files that benchmarks create, which are never committed. Creates its parent folder.
+pub(crate) fn scratch(path: &str) -> Result<PathBuf> {
+    let path = root().join("target/outside").join(path);
+    let parent = path.parent().expect("the path has a parent");
+    fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
+    Ok(path)
+}
+
+/// Returns a command that runs a program on the given processors.
+pub(crate) fn pinned(processors: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["--cpu-list", processors]).arg(program).stdin(Stdio::null());
+    command
+}
+
+/// Runs a program to its end.
+///
+/// # Errors
+///
+/// Fails if the program doesn't start or exits with a failure.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
+    ensure!(status.success(), "{command:?} failed: {status}");
+    Ok(())
+}
+
+/// Runs a program to its end and returns its output.
+///
+/// # Errors
+///
+/// Fails if the program doesn't start or exits with a failure.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output =
+        command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start {command:?}"))?;
+    ensure!(output.status.success(), "{command:?} failed: {}", output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Returns the path of a program on the search path.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    // Programs for administrators are often missing from a user's search path.
+    let administrators = ["/usr/local/sbin", "/usr/sbin"].map(PathBuf::from);
+    let folders = env::split_paths(&path).chain(administrators);
+    folders.map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
+}
+
+/// Returns the files below a folder, sorted.
+pub(crate) fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+            let path = entry?.path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}

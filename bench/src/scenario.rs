@@ -1,0 +1,414 @@
+//! Scenarios: the site, the load and the servers of each benchmark, parsed from `scenarios.toml`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use crate::project;
+use crate::promise::Promise;
+
+/// All scenarios and sites.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Scenarios {
+    pub(crate) sites: BTreeMap<String, SiteSpec>,
+    /// In the order of the page.
+    #[serde(rename = "scenario")]
+    pub(crate) all: Vec<Scenario>,
+}
+
+/// One benchmark.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Scenario {
+    /// The name on the command line, in files and in links.
+    pub(crate) name: String,
+    pub(crate) group: Group,
+    /// The measurement; load if absent.
+    #[serde(default)]
+    pub(crate) measures: Kind,
+    pub(crate) title: String,
+    /// The purpose of the scenario, in sentences.
+    pub(crate) about: String,
+
+    /// The site's name in `sites`; absent only for builds.
+    #[serde(default)]
+    pub(crate) site: String,
+    #[serde(default)]
+    pub(crate) codings: Codings,
+    /// Flags of `cannery-server` in addition to archive, address and threads.
+    #[serde(default)]
+    pub(crate) flags: Vec<String>,
+    /// Names of servers or groups of servers in `servers.toml`.
+    #[serde(default)]
+    pub(crate) servers: Vec<String>,
+    /// The server that records the responses of the floor.
+    #[serde(default = "cannery")]
+    pub(crate) floor_sends: String,
+
+    #[serde(default)]
+    pub(crate) load: Load,
+    #[serde(default)]
+    pub(crate) wire: Wire,
+    /// Request headers in addition to `Host`, each as `Name: value`.
+    #[serde(default)]
+    pub(crate) headers: Vec<String>,
+    /// Requests carry the validators of an earlier response.
+    #[serde(default)]
+    pub(crate) conditional: bool,
+    /// The status of every response.
+    #[serde(default = "ok")]
+    pub(crate) status: u16,
+    /// First and last byte of the requested range.
+    pub(crate) range: Option<[usize; 2]>,
+    /// Seconds of load in a run, unless the command line has `--seconds`.
+    #[serde(default = "three")]
+    pub(crate) seconds: u64,
+
+    #[serde(default)]
+    pub(crate) steps: Vec<Step>,
+    #[serde(default)]
+    pub(crate) builds: Vec<Build>,
+    #[serde(default)]
+    pub(crate) promises: Vec<Promise>,
+}
+
+/// Scenarios that one name on the command line selects together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Group {
+    /// Comparisons without TLS.
+    Clear,
+    /// Comparisons over TLS.
+    Secured,
+    /// Measurements of Cannery alone.
+    Cannery,
+}
+
+/// The measurement of a scenario; each is a module in `measure`, except load, which is in `compare`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Kind {
+    #[default]
+    Load,
+    Build,
+    Calls,
+    ColdStart,
+    HeaderBytes,
+    Hostile,
+    IdleMemory,
+    Observe,
+    Reload,
+}
+
+/// The load generator of a scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(tag = "tool", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum Load {
+    Wrk {
+        #[serde(default)]
+        order: Order,
+        /// Requests in flight on each connection.
+        #[serde(default = "one")]
+        pipeline: usize,
+    },
+    /// HTTP/1.0 from one thread.
+    Ab {
+        /// Whether connections are reused.
+        keep_alive: bool,
+    },
+    H2load {
+        /// Concurrent streams on each connection.
+        streams: u32,
+    },
+    /// `loadgen.c`, cheaper than a server.
+    Loadgen { distribution: Distribution },
+    /// A constant rate, half of nginx's maximum.
+    OpenLoop,
+    /// A connection and a TLS handshake for each request.
+    NewConnection {
+        /// Whether handshakes resume an earlier session.
+        resume: bool,
+    },
+}
+
+impl Default for Load {
+    fn default() -> Load {
+        Load::Wrk { order: Order::Random, pipeline: 1 }
+    }
+}
+
+/// The order in which wrk requests several targets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Order {
+    #[default]
+    Random,
+    Rotating,
+}
+
+/// The distribution of the generator's processes over the server's threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Distribution {
+    /// Each process loads as few threads as possible.
+    Apart,
+    /// Each process loads all threads.
+    Across,
+}
+
+/// Transport and protocol.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Wire {
+    /// HTTP/1 without TLS.
+    #[default]
+    Clear,
+    /// HTTP/1 over TLS with a P-256 key.
+    Tls,
+    /// HTTP/1 over TLS with an RSA-2048 key.
+    TlsRsa,
+    /// HTTP/2 over TLS with a P-256 key.
+    H2,
+}
+
+/// Content codings of the peers. Cannery always sends the codings in its archive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Codings {
+    #[default]
+    Identity,
+    /// Peers compress for every request.
+    Compressing,
+    /// Peers send siblings that were compressed in advance.
+    Precompressed,
+}
+
+/// One step of a scenario.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(from = "StepSpec")]
+pub(crate) struct Step {
+    pub(crate) name: Option<String>,
+    pub(crate) connections: u32,
+    pub(crate) threads: usize,
+    /// Overrides the wire of the scenario.
+    pub(crate) wire: Option<Wire>,
+    // The following describe the two requests of a header measurement.
+    pub(crate) targets: Vec<String>,
+    pub(crate) headers: Vec<String>,
+    pub(crate) conditional: bool,
+}
+
+/// A step as it is written: a number of connections, or a table.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StepSpec {
+    Connections(u32),
+    Table(StepTable),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StepTable {
+    name: Option<String>,
+    #[serde(default = "one_connection")]
+    connections: u32,
+    #[serde(default = "one")]
+    threads: usize,
+    wire: Option<Wire>,
+    #[serde(default)]
+    targets: Vec<String>,
+    #[serde(default)]
+    headers: Vec<String>,
+    #[serde(default)]
+    conditional: bool,
+}
+
+impl From<StepSpec> for Step {
+    fn from(spec: StepSpec) -> Step {
+        match spec {
+            StepSpec::Connections(connections) => Step::of_connections(connections),
+            StepSpec::Table(StepTable {
+                name,
+                connections,
+                threads,
+                wire,
+                targets,
+                headers,
+                conditional,
+            }) => Step { name, connections, threads, wire, targets, headers, conditional },
+        }
+    }
+}
+
+impl Step {
+    /// Returns a step with one serving thread.
+    pub(crate) fn of_connections(connections: u32) -> Step {
+        Step {
+            name: None,
+            connections,
+            threads: 1,
+            wire: None,
+            targets: Vec::new(),
+            headers: Vec::new(),
+            conditional: false,
+        }
+    }
+}
+
+/// Archives of one site.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Build {
+    pub(crate) site: String,
+    /// Values of `--compress`, or `default` for none.
+    pub(crate) compress: Vec<String>,
+    /// Whether a server is started with the archive and timed until its first response.
+    #[serde(default)]
+    pub(crate) then_start: bool,
+}
+
+/// The files of a site.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SiteSpec {
+    #[serde(default)]
+    pub(crate) files: BTreeMap<String, Content>,
+    pub(crate) generated: Option<Generated>,
+    /// The requested paths; all files if empty.
+    #[serde(default)]
+    pub(crate) targets: Vec<String>,
+    /// The value of `--compress`; the archiver's default if absent.
+    pub(crate) compress: Option<String>,
+    /// Whether peers need `NAME.gz` and `NAME.br` next to each file.
+    #[serde(default)]
+    pub(crate) siblings: bool,
+}
+
+/// Sites that a program makes or Debian packages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Generated {
+    Assets,
+    Documentation,
+    Tiles,
+}
+
+/// The content of a file.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub(crate) enum Content {
+    Text {
+        text: String,
+    },
+    /// Pseudorandom letters, the same on every machine.
+    Letters {
+        letters: usize,
+    },
+    Repeat {
+        repeat: String,
+        times: usize,
+    },
+    /// The content of another file.
+    Copy {
+        copy: PathBuf,
+    },
+}
+
+fn cannery() -> String {
+    "cannery".into()
+}
+
+fn ok() -> u16 {
+    200
+}
+
+fn one() -> usize {
+    1
+}
+
+fn one_connection() -> u32 {
+    1
+}
+
+fn three() -> u64 {
+    3
+}
+
+impl Scenarios {
+    /// Reads and checks `scenarios.toml`.
+    pub(crate) fn load() -> Result<Scenarios> {
+        let path = project::folder().join("scenarios.toml");
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let scenarios: Scenarios = toml::from_str(&text).with_context(|| path.display().to_string())?;
+        for scenario in &scenarios.all {
+            scenarios.check(scenario).with_context(|| format!("{}: {}", path.display(), scenario.name))?;
+        }
+        Ok(scenarios)
+    }
+
+    fn check(&self, scenario: &Scenario) -> Result<()> {
+        let namesakes = self.all.iter().filter(|other| other.name == scenario.name).count();
+        ensure!(namesakes == 1, "another scenario has the same name");
+
+        let sites = scenario.builds.iter().map(|build| &build.site).chain([&scenario.site]);
+        for site in sites.filter(|site| !site.is_empty()) {
+            ensure!(self.sites.contains_key(site), "there is no site `{site}`");
+        }
+        ensure!(scenario.measures == Kind::Build || !scenario.steps.is_empty(), "no steps");
+
+        for promise in &scenario.promises {
+            let is_measured = scenario.steps.iter().any(|step| scenario.label(step) == promise.step);
+            ensure!(is_measured, "`{}` names no step", promise.promise);
+            ensure!(promise.bound_count() == 1, "`{}` needs exactly one bound", promise.promise);
+        }
+        Ok(())
+    }
+}
+
+impl Scenario {
+    /// Returns a step's name: its own, or the number that differs between the steps.
+    pub(crate) fn label(&self, step: &Step) -> String {
+        let number =
+            || if self.compares_threads() { step.threads.to_string() } else { step.connections.to_string() };
+        step.name.clone().unwrap_or_else(number)
+    }
+
+    /// Returns `true` if the steps differ by threads.
+    pub(crate) fn compares_threads(&self) -> bool {
+        self.steps.iter().any(|step| step.threads > 1)
+    }
+
+    /// Returns the step of the overview and of quick runs: 64 connections, or the first.
+    pub(crate) fn usual_step(&self) -> &Step {
+        self.steps.iter().find(|step| step.connections == 64).unwrap_or(&self.steps[0])
+    }
+}
+
+impl Wire {
+    /// Returns the scheme of URLs.
+    pub(crate) fn scheme(self) -> &'static str {
+        if self.has_tls() { "https" } else { "http" }
+    }
+
+    pub(crate) fn has_tls(self) -> bool {
+        self != Wire::Clear
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scenarios_of_the_repository_are_valid() {
+        let scenarios = Scenarios::load().unwrap();
+        let promises: usize = scenarios.all.iter().map(|scenario| scenario.promises.len()).sum();
+        assert!(promises >= 40, "{promises} promises");
+        let k1 = &scenarios.all[0];
+        assert_eq!((k1.label(k1.usual_step()), k1.compares_threads()), ("64".into(), false));
+    }
+}

@@ -1,0 +1,180 @@
+//! Sites: a folder of files, the same folder with compressed siblings for the peers, and Cannery's archive.
+//!
+//! They are below `target/` and have the same bytes on every machine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use anyhow::{Context, Result};
+
+use crate::contents;
+use crate::machine;
+use crate::process::{self, Usage};
+use crate::programs::{self, PYTHON_DOCS};
+use crate::project::{self, files_below};
+use crate::scenario::{Content, Generated, SiteSpec};
+use crate::tiles::{COUNT, Pyramid, SEED};
+
+/// The number of tiles in quick runs.
+const QUICK_TILES: u64 = 10_000;
+
+/// A site that is ready to be served.
+pub(crate) struct Site {
+    /// The files as an author writes them.
+    pub(crate) sources: PathBuf,
+    /// The same with `NAME.gz` and `NAME.br` next to each file, or the sources if no server needs siblings.
+    pub(crate) with_siblings: PathBuf,
+    pub(crate) archive: PathBuf,
+    /// The requested paths.
+    pub(crate) targets: Vec<String>,
+}
+
+impl Site {
+    /// Creates a site. Large sites that exist already are reused.
+    pub(crate) fn prepare(name: &str, spec: &SiteSpec, is_quick: bool) -> Result<Site> {
+        let sources = sources(name, spec, is_quick)?;
+        let targets =
+            if spec.targets.is_empty() { targets(&sources, spec, is_quick)? } else { spec.targets.clone() };
+
+        let file = if is_quick { "quick.cdb" } else { "site.cdb" };
+        let archive = project::scratch(&format!("sites/{name}/{file}"))?;
+        if spec.generated.is_none() || !is_newer(&archive, &programs::binary("cannery-archiver")?) {
+            build(&sources, &archive, spec.compress.as_deref())?;
+        }
+        let with_siblings = if spec.siblings { with_siblings(name, &sources)? } else { sources.clone() };
+        Ok(Site { sources, with_siblings, archive, targets })
+    }
+
+    /// Returns the content of a target.
+    pub(crate) fn content(&self, target: &str) -> Result<Vec<u8>> {
+        let name = if target == "/" { "index.html" } else { target.trim_start_matches('/') };
+        let path = self.sources.join(name);
+        fs::read(&path).with_context(|| path.display().to_string())
+    }
+}
+
+/// Returns the folder of a site's files, after creating them.
+pub(crate) fn sources(name: &str, spec: &SiteSpec, is_quick: bool) -> Result<PathBuf> {
+    let files = match spec.generated {
+        Some(Generated::Documentation) => return fs::canonicalize(PYTHON_DOCS).context(PYTHON_DOCS),
+        Some(Generated::Tiles) => return tiles(&pyramid(is_quick)),
+        Some(Generated::Assets) => contents::assets(),
+        None => {
+            let files = spec.files.iter().map(|(name, content)| Ok((name.clone(), bytes(content)?)));
+            files.collect::<Result<Vec<_>>>()?
+        }
+    };
+
+    let folder = project::scratch(&format!("sites/{name}/sources"))?;
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    for (name, content) in files {
+        fs::write(folder.join(name), content)?;
+    }
+    Ok(folder)
+}
+
+fn bytes(content: &Content) -> Result<Vec<u8>> {
+    Ok(match content {
+        Content::Text { text } => text.clone().into_bytes(),
+        Content::Letters { letters } => contents::letters(*letters),
+        Content::Repeat { repeat, times } => repeat.repeat(*times).into_bytes(),
+        Content::Copy { copy } => fs::read(copy).with_context(|| copy.display().to_string())?,
+    })
+}
+
+/// Returns the map tiles, fewer in a quick run.
+pub(crate) fn pyramid(is_quick: bool) -> Pyramid {
+    Pyramid::new(if is_quick { QUICK_TILES } else { COUNT }, SEED)
+}
+
+/// Returns the folder of the tiles, after writing them once. It gets its name after all files exist.
+fn tiles(pyramid: &Pyramid) -> Result<PathBuf> {
+    let folder = project::scratch(&format!("tiles-{}-{SEED}", pyramid.count()))?;
+    if !folder.is_dir() {
+        let unfinished = folder.with_extension("unfinished");
+        pyramid.write_to(&unfinished).with_context(|| unfinished.display().to_string())?;
+        fs::rename(&unfinished, &folder)?;
+    }
+    Ok(folder)
+}
+
+/// Returns the paths of all files, `/` for `index.html`.
+fn targets(sources: &Path, spec: &SiteSpec, is_quick: bool) -> Result<Vec<String>> {
+    if spec.generated == Some(Generated::Tiles) {
+        let pyramid = pyramid(is_quick);
+        return Ok((0..pyramid.count()).map(|tile| format!("/{}", pyramid.path(tile))).collect());
+    }
+
+    let is_documentation = spec.generated == Some(Generated::Documentation);
+    let mut targets = Vec::new();
+    for file in files_below(sources)? {
+        let target = format!("/{}", file.strip_prefix(sources)?.display());
+        // Browsers don't request the hidden files of the documentation, and some servers don't serve them.
+        let is_hidden = target.contains("/.") || target.contains("/_") || !target.is_ascii();
+        if is_documentation {
+            targets.extend((!is_hidden).then_some(target));
+        } else {
+            targets.push(if target == "/index.html" { "/".into() } else { target });
+        }
+    }
+    Ok(targets)
+}
+
+/// Returns `true` if a file exists and was written after another. Large archives are rebuilt only for a new archiver.
+fn is_newer(file: &Path, other: &Path) -> bool {
+    let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+    modified(file) > modified(other)
+}
+
+/// Builds an archive. Returns the resources that the archiver used.
+pub(crate) fn build(sources: &Path, archive: &Path, compress: Option<&str>) -> Result<Usage> {
+    let mut archiver = Command::new(programs::binary("cannery-archiver")?);
+    archiver.arg("--sources").arg(sources).arg("--archive").arg(archive);
+    if let Some(codings) = compress {
+        archiver.args(["--compress", codings]);
+    }
+    process::measure(&mut archiver)
+}
+
+/// Returns a copy of the folder with the smallest gzip and brotli siblings, after creating it once.
+fn with_siblings(name: &str, sources: &Path) -> Result<PathBuf> {
+    let folder = project::scratch(&format!("sites/{name}/with-siblings"))?;
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+
+    let unfinished = folder.with_extension("unfinished");
+    if unfinished.exists() {
+        fs::remove_dir_all(&unfinished)?;
+    }
+    project::run(Command::new("cp").arg("-rL").arg(sources).arg(&unfinished))?;
+    let mut files = files_below(&unfinished)?;
+    files.retain(|file| is_compressible(file));
+    compress_all(&files)?;
+    fs::rename(&unfinished, &folder)?;
+    Ok(folder)
+}
+
+/// Returns `true` for text; publishers don't compress pictures and fonts.
+fn is_compressible(file: &Path) -> bool {
+    const SUFFIXES: [&str; 7] = ["html", "css", "js", "txt", "json", "svg", "xml"];
+    file.extension().is_some_and(|suffix| SUFFIXES.iter().any(|known| suffix == *known))
+}
+
+/// Compresses files with a thread for each processor.
+fn compress_all(files: &[PathBuf]) -> Result<()> {
+    let compress = |files: &[PathBuf]| -> Result<()> {
+        project::run(Command::new("gzip").args(["-9", "-k", "-n", "-f"]).args(files))?;
+        project::run(Command::new("brotli").args(["-q", "11", "-k", "-f"]).args(files))
+    };
+    let share = files.len().div_ceil(machine::processors()).max(1);
+    thread::scope(|scope| {
+        let threads: Vec<_> = files.chunks(share).map(|files| scope.spawn(move || compress(files))).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("compressing does not panic"))
+    })
+}

@@ -1,0 +1,402 @@
+//! Map tiles from a seed: a workload of very many very small files.
+//!
+//! Real tile sets are similar: half of all tiles show only sea and are the smallest PNG there is (103 bytes), a few in
+//! cities reach 32 KiB, and most contents have two or three paths. Every tile here is a valid PNG of 256 × 256 pixels,
+//! and every number in it follows from the seed, so two machines create the same bytes. The module reads no clock, uses
+//! no floating point and depends only on the standard library, so tools and tests can include the file.
+//!
+//! The shape at any count, exact in the first column and approximate in the others:
+//!
+//! | distinct contents | median | mean | all 250,000 tiles |
+//! |---|---|---|---|
+//! | two fifths of the paths | 103 B | 1.34 KiB | 328 MiB |
+//!
+//! Sizes and repetitions are independent here, while in a real set the sea repeats. Each blank tile has a color of its
+//! own instead, which keeps the number of distinct contents.
+
+// Each includer uses its own part of this file.
+#![allow(dead_code)]
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::thread;
+
+/// A set of tiles, determined by their number and the seed. Each tile is computed on demand, in any order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pyramid {
+    count: u64,
+    seed: u64,
+}
+
+/// The number of tiles of the full workload.
+pub(crate) const COUNT: u64 = 250_000;
+
+/// The seed of the published figures.
+pub(crate) const SEED: u64 = 1;
+
+impl Pyramid {
+    /// Returns a pyramid of `count` tiles.
+    pub(crate) fn new(count: u64, seed: u64) -> Pyramid {
+        Pyramid { count, seed }
+    }
+
+    /// Returns the number of paths.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns the number of different contents: exact below 16 million, the number of colors.
+    pub(crate) fn distinct(&self) -> u64 {
+        (self.count * 2).div_ceil(5)
+    }
+
+    /// Returns the path of a tile, `Z/X/Y.png`. Complete zoom levels come first; the last one may be partial.
+    /// `tile` counts from 0 to `count - 1`.
+    pub(crate) fn path(&self, tile: u64) -> String {
+        let (mut zoom, mut tiles_before) = (0, 0);
+        while tile - tiles_before >= 1 << (2 * zoom) {
+            tiles_before += 1 << (2 * zoom);
+            zoom += 1;
+        }
+        let (x, y) = ((tile - tiles_before) >> zoom, (tile - tiles_before) & ((1 << zoom) - 1));
+        format!("{zoom}/{x}/{y}.png")
+    }
+
+    /// Returns the content of a tile, from 0 to `distinct - 1`. Each content occurs at least once.
+    pub(crate) fn content_of(&self, tile: u64) -> u64 {
+        // A prime step larger than any count visits every remainder once, which distributes the first
+        // occurrence of each content over the whole pyramid.
+        let shuffled = (u128::from(tile) * u128::from(STEP) + u128::from(self.seed)) % u128::from(self.count);
+        let shuffled = u64::try_from(shuffled).expect("a remainder is smaller than the count");
+        if shuffled < self.distinct() {
+            shuffled
+        } else {
+            Noise::new(self.seed, shuffled).below(self.distinct())
+        }
+    }
+
+    /// Returns the bytes of a content: a complete PNG file.
+    pub(crate) fn content(&self, content: u64) -> Vec<u8> {
+        // The content's number is the first color of its palette, so no two files are equal.
+        let [_, red, green, blue] = low_32(content ^ self.seed).to_be_bytes();
+        let mut noise = Noise::new(!self.seed, content);
+        match detailed_size(&mut noise) {
+            None => blank_png([red, green, blue]),
+            Some(bytes) => detailed_png(bytes, [red, green, blue], &mut noise),
+        }
+    }
+
+    /// Writes every tile below `folder` with a thread for each processor, and replaces existing files. Creates the
+    /// folder if necessary. Returns the sum of all sizes, in bytes.
+    pub(crate) fn write_to(&self, folder: &Path) -> io::Result<u64> {
+        let threads = thread::available_parallelism()?.get() as u64;
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|worker| {
+                    let share = self.count * worker / threads..self.count * (worker + 1) / threads;
+                    scope.spawn(move || {
+                        share.map(|tile| self.write_tile(folder, tile)).sum::<io::Result<u64>>()
+                    })
+                })
+                .collect();
+            workers.into_iter().map(|worker| worker.join().expect("a worker does not panic")).sum()
+        })
+    }
+
+    /// Writes one tile and returns its size in bytes.
+    fn write_tile(&self, folder: &Path, tile: u64) -> io::Result<u64> {
+        let path = folder.join(self.path(tile));
+        let bytes = self.content(self.content_of(tile));
+        let written = fs::write(&path, &bytes).or_else(|error| match (error.kind(), path.parent()) {
+            (io::ErrorKind::NotFound, Some(column)) => {
+                fs::create_dir_all(column)?;
+                fs::write(&path, &bytes)
+            }
+            _ => Err(error),
+        });
+        written.map(|()| bytes.len() as u64)
+    }
+}
+
+/// Larger than any count and prime, so that multiples of it modulo a count visit every remainder.
+const STEP: u64 = 2_305_843_009_213_693_951;
+
+/// Returns the size of a detailed tile in bytes, or `None` for a blank one.
+///
+/// 55 in 100 are blank, which makes 103 bytes the median. The others have a size within a power of two
+/// drawn by the weights of [`OCTAVES`]: 0.55 × 103 + 0.45 × 2,940 = 1,380 bytes on average.
+fn detailed_size(noise: &mut Noise) -> Option<u64> {
+    if noise.below(100) < 55 {
+        return None;
+    }
+    let mut lot = noise.below(1000);
+    for (low, weight) in OCTAVES {
+        if lot < weight {
+            return Some(low + noise.below(low));
+        }
+        lot -= weight;
+    }
+    None
+}
+
+/// Sizes from `.0` to twice that, and how many of a thousand detailed tiles have one of them.
+const OCTAVES: [(u64, u64); 8] =
+    [(128, 90), (256, 130), (512, 164), (1024, 220), (2048, 200), (4096, 120), (8192, 66), (16_384, 10)];
+
+/// Returns a tile of one color: the 103 bytes that every map server sends.
+fn blank_png(colour: [u8; 3]) -> Vec<u8> {
+    png(1, &colour, &BLANK_PIXELS)
+}
+
+/// 256 rows of 33 zero bytes, in the smallest form of zlib: two codes of one bit each.
+const BLANK_PIXELS: [u8; 31] = [
+    0x78, 0xda, 0xed, 0xc1, 0x01, 0x0d, 0x00, 0x00, 0x00, 0xc2, 0xa0, 0xf7, 0x4f, 0x6d, 0x0e, 0x37, 0xa0,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xbe, 0x0d, 0x21, 0x00, 0x00, 0x01,
+];
+
+/// Returns a tile of about `size` bytes with noise in the upper rows and one color in the lower rows.
+/// Noise doesn't compress, so its amount determines the size; the smallest result has 143 bytes.
+fn detailed_png(size: u64, first_colour: [u8; 3], noise: &mut Noise) -> Vec<u8> {
+    // One bit a pixel leaves room for 8,448 bytes, four bits for 33,024.
+    let (depth, colours, row) = if size < 8_000 { (1, 2, 33) } else { (4, 16, 129) };
+    let mut palette = first_colour.to_vec();
+    palette.extend(noise.bytes(3 * (colours - 1)));
+
+    let raw = row * 256;
+    // The bytes around the noise: 8 signature, 25 header, 12 + palette, 12 pixels, 12 end, 2 + 4 zlib,
+    // 5 stored block, and about a byte in twenty for each run of 258 equal bytes.
+    let around = 8 + 25 + 12 + palette.len() + 12 + 12 + 6 + 5 + raw * 13 / 8 / 258 + 3;
+    let size = usize::try_from(size).expect("a size below 32 KiB");
+    let noisy = size.saturating_sub(around).clamp(1, raw - 1);
+    let mut pixels = noise.bytes(noisy);
+    // The first byte of each row names its filter; 0 is none.
+    pixels.iter_mut().step_by(row).for_each(|filter| *filter = 0);
+    png(depth, &palette, &zlib(&pixels, raw - noisy))
+}
+
+/// Returns a PNG file of 256 × 256 pixels that are indices into a palette.
+fn png(depth: u8, palette: &[u8], pixels: &[u8]) -> Vec<u8> {
+    let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
+    chunk(&mut file, *b"IHDR", &[0, 0, 1, 0, 0, 0, 1, 0, depth, 3, 0, 0, 0]);
+    chunk(&mut file, *b"PLTE", palette);
+    chunk(&mut file, *b"IDAT", pixels);
+    chunk(&mut file, *b"IEND", &[]);
+    file
+}
+
+/// Appends a chunk: length, kind, content, and the checksum of kind and content.
+fn chunk(file: &mut Vec<u8>, kind: [u8; 4], content: &[u8]) {
+    let length = u32::try_from(content.len()).expect("a tile is small");
+    file.extend(length.to_be_bytes());
+    let checked_from = file.len();
+    file.extend(kind);
+    file.extend(content);
+    let checksum = crc32(&file[checked_from..]);
+    file.extend(checksum.to_be_bytes());
+}
+
+/// A zlib stream (RFC 1950) of `noisy` as it is and `zeros` zero bytes, which are one long repetition.
+fn zlib(noisy: &[u8], zeros: usize) -> Vec<u8> {
+    let length = u16::try_from(noisy.len()).expect("a tile has less than 64 KiB");
+    let mut stream = vec![0x78, 0x01];
+    // A stored block that is not the last one (RFC 1951 §3.2.4).
+    stream.push(0);
+    stream.extend(length.to_le_bytes());
+    stream.extend((!length).to_le_bytes());
+    stream.extend(noisy);
+    deflate_zeros(&mut stream, zeros);
+    stream.extend(adler32(noisy, zeros).to_be_bytes());
+    stream
+}
+
+/// Appends a last block with fixed codes (RFC 1951 §3.2.6) that unpacks to `zeros` zero bytes, at least
+/// one: a literal and then repetitions of the byte before.
+fn deflate_zeros(stream: &mut Vec<u8>, zeros: usize) {
+    let mut bits = Bits { stream, pending: 0, filled: 0 };
+    bits.number(0b011, 3);
+    bits.code(0x30, 8);
+    let mut left = zeros - 1;
+    while left >= 3 {
+        let length = left.min(258);
+        bits.repetition(length);
+        left -= length;
+    }
+    for _ in 0..left {
+        bits.code(0x30, 8);
+    }
+    bits.code(0, 7);
+    bits.finish();
+}
+
+/// Packs bits into bytes from the lowest bit up, as RFC 1951 §3.1.1 orders them.
+struct Bits<'a> {
+    stream: &'a mut Vec<u8>,
+    /// The bits that are not a whole byte yet.
+    pending: u8,
+    /// How many of them there are, at most 7.
+    filled: u32,
+}
+
+impl Bits<'_> {
+    fn bit(&mut self, bit: bool) {
+        self.pending |= u8::from(bit) << self.filled;
+        self.filled += 1;
+        if self.filled == 8 {
+            self.stream.push(self.pending);
+            (self.pending, self.filled) = (0, 0);
+        }
+    }
+
+    /// A number, lowest bit first.
+    fn number(&mut self, value: usize, bits: u32) {
+        (0..bits).for_each(|place| self.bit(value >> place & 1 == 1));
+    }
+
+    /// A Huffman code, highest bit first.
+    fn code(&mut self, value: usize, bits: u32) {
+        (0..bits).rev().for_each(|place| self.bit(value >> place & 1 == 1));
+    }
+
+    /// The byte before, `length` times again, 3 to 258 (RFC 1951 §3.2.5).
+    fn repetition(&mut self, length: usize) {
+        let beyond = length - 3;
+        let extra = if length == 258 { 0 } else { (beyond | 1).ilog2().saturating_sub(2) };
+        let symbol = match length {
+            258 => 285,
+            3..=10 => 254 + length,
+            _ => 261 + 4 * extra as usize + (beyond >> extra & 3),
+        };
+        if symbol < 280 {
+            self.code(symbol - 256, 7);
+        } else {
+            self.code(0xc0 + symbol - 280, 8);
+        }
+        self.number(beyond, extra);
+        self.code(0, 5);
+    }
+
+    fn finish(mut self) {
+        while self.filled != 0 {
+            self.bit(false);
+        }
+    }
+}
+
+/// The checksum of RFC 1950 §8 over `noisy` and then `zeros` zero bytes.
+fn adler32(noisy: &[u8], zeros: usize) -> u32 {
+    let (mut low, mut high) = (1_u64, 0_u64);
+    // At most 33,024 bytes: the sums stay far below 64 bits and need no reduction on the way.
+    for &byte in noisy {
+        low += u64::from(byte);
+        high += low;
+    }
+    high += low * zeros as u64;
+    low_32(((high % 65_521) << 16) | (low % 65_521))
+}
+
+/// The checksum of PNG chunks.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |sum, &byte| CRC_TABLE[usize::from(sum.to_le_bytes()[0] ^ byte)] ^ sum >> 8)
+}
+
+const CRC_TABLE: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut index: u32 = 0;
+    while index < 256 {
+        let mut sum = index;
+        let mut bit = 0;
+        while bit < 8 {
+            sum = if sum & 1 == 1 { 0xedb8_8320 ^ sum >> 1 } else { sum >> 1 };
+            bit += 1;
+        }
+        table[index as usize] = sum;
+        index += 1;
+    }
+    table
+};
+
+/// Numbers without a pattern from a seed (SplitMix64): not for secrets, the same everywhere.
+struct Noise {
+    state: u64,
+}
+
+impl Noise {
+    /// The stream that belongs to one thing under one seed.
+    fn new(seed: u64, thing: u64) -> Noise {
+        let mut noise = Noise { state: seed };
+        noise.state = noise.next().wrapping_add(thing);
+        noise.state = noise.next();
+        noise
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.state ^ self.state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// A number from 0 to `bound - 1`. The bias of the remainder is below one in 2⁴⁰ here.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(count + 8);
+        while bytes.len() < count {
+            bytes.extend(self.next().to_le_bytes());
+        }
+        bytes.truncate(count);
+        bytes
+    }
+}
+
+/// The lowest 32 bits of a number.
+fn low_32(number: u64) -> u32 {
+    let [first, second, third, fourth, ..] = number.to_le_bytes();
+    u32::from_le_bytes([first, second, third, fourth])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn a_small_pyramid_keeps_the_shape_of_the_large_one() {
+        let pyramid = Pyramid::new(5_000, SEED);
+        let tiles: Vec<_> =
+            (0..pyramid.count()).map(|tile| pyramid.content(pyramid.content_of(tile))).collect();
+        let mut sizes: Vec<_> = tiles.iter().map(Vec::len).collect();
+        sizes.sort_unstable();
+        assert_eq!(sizes[sizes.len() / 2], 103);
+        let mean = sizes.iter().sum::<usize>() / sizes.len();
+        assert!((1_200..1_600).contains(&mean), "mean {mean}");
+        assert_eq!(tiles.iter().collect::<HashSet<_>>().len() as u64, pyramid.distinct());
+    }
+
+    #[test]
+    fn paths_are_distinct_and_fill_one_zoom_level_after_the_other() {
+        let pyramid = Pyramid::new(100, SEED);
+        let paths: Vec<_> = (0..100).map(|tile| pyramid.path(tile)).collect();
+        assert_eq!(paths[..3], ["0/0/0.png", "1/0/0.png", "1/0/1.png"]);
+        assert_eq!(paths[85], "4/0/0.png");
+        assert_eq!(paths.iter().collect::<HashSet<_>>().len(), 100);
+    }
+
+    #[test]
+    fn bytes_are_the_same_on_every_machine() {
+        let pyramid = Pyramid::new(COUNT, SEED);
+        let sum = (0..200).fold(0, |sum: u32, content| sum.rotate_left(1) ^ crc32(&pyramid.content(content)));
+        assert_eq!(sum, 4_000_711_149, "the published figures are for other bytes than these");
+    }
+
+    #[test]
+    fn checksums_are_the_published_ones() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert_eq!(crc32(b"IEND"), 0xae42_6082);
+        assert_eq!(adler32(b"Wikipedia", 0), 0x11e6_0398);
+        assert_eq!(adler32(&[0; 448], 8_000), adler32(&[], 8_448));
+    }
+}
