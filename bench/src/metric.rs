@@ -47,7 +47,7 @@ pub(crate) enum Metric {
     /// CPU time of the server in a window.
     CpuMs,
     Descriptors,
-    /// Memory that the kernel holds for the TCP sockets of the machine.
+    /// The kernel's memory for the TCP sockets of the machine.
     KernelMib,
     /// Connections that the attackers opened, and those that the server closed.
     Opened,

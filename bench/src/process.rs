@@ -75,7 +75,7 @@ impl Server {
         self.started.elapsed()
     }
 
-    /// Returns user and system time of all threads and descendants so far.
+    /// Returns user and system time of all threads and descendants since their start.
     ///
     /// It comes from the scheduler's account in nanoseconds; `/proc/PID/stat` has the same sum in hundredths of a
     /// second.
@@ -223,7 +223,7 @@ pub(crate) fn measure(command: &mut Command) -> Result<Usage> {
     Ok(Usage { wall: started.elapsed(), cpu: usage.utime + usage.stime, peak_bytes: usage.maxrss })
 }
 
-/// Returns the memory that the kernel holds for all TCP sockets of the machine, in bytes.
+/// Returns the kernel's memory for all TCP sockets of the machine, in bytes.
 pub(crate) fn kernel_tcp_bytes() -> Result<u64> {
     const PAGE_BYTES: u64 = 4096;
     let path = PathBuf::from("/proc/net/sockstat");

@@ -1,7 +1,6 @@
-//! The request path, one step after the other and then as a whole: how many instructions each takes.
+//! Instructions of the request path, by step and in total.
 //!
-//! What is counted is the second time of everything, so that what happens only once does not count: memory that is
-//! touched first, a time that is spelled once a second.
+//! Each step is counted the second time it runs, so one-time costs don't count: first use of memory, formatting the date.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark: a panic is the report")]
 
@@ -19,16 +18,16 @@ use cannery_wire::h1::{Connection, Head, Step};
 use cannery_wire::{Output, ServerFields};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 
-/// Something that can be done again and again.
+/// A step that can run repeatedly.
 type Again = Box<dyn FnMut()>;
 
-/// Does it once, so that the next time is like any other.
+/// Runs the step once, so the next run has no one-time costs.
 fn warm(mut again: Again) -> Again {
     again();
     again
 }
 
-/// The parsing of requests that come in one piece.
+/// Parses requests that arrive in one piece.
 fn parse(requests: &'static [u8], count: usize) -> Again {
     let mut connection = Connection::default();
     warm(Box::new(move || {
@@ -43,7 +42,7 @@ fn parse(requests: &'static [u8], count: usize) -> Again {
     }))
 }
 
-/// A browser's question whether what it has of `/hello.txt` is still the same.
+/// A browser's conditional request for `/hello.txt`.
 fn revalidation() -> Vec<u8> {
     let site = Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), true);
     let mut scratch = Scratch::default();
@@ -57,7 +56,7 @@ fn leaked(requests: Vec<u8>) -> &'static [u8] {
     requests.leak()
 }
 
-/// The lookup of a path in the large archive.
+/// Looks up a path in the large archive.
 fn look_up(path: &'static [u8], is_held: bool) -> Again {
     let archive = Archive::open(&large(), Loading::Mapped).unwrap();
     let mut buffer = KeyBuffer::new();
@@ -68,7 +67,7 @@ fn look_up(path: &'static [u8], is_held: bool) -> Again {
     }))
 }
 
-/// The answer of the small site to a request that is parsed already, expected to be of this status.
+/// Answers a parsed request from the small site; the status must match.
 fn answer(request: &'static [u8], status: u16) -> Again {
     let site = Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), true);
     let mut head = Head::EMPTY;
@@ -81,7 +80,7 @@ fn answer(request: &'static [u8], status: u16) -> Again {
     }))
 }
 
-/// The spelling of an answer that is found already.
+/// Writes the response for an answer.
 fn spell(request: &'static [u8], status: u16) -> Again {
     let site: &'static Site =
         Box::leak(Box::new(Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), true)));
@@ -114,14 +113,14 @@ fn telling() -> Telling {
     Telling { metrics: true, log: Some(log) }
 }
 
-/// A whole turn of a worker, from the event to the bytes that are sent.
+/// A whole loop iteration of a worker, from the event to the sent bytes.
 fn turn(content: Content, telling: Telling, requests: &[u8]) -> Again {
     let mut turns = Turns::new(content, telling).unwrap();
     turns.set_requests(requests);
     warm(Box::new(move || assert!(black_box(turns.turn()) > 0)))
 }
 
-/// A whole turn with requests over HTTP/2, on a connection that was asked the same before.
+/// A whole loop iteration with HTTP/2 requests, on a connection that has served the same requests before.
 fn turn_over_http2(requests: Vec<Vec<u8>>) -> Again {
     let mut turns = Turns::new(of_site(), Telling::NOTHING).unwrap();
     turns.set_requests_of_turns(requests);

@@ -1,27 +1,27 @@
-//! The pinned inputs: what is asked, and of which archives.
+//! Pinned inputs of the counts: requests and archives.
 //!
-//! A change here changes counts without any change of the product, so it goes with a new table in the same commit.
+//! A change here changes counts without a change of the product, so the same commit has a new table.
 
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
 
-/// Records of the large archive.
+/// The number of records of the large archive.
 pub const RECORDS: usize = 250_000;
 
-/// A path of the large archive, about its middle.
+/// A path near the middle of the large archive.
 pub const HELD: &[u8] = b"/14/8511/5466.png";
 
-/// A path like it that the large archive does not hold.
+/// A similar path that the large archive doesn't have.
 pub const NOT_HELD: &[u8] = b"/14/8511/5466.jpg";
 
-/// What curl asks.
+/// A request of curl.
 pub const CURL: &[u8] = b"GET /hello.txt HTTP/1.1\r\n\
     Host: localhost:8080\r\n\
     User-Agent: curl/7.88.1\r\n\
     Accept: */*\r\n\r\n";
 
-/// What Chromium asks when a link is followed: fifteen fields.
+/// A request of Chromium after a click on a link: fifteen headers.
 pub const CHROMIUM: &[u8] = b"GET /docs/guide HTTP/1.1\r\n\
     Host: www.example.com\r\n\
     Connection: keep-alive\r\n\
@@ -39,14 +39,14 @@ pub const CHROMIUM: &[u8] = b"GET /docs/guide HTTP/1.1\r\n\
     Accept-Encoding: gzip, deflate, br, zstd\r\n\
     Accept-Language: en-GB,en;q=0.9,de;q=0.8\r\n\r\n";
 
-/// What load generators ask.
+/// A request of a load generator.
 pub const PLAIN: &[u8] = b"GET /hello.txt HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n";
 
-/// What load generators ask over HTTP/2.
+/// The header fields of a load generator over HTTP/2.
 pub const PLAIN_FIELDS: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "http"), (":path", "/hello.txt"), (":authority", "127.0.0.1:8080")];
 
-/// What Chromium asks, as it says it over HTTP/2.
+/// The header fields of Chromium over HTTP/2.
 #[must_use]
 pub fn chromium_fields() -> Vec<(String, String)> {
     let text = String::from_utf8_lossy(CHROMIUM).into_owned();
@@ -61,9 +61,9 @@ pub fn chromium_fields() -> Vec<(String, String)> {
     first.map(|(name, value)| (name.into(), value.into())).into_iter().chain(fields).collect()
 }
 
-/// The same thing asked on so many streams of a connection of HTTP/2, in each of three turns. The first begins the connection
-/// (RFC 9113 §3.4), and its first request puts all fields into the table of the other end; every other is nothing but
-/// indices, as it is with clients that ask one thing after the other.
+/// Returns the same request on many streams of an HTTP/2 connection, for each of three loop iterations. The first one begins
+/// the connection (RFC 9113 §3.4), and its first request inserts all fields into the server's table; all other requests
+/// consist of indices, as for clients that send similar requests.
 #[must_use]
 pub fn over_http2(fields: &[(impl AsRef<str>, impl AsRef<str>)], streams: u32) -> Vec<Vec<u8>> {
     const DYNAMIC_TABLE_FROM: usize = 62;
@@ -92,13 +92,13 @@ const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// A frame (RFC 9113 §4.1).
+/// Returns a frame (RFC 9113 §4.1).
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a short frame").to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A field that the other end is to remember (RFC 7541 §6.2.1), with its name.
+/// Returns a literal field with incremental indexing (RFC 7541 §6.2.1) and a new name.
 fn added(name: &str, value: &str) -> Vec<u8> {
     let string = |text: &str| {
         assert!(text.len() < 127, "its length takes one byte");
@@ -107,31 +107,31 @@ fn added(name: &str, value: &str) -> Vec<u8> {
     [vec![0x40], string(name), string(value)].concat()
 }
 
-/// The same sixteen times, in one piece.
+/// Returns a request sixteen times, for pipelining.
 #[must_use]
 pub fn pipelined() -> Vec<u8> {
     PLAIN.repeat(16)
 }
 
-/// A request with one more field.
+/// Returns a request with one more header.
 #[must_use]
 pub fn with_field(target: &str, field: &str) -> Vec<u8> {
     format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n{field}\r\n\r\n").into_bytes()
 }
 
-/// The folder that the small archive is made of.
+/// Returns the source folder of the small archive.
 #[must_use]
 pub fn sources() -> PathBuf {
     here("site")
 }
 
-/// Where the small archive is, as the archiver makes it of [`sources`].
+/// Returns the path of the small archive, which the archiver builds from [`sources`].
 #[must_use]
 pub fn site() -> PathBuf {
     here("target/archives/site.cdb")
 }
 
-/// Where the large archive is, with [`RECORDS`] paths.
+/// Returns the path of the large archive, which has [`RECORDS`] paths.
 #[must_use]
 pub fn large() -> PathBuf {
     here("target/archives/large.cdb")

@@ -1,6 +1,6 @@
-//! Writes the two archives of the pinned inputs: a small site by the archiver, and a large one of map tiles.
+//! Writes the two archives of the pinned inputs: a small site, built by the archiver, and a large one of map tiles.
 //!
-//! Run before anything is counted: under a processor that is simulated it would take minutes.
+//! It runs before counting: on the simulated processor it would take minutes.
 
 #![forbid(unsafe_code)]
 

@@ -64,7 +64,7 @@ pub(super) struct Attack {
     counts: Arc<Counts>,
 }
 
-/// Numbers of connections so far.
+/// Numbers of connections until now.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) opened: AtomicU64,
