@@ -24,6 +24,7 @@ pub fn archive_open(data: &[u8]) {
                             end(rule.pattern);
                             look_into(&archive, rule.record);
                         }
+                        ScopeEntry::HeaderRule(rule) => end(rule.pattern),
                     }
                 }
             }

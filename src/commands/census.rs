@@ -153,7 +153,11 @@ impl<'a> Counter<'a> {
                 self.census.unshared_bytes += body.length;
             }
             NamedRecord::Padding(_) => self.census.padding_bytes += entry.end() - entry.position,
-            NamedRecord::Facts | NamedRecord::Manifest | NamedRecord::Body(_) | NamedRecord::Unknown => {}
+            NamedRecord::Facts
+            | NamedRecord::Manifest
+            | NamedRecord::Body(_)
+            | NamedRecord::PlainHead(_)
+            | NamedRecord::Unknown => {}
         }
         Ok(())
     }
@@ -197,6 +201,7 @@ impl<'a> Counter<'a> {
                 self.census.pattern_rules += 1;
                 rule.record
             }
+            ScopeEntry::HeaderRule(_) => return Ok(()),
         };
         let Record::Resource(resource) = record else { return Ok(()) };
         for representation in resource.representations() {

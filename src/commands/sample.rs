@@ -75,6 +75,7 @@ fn write(file: File) {
     let rule = NewRule {
         ordinal: 0,
         force: false,
+        pages_only: false,
         pattern: vec![Piece::Literal(b"old/"), Piece::Splat(0)],
         record: redirect(301, vec![Piece::Literal(b"/new/"), Piece::Capture(0)]),
     };

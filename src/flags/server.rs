@@ -285,8 +285,8 @@ fn answers() -> [Arg; 4] {
         switch("hosts-disable", "Ignore the `Host` of requests: serve the default site to everybody."),
         switch(
             "security-headers-disable",
-            "Do not send `Referrer-Policy: strict-origin-when-cross-origin`, `X-Content-Type-Options: nosniff`, \
-             `X-XSS-Protection: 1; mode=block` and `X-Frame-Options: sameorigin`, which are sent otherwise.",
+            "Do not send `Referrer-Policy: strict-origin-when-cross-origin`, `X-Content-Type-Options: nosniff` \
+             and `X-Frame-Options: sameorigin`, which are sent otherwise.",
         ),
         switch(
             "security-headers-tls",

@@ -15,16 +15,11 @@ struct Allowed {
 }
 
 /// What it finds and we keep.
-const ALLOWED: [Allowed; 5] = [
+const ALLOWED: [Allowed; 4] = [
     Allowed {
         note: "STORE_PUBLIC_UNNECESSARY",
         statuses: &[],
         because: "`public` changes nothing for a cache that knows RFC 9111, and something for those that do not",
-    },
-    Allowed {
-        note: "FIELD_DEPRECATED",
-        statuses: &[],
-        because: "X-XSS-Protection is one of the fields that operators expect, until they switch them off",
     },
     Allowed {
         note: "BAD_BROTLI",

@@ -77,7 +77,7 @@ fn rules_redirect_and_rewrite() {
             ("/see?q", 302, "https://example.com/x?y=1&q#z"),
             ("/news/a/b%20c", 301, "/blog/a/b%20c"),
             ("/store/7/x", 307, "/shop/x-7"),
-            ("/app/any/where.js", 200, "home"),
+            ("/app/any/where", 200, "home"),
             ("/gone/x", 410, "gone"),
             ("/pages/a.txt", 200, "text a"),
             ("/kept", 200, "kept"),

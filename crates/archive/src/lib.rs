@@ -35,12 +35,14 @@ pub use layout::facts::{Facts, SCHEMA_VERSION};
 pub use layout::format::Format;
 pub use layout::hash::Hash;
 pub use layout::head::{Head, NewHead};
+pub use layout::header_rule::{HeaderEffect, HeaderField, HeaderFields, HeaderRule, NewHeaderRule};
 pub use layout::hpack::{HpackLine, HpackLines, HpackRuns, LINE_IDS, NO_LINE_ID, NewHpackLine};
 pub use layout::piece::{Piece, Pieces};
 pub use layout::record::{
     BodyId, Coding, Extent, HeadId, NewRecord, NewRepresentation, Origin, Record, Redirect, Representation,
     Resource, Rewrite,
 };
+pub use layout::rule_index::{AFFIX_BYTES_MAX, Candidates, INDEX_RULES_MAX, IndexKind, PATTERN_SEGMENTS_MAX};
 pub use layout::scope::{NewRule, NewScope, Rule, Scope, ScopeEntry};
 pub use layout::{NamedRecord, name, split_host};
 pub use lease::Lease;

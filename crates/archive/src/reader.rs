@@ -14,9 +14,9 @@ use crate::layout::facts::{FACTS_BYTES, Facts, FactsError};
 use crate::layout::format::{Format, TABLES};
 use crate::layout::hash::Hash;
 use crate::layout::head::Head;
-use crate::layout::name;
 use crate::layout::record::{Extent, Record};
 use crate::layout::scope::Scope;
+use crate::layout::{Fields, name, plain_head_key};
 use crate::lease::Lease;
 use crate::map::{Bytes, Loading};
 
@@ -115,6 +115,10 @@ impl Archive {
     // A step of every request: what it finds need not be written to memory where the caller takes it apart.
     #[inline(always)]
     pub fn path(&self, host: Option<&[u8]>, key: Key<'_>) -> Result<Option<Record<'_>>, Corrupt> {
+        // What is longer than all that there is need not be hashed.
+        if key.bytes().len() > usize::from(self.facts.path_bytes_max) {
+            return Ok(None);
+        }
         let hash = prefix_hash(host).extend(key.bytes());
         let matches = |found: &[u8]| strip_host(found, host) == Some(key.bytes());
         let Some(entry) = index::find(self.bytes(), self.format, hash, matches)? else { return Ok(None) };
@@ -124,7 +128,7 @@ impl Archive {
     /// The record of the folder of this name: of the path with a `/` added to its end. Nothing for a path
     /// that ends with one already: two of them mark a scope.
     pub fn folder(&self, host: Option<&[u8]>, key: Key<'_>) -> Result<Option<Record<'_>>, Corrupt> {
-        if key.is_folder() {
+        if key.is_folder() || key.bytes().len() >= usize::from(self.facts.path_bytes_max) {
             return Ok(None);
         }
         let hash = prefix_hash(host).extend(key.bytes()).push(b'/');
@@ -133,6 +137,11 @@ impl Archive {
         };
         let found = index::find(self.bytes(), self.format, hash, matches)?;
         found.map(|entry| Record::decode(entry.data, self.format, entry.data_position)).transpose()
+    }
+
+    /// Returns what holds below the root of a site.
+    pub fn root<'a>(&'a self, host: Option<&'a [u8]>) -> Result<Option<Scope<'a>>, Corrupt> {
+        self.scopes(host, Key::ROOT).next().transpose().map(|scope| scope.map(|(_, scope)| scope))
     }
 
     /// The scopes that a path lies in, from the root down, and how many bytes of the key each covers.
@@ -151,6 +160,24 @@ impl Archive {
             return Err(Corrupt { what: "a reference to a head", offset: position });
         }
         Head::decode(entry.data, entry.data_position)
+    }
+
+    /// The head without the fields of `_headers`, of the head at this place: the same if `_headers` says nothing of it.
+    pub fn plain_head(&self, position: u64) -> Result<Head<'_>, Corrupt> {
+        let corrupt = Corrupt { what: "a reference to a head", offset: position };
+        let entry = Entry::at(self.bytes(), self.format, position)?;
+        let [name::HEAD, ordinal @ ..] = entry.key else { return Err(corrupt) };
+        let ordinal = ordinal.try_into().map_err(|_| corrupt)?;
+        match self.named(&plain_head_key(ordinal))? {
+            Some(plain) => self.head(self.decode_plain_head(&plain)?),
+            None => Head::decode(entry.data, entry.data_position),
+        }
+    }
+
+    /// Decodes the data of the record of a plain head: where the head is.
+    pub fn decode_plain_head(&self, entry: &Entry<'_>) -> Result<u64, Corrupt> {
+        let corrupt = Corrupt { what: "a reference to a plain head", offset: entry.data_position };
+        Fields::new(entry.data, self.format, entry.data_position, corrupt.what).quantity()
     }
 
     /// The bytes of a body, or of a part of one.

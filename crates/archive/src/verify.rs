@@ -100,6 +100,9 @@ impl<'a> Check<'a> {
         match entry.named() {
             NamedRecord::Body(digest) => self.body(entry, digest)?,
             NamedRecord::Head(_) => self.head(entry)?,
+            NamedRecord::PlainHead(_) => {
+                self.archive.head(self.archive.decode_plain_head(entry)?)?;
+            }
             NamedRecord::Path(_) => {
                 self.seen.paths += 1;
                 self.answer(self.archive.decode_path(entry)?, entry.position)?;
@@ -150,12 +153,21 @@ impl<'a> Check<'a> {
     }
 
     fn scope(&self, entry: &Entry<'a>) -> Result<(), VerifyError> {
-        for inner in self.archive.decode_scope(entry)?.entries() {
+        let scope = self.archive.decode_scope(entry)?;
+        if !scope.is_index_sound()? {
+            return Err(Corrupt { what: "an index of rules", offset: entry.data_position }.into());
+        }
+        for inner in scope.entries() {
             let record = match inner? {
                 ScopeEntry::Fallback { record, .. } | ScopeEntry::ErrorPage { record, .. } => record,
                 ScopeEntry::Rule(rule) => {
                     rule.pattern.into_iter().try_for_each(|piece| piece.map(drop))?;
                     rule.record
+                }
+                ScopeEntry::HeaderRule(rule) => {
+                    rule.pattern.into_iter().try_for_each(|piece| piece.map(drop))?;
+                    rule.fields.into_iter().try_for_each(|field| field.map(drop))?;
+                    continue;
                 }
             };
             self.answer(record, entry.position)?;

@@ -19,7 +19,7 @@ use crate::layout::head::NewHead;
 use crate::layout::padding::{self, zeros_before_body};
 use crate::layout::record::{BodyId, Extent, HeadId, NewRecord, Places};
 use crate::layout::scope::NewScope;
-use crate::layout::{BODY_KEY_BYTES, body_key, head_key, name, padding_key};
+use crate::layout::{BODY_KEY_BYTES, body_key, head_key, name, padding_key, plain_head_key};
 
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -80,6 +80,10 @@ impl Writer {
             forced_rules: false,
             hosts: false,
             wildcard_hosts: false,
+            header_rules: false,
+            host_header_rules: false,
+            wildcard_labels_max: 0,
+            path_bytes_max: 0,
             scope_depth_max: 0,
             paths: 0,
             bodies: 0,
@@ -150,6 +154,13 @@ impl Writer {
         Ok(HeadId(ordinal))
     }
 
+    /// Says that a head was made from another one by adding the fields of `_headers`. Each head at most once.
+    pub fn plain_head(&mut self, head: HeadId, plain: HeadId) -> Result<(), WriteError> {
+        let mut data = Vec::new();
+        self.format.put(&mut data, self.places.head(plain));
+        self.record(&plain_head_key(head.0.to_le_bytes()), &data)
+    }
+
     /// Writes the record of a path. Each key at most once. A host `*.example.com` stands for all hosts below.
     pub fn path(
         &mut self,
@@ -160,6 +171,9 @@ impl Writer {
         let mut data = Vec::with_capacity(128);
         record.encode(&mut data, self.format, &self.places)?;
         self.facts.paths += 1;
+        // A key is no longer than 8 KiB.
+        let bytes = u16::try_from(key.bytes().len()).unwrap_or(u16::MAX);
+        self.facts.path_bytes_max = self.facts.path_bytes_max.max(bytes);
         self.note_host(host);
         self.record(&full_key(host, key.bytes(), b""), &data)
     }
@@ -175,6 +189,10 @@ impl Writer {
         let depth = folder.bytes().iter().filter(|byte| **byte == b'/').count() - 1;
         self.facts.scope_depth_max = self.facts.scope_depth_max.max(u16::try_from(depth).unwrap_or(u16::MAX));
         self.facts.forced_rules |= scope.rules.iter().any(|rule| rule.force);
+        self.facts.header_rules |= !scope.header_rules.is_empty();
+        let is_for_host = scope.header_rules.iter().any(|rule| !rule.host.is_empty());
+        self.facts.host_header_rules |= is_for_host;
+        self.facts.hosts |= is_for_host;
         self.note_host(host);
         let data = scope.encode(self.format, &self.places)?;
         self.record(&full_key(host, folder.bytes(), b"/"), &data)
@@ -253,7 +271,11 @@ impl Writer {
 
     fn note_host(&mut self, host: Option<&str>) {
         self.facts.hosts |= host.is_some();
-        self.facts.wildcard_hosts |= host.is_some_and(|host| host.starts_with("*."));
+        if let Some(name) = host.and_then(|host| host.strip_prefix("*.")) {
+            self.facts.wildcard_hosts = true;
+            let labels = u16::try_from(name.split('.').count()).unwrap_or(u16::MAX);
+            self.facts.wildcard_labels_max = self.facts.wildcard_labels_max.max(labels);
+        }
     }
 
     fn record(&mut self, key: &[u8], data: &[u8]) -> Result<(), WriteError> {

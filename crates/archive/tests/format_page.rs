@@ -10,9 +10,10 @@ mod page;
 mod support;
 
 use cannery_archive::{
-    Archive, Coding, Digest, ETag, Entry, Format, Head, HpackLine, HpackLines, HpackRuns, KEY_BYTES_MAX, Key,
-    KeyBuffer, LINE_IDS, NO_LINE_ID, NamedRecord, NewHead, NewHpackLine, NewRecord, Origin, Piece, Pieces,
-    Record, Rule, SCHEMA_VERSION, Scope, ScopeEntry, name,
+    AFFIX_BYTES_MAX, Archive, Coding, Digest, ETag, Entry, Format, Head, HeaderEffect, HeaderRule, HpackLine,
+    HpackLines, HpackRuns, INDEX_RULES_MAX, KEY_BYTES_MAX, Key, KeyBuffer, LINE_IDS, NO_LINE_ID, NamedRecord,
+    NewHead, NewHpackLine, NewRecord, Origin, PATTERN_SEGMENTS_MAX, Piece, Pieces, Record, Rule,
+    SCHEMA_VERSION, Scope, ScopeEntry, name,
 };
 use page::Structure;
 
@@ -53,7 +54,7 @@ fn every_record_is_found_as_the_page_says() {
         let file = support::archive(format);
         let archive = Archive::from_bytes(file.clone()).unwrap();
         let entries: Vec<Entry<'_>> = archive.entries().map(Result::unwrap).collect();
-        assert_eq!(entries.len(), 12, "the sample has a record of each kind");
+        assert_eq!(entries.len(), 13, "the sample has a record of each kind");
         for entry in entries {
             assert_eq!(find(&file, format, entry.key), Some((entry.position, entry.data)), "{:?}", entry.key);
         }
@@ -108,6 +109,11 @@ fn compare_record(archive: &Archive, entry: &Entry<'_>) {
                 format,
             );
         }
+        ([b'h', 0, 0, 0, 0], NamedRecord::PlainHead(0)) => {
+            let plain = Structure::whole("Plain head record", entry.data, format).number("head");
+            assert_eq!(plain, archive.decode_plain_head(entry).unwrap());
+            assert_eq!(archive.plain_head(plain).unwrap(), archive.head(plain).unwrap());
+        }
         ([b'S', path @ ..], NamedRecord::Source(named)) => {
             assert_eq!((path, named), (b"_redirects".as_slice(), b"_redirects".as_slice()));
             let source = Structure::whole("Source record", entry.data, format);
@@ -135,14 +141,16 @@ fn compare_facts(archive: &Archive, data: &[u8]) {
     assert_eq!(read.number("version"), page::number("version"));
     assert_eq!(
         page::flags_of("Facts flags", read.number("flags")),
-        ["slash_redirects", "forced_rules", "hosts", "wildcard_hosts"]
+        ["slash_redirects", "forced_rules", "hosts", "wildcard_hosts", "header_rules", "host_header_rules"]
     );
+    assert!(facts.header_rules && facts.host_header_rules);
     assert_eq!((facts.slash_redirects, facts.forced_rules, facts.hosts), (true, true, true));
     assert!(facts.wildcard_hosts);
     assert_eq!(read.number("scope_depth_max"), u64::from(facts.scope_depth_max));
-    assert_eq!(read.number("reserved_1"), 0);
+    assert_eq!((read.number("path_bytes_max"), facts.path_bytes_max), (6, 6));
+    assert_eq!((read.number("wildcard_labels_max"), facts.wildcard_labels_max), (2, 2));
     assert_eq!(read.number("serial"), archive.facts().serial);
-    assert_eq!(read.bytes("reserved_2"), [0; 8]);
+    assert_eq!(read.bytes("reserved"), [0; 6]);
     assert_eq!((read.number("paths"), facts.paths), (3, 3));
     assert_eq!((read.number("bodies"), facts.bodies), (2, 2));
     let body_bytes = (support::BODY.len() + support::OTHER_BODY.len()) as u64;
@@ -254,7 +262,11 @@ fn compare_scope(data: &[u8], scope: Scope<'_>, format: Format) {
     let read = Structure::whole("Scope record", data, format);
     let flags = page::flags_of("Scope flags", read.number("flags"));
     assert_eq!(flags == ["own_site"], scope.own_site);
-    let list = Structure::sequence(read.bytes("entries"), format, |_| "Entry of a scope");
+    let lists = [read.bytes("pages"), read.bytes("rules")].concat();
+    let list = Structure::sequence(&lists, format, |_| "Entry of a scope");
+    for index in Structure::sequence(read.bytes("indexes"), format, |_| "Rule index") {
+        compare_index(&index, read.bytes("rules"), format);
+    }
     assert_eq!(scope.entries().count(), list.len());
     for (read, entry) in list.iter().zip(scope.entries().map(Result::unwrap)) {
         let content = read.bytes("content");
@@ -270,6 +282,7 @@ fn compare_scope(data: &[u8], scope: Scope<'_>, format: Format) {
                 compare_path(read.bytes("record"), record, format);
             }
             ("rule", ScopeEntry::Rule(rule)) => compare_rule(content, &rule, format),
+            ("header_rule", ScopeEntry::HeaderRule(rule)) => compare_header_rule(content, &rule, format),
             (name, entry) => panic!("the page says `{name}`, the code {entry:?}"),
         }
     }
@@ -278,9 +291,53 @@ fn compare_scope(data: &[u8], scope: Scope<'_>, format: Format) {
 fn compare_rule(content: &[u8], rule: &Rule<'_>, format: Format) {
     let read = Structure::whole("Rule", content, format);
     assert_eq!(read.number("ordinal"), u64::from(rule.ordinal));
-    assert_eq!(page::flags_of("Rule flags", read.number("flags")) == ["force"], rule.force);
+    let flags = page::flags_of("Rule flags", read.number("flags"));
+    assert_eq!((flags.contains(&"force"), flags.contains(&"pages_only")), (rule.force, rule.pages_only));
     compare_pieces(read.bytes("pattern"), rule.pattern, format);
     compare_path(read.bytes("record"), rule.record, format);
+}
+
+fn compare_header_rule(content: &[u8], rule: &HeaderRule<'_>, format: Format) {
+    let read = Structure::whole("Header rule", content, format);
+    assert_eq!(read.number("ordinal"), u64::from(rule.ordinal));
+    assert_eq!(read.bytes("host"), rule.host);
+    compare_pieces(read.bytes("pattern"), rule.pattern, format);
+    let list = Structure::sequence(read.bytes("fields"), format, |_| "Header field");
+    assert_eq!(rule.fields.count(), list.len());
+    for (read, field) in list.iter().zip(rule.fields.map(Result::unwrap)) {
+        let effect = match field.effect {
+            HeaderEffect::Remove => "remove",
+            HeaderEffect::Join => "join",
+            HeaderEffect::Replace => "replace",
+            HeaderEffect::Line => "line",
+        };
+        assert_eq!(page::name_of("Header effects", read.number("effect")), effect);
+        assert_eq!(read.number("overrides"), u64::from(field.overrides));
+        assert_eq!((read.bytes("name"), read.bytes("value")), (field.name, field.value));
+    }
+}
+
+/// Compares the sizes of an index's tables, and what stands at the places that it names.
+fn compare_index(read: &Structure<'_>, rules: &[u8], format: Format) {
+    let index = Structure::whole("Index content", read.bytes("index"), format);
+    let kind = page::name_of("Index kinds", index.number("kind"));
+    let (count, depth) = (index.number("rules"), index.number("depth"));
+    let set = count.div_ceil(64) * 8;
+    let lengths = page::number("pattern_segments_max") + 1;
+    let [slots, prefixes, suffixes] =
+        ["literal_slots", "prefixes", "suffixes"].map(|name| index.number(name));
+    let tables = 4 * count + set * (lengths + 2 * depth + 2) + 14 * slots + 18 * prefixes + 13 * suffixes;
+    let rest = index.bytes("tables");
+    assert!(
+        rest.len() as u64 >= tables + 2,
+        "the heap comes last, and nothing stands at its first two bytes"
+    );
+    for place in rest[..usize::try_from(4 * count).unwrap()].chunks(4) {
+        let place = u32::from_le_bytes(place.try_into().unwrap()) as usize;
+        let entry = Structure::decode("Entry of a scope", &rules[place..], format);
+        let expected = if kind == "header" { "header_rule" } else { "rule" };
+        assert_eq!(page::name_of("Scope entry kinds", entry.number("kind")), expected);
+    }
 }
 
 fn origin_name(origin: Origin) -> &'static str {
@@ -353,6 +410,9 @@ fn the_constants_of_the_page_are_those_of_the_code() {
     assert_eq!(page::number("version"), u64::from(SCHEMA_VERSION));
     assert_eq!(page::number("path_bytes_max"), KEY_BYTES_MAX as u64);
     assert_eq!(page::number("line_ids"), LINE_IDS.into());
+    assert_eq!(page::number("index_rules_max"), INDEX_RULES_MAX as u64);
+    assert_eq!(page::number("pattern_segments_max"), PATTERN_SEGMENTS_MAX as u64);
+    assert_eq!(page::number("affix_bytes_max"), AFFIX_BYTES_MAX as u64);
     assert_eq!(page::number("no_line_id"), NO_LINE_ID.into());
     assert_eq!(page::number("digest_bytes"), Digest::BYTES as u64);
     assert_eq!(page::number("etag_bytes"), ETag::BYTES as u64);

@@ -27,6 +27,7 @@ fn ask_everything(bytes: Vec<u8>) {
                             count(rule.pattern);
                             look_into(&archive, rule.record);
                         }
+                        ScopeEntry::HeaderRule(rule) => count(rule.pattern),
                     }
                 }
             }

@@ -257,6 +257,7 @@ impl<'a> Emission<'a> {
             new.rules.push(NewRule {
                 ordinal: *ordinal,
                 force: rule.force,
+                pages_only: rule.pages_only,
                 pattern: pattern(rule, folder.len()),
                 record,
             });

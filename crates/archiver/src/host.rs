@@ -44,7 +44,19 @@ pub(crate) fn parse_host(authority: &str) -> Result<String, Fault> {
         );
         return Err(Fault::new("bad-host", message));
     }
+    if is_too_deep(host) {
+        let message = format!("`{authority}` has more than {WILDCARD_LABELS_MAX} labels behind its `*.`");
+        return Err(Fault::new("bad-host", message));
+    }
     Ok(host.to_ascii_lowercase())
+}
+
+/// The server looks for a host label by label, down to the longest of these.
+const WILDCARD_LABELS_MAX: usize = 16;
+
+/// Whether a host that begins with `*.` has more labels than a server looks for.
+pub(crate) fn is_too_deep(host: &str) -> bool {
+    host.strip_prefix("*.").is_some_and(|name| name.split('.').count() > WILDCARD_LABELS_MAX)
 }
 
 /// Whether a host, or all below one, is among those that a rule is for.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use cannery_archive::{Key, KeyBuffer, Origin};
 
 use crate::diagnostic::Diagnostic;
-use crate::host::wildcards_of;
+use crate::host::{is_too_deep, wildcards_of};
 use crate::options::Options;
 use crate::redirects::RedirectRule;
 use crate::source::{SourceId, Sources};
@@ -66,6 +66,8 @@ pub(crate) struct Routes {
     pub(crate) paths: BTreeMap<(HostId, Box<[u8]>), Route>,
     /// By the key of the folder.
     pub(crate) scopes: BTreeMap<(HostId, Box<[u8]>), Scope>,
+    /// Rules whose pattern can only be told from one that matches by trying it.
+    pub(crate) overlapping_rules: usize,
     /// All rules, in the order in which they count.
     pub(crate) rules: Vec<RedirectRule>,
     /// Sources that are not served under their own name.
@@ -140,7 +142,7 @@ fn site_of(path: &[u8]) -> Site<'_> {
 fn host_of_folder(name: &str) -> Option<Cow<'_, str>> {
     let below = name.strip_prefix("_wildcard.");
     let host = below.map_or(Cow::Borrowed(name), |below| Cow::Owned(format!("*.{below}")));
-    is_host(host.strip_prefix("*.").unwrap_or(&host)).then_some(host)
+    is_host(host.strip_prefix("*.").unwrap_or(&host)).then_some(host).filter(|host| !is_too_deep(host))
 }
 
 /// RFC 1123 §2.1: labels of letters, digits and hyphens, no hyphen at either end.

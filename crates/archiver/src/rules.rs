@@ -2,13 +2,14 @@
 //!
 //! Every rule that is not taken as it was written is reported with its file and line. Never parses.
 
-use cannery_archive::{Key, KeyBuffer, Origin};
+use cannery_archive::{AFFIX_BYTES_MAX, Key, KeyBuffer, Origin, PATTERN_SEGMENTS_MAX};
 
 use crate::circles;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
+use crate::fault::Fault;
 use crate::options::Options;
-use crate::pattern::PatternPiece;
+use crate::pattern::{Pattern, PatternPiece};
 use crate::redirects::{self, Action, RedirectRule, TemplatePiece};
 use crate::routes::{HostId, Route, Routes, Target};
 use crate::source::Sources;
@@ -16,9 +17,9 @@ use crate::source::Sources;
 /// The server remembers so many captures of a rule and no more.
 const CAPTURES_MAX: usize = 16;
 
-/// A search up the tree goes through so many folders at most: more than any site has, and few enough to
-/// cost nothing.
-const SCOPE_DEPTH_MAX: usize = 255;
+/// So many rules of a site may have a pattern like `/aa*aa`, whose ends can overlap in a short path. Such a rule can be told
+/// from one that matches only by trying it.
+const OVERLAPPING_MAX: usize = 64;
 
 /// Reads all files of rules, and adds what they say to the routes.
 pub(crate) fn add(routes: &mut Routes, sources: &Sources, options: &Options) -> Result<(), Error> {
@@ -130,7 +131,7 @@ fn rewritten(routes: &mut Routes, host: HostId, rule: &RedirectRule, status: u16
     None
 }
 
-/// Adds a rule to the folder that the literal beginning of its pattern covers.
+/// Adds a rule with a pattern to those of its site.
 fn add_pattern(routes: &mut Routes, host: HostId, rule: RedirectRule) {
     if let Action::Rewrite { status, path } = &rule.action
         && path.pieces.iter().all(|piece| matches!(piece, TemplatePiece::Literal(_)))
@@ -138,19 +139,56 @@ fn add_pattern(routes: &mut Routes, host: HostId, rule: RedirectRule) {
     {
         return;
     }
-    let beginning = match rule.source.pieces.first() {
-        Some(PatternPiece::Literal(literal)) => literal.clone(),
-        _ => b"/".to_vec(),
-    };
-    let slash = beginning.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-    if beginning[..slash].iter().filter(|byte| **byte == b'/').count() > SCOPE_DEPTH_MAX {
-        let message = format!("begins more than {SCOPE_DEPTH_MAX} folders deep: dropped");
-        report(routes, &rule, "redirect-too-deep", message);
+    if let Err(fault) = check_size(&rule.source) {
+        report(routes, &rule, fault.code, fault.message);
         return;
     }
+    if ends_overlap(&rule.source) {
+        routes.overlapping_rules += 1;
+        if routes.overlapping_rules > OVERLAPPING_MAX {
+            let message = format!(
+                "is one of more than {OVERLAPPING_MAX} whose `*` stands between the same letters, as in `aa*aa`: dropped"
+            );
+            report(routes, &rule, "redirect-overlapping", message);
+            return;
+        }
+    }
     let Ok(place) = u32::try_from(routes.rules.len()) else { return };
-    routes.scope(host, &beginning[..=slash]).rules.push(place);
+    routes.scope(host, b"/").rules.push(place);
     routes.rules.push(rule);
+}
+
+/// Refuses a pattern that an index of rules cannot hold: the server finds rules by their segments.
+pub(crate) fn check_size(pattern: &Pattern) -> Result<(), Fault> {
+    let mut slashes = 0;
+    let mut is_long = false;
+    for (place, piece) in pattern.pieces.iter().enumerate() {
+        let PatternPiece::Literal(literal) = piece else { continue };
+        slashes += literal.iter().filter(|byte| **byte == b'/').count();
+        let is_suffix = place > 0 && pattern.pieces[place - 1] == PatternPiece::Splat;
+        is_long |= literal.split(|byte| *byte == b'/').any(|segment| segment.len() > AFFIX_BYTES_MAX);
+        is_long |= is_suffix && literal.len() > AFFIX_BYTES_MAX;
+    }
+    if slashes > PATTERN_SEGMENTS_MAX {
+        let message = format!("has a pattern of more than {PATTERN_SEGMENTS_MAX} segments: dropped");
+        return Err(Fault::new("pattern-too-deep", message));
+    }
+    if is_long {
+        let message = format!("has a segment of more than {AFFIX_BYTES_MAX} bytes in its pattern: dropped");
+        return Err(Fault::new("pattern-too-long", message));
+    }
+    Ok(())
+}
+
+/// Whether what stands before a splat and what stands behind it can share bytes of a path that is too short for both.
+fn ends_overlap(pattern: &Pattern) -> bool {
+    let [.., PatternPiece::Literal(before), PatternPiece::Splat, PatternPiece::Literal(behind)] =
+        &pattern.pieces[..]
+    else {
+        return false;
+    };
+    let segment = before.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    (1..=segment.len().min(behind.len())).any(|shared| segment.ends_with(&behind[..shared]))
 }
 
 fn literals(rule: &RedirectRule) -> Vec<Vec<u8>> {

@@ -296,7 +296,7 @@ pub const DUMMY_BODY: &[u8] = b"hello world!\n";
 /// beside ours, for policies add up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SecurityHeaders {
-    /// `Referrer-Policy`, `X-Content-Type-Options`, `X-XSS-Protection` and `X-Frame-Options`.
+    /// `Referrer-Policy`, `X-Content-Type-Options` and `X-Frame-Options`.
     pub basic: bool,
     /// `Strict-Transport-Security` and `Content-Security-Policy: upgrade-insecure-requests`.
     pub tls: bool,
@@ -316,7 +316,6 @@ impl SecurityHeaders {
         let basic = [
             ("Referrer-Policy", "strict-origin-when-cross-origin"),
             ("X-Content-Type-Options", "nosniff"),
-            ("X-XSS-Protection", "1; mode=block"),
             ("X-Frame-Options", "sameorigin"),
         ];
         let tls = [

@@ -173,12 +173,6 @@ fn answer_of<'a>(
 ) -> Answer<'a> {
     let Asked { exchange, https_port, .. } = asked;
     let request = &exchange.head().request;
-    if let Some(port) = *https_port
-        && let Some(answer) = https_redirect(request, port)
-    {
-        exchange.answer(&answer, ArchiveRef::NONE, fields, output);
-        return answer;
-    }
     let Some((number, site)) = sites.of(request) else {
         // RFC 9110 §15.5.20.
         let host = Target::parse(request.target).and_then(|target| target.host(request.host));
@@ -186,6 +180,12 @@ fn answer_of<'a>(
         exchange.answer(&answer, ArchiveRef::NONE, fields, output);
         return answer;
     };
+    if let Some(port) = *https_port
+        && let Some(answer) = https_redirect(request, port, scratch)
+    {
+        exchange.answer(&answer, ArchiveRef::NONE, fields, output);
+        return answer;
+    }
     let answer = site.answer(request, scratch);
     if sites.may_be_special(request)
         && !matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options)

@@ -3,6 +3,7 @@
 //! Linear in the path, without going back: a capture ends at the next `/`, and behind a splat stands
 //! nothing but a literal. Never allocates.
 
+use cannery_archive::words::{equal, position};
 use cannery_archive::{BadPath, Corrupt, Key, KeyBuffer, Piece, Pieces};
 
 /// More captures than this has no rule.
@@ -49,7 +50,8 @@ impl Runs {
             let step = match piece? {
                 Piece::Literal(literal) => rest.strip_prefix(literal),
                 Piece::Capture(_) => {
-                    let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+                    let end =
+                        position(rest, |word| equal(word, b'/'), |byte| byte == b'/').unwrap_or(rest.len());
                     let (run, others) = rest.split_at(end);
                     (!run.is_empty() && captures.push(path.len() - rest.len(), run)).then_some(others)
                 }
@@ -143,7 +145,7 @@ mod tests {
             })
             .collect();
         let record = NewRecord::Rewrite { status: 200, path: Vec::new() };
-        let rules = vec![NewRule { ordinal: 0, force: false, pattern, record }];
+        let rules = vec![NewRule { ordinal: 0, force: false, pages_only: false, pattern, record }];
         let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
         writer.scope(None, Key::ROOT, &NewScope { rules, ..NewScope::default() }).unwrap();
         let (mut file, _) = writer.finish(true).unwrap();
@@ -152,7 +154,7 @@ mod tests {
         std::io::Read::read_to_end(&mut file, &mut bytes).unwrap();
         let archive = Archive::from_bytes(bytes).unwrap();
         let (_, scope) = archive.scopes(None, Key::ROOT).next().unwrap().unwrap();
-        let Some(Ok(ScopeEntry::Rule(rule))) = scope.entries().next() else { panic!("the rule is there") };
+        let Some(Ok(ScopeEntry::Rule(rule))) = scope.rules().next() else { panic!("the rule is there") };
         let runs = Runs::of(rule.pattern, path.as_bytes()).unwrap()?;
         let captures = Captures::new(path.as_bytes(), &runs);
         let text = |number| String::from_utf8(captures.run(number).to_vec()).unwrap();

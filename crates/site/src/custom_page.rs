@@ -32,7 +32,7 @@ fn nearest<'a>(
         let mut nearest = None;
         for scope in archive.scopes(site?, place.key) {
             let (covered, scope) = scope?;
-            for entry in scope.entries() {
+            for entry in scope.pages() {
                 if let ScopeEntry::ErrorPage { status, record: Record::Resource(page) } = entry?
                     && status == wanted
                 {

@@ -2,6 +2,7 @@
 //!
 //! Looks into no archive. What a certificate authority asks for in the clear stays there.
 
+use crate::Scratch;
 use crate::answer::{Answer, Reason};
 use crate::location::{LOCATION_BYTES_MAX, Location};
 use crate::request::{Method, Request};
@@ -10,13 +11,14 @@ use crate::target::Target;
 /// Where certificate authorities look for proofs (RFC 8555 §8.3): they ask in the clear.
 const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 
-/// The answer that sends whoever asked in the clear to `https` at this port. Nothing where the request is to be
-/// answered where it is: a challenge, a target that is no path, a request that names no host.
+/// The answer that sends a client from the open port to `https` at this port. Returns `None` if the request is answered
+/// where it is: a challenge, a target that is no path, a request that names no host.
 #[must_use]
 #[cold]
-pub fn https_redirect<'a>(request: &Request<'a>, port: u16) -> Option<Answer<'a>> {
+pub fn https_redirect<'a>(request: &Request<'a>, port: u16, scratch: &mut Scratch) -> Option<Answer<'a>> {
     let target = Target::parse(request.target)?;
-    if target.path.starts_with(CHALLENGES) {
+    // What the path leads to counts, and not how it is spelled: `..` leads out of the folder.
+    if target.key(&mut scratch.key).is_ok_and(|key| key.bytes().starts_with(CHALLENGES)) {
         return None;
     }
     let location = Location::of_https(target.host(request.host)?, port, target.path, target.query);
@@ -35,7 +37,10 @@ mod tests {
     fn location(host: Option<&str>, target: &str, port: u16) -> Option<String> {
         let request =
             Request { host: host.map(str::as_bytes), ..Request::new(Method::Get, target.as_bytes()) };
-        let Fields::Redirect(location) = https_redirect(&request, port)?.fields else { return None };
+        let Fields::Redirect(location) = https_redirect(&request, port, &mut Scratch::default())?.fields
+        else {
+            return None;
+        };
         let mut spelled = Vec::new();
         location.spell(&mut |bytes| spelled.extend_from_slice(bytes));
         Some(String::from_utf8(spelled).unwrap())
@@ -58,6 +63,12 @@ mod tests {
     #[test]
     fn what_has_no_other_place_is_answered_here() {
         assert_eq!(location(Some("h"), "/.well-known/acme-challenge/token", 443), None);
+        assert_eq!(location(Some("h"), "/.well-known/./acme-challenge/%74oken", 443), None);
+        for target in
+            ["/.well-known/acme-challenge/../x", "/.well-known/acme-challenge/%2e%2e/%2E%2e/index.html"]
+        {
+            assert!(location(Some("h"), target, 443).is_some(), "{target}");
+        }
         assert_eq!(location(Some("h"), "*", 443), None);
         assert_eq!(location(None, "/", 443), None);
         assert!(location(Some("h"), "/.well-known/security.txt", 443).is_some());
@@ -67,6 +78,9 @@ mod tests {
     fn a_location_longer_than_we_read_is_not_sent() {
         let target = format!("/{}", "\"".repeat(LOCATION_BYTES_MAX / 2));
         let request = Request { host: Some(b"h"), ..Request::new(Method::Get, target.as_bytes()) };
-        assert_eq!(https_redirect(&request, 443).map(|answer| answer.status), Some(414));
+        assert_eq!(
+            https_redirect(&request, 443, &mut Scratch::default()).map(|answer| answer.status),
+            Some(414)
+        );
     }
 }

@@ -40,11 +40,11 @@ pub use target::Target;
 
 use cannery_archive::{Archive, Corrupt, Head, Key, KeyBuffer, Record, Representation, Resource};
 
-use crate::captures::{Captures, Runs};
+use crate::captures::Captures;
 use crate::conditional::Verdict;
 use crate::failure::Failure;
 use crate::range::{Parts, Ranges};
-use crate::resolve::Found;
+use crate::resolve::{Found, Search};
 use crate::sites::Place;
 
 /// A site: an open archive and how requests choose within it.
@@ -66,7 +66,7 @@ pub struct Scratch {
 #[derive(Default)]
 struct Room {
     rewritten: KeyBuffer,
-    runs: Runs,
+    search: Search,
     parts: Parts,
 }
 
@@ -138,7 +138,7 @@ impl Site {
         now: u64,
     ) -> Answer<'a> {
         let found = if place.host.is_some() || self.archive.facts().forced_rules {
-            resolve::resolve(&self.archive, place, &mut room.runs)
+            resolve::resolve(&self.archive, place, &mut room.search)
         } else {
             match self.archive.path(None, place.key) {
                 Ok(Some(Record::Resource(resource))) => {
@@ -153,7 +153,7 @@ impl Site {
                     };
                 }
                 Ok(Some(record)) => Ok(Found::of_path(record)),
-                Ok(None) => resolve::look_further(&self.archive, None, place.key, &mut room.runs),
+                Ok(None) => resolve::look_further(&self.archive, None, place.key, &mut room.search),
                 Err(corrupt) => Err(corrupt),
             }
         };
@@ -220,7 +220,8 @@ impl Site {
         room: &'a mut Room,
         now: u64,
     ) -> Result<Answer<'a>, Failure> {
-        let Room { rewritten, runs, parts } = room;
+        let Room { rewritten, search, parts } = room;
+        let runs = &search.runs;
         match *found {
             Found::Record { record, matched, reason } => match record {
                 Record::Resource(resource) => self.deliver(resource, None, request, parts, now, reason),

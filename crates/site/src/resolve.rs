@@ -1,10 +1,10 @@
 //! A path to what answers it: exact path, slash, rules, fallback pages, in this order.
 //!
-//! A path that has a record of its own costs one lookup. Only what finds none is searched for up the
-//! tree, in one pass over the path and no deeper than the site's deepest scope. Never looks at a body or
+//! A path that has a record of its own costs one lookup. Only what finds none is held against the rules, by their index, and
+//! searched for up the tree, in one pass over the path and no deeper than the site's deepest scope. Never looks at a body or
 //! at what the client accepts.
 
-use cannery_archive::{Archive, Corrupt, Key, Record, Resource, Rule, ScopeEntry};
+use cannery_archive::{Archive, Candidates, Corrupt, IndexKind, Key, Record, Resource, Rule, ScopeEntry};
 
 use crate::answer::Reason;
 use crate::asset::{is_asset, suffix};
@@ -38,19 +38,27 @@ impl<'a> Found<'a> {
     }
 }
 
+/// Room for a search among rules.
+#[derive(Default)]
+pub(crate) struct Search {
+    /// What the pattern captured that was found.
+    pub(crate) runs: Runs,
+    pub(crate) candidates: Candidates,
+}
+
 /// Finds what answers a path, on each site in turn that the host's requests are looked for in. What a pattern captures
-/// goes into `runs`.
+/// goes into `search`.
 pub(crate) fn resolve<'a>(
     archive: &'a Archive,
     place: Place<'a>,
-    runs: &mut Runs,
+    search: &mut Search,
 ) -> Result<Found<'a>, Corrupt> {
     let Place { host, key } = place;
     if host.is_none() {
-        return resolve_on(archive, None, key, runs);
+        return resolve_on(archive, None, key, search);
     }
     for site in Sites::of(archive, host) {
-        let found = resolve_on(archive, site?, key, runs)?;
+        let found = resolve_on(archive, site?, key, search)?;
         if !matches!(found, Found::Nothing) {
             return Ok(found);
         }
@@ -62,18 +70,17 @@ fn resolve_on<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
-    runs: &mut Runs,
+    search: &mut Search,
 ) -> Result<Found<'a>, Corrupt> {
-    let facts = archive.facts();
-    if facts.forced_rules
-        && let Some(matched) = first_rule(archive, host, key, runs, |rule| rule.force)?
+    if archive.facts().forced_rules
+        && let Some(matched) = first_rule(archive, host, key, IndexKind::Forcing, false, search)?
     {
         return Ok(Found::of_rule(matched));
     }
     if let Some(record) = archive.path(host, key)? {
         return Ok(Found::of_path(record));
     }
-    look_further(archive, host, key, runs)
+    look_further(archive, host, key, search)
 }
 
 /// Finds what answers a path that has no record of its own.
@@ -82,17 +89,24 @@ pub(crate) fn look_further<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
-    runs: &mut Runs,
+    search: &mut Search,
 ) -> Result<Found<'a>, Corrupt> {
     if archive.facts().slash_redirects
         && let Some(found) = other_slash(archive, host, key)?
     {
         return Ok(found);
     }
-    if let Some(matched) = first_rule(archive, host, key, runs, |rule| !rule.force)? {
+    let wanted = suffix(key.name());
+    let asset = is_asset(wanted);
+    if let Some(matched) = first_rule(archive, host, key, IndexKind::Yielding, asset, search)? {
         return Ok(Found::of_rule(matched));
     }
-    nearest_fallback(archive, host, key)
+    let found = nearest_fallback(archive, host, key, wanted, asset)?;
+    let is_refused = asset
+        && matches!(found, Found::Nothing)
+        && archive.root(host)?.map_or(Ok(false), |root| root.has_rules_for_pages())?
+        && first_rule(archive, host, key, IndexKind::Yielding, false, search)?.is_some();
+    Ok(if is_refused { Found::MissingAsset } else { found })
 }
 
 fn reason_of(record: Record<'_>) -> Reason {
@@ -121,31 +135,26 @@ fn other_slash<'a>(
     }))
 }
 
-/// The first rule, in the order of the rules, that is `wanted` and matches, and the path behind its folder.
+/// The first rule of a kind, in the order of the rules, that matches, and the path that its pattern was held against. For a
+/// missing asset, the rules for pages do not count.
 fn first_rule<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
-    runs: &mut Runs,
-    wanted: impl Fn(&Rule<'_>) -> bool,
+    kind: IndexKind,
+    asset: bool,
+    search: &mut Search,
 ) -> Result<Option<(Rule<'a>, &'a [u8])>, Corrupt> {
-    let mut first: Option<(Rule<'a>, &'a [u8])> = None;
-    for scope in archive.scopes(host, key) {
-        let (covered, scope) = scope?;
-        let path = &key.bytes()[covered..];
-        for entry in scope.entries() {
-            let ScopeEntry::Rule(rule) = entry? else { continue };
-            let earlier = first.as_ref().is_none_or(|(first, _)| rule.ordinal < first.ordinal);
-            if earlier
-                && wanted(&rule)
-                && let Some(captured) = Runs::of(rule.pattern, path)?
-            {
-                *runs = captured;
-                first = Some((rule, path));
-            }
-        }
-    }
-    Ok(first)
+    let Some(root) = archive.root(host)? else { return Ok(None) };
+    let path = &key.bytes()[1..];
+    let Search { runs, candidates } = search;
+    root.first_rule(kind, path, asset, candidates, |rule| {
+        let captured = Runs::of(rule.pattern, path)?;
+        Ok(captured.map(|captured| {
+            *runs = captured;
+            (rule, path)
+        }))
+    })
 }
 
 /// The fallback page nearest to the path.
@@ -157,14 +166,14 @@ fn nearest_fallback<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
+    wanted: &[u8],
+    asset: bool,
 ) -> Result<Found<'a>, Corrupt> {
-    let wanted = suffix(key.name());
-    let asset = is_asset(wanted);
     let (mut fallback, mut refused) = (None, false);
     for scope in archive.scopes(host, key) {
         let (covered, scope) = scope?;
         let mut best_here = None;
-        for entry in scope.entries() {
+        for entry in scope.pages() {
             let ScopeEntry::Fallback { suffix, record } = entry? else { continue };
             let same = suffix.eq_ignore_ascii_case(wanted);
             if asset && !same {

@@ -39,13 +39,14 @@ impl<'a> Sites<'a> {
         Sites { archive, next: host.map_or(Next::Default, Next::Host) }
     }
 
-    /// What comes behind a host: all below the next shorter part of its name.
+    /// What comes behind a host: all below the next shorter part of its name that is short enough to be in the archive.
     fn behind(&self, host: &'a [u8]) -> Next<'a> {
-        if !self.archive.facts().wildcard_hosts || host.len() > NAME_BYTES_MAX {
+        if host.len() > NAME_BYTES_MAX {
             return Next::Default;
         }
-        let dot = host.iter().skip(1).position(|byte| *byte == b'.');
-        dot.map_or(Next::Default, |before| Next::Host(&host[before + 1..]))
+        let labels_max = usize::from(self.archive.facts().wildcard_labels_max);
+        let dots = host.iter().enumerate().skip(1).rev().filter(|(_, byte)| **byte == b'.');
+        dots.take(labels_max).last().map_or(Next::Default, |(dot, _)| Next::Host(&host[dot..]))
     }
 }
 

@@ -43,7 +43,10 @@ impl<'a> Target<'a> {
 
     /// The normal form of the path.
     #[inline]
-    pub fn key(&self, buffer: &'a mut KeyBuffer) -> Result<Key<'a>, BadPath> {
+    pub fn key<'k>(&self, buffer: &'k mut KeyBuffer) -> Result<Key<'k>, BadPath>
+    where
+        'a: 'k,
+    {
         Key::from_target(self.path, buffer)
     }
 

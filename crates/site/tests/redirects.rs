@@ -13,7 +13,7 @@ use support::{finished, writer};
 /// A site with one rule: from this pattern to this target.
 fn site(pattern: Vec<Piece<'_>>, target: Vec<Piece<'_>>) -> Site {
     let record = NewRecord::Redirect { status: 302, has_query: false, fragment: b"", target };
-    let rules = vec![NewRule { ordinal: 0, force: false, pattern, record }];
+    let rules = vec![NewRule { ordinal: 0, force: false, pages_only: false, pattern, record }];
     let mut writer = writer();
     writer.scope(None, Key::ROOT, &NewScope { rules, ..NewScope::default() }).unwrap();
     finished(writer)

@@ -86,3 +86,43 @@ fn the_lines_of_a_list_in_one_rule_are_joined() {
     assert_eq!(code, Some(5), "{said}");
     assert!(said.contains("_headers:3: warning:") && said.contains("[header-twice]"), "{said}");
 }
+
+/// A missing script was answered with the application's page and status 200.
+#[test]
+fn a_page_for_everything_does_not_answer_for_a_missing_script() {
+    let files = |rule| [("index.html", "home"), ("_redirects", rule)];
+    let server = site(&files("/* /index.html 200\n"));
+    assert_eq!(server.get("/some/page").body, b"home");
+    assert_eq!(server.get("/assets/x.js").status, 404);
+    assert_eq!(site(&files("/* /index.html 200!\n")).get("/assets/x.js").status, 200);
+    let (_, said) = build(&files("# dialect: netlify\n/* /index.html 200\n"), &[]);
+    assert!(said.contains("_redirects:2: warning:") && said.contains("[rewrite-assets]"), "{said}");
+}
+
+/// The dots led out of the folder that is served in the clear.
+#[test]
+fn a_challenge_is_what_its_path_leads_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    write_folder(&source, &pages(&[("index.html", "home"), (".well-known/acme-challenge/t", "proof")]));
+    crate::site::compile(&source, &archive, &[]);
+    let named = format!("known.example={}", archive.display());
+    let mut command = vec!["--archive", named.as_str(), "--https-redirect"];
+    command.extend(crate::site::OVER_TLS);
+    let server = Server::start(&command);
+    let ask = |host, target| server.ask_host(host, "GET", target, "");
+    assert_eq!(ask("known.example", "/.well-known/acme-challenge/t").body, b"proof");
+    for target in
+        ["/.well-known/acme-challenge/%2e%2e/%2e%2e/index.html", "/.well-known/acme-challenge/../t", "/"]
+    {
+        assert_eq!(ask("known.example", target).status, 308, "{target}");
+    }
+    assert_eq!(ask("other.example", "/").status, 421);
+}
+
+/// Browsers have dropped what it asks for, and it opened holes in older ones.
+#[test]
+fn the_field_for_filters_of_scripts_is_not_sent() {
+    let answer = site(&[("index.html", "home")]).get("/");
+    assert_eq!((values(&answer, "X-XSS-Protection").len(), values(&answer, "X-Frame-Options").len()), (0, 1));
+}

@@ -8,7 +8,7 @@ use super::format::Format;
 use crate::{Corrupt, Digest};
 
 /// The version of the schema that this program writes and reads.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// First bytes of the facts, before the version.
 pub(crate) const MAGIC: &[u8; 4] = b"CANR";
@@ -21,6 +21,9 @@ const SLASH_REDIRECTS: u32 = 1 << 0;
 const FORCED_RULES: u32 = 1 << 1;
 const HOSTS: u32 = 1 << 2;
 const WILDCARD_HOSTS: u32 = 1 << 3;
+const HEADER_RULES: u32 = 1 << 4;
+const HOST_HEADER_RULES: u32 = 1 << 5;
+const FLAGS: u32 = SLASH_REDIRECTS | FORCED_RULES | HOSTS | WILDCARD_HOSTS | HEADER_RULES | HOST_HEADER_RULES;
 
 /// What a reader must know before it looks anything up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +36,14 @@ pub struct Facts {
     pub hosts: bool,
     /// Some of those stand for all hosts below one.
     pub wildcard_hosts: bool,
+    /// Some site has rules about fields, for answers whose path the archiver did not know.
+    pub header_rules: bool,
+    /// Some of those are for one host, so that a file's own head may not do.
+    pub host_header_rules: bool,
+    /// How many labels the longest of those hosts has behind its `*.`.
+    pub wildcard_labels_max: u16,
+    /// Bytes of the longest path that has a record.
+    pub path_bytes_max: u16,
     /// No scope lies deeper than this many folders below the root; a search up the tree stops here.
     pub scope_depth_max: u16,
     /// Number of path records.
@@ -56,16 +67,20 @@ impl Facts {
         let flags = flag(self.slash_redirects, SLASH_REDIRECTS)
             | flag(self.forced_rules, FORCED_RULES)
             | flag(self.hosts, HOSTS)
-            | flag(self.wildcard_hosts, WILDCARD_HOSTS);
+            | flag(self.wildcard_hosts, WILDCARD_HOSTS)
+            | flag(self.header_rules, HEADER_RULES)
+            | flag(self.host_header_rules, HOST_HEADER_RULES);
         let mut out = Vec::with_capacity(FACTS_BYTES);
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&SCHEMA_VERSION.to_le_bytes());
         out.extend_from_slice(&flags.to_le_bytes());
         out.extend_from_slice(&self.scope_depth_max.to_le_bytes());
-        out.extend_from_slice(&[0; 2]);
-        for number in [self.paths, self.bodies, self.body_bytes, self.file_bytes, self.serial, 0] {
+        out.extend_from_slice(&self.path_bytes_max.to_le_bytes());
+        for number in [self.paths, self.bodies, self.body_bytes, self.file_bytes, self.serial] {
             out.extend_from_slice(&number.to_le_bytes());
         }
+        out.extend_from_slice(&self.wildcard_labels_max.to_le_bytes());
+        out.extend_from_slice(&[0; 6]);
         out.extend_from_slice(&self.digest.0);
         out.try_into().expect("the fields above are FACTS_BYTES long")
     }
@@ -81,17 +96,23 @@ impl Facts {
         }
         let flags = fields.u32()?;
         let scope_depth_max = fields.u16()?;
-        fields.take(2)?;
-        let mut numbers = [0; 6];
+        let path_bytes_max = fields.u16()?;
+        let mut numbers = [0; 5];
         for number in &mut numbers {
             *number = fields.quantity()?;
         }
-        let [paths, bodies, body_bytes, file_bytes, serial, _] = numbers;
+        let [paths, bodies, body_bytes, file_bytes, serial] = numbers;
+        let wildcard_labels_max = fields.u16()?;
+        fields.take(6)?;
         let facts = Facts {
             slash_redirects: flags & SLASH_REDIRECTS != 0,
             forced_rules: flags & FORCED_RULES != 0,
             hosts: flags & HOSTS != 0,
             wildcard_hosts: flags & WILDCARD_HOSTS != 0,
+            header_rules: flags & HEADER_RULES != 0,
+            host_header_rules: flags & HOST_HEADER_RULES != 0,
+            wildcard_labels_max,
+            path_bytes_max,
             scope_depth_max,
             paths,
             bodies,
@@ -100,7 +121,7 @@ impl Facts {
             file_bytes,
             digest: Digest(*fields.array()?),
         };
-        if flags & !(SLASH_REDIRECTS | FORCED_RULES | HOSTS | WILDCARD_HOSTS) != 0 || !fields.is_empty() {
+        if flags & !FLAGS != 0 || !fields.is_empty() {
             return Err(fields.corrupt().into());
         }
         Ok(facts)
@@ -131,6 +152,10 @@ mod tests {
             forced_rules: false,
             hosts: true,
             wildcard_hosts: false,
+            header_rules: true,
+            host_header_rules: false,
+            wildcard_labels_max: 3,
+            path_bytes_max: 300,
             scope_depth_max: 7,
             paths: 250_000,
             bodies: 100_000,

@@ -9,10 +9,12 @@ pub(crate) mod facts;
 pub(crate) mod format;
 pub(crate) mod hash;
 pub(crate) mod head;
+pub(crate) mod header_rule;
 pub(crate) mod hpack;
 pub(crate) mod padding;
 pub(crate) mod piece;
 pub(crate) mod record;
+pub(crate) mod rule_index;
 pub(crate) mod scope;
 
 /// The keys that are not paths. A path begins with `/`, so no path can be one of them.
@@ -25,6 +27,9 @@ pub mod name {
     pub const BODY: u8 = b'B';
     /// First byte of a head's key; its ordinal follows (u32, little-endian).
     pub const HEAD: u8 = b'H';
+    /// First byte of the key of the head without the fields of `_headers` that belongs to a head; the ordinal of that head
+    /// follows (u32, little-endian).
+    pub const PLAIN_HEAD: u8 = b'h';
     /// First byte of the key of padding, zeros that make the body behind them begin with a page; its ordinal follows
     /// (u32, little-endian).
     pub const PADDING: u8 = b'P';
@@ -44,6 +49,8 @@ pub enum NamedRecord<'a> {
     Body(crate::Digest),
     /// A response head, under its ordinal.
     Head(u32),
+    /// Where the head is that a head was made from by adding the fields of `_headers`, under the ordinal of the latter.
+    PlainHead(u32),
     /// Zeros before a large body, under their ordinal.
     Padding(u32),
     /// A source file that is not served under its own name: the path in the source folder.
@@ -72,6 +79,10 @@ impl<'a> NamedRecord<'a> {
             },
             [name::HEAD, ordinal @ ..] => match ordinal.try_into() {
                 Ok(ordinal) => NamedRecord::Head(u32::from_le_bytes(ordinal)),
+                Err(_) => NamedRecord::Unknown,
+            },
+            [name::PLAIN_HEAD, ordinal @ ..] => match ordinal.try_into() {
+                Ok(ordinal) => NamedRecord::PlainHead(u32::from_le_bytes(ordinal)),
                 Err(_) => NamedRecord::Unknown,
             },
             [name::PADDING, ordinal @ ..] => match ordinal.try_into() {
@@ -109,6 +120,12 @@ pub(crate) fn body_key(digest: &crate::Digest) -> [u8; BODY_KEY_BYTES] {
 pub(crate) fn head_key(ordinal: u32) -> [u8; ORDINAL_KEY_BYTES] {
     let [a, b, c, d] = ordinal.to_le_bytes();
     [name::HEAD, a, b, c, d]
+}
+
+/// The key under which the plain head of the head with this ordinal is found.
+pub(crate) fn plain_head_key(ordinal: [u8; 4]) -> [u8; ORDINAL_KEY_BYTES] {
+    let [a, b, c, d] = ordinal;
+    [name::PLAIN_HEAD, a, b, c, d]
 }
 
 /// The key of the padding with this ordinal.
@@ -194,6 +211,10 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn skip_rest(&mut self) {
         self.rest = &[];
+    }
+
+    pub(crate) fn length(&self) -> usize {
+        self.rest.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -1,7 +1,9 @@
 //! Asks an archive everything that can be asked. Only that it returns matters, and that the answers lie
 //! within the file; never judges whether they are right. The fuzz targets use it too.
 
-use cannery_archive::{Archive, Key, KeyBuffer, NamedRecord, Pieces, Record, Scope, ScopeEntry};
+use cannery_archive::{
+    Archive, Candidates, IndexKind, Key, KeyBuffer, NamedRecord, Pieces, Record, Scope, ScopeEntry,
+};
 
 /// Targets, among which are all paths and folders of the sample archive.
 const TARGETS: [&str; 6] = ["/", "/page", "/shown", "/old", "/docs/", "/docs/a/b.html"];
@@ -27,7 +29,9 @@ pub(crate) fn everything(bytes: Vec<u8>) {
                 let _ = archive.decode_path(&entry).map(|record| look_into(&archive, record));
             }
             NamedRecord::Scope(_) => drop(archive.decode_scope(&entry).map(|scope| walk(&archive, scope))),
-            NamedRecord::Head(_) => drop(archive.head(entry.position)),
+            NamedRecord::Head(_) => {
+                let _ = (archive.head(entry.position).is_ok(), archive.plain_head(entry.position).is_ok());
+            }
             _ => {}
         }
     }
@@ -46,6 +50,16 @@ fn ask_path(archive: &Archive, host: Option<&[u8]>, key: Key<'_>) {
 }
 
 fn walk(archive: &Archive, scope: Scope<'_>) {
+    let mut candidates = Candidates::default();
+    for path in ["", "x", "x/", "a/b.html", "docs/"] {
+        for kind in [IndexKind::Forcing, IndexKind::Yielding] {
+            let _ =
+                scope.first_rule(kind, path.as_bytes(), true, &mut candidates, |_| Ok(None::<()>)).is_ok();
+        }
+        for path in [Some(path.as_bytes()), None] {
+            let _ = scope.header_rules(path, &mut candidates, |_| Ok(())).is_ok();
+        }
+    }
     for entry in scope.entries().flatten() {
         match entry {
             ScopeEntry::Fallback { record, .. } | ScopeEntry::ErrorPage { record, .. } => {
@@ -54,6 +68,10 @@ fn walk(archive: &Archive, scope: Scope<'_>) {
             ScopeEntry::Rule(rule) => {
                 exhaust(archive, rule.pattern);
                 look_into(archive, rule.record);
+            }
+            ScopeEntry::HeaderRule(rule) => {
+                exhaust(archive, rule.pattern);
+                let _ = rule.fields.count();
             }
         }
     }

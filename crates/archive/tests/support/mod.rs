@@ -11,8 +11,8 @@ pub(crate) mod ask;
 use std::io::{Read, Seek};
 
 use cannery_archive::{
-    BodyId, Coding, Digest, Format, HeadId, Key, KeyBuffer, NO_LINE_ID, NewHead, NewHpackLine, NewRecord,
-    NewRepresentation, NewRule, NewScope, Origin, Piece, Writer,
+    BodyId, Coding, Digest, Format, HeadId, HeaderEffect, Key, KeyBuffer, NO_LINE_ID, NewHead, NewHeaderRule,
+    NewHpackLine, NewRecord, NewRepresentation, NewRule, NewScope, Origin, Piece, Writer,
 };
 
 /// Both widths: what holds for one holds for the other.
@@ -85,6 +85,7 @@ pub(crate) fn archive(format: Format) -> Vec<u8> {
     let mut writer = writer(format);
     let (body, other) = (put_body(&mut writer, BODY), put_body(&mut writer, OTHER_BODY));
     let head = writer.head(&head()).unwrap();
+    writer.plain_head(head, head).unwrap();
     let brotli = representation(Coding::Brotli, BODY, body, head);
     let identity = representation(Coding::Identity, OTHER_BODY, other, head);
     let alias = NewRecord::Resource {
@@ -109,16 +110,35 @@ pub(crate) fn archive(format: Format) -> Vec<u8> {
         NewRule {
             ordinal: 7,
             force: true,
+            pages_only: false,
             pattern: vec![Piece::Capture(0), Piece::Splat(1)],
             record: redirect,
         },
-        NewRule { ordinal: 9, force: false, pattern: vec![Piece::Literal(b"x")], record: rewrite },
+        NewRule {
+            ordinal: 9,
+            force: false,
+            pages_only: true,
+            pattern: vec![Piece::Literal(b"x"), Piece::Splat(0)],
+            record: rewrite,
+        },
     ];
+    let header_rule = NewHeaderRule {
+        ordinal: 3,
+        host: b"*.example.com",
+        pattern: vec![Piece::Splat(0)],
+        fields: vec![
+            (HeaderEffect::Remove, 8, b"X-Frame-Options".to_vec(), b""),
+            (HeaderEffect::Join, 0, b"Link".to_vec(), b"<a>"),
+            (HeaderEffect::Replace, 1, b"Referrer-Policy".to_vec(), b"no-referrer"),
+            (HeaderEffect::Line, 0, b"Set-Cookie".to_vec(), b"a=1"),
+        ],
+    };
     let scope = NewScope {
         own_site: false,
         fallbacks: vec![(b"html", alias)],
         error_pages: vec![(404, page)],
         rules,
+        header_rules: vec![header_rule],
     };
     with_key("docs/", |key| writer.scope(None, key, &scope)).unwrap();
     let own = NewScope { own_site: true, ..NewScope::default() };

@@ -28,6 +28,8 @@ use self::conflicts::Kept;
 use self::line::{Context, Parts};
 use crate::diagnostic::Diagnostic;
 use crate::fault::{Fault, readable_line};
+use crate::pattern::{Pattern, PatternPiece};
+use cannery_site::{is_asset, suffix};
 
 /// Reads a rule file. `file` is its path for diagnostics, `folder` the path of the folder it
 /// lies in, relative to the source root and empty there.
@@ -57,7 +59,13 @@ pub fn parse(
         match readable_line(bytes).and_then(|text| context.parse_rule(text)) {
             Ok(None) => {}
             Ok(Some((Parts { host, source, action, force }, remark))) => {
-                let rule = RedirectRule { file: file.to_owned(), line, host, source, action, force };
+                let is_catch_all = !force && answers_everything(&source, &action);
+                let pages_only = is_catch_all && dialect == Dialect::Cannery;
+                let rule =
+                    RedirectRule { file: file.to_owned(), line, host, source, action, force, pages_only };
+                if is_catch_all && !pages_only {
+                    report(line, answers_for_assets());
+                }
                 let refused = kept.keep(rule).err();
                 remark.into_iter().chain(refused).for_each(|fault| report(line, fault));
             }
@@ -67,6 +75,19 @@ pub fn parse(
     kept.circles().into_iter().for_each(|(line, fault)| report(line, fault));
     diagnostics.sort_by_key(|diagnostic| diagnostic.line);
     (kept.rules, diagnostics)
+}
+
+/// Returns `true` for a rule that answers all that is missing below a folder with one page.
+fn answers_everything(source: &Pattern, action: &Action) -> bool {
+    let Action::Rewrite { status: 200, path } = action else { return false };
+    let [TemplatePiece::Literal(page)] = &path.pieces[..] else { return false };
+    matches!(source.pieces.last(), Some(PatternPiece::Splat)) && !is_asset(suffix(page))
+}
+
+fn answers_for_assets() -> Fault {
+    let message = "answers with a page for missing scripts and images too, with status 200; in Cannery's own dialect it does not \
+                   (write `# dialect: cannery` on the first line)";
+    Fault::new("rewrite-assets", message)
 }
 
 /// What the first line says about the dialect, if it says anything.

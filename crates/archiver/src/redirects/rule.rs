@@ -32,6 +32,8 @@ pub struct RedirectRule {
     pub action: Action,
     /// Whether it also applies where a file exists.
     pub force: bool,
+    /// Whether it does not answer for missing assets: a page for everything is no script.
+    pub pages_only: bool,
 }
 
 /// What a rule does with a request.

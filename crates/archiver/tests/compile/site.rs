@@ -192,7 +192,9 @@ impl Built {
         let host = host.map(str::as_bytes);
         let scopes: Vec<_> = self.archive.scopes(host, key).map(|scope| scope.unwrap()).collect();
         let (_, scope) = scopes.into_iter().find(|(covered, _)| *covered == folder.len())?;
+        let is_answer = |entry: &ScopeEntry<'_>| !matches!(entry, ScopeEntry::HeaderRule(_));
         let entry = |entry| match entry {
+            ScopeEntry::HeaderRule(_) => unreachable!("left out before"),
             ScopeEntry::Fallback { suffix, record } => {
                 Below::Fallback(String::from_utf8(suffix.to_vec()).unwrap(), self.decode_page(record))
             }
@@ -201,7 +203,7 @@ impl Built {
                 Below::Rule(rule.ordinal, rule.force, spelled(rule.pattern), self.decode(rule.record))
             }
         };
-        Some(scope.entries().map(|inner| entry(inner.unwrap())).collect())
+        Some(scope.entries().map(Result::unwrap).filter(is_answer).map(entry).collect())
     }
 
     /// Whether a host has a site of its own; nothing if the archive does not know it.

@@ -74,12 +74,13 @@ pub(crate) fn site() -> Site {
     }
     let target = vec![Piece::Literal(b"/new/"), Piece::Capture(0)];
     let redirect = NewRecord::Redirect { status: 301, has_query: false, fragment: b"", target };
-    let pattern = vec![Piece::Literal(b"old/"), Piece::Splat(0)];
-    let rules = vec![NewRule { ordinal: 0, force: false, pattern, record: redirect }];
+    let pattern = vec![Piece::Literal(b"app/old/"), Piece::Splat(0)];
+    let rules = vec![NewRule { ordinal: 0, force: false, pages_only: false, pattern, record: redirect }];
     let page = last.unwrap();
     let error_pages = vec![(404, page.clone()), (405, page.clone())];
-    let scope = NewScope { fallbacks: vec![(b"html", page)], error_pages, rules, ..NewScope::default() };
+    let scope = NewScope { fallbacks: vec![(b"html", page)], error_pages, ..NewScope::default() };
     writer.scope(None, Key::from_file(b"app/", &mut buffer).unwrap(), &scope).unwrap();
+    writer.scope(None, Key::ROOT, &NewScope { rules, ..NewScope::default() }).unwrap();
     writer.scope(Some("*.example.org"), Key::ROOT, &NewScope::default()).unwrap();
     finished(writer)
 }

@@ -173,6 +173,7 @@ fn site() -> Site {
     let rules = vec![NewRule {
         ordinal: 0,
         force: false,
+        pages_only: false,
         pattern: vec![Piece::Literal(b"here/"), Piece::Splat(0)],
         record: here,
     }];
