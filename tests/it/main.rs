@@ -4,6 +4,7 @@
 
 mod authority;
 mod gallery;
+mod random;
 mod site;
 mod ways;
 
@@ -25,8 +26,10 @@ mod admin;
 mod cage;
 mod commands;
 mod defer_accept;
+mod exchange;
 mod faults;
 mod hostile;
+mod mutants;
 mod processes;
 mod regression;
 mod releases;

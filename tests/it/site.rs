@@ -140,17 +140,26 @@ impl Server {
         self.await_line("https://").split("https://").nth(1).unwrap().trim_end_matches('/').to_owned()
     }
 
-    /// Starts a command that serves, and waits until it says where.
-    pub(crate) fn run(mut command: Command) -> Server {
+    /// Starts a command that serves, and waits until it reports its address.
+    pub(crate) fn run(command: Command) -> Server {
+        Server::try_run(command).expect("it listens")
+    }
+
+    /// Starts a command that serves, and waits until it reports its address. Returns `None` if it exits instead.
+    pub(crate) fn try_run(mut command: Command) -> Option<Server> {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let line =
-            lines.find_map(|line| line.ok().filter(|line| line.contains("http://"))).expect("it listens");
+        let Some(line) = lines.find_map(|line| line.ok().filter(|line| line.contains("http://"))) else {
+            let code = child.wait().unwrap().code();
+            assert!(matches!(code, Some(1 | 3)), "the server exited with {code:?}");
+            return None;
+        };
         let address = line.split("http://").nth(1).unwrap().trim_end_matches('/').to_owned();
-        // Its words are read to the end, so that it never waits for a reader.
+
+        // A thread reads what the server prints, so that the server never waits for a reader.
         let (sender, log) = channel();
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
-        Server { child, address, ways: None, log, _folder: None }
+        Some(Server { child, address, ways: None, log, _folder: None })
     }
 
     /// Waits until the server says something with these words in it, and gives the line.

@@ -86,7 +86,8 @@ impl<S: Read + Write> Http2<S> {
 
     /// Begins a connection with these settings.
     pub(crate) fn begin_with(mut stream: S, settings: &[(u16, u32)]) -> Http2<S> {
-        stream.write_all(PREFACE).unwrap();
+        // Whether the preface arrived is seen by what the server sends.
+        let _ = stream.write_all(PREFACE);
         let mut connection = Http2 { stream, decoder: Decoder::new(), next: 1 };
         connection.send_settings(settings);
         connection
@@ -116,39 +117,55 @@ impl<S: Read + Write> Http2<S> {
         self.answers(&[id], head_only).map(|mut answers| answers.remove(0))
     }
 
-    /// Reads the answers on these streams, in whichever order they come, and no frame of another.
+    /// Reads the responses on these streams, in whichever order they arrive, and no frame of another.
     pub(crate) fn answers(&mut self, ids: &[u32], head_only: bool) -> Result<Vec<Response>, Ended> {
-        let mut answers: Vec<Option<Response>> = vec![None; ids.len()];
-        let mut missing = ids.len();
+        let streams: Vec<_> = ids.iter().map(|id| (*id, head_only)).collect();
+        let mut responses = vec![None; ids.len()];
+        self.receive_all(&streams, &mut responses)?;
+        Ok(responses.into_iter().flatten().map(|(response, _)| response).collect())
+    }
+
+    /// Reads the responses on these streams, each with whether it answers a `HEAD` request. Fills in each response that
+    /// has begun, with whether it is complete, so that the caller sees how far they came if the connection ends.
+    pub(crate) fn receive_all(
+        &mut self,
+        streams: &[(u32, bool)],
+        responses: &mut [Option<(Response, bool)>],
+    ) -> Result<(), Ended> {
+        let mut missing = streams.len();
         while missing > 0 {
             let frame = self.receive()?;
-            let place = ids.iter().position(|id| *id == frame.stream);
+            let place = streams.iter().position(|(id, _)| *id == frame.stream);
             match frame.kind {
                 RST_STREAM if place.is_some() => return Err(Ended::Reset(number_at(&frame.payload, 0))),
-                // A connection that is going away still gives the answers that it has begun.
-                GOAWAY if ids.iter().any(|id| *id > number_at(&frame.payload, 0)) => {
+                // A connection that is going away still gives the responses that it has begun.
+                GOAWAY if streams.iter().any(|(id, _)| *id > number_at(&frame.payload, 0)) => {
                     return Err(Ended::GoneAway(number_at(&frame.payload, 4)));
                 }
                 SETTINGS | PING | WINDOW_UPDATE | GOAWAY => continue,
                 _ => {}
             }
+
             let place = place.unwrap_or_else(|| panic!("a frame of another stream: {frame:?}"));
             let is_last = frame.flags & END_STREAM != 0;
-            match (frame.kind, &mut answers[place]) {
-                (HEADERS, answer @ None) => {
+            match (frame.kind, &mut responses[place]) {
+                (HEADERS, response @ None) => {
                     let head = self.head(frame);
-                    // An interim answer is followed by the one that counts.
-                    *answer = (head.status >= 200).then_some(head);
+                    // A final response follows an interim one.
+                    *response = (head.status >= 200).then_some((head, false));
                 }
-                (DATA, Some(answer)) => answer.body.extend_from_slice(&frame.payload),
-                _ => panic!("not a frame of an answer: {frame:?}"),
+                (DATA, Some((response, false))) => response.body.extend_from_slice(&frame.payload),
+                _ => panic!("not a frame of a response: {frame:?}"),
             }
             if is_last {
-                check_length(answers[place].as_ref().expect("a stream ends with an answer"), head_only);
+                let (response, is_complete) =
+                    responses[place].as_mut().expect("a stream ends with a response");
+                check_length(response, streams[place].1);
+                *is_complete = true;
                 missing -= 1;
             }
         }
-        Ok(answers.into_iter().flatten().collect())
+        Ok(())
     }
 
     /// The status and fields that a HEADERS frame begins, with the CONTINUATION frames behind it.

@@ -94,7 +94,7 @@ fn ask_kept<C>(
     answer
 }
 
-fn connect(address: &str) -> TcpStream {
+pub(crate) fn connect(address: &str) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();

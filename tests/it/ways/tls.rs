@@ -30,6 +30,22 @@ pub(crate) fn connect(address: &str, protocols: &[&str]) -> Tls {
     tls
 }
 
+/// Connects and offers one protocol by ALPN.
+///
+/// # Errors
+/// The server closes or resets the connection during the handshake.
+pub(crate) fn try_connect(address: &str, protocol: &str) -> std::io::Result<Tls> {
+    let mut config = config(DEFAULT_VERSIONS);
+    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    let name = ServerName::try_from("localhost").unwrap();
+    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut tls = StreamOwned::new(connection, super::connect(address));
+    while tls.conn.is_handshaking() {
+        tls.conn.complete_io(&mut tls.sock)?;
+    }
+    Ok(tls)
+}
+
 /// A connection to a server of this name, or address of the network.
 pub(crate) fn connect_to(address: &str, name: &str) -> Tls {
     connect_with(address, name, Arc::new(config(DEFAULT_VERSIONS)))

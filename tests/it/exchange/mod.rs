@@ -1,0 +1,187 @@
+//! Exchanges releases, certificates, processes and programs under load, and compares every byte of every response.
+//!
+//! Each response names its release, so a client computes what the response must hold: no response may mix two releases,
+//! and none may be cut. A few exchanges run by default; `CANNERY_SLOW` runs some hundred.
+
+mod checker;
+mod releases;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use checker::{Failures, Target, check_under_load};
+use releases::{RELEASES, Site};
+
+use crate::authority::Authority;
+use crate::site::{Server, await_that, server_command};
+
+/// Responses that the clients check between two exchanges, at least.
+const RESPONSES_BETWEEN: u64 = 150;
+
+/// Number of exchanges of each kind.
+fn rounds() -> u64 {
+    if std::env::var_os("CANNERY_SLOW").is_some() { 300 } else { 6 }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Starts a server of `site` that listens in the clear and over TLS.
+fn start(program: &Path, site: &Site, bundle: &Path, flags: &[&str]) -> (Server, Target) {
+    let mut command = Command::new(program);
+    command.args(server_command().get_args());
+    command.args(["--archive", text(site.archive()), "--tls-bundle", text(bundle)]);
+    command.args(["--bind", "127.0.0.1:0", "--bind-tls", "127.0.0.1:0"]).args(flags);
+    let server = Server::run(command);
+    let target = Target { plain: server.address.clone(), tls: server.secured() };
+    (server, target)
+}
+
+#[test]
+fn releases_and_certificates_change_under_load() {
+    let site = Site::compile();
+    let (folder, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+    let bundle = folder.path().join("bundle.pem");
+    authority.certify(&["localhost"]).write_bundle(&bundle);
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_cannery-server"));
+    let (server, target) = start(&program, &site, &bundle, &["--threads", "2"]);
+
+    check_under_load(&target, Failures::Forbidden, |progress| {
+        for round in 1..=rounds() {
+            let release = round % RELEASES;
+            site.publish(release);
+            // Every second exchange is noticed without a signal.
+            if round % 2 == 0 {
+                authority.certify(&["localhost"]).write_bundle(&bundle);
+                server.signal("HUP");
+            }
+            progress.await_release(release);
+            progress.await_responses(RESPONSES_BETWEEN);
+        }
+    });
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+#[cfg_attr(feature = "portable", ignore = "only Linux spreads connections over processes")]
+fn processes_and_programs_change_under_load() {
+    let site = Site::compile();
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = folder.path().join("bundle.pem");
+    Authority::new().certify(&["localhost"]).write_bundle(&bundle);
+    let program = folder.path().join("server");
+    install(&program);
+    let flags = ["--processes", "2", "--threads", "1"];
+    let (mut server, target) = start(&program, &site, &bundle, &flags);
+    let mut running = Running(server.pid());
+
+    check_under_load(&target, Failures::Tolerated, |progress| {
+        for round in 1..=rounds() {
+            let release = round % RELEASES;
+            site.publish(release);
+            match round % 3 {
+                0 => kill_one_worker(&running),
+                1 => take_over(&program, &mut server, &mut running),
+                _ => {}
+            }
+            progress.await_release(release);
+            progress.await_responses(RESPONSES_BETWEEN);
+        }
+    });
+}
+
+/// The supervisor that serves now. A takeover leaves one that is no child of this process.
+struct Running(u32);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-TERM", &self.0.to_string()]).status();
+    }
+}
+
+/// Kills one of the processes that serve, without a chance to finish anything.
+fn kill_one_worker(running: &Running) {
+    let pid = running.0;
+    let children = || fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let victim = children().split_whitespace().next().expect("a process that serves").to_owned();
+    assert!(Command::new("kill").args(["-KILL", &victim]).status().unwrap().success());
+    await_that("another process to start", || {
+        let now = children();
+        let now: Vec<&str> = now.split_whitespace().collect();
+        now.len() == 2 && !now.contains(&victim.as_str())
+    });
+}
+
+/// Has a new copy of the program take over from the supervisor that serves.
+fn take_over(program: &Path, server: &mut Server, running: &mut Running) {
+    install(program);
+    let old = running.0;
+    assert!(Command::new("kill").args(["-USR2", &old.to_string()]).status().unwrap().success());
+    let line = server.await_line("to take over");
+    running.0 = line.split(' ').find_map(|word| word.parse().ok()).expect("the number of a process");
+    await_that("the old supervisor to exit", || !is_running(old));
+}
+
+/// Returns `true` if a process exists and is no zombie.
+fn is_running(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// Installs a copy of the server. `cp` writes it, because a program cannot be executed while this process, or a child that
+/// another test has just forked, holds it open for writing.
+fn install(program: &Path) {
+    let next = program.with_extension("next");
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_cannery-server")).arg(&next).status().unwrap();
+    assert!(copied.success());
+    fs::rename(next, program).unwrap();
+}
+
+/// Clients over a network that loses packets, in a network namespace of their own.
+#[test]
+fn releases_change_over_a_lossy_network() {
+    const INSIDE: &str = "CANNERY_LOSSY_NAMESPACE";
+    if std::env::var_os(INSIDE).is_none() {
+        if crate::site::skip_outside() || !can_lose_packets() {
+            println!("skipped: this test needs nft and the right to create a network namespace");
+            return;
+        }
+        let mut again = Command::new("unshare");
+        again.args(["--net", "--map-root-user"]).arg(std::env::current_exe().unwrap());
+        again.args(["--exact", "exchange::releases_change_over_a_lossy_network", "--nocapture"]);
+        let output = again.env(INSIDE, "1").output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && printed.contains("1 passed"), "{printed}{errors}");
+        return;
+    }
+
+    assert!(Command::new("sh").args(["-c", LOSE_PACKETS]).status().unwrap().success());
+    let site = Site::compile();
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = folder.path().join("bundle.pem");
+    Authority::new().certify(&["localhost"]).write_bundle(&bundle);
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_cannery-server"));
+    let (_server, target) = start(&program, &site, &bundle, &["--threads", "2"]);
+    check_under_load(&target, Failures::Forbidden, |progress| {
+        for round in 1..=rounds().min(60) {
+            let release = round % RELEASES;
+            site.publish(release);
+            progress.await_release(release);
+            progress.await_responses(RESPONSES_BETWEEN / 5);
+        }
+    });
+}
+
+/// Drops three packets of a hundred, in both directions because loopback receives both.
+const LOSE_PACKETS: &str = "ip link set lo up mtu 1500 && nft add table inet lossy && \
+    nft 'add chain inet lossy input { type filter hook input priority 0; }' && \
+    nft add rule inet lossy input numgen random mod 100 '<' 3 drop";
+
+/// Returns `true` if this user may create a network namespace that loses packets.
+fn can_lose_packets() -> bool {
+    let mut trial = Command::new("unshare");
+    trial.args(["--net", "--map-root-user", "sh", "-c", LOSE_PACKETS]);
+    trial.output().is_ok_and(|output| output.status.success())
+}

@@ -1,0 +1,123 @@
+//! Archives with random changes: every command reports an error or an answer, and the server survives them.
+//!
+//! Opening an archive reads a few bytes only, so a changed archive may be served. Every number in it is then untrusted.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::random::Random;
+use crate::site::{Server, compile, pages, server_command, spell, write_folder};
+
+/// Exit code of a program that has panicked.
+const PANICKED: i32 = 101;
+
+const PATHS: [&str; 8] =
+    ["/", "/page", "/page.html", "/docs/", "/docs/missing", "/old/a/b", "/gone", "/text.txt"];
+
+/// Number of changed archives that each command is run on.
+fn mutants() -> u64 {
+    if std::env::var_os("CANNERY_SLOW").is_some() { 2_000 } else { 25 }
+}
+
+/// Compiles a site that has a record of every kind.
+fn archive(folder: &Path) -> Vec<u8> {
+    let text = "A line that every coding makes shorter.\n".repeat(200);
+    let files = [
+        ("index.html", "<title>Start</title>"),
+        ("page.html", "<title>Page</title>"),
+        ("404.html", "<title>Not found</title>"),
+        ("docs/index.html", "<title>Docs</title>"),
+        ("docs/_404.html", "<title>No such document</title>"),
+        ("_hosts/*.example.com/index.html", "<title>Host</title>"),
+        ("_redirects", "/old/* /docs/:splat 301\n/:a/b/:c /page?x=:c 302\n/gone /404.html 410\n"),
+        ("_headers", "/docs/*\n  X-Docs: yes\n"),
+        ("text.txt", text.leak()),
+    ];
+    let source = folder.join("site");
+    write_folder(&source, &pages(&files));
+    let archive = folder.join("site.cdb");
+    compile(&source, &archive, &["--compress", "identity,gzip,brotli,zstd", "--include-folder-listing"]);
+    fs::read(archive).unwrap()
+}
+
+/// Changes a few bits, numbers or runs, or the length.
+fn mutate(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut mutant = bytes.to_vec();
+    for _ in 0..=random.below(4) {
+        let place = random.index(mutant.len() - 16);
+        match random.below(6) {
+            0..=2 => mutant[place] ^= 1 << random.below(8),
+            3 => {
+                let number = [0, 1, u32::MAX, i32::MAX.unsigned_abs(), 1 << 16][random.index(5)];
+                mutant[place..place + 4].copy_from_slice(&number.to_le_bytes());
+            }
+            4 => {
+                let from = random.index(mutant.len() - 16);
+                mutant.copy_within(from..from + 16, place);
+            }
+            _ => mutant.truncate(place.max(64)),
+        }
+    }
+    mutant
+}
+
+#[test]
+fn commands_survive_changed_archives() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = archive(folder.path());
+    let (mutant, out) = (folder.path().join("mutant.cdb"), folder.path().join("out"));
+    let (name, out_name) = (mutant.to_str().unwrap(), out.to_str().unwrap());
+    for seed in 1..=mutants() {
+        fs::write(&mutant, mutate(&good, &mut Random::new(seed))).unwrap();
+        let commands: [&[&str]; 4] = [
+            &["inspect", "--list", name],
+            &["verify", name],
+            &["explain", name, "/docs/missing"],
+            &["extract", name, out_name],
+        ];
+        for arguments in commands {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_cannery"));
+            let output = command.args(arguments).stdin(Stdio::null()).output().unwrap();
+            let code = output.status.code();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(code.is_some_and(|code| code != PANICKED), "seed {seed}, {arguments:?}: {errors}");
+        }
+        let _ = fs::remove_dir_all(&out);
+        let left: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left.len(), 3, "seed {seed} wrote elsewhere: {left:?}");
+    }
+}
+
+#[test]
+fn server_survives_changed_archives() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = archive(folder.path());
+    let mutant = folder.path().join("mutant.cdb");
+    let mut served = 0;
+    for seed in 1..=mutants().div_ceil(2) {
+        fs::write(&mutant, mutate(&good, &mut Random::new(seed))).unwrap();
+        let mut command = server_command();
+        command.args(["--archive", mutant.to_str().unwrap(), "--bind", "127.0.0.1:0", "--threads", "1"]);
+        let Some(server) = Server::try_run(command) else { continue };
+        served += 1;
+        for path in PATHS {
+            for coding in ["identity", "br"] {
+                let request = format!(
+                    "GET {} HTTP/1.1\r\nHost: a.example.com\r\nAccept-Encoding: {coding}\r\n\
+                         Connection: close\r\n\r\n",
+                    spell(path.as_bytes())
+                );
+                let mut stream = server.connect();
+                stream.write_all(request.as_bytes()).unwrap();
+                // Whatever the archive holds is sent, or the connection is closed. Neither may take for ever.
+                let _ = stream.read_to_end(&mut Vec::new()).unwrap();
+            }
+        }
+        assert_eq!(server.get("/__/heartbeat").body, b"OK\n", "seed {seed}");
+        assert_eq!(server.stop(), Some(0), "seed {seed}");
+    }
+    assert!(served > 0, "no changed archive could be opened");
+}

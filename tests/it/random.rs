@@ -1,0 +1,29 @@
+//! Pseudorandom numbers that are the same on every machine, so that a failing seed can be run again.
+
+/// The generator xorshift64.
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// A seed other than zero gives a sequence of its own.
+    pub(crate) fn new(seed: u64) -> Random {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        // The first numbers of neighbouring seeds resemble each other.
+        for _ in 0..8 {
+            random.below(2);
+        }
+        random
+    }
+
+    /// Returns a number below `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    /// Returns an index into a slice of this length.
+    pub(crate) fn index(&mut self, length: usize) -> usize {
+        usize::try_from(self.below(length as u64)).expect("an index fits")
+    }
+}
