@@ -18,7 +18,7 @@ const PATHS: [&str; 8] =
 
 /// Number of changed archives that each command is run on.
 fn mutants() -> u64 {
-    if std::env::var_os("CANNERY_SLOW").is_some() { 2_000 } else { 25 }
+    if std::env::var_os("CANNERY_SLOW").is_some() { 2_000 } else { 100 }
 }
 
 /// Compiles a site that has a record of every kind.
