@@ -1,6 +1,6 @@
 //! Charts as SVG, drawn by plotters: lines across the steps of a scenario, and ratios across scenarios.
 //!
-//! The same data gives the same bytes.
+//! The same data gives the same bytes, so we commit the charts.
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! Checks of responses before any load: status, content coding and content, by curl.
 //!
-//! curl decodes the contents, so no code of ours that is measured is trusted with its own check.
+//! We leave decoding to curl, so no code of ours that is measured is trusted with its own check.
 
 use std::fs;
 use std::net::SocketAddrV4;

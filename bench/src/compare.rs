@@ -173,7 +173,7 @@ impl<'a> Comparison<'a> {
             let job = self.job(&server, step, &headers, placement);
             let before = server.cpu_time()?;
             let report = self.load(&job, clients.as_ref())?;
-            let cpu = (server.cpu_time()? - before).as_secs_f64();
+            let cpu = server.cpu_time()?.saturating_sub(before).as_secs_f64();
             let sample = self.sample(&report, cpu, step, &server, response_bytes)?;
             let label = self.scenario.label(step);
             println!(

@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use crate::project;
 use crate::scenario::{Scenario, Step};
 
-/// The duration of quick runs. Some generators extend it to a second.
-const QUICK: Duration = Duration::from_millis(500);
+/// The duration of quick runs, in which even a busy machine makes some handshakes.
+const QUICK: Duration = Duration::from_secs(1);
 
 /// How often and how long to measure.
 #[derive(Debug, Clone, Copy)]

@@ -75,7 +75,8 @@ impl Server {
         self.started.elapsed()
     }
 
-    /// Returns user and system time of all threads and descendants since their start.
+    /// Returns user and system time of all threads and descendants since their start. The time of a thread that has ended
+    /// is missing, so a later value may be smaller.
     ///
     /// It comes from the scheduler's account in nanoseconds; `/proc/PID/stat` has the same sum in hundredths of a
     /// second.

@@ -1,6 +1,6 @@
 //! `loadgen.c`: a generator that needs less CPU time for a request than a server, so several server threads are busy.
 //!
-//! No packaged tool does: wrk needs 4.2 µs for a request where Cannery needs 3.4, and leaves two server threads idle for
+//! We wrote it because no packaged tool does: wrk needs 4.2 µs for a request where Cannery needs 3.4, and leaves two server threads idle for
 //! a fifth of the time on a machine with two processors for each. `loadgen.c` compares every byte of every response
 //! except the date, and measures no latency.
 

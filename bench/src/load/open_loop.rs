@@ -2,7 +2,7 @@
 //! clients.
 //!
 //! Latency counts from the scheduled time of a request, so a server that stalls delays all requests of that time (the
-//! opposite is known as coordinated omission). At 100,000 requests per second no packaged tool serves: wrk2 isn't
+//! opposite is known as coordinated omission). We need 100,000 requests per second, for which no packaged tool serves: wrk2 isn't
 //! packaged by Debian, oha needs more CPU time for a request than a server, and h2load's `--rps` counts from the
 //! time of sending. Each thread polls without sleeping and uses its processor fully.
 

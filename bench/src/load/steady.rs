@@ -1,6 +1,6 @@
 //! Steady requests of well-behaved clients at a low rate, and their latency.
 //!
-//! It shows how much an event, such as a reload or an attack, delays other clients, on kept and on new connections. No
+//! We measure how much an event, such as a reload or an attack, delays other clients, on kept and on new connections. No
 //! packaged tool has percentiles for each second, or new connections at a constant rate. Latency counts from the
 //! scheduled time, as in `open_loop`.
 

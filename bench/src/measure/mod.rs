@@ -13,6 +13,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use crate::machine;
 use crate::plan::Plan;
 use crate::results::Samples;
 use crate::scenario::{Kind, Scenario, Scenarios, Step};
@@ -45,6 +46,16 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Samples> {
 }
 
 impl<'a> Context<'a> {
+    /// Returns the processors of well-behaved clients. With fewer than four processors, server, attackers and clients
+    /// would measure each other, so only quick runs are possible.
+    fn client_processors(&self) -> Result<&'static str> {
+        match machine::processors() {
+            4.. => Ok("2,3"),
+            2 | 3 if self.plan.is_quick() => Ok("1"),
+            _ => bail!("this measurement needs four processors"),
+        }
+    }
+
     fn site(&self) -> &'a Site {
         self.site.expect("only builds have no site")
     }

@@ -58,7 +58,7 @@ fn measure(context: &Context<'_>, step: &Step, pair: [&Spec<'_>; 2]) -> Result<V
     let requests = load_both(context, &servers, context.plan.duration, &placement.generator)?;
     let mut cpu_us = Vec::new();
     for ((server, before), requests) in servers.iter().zip(before).zip(requests) {
-        cpu_us.push((server.cpu_time()? - before?).as_secs_f64() * 1e6 / requests);
+        cpu_us.push(server.cpu_time()?.saturating_sub(before?).as_secs_f64() * 1e6 / requests);
     }
 
     // A log has gigabytes after some minutes.

@@ -16,7 +16,6 @@ use rustix::process::Signal;
 
 use super::Context;
 use crate::load::Steady;
-use crate::machine;
 use crate::metric::{Metric, PERCENTILES};
 use crate::process::Server;
 use crate::project;
@@ -26,9 +25,6 @@ use crate::site::Site;
 /// Processors of the server by step.
 const SERVER_PROCESSORS: [(&str, &str); 2] = [("two processors", "0,1"), ("one processor", "0")];
 
-/// Processors of the clients.
-const CLIENT_PROCESSORS: &str = "2,3";
-
 /// Requests that take longer are counted.
 const SLOW: Duration = Duration::from_millis(5);
 
@@ -36,7 +32,6 @@ const SLOW: Duration = Duration::from_millis(5);
 const RELOAD_AFTER: Duration = Duration::from_millis(500);
 
 pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
-    ensure!(machine::processors() >= 4, "server and clients need four processors");
     let releases = Releases::create(context.site())?;
     let mut samples = Samples::default();
     for (step, processors) in SERVER_PROCESSORS {
@@ -52,6 +47,7 @@ fn measure(
     processors: &str,
     samples: &mut Samples,
 ) -> Result<()> {
+    let client_processors = context.client_processors()?;
     releases.switch_to(0)?;
     let site = context.site();
     let current = Site {
@@ -74,14 +70,14 @@ fn measure(
     let clients = Steady { address: server.address(), target, content };
     let window = context.plan.duration;
     for round in 1..=context.plan.rounds {
-        samples.add(step, "quiet", during(&server, &clients, window, || Ok(()))?);
+        samples.add(step, "quiet", during(&server, &clients, client_processors, window, || Ok(()))?);
         let number = usize::from(round % 2 == 1);
         let reload = || {
             thread::sleep(RELOAD_AFTER.min(window / 2));
             releases.switch_to(number)?;
             server.signal(Signal::HUP)
         };
-        samples.add(step, "reload", during(&server, &clients, window, reload)?);
+        samples.add(step, "reload", during(&server, &clients, client_processors, window, reload)?);
         releases.check_mapped(&server, number)?;
     }
     Ok(())
@@ -91,13 +87,14 @@ fn measure(
 fn during(
     server: &Server,
     clients: &Steady,
+    processors: &str,
     window: Duration,
     event: impl FnOnce() -> Result<()> + Send,
 ) -> Result<Sample> {
     let before = server.cpu_time()?;
     let (latencies, happened) = thread::scope(|scope| {
         let event = scope.spawn(event);
-        (clients.run(window, CLIENT_PROCESSORS), event.join().expect("the event does not panic"))
+        (clients.run(window, processors), event.join().expect("the event does not panic"))
     });
     happened?;
     let [kept, new] = latencies?;
@@ -106,7 +103,7 @@ fn during(
     let mut sample: Sample = PERCENTILES.into_iter().zip(latencies.percentiles()).collect();
     sample.push((Metric::Above5Ms, latencies.count_above(SLOW) as f64));
     sample.push((Metric::Requests, latencies.len() as f64));
-    sample.push((Metric::CpuMs, (server.cpu_time()? - before).as_secs_f64() * 1e3));
+    sample.push((Metric::CpuMs, server.cpu_time()?.saturating_sub(before).as_secs_f64() * 1e3));
     Ok(sample)
 }
 
