@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
@@ -27,6 +27,9 @@ const SERVER_PROCESSORS: [(&str, &str); 2] = [("two processors", "0,1"), ("one p
 
 /// Requests that take longer are counted.
 const SLOW: Duration = Duration::from_millis(5);
+
+/// Limit for loading a release after a window.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time from the start of a window to its reload.
 const RELOAD_AFTER: Duration = Duration::from_millis(500);
@@ -78,7 +81,7 @@ fn measure(
             server.signal(Signal::HUP)
         };
         samples.add(step, "reload", during(&server, &clients, client_processors, window, reload)?);
-        releases.check_mapped(&server, number)?;
+        releases.wait_until_mapped(&server, number)?;
     }
     Ok(())
 }
@@ -132,14 +135,17 @@ impl Releases {
         fs::rename(&next, &self.current).context("cannot switch the release")
     }
 
-    /// Fails unless the server has this copy mapped and not the other one.
-    fn check_mapped(&self, server: &Server, number: usize) -> Result<()> {
-        let maps = fs::read_to_string(format!("/proc/{}/maps", server.id()))?;
-        let is_mapped = |copy: &PathBuf| maps.contains(&copy.display().to_string());
-        ensure!(
-            is_mapped(&self.copies[number]) && !is_mapped(&self.copies[1 - number]),
-            "the server hasn't loaded the release within the window"
-        );
-        Ok(())
+    /// Waits until the server has this copy mapped and not the other one.
+    fn wait_until_mapped(&self, server: &Server, number: usize) -> Result<()> {
+        let started = Instant::now();
+        loop {
+            let maps = fs::read_to_string(format!("/proc/{}/maps", server.id()))?;
+            let is_mapped = |copy: &PathBuf| maps.contains(&copy.display().to_string());
+            if is_mapped(&self.copies[number]) && !is_mapped(&self.copies[1 - number]) {
+                return Ok(());
+            }
+            ensure!(started.elapsed() < TIMEOUT, "the server hasn't loaded the release in {TIMEOUT:?}");
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 }
