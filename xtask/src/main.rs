@@ -84,9 +84,10 @@ fn run(mut words: Words) -> Result<(), Error> {
     }
 }
 
-/// Builds and runs the benchmarks, a package that the tests leave out.
+/// Builds and runs the benchmarks, a package that the tests leave out. The dev profile optimizes it fully and shares the
+/// libraries with the tests; the benchmarks themselves build the product for release.
 fn bench(words: Words) -> Result<(), Error> {
-    let mut command = project::cargo("run --release --quiet --package cannery-bench --");
+    let mut command = project::cargo("run --quiet --package cannery-bench --");
     project::run(command.args(words.into_rest()))
 }
 
