@@ -141,13 +141,22 @@ impl Server {
     }
 
     /// Starts a command that serves, and waits until it reports its address.
-    pub(crate) fn run(command: Command) -> Server {
-        Server::try_run(command).expect("it listens")
+    pub(crate) fn run(mut command: Command) -> Server {
+        Server::follow(command.stderr(Stdio::piped()).spawn().unwrap())
     }
 
     /// Starts a command that serves, and waits until it reports its address. Returns `None` if it exits instead.
     pub(crate) fn try_run(mut command: Command) -> Option<Server> {
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        Server::try_follow(command.stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Waits until a process, whose standard error is piped, reports the address at which it serves.
+    pub(crate) fn follow(child: Child) -> Server {
+        Server::try_follow(child).expect("it listens")
+    }
+
+    /// The same as [`Server::follow`], but returns `None` if the process exits instead.
+    fn try_follow(mut child: Child) -> Option<Server> {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let Some(line) = lines.find_map(|line| line.ok().filter(|line| line.contains("http://"))) else {
             let code = child.wait().unwrap().code();

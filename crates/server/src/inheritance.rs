@@ -25,6 +25,9 @@ pub const FIGURES_VARIABLE: &str = "CANNERY_FIGURES";
 /// The variable that names the descriptor of the operators' listener, for a supervisor that takes over.
 pub const OPERATORS_VARIABLE: &str = "CANNERY_OPERATORS";
 
+/// The variable that names the descriptor of the socket to the supervisor.
+pub const SUPERVISOR_VARIABLE: &str = "CANNERY_SUPERVISOR";
+
 /// The variable that names the descriptor of a pipe with the seed of tickets.
 pub const SEED_VARIABLE: &str = "CANNERY_TICKET_SEED";
 

@@ -1,14 +1,21 @@
 //! Words to whoever started the service: that it is ready, that it reloads, that it stops (`sd_notify(3)`).
 //!
 //! Datagrams to the socket that `NOTIFY_SOCKET` names, and nothing where there is none. A few lines of the
-//! standard library, so no library of its own.
+//! standard library, so no library of its own. A process that our own supervisor has started says that it is ready over
+//! a socket that it was started with, and nothing else.
 
 use std::io;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::net::{SendFlags, send};
+
+use crate::inheritance::SUPERVISOR_VARIABLE;
 use crate::system::abstract_address;
+
+/// The word to a supervisor that the process serves.
+pub(crate) const READY: &[u8] = b"READY=1";
 
 /// The variable that names the socket.
 pub const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
@@ -18,7 +25,10 @@ const WATCHDOG_VARIABLE: &str = "WATCHDOG_USEC";
 /// Tells whoever started the service.
 #[derive(Debug, Clone, Default)]
 pub struct Notify {
+    /// The service manager's.
     socket: Option<Arc<UnixDatagram>>,
+    /// Our own supervisor's.
+    supervisor: Option<Arc<UnixStream>>,
     /// How often a sign of life is given.
     watchdog: Option<Duration>,
 }
@@ -26,6 +36,10 @@ pub struct Notify {
 impl Notify {
     /// As the environment says; nothing is told where it says nothing.
     pub fn from_environment() -> io::Result<Notify> {
+        if let Some(number) = std::env::var(SUPERVISOR_VARIABLE).ok().and_then(|number| number.parse().ok()) {
+            let supervisor = UnixStream::from(cannery_eventloop::inherit(number)?);
+            return Ok(Notify { supervisor: Some(Arc::new(supervisor)), ..Notify::default() });
+        }
         let Some(name) = std::env::var_os(SOCKET_VARIABLE).filter(|name| !name.is_empty()) else {
             return Ok(Notify::default());
         };
@@ -39,11 +53,15 @@ impl Notify {
         socket.set_nonblocking(true)?;
         // The library looks where the kernel keeps its clock when it is first asked, which the cage forbids.
         let _ = monotonic_microseconds();
-        Ok(Notify { socket: Some(Arc::new(socket)), watchdog: watchdog_interval() })
+        Ok(Notify { socket: Some(Arc::new(socket)), supervisor: None, watchdog: watchdog_interval() })
     }
 
     /// New connections are accepted.
     pub fn ready(&self, status: &str) {
+        if let Some(supervisor) = &self.supervisor {
+            // It fails only if the supervisor is gone, or has heard it often enough.
+            let _ = send(supervisor, READY, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        }
         self.send(&format!("READY=1\nSTATUS={status}"));
     }
 

@@ -1,12 +1,17 @@
 //! Several processes on the same addresses: starts them, starts one again that died, stops all of them.
 //!
 //! Serves nothing itself. It holds the listening sockets, so that nobody is refused while a process is
-//! gone: who comes then waits a moment. Never forks without starting a program.
+//! gone: who comes then waits a moment. Each process has a socket to its supervisor, over which it says that it serves;
+//! nobody else can reach that one. Never forks without starting a program.
+//!
+//! No process that ends takes the service with it. The supervisor fails at its start if not one of the processes could
+//! begin to serve, since they are set up alike. A program that takes over fails if any of its processes does: the one
+//! before goes on serving.
 
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixDatagram;
-use std::process::{Child, Command, ExitStatus};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -17,10 +22,11 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SI
 use signal_hook::iterator::Signals;
 
 use crate::config::ListenerKind;
-use crate::inheritance::{FIGURES_VARIABLE, SEED_VARIABLE, name_listeners, numbers, pipe_of, spawn};
+use crate::inheritance::{
+    FIGURES_VARIABLE, SEED_VARIABLE, SUPERVISOR_VARIABLE, name_listeners, numbers, pipe_of, spawn,
+};
 use crate::notice::Notice;
-use crate::notify::{Notify, SOCKET_VARIABLE};
-use crate::system;
+use crate::notify::{Notify, READY, SOCKET_VARIABLE};
 use crate::takeover::{Predecessor, Successor};
 
 /// A process that lived so long did not die of its start.
@@ -29,6 +35,8 @@ const GOOD_LIFE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
 /// It grows no longer than this.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// How often the supervisor looks whether a process that it has started serves.
+const LOOK: Duration = Duration::from_millis(20);
 /// What processes get beyond the time to drain, before they are killed.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -64,6 +72,12 @@ struct Place {
     /// Ends of pairs of sockets. They stay while processes come and go, so nobody has to be told of a new one.
     figures: Vec<UnixDatagram>,
     child: Option<Child>,
+    /// The supervisor's end of a socket to the process.
+    socket: Option<UnixStream>,
+    /// Whether the process has said that it serves.
+    is_ready: bool,
+    /// How the last process ended, until another one serves.
+    failure: Option<String>,
     started: Instant,
     pause: Duration,
     /// When it is to be started again.
@@ -76,7 +90,7 @@ impl Supervisor<'_> {
     /// all of them serve.
     ///
     /// # Errors
-    /// A process cannot be started at all.
+    /// None of the processes could begin to serve.
     pub fn run(
         &self,
         of_processes: Vec<Vec<(ListenerKind, Listener)>>,
@@ -84,20 +98,19 @@ impl Supervisor<'_> {
         ready: impl FnOnce(),
     ) -> io::Result<Ended> {
         let signals = signals()?;
-        let door = Door::open()?;
         let serving = of_processes.len();
         let mut places = places(of_processes, of_operators)?;
         let seed = self.has_tls.then(|| Seed::fresh(SystemTime::now())).transpose();
-        let mut hands = Hands { door: door.name.clone(), seed: seed.map_err(io::Error::other)? };
+        let mut hands = Hands { seed: seed.map_err(io::Error::other)? };
         for place in &mut places {
-            place.start(self.command, &mut hands)?;
+            place.start(self.command, &mut hands);
         }
         let notify = Notify::from_environment()?;
         if let Some(life) = notify.signs_of_life() {
             std::thread::Builder::new().name("watchdog".into()).spawn(life)?;
         }
         let (mut successor, mut ended) = (None, Ended::Left);
-        if self.await_ready(&mut places, &door, &signals)? {
+        if self.await_ready(&mut places, serving, &signals, &mut hands)? {
             ready();
             notify.ready("serving");
             if let Some(predecessor) = self.predecessor {
@@ -123,25 +136,44 @@ impl Supervisor<'_> {
         Ok(ended)
     }
 
-    /// Waits until every process has said that it serves; false if the order to stop came first.
-    fn await_ready(&self, places: &mut [Place], door: &Door, signals: &Receiver<i32>) -> io::Result<bool> {
-        let mut left = places.len();
-        while left > 0 {
-            left -= door.count_ready()?;
-            match signals.recv_timeout(Duration::from_millis(20)) {
-                Ok(SIGINT | SIGTERM | SIGQUIT) => return Ok(false),
-                Ok(SIGCHLD) => {
-                    // One that dies before it ever served has said why: all would.
-                    if let Some((number, status)) = places.iter_mut().find_map(Place::died) {
-                        let why = io::Error::other(format!("process {number} ended at its start: {status}"));
-                        self.kill(places);
-                        return Err(why);
-                    }
+    /// Waits until every process serves, or has failed where another one serves. Returns `false` if the order to stop
+    /// came first.
+    fn await_ready(
+        &self,
+        places: &mut [Place],
+        serving: usize,
+        signals: &Receiver<i32>,
+        hands: &mut Hands,
+    ) -> io::Result<bool> {
+        loop {
+            for place in &mut *places {
+                place.reap();
+                place.look();
+            }
+            if places.iter().all(|place| place.is_ready) {
+                return Ok(true);
+            }
+            let of_sites = &places[..serving];
+            let is_served = of_sites.iter().any(|place| place.is_ready);
+            if let Some((number, failure)) = places.iter().find_map(Place::failed) {
+                let all_failed = of_sites.iter().all(|place| place.failure.is_some());
+                if all_failed || self.predecessor.is_some() {
+                    self.kill(places);
+                    return Err(io::Error::other(format!("process {number} ended at its start: {failure}")));
                 }
-                Ok(_) | Err(_) => {}
+                if is_served && places.iter().all(|place| place.is_ready || place.failure.is_some()) {
+                    return Ok(true);
+                }
+            }
+            if let Ok(SIGINT | SIGTERM | SIGQUIT) = signals.recv_timeout(LOOK) {
+                return Ok(false);
+            }
+            for place in places.iter_mut().filter(|place| place.is_due()) {
+                // Not said before: while all fail, none is started again.
+                place.tell_failure(self.tell);
+                place.start(self.command, hands);
             }
         }
-        Ok(true)
     }
 
     /// Starts again who dies, and hands signals on, until the order to stop; tells who takes over then, if anybody
@@ -156,8 +188,10 @@ impl Supervisor<'_> {
         let mut successor: Option<Successor> = None;
         loop {
             let next = places.iter().filter_map(|place| place.again).min();
-            let patience =
-                next.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));
+            let until_next = next.map(|at| at.saturating_duration_since(Instant::now()));
+            let is_starting = places.iter().any(Place::is_starting);
+            let patience = until_next.into_iter().chain(is_starting.then_some(LOOK)).min();
+            let patience = patience.unwrap_or(Duration::from_secs(3600));
             hands.advance();
             match signals.recv_timeout(patience) {
                 Ok(SIGQUIT) => return successor,
@@ -176,19 +210,12 @@ impl Supervisor<'_> {
                 (self.tell)(&Notice::SuccessorFailed { why: status.to_string() });
             }
             for place in &mut *places {
-                if let Some((number, status)) = place.died() {
-                    let pause = place.mourn();
-                    (self.tell)(&Notice::ProcessDied { number, status: status.to_string(), pause });
+                if place.reap() {
+                    place.tell_failure(self.tell);
                 }
-                if place.again.is_some_and(|at| at <= Instant::now())
-                    && let Err(error) = place.start(self.command, hands)
-                {
-                    let pause = place.mourn();
-                    (self.tell)(&Notice::ProcessDied {
-                        number: place.number,
-                        status: error.to_string(),
-                        pause,
-                    });
+                place.look();
+                if place.is_due() && !place.start(self.command, hands) {
+                    place.tell_failure(self.tell);
                 }
             }
         }
@@ -245,8 +272,6 @@ impl Supervisor<'_> {
 
 /// What every process gets.
 struct Hands {
-    /// Where it says that it serves.
-    door: String,
     /// What the keys of tickets grow from: the same in all of them.
     seed: Option<Seed>,
 }
@@ -267,7 +292,7 @@ fn places(
     for (number, listeners) in of_processes.into_iter().enumerate() {
         let mut place = Place::new(number, listeners);
         if of_operators.is_some() {
-            let (ours, theirs) = UnixDatagram::pair()?;
+            let (ours, theirs) = cannery_eventloop::message_pair()?;
             asked.push(ours);
             place.figures.push(theirs);
         }
@@ -282,8 +307,18 @@ fn places(
 
 impl Place {
     fn new(number: usize, listeners: Vec<(ListenerKind, Listener)>) -> Place {
-        let (figures, started) = (Vec::new(), Instant::now());
-        Place { number, listeners, figures, child: None, started, pause: PAUSE, again: None }
+        Place {
+            number,
+            listeners,
+            figures: Vec::new(),
+            child: None,
+            socket: None,
+            is_ready: false,
+            failure: None,
+            started: Instant::now(),
+            pause: PAUSE,
+            again: None,
+        }
     }
 
     fn listeners(&self) -> impl Iterator<Item = (ListenerKind, &Listener)> {
@@ -298,10 +333,25 @@ impl Place {
             .collect()
     }
 
-    fn start(&mut self, command: &dyn Fn(usize) -> Command, hands: &mut Hands) -> io::Result<()> {
+    /// Starts the process. Returns `false` if that failed: then it is tried again after a pause.
+    fn start(&mut self, command: &dyn Fn(usize) -> Command, hands: &mut Hands) -> bool {
+        self.started = Instant::now();
+        self.again = None;
+        let error = self.try_start(command, hands).err();
+        if let Some(error) = &error {
+            self.plan_restart(error.to_string());
+        }
+        error.is_none()
+    }
+
+    fn try_start(&mut self, command: &dyn Fn(usize) -> Command, hands: &mut Hands) -> io::Result<()> {
         let mut command = command(self.number);
         name_listeners(&mut command, &self.listeners().collect::<Vec<_>>());
-        command.env(SOCKET_VARIABLE, &hands.door);
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        // The service manager is told by the supervisor alone.
+        command.env_remove(SOCKET_VARIABLE);
+        command.env(SUPERVISOR_VARIABLE, numbers(&[&theirs]));
         command.env(FIGURES_VARIABLE, numbers(&self.figures));
         hands.advance();
         let speaks_tls = self.listeners().any(|(kind, _)| kind == ListenerKind::Tls);
@@ -310,32 +360,66 @@ impl Place {
             command.env(SEED_VARIABLE, numbers(&[pipe]));
         }
         let mut handed_on = self.handed_on();
+        handed_on.push(theirs.as_fd());
         handed_on.extend(seed.iter().map(AsFd::as_fd));
-        let child = spawn(&mut command, &handed_on)?;
-        self.child = Some(child);
-        self.started = Instant::now();
-        self.again = None;
+        self.child = Some(spawn(&mut command, &handed_on)?);
+        self.socket = Some(ours);
         Ok(())
     }
 
-    /// How the process ended, if it has since this was last asked.
-    fn died(&mut self) -> Option<(usize, ExitStatus)> {
-        let status = self.child.as_mut()?.try_wait().ok()??;
+    /// Takes note of the end of the process, and plans to start it again. Returns whether it has ended since this was
+    /// last called.
+    fn reap(&mut self) -> bool {
+        let Some(Ok(Some(status))) = self.child.as_mut().map(Child::try_wait) else { return false };
         self.child = None;
-        Some((self.number, status))
+        self.plan_restart(status.to_string());
+        true
     }
 
-    fn lives(&mut self) -> bool {
-        self.died();
-        self.child.is_some()
-    }
-
-    /// Plans to start the process again; tells after what pause.
-    fn mourn(&mut self) -> Duration {
+    fn plan_restart(&mut self, failure: String) {
+        self.socket = None;
+        self.is_ready = false;
+        self.failure = Some(failure);
         self.pause =
             if self.started.elapsed() >= GOOD_LIFE { PAUSE } else { (self.pause * 2).min(PAUSE_MAX) };
         self.again = Some(Instant::now() + self.pause);
-        self.pause
+    }
+
+    /// Takes note of the process's word that it serves, if it has come.
+    fn look(&mut self) {
+        let Some(socket) = self.socket.as_mut().filter(|_| !self.is_ready) else { return };
+        let mut word = [0; READY.len()];
+        // The word is sent by one call, and is the first.
+        if socket.read(&mut word).is_ok_and(|bytes| word[..bytes] == *READY) {
+            self.is_ready = true;
+            self.failure = None;
+        }
+    }
+
+    /// Whether it has been started and doesn't serve yet.
+    fn is_starting(&self) -> bool {
+        self.child.is_some() && !self.is_ready
+    }
+
+    /// Whether the pause before its start is over.
+    fn is_due(&self) -> bool {
+        self.again.is_some_and(|at| at <= Instant::now())
+    }
+
+    /// Its number, and how the last process ended, if none serves since.
+    fn failed(&self) -> Option<(usize, String)> {
+        Some((self.number, self.failure.clone()?))
+    }
+
+    fn tell_failure(&self, tell: &dyn Fn(&Notice)) {
+        if let Some((number, status)) = self.failed() {
+            tell(&Notice::ProcessDied { number, status, pause: self.pause });
+        }
+    }
+
+    fn lives(&mut self) -> bool {
+        self.reap();
+        self.child.is_some()
     }
 }
 
@@ -360,40 +444,4 @@ fn signals() -> io::Result<Receiver<i32>> {
         }
     })?;
     Ok(receiver)
-}
-
-/// Where the processes say that they serve.
-struct Door {
-    socket: UnixDatagram,
-    /// As `NOTIFY_SOCKET` spells it.
-    name: String,
-}
-
-impl Drop for Door {
-    fn drop(&mut self) {
-        system::forget_address(&self.name);
-    }
-}
-
-impl Door {
-    fn open() -> io::Result<Door> {
-        let (address, name) = system::own_address(&format!("cannery-supervisor-{}", std::process::id()))?;
-        let socket = UnixDatagram::bind_addr(&address)?;
-        socket.set_nonblocking(true)?;
-        Ok(Door { socket, name })
-    }
-
-    /// How many have said so since this was last asked.
-    fn count_ready(&self) -> io::Result<usize> {
-        let mut ready = 0;
-        let mut buffer = [0; 512];
-        loop {
-            match self.socket.recv(&mut buffer) {
-                Ok(bytes) if buffer[..bytes].starts_with(b"READY=1") => ready += 1,
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(ready),
-                Err(error) => return Err(error),
-            }
-        }
-    }
 }

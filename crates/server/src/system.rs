@@ -16,11 +16,3 @@ pub fn end_with_parent() {
 pub(crate) fn abstract_address(name: &[u8]) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(name)
 }
-
-/// An address for a local socket of this process's, and how `NOTIFY_SOCKET` spells it.
-pub(crate) fn own_address(name: &str) -> io::Result<(SocketAddr, String)> {
-    Ok((SocketAddr::from_abstract_name(name)?, format!("@{name}")))
-}
-
-/// Clears away what is left of such a socket: nothing.
-pub(crate) fn forget_address(_spelled: &str) {}

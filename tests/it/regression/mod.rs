@@ -3,6 +3,7 @@
 mod rules;
 mod sandbox;
 mod serve;
+mod supervisor;
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
