@@ -2,6 +2,7 @@
 //!
 //! Never contains a step of the server, or any code of the archiver.
 
+use std::error::Error;
 use std::ffi::OsString;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -75,7 +76,8 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
         }
     }
     let notify = notify()?;
-    let server = Server::start(&config).map_err(|error| failure(&error))?;
+    let server =
+        Server::start(&config).map_err(|error| memory_hint(failure(&error), &error, told.memory_max))?;
     server.obey_signals(notify.clone()).map_err(|error| failure(&error))?;
     let speaks = speaks_for_all();
     if !told.quiet && process_number().is_none() {
@@ -347,6 +349,29 @@ pub(super) fn failure(error: &StartError) -> Failure {
         | StartError::Uring(_)
         | StartError::Signals(_) => Failure::failed(error.to_string()),
     }
+}
+
+/// Names the limit that a server has run into when it ran out of memory at its start.
+fn memory_hint(failure: Failure, error: &StartError, memory_max: Option<u64>) -> Failure {
+    let Some(limit) = memory_max else { return failure };
+    let mut cause = Some(error as &dyn Error);
+    let is_lack_of_memory = |error: &io::Error| match error.kind() {
+        io::ErrorKind::OutOfMemory => true,
+        // A thread for which there is no stack fails like this.
+        io::ErrorKind::WouldBlock => true,
+        _ => false,
+    };
+    while let Some(error) = cause.filter(|error| !error.downcast_ref().is_some_and(is_lack_of_memory)) {
+        cause = error.source();
+    }
+    if cause.is_none() {
+        return failure;
+    }
+    let mebibytes = limit >> 20;
+    failure.hint(format!(
+        "`--limit-memory {mebibytes}` is too small for this: raise it, or map the archive (`--archive-mmap`), which does \
+         not count"
+    ))
 }
 
 /// What to do about an address that cannot be listened at.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cannery_archive::{Archive, Extent, Lease, Loading, OpenError};
-use cannery_site::{Answer, Reason, Scratch, Site, Target, https_redirect};
+use cannery_site::{Answer, PLAIN_HTTP, Reason, Scratch, Site, Target, https_redirect};
 use cannery_wire::{ArchiveRef, Output, Refusal, ServerFields};
 
 use crate::admin::Admin;
@@ -130,6 +130,11 @@ impl Content {
     /// The answer to what is no request, and the archive that it refers to: the page that the default site has for such
     /// an error, if it has one.
     pub(crate) fn refusal(&self, refusal: Refusal) -> (Answer<'_>, ArchiveRef<'_>) {
+        // The site's page cannot say what is wrong here.
+        if refusal == Refusal::PlainHttp {
+            let answer = Answer { status: refusal.status(), ..Answer::own(PLAIN_HTTP, Reason::NoRequest) };
+            return (answer, ArchiveRef::NONE);
+        }
         let status = refusal.status();
         let default = if let Content::Sites(sites) = self { sites.default() } else { None };
         match default {

@@ -12,6 +12,10 @@ const ELLIPSIS: &[u8] = "…".as_bytes();
 const HOME: &[u8] = b"<p><a href=\"/\">Go to the start page</a></p>";
 const END: &[u8] = b"</main></html>\n";
 
+/// Stands for the page of a 400 that answers a request in the clear on a port for TLS. No status: nginx uses the same
+/// number for it.
+pub const PLAIN_HTTP: u16 = 497;
+
 /// A built-in page: the text of its status, and what was requested if that is known.
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorPage<'a> {
@@ -137,6 +141,13 @@ const fn text(status: u16) -> &'static [u8] {
             "Request header too large",
             "The header of the request is larger than this server reads."
         ),
+        PLAIN_HTTP => {
+            page!(
+                "400",
+                "Plain HTTP on an HTTPS port",
+                "This port speaks TLS. Use https:// instead of http:// in the address."
+            )
+        }
         500 => page!("500", "Internal error", "The server cannot read its own files."),
         501 => page!("501", "Not implemented", "The server does not know this method."),
         503 => page!("503", "Service unavailable", "The server is too busy. Please try again."),

@@ -28,7 +28,7 @@ pub use asset::{is_asset, suffix};
 pub use captures::CAPTURES_MAX;
 pub use conditional::Validators;
 pub use date::{DATE_BYTES, parse_date, parse_utc, spell_date, spell_utc};
-pub use error_page::ErrorPage;
+pub use error_page::{ErrorPage, PLAIN_HTTP};
 pub use https::https_redirect;
 pub use location::{LOCATION_BYTES_MAX, Location};
 pub use multipart::{Multipart, MultipartPiece};

@@ -31,11 +31,13 @@ pub enum Refusal {
     Version,
     /// The head did not arrive in time.
     Timeout,
+    /// A request in the clear on a port for TLS.
+    PlainHttp,
 }
 
 impl Refusal {
     /// Every refusal, in the order of its kind.
-    pub const ALL: [Refusal; 12] = [
+    pub const ALL: [Refusal; 13] = [
         Refusal::RequestLine,
         Refusal::FieldLine,
         Refusal::Host,
@@ -48,6 +50,7 @@ impl Refusal {
         Refusal::HeadTooLarge,
         Refusal::Version,
         Refusal::Timeout,
+        Refusal::PlainHttp,
     ];
 
     /// A name for it, for counting.
@@ -66,6 +69,7 @@ impl Refusal {
             Refusal::HeadTooLarge => "head_too_large",
             Refusal::Version => "version",
             Refusal::Timeout => "timeout",
+            Refusal::PlainHttp => "plain_http",
         }
     }
 
@@ -73,7 +77,11 @@ impl Refusal {
     #[must_use]
     pub const fn status(self) -> u16 {
         match self {
-            Refusal::RequestLine | Refusal::FieldLine | Refusal::Host | Refusal::Framing => 400,
+            Refusal::RequestLine
+            | Refusal::FieldLine
+            | Refusal::Host
+            | Refusal::Framing
+            | Refusal::PlainHttp => 400,
             Refusal::Scheme => 421,
             Refusal::Method | Refusal::TransferCoding => 501,
             Refusal::Expectation => 417,

@@ -66,8 +66,11 @@ impl<S: Socket> Connection<S> {
         if secured.protocol() == Some(cannery_secure::Protocol::Http2) {
             self.protocol = Protocol::h2();
         }
+        if shared.is_draining {
+            self.protocol.end_after_next();
+        }
         self.waits = Waits::Request;
-        self.deadline = shared.timeouts.map(|timeouts| shared.now + timeouts.idle);
+        self.deadline = shared.idle_until;
         self.protocol.begin(shared);
         if !has_bytes {
             self.unsent = self.send_output(shared)?;
@@ -75,8 +78,8 @@ impl<S: Socket> Connection<S> {
         Ok(has_bytes || !self.is_sending())
     }
 
-    /// Ends a connection whose TLS failed: what there is to say in its own words is said. Who has asked in the clear is
-    /// answered in the clear. Tells whether all of it is sent.
+    /// Ends a connection whose TLS failed, after the alert. A request in the clear is answered in the clear, by a page that
+    /// says what is wrong. Returns whether all of it is sent.
     #[cold]
     pub(super) fn fail(&mut self, is_plain_http: bool, shared: &mut Shared) -> io::Result<bool> {
         shared.observer.not_secured();
@@ -86,7 +89,7 @@ impl<S: Socket> Connection<S> {
             self.transport.give_up_tls();
             self.kind = ListenerKind::Plain;
             self.protocol = Protocol::new(false, shared);
-            self.refuse(Refusal::RequestLine, shared);
+            self.refuse(Refusal::PlainHttp, shared);
             self.unsent = self.send_output(shared)?;
         }
         Ok(!self.is_sending())
