@@ -372,3 +372,11 @@ pub(crate) fn skip_outside() -> bool {
     }
     skip
 }
+
+/// Whether bytes begin with a whole answer to something other than HEAD.
+pub(crate) fn is_whole(bytes: &[u8]) -> bool {
+    let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { return false };
+    let head = parse(&bytes[..end + 4], true).0;
+    let length = head.field("Content-Length").map_or(0, |length| length.parse().unwrap());
+    bytes.len() >= end + 4 + length
+}

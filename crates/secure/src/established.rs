@@ -223,6 +223,11 @@ impl Established {
         Ok(())
     }
 
+    /// Whether the connection should end soon, because the key that seals is almost used up and there is no other.
+    pub(crate) fn is_wearing_out(&self) -> bool {
+        self.keys.is_none() && self.sealing.records_left() <= limits::KEY_RECORDS_LEFT
+    }
+
     /// Lets records begin small again.
     pub(crate) fn rest(&mut self) {
         self.growth = Growth::default();

@@ -368,3 +368,12 @@ fn a_key_of_tls_1_2_that_is_used_up_seals_no_more_but_the_end() {
     wires.session.close(&mut wires.sealed);
     assert_eq!(wires.heard(), [(ALERT, vec![1, 0])]);
 }
+
+#[test]
+fn a_key_of_tls_1_2_says_early_that_it_wears_out() {
+    let is_wearing_out = |form, left| wires_at(form, (1 << 24) - left).session.is_wearing_out();
+    let (gcm, chacha) = ((false, false), (false, true));
+    assert!(!is_wearing_out(gcm, limits::KEY_RECORDS_LEFT + 1));
+    assert!(is_wearing_out(gcm, limits::KEY_RECORDS_LEFT) && is_wearing_out(gcm, 0));
+    assert!(!is_wearing_out(chacha, 0), "its key seals as many records as there can be");
+}

@@ -27,6 +27,10 @@ pub const FIRST_CONTENT_BYTES: usize = 4 * 1024;
 /// flight (RFC 6928), and what comes behind them waits for a round trip anyway.
 pub const FIRST_FLIGHT_BYTES: usize = 14 * 1024;
 
+/// Records that a key may still seal when its connection is told to end, where the version of TLS knows no other key:
+/// TLS 1.2 with AES-GCM, whose keys seal 2^24 records. Up to a gibibyte of answers that are under way is still sent.
+pub const KEY_RECORDS_LEFT: u64 = 1 << 16;
+
 const _: () = assert!(RECORD_BYTES_MAX <= HANDSHAKE_BYTES_MAX, "a hello may fill a record");
 const _: () = assert!(FIRST_CONTENT_BYTES < FIRST_FLIGHT_BYTES, "several records in the first flight");
 const _: () = assert!(FIRST_FLIGHT_BYTES <= CONTENT_BYTES_MAX, "what fits the first flight fits a record");

@@ -110,6 +110,11 @@ impl Protection {
         self.sequence + 1 >= self.sequence_max
     }
 
+    /// Returns how many records the key may still seal.
+    pub(crate) fn records_left(&self) -> u64 {
+        self.sequence_max.saturating_sub(self.sequence)
+    }
+
     /// Lets the key seal only so many records from here on.
     #[cfg(test)]
     pub(crate) fn limit(&mut self, records: u64) {

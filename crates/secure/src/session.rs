@@ -111,6 +111,12 @@ impl Session {
         }
     }
 
+    /// Whether the connection should end soon: its key is almost used up, and its version of TLS knows no way to another
+    /// (TLS 1.2). What is sealed beyond that fails with [`Failure::KeyUsedUp`]; the end can still be said.
+    pub fn is_wearing_out(&self) -> bool {
+        matches!(&self.stage, Stage::Established(established) if established.is_wearing_out())
+    }
+
     /// The peer has had all that was sent and was silent for a second or more: what follows is sent as if the
     /// connection were new, in small records first.
     pub fn rest(&mut self) {

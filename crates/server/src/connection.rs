@@ -23,6 +23,7 @@ use crate::receiving::Came;
 use crate::shared::Shared;
 use crate::transport::Transport;
 use crate::unsent::{self, Unsent};
+pub(crate) use deadlines::DRAIN_GRACE;
 use deadlines::Waits;
 pub(crate) use ends::LINGER;
 
@@ -316,7 +317,12 @@ impl<S: Socket> Connection<S> {
     /// turn ends there.
     #[inline]
     fn answer_received(&mut self, bytes: usize, is_all: bool, shared: &mut Shared) -> io::Result<bool> {
-        self.rest_if_idle(shared);
+        if let Some(secured) = self.transport.secured() {
+            if secured.is_wearing_out() {
+                self.protocol.end_after_next();
+            }
+            self.rest_if_idle(shared);
+        }
         let received = self.transport.lend_received(&mut shared.buffers);
         let done = if self.held.is_empty() {
             self.answer(&received.bytes[..bytes], is_all, shared)
@@ -333,8 +339,7 @@ impl<S: Socket> Connection<S> {
     /// What is sent behind a pause begins as the connection did.
     #[inline]
     fn rest_if_idle(&mut self, shared: &Shared) {
-        if self.transport.secured().is_some()
-            && self.waits == Waits::Request
+        if self.waits == Waits::Request
             && let (Some(deadline), Some(timeouts)) = (self.deadline, shared.timeouts)
             && shared.now + timeouts.idle > deadline + PAUSE
         {

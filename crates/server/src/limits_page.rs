@@ -9,7 +9,7 @@ use cannery_secure::limits as below_http;
 use cannery_wire::limits as of_http;
 
 use crate::config::Timeouts;
-use crate::connection::LINGER;
+use crate::connection::{DRAIN_GRACE, LINGER};
 
 /// Constants of a module by their names.
 macro_rules! values {
@@ -29,11 +29,18 @@ fn limits() -> BTreeMap<&'static str, String> {
         SEGMENTS_MAX SEND_BYTES_PER_SECOND_MIN SETTINGS_COST STREAMS_MAX STREAMS_REMEMBERED_MAX TARGET_BYTES_MAX
     );
     let below_http = values!(below_http:
-        BARREN_RECORDS_MAX CONTENT_BYTES_MAX FIRST_CONTENT_BYTES FIRST_FLIGHT_BYTES HANDSHAKE_BYTES_MAX RECORD_BYTES_MAX
+        BARREN_RECORDS_MAX CONTENT_BYTES_MAX FIRST_CONTENT_BYTES FIRST_FLIGHT_BYTES HANDSHAKE_BYTES_MAX KEY_RECORDS_LEFT
+        RECORD_BYTES_MAX
     );
     let Timeouts { head, idle, idle_crowded, send } = Timeouts::default();
-    let times =
-        [("head", head), ("idle", idle), ("idle_crowded", idle_crowded), ("send", send), ("LINGER", LINGER)];
+    let times = [
+        ("head", head),
+        ("idle", idle),
+        ("idle_crowded", idle_crowded),
+        ("send", send),
+        ("DRAIN_GRACE", DRAIN_GRACE),
+        ("LINGER", LINGER),
+    ];
     let times = times.map(|(name, time)| (name, time.as_secs().to_string()));
     of_http.into_iter().chain(below_http).chain(times).collect()
 }

@@ -102,14 +102,6 @@ impl Protocol {
         }
     }
 
-    /// Whether nothing is lost to the peer if the connection ends now, without a word.
-    pub(crate) fn may_end_silently(&self) -> bool {
-        match self {
-            Protocol::H1(http) => http.has_answered(),
-            Protocol::H2(_) => false,
-        }
-    }
-
     /// Whether the peer has said that it sends no more, and has sent all that it owes.
     pub(crate) fn is_ended_by_peer(&self) -> bool {
         match self {

@@ -87,6 +87,11 @@ impl Secured {
         self.session.rest();
     }
 
+    /// See [`Session::is_wearing_out`].
+    pub(crate) fn is_wearing_out(&self) -> bool {
+        self.session.is_wearing_out()
+    }
+
     /// Whether records wait that the socket had no room for.
     pub(crate) fn is_blocked(&self) -> bool {
         !self.waiting.is_empty()
@@ -190,7 +195,13 @@ impl Secured {
             }
             buffers.sealed.clear();
             let sealed = self.session.seal(&cut[..count], &mut buffers.sealed);
-            sealed.map_err(|failure| io::Error::other(failure.to_string()))?;
+            if let Err(failure) = sealed {
+                // What is sealed is sent, and the end said: an answer that is cut must not look like a broken line.
+                self.closed = true;
+                self.session.close(&mut buffers.sealed);
+                self.send_sealed(socket, &buffers.sealed)?;
+                return Err(io::Error::other(failure.to_string()));
+            }
             self.send_sealed(socket, &buffers.sealed)?;
             taken += bytes;
             blocked = self.is_blocked();

@@ -1,7 +1,7 @@
 //! What every connection of a worker uses in turn, and none of them keeps.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cannery_eventloop::Now;
 use cannery_secure::Context;
@@ -10,6 +10,7 @@ use cannery_wire::h2::HeadStore;
 use cannery_wire::{Output, ServerFields};
 
 use crate::config::Timeouts;
+use crate::connection::DRAIN_GRACE;
 use crate::content::Content;
 use crate::due::Due;
 use crate::observer::Observer;
@@ -39,7 +40,9 @@ pub(crate) struct Shared {
     /// Whether each connection begins with a PROXY header.
     pub(crate) proxied: bool,
     pub(crate) now: Instant,
-    /// Until when who asks nothing from now on is waited for.
+    /// Whether the worker stops: each connection ends after its next answer.
+    pub(crate) is_draining: bool,
+    /// Idle deadline for a connection that becomes idle now.
     pub(crate) idle_until: Option<Instant>,
     /// The same in seconds since 1970, as all that spells or compares dates was told.
     pub(crate) seconds: u64,
@@ -57,10 +60,22 @@ impl Shared {
     #[inline]
     pub(crate) fn set_time(&mut self, now: Now) {
         self.now = now.instant;
-        self.idle_until = self.timeouts.map(|timeouts| now.instant + timeouts.idle);
+        self.idle_until = self.idle().map(|idle| now.instant + idle);
         if now.unix_seconds != self.seconds {
             self.set_seconds(now.unix_seconds);
         }
+    }
+
+    /// Returns how long an idle connection is kept, if there is a limit.
+    #[inline]
+    fn idle(&self) -> Option<Duration> {
+        if self.is_draining { Some(DRAIN_GRACE) } else { self.timeouts.map(|timeouts| timeouts.idle) }
+    }
+
+    /// The worker stops: connections are idle for no longer than a moment.
+    pub(crate) fn begin_drain(&mut self) {
+        self.is_draining = true;
+        self.idle_until = Some(self.now + DRAIN_GRACE);
     }
 
     /// Tells the time to all that spells or compares dates, in seconds since 1970.

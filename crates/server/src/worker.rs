@@ -90,6 +90,7 @@ impl<L: EventLoop> Worker<L> {
             https_port: plan.https_port,
             proxied: plan.proxied,
             now: now.instant,
+            is_draining: false,
             idle_until: None,
             seconds: now.unix_seconds,
             observer: plan.observer,
@@ -170,6 +171,7 @@ impl<L: EventLoop> Worker<L> {
             self.events.end_listening(listener);
         }
         self.take_over();
+        self.shared.begin_drain();
         let mut slot = 0;
         while let Some(token) = self.connections.find_from(slot, |_| true) {
             slot = token.slot + 1;

@@ -10,7 +10,7 @@ mod targets;
 
 use std::io::{Read, Write};
 
-use crate::site::{Response, Server, pages, parse, serve};
+use crate::site::{Response, Server, is_whole, pages, parse, serve};
 
 /// A small site with a page to negotiate, a rule of each kind, and fields of its own.
 fn site() -> Server {
@@ -81,12 +81,4 @@ fn converse(server: &Server, bytes: &[u8], count: usize) -> Vec<Response> {
         assert!(bytes > 0, "the server closed after {} of {count} answers", answers.len());
         received.extend_from_slice(&chunk[..bytes]);
     }
-}
-
-/// Whether bytes begin with a whole answer to something other than HEAD.
-fn is_whole(bytes: &[u8]) -> bool {
-    let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { return false };
-    let head = parse(&bytes[..end + 4], true).0;
-    let length = head.field("Content-Length").map_or(0, |length| length.parse().unwrap());
-    bytes.len() >= end + 4 + length
 }

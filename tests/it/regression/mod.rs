@@ -4,6 +4,7 @@ mod rules;
 mod sandbox;
 mod serve;
 mod supervisor;
+mod connections;
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;

@@ -15,8 +15,9 @@ use crate::shared::Shared;
 /// How long a connection may answer from a release that was replaced, until its peer is told to make a new one.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long somebody who has only just connected may take to ask, once the server stops.
-const NEWCOMER_GRACE: Duration = Duration::from_secs(1);
+/// How long an idle connection stays open once the server stops. A request that was under way when the order came is
+/// answered, and the answer tells the client that it is the last.
+pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
 /// What a connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +47,10 @@ impl<S: Socket> Connection<S> {
             self.deadline = shared.idle_until;
             return;
         }
-        let Some(timeouts) = shared.timeouts else { return };
+        let Some(timeouts) = shared.timeouts else {
+            self.deadline = None;
+            return;
+        };
         let (waits, patience) = match awaits {
             _ if self.is_sending() => (Waits::Room, timeouts.send),
             Awaits::Request => (Waits::Request, timeouts.idle),
@@ -69,11 +73,12 @@ impl<S: Socket> Connection<S> {
         if shared.now >= shared.content_since + RELEASE_PATIENCE && self.protocol.is_behind(shared) {
             return true;
         }
-        let (Some(deadline), Some(timeouts)) = (self.deadline, shared.timeouts) else { return false };
-        let shortened = if crowded && self.waits == Waits::Request {
-            timeouts.idle.saturating_sub(timeouts.idle_crowded)
-        } else {
-            Duration::ZERO
+        let Some(deadline) = self.deadline else { return false };
+        let shortened = match shared.timeouts {
+            Some(timeouts) if crowded && self.waits == Waits::Request => {
+                timeouts.idle.saturating_sub(timeouts.idle_crowded)
+            }
+            _ => Duration::ZERO,
         };
         shared.now + shortened >= deadline
     }
@@ -84,7 +89,8 @@ impl<S: Socket> Connection<S> {
         if self.protocol.is_behind(shared) {
             return self.announce_end(shared);
         }
-        let Some(timeouts) = shared.timeouts else { return Outcome::Open };
+        // Without timeouts only connections that end have deadlines.
+        let timeouts = shared.timeouts.unwrap_or_default();
         let waits = self.waits;
         match waits {
             Waits::Room => self.check_progress(shared.now, timeouts.send),
@@ -136,7 +142,7 @@ impl<S: Socket> Connection<S> {
 
     /// Gives a peer that owes nothing no more than a moment.
     pub(super) fn hurry(&mut self, shared: &Shared) {
-        let end = shared.now + NEWCOMER_GRACE;
+        let end = shared.now + DRAIN_GRACE;
         self.deadline = Some(self.deadline.map_or(end, |deadline| deadline.min(end)));
     }
 }

@@ -64,8 +64,10 @@ impl<S: Socket> Connection<S> {
         self.parts && moved <= CLOSED_AT_ONCE_BYTES_MAX && self.transport.secured().is_none()
     }
 
-    /// Ends a connection in good order: at once if it is idle, else behind the answers that it is sending, or
-    /// the one to the request that is on its way. Who has only just come is given a moment to ask.
+    /// Ends a connection gracefully: after the answer to the request that is under way, or after [`DRAIN_GRACE`] if none
+    /// comes. The answer that is being sent may not have said that it is the last, so a request may follow it.
+    ///
+    /// [`DRAIN_GRACE`]: super::DRAIN_GRACE
     pub(crate) fn drain(&mut self, shared: &mut Shared) -> Outcome {
         shared.share.bytes = shared.turn_bytes_max;
         if !self.reads() {
@@ -78,16 +80,11 @@ impl<S: Socket> Connection<S> {
             }
             return outcome;
         }
-        if self.is_sending() {
-            self.state = State::Ending;
-            self.held = Vec::new();
-            return Outcome::Open;
-        }
-        if self.waits == Waits::Request && self.protocol.may_end_silently() {
-            return self.close(shared);
-        }
         self.protocol.end_after_next();
-        self.hurry(shared);
+        // The rest of a request has its own deadline, and so has a peer that takes an answer.
+        if !self.is_sending() && !matches!(self.waits, Waits::Rest(_)) {
+            self.hurry(shared);
+        }
         Outcome::Open
     }
 }

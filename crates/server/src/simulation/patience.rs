@@ -7,6 +7,7 @@ use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 
 use super::{TURNS_MAX, plan, worker};
 use crate::config::Timeouts;
+use crate::connection::DRAIN_GRACE;
 use crate::worker::Worker;
 
 /// The body of `/large`.
@@ -129,6 +130,36 @@ fn answers_to_pipelined_requests_leave_together() {
         assert_eq!(answers, REQUESTS);
         // The requests arrive in a few pieces, and some sends are cut short.
         assert!(network.sends(peer) <= REQUESTS / 3, "{} sends, seed {seed}", network.sends(peer));
+    }
+}
+
+#[test]
+fn a_stop_gives_idle_connections_time_for_a_request_under_way() {
+    let request = b"GET /small HTTP/1.1\r\nHost: h\r\n\r\n".to_vec();
+    let (stop, grace) = (Duration::from_secs(5), DRAIN_GRACE);
+    // The request arrives when the order to stop has come already; or none does.
+    for arrives_after in [Some(grace / 2), None] {
+        let network = Network::new(8);
+        let mut acts = vec![Act::Send(request.clone())];
+        acts.extend(arrives_after.map(|after| Act::Pause(stop + after)));
+        acts.extend(arrives_after.map(|_| Act::Send(request.clone())));
+        acts.push(Act::AwaitEnd);
+        let peer = network.connect(Duration::ZERO, acts, Appetite::Good, 10_000);
+        let mut worker = worker(Simulated::new(network.clone()), SimulatedListener);
+        while network.elapsed() < stop {
+            worker.turn(None);
+        }
+        let end = worker.begin_drain();
+        while network.fate(peer) == Fate::Open {
+            worker.turn(Some(end));
+            assert!(worker.now() < end, "{network:?}");
+        }
+        assert_eq!(network.fate(peer), Fate::Ended);
+        let received = String::from_utf8(network.received(peer)).unwrap();
+        let is_asked_again = arrives_after.is_some();
+        assert_eq!(received.matches("200 OK").count(), 1 + usize::from(is_asked_again), "{received}");
+        assert_eq!(received.matches("Connection: close").count(), usize::from(is_asked_again), "{received}");
+        assert!(network.elapsed() <= stop + grace + SLACK, "{:?}", network.elapsed());
     }
 }
 

@@ -1,0 +1,116 @@
+//! Connections that end, and what their clients are told.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::site::{Response, Server, is_whole, pages, parse, run, serve, write_folder};
+
+/// Sends a request and reads the answer to it, or as much of it as comes.
+fn ask_on(stream: &mut TcpStream) -> Option<Response> {
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").ok()?;
+    let (mut received, mut chunk) = (Vec::new(), [0; 4096]);
+    while !is_whole(&received) {
+        match stream.read(&mut chunk) {
+            Ok(0) | Err(_) => return None,
+            Ok(bytes) => received.extend_from_slice(&chunk[..bytes]),
+        }
+    }
+    Some(parse(&received, false).0)
+}
+
+#[test]
+fn a_request_that_crosses_the_stop_is_answered() {
+    let mut server = Server::start(&["--dummy"]);
+    let mut streams: Vec<TcpStream> = (0..4).map(|_| server.connect()).collect();
+    for stream in &mut streams {
+        assert_eq!(ask_on(stream).unwrap().field("Connection"), None);
+    }
+    server.signal("TERM");
+    for stream in &mut streams {
+        let next = || ask_on(stream).expect("no request is lost");
+        let last = std::iter::repeat_with(next).find(|answer| answer.field("Connection") == Some("close"));
+        assert_eq!(last.unwrap().status, 200);
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the connection ends");
+    }
+    drop(streams);
+    assert_eq!(server.wait(), Some(0));
+}
+
+/// Clients that keep their connections and obey `Connection: close` lose no request while one program after the other
+/// takes over.
+#[test]
+fn a_takeover_loses_no_request_on_a_kept_connection() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cannery-server"));
+    command.args(["--dummy", "--bind", "127.0.0.1:0", "--processes", "1", "--threads", "1"]);
+    let mut server = Server::run(command);
+    let address = server.address.clone();
+    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let mut successor = 0;
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut stream = TcpStream::connect(&address).unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    let answer = ask_on(&mut stream);
+                    answered.fetch_add(1, Ordering::Relaxed);
+                    let Some(answer) = answer else {
+                        stop.store(true, Ordering::Relaxed);
+                        panic!("a request was lost");
+                    };
+                    if answer.field("Connection") == Some("close") {
+                        stream = TcpStream::connect(&address).unwrap();
+                    }
+                }
+            });
+        }
+        server.signal("USR2");
+        let line = server.await_line("to take over");
+        successor = line.split(' ').find_map(|word| word.parse::<u32>().ok()).unwrap();
+        assert_eq!(server.wait(), Some(0), "the old program leaves");
+        let before = answered.load(Ordering::Relaxed);
+        while !stop.load(Ordering::Relaxed) && answered.load(Ordering::Relaxed) < before + 1000 {
+            std::thread::yield_now();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let kill = Command::new("kill").args(["-TERM", &successor.to_string()]).status();
+    assert!(kill.unwrap().success());
+    while Path::new(&format!("/proc/{successor}")).exists() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn plain_http_on_a_port_for_tls_is_told_what_is_wrong() {
+    // The page of the site for other bad requests would not help here.
+    let server = serve(&pages(&[("a.txt", "content"), ("_400.html", "root 400")]), &[]);
+    let mut stream = TcpStream::connect(server.secured_address()).unwrap();
+    stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).unwrap();
+    let (answer, rest) = parse(&received, false);
+    let page = String::from_utf8(answer.body.clone()).unwrap();
+    assert_eq!((answer.status, answer.field("Connection"), rest.len()), (400, Some("close"), 0));
+    assert!(page.contains("This port speaks TLS") && page.contains("https://"), "{page}");
+}
+
+#[test]
+fn an_archive_beyond_the_memory_limit_names_the_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    let noise: Vec<u8> =
+        (0..40_000_000_u32).map(|number| (number.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+    write_folder(&source, &[(b"large.bin", &noise)]);
+    crate::site::compile(&source, &archive, &["--compress", "identity"]);
+    let archive = archive.to_str().unwrap();
+    let output = run(
+        "cannery-server",
+        &["--archive", archive, "--archive-inmem", "--limit-memory", "32", "--bind", "127.0.0.1:0"],
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_ne!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("`--limit-memory 32`"), "{said}");
+}
