@@ -1,5 +1,6 @@
 //! Faults that we have had: each test holds that one of them does not come back. One file per topic.
 
+mod connections;
 mod rules;
 mod sandbox;
 mod serve;
