@@ -134,7 +134,8 @@ fn is_newer(file: &Path, other: &Path) -> bool {
 /// Builds an archive. Returns the resources that the archiver used.
 pub(crate) fn build(sources: &Path, archive: &Path, compress: Option<&str>) -> Result<Usage> {
     let mut archiver = Command::new(programs::binary("cannery-archiver")?);
-    archiver.arg("--sources").arg(sources).arg("--archive").arg(archive);
+    // Some scenarios have no page for `/`.
+    archiver.arg("--sources").arg(sources).arg("--archive").arg(archive).arg("--allow-empty");
     if let Some(codings) = compress {
         archiver.args(["--compress", codings]);
     }

@@ -11,6 +11,7 @@ use cannery_archive::WriteError;
 use cannery_archiver::diagnostic::{Diagnostic, Severity};
 use cannery_archiver::{Error, ErrorClass, Report, compile};
 
+use super::interrupt::Interrupt;
 use super::{inspect, open, summary};
 use crate::flags;
 use crate::flags::archiver::{Archiver, Saying};
@@ -39,6 +40,7 @@ pub fn run_read(archiver: Option<Archiver>) -> Result<(), Failure> {
 
 fn build(archiver: &Archiver) -> Result<(), Failure> {
     let Archiver { options, saying } = archiver;
+    let _interrupt = Interrupt::watch(None);
     let started = Instant::now();
     let shown = Shown::new(saying.progress, saying.quiet);
     let result = compile(options, &shown);
@@ -62,6 +64,7 @@ fn build(archiver: &Archiver) -> Result<(), Failure> {
         Saying { quiet: true, .. } => Ok(()),
         Saying { .. } => {
             tell(&report.diagnostics);
+            tell(&report.cache_warnings);
             let took = started.elapsed().as_secs_f64();
             say::print(summary::summary(&options.archive, &report, took, Paint::for_results()))
         }
@@ -106,6 +109,9 @@ pub(super) fn failure(error: &Error) -> Failure {
             Some(hint) => failure.hint(hint),
             None => failure,
         },
+        Error::Empty { .. } | Error::NoStartPage { .. } => {
+            failure.hint("is it the right folder? `--allow-empty` publishes it all the same")
+        }
         Error::Strict { .. } => failure.hint("mend what the warnings name, or leave `--strict` out"),
         _ => failure,
     }

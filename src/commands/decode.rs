@@ -1,8 +1,12 @@
 //! A coded body back to the bytes that it was made from.
 //!
-//! Never believes a length from the data without a bound: memory is asked for, not taken.
+//! Never believes a length from the data without a bound: memory is asked for, not taken, and no content is longer than
+//! what the archiver compresses.
+
+use std::io::{self, Write};
 
 use cannery_archive::Coding;
+use cannery_archiver::ENCODED_BYTES_MAX;
 use libdeflater::Decompressor;
 
 /// deflate cannot make more than this many bytes of one (a run of 258 bytes takes two bits).
@@ -13,6 +17,8 @@ const DEFLATE_RATIO_MAX: usize = 1032;
 pub(super) enum Undecodable {
     /// It is not what its coding says.
     Damaged,
+    /// It decodes to more than the archiver ever compresses: a decompression bomb.
+    Excessive,
     /// There is not so much memory.
     Memory,
 }
@@ -22,12 +28,45 @@ pub(super) fn decode(coding: Coding, body: &[u8]) -> Result<Vec<u8>, Undecodable
     match coding {
         Coding::Identity => Ok(body.to_vec()),
         Coding::Gzip => gunzip(body),
-        Coding::Brotli => {
-            let mut content = Vec::new();
-            let decoded = brotli::BrotliDecompress(&mut &body[..], &mut content);
-            decoded.map(|()| content).map_err(|_| Undecodable::Damaged)
-        }
+        Coding::Brotli => unbrotli(body),
         Coding::Zstd => unzstd(body),
+    }
+}
+
+/// Brotli states no length that could be trusted, so the content grows as it is decoded.
+fn unbrotli(body: &[u8]) -> Result<Vec<u8>, Undecodable> {
+    let mut bounded = Bounded { content: Vec::new(), refused: None };
+    let decoded = brotli::BrotliDecompress(&mut &body[..], &mut bounded);
+    match (bounded.refused, decoded) {
+        (Some(refused), _) => Err(refused),
+        (None, Ok(())) => Ok(bounded.content),
+        (None, Err(_)) => Err(Undecodable::Damaged),
+    }
+}
+
+/// Takes a content up to the longest that there is.
+struct Bounded {
+    content: Vec<u8>,
+    refused: Option<Undecodable>,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let length = self.content.len() as u64 + bytes.len() as u64;
+        if length > ENCODED_BYTES_MAX {
+            self.refused = Some(Undecodable::Excessive);
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        if self.content.try_reserve(bytes.len()).is_err() {
+            self.refused = Some(Undecodable::Memory);
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        self.content.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -55,6 +94,9 @@ fn unzstd(body: &[u8]) -> Result<Vec<u8>, Undecodable> {
 }
 
 fn room(length: usize) -> Result<Vec<u8>, Undecodable> {
+    if length as u64 > ENCODED_BYTES_MAX {
+        return Err(Undecodable::Excessive);
+    }
     let mut content = Vec::new();
     content.try_reserve_exact(length).map_err(|_| Undecodable::Memory)?;
     Ok(content)
@@ -100,6 +142,16 @@ mod tests {
                 assert!(decode(coding, &body[..length]).is_err(), "{} cut to {length}", coding.name());
             }
         }
+    }
+
+    #[test]
+    fn a_decompression_bomb_is_refused() {
+        let zeros = || io::Read::take(io::repeat(0), ENCODED_BYTES_MAX + 1);
+        let params = brotli::enc::BrotliEncoderParams { quality: 1, ..Default::default() };
+        let mut body = Vec::new();
+        brotli::BrotliCompress(&mut zeros(), &mut body, &params).unwrap();
+        assert!(body.len() < 1_000_000, "{}", body.len());
+        assert_eq!(decode(Coding::Brotli, &body), Err(Undecodable::Excessive));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use cannery_archive::{Archive, Coding, Corrupt, Entry, NamedRecord, Origin, Record, Resource, split_host};
+use cannery_archiver::ENCODED_BYTES_MAX;
 
 use super::decode::{self, Undecodable};
 use super::open;
@@ -125,6 +126,12 @@ impl Fault {
             Fault::Undecodable { name, coding, why: Undecodable::Damaged } => open::damaged(Failure::input(
                 format!("{archive}: the {coding} form of {name} does not decode"),
             )),
+            Fault::Undecodable { name, coding, why: Undecodable::Excessive } => {
+                open::damaged(Failure::input(format!(
+                    "{archive}: the {coding} form of {name} decodes to more than {}, which no archiver writes",
+                    text::bytes(ENCODED_BYTES_MAX)
+                )))
+            }
             Fault::Undecodable { name, why: Undecodable::Memory, .. } => {
                 Failure::failed(format!("{archive}: not enough memory to decode {name}"))
             }

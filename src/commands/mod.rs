@@ -14,10 +14,12 @@ pub mod verify;
 
 mod census;
 mod decode;
+mod interrupt;
 mod open;
 mod paths;
 mod shelf;
 mod summary;
+mod workshop;
 
 #[cfg(test)]
 mod sample;

@@ -1,7 +1,7 @@
 //! `cannery serve DIR`: compiles a folder and serves it, for people who work on a site.
 //!
-//! The archive lies in a temporary folder, which is gone as soon as the server holds it. A signal during
-//! the build leaves it to the system's cleaning. Never contains a step of the build or of the server.
+//! The archive lies in a temporary folder, which is removed as soon as the server holds the archive, or when a signal
+//! ends the process before. Never contains a step of the build or of the server.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
@@ -10,6 +10,8 @@ use std::time::Instant;
 use cannery_archiver::compile;
 use cannery_server::{Address, Server, notify::Notify};
 
+use super::interrupt::Interrupt;
+use super::workshop::Workshop;
 use super::{archiver, server, summary};
 use crate::flags::site::Serve;
 use crate::progress::Shown;
@@ -26,11 +28,11 @@ pub fn run(told: &Serve) -> Result<(), Failure> {
     let config = told.config("".into());
     let listen = addresses(told, &config.listen)?;
     let listen_tls = addresses(told, &config.listen_tls)?;
-    let folder = tempfile::Builder::new().prefix("cannery-").tempdir();
-    let folder = folder.map_err(|error| {
+    let folder = Workshop::open().map_err(|error| {
         Failure::output(format!("cannot make a temporary folder: {error}"))
             .hint("`TMPDIR` names another place")
     })?;
+    let interrupt = Interrupt::watch(Some(folder.path()));
     let archive = folder.path().join("site.cdb");
     build(told, &archive)?;
 
@@ -41,6 +43,7 @@ pub fn run(told: &Serve) -> Result<(), Failure> {
     // The server has the archive mapped, and a mapped file lives on without its name.
     drop(folder);
     server.obey_signals(Notify::default()).map_err(|error| server::failure(&error))?;
+    drop(interrupt);
     let mut is_reachable = false;
     for (kind, address) in server.addresses() {
         for address in visible(address) {

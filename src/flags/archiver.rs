@@ -45,6 +45,11 @@ pub fn command() -> Command {
                 .required(true),
             threads("How many threads read and compress. Without it, one for each CPU. The archive is the same with any."),
             switch("strict", "Write no archive if there are warnings."),
+            switch(
+                "allow-empty",
+                "Write the archive even if the folder is empty or has no page for `/`. Otherwise that is an error, because \
+                 it is most often the wrong folder.",
+            ),
         ].map(|argument| argument.help_heading("From where to where")))
         .args(building::arguments())
         .args([
@@ -78,6 +83,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Option<Archiver>, Failure> {
     let mut options = building::options(matches, sources, archive)?;
     options.threads = matches.get_one::<u16>("threads").map_or(0, |threads| usize::from(*threads));
     options.strict = matches.get_flag("strict");
+    options.allow_empty = matches.get_flag("allow-empty");
     let saying = Saying {
         quiet: matches.get_flag("quiet"),
         json: matches.get_flag("json"),
@@ -136,6 +142,13 @@ mod tests {
         assert_eq!(new.previous, [PathBuf::from("old.cdb"), PathBuf::from("older.cdb")]);
         assert_eq!((new.previous_releases, new.previous_age_days), (2, Some(30)));
         assert_eq!((new.serial, new.released), (Some(9), Some(1_896_048_000)));
+    }
+
+    #[test]
+    fn what_is_an_error_or_a_warning_can_be_allowed() {
+        let allowed = options("--allow-empty --follow-links");
+        assert!(allowed.allow_empty && allowed.follow_links);
+        assert!(!options("").allow_empty && !options("").follow_links);
     }
 
     #[test]

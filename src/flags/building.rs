@@ -120,6 +120,10 @@ fn leaving_out() -> Vec<Arg> {
             "Take in what is left out otherwise: hidden files, backups, logs, locks and temporary files.",
         ),
         switch(
+            "follow-links",
+            "Follow symbolic links out of the site folder without a warning.",
+        ),
+        switch(
             "exclude-file-listing",
             "Do not store files that answer no path of their own, such as `_redirects`. `cannery extract` then cannot \
              restore the whole folder.",
@@ -169,12 +173,14 @@ fn rebuilding() -> Vec<Arg> {
         path(
             "compress-cache",
             "DIR",
-            "Keep compressed contents in this folder for the next build. Several builds may share it at the same time.",
+            "Keep compressed contents in this folder for the next build. Several builds may share it at the same time. \
+             What is read from it is decoded and compared, so nothing false gets into an archive.",
         ),
         path(
             "sources-cache",
             "FILE",
-            "Remember the digests of source files in this file, so that the next build does not read unchanged ones.",
+            "Remember the digests of source files in this file, so that the next build does not read unchanged ones. It is \
+             believed, so it is not used if other users can write it.",
         ),
     ]
 }
@@ -206,6 +212,7 @@ pub(super) fn options(matches: &ArgMatches, sources: PathBuf, archive: PathBuf) 
     options.last_modified = matches.get_one("last-modified").copied().unwrap_or_default();
     options.ignore = all(matches, "ignore");
     options.default_ignores = !matches.get_flag("no-default-ignores");
+    options.follow_links = matches.get_flag("follow-links");
     options.exclude_file_listing = matches.get_flag("exclude-file-listing");
     options.previous = all(matches, "previous");
     options.previous_releases = usize::from(required::<u16>(matches, "previous-releases")?);

@@ -92,6 +92,8 @@ impl Serve {
         options.levels = levels;
         options.preview = true;
         options.include_folder_listing = self.listing;
+        // A folder that is being worked on may well have no page yet.
+        options.allow_empty = true;
         Ok(options)
     }
 

@@ -76,6 +76,8 @@ pub(crate) fn write_folder(root: &Path, files: &[(&[u8], &[u8])]) {
 /// Compiles `folder` into `archive` with these flags, which must succeed.
 pub(crate) fn compile(folder: &Path, archive: &Path, flags: &[&str]) -> Output {
     let mut arguments = vec!["--sources", folder.to_str().unwrap(), "--archive", archive.to_str().unwrap()];
+    // Most tests need no start page.
+    arguments.push("--allow-empty");
     arguments.extend(flags);
     let output = run("cannery-archiver", &arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -6,8 +6,9 @@
 use std::io::Write;
 use std::num::NonZeroU64;
 
-use brotli::enc::BrotliEncoderParams;
-use cannery_archive::Coding;
+use brotli::enc::{BrotliEncoderParams, StandardAlloc};
+use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
+use cannery_archive::{Coding, Digest};
 use libdeflater::{CompressionLvl, Compressor, Decompressor};
 use zstd_safe::{CCtx, CParameter, DCtx};
 
@@ -80,6 +81,36 @@ impl Coders {
         coded.filter(|coded| self.gives_back(coding(encoder), coded, content)).ok_or(Untrue)
     }
 
+    /// Returns `true` if `coded` decodes to the content of `length` bytes with this digest, and nothing follows its end:
+    /// a client could read on there. Holds no more than `length` bytes, whatever `coded` claims.
+    pub(crate) fn decodes_to(
+        &mut self,
+        coding: Coding,
+        coded: &[u8],
+        length: usize,
+        content: &Digest,
+    ) -> bool {
+        let decoded = match coding {
+            Coding::Identity => return Digest::of(coded) == *content,
+            Coding::Gzip => self.gunzip_exactly(coded, length),
+            Coding::Brotli => unbrotli_exactly(coded, length),
+            Coding::Zstd => {
+                let mut decoded = Vec::with_capacity(length);
+                self.unzstd.decompress(&mut decoded, coded).is_ok().then_some(decoded)
+            }
+        };
+        decoded.is_some_and(|decoded| decoded.len() == length && Digest::of(&decoded) == *content)
+    }
+
+    fn gunzip_exactly(&mut self, coded: &[u8], length: usize) -> Option<Vec<u8>> {
+        let mut decoded = vec![0; length];
+        let is_whole = self.gunzip.gzip_decompress(coded, &mut decoded) == Ok(length);
+        // The decoder ignores what follows the first member. If the last byte is not missed, something does follow.
+        let shorter = &coded[..coded.len().saturating_sub(1)];
+        let is_exact = is_whole && self.gunzip.gzip_decompress(shorter, &mut vec![0; length]).is_err();
+        is_exact.then_some(decoded)
+    }
+
     fn gzip(&mut self, content: &[u8]) -> Option<Vec<u8>> {
         let mut coded = vec![0; self.gzip.gzip_compress_bound(content.len())];
         let length = self.gzip.gzip_compress(content, &mut coded).ok()?;
@@ -119,6 +150,28 @@ impl Coders {
             }
         }
     }
+}
+
+/// Decodes a brotli stream of exactly these bytes, whose content has exactly this length.
+fn unbrotli_exactly(coded: &[u8], length: usize) -> Option<Vec<u8>> {
+    // Without the large windows of no RFC, which clients refuse.
+    let new = StandardAlloc::default;
+    let mut state = BrotliState::new_strict(new(), new(), new());
+    let mut decoded = vec![0; length];
+    let (mut input_left, mut input_at) = (coded.len(), 0);
+    let (mut output_left, mut output_at, mut total) = (length, 0, 0);
+    let result = BrotliDecompressStream(
+        &mut input_left,
+        &mut input_at,
+        coded,
+        &mut output_left,
+        &mut output_at,
+        &mut decoded,
+        &mut total,
+        &mut state,
+    );
+    let is_exact = matches!(result, BrotliResult::ResultSuccess) && input_left == 0 && output_left == 0;
+    is_exact.then_some(decoded)
 }
 
 fn zopfli(content: &[u8], iterations: i32) -> Option<Vec<u8>> {
@@ -212,6 +265,32 @@ mod tests {
             assert!(!coders.gives_back(coding(encoder), &coded, &content[1..]), "{}", encoder.name());
             coded.pop();
             assert!(!coders.gives_back(coding(encoder), &coded, &content), "{}", encoder.name());
+        }
+    }
+
+    #[test]
+    fn only_an_exact_coding_of_the_content_is_accepted() {
+        let mut coders = Coders::new(Levels::default());
+        let content = b"the same and the same and the same and the same".repeat(20);
+        let digest = Digest::of(&content);
+        for encoder in CODED {
+            let name = encoder.name();
+            let coding = coding(encoder);
+            let coded = coders.encode(encoder, &content).unwrap();
+            let other = coders.encode(encoder, &b"another content".repeat(40)).unwrap();
+            let twice = [coded.as_slice(), coded.as_slice()].concat();
+            let followed = [coded.as_slice(), b"x"].concat();
+            assert!(coders.decodes_to(coding, &coded, content.len(), &digest), "{name}");
+            assert!(!coders.decodes_to(coding, &coded, content.len() - 1, &digest), "{name}: too long");
+            assert!(!coders.decodes_to(coding, &coded, content.len() + 1, &digest), "{name}: too short");
+            assert!(!coders.decodes_to(coding, &other, content.len(), &digest), "{name}: another content");
+            assert!(!coders.decodes_to(coding, &twice, content.len(), &digest), "{name}: a second stream");
+            assert!(!coders.decodes_to(coding, &followed, content.len(), &digest), "{name}: a byte follows");
+            assert!(
+                !coders.decodes_to(coding, &coded[..coded.len() - 1], content.len(), &digest),
+                "{name}: cut"
+            );
+            assert!(!coders.decodes_to(coding, b"", content.len(), &digest), "{name}: empty");
         }
     }
 

@@ -1,25 +1,34 @@
 //! Results of compression kept between builds: a folder with one file for each result.
 //!
 //! A result is found under the digest of its content, the encoder, its version and its level, so nothing
-//! in here is ever out of date. Files appear whole by rename, so several builds may share the folder. A
-//! file that does not have the digest it states counts as missing: what is read is never trusted.
+//! in here is ever out of date. Files appear whole by rename, so several builds may share the folder.
+//!
+//! Nothing that is read is trusted: a result counts only if it decodes to the content that it stands for, or if a
+//! build before this one has seen that, which the sources cache remembers. What fails is made again and reported.
+//! A folder that cannot be written costs a warning, never the build.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cannery_archive::Digest;
 
-use crate::coders;
+use crate::coders::{self, Coders};
+use crate::diagnostic::Diagnostic;
 use crate::error::Error;
 use crate::options::Encoder;
+use crate::temporary;
 
 /// First bytes of a file. The digit is the version of what follows, and of the rule that says what pays.
 const MAGIC: &[u8; 8] = b"CANRENC1";
 
 /// Bytes before the result: the magic, the content's digest, the result's digest.
 const HEADER_BYTES: usize = MAGIC.len() + 2 * Digest::BYTES;
+
+/// Permissions of a result, less what the umask takes.
+const MODE: u32 = 0o644;
 
 /// A coded content, or that coding it does not pay.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,123 +39,311 @@ pub(crate) enum Outcome {
     NotWorth,
 }
 
+/// What a result is of: a content in one coding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ResultKey {
+    /// The digest of the content.
+    pub(crate) content: Digest,
+    pub(crate) encoder: Encoder,
+    pub(crate) level: i32,
+}
+
 /// A folder of results.
 #[derive(Debug)]
 pub(crate) struct CompressCache {
     folder: PathBuf,
     /// Makes names of temporary files distinct within this process.
     serial: AtomicU64,
+    faults: Mutex<Faults>,
+}
+
+/// What went wrong with the folder.
+#[derive(Debug, Default)]
+struct Faults {
+    /// Why nothing is kept any more.
+    unwritable: Option<io::Error>,
+    /// How many results were not what they claim.
+    untrue: u64,
+    /// The first of them by name.
+    first_untrue: Option<PathBuf>,
 }
 
 impl CompressCache {
     /// Uses `folder`, which is made if it is missing.
+    ///
+    /// # Errors
+    /// There is something else in its place.
     pub(crate) fn open(folder: &Path) -> Result<CompressCache, Error> {
-        fs::create_dir_all(folder).map_err(Error::cache(folder))?;
-        Ok(CompressCache { folder: folder.to_owned(), serial: AtomicU64::new(0) })
-    }
-
-    /// The result for this content, if it is there and sound.
-    pub(crate) fn find(&self, content: &Digest, encoder: Encoder, level: i32) -> Option<Outcome> {
-        let bytes = fs::read(self.place(content, encoder, level)).ok()?;
-        let (header, coded) = bytes.split_at_checked(HEADER_BYTES)?;
-        let digest = Digest::of(coded);
-        if header != Self::header(content, &digest) {
-            return None;
+        let mut faults = Faults::default();
+        match fs::create_dir_all(folder) {
+            Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => {
+                return Err(Error::cache(folder)(error));
+            }
+            Err(error) => faults.unwritable = Some(error),
+            Ok(()) => {}
         }
-        Some(if coded.is_empty() { Outcome::NotWorth } else { Outcome::Coded(coded.to_vec(), digest) })
+        Ok(CompressCache { folder: folder.to_owned(), serial: AtomicU64::new(0), faults: Mutex::new(faults) })
     }
 
-    /// Keeps a result.
-    pub(crate) fn keep(
+    /// Returns the result for a content of `length` bytes, if there is one and it is true. One whose digest is
+    /// `verified` has been decoded before.
+    pub(crate) fn find(
         &self,
-        content: &Digest,
-        encoder: Encoder,
-        level: i32,
-        outcome: &Outcome,
-    ) -> Result<(), Error> {
+        key: &ResultKey,
+        length: u64,
+        verified: Option<&Digest>,
+        coders: &mut Coders,
+    ) -> Option<Outcome> {
+        let place = self.place(key);
+        match read(&place, key, length, verified, coders) {
+            Ok(outcome) => Some(outcome),
+            Err(Unusable::Missing) => None,
+            Err(Unusable::Untrue) => {
+                let mut faults = self.faults();
+                faults.untrue += 1;
+                if faults.first_untrue.as_ref().is_none_or(|first| place < *first) {
+                    faults.first_untrue = Some(place);
+                }
+                None
+            }
+        }
+    }
+
+    /// Keeps a result, unless the folder has proved unwritable.
+    pub(crate) fn keep(&self, key: &ResultKey, outcome: &Outcome) {
+        if self.faults().unwritable.is_some() {
+            return;
+        }
         // No encoder writes an empty result, so an empty one can say that none was kept.
         let empty = (&[][..], Digest::of(b""));
         let (coded, digest) = match outcome {
             Outcome::Coded(coded, digest) => (coded.as_slice(), *digest),
             Outcome::NotWorth => empty,
         };
-        let place = self.place(content, encoder, level);
+        let place = self.place(key);
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         let temporary = place.with_extension(format!("{}-{serial}.tmp", std::process::id()));
         let write = || -> io::Result<()> {
             fs::create_dir_all(place.parent().unwrap_or(&self.folder))?;
-            fs::write(&temporary, [Self::header(content, &digest).as_slice(), coded].concat())?;
-            fs::rename(&temporary, &place)
+            let header = header(&key.content, &digest);
+            temporary::write_whole(temporary, &place, MODE, &[&header, coded])
         };
-        write().map_err(Error::cache(&place))
+        if let Err(error) = write() {
+            self.faults().unwritable.get_or_insert(error);
+        }
+    }
+
+    /// Reports what went wrong with the folder.
+    pub(crate) fn warnings(&self) -> Vec<Diagnostic> {
+        let faults = self.faults();
+        let mut warnings = Vec::new();
+        if let Some(error) = &faults.unwritable {
+            let message = format!(
+                "the compression cache cannot be written, so the next build compresses again: {error}"
+            );
+            warnings.push(Diagnostic::warning(bytes(&self.folder), "cache-unwritable", message));
+        }
+        if let Some(first) = &faults.first_untrue {
+            let message = format!(
+                "{} of the compression cache did not decode to the content that it stands for, and was made again: \
+                 the disk is damaged, or someone else writes there",
+                if faults.untrue == 1 {
+                    "this result".to_owned()
+                } else {
+                    format!("one of {} results", faults.untrue)
+                }
+            );
+            warnings.push(Diagnostic::warning(bytes(first), "cache-untrue", message));
+        }
+        warnings
+    }
+
+    fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `ab/abcd…-brotli-9.1.1-11`: two digits of folder keep each folder small.
-    fn place(&self, content: &Digest, encoder: Encoder, level: i32) -> PathBuf {
-        let digest = content.to_string();
+    fn place(&self, key: &ResultKey) -> PathBuf {
+        let digest = key.content.to_string();
         // The level stands behind a dash, and the dots of the version are kept from looking like a suffix.
-        let name = format!("{digest}-{}-{level}", coders::version(encoder).replace('.', "_"));
+        let name = format!("{digest}-{}-{}", coders::version(key.encoder).replace('.', "_"), key.level);
         self.folder.join(&digest[..2]).join(name)
     }
+}
 
-    fn header(content: &Digest, coded: &Digest) -> [u8; HEADER_BYTES] {
-        let mut header = [0; HEADER_BYTES];
-        header[..8].copy_from_slice(MAGIC);
-        header[8..40].copy_from_slice(&content.0);
-        header[40..].copy_from_slice(&coded.0);
-        header
+/// Why there is no result to use.
+enum Unusable {
+    /// There is none, or one of another version.
+    Missing,
+    /// It is not what it claims.
+    Untrue,
+}
+
+fn read(
+    place: &Path,
+    key: &ResultKey,
+    length: u64,
+    verified: Option<&Digest>,
+    coders: &mut Coders,
+) -> Result<Outcome, Unusable> {
+    let metadata = fs::metadata(place).map_err(|_| Unusable::Missing)?;
+    // A pipe would never end, and no result that pays is longer than its content.
+    if !metadata.is_file() || metadata.len() > length.saturating_add(HEADER_BYTES as u64) {
+        return Err(Unusable::Untrue);
     }
+    let mut file = File::open(place).map_err(|_| Unusable::Missing)?.take(metadata.len());
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).map_err(|_| Unusable::Untrue)?);
+    file.read_to_end(&mut bytes).map_err(|_| Unusable::Untrue)?;
+    let (found, coded) = bytes.split_at_checked(HEADER_BYTES).ok_or(Unusable::Untrue)?;
+    if !found.starts_with(MAGIC) && found.starts_with(&MAGIC[..MAGIC.len() - 1]) {
+        return Err(Unusable::Missing);
+    }
+    let digest = Digest::of(coded);
+    if found != header(&key.content, &digest) {
+        return Err(Unusable::Untrue);
+    }
+    if coded.is_empty() {
+        return Ok(Outcome::NotWorth);
+    }
+    let coding = coders::coding(key.encoder);
+    let length = usize::try_from(length).map_err(|_| Unusable::Untrue)?;
+    let is_true = verified == Some(&digest) || coders.decodes_to(coding, coded, length, &key.content);
+    if !is_true {
+        return Err(Unusable::Untrue);
+    }
+    Ok(Outcome::Coded(coded.to_vec(), digest))
+}
+
+fn header(content: &Digest, coded: &Digest) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[..8].copy_from_slice(MAGIC);
+    header[8..40].copy_from_slice(&content.0);
+    header[40..].copy_from_slice(&coded.0);
+    header
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Levels;
 
-    fn outcome(coded: &[u8]) -> Outcome {
-        Outcome::Coded(coded.to_vec(), Digest::of(coded))
+    const CONTENT: &[u8] = b"the same and the same and the same and the same and the same and the same";
+
+    fn key(content: &[u8], encoder: Encoder, level: i32) -> ResultKey {
+        ResultKey { content: Digest::of(content), encoder, level }
+    }
+
+    fn coders() -> Coders {
+        Coders::new(Levels::default())
+    }
+
+    fn outcome(encoder: Encoder) -> Outcome {
+        let coded = coders().encode(encoder, CONTENT).unwrap();
+        let digest = Digest::of(&coded);
+        Outcome::Coded(coded, digest)
+    }
+
+    fn find(cache: &CompressCache, key: &ResultKey) -> Option<Outcome> {
+        cache.find(key, CONTENT.len() as u64, None, &mut coders())
     }
 
     #[test]
     fn a_result_is_found_under_its_content_encoder_and_level_only() {
         let folder = tempfile::tempdir().unwrap();
         let cache = CompressCache::open(&folder.path().join("made/when/missing")).unwrap();
-        let content = Digest::of(b"content");
-        cache.keep(&content, Encoder::Gzip, 12, &outcome(b"coded")).unwrap();
-        assert_eq!(cache.find(&content, Encoder::Gzip, 12), Some(outcome(b"coded")));
-        assert_eq!(cache.find(&content, Encoder::Gzip, 11), None);
-        assert_eq!(cache.find(&content, Encoder::Zopfli, 12), None);
-        assert_eq!(cache.find(&Digest::of(b"other"), Encoder::Gzip, 12), None);
+        cache.keep(&key(CONTENT, Encoder::Gzip, 12), &outcome(Encoder::Gzip));
+        assert_eq!(find(&cache, &key(CONTENT, Encoder::Gzip, 12)), Some(outcome(Encoder::Gzip)));
+        assert_eq!(find(&cache, &key(CONTENT, Encoder::Gzip, 11)), None);
+        assert_eq!(find(&cache, &key(CONTENT, Encoder::Zopfli, 12)), None);
+        assert_eq!(find(&cache, &key(b"other", Encoder::Gzip, 12)), None);
+        assert_eq!(cache.warnings(), []);
     }
 
     #[test]
     fn that_nothing_was_gained_is_remembered() {
         let folder = tempfile::tempdir().unwrap();
         let cache = CompressCache::open(folder.path()).unwrap();
-        let content = Digest::of(b"content");
-        cache.keep(&content, Encoder::Brotli, 11, &Outcome::NotWorth).unwrap();
-        assert_eq!(cache.find(&content, Encoder::Brotli, 11), Some(Outcome::NotWorth));
+        let key = key(CONTENT, Encoder::Brotli, 11);
+        cache.keep(&key, &Outcome::NotWorth);
+        assert_eq!(find(&cache, &key), Some(Outcome::NotWorth));
     }
 
     #[test]
     fn a_damaged_result_is_missing_and_can_be_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let cache = CompressCache::open(folder.path()).unwrap();
-        let content = Digest::of(b"content");
-        cache.keep(&content, Encoder::Brotli, 11, &outcome(b"coded")).unwrap();
-        let place = cache.place(&content, Encoder::Brotli, 11);
+        let key = key(CONTENT, Encoder::Brotli, 11);
+        cache.keep(&key, &outcome(Encoder::Brotli));
+        let place = cache.place(&key);
         let whole = fs::read(&place).unwrap();
         for length in 0..whole.len() {
             fs::write(&place, &whole[..length]).unwrap();
-            assert_eq!(cache.find(&content, Encoder::Brotli, 11), None, "cut to {length} bytes");
+            assert_eq!(find(&cache, &key), None, "cut to {length} bytes");
         }
         for at in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
             fs::write(&place, &bytes).unwrap();
-            assert_eq!(cache.find(&content, Encoder::Brotli, 11), None, "byte {at} flipped");
+            assert_eq!(find(&cache, &key), None, "byte {at} flipped");
         }
-        cache.keep(&content, Encoder::Brotli, 11, &outcome(b"coded")).unwrap();
-        assert_eq!(cache.find(&content, Encoder::Brotli, 11), Some(outcome(b"coded")));
+        cache.keep(&key, &outcome(Encoder::Brotli));
+        assert_eq!(find(&cache, &key), Some(outcome(Encoder::Brotli)));
+        assert_eq!(cache.warnings()[0].code, "cache-untrue");
+    }
+
+    #[test]
+    fn a_true_digest_of_another_content_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CompressCache::open(folder.path()).unwrap();
+        for encoder in [Encoder::Gzip, Encoder::Brotli, Encoder::Zstd] {
+            let evil = coders().encode(encoder, &CONTENT.to_ascii_uppercase()).unwrap();
+            let key = key(CONTENT, encoder, 1);
+            cache.keep(&key, &Outcome::Coded(evil.clone(), Digest::of(&evil)));
+            assert_eq!(find(&cache, &key), None, "{}", encoder.name());
+        }
+        let warnings = cache.warnings();
+        assert!(warnings[0].message.contains("one of 3 results"), "{}", warnings[0].message);
+    }
+
+    #[test]
+    fn what_was_verified_before_is_not_decoded() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CompressCache::open(folder.path()).unwrap();
+        let key = key(CONTENT, Encoder::Gzip, 1);
+        let (coded, digest) = (b"does not decode".to_vec(), Digest::of(b"does not decode"));
+        cache.keep(&key, &Outcome::Coded(coded, digest));
+        let found = cache.find(&key, CONTENT.len() as u64, Some(&digest), &mut coders());
+        assert!(matches!(found, Some(Outcome::Coded(..))));
+        assert_eq!(cache.find(&key, CONTENT.len() as u64, Some(&Digest::of(b"")), &mut coders()), None);
+    }
+
+    #[test]
+    fn a_pipe_or_an_endless_file_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CompressCache::open(folder.path()).unwrap();
+        let key = key(CONTENT, Encoder::Gzip, 1);
+        let place = cache.place(&key);
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &place).unwrap();
+        assert_eq!(find(&cache, &key), None);
+        fs::remove_file(&place).unwrap();
+        File::create(&place).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(find(&cache, &key), None);
+    }
+
+    #[test]
+    fn an_unwritable_folder_is_a_warning() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CompressCache::open(folder.path()).unwrap();
+        let key = key(CONTENT, Encoder::Gzip, 1);
+        // Also root cannot make a folder in place of a file.
+        fs::write(cache.place(&key).parent().unwrap(), "").unwrap();
+        cache.keep(&key, &outcome(Encoder::Gzip));
+        assert_eq!(cache.warnings()[0].code, "cache-unwritable");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cannery_archive::{Coding, Digest};
 
 use crate::coders::{self, Coders};
-use crate::compress_cache::{CompressCache, Outcome};
+use crate::compress_cache::{CompressCache, Outcome, ResultKey};
 use crate::content::{ContentId, Contents, Form};
 use crate::error::Error;
 use crate::options::{Encoder, Options};
@@ -18,6 +18,7 @@ use crate::ordered::{self, Limits};
 use crate::progress::Progress;
 use crate::read::store_identity;
 use crate::source::Sources;
+use crate::sources_cache::{SourcesCache, Verified};
 use crate::store::Store;
 
 /// What is being coded and what waits to be committed may hold so many bytes together.
@@ -35,6 +36,8 @@ pub(crate) struct Encoding<'a> {
     pub(crate) options: &'a Options,
     pub(crate) sources: &'a Sources,
     pub(crate) cache: Option<&'a CompressCache>,
+    /// Knows which results of `cache` were decoded before.
+    pub(crate) known: Option<&'a SourcesCache>,
     pub(crate) progress: &'a dyn Progress,
 }
 
@@ -43,6 +46,8 @@ pub(crate) struct Encoding<'a> {
 pub(crate) struct Tally {
     pub(crate) found: u64,
     pub(crate) made: u64,
+    /// The results that decode to their contents.
+    pub(crate) verified: Verified,
 }
 
 struct Job {
@@ -61,11 +66,12 @@ impl Encoding<'_> {
         })
     }
 
-    /// Bytes that will be coded, each counted once for each coding: for progress.
+    /// Bytes that will be coded, each counted once however many codings there are: for progress.
     pub(crate) fn total_bytes(&self, contents: &Contents) -> u64 {
-        let once: u64 =
-            contents.all.iter().filter(|content| content.to_encode).map(|content| content.length).sum();
-        once * self.encoders().count() as u64
+        if self.encoders().next().is_none() {
+            return 0;
+        }
+        contents.all.iter().filter(|content| content.to_encode).map(|content| content.length).sum()
     }
 
     /// Codes everything that is to be coded, and stores as it is what no coding has paid for.
@@ -73,6 +79,9 @@ impl Encoding<'_> {
         let jobs = self.jobs(contents);
         let limits = Limits { threads: self.options.thread_count(), held_bytes_max: HELD_BYTES_MAX };
         let (found, made) = (AtomicU64::new(0), AtomicU64::new(0));
+        let mut verified = Verified::new();
+        let codings = self.encoders().count() as u64;
+        let mut coded_bytes = 0;
         let all = &mut contents.all;
         let described: Vec<_> =
             all.iter().map(|content| (content.digest, content.length, content.first)).collect();
@@ -82,9 +91,11 @@ impl Encoding<'_> {
             || Coders::new(self.options.levels),
             |job| described[job.content as usize].1,
             |coders, job| {
-                let (digest, _, source) = described[job.content as usize];
+                let (digest, length, source) = described[job.content as usize];
                 let level = self.options.levels.of(job.encoder);
-                let cached = self.cache.and_then(|cache| cache.find(&digest, job.encoder, level));
+                let key = ResultKey { content: digest, encoder: job.encoder, level };
+                let verified = self.known.and_then(|known| known.verified(&key));
+                let cached = self.cache.and_then(|cache| cache.find(&key, length, verified, coders));
                 if let Some(outcome) = cached {
                     found.fetch_add(1, Ordering::Relaxed);
                     return Ok(weighed(outcome));
@@ -96,24 +107,32 @@ impl Encoding<'_> {
                     |_| Error::Encoder { encoder: job.encoder.name(), path: self.sources.full_path(source) };
                 let outcome = worth(coded.map_err(failed)?, bytes.len() as u64);
                 if let Some(cache) = self.cache {
-                    cache.keep(&digest, job.encoder, level, &outcome)?;
+                    cache.keep(&key, &outcome);
                 }
                 Ok(weighed(outcome))
             },
             |job, outcome| {
                 let content = &mut all[job.content as usize];
                 if let Outcome::Coded(bytes, digest) = outcome {
+                    if self.known.is_some() {
+                        let level = self.options.levels.of(job.encoder);
+                        let key = ResultKey { content: content.digest, encoder: job.encoder, level };
+                        verified.insert(key, digest);
+                    }
                     let body = store.body(&digest, &bytes)?;
                     let coding = coders::coding(job.encoder);
                     let length = bytes.len() as u64;
                     content.forms.push(Form { coding, body, length, etag: digest.etag() });
                 }
-                self.progress.advance(content.length);
+                // A content counts in parts, one for each coding, which together are its length.
+                let before = coded_bytes / codings.max(1);
+                coded_bytes += content.length;
+                self.progress.advance(coded_bytes / codings.max(1) - before);
                 Ok::<(), Error>(())
             },
         )?;
         self.complete(contents, store)?;
-        Ok(Tally { found: found.into_inner(), made: made.into_inner() })
+        Ok(Tally { found: found.into_inner(), made: made.into_inner(), verified })
     }
 
     /// The jobs, the longest first. Of equal ones the order is that of their digests, so that it is the

@@ -38,6 +38,18 @@ pub enum Error {
     /// The source folder cannot be walked.
     #[error(transparent)]
     Walk(#[from] WalkError),
+    /// There is nothing to publish.
+    #[error("{} holds no file that could be served", folder.display())]
+    Empty {
+        /// The source folder.
+        folder: PathBuf,
+    },
+    /// No site has a page for `/`.
+    #[error("{} has no page for `/`: no index page, no rule and no fallback page answers it", folder.display())]
+    NoStartPage {
+        /// The source folder.
+        folder: PathBuf,
+    },
     /// The ignore file cannot be read.
     #[error(transparent)]
     IgnoreFile(#[from] IgnoreFileError),
@@ -80,7 +92,7 @@ pub enum Error {
         /// The newest one before it.
         newest: u64,
     },
-    /// A cache is there but is not what it should be, or cannot be used.
+    /// There is something else in the place of a cache.
     #[error("cannot use the cache {}: {source}", path.display())]
     Cache {
         /// The cache.
@@ -172,6 +184,8 @@ impl Error {
             | Error::Pattern(_) => ErrorClass::Usage,
             Error::Walk(_)
             | Error::IgnoreFile(_)
+            | Error::Empty { .. }
+            | Error::NoStartPage { .. }
             | Error::Read { .. }
             | Error::Changing { .. }
             | Error::Sources { .. }

@@ -23,10 +23,10 @@ use crate::report::Report;
 use crate::routes::{self, Routes};
 use crate::skip::{IGNORE_FILE, PatternError, SkipRules};
 use crate::source::{SourceId, Sources};
-use crate::sources_cache::SourcesCache;
+use crate::sources_cache::{SourcesCache, Verified};
 use crate::store::Store;
 use crate::tell;
-use crate::walk::{SourceFile, Stamp, walk};
+use crate::walk::{LinksOut, SourceFile, Stamp, walk};
 
 /// Makes sure that the options make sense together.
 pub(crate) fn check(options: &Options) -> Result<(), Error> {
@@ -46,7 +46,8 @@ pub(crate) fn sources(options: &Options, staging: &Staging) -> Result<(Sources, 
     let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };
     let mut diagnostics = rules.add_ignore_file(&options.sources)?;
     options.ignore.iter().try_for_each(|pattern| rules.add_pattern(pattern))?;
-    let mut walked = walk(&options.sources, &rules)?;
+    let links_out = if options.follow_links { LinksOut::Allowed } else { LinksOut::Reported };
+    let mut walked = walk(&options.sources, &rules, links_out)?;
     diagnostics.append(&mut walked.diagnostics);
     let own = OwnFiles::of(options, staging);
     walked.files.retain(|file| {
@@ -65,6 +66,18 @@ pub(crate) fn sources(options: &Options, staging: &Staging) -> Result<(Sources, 
     diagnostics.append(&mut routes::drop_unservable(&mut sources));
     let report = Report { skipped: tell::skipped(&walked.skipped), diagnostics, ..Report::default() };
     Ok((sources, report))
+}
+
+/// Makes sure that there is a site to publish: an empty folder in its place would take the site off the network.
+pub(crate) fn check_start_page(options: &Options, sources: &Sources, routes: &Routes) -> Result<(), Error> {
+    if options.allow_empty {
+        return Ok(());
+    }
+    let folder = || options.sources.clone();
+    if sources.files.is_empty() {
+        return Err(Error::Empty { folder: folder() });
+    }
+    if routes.has_start_page() { Ok(()) } else { Err(Error::NoStartPage { folder: folder() }) }
 }
 
 /// What a build writes, which may stand in the source folder: the archive and the caches.
@@ -215,16 +228,25 @@ impl Caches {
         sources: &'a Sources,
         progress: &'a dyn Progress,
     ) -> Encoding<'a> {
-        Encoding { options, sources, cache: self.compress.as_ref(), progress }
+        let (cache, known) = (self.compress.as_ref(), self.sources.as_ref());
+        Encoding { options, sources, cache, known, progress }
     }
 
-    /// Remembers what this build has found out.
-    pub(crate) fn keep(self, known: Vec<(Stamp, Facts)>, sources: &Sources) -> Result<(), Error> {
-        let Some(cache) = self.sources else { return Ok(()) };
-        let files = sources.files.iter().zip(known).map(|(file, (stamp, facts))| {
-            let path = [self.root.as_slice(), b"/", &file.path].concat();
-            (path.into_boxed_slice(), stamp, facts)
-        });
-        cache.replace(&self.root, files)
+    /// Remembers what this build has found out. Returns what went wrong with the caches, which never ends a build.
+    pub(crate) fn keep(
+        self,
+        known: Vec<(Stamp, Facts)>,
+        verified: Verified,
+        sources: &Sources,
+    ) -> Vec<Diagnostic> {
+        let mut warnings = self.compress.as_ref().map_or_else(Vec::new, CompressCache::warnings);
+        if let Some(cache) = self.sources {
+            let files = sources.files.iter().zip(known).map(|(file, (stamp, facts))| {
+                let path = [self.root.as_slice(), b"/", &file.path].concat();
+                (path.into_boxed_slice(), stamp, facts)
+            });
+            warnings.append(&mut cache.replace(&self.root, files, verified));
+        }
+        warnings
     }
 }

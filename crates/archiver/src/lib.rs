@@ -61,11 +61,13 @@ mod store;
 
 mod publish;
 mod tell;
+pub mod temporary;
 mod watch;
 
 pub use error::{Error, ErrorClass, PreviousError};
 pub use options::{Encoder, FormatChoice, LastModified, Levels, Options};
 pub use progress::{Progress, Stage};
+pub use read::ENCODED_BYTES_MAX;
 pub use report::Report;
 
 use crate::carry::Carried;
@@ -102,6 +104,8 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     report.generated =
         if options.include_folder_listing { listings::add(&mut routes, &mut sources, options) } else { 0 };
 
+    gather::check_start_page(options, &sources, &routes)?;
+
     watch.stage(Stage::Read, Some(sources.len() as u64));
     let mut store = Store::begin(staging, options.format)?;
     let caches = gather::Caches::open(options)?;
@@ -136,7 +140,7 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     }
     watch.stage(Stage::Publish, None);
     staging.publish(&file)?;
-    caches.keep(read.known, &sources)?;
+    report.cache_warnings = caches.keep(read.known, tally.verified, &sources);
     report.times = watch.finish();
     Ok(report)
 }

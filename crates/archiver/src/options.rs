@@ -84,6 +84,12 @@ pub struct Options {
     pub immutable: Vec<String>,
     /// The grammar of `_redirects`. Default: ours, which includes the common ones.
     pub dialect: Dialect,
+    /// Links that leave the source folder are meant, so that they are no warnings. They are followed either way.
+    /// Default: off.
+    pub follow_links: bool,
+    /// A folder without files, or without a page for `/`, may be published. Default: off, for it is most often the wrong
+    /// folder.
+    pub allow_empty: bool,
     /// Warnings end the build before it publishes. Default: off.
     pub strict: bool,
     /// Threads that read and encode; 0 means one for each CPU that this process may use. The archive does
@@ -123,6 +129,8 @@ impl Options {
             media_types: MediaTypes::default(),
             immutable: Vec::new(),
             dialect: Dialect::Cannery,
+            follow_links: false,
+            allow_empty: false,
             strict: false,
             threads: 0,
         }

@@ -14,7 +14,7 @@ pub enum Stage {
     Route,
     /// Reading and hashing. Counts files.
     Read,
-    /// Compressing. Counts bytes of content, once for each coding.
+    /// Compressing. Counts bytes of content, each once however many codings there are.
     Encode,
     /// Writing what answers each path. Counts paths.
     Write,

@@ -1,20 +1,24 @@
 //! The new archive appears whole or not at all: temporary file, fsync, rename, fsync of the folder.
 //!
-//! The temporary file stands beside the archive, is removed when a build fails, and is locked while its
-//! build runs, so that the next build can tell what a dead one left behind. Never writes to a file that
-//! has the archive's name.
+//! The temporary file stands beside the archive, is removed when a build fails or is interrupted, and is locked while
+//! its build runs, so that the next build in the same folder can remove what a killed one left behind, whatever its
+//! archive was called. Never writes to a file that has the archive's name.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::temporary::Temporary;
 
 /// Permissions of an archive that did not exist before, less what the umask takes.
 const MODE: u32 = 0o644;
+
+/// The end of the name of a temporary file, which no other program uses.
+const SUFFIX: &[u8] = b".cannery.tmp";
 
 /// How many names of temporary files are tried.
 const NAMES_MAX: u32 = 100;
@@ -25,7 +29,7 @@ pub(crate) struct Staging {
     /// The archive's final place, symlinks resolved.
     place: PathBuf,
     /// The temporary files that are there.
-    temporary: Vec<PathBuf>,
+    temporary: Vec<Temporary>,
 }
 
 impl Staging {
@@ -63,18 +67,19 @@ impl Staging {
     fn create_locked(&mut self) -> io::Result<File> {
         for serial in 0..NAMES_MAX {
             let path = self.folder().join(self.temporary_name(serial));
-            let options = OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).clone();
-            let file = match options.open(&path) {
+            let (temporary, file) = match Temporary::create(path.clone(), MODE) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                opened => opened?,
+                created => created?,
             };
             // Another build may have taken the file for a dead one's before it was locked.
             let is_ours =
                 file.try_lock().is_ok() && fs::metadata(&path).is_ok_and(|found| same_file(&found, &file));
             if is_ours {
-                self.temporary.push(path);
+                self.temporary.push(temporary);
                 return Ok(file);
             }
+            // What has this name now is another build's.
+            temporary.forget();
         }
         Err(io::ErrorKind::AlreadyExists.into())
     }
@@ -82,9 +87,7 @@ impl Staging {
     /// Removes all temporary files but the newest: what was written before has been copied into it.
     pub(crate) fn drop_older(&mut self) {
         let newest = self.temporary.pop();
-        for path in self.temporary.drain(..) {
-            let _ = fs::remove_file(path);
-        }
+        self.temporary.clear();
         self.temporary.extend(newest);
     }
 
@@ -98,9 +101,7 @@ impl Staging {
             file.set_permissions(old.permissions())?;
         }
         file.sync_all()?;
-        let path = self.temporary.last().ok_or(io::ErrorKind::NotFound)?;
-        fs::rename(path, &self.place)?;
-        self.temporary.pop();
+        self.temporary.pop().ok_or(io::ErrorKind::NotFound)?.persist(&self.place)?;
         // Without this a crash could bring the old name back, or none.
         File::open(self.folder())?.sync_all()
     }
@@ -116,42 +117,36 @@ impl Staging {
         self.place.file_name().unwrap_or_default()
     }
 
-    /// `.NAME.PID.SERIAL.tmp`.
+    /// `.NAME.PID.SERIAL.cannery.tmp`.
     fn temporary_name(&self, serial: u32) -> OsString {
         let mut name = OsString::from(".");
         name.push(self.name());
-        name.push(format!(".{}.{serial}.tmp", std::process::id()));
+        name.push(format!(".{}.{serial}", std::process::id()));
+        name.push(OsStr::from_bytes(SUFFIX));
         name
     }
 
-    fn is_temporary_name(&self, name: &OsStr) -> bool {
-        let numbers = name
-            .as_bytes()
-            .strip_prefix(b".")
-            .and_then(|rest| rest.strip_prefix(self.name().as_bytes()))
-            .and_then(|rest| rest.strip_prefix(b"."))
-            .and_then(|rest| rest.strip_suffix(b".tmp"));
-        numbers.is_some_and(|numbers| numbers.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.'))
-    }
-
-    /// Removes temporary files that nobody holds locked. What cannot be removed is left: it harms nobody.
+    /// Removes temporary files that no process holds locked. What cannot be removed is left: it harms nothing.
     fn remove_stale(&self) {
         let Ok(entries) = fs::read_dir(self.folder()) else { return };
-        for entry in entries.flatten().filter(|entry| self.is_temporary_name(&entry.file_name())) {
-            let stale = File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
-            if stale {
+        for entry in entries.flatten().filter(|entry| is_temporary_name(&entry.file_name())) {
+            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+            let is_stale = is_file && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
+            if is_stale {
                 let _ = fs::remove_file(entry.path());
             }
         }
     }
 }
 
-impl Drop for Staging {
-    fn drop(&mut self) {
-        for path in &self.temporary {
-            let _ = fs::remove_file(path);
-        }
-    }
+/// Whether a name is that of the temporary file of some archive: two numbers stand before its end.
+fn is_temporary_name(name: &OsStr) -> bool {
+    let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    let Some(numbered) = name.as_bytes().strip_prefix(b".").and_then(|rest| rest.strip_suffix(SUFFIX)) else {
+        return false;
+    };
+    let mut parts = numbered.rsplit(|byte| *byte == b'.');
+    parts.next().is_some_and(is_number) && parts.next().is_some_and(is_number) && parts.next().is_some()
 }
 
 fn same_file(found: &fs::Metadata, file: &File) -> bool {
@@ -221,13 +216,18 @@ mod tests {
     fn what_a_dead_build_left_is_removed_and_what_a_living_one_writes_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("site.cdb");
-        fs::write(folder.path().join(".site.cdb.123.0.tmp"), b"dead").unwrap();
-        fs::write(folder.path().join(".site.cdb.notes.tmp"), b"someone's").unwrap();
+        fs::write(folder.path().join(".site.cdb.123.0.cannery.tmp"), b"dead").unwrap();
+        fs::write(folder.path().join(".41.cdb.123.0.cannery.tmp"), b"dead, of another archive").unwrap();
+        let foreign = [".site.cdb.123.0.tmp", ".site.cdb.notes.cannery.tmp", "site.cdb.123.0.cannery.tmp"];
+        for name in foreign {
+            fs::write(folder.path().join(name), b"of another program").unwrap();
+        }
         let mut living = Staging::beside(&place).unwrap();
         let file = living.create().unwrap();
         Staging::beside(&place).unwrap();
-        let own = format!(".site.cdb.{}.0.tmp", std::process::id());
-        let mut expected = vec![own, ".site.cdb.notes.tmp".to_owned()];
+        let own = format!(".site.cdb.{}.0.cannery.tmp", std::process::id());
+        let mut expected = vec![own];
+        expected.extend(foreign.map(str::to_owned));
         expected.sort();
         assert_eq!(names(folder.path()), expected);
         living.publish(&file).unwrap();

@@ -29,7 +29,7 @@ use crate::walk::Stamp;
 pub(crate) const HELD_SOURCE_BYTES_MAX: u64 = 8 << 20;
 
 /// A longer source is not compressed: an encoder would have to hold it whole.
-const ENCODED_BYTES_MAX: u64 = 128 << 20;
+pub const ENCODED_BYTES_MAX: u64 = 128 << 20;
 
 /// A shorter source is not compressed: its head alone is longer, and what could be saved less than what
 /// `Content-Encoding` and `Vary` cost.

@@ -52,6 +52,9 @@ pub struct Report {
     pub skipped: Vec<SkippedGroup>,
     /// What the build has to say about the source folder.
     pub diagnostics: Vec<Diagnostic>,
+    /// What was wrong with the caches, each remark with the path of the cache. It has no influence on the archive, so
+    /// [`Report::warnings`] does not count it.
+    pub cache_warnings: Vec<Diagnostic>,
     /// The biggest files, at most [`Report::BIGGEST_MAX`].
     pub biggest: Vec<BigFile>,
     /// How useful the caches were.

@@ -208,6 +208,19 @@ impl Routes {
         sites
     }
 
+    /// Whether `/` of some site is answered: by a page, a rule or a fallback page.
+    pub(crate) fn has_start_page(&self) -> bool {
+        let sites = (0..).take(self.hosts.len()).map(Some).chain([None]);
+        sites.into_iter().any(|host| {
+            let root: (HostId, Box<[u8]>) = (host, b"/".as_slice().into());
+            let is_answered_below = |scope: &Scope| {
+                let mut rules = scope.rules.iter().map(|rule| &self.rules[*rule as usize]);
+                !scope.fallbacks.is_empty() || rules.any(|rule| rule.source.matches(b"/"))
+            };
+            self.paths.contains_key(&root) || self.scopes.get(&root).is_some_and(is_answered_below)
+        })
+    }
+
     pub(crate) fn host_name(&self, host: HostId) -> Option<&str> {
         host.map(|host| self.hosts[usize::from(host)].0.as_str())
     }

@@ -4,24 +4,40 @@
 //! exactly the stamp of then. A file touched within two seconds before the build is not remembered: it
 //! might be written again within the same tick of the file system's clock. That comparison is the only
 //! use of the clock. A cache that is damaged, or of another version, is empty.
+//!
+//! It also remembers which results of the compression cache have been decoded and found true, so that they are decoded
+//! once. All of this is believed, so the file is used only if nobody but this user (or root) can write it; a cache of
+//! another machine has other inodes and matches nothing. A file that cannot be used or written costs a warning.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_archive::Digest;
 
+use crate::compress_cache::ResultKey;
+use crate::diagnostic::Diagnostic;
 use crate::error::Error;
 use crate::facts::Facts;
+use crate::options::Encoder;
+use crate::temporary;
 use crate::walk::Stamp;
 
 /// First bytes of the file. The digit is the version of what follows.
-const MAGIC: &[u8; 8] = b"CANRSRC1";
+const MAGIC: &[u8; 8] = b"CANRSRC2";
 
 /// Younger files are not remembered, in nanoseconds: the coarsest file systems count in two seconds.
 const RACY_NS: i128 = 2_000_000_000;
+
+/// Permissions of the file: what is in it is believed.
+const MODE: u32 = 0o600;
+
+/// Permissions that let others write.
+const OTHERS_WRITE: u32 = 0o022;
 
 const UTF8: u8 = 1 << 0;
 const FINGERPRINTED: u8 = 1 << 1;
@@ -34,58 +50,129 @@ const ENTRY_BYTES: usize = 4 + 56 + Digest::BYTES + 1;
 /// What is known of each file, by its absolute path.
 type Entries = BTreeMap<Box<[u8]>, (Stamp, Facts)>;
 
+/// The digest of each result of compression that was decoded and found true.
+pub(crate) type Verified = BTreeMap<ResultKey, Digest>;
+
+/// All that the file holds.
+#[derive(Debug, Default)]
+struct Memory {
+    entries: Entries,
+    verified: Verified,
+}
+
 /// What is known of source files.
 #[derive(Debug)]
 pub(crate) struct SourcesCache {
     place: PathBuf,
-    entries: Entries,
+    memory: Memory,
     /// When the build began, in nanoseconds since 1970.
     began_ns: i128,
+    /// Why the file there was not used.
+    unused: Option<String>,
 }
 
 impl SourcesCache {
-    /// Loads the cache at `place`; an empty one if there is none or it is not sound.
+    /// Loads the cache at `place`; an empty one if there is none, or none that can be believed.
+    ///
+    /// # Errors
+    /// There is something at `place` that is no file.
     pub(crate) fn load(place: &Path) -> Result<SourcesCache, Error> {
-        let bytes = match fs::read(place) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(Error::cache(place)(error)),
+        let (bytes, unused) = match read(place) {
+            Ok(bytes) => (bytes, None),
+            Err(Unusable::Missing) => (Vec::new(), None),
+            Err(Unusable::Kind(error)) => return Err(Error::cache(place)(error)),
+            Err(Unusable::Warning(why)) => (Vec::new(), Some(why)),
         };
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let began_ns = i128::try_from(since_1970.as_nanos()).unwrap_or(i128::MAX);
-        Ok(SourcesCache { place: place.to_owned(), entries: decode(&bytes).unwrap_or_default(), began_ns })
+        let memory = decode(&bytes).unwrap_or_default();
+        Ok(SourcesCache { place: place.to_owned(), memory, began_ns, unused })
     }
 
     /// What is known of the file at this absolute path, if it still has this stamp.
     pub(crate) fn find(&self, path: &[u8], stamp: &Stamp) -> Option<Facts> {
-        self.entries.get(path).filter(|(known, _)| known == stamp).map(|(_, facts)| *facts)
+        self.memory.entries.get(path).filter(|(known, _)| known == stamp).map(|(_, facts)| *facts)
     }
 
-    /// Forgets all below the folder `root`, remembers `files` (absolute path, stamp, facts), and replaces
-    /// the cache at its place.
+    /// Returns the digest of the result of compression that was found true, if one was.
+    pub(crate) fn verified(&self, key: &ResultKey) -> Option<&Digest> {
+        self.memory.verified.get(key)
+    }
+
+    /// Forgets all below the folder `root`, remembers `files` (absolute path, stamp, facts) and `verified`, and
+    /// replaces the cache at its place. Returns what went wrong.
     pub(crate) fn replace(
         mut self,
         root: &[u8],
         files: impl Iterator<Item = (Box<[u8]>, Stamp, Facts)>,
-    ) -> Result<(), Error> {
-        self.entries.retain(|path, _| !path.strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/")));
+        verified: Verified,
+    ) -> Vec<Diagnostic> {
+        let Memory { entries, verified: known } = &mut self.memory;
+        entries.retain(|path, _| !path.strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/")));
         let racy_ns = self.began_ns - RACY_NS;
         let settled = files.filter(|(_, stamp, _)| stamp.modified_ns.max(stamp.changed_ns) < racy_ns);
-        self.entries.extend(settled.map(|(path, stamp, facts)| (path, (stamp, facts))));
+        entries.extend(settled.map(|(path, stamp, facts)| (path, (stamp, facts))));
+
+        // Results of contents that no file has any more are forgotten with them.
+        known.extend(verified);
+        let contents: HashSet<Digest> = entries.values().map(|(_, facts)| facts.digest).collect();
+        known.retain(|key, _| contents.contains(&key.content));
+
         let mut name = self.place.clone().into_os_string();
         name.push(format!(".{}.tmp", std::process::id()));
-        let temporary = PathBuf::from(name);
-        let write = || -> io::Result<()> {
-            fs::write(&temporary, encode(&self.entries))?;
-            fs::rename(&temporary, &self.place)
-        };
-        write().map_err(Error::cache(&self.place))
+        let written = temporary::write_whole(name.into(), &self.place, MODE, &[&encode(&self.memory)]);
+        let warning =
+            |code, message: String| Diagnostic::warning(self.place.as_os_str().as_bytes(), code, message);
+        let unused = self.unused.iter().map(|why| {
+            warning("cache-unused", format!("the sources cache was not used, and is made again: {why}"))
+        });
+        let unwritten = written.err().map(|error| {
+            let message =
+                format!("the sources cache cannot be written, so the next build reads all files: {error}");
+            warning("cache-unwritable", message)
+        });
+        unused.chain(unwritten).collect()
     }
 }
 
-fn encode(entries: &Entries) -> Vec<u8> {
+/// Why there is no cache to use.
+enum Unusable {
+    /// There is none.
+    Missing,
+    /// There is something else.
+    Kind(io::Error),
+    /// It must not or cannot be read.
+    Warning(String),
+}
+
+/// The bytes of the file, if no other user can have written them.
+fn read(place: &Path) -> Result<Vec<u8>, Unusable> {
+    let failed = |error: io::Error| match error.kind() {
+        ErrorKind::NotFound => Unusable::Missing,
+        _ => Unusable::Warning(error.to_string()),
+    };
+    let metadata = fs::metadata(place).map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(Unusable::Kind(ErrorKind::IsADirectory.into()));
+    }
+    if !metadata.is_file() {
+        return Err(Unusable::Kind(io::Error::other("it is no regular file")));
+    }
+    let owner = metadata.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err(Unusable::Warning(format!("it belongs to another user ({owner})")));
+    }
+    if metadata.mode() & OTHERS_WRITE != 0 {
+        let mode = metadata.mode() & 0o777;
+        return Err(Unusable::Warning(format!("other users can write it (mode {mode:o})")));
+    }
+    fs::read(place).map_err(failed)
+}
+
+fn encode(memory: &Memory) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
-    for (path, (stamp, facts)) in entries {
+    out.extend_from_slice(&(memory.entries.len() as u64).to_le_bytes());
+    for (path, (stamp, facts)) in &memory.entries {
         out.extend_from_slice(&u32::try_from(path.len()).unwrap_or(0).to_le_bytes());
         out.extend_from_slice(&stamp.size.to_le_bytes());
         out.extend_from_slice(&stamp.modified_ns.to_le_bytes());
@@ -98,20 +185,27 @@ fn encode(entries: &Entries) -> Vec<u8> {
         out.push(flag(facts.utf8, UTF8) | flag(facts.fingerprinted, FINGERPRINTED) | probe);
         out.extend_from_slice(path);
     }
+    for (key, digest) in &memory.verified {
+        out.extend_from_slice(&key.content.0);
+        out.push(key.encoder as u8);
+        out.extend_from_slice(&key.level.to_le_bytes());
+        out.extend_from_slice(&digest.0);
+    }
     let digest = Digest::of(&out);
     out.extend_from_slice(&digest.0);
     out
 }
 
-/// The entries, if every byte is as it was written.
-fn decode(bytes: &[u8]) -> Option<Entries> {
+/// What the file holds, if every byte is as it was written.
+fn decode(bytes: &[u8]) -> Option<Memory> {
     let (written, digest) = bytes.split_last_chunk::<{ Digest::BYTES }>()?;
     if Digest::of(written).0 != *digest {
         return None;
     }
     let mut rest = written.strip_prefix(MAGIC)?;
+    let count = u64::from_le_bytes(take(&mut rest)?);
     let mut entries = Vec::with_capacity(rest.len() / (ENTRY_BYTES + 48));
-    while !rest.is_empty() {
+    for _ in 0..count {
         let path_bytes = u32::from_le_bytes(take(&mut rest)?) as usize;
         let stamp = Stamp {
             size: u64::from_le_bytes(take(&mut rest)?),
@@ -133,7 +227,15 @@ fn decode(bytes: &[u8]) -> Option<Entries> {
         };
         entries.push((path.into(), (stamp, facts)));
     }
-    Some(entries.into_iter().collect())
+    let mut verified = Verified::new();
+    while !rest.is_empty() {
+        let content = Digest(take(&mut rest)?);
+        let [encoder] = take(&mut rest)?;
+        let encoder = *Encoder::ALL.get(usize::from(encoder))?;
+        let level = i32::from_le_bytes(take(&mut rest)?);
+        verified.insert(ResultKey { content, encoder, level }, Digest(take(&mut rest)?));
+    }
+    Some(Memory { entries: entries.into_iter().collect(), verified })
 }
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
@@ -154,9 +256,15 @@ mod tests {
         Facts { digest: Digest::of(content), utf8: true, fingerprinted: false, compressible }
     }
 
+    fn result(content: &[u8]) -> ResultKey {
+        ResultKey { content: Digest::of(content), encoder: Encoder::Brotli, level: 11 }
+    }
+
     fn replace(place: &Path, root: &[u8], files: &[(&[u8], Stamp, Facts)]) {
         let files = files.iter().map(|(path, stamp, facts)| (Box::from(*path), *stamp, *facts));
-        SourcesCache::load(place).unwrap().replace(root, files).unwrap();
+        let verified = Verified::from([(result(b"a"), Digest::of(b"coded a"))]);
+        let warnings = SourcesCache::load(place).unwrap().replace(root, files, verified);
+        assert_eq!(warnings, []);
     }
 
     #[test]
@@ -180,7 +288,7 @@ mod tests {
         replace(&place, b"/on", &[(b"/on/a", stamp(7), known)]);
         replace(&place, b"/one", &[(b"/one/b", stamp(7), known)]);
         let cache = SourcesCache::load(&place).unwrap();
-        let paths: Vec<&[u8]> = cache.entries.keys().map(|path| &**path).collect();
+        let paths: Vec<&[u8]> = cache.memory.entries.keys().map(|path| &**path).collect();
         assert_eq!(paths, [b"/on/a".as_slice(), b"/one/b"]);
     }
 
@@ -208,6 +316,43 @@ mod tests {
             bytes[at] ^= 0x80;
             assert!(decode(&bytes).is_none(), "byte {at} flipped");
         }
+    }
+
+    #[test]
+    fn a_verified_result_is_known_while_a_file_has_its_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("cache");
+        replace(&place, b"/site", &[(b"/site/a", stamp(7), facts(b"a", None))]);
+        let cache = SourcesCache::load(&place).unwrap();
+        assert_eq!(cache.verified(&result(b"a")), Some(&Digest::of(b"coded a")));
+        assert_eq!(cache.verified(&ResultKey { level: 10, ..result(b"a") }), None);
+        replace(&place, b"/site", &[(b"/site/a", stamp(7), facts(b"b", None))]);
+        assert_eq!(SourcesCache::load(&place).unwrap().verified(&result(b"a")), None);
+    }
+
+    #[test]
+    fn a_file_that_others_can_write_is_not_believed() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("cache");
+        replace(&place, b"/site", &[(b"/site/a", stamp(7), facts(b"a", None))]);
+        for mode in [0o620, 0o602, 0o666] {
+            fs::set_permissions(&place, fs::Permissions::from_mode(mode)).unwrap();
+            let cache = SourcesCache::load(&place).unwrap();
+            assert_eq!(cache.find(b"/site/a", &stamp(7)), None, "{mode:o}");
+            assert_eq!(cache.verified(&result(b"a")), None, "{mode:o}");
+            let warnings = cache.replace(b"/site", std::iter::empty(), Verified::new());
+            assert_eq!(warnings[0].code, "cache-unused");
+            assert_eq!(fs::metadata(&place).unwrap().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_a_warning() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = SourcesCache::load(&folder.path().join("missing/cache")).unwrap();
+        let warnings = cache.replace(b"/site", std::iter::empty(), Verified::new());
+        assert_eq!(warnings[0].code, "cache-unwritable");
     }
 
     #[test]

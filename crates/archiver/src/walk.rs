@@ -4,11 +4,12 @@
 //! depend on the order in which the system lists a folder. Names are bytes from end to end,
 //! for a URL can spell any byte.
 //!
-//! Symlinks are followed, also out of the root. A link that leads back to a folder above it is
-//! noticed and left out. Links that meet without closing a loop are each followed, so a chain of
-//! folders with two links each to the next would be walked as often as there are paths through
-//! it: the walk trusts its source folder that far.
+//! Symlinks are followed. One that leaves the root is reported, unless that was allowed. One that leads back to a
+//! folder above it is left out. Where several links lead to one folder, the folder is listed once for all that meet at
+//! the same depth; the number of paths to it through links within links is bounded, because each level of such links
+//! can double it.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::io;
@@ -21,6 +22,24 @@ use rayon::prelude::*;
 
 use crate::diagnostic::Diagnostic;
 use crate::skip::{SkipReason, SkipRules};
+
+/// How many paths through links within links may lead to one folder.
+const LINKED_PATHS_MAX: usize = 256;
+
+/// How many links out of the root are reported one by one.
+const OUTSIDE_REPORTED_MAX: usize = 5;
+
+/// The code of a link out of the root.
+const OUTSIDE: &str = "symlink-outside";
+
+/// What becomes of links out of the root, which are followed either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinksOut {
+    /// Each is a warning.
+    Reported,
+    /// They are meant.
+    Allowed,
+}
 
 /// All that a walk has found, each list sorted by the bytes of its paths.
 ///
@@ -111,7 +130,7 @@ pub enum WalkError {
 ///
 /// # Errors
 /// The root itself cannot be read or is not a folder.
-pub fn walk(root: &Path, rules: &SkipRules) -> Result<Walked, WalkError> {
+pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walked, WalkError> {
     let root_error = |source| WalkError::Root { path: root.to_owned(), source };
     let metadata = fs::metadata(root).map_err(root_error)?;
     if !metadata.is_dir() {
@@ -119,21 +138,34 @@ pub fn walk(root: &Path, rules: &SkipRules) -> Result<Walked, WalkError> {
     }
     // Asked once more for each folder below; here a refusal must end the walk instead.
     fs::read_dir(root).map_err(root_error)?;
+    let inside = match links_out {
+        LinksOut::Reported => Some(fs::canonicalize(root).map_err(root_error)?),
+        LinksOut::Allowed => None,
+    };
 
+    let walk = Walk { root, inside, rules };
     let mut walked = Walked::default();
-    let mut level = vec![Folder { path: Box::default(), lineage: Lineage::root(&metadata) }];
+    let mut linked_paths = HashMap::new();
+    let mut level = vec![Folder::root(&metadata)];
     // Folders of one depth are read at the same time. Going down level by level rather than by
     // recursion keeps a deep tree off the stack.
     while !level.is_empty() {
-        let readings: Vec<Reading> =
-            level.par_iter().map(|folder| read_folder(root, folder, rules)).collect();
-        level.clear();
-        for reading in readings {
-            level.extend(reading.subfolders);
+        level
+            .sort_unstable_by(|one, other| (one.identity(), &one.path).cmp(&(other.identity(), &other.path)));
+        let groups: Vec<&[Folder]> =
+            level.chunk_by(|one, other| one.identity() == other.identity()).collect();
+        let readings: Vec<Vec<Reading>> = groups.par_iter().map(|group| walk.read(group)).collect();
+        let mut next = Vec::new();
+        for reading in readings.into_iter().flatten() {
+            next.extend(reading.subfolders);
             walked.absorb(reading.found);
         }
+        next.sort_unstable_by(|one: &Folder, other| one.path.cmp(&other.path));
+        next.retain(|folder| walked.admit(folder, &mut linked_paths));
+        level = next;
     }
     walked.sort();
+    walked.summarize_links_out();
     Ok(walked)
 }
 
@@ -143,6 +175,36 @@ impl Walked {
         self.folders.append(&mut other.folders);
         self.skipped.append(&mut other.skipped);
         self.diagnostics.append(&mut other.diagnostics);
+    }
+
+    /// Whether a folder is entered: not if too many paths through links within links lead to it.
+    fn admit(&mut self, folder: &Folder, linked_paths: &mut HashMap<(u64, u64), usize>) -> bool {
+        if folder.links < 2 {
+            return true;
+        }
+        let paths = linked_paths.entry(folder.identity()).or_default();
+        *paths += 1;
+        if *paths == LINKED_PATHS_MAX + 1 {
+            let message = format!(
+                "more than {LINKED_PATHS_MAX} paths of links within links lead to this folder: it is left out here \
+                 and at further ones; remove some of the links"
+            );
+            self.diagnostics.push(Diagnostic::warning(&folder.path, "symlink-fan", message));
+        }
+        *paths <= LINKED_PATHS_MAX
+    }
+
+    /// Counts the links out of the root behind the first few.
+    fn summarize_links_out(&mut self) {
+        let mut outside = 0;
+        self.diagnostics.retain(|diagnostic| {
+            outside += usize::from(diagnostic.code == OUTSIDE);
+            diagnostic.code != OUTSIDE || outside <= OUTSIDE_REPORTED_MAX
+        });
+        if let Some(more) = outside.checked_sub(OUTSIDE_REPORTED_MAX).filter(|more| *more > 0) {
+            let message = format!("{more} more links lead out of the source folder");
+            self.diagnostics.push(Diagnostic::warning(b".", OUTSIDE, message));
+        }
     }
 
     fn sort(&mut self) {
@@ -158,6 +220,20 @@ impl Walked {
 struct Folder {
     path: Box<[u8]>,
     lineage: Arc<Lineage>,
+    /// How many links its path goes through.
+    links: u32,
+    /// Where the path left the root, if it did: what the link there leads to.
+    outside: Option<Arc<Path>>,
+}
+
+impl Folder {
+    fn root(metadata: &Metadata) -> Folder {
+        Folder { path: Box::default(), lineage: Lineage::root(metadata), links: 0, outside: None }
+    }
+
+    fn identity(&self) -> (u64, u64) {
+        (self.lineage.device, self.lineage.inode)
+    }
 }
 
 /// A folder's identity, and those of the folders it was reached through.
@@ -189,58 +265,128 @@ struct Reading {
     subfolders: Vec<Folder>,
 }
 
-fn read_folder(root: &Path, folder: &Folder, rules: &SkipRules) -> Reading {
-    let mut reading = Reading::default();
-    // Joining an empty path would add a `/`, which a root given as a symlink does not mind.
-    let entries = match fs::read_dir(root.join(OsStr::from_bytes(&folder.path))) {
-        Ok(entries) => entries,
-        Err(error) => {
-            reading.warn(
-                &folder.path,
-                "unreadable-folder",
-                format!("the folder cannot be read and is left out: {error}"),
-            );
-            return reading;
-        }
-    };
-    reading.found.folders.push(folder.path.clone());
-    for entry in entries {
-        match entry {
-            Ok(entry) => reading.add(folder, &entry, rules),
+/// What holds for all folders of a walk.
+struct Walk<'a> {
+    root: &'a Path,
+    /// The root without links on the way to it, if links out of it are reported.
+    inside: Option<PathBuf>,
+    rules: &'a SkipRules,
+}
+
+/// A name in a folder, and what it stands for.
+struct Entry {
+    name: Vec<u8>,
+    is_link: bool,
+    metadata: io::Result<Metadata>,
+    /// What a link leads to, without links on the way, if that is outside the root.
+    outside: Option<Arc<Path>>,
+}
+
+impl Walk<'_> {
+    /// Reads one folder, for each of the paths that lead to it.
+    fn read(&self, paths: &[Folder]) -> Vec<Reading> {
+        let Some(first) = paths.first() else { return Vec::new() };
+        // Joining an empty path would add a `/`, which a root given as a symlink does not mind.
+        let mut entries = Vec::new();
+        let mut broken_off = None;
+        match fs::read_dir(self.root.join(OsStr::from_bytes(&first.path))) {
+            Ok(found) => {
+                for entry in found {
+                    match entry {
+                        Ok(entry) => entries.push(self.look_at(&entry)),
+                        Err(error) => {
+                            broken_off = Some(format!(
+                                "the folder's listing breaks off, so files may be missing: {error}"
+                            ));
+                            break;
+                        }
+                    }
+                }
+            }
             Err(error) => {
-                let message = format!("the folder's listing breaks off, so files may be missing: {error}");
-                reading.warn(&folder.path, "unreadable-folder", message);
-                break;
+                let message = format!("the folder cannot be read and is left out: {error}");
+                return paths.iter().map(|folder| Reading::unreadable(folder, message.clone())).collect();
             }
         }
+        let reading = |folder: &Folder| {
+            let mut reading = Reading::default();
+            reading.found.folders.push(folder.path.clone());
+            entries.iter().for_each(|entry| reading.add(folder, entry, self.rules));
+            if let Some(message) = &broken_off {
+                reading.warn(&folder.path, "unreadable-folder", message.clone());
+            }
+            reading
+        };
+        paths.iter().map(reading).collect()
     }
-    reading
+
+    fn look_at(&self, entry: &fs::DirEntry) -> Entry {
+        let name = entry.file_name().into_vec();
+        // Asking through the entry spares the system the walk along the whole path, which only a link needs.
+        let metadata = match entry.metadata() {
+            Ok(metadata) if metadata.is_symlink() => {
+                let outside = self.outside(&entry.path());
+                return Entry { name, is_link: true, metadata: fs::metadata(entry.path()), outside };
+            }
+            metadata => metadata,
+        };
+        Entry { name, is_link: false, metadata, outside: None }
+    }
+
+    /// What a link leads to, if that is outside the root.
+    fn outside(&self, link: &Path) -> Option<Arc<Path>> {
+        let target = fs::canonicalize(link).ok()?;
+        let is_outside = self.inside.as_ref().is_some_and(|inside| !target.starts_with(inside));
+        is_outside.then(|| target.into())
+    }
 }
 
 impl Reading {
-    fn add(&mut self, folder: &Folder, entry: &fs::DirEntry, rules: &SkipRules) {
-        let path = join(&folder.path, entry.file_name().into_vec());
-        let metadata = match resolve(entry) {
+    fn unreadable(folder: &Folder, message: String) -> Reading {
+        let mut reading = Reading::default();
+        reading.warn(&folder.path, "unreadable-folder", message);
+        reading
+    }
+
+    fn add(&mut self, folder: &Folder, entry: &Entry, rules: &SkipRules) {
+        let path = join(&folder.path, &entry.name);
+        let metadata = match &entry.metadata {
             Ok(metadata) => metadata,
             // A rule that leaves the name out also spares the author a remark about it: editors
             // lock files with symlinks that are broken on purpose.
             Err(_) if self.skips(&path, false, rules) => return,
-            Err(error) => return self.warn_unresolved(&path, entry, &error),
+            Err(error) => return self.warn_unresolved(&path, entry, error),
         };
         if self.skips(&path, metadata.is_dir(), rules) {
             return;
         }
+        // A link within a folder outside the root has been reported with the link that led there.
+        let reported =
+            |target: &&Arc<Path>| !folder.outside.as_ref().is_some_and(|known| target.starts_with(known));
+        let leaving = entry.outside.as_ref().filter(reported);
+        if let Some(target) = leaving
+            && (metadata.is_file() || metadata.is_dir())
+        {
+            let message = format!(
+                "this link leads out of the source folder, to {}, and that is published; `--ignore` leaves it out, \
+                 `--follow-links` says that it is meant",
+                target.display()
+            );
+            self.warn(&path, OUTSIDE, message);
+        }
         if metadata.is_file() {
-            self.found.files.push(SourceFile { path, stamp: Stamp::of(&metadata) });
+            self.found.files.push(SourceFile { path, stamp: Stamp::of(metadata) });
         } else if !metadata.is_dir() {
-            let message = format!("{} cannot be served and is left out", kind_of(&metadata));
+            let message = format!("{} cannot be served and is left out", kind_of(metadata));
             self.warn(&path, "not-a-file", message);
-        } else if folder.lineage.contains(&metadata) {
+        } else if folder.lineage.contains(metadata) {
             let message =
                 "this leads back to a folder above it and is left out; remove the link to silence this";
             self.warn(&path, "symlink-loop", message.to_owned());
         } else {
-            self.subfolders.push(Folder { lineage: folder.lineage.child(&metadata), path });
+            let links = folder.links + u32::from(entry.is_link);
+            let outside = leaving.or(folder.outside.as_ref()).cloned();
+            self.subfolders.push(Folder { lineage: folder.lineage.child(metadata), path, links, outside });
         }
     }
 
@@ -251,9 +397,8 @@ impl Reading {
         true
     }
 
-    fn warn_unresolved(&mut self, path: &[u8], entry: &fs::DirEntry, error: &io::Error) {
-        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-        if is_link {
+    fn warn_unresolved(&mut self, path: &[u8], entry: &Entry, error: &io::Error) {
+        if entry.is_link {
             let message = format!("the symlink leads nowhere and is left out; mend or remove it: {error}");
             self.warn(path, "broken-symlink", message);
         } else {
@@ -271,22 +416,8 @@ impl Reading {
     }
 }
 
-/// The metadata of what a name stands for in the end. Asking through the entry spares the
-/// system the walk along the whole path, which only a symlink needs.
-fn resolve(entry: &fs::DirEntry) -> io::Result<Metadata> {
-    let metadata = entry.metadata()?;
-    if metadata.is_symlink() { fs::metadata(entry.path()) } else { Ok(metadata) }
-}
-
-fn join(folder: &[u8], name: Vec<u8>) -> Box<[u8]> {
-    if folder.is_empty() {
-        return name.into_boxed_slice();
-    }
-    let mut path = Vec::with_capacity(folder.len() + 1 + name.len());
-    path.extend_from_slice(folder);
-    path.push(b'/');
-    path.extend_from_slice(&name);
-    path.into_boxed_slice()
+fn join(folder: &[u8], name: &[u8]) -> Box<[u8]> {
+    if folder.is_empty() { name.into() } else { [folder, b"/", name].concat().into_boxed_slice() }
 }
 
 fn kind_of(metadata: &Metadata) -> &'static str {
@@ -320,7 +451,7 @@ mod tests {
     }
 
     fn walk_all(root: &tempfile::TempDir) -> Walked {
-        walk(root.path(), &SkipRules::default()).unwrap()
+        walk(root.path(), &SkipRules::default(), LinksOut::Allowed).unwrap()
     }
 
     fn paths(walked: &Walked) -> Vec<&[u8]> {
@@ -370,6 +501,63 @@ mod tests {
         let walked = walk_all(&root);
         assert_eq!(paths(&walked), [&b"here"[..], b"near/away", b"there"]);
         assert_eq!(walked.files[0].stamp, walked.files[2].stamp);
+    }
+
+    #[test]
+    fn links_out_of_the_root_are_reported_once() {
+        let outside = site(&[b"far/away", b"far/below/x", b"lone"]);
+        symlink("away", outside.path().join("far/again")).unwrap();
+        symlink("../../lone", outside.path().join("far/below/lone")).unwrap();
+        let root = site(&[b"here", b"sub/x"]);
+        symlink(outside.path().join("far"), root.path().join("near")).unwrap();
+        symlink(outside.path().join("lone"), root.path().join("sub/lone")).unwrap();
+        symlink("../here", root.path().join("sub/here")).unwrap();
+        symlink(outside.path().join("lone"), root.path().join(".hidden")).unwrap();
+        let walked = walk(root.path(), &SkipRules::default(), LinksOut::Reported).unwrap();
+        assert_eq!(walked.files.len(), 8);
+        let expected = [("near", OUTSIDE), ("near/below/lone", OUTSIDE), ("sub/lone", OUTSIDE)];
+        assert_eq!(codes(&walked), expected);
+    }
+
+    #[test]
+    fn many_links_out_of_the_root_are_counted() {
+        let outside = site(&[b"x"]);
+        let root = site(&[b"here"]);
+        for number in 0..20 {
+            symlink(outside.path().join("x"), root.path().join(format!("{number:02}"))).unwrap();
+        }
+        let walked = walk(root.path(), &SkipRules::default(), LinksOut::Reported).unwrap();
+        assert_eq!(walked.files.len(), 21);
+        assert_eq!(codes(&walked).len(), OUTSIDE_REPORTED_MAX + 1);
+        assert!(walked.diagnostics[OUTSIDE_REPORTED_MAX].message.starts_with("15 more links"));
+    }
+
+    #[test]
+    fn links_that_fan_out_are_bounded() {
+        let root = site(&[b"30/leaf"]);
+        for number in 0..30 {
+            let folder = root.path().join(number.to_string());
+            fs::create_dir(&folder).unwrap();
+            symlink(format!("../{}", number + 1), folder.join("a")).unwrap();
+            symlink(format!("../{}", number + 1), folder.join("b")).unwrap();
+        }
+        let walked = walk_all(&root);
+        assert!(walked.folders.len() <= 31 * (LINKED_PATHS_MAX + 3), "{}", walked.folders.len());
+        assert!(paths(&walked).contains(&&b"29/a/leaf"[..]));
+        assert!(walked.diagnostics.iter().all(|diagnostic| diagnostic.code == "symlink-fan"));
+        assert!(!walked.diagnostics.is_empty());
+    }
+
+    #[test]
+    fn many_links_to_one_folder_are_all_followed() {
+        let root = site(&[b"assets/x"]);
+        for number in 0..1000 {
+            fs::create_dir(root.path().join(number.to_string())).unwrap();
+            symlink("../assets", root.path().join(format!("{number}/assets"))).unwrap();
+        }
+        let walked = walk_all(&root);
+        assert_eq!(walked.files.len(), 1001);
+        assert_eq!(walked.diagnostics, []);
     }
 
     #[test]
@@ -429,20 +617,20 @@ mod tests {
         let root = site(&[b"site/x"]);
         let link = root.path().join("link");
         symlink("site", &link).unwrap();
-        assert_eq!(paths(&walk(&link, &SkipRules::default()).unwrap()), [b"x"]);
+        assert_eq!(paths(&walk(&link, &SkipRules::default(), LinksOut::Reported).unwrap()), [b"x"]);
     }
 
     #[test]
     fn a_missing_root_is_an_error() {
         let root = tempfile::tempdir().unwrap();
-        let error = walk(&root.path().join("none"), &SkipRules::default()).unwrap_err();
+        let error = walk(&root.path().join("none"), &SkipRules::default(), LinksOut::Reported).unwrap_err();
         assert!(matches!(error, WalkError::Root { .. }), "{error}");
     }
 
     #[test]
     fn a_root_that_is_a_file_is_an_error() {
         let root = site(&[b"file"]);
-        let error = walk(&root.path().join("file"), &SkipRules::default()).unwrap_err();
+        let error = walk(&root.path().join("file"), &SkipRules::default(), LinksOut::Reported).unwrap_err();
         assert!(matches!(error, WalkError::NotAFolder { .. }), "{error}");
     }
 

@@ -1,6 +1,7 @@
 //! Faults that we have had: each test holds that one of them does not come back. One file per topic.
 
 mod connections;
+mod builds;
 mod rules;
 mod sandbox;
 mod serve;

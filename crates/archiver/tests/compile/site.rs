@@ -27,6 +27,7 @@ impl Site {
         let folder = tempfile::tempdir().unwrap();
         let mut options = Options::new(folder.path().join("site"), folder.path().join("site.cdb"));
         options.encoders = [Encoder::Identity].into();
+        options.allow_empty = true;
         fs::create_dir(folder.path().join("site")).unwrap();
         let site = Site { options, folder };
         for (path, content) in files {

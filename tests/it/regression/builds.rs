@@ -1,0 +1,267 @@
+//! Builds: caches that cannot be trusted or written, folders that are no site, links that leave the folder,
+//! interrupted builds.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::site::{Server, run, signal, write_folder};
+
+/// A folder with a site, and a place for its archive.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new(files: &[(&str, &str)]) -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("site")).unwrap();
+        let files: Vec<_> = files.iter().map(|(name, text)| (name.as_bytes(), text.as_bytes())).collect();
+        write_folder(&folder.path().join("site"), &files);
+        Place { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    fn arguments(&self) -> [String; 4] {
+        ["--sources".into(), self.text("site"), "--archive".into(), self.text("site.cdb")]
+    }
+
+    /// Builds; returns the exit code and what was said.
+    fn build(&self, flags: &[&str]) -> (i32, String) {
+        let places = self.arguments();
+        let words: Vec<&str> = places.iter().map(String::as_str).chain(flags.iter().copied()).collect();
+        let Output { status, stderr, .. } = run("cannery-archiver", &words);
+        (status.code().unwrap(), String::from_utf8(stderr).unwrap())
+    }
+
+    /// Builds, and expects success without a word about anything.
+    fn builds(&self, flags: &[&str]) {
+        assert_eq!(self.build(flags), (0, String::new()));
+    }
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let below = |path: PathBuf| if path.is_dir() { files_below(&path) } else { vec![path] };
+    let mut files: Vec<_> = entries.flat_map(below).collect();
+    files.sort();
+    files
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// A result in the cache counted if its own digest was right, whatever it decoded to.
+#[test]
+fn a_poisoned_compression_cache_is_not_believed() {
+    let good = "the good page, many times over ".repeat(40);
+    let evil = "<script>alert('from the cache')</script> ".repeat(40);
+    let place = Place::new(&[("index.html", &good), ("evil.html", &evil)]);
+    let cache = place.text("cache");
+    for coding in ["gzip", "brotli", "zstd"] {
+        let flags = ["--compress", coding, "--compress-cache", &cache];
+        place.builds(&flags);
+        let clean = fs::read(place.path("site.cdb")).unwrap();
+
+        // After the magic number and the content's digest come the result's digest and the result.
+        let results = files_below(&place.path("cache"));
+        let [one, other] = [0, 1].map(|place| fs::read(&results[place]).unwrap());
+        fs::write(&results[0], [&one[..40], &other[40..]].concat()).unwrap();
+        fs::write(&results[1], [&other[..40], &one[40..]].concat()).unwrap();
+        let (code, said) = place.build(&flags);
+        assert!(code == 0 && said.contains("[cache-untrue]") && said.contains("2 results"), "{said}");
+        assert!(fs::read(place.path("site.cdb")).unwrap() == clean, "{coding}: the poison was published");
+
+        let (code, said) = place.build(&[&flags[..], &["--strict"]].concat());
+        assert!(code == 0 && said.is_empty(), "{said}");
+        fs::remove_dir_all(&cache).unwrap();
+    }
+}
+
+#[test]
+fn a_memory_of_sources_that_others_can_write_is_not_believed() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new(&[("index.html", "page")]);
+    let cache = place.text("cache");
+    place.builds(&["--sources-cache", &cache]);
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o666)).unwrap();
+    let (code, said) = place.build(&["--sources-cache", &cache, "--strict"]);
+    assert!(code == 0 && said.contains("[cache-unused]") && said.contains("mode 666"), "{said}");
+    place.builds(&["--sources-cache", &cache]);
+}
+
+/// A full disk below a cache failed the build.
+#[test]
+#[cfg(target_os = "linux")]
+fn caches_that_cannot_be_written_cost_a_warning() {
+    let place = Place::new(&[("index.html", &"page ".repeat(100))]);
+    let flags = ["--compress-cache", "/proc/cannery", "--sources-cache", "/proc/cannery.sources", "--strict"];
+    let (code, said) = place.build(&flags);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(said.matches("[cache-unwritable]").count(), 2, "{said}");
+    assert!(place.path("site.cdb").exists());
+}
+
+/// A pipeline that built into the wrong folder took the site off the network.
+#[test]
+fn a_folder_that_is_no_site_replaces_nothing() {
+    let place = Place::new(&[("index.html", "page")]);
+    place.builds(&[]);
+    let good = fs::read(place.path("site.cdb")).unwrap();
+    let refuses = |words: &str| {
+        let (code, said) = place.build(&[]);
+        assert!(code == 3 && said.contains(words) && said.contains("--allow-empty"), "{code}: {said}");
+        assert!(fs::read(place.path("site.cdb")).unwrap() == good);
+    };
+    let site = place.path("site");
+    fs::remove_file(site.join("index.html")).unwrap();
+    refuses("holds no file");
+    fs::create_dir(site.join("assets")).unwrap();
+    fs::write(site.join("assets/app.js"), "1").unwrap();
+    refuses("no page for `/`");
+    place.builds(&["--allow-empty"]);
+    assert!(fs::read(place.path("site.cdb")).unwrap() != good);
+}
+
+#[test]
+fn rules_fallbacks_listings_and_hosts_are_a_start_page() {
+    let sites: [&[(&str, &str)]; 5] = [
+        &[("_redirects", "/ /en/ 302\n"), ("en/index.html", "page")],
+        &[("_redirects", "/* https://example.com/:splat 301\n")],
+        &[("200.html", "app")],
+        &[("_hosts/a.example/index.html", "page")],
+        &[("home.htm", "page"), ("index.htm", "page")],
+    ];
+    for files in sites {
+        Place::new(files).builds(&[]);
+    }
+    let place = Place::new(&[("a.txt", "file")]);
+    place.builds(&["--include-folder-listing"]);
+    let place = Place::new(&[("_redirects", "/old/* /new/:splat 301\n"), ("new/a.html", "page")]);
+    assert_eq!(place.build(&[]).0, 3);
+}
+
+/// What a link in a pull request led to was published without a word.
+#[test]
+fn links_out_of_the_folder_are_reported() {
+    let place = Place::new(&[("index.html", "page")]);
+    fs::write(place.path("secret.txt"), "secret").unwrap();
+    symlink("../secret.txt", place.path("site").join("notes.txt")).unwrap();
+    symlink("index.html", place.path("site").join("home.html")).unwrap();
+    let (code, said) = place.build(&[]);
+    let remarks = said.matches("[symlink-outside]").count();
+    assert!(code == 0 && remarks == 1 && said.starts_with("notes.txt: warning:"), "{said}");
+    fs::remove_file(place.path("site.cdb")).unwrap();
+    assert_eq!(place.build(&["--strict"]).0, 5);
+    assert!(!place.path("site.cdb").exists());
+    place.builds(&["--strict", "--ignore", "notes.txt"]);
+    place.builds(&["--strict", "--follow-links"]);
+    let server = Server::start(&["--archive", &place.text("site.cdb")]);
+    assert_eq!(server.get("/notes.txt").body, b"secret");
+}
+
+/// Thirteen levels of two links each were 8,192 walks, and each further level doubled them.
+#[test]
+fn links_that_fan_out_end_soon() {
+    let place = Place::new(&[("index.html", "page"), ("60/leaf.txt", "leaf")]);
+    for level in 0..60 {
+        let folder = place.path("site").join(level.to_string());
+        fs::create_dir(&folder).unwrap();
+        symlink(format!("../{}", level + 1), folder.join("a")).unwrap();
+        symlink(format!("../{}", level + 1), folder.join("b")).unwrap();
+    }
+    let (code, said) = place.build(&[]);
+    assert!(code == 0 && said.contains("[symlink-fan]"), "{code}: {said}");
+}
+
+/// Text that takes seconds to compress.
+fn long_text(bytes: usize) -> Vec<u8> {
+    let mut seed = 1u64;
+    let letter = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        b'a' + (seed >> 60) as u8
+    };
+    std::iter::repeat_with(letter).take(bytes).collect()
+}
+
+/// Waits until a build has created something in a folder, and has not ended.
+fn wait_for_file(build: &mut Child, folder: &Path, is_temporary: impl Fn(&str) -> bool) {
+    while !names(folder).iter().any(|name| is_temporary(name)) {
+        assert!(build.try_wait().unwrap().is_none(), "it ended too soon");
+        std::thread::yield_now();
+    }
+}
+
+fn begin_long_build(place: &Place, flags: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cannery-archiver"));
+    command.args(place.arguments()).args(["--compress", "brotli"]).args(flags);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn is_temporary(name: &str) -> bool {
+    name.ends_with(".tmp")
+}
+
+/// Ctrl-C left a file of the archive's size beside the archive.
+#[test]
+fn an_interrupted_build_leaves_nothing() {
+    let place = Place::new(&[("index.html", "page")]);
+    fs::write(place.path("site").join("long.txt"), long_text(8_000_000)).unwrap();
+    for (name, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
+        let mut build = begin_long_build(&place, &[]);
+        wait_for_file(&mut build, place.folder.path(), is_temporary);
+        signal(&build, name);
+        assert_eq!(build.wait().unwrap().signal(), Some(number), "{name}");
+        assert_eq!(names(place.folder.path()), ["site"], "{name}");
+    }
+}
+
+/// Only the next build of the same name removed what a killed one had left.
+#[test]
+fn what_a_killed_build_left_is_removed_by_the_next() {
+    let place = Place::new(&[("index.html", "page")]);
+    fs::write(place.path("site").join("long.txt"), long_text(8_000_000)).unwrap();
+    let mut build = begin_long_build(&place, &[]);
+    wait_for_file(&mut build, place.folder.path(), is_temporary);
+    build.kill().unwrap();
+    build.wait().unwrap();
+    assert_eq!(names(place.folder.path()).len(), 2);
+    fs::remove_file(place.path("site").join("long.txt")).unwrap();
+    let other = place.text("other.cdb");
+    let output = run("cannery-archiver", &["--sources", &place.text("site"), "--archive", &other]);
+    assert!(output.status.success());
+    assert_eq!(names(place.folder.path()), ["other.cdb", "site"]);
+}
+
+/// Ctrl-C during the build left a folder, and so did a kill.
+#[test]
+fn serve_leaves_no_folder() {
+    let place = Place::new(&[("index.html", "page")]);
+    fs::write(place.path("site").join("long.txt"), long_text(24_000_000)).unwrap();
+    let temporary = place.path("temporary");
+    fs::create_dir_all(temporary.join("cannery-serve-stale")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cannery"));
+    command.args(["serve", &place.text("site"), "--bind", "127.0.0.1:0"]).env("TMPDIR", &temporary);
+    let mut serve = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for_file(&mut serve, &temporary, |name| {
+        name != "cannery-serve-stale" && fs::read_dir(temporary.join(name)).is_ok_and(|held| held.count() > 0)
+    });
+    signal(&serve, "TERM");
+    serve.wait().unwrap();
+    assert_eq!(names(&temporary), [""; 0]);
+}
