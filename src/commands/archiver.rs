@@ -66,7 +66,8 @@ fn build(archiver: &Archiver) -> Result<(), Failure> {
             tell(&report.diagnostics);
             tell(&report.cache_warnings);
             let took = started.elapsed().as_secs_f64();
-            say::print(summary::summary(&options.archive, &report, took, Paint::for_results()))
+            let details = if saying.debug { summary::Details::All } else { summary::Details::Few };
+            say::print(summary::summary(&options.archive, &report, took, details, Paint::for_results()))
         }
     }
 }
@@ -112,6 +113,10 @@ pub(super) fn failure(error: &Error) -> Failure {
         Error::Empty { .. } | Error::NoStartPage { .. } => {
             failure.hint("is it the right folder? `--allow-empty` publishes it all the same")
         }
+        Error::SerialExists { directory, .. } => failure.hint(format!(
+            "`--previous {}` takes all releases of this directory into account",
+            directory.display()
+        )),
         Error::Strict { .. } => failure.hint("mend what the warnings name, or leave `--strict` out"),
         _ => failure,
     }

@@ -2,9 +2,12 @@
 //!
 //! Never decides what an archive is; the shelf does.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io;
 
+use cannery_archive::{Archive, Corrupt, NamedRecord, Record};
+use cannery_site::is_immutable;
 use serde::Serialize;
 
 use super::shelf::{CURRENT, Label, Release, Shelf};
@@ -28,8 +31,10 @@ pub fn run(told: &Releases) -> Result<(), Failure> {
     if let Some(wanted) = &told.used {
         let name = find(&shelf, wanted)?.name.clone();
         verify::whole(&shelf.path(&name))?;
+        let losses = losses(&shelf, &name)?;
         shelf.turn(&name).map_err(|error| unturned(&shelf, &error))?;
         shelf = look(told)?;
+        losses.iter().for_each(say::note);
     }
     if told.json {
         return say::print_json(&listed(&shelf));
@@ -40,6 +45,55 @@ pub fn run(told: &Releases) -> Result<(), Failure> {
 fn look(told: &Releases) -> Result<Shelf, Failure> {
     Shelf::look(&told.folder)
         .map_err(|error| Failure::input(format!("cannot read the folder {}: {error}", told.folder.display())))
+}
+
+/// What turning from the current release to this one does to pages that are open: nothing to say if the new one has all
+/// that may still be asked for.
+fn losses(shelf: &Shelf, name: &OsStr) -> Result<Option<String>, Failure> {
+    let Some(current) = shelf.current.as_ref().filter(|current| *current != name) else { return Ok(None) };
+    let (from, to) = (shelf.path(current), shelf.path(name));
+    // A damaged release cannot be asked; that is no reason to keep serving it.
+    let Ok(before) = open::open(&from) else { return Ok(None) };
+    let after = open::open(&to)?;
+    let kept = paths(&after).map_err(open::corrupt(&to))?;
+    let Ok(lost) = immutable_paths(&before).map(|paths| paths.difference(&kept).count() as u64) else {
+        return Ok(None);
+    };
+    Ok((lost > 0).then(|| {
+        format!(
+            "{} of {} not in {}: pages that were loaded from it need them. A server with `--releases {}` goes on \
+             answering them; one with `--archive` does not",
+            counted(lost, "immutable file"),
+            format_args!("{} {}", shown(current), if lost == 1 { "is" } else { "are" }),
+            shown(name),
+            shelf.folder.display(),
+        )
+    }))
+}
+
+/// The paths of an archive, as they are stored.
+fn paths(archive: &Archive) -> Result<HashSet<&[u8]>, Corrupt> {
+    let mut paths = HashSet::new();
+    for entry in archive.entries() {
+        let NamedRecord::Path(path) = entry?.named() else { continue };
+        paths.insert(path);
+    }
+    Ok(paths)
+}
+
+/// Those that clients may keep for good.
+fn immutable_paths(archive: &Archive) -> Result<HashSet<&[u8]>, Corrupt> {
+    let mut paths = HashSet::new();
+    for entry in archive.entries() {
+        let entry = entry?;
+        let NamedRecord::Path(path) = entry.named() else { continue };
+        if let Record::Resource(resource) = archive.decode_path(&entry)?
+            && is_immutable(archive, &resource)?
+        {
+            paths.insert(path);
+        }
+    }
+    Ok(paths)
 }
 
 /// The release that a word of the command line means: a file's name counts before a serial.

@@ -72,7 +72,8 @@ fn build(told: &Serve, archive: &std::path::Path) -> Result<(), Failure> {
     }
     archiver::tell(&report.diagnostics);
     let took = started.elapsed().as_secs_f64();
-    say::print(summary::summary(&told.folder, &report, took, Paint::for_results()))?;
+    let details = summary::Details::Few;
+    say::print(summary::summary(&told.folder, &report, took, details, Paint::for_results()))?;
     say::print("\n")
 }
 

@@ -20,8 +20,17 @@ const DIGEST_DIGITS: usize = 12;
 /// How many of the biggest files are shown.
 const BIGGEST_SHOWN: usize = 5;
 
+/// How much of the archive's inside is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Details {
+    /// What the author of a site needs.
+    Few,
+    /// Response heads and padding too.
+    All,
+}
+
 /// The report of the build of `archive`, which took so many seconds.
-pub(super) fn summary(archive: &Path, report: &Report, took: f64, paint: Paint) -> String {
+pub(super) fn summary(archive: &Path, report: &Report, took: f64, details: Details, paint: Paint) -> String {
     let digest = report.digest.get(..DIGEST_DIGITS).unwrap_or(&report.digest);
     let mut text = format!(
         "{}  {}, {}, release {}, digest {digest}, in {}\n",
@@ -32,8 +41,8 @@ pub(super) fn summary(archive: &Path, report: &Report, took: f64, paint: Paint) 
         seconds(took),
     );
     let tables = [
-        inside(report),
-        stored(report),
+        inside(report, details),
+        stored(report, details),
         earlier(&report.previous),
         left_out(&report.skipped),
         biggest(&report.biggest),
@@ -50,19 +59,19 @@ pub(super) fn summary(archive: &Path, report: &Report, took: f64, paint: Paint) 
     text
 }
 
-fn inside(report: &Report) -> Table {
+fn inside(report: &Report, details: Details) -> Table {
     let mut table = Table::default();
     let from = format!("in {}", counted(report.folders, "folder"));
     table.row("files").number(count(report.files)).number(bytes(report.bytes_in)).faint(from);
     table.row("contents").number(count(report.contents)).words("").faint("distinct");
-    table.row("paths").number(count(report.paths)).words("").faint(kinds_of_paths(report));
+    table.row("paths").number(count(report.paths)).words("").faint(kinds_of_paths(report, details));
     if report.rules > 0 {
         table.row("rules").number(count(report.rules)).words("").faint("with a pattern");
     }
     table
 }
 
-fn kinds_of_paths(report: &Report) -> String {
+fn kinds_of_paths(report: &Report, details: Details) -> String {
     let kinds = [
         (report.aliases, "alias", "aliases"),
         (report.redirects, "redirect", "redirects"),
@@ -74,11 +83,11 @@ fn kinds_of_paths(report: &Report) -> String {
         let noun = if number == 1 { one } else { many };
         format!("{} {noun}", count(number))
     });
-    let heads = format!("{} between them", counted(report.heads, "response head"));
-    words.chain([heads]).collect::<Vec<_>>().join(", ")
+    let heads = || format!("{} between them", counted(report.heads, "response head"));
+    words.chain((details == Details::All).then(heads)).collect::<Vec<_>>().join(", ")
 }
 
-fn stored(report: &Report) -> Table {
+fn stored(report: &Report, details: Details) -> Table {
     let mut table = Table::default();
     for total in &report.codings {
         let row = table.row(total.coding).number(count(total.count)).number(bytes(total.bytes));
@@ -87,7 +96,7 @@ fn stored(report: &Report) -> Table {
             row.number(percent(total.bytes, total.identity_bytes)).faint(of);
         }
     }
-    if report.padding_bytes > 0 {
+    if report.padding_bytes > 0 && details == Details::All {
         let row = table.row("padding").number("").number(bytes(report.padding_bytes));
         row.number("").faint("before large bodies, which begin with a page");
     }
@@ -197,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_summary_reads_like_this() {
-        let text = summary(Path::new("site.cdb"), &report(), 1.75, Paint::none());
+        let text = summary(Path::new("site.cdb"), &report(), 1.75, Details::All, Paint::none());
         let expected = "\
 site.cdb  80.0 MB, cdb, release 4, digest 0123456789ab, in 1.75 s
 
@@ -219,6 +228,13 @@ site.cdb  80.0 MB, cdb, release 4, digest 0123456789ab, in 1.75 s
   compressing 1.50 s
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_only_the_archive_knows_is_a_detail() {
+        let text = summary(Path::new("site.cdb"), &report(), 1.75, Details::Few, Paint::none());
+        assert!(!text.contains("padding") && !text.contains("heads"), "{text}");
+        assert!(text.contains("1,064 aliases, 1 redirect, 3 carried forward\n"), "{text}");
     }
 
     #[test]

@@ -8,8 +8,14 @@ use std::path::PathBuf;
 use cannery_archiver::Options;
 use clap::{ArgMatches, Command};
 
-use super::{ABOUT, SAYING, building, help, json, man, path, required, switch, threads, version};
+use super::{ABOUT, SAYING, building, help, json, man, path, required, switch, threads, value, version};
 use crate::say::Failure;
+
+/// Flags of kawipiko's archiver that ours has not: refused by name, with what to do instead.
+const ABSENT_FLAGS: [(&str, &str); 2] = [
+    ("sources-md5", "digests of all files are in the archive: `cannery inspect --list` prints them"),
+    ("sources-cpio", "`cannery extract` gives the files of an archive back"),
+];
 
 /// What a build was told.
 #[derive(Debug)]
@@ -59,6 +65,9 @@ pub fn command() -> Command {
         ].map(|argument| argument.help_heading(SAYING)))
         .arg(json())
         .args([man(), help(), version()].map(|argument| argument.help_heading(ABOUT)))
+        .args(ABSENT_FLAGS.map(|(name, _)| {
+            value(name, "VALUE", "Not there: refused, with what to do instead.").hide(true)
+        }))
         .after_help("Exit codes: 0 done, 1 failed, 2 wrong usage, 3 bad sources, 4 cannot write, 5 warnings and --strict.")
 }
 
@@ -77,6 +86,9 @@ pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Arch
 pub fn from_matches(matches: &ArgMatches) -> Result<Option<Archiver>, Failure> {
     if matches.get_flag("man") {
         return Ok(None);
+    }
+    if let Some((name, instead)) = ABSENT_FLAGS.iter().find(|(name, _)| matches.contains_id(name)) {
+        return Err(Failure::usage(format!("`--{name}` is not supported")).hint(*instead));
     }
     let (sources, archive) =
         (required::<PathBuf>(matches, "sources")?, required::<PathBuf>(matches, "archive")?);
@@ -124,6 +136,13 @@ mod tests {
     }
 
     #[test]
+    fn codings_have_several_words() {
+        let encoders = |line: &str| options(line).encoders.into_iter().collect::<Vec<_>>();
+        assert_eq!(encoders("--compress br,gz,none"), [Encoder::Identity, Encoder::Gzip, Encoder::Brotli]);
+        assert_eq!(encoders("--compress="), [Encoder::Identity]);
+    }
+
+    #[test]
     fn the_new_words_reach_the_build() {
         let new = options(
             "--compress identity,zstd --compress brotli --compress-level zstd=3 --format cdb64 --strict \
@@ -161,6 +180,9 @@ mod tests {
     fn wrong_words_are_refused() {
         for line in [
             "--compress lzma",
+            "--compress-level 15",
+            "--sources-md5 x",
+            "--sources-cpio x",
             "--format zip",
             "--threads 0",
             "--media-type ts",

@@ -2,6 +2,7 @@
 //!
 //! Each section of the help is one function, so that the help reads as the build runs. Never builds.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use cannery_archiver::redirects::Dialect;
@@ -30,15 +31,16 @@ pub(super) fn arguments() -> Vec<Arg> {
 
 fn storing() -> Vec<Arg> {
     vec![
-        value("compress", "CODINGS", "The codings in which contents are stored, separated by commas. Each client gets one that it accepts.")
+        value("compress", "CODINGS", "The codings in which contents are stored, separated by commas: identity, gzip, zopfli, brotli, zstd, or `none`, \
+                 `gz` and `br` for short. Each client gets one that it accepts.")
             .value_delimiter(',')
             .action(ArgAction::Append)
-            .value_parser(words(Encoder::ALL.map(Encoder::name)))
+            .value_parser(read_encoder)
             .default_value("identity,gzip,brotli"),
         value(
             "compress-level",
             "LEVELS",
-            "One level for all encoders, or a list such as `brotli=11,gzip=12`. -1 is an encoder's default, -2 its \
+            "One level for all encoders in use, or a list such as `brotli=11,gzip=12`. -1 is an encoder's default, -2 its \
              highest level.",
         )
         .allow_hyphen_values(true),
@@ -90,7 +92,8 @@ fn caching() -> Vec<Arg> {
             "immutable",
             "GLOB",
             "Let clients keep these files for a year: files whose content never changes under the same name, in gitignore \
-             syntax. Names that contain a digest of their content are found without. Repeatable.",
+             syntax, such as `/assets/` for all in that folder. Names that contain a digest of their content, or that are \
+             known to be made by a build tool, are found without. Repeatable.",
         )
         .action(ArgAction::Append),
         value(
@@ -136,9 +139,10 @@ fn carrying() -> Vec<Arg> {
     vec![
         path(
             "previous",
-            "FILE",
-            "The archive of the release before: its files with a fingerprint in their names stay reachable, so that \
-             pages loaded before a deploy work after it. What that archive carries itself is handed on. Repeatable.",
+            "PATH",
+            "A release directory, or the archive of the release before: files with a fingerprint in their names stay \
+             reachable, so that pages loaded before a deploy work after it. Of a directory, all releases count. What an \
+             archive carries itself is handed on. A directory without archives is none to be had yet. Repeatable.",
         )
         .action(ArgAction::Append),
         value("previous-releases", "N", "Carry files of at most N earlier releases.")
@@ -188,13 +192,9 @@ fn rebuilding() -> Vec<Arg> {
 /// What the flags of [`arguments`] mean, for a build from `sources` into `archive`.
 pub(super) fn options(matches: &ArgMatches, sources: PathBuf, archive: PathBuf) -> Result<Options, Failure> {
     let mut options = Options::new(sources, archive);
-    let encoders = all::<String>(matches, "compress");
-    options.encoders = Encoder::ALL
-        .into_iter()
-        .filter(|encoder| encoders.iter().any(|word| word == encoder.name()))
-        .collect();
+    options.encoders = all::<Encoder>(matches, "compress").into_iter().collect();
     if let Some(levels) = matches.get_one::<String>("compress-level") {
-        options.levels = read_levels(levels)?;
+        options.levels = read_levels(levels, &options.encoders)?;
     }
     options.format = read_format(matches.get_one::<String>("format").map(String::as_str));
     options.dialect = read_dialect(matches.get_one::<String>("redirects-dialect").map(String::as_str));
@@ -224,17 +224,27 @@ pub(super) fn options(matches: &ArgMatches, sources: PathBuf, archive: PathBuf) 
     Ok(options)
 }
 
-/// `9`, or `brotli=11,gzip=12`. A single level counts for each encoder that has it; one that no encoder
-/// has is refused.
-fn read_levels(text: &str) -> Result<Levels, Failure> {
+/// An encoder by its own word, by that of HTTP or by one of kawipiko's; no word means that nothing is coded.
+fn read_encoder(text: &str) -> Result<Encoder, String> {
+    match text.trim() {
+        "" | "none" => Ok(Encoder::Identity),
+        "gz" => Ok(Encoder::Gzip),
+        "br" => Ok(Encoder::Brotli),
+        word => Encoder::ALL.into_iter().find(|encoder| encoder.name() == word).ok_or_else(|| {
+            let words = Encoder::ALL.map(Encoder::name).join(", ");
+            format!("possible values: {words}; `br`, `gz` and `none` mean brotli, gzip and identity")
+        }),
+    }
+}
+
+/// `9`, or `brotli=11,gzip=12`. A single level counts for each encoder in use, which must have it.
+fn read_levels(text: &str, used: &BTreeSet<Encoder>) -> Result<Levels, Failure> {
     let mut levels = Levels::default();
     if let Ok(level) = text.trim().parse() {
-        let tries = Encoder::ALL.into_iter().filter(|encoder| *encoder != Encoder::Identity);
-        let results: Vec<_> = tries.map(|encoder| levels.set(encoder, level)).collect();
-        return match results.iter().find(|result| result.is_err()) {
-            Some(Err(error)) if results.iter().all(Result::is_err) => Err(wrong_level(&error.to_string())),
-            _ => Ok(levels),
-        };
+        for encoder in used.iter().filter(|encoder| **encoder != Encoder::Identity) {
+            levels.set(*encoder, level).map_err(|error| wrong_level(&error.to_string()))?;
+        }
+        return Ok(levels);
     }
     for assignment in text.split(',') {
         let (name, level) = assignment.split_once('=').unwrap_or_default();
@@ -249,7 +259,7 @@ fn read_levels(text: &str) -> Result<Levels, Failure> {
 
 fn wrong_level(what: &str) -> Failure {
     Failure::usage(format!("`--compress-level`: {what}"))
-        .hint("write one level for all, or a list such as `brotli=11,gzip=12`")
+        .hint("write one level that all encoders in use have, or a list such as `brotli=11,gzip=12`")
 }
 
 fn read_last_modified(text: &str) -> Result<LastModified, String> {
@@ -290,22 +300,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_level_counts_for_every_encoder_that_has_it() {
-        let levels = read_levels("12").unwrap();
+    fn one_level_counts_for_every_encoder_in_use() {
+        let levels = read_levels("12", &[Encoder::Identity, Encoder::Gzip, Encoder::Zstd].into()).unwrap();
         assert_eq!((levels.of(Encoder::Gzip), levels.of(Encoder::Zstd)), (12, 12));
-        assert_eq!(levels.of(Encoder::Brotli), 11, "brotli has no level 12 and keeps its default");
+        for level in ["12", "15"] {
+            assert!(
+                read_levels(level, &[Encoder::Gzip, Encoder::Brotli].into()).is_err(),
+                "brotli has no {level}"
+            );
+        }
     }
 
     #[test]
     fn a_list_sets_a_level_for_each() {
-        let levels = read_levels("brotli=5, gzip=-2").unwrap();
+        let levels = read_levels("brotli=5, gzip=-2", &Encoder::ALL.into()).unwrap();
         assert_eq!((levels.of(Encoder::Brotli), levels.of(Encoder::Gzip)), (5, 12));
     }
 
     #[test]
     fn wrong_levels_are_refused() {
         for text in ["", "gzip", "gzip=", "gzip=99", "lzma=3", "gzip=1,", "99", "nine"] {
-            assert!(read_levels(text).is_err(), "{text}");
+            assert!(read_levels(text, &[Encoder::Gzip].into()).is_err(), "{text}");
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use cannery_server::Config;
 use cannery_server::config::{
     AccessLog, Account, Address, Content, DUMMY_BODY, HostPattern, Io, Listener, Loading, LogFormat,
-    LogTarget, NamedArchive, Sandbox, SecurityHeaders, SpecialPages, Timeouts, Wanted,
+    LogTarget, NamedArchive, ReleaseDirectory, Sandbox, SecurityHeaders, SpecialPages, Timeouts, Wanted,
 };
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
@@ -229,7 +229,23 @@ fn content() -> Vec<Arg> {
         )
         .action(ArgAction::Append)
         .value_parser(read_named_archive)
-        .required_unless_present_any(["dummy", "dummy-empty"]),
+        .required_unless_present_any(["releases", "dummy", "dummy-empty"]),
+        value(
+            "releases",
+            "[HOST=]DIR",
+            "Serve the archive that the link DIR/current leads to, and answer immutable files that it lacks from the other \
+             archives of this release directory, so that pages loaded before a deploy or a rollback work after it. \
+             Repeatable, with hosts like `--archive`.",
+        )
+        .action(ArgAction::Append)
+        .value_parser(read_named_archive),
+        value(
+            "releases-kept",
+            "N",
+            "How many of the other archives of each release directory are answered from, the newest first.",
+        )
+        .value_parser(value_parser!(u16))
+        .default_value("5"),
         switch("watch-disable", "Look for new archives and certificates at SIGHUP only, and not twice a second."),
         switch(
             "archive-mmap",
@@ -389,7 +405,7 @@ pub(super) fn config_of(matches: &ArgMatches, path: PathBuf) -> Config {
         listen: all(matches, "bind"),
         threads: thread_count(matches),
         ..Config::plain(Content::Archives {
-            archives: vec![NamedArchive { host: None, path }],
+            archives: vec![NamedArchive::new(None, path)],
             loading: Loading::Automatic,
             // Whoever compiles into a temporary file compiles once.
             watch: false,
@@ -411,11 +427,15 @@ fn read_content(matches: &ArgMatches) -> Result<Content, Failure> {
         (_, _, true) => Loading::Mapped,
         _ => Loading::Automatic,
     };
-    let archives: Vec<NamedArchive> = all(matches, "archive");
+    let mut archives: Vec<NamedArchive> = all(matches, "archive");
+    let kept = usize::from(required::<u16>(matches, "releases-kept")?);
+    archives.extend(all(matches, "releases").into_iter().map(|NamedArchive { host, path, .. }| {
+        NamedArchive::of_directory(host, ReleaseDirectory { path, kept })
+    }));
     for (place, named) in archives.iter().enumerate() {
         if archives[..place].iter().any(|before| before.host == named.host) {
             let host = named.host.as_ref().map_or("all other hosts".into(), ToString::to_string);
-            return Err(Failure::usage(format!("`--archive` names two archives for {host}")));
+            return Err(Failure::usage(format!("two archives are named for {host}")));
         }
     }
     Ok(Content::Archives { archives, loading, watch: !matches.get_flag("watch-disable") })
@@ -433,8 +453,8 @@ fn read_mode(text: &str) -> Result<u32, String> {
 fn read_named_archive(text: &str) -> Result<NamedArchive, String> {
     let named = text.split_once('=').and_then(|(host, path)| Some((HostPattern::parse(host)?, path)));
     Ok(match named {
-        Some((host, path)) => NamedArchive { host: Some(host), path: path.into() },
-        None => NamedArchive { host: None, path: text.into() },
+        Some((host, path)) => NamedArchive::new(Some(host), path.into()),
+        None => NamedArchive::new(None, text.into()),
     })
 }
 
@@ -522,6 +542,24 @@ mod tests {
         let host = |name: &str| Some(name.to_owned());
         assert_eq!(shown, [(host("a"), "b.cdb"), (host("*.c.d"), "e.cdb"), (None, "/g/h=i.cdb")]);
         assert!(server("--archive a=b --archive A=c").is_err() && server("--archive b --archive c").is_err());
+    }
+
+    #[test]
+    fn release_directories_stand_beside_archives() {
+        let content = server("--archive a=b.cdb --releases c.d=one --releases two --releases-kept 3")
+            .unwrap()
+            .config
+            .content;
+        let Content::Archives { archives, .. } = content else { panic!("no archive") };
+        let shown: Vec<_> = archives
+            .iter()
+            .map(|named| {
+                (named.path.to_str().unwrap(), named.releases.as_ref().map(|releases| releases.kept))
+            })
+            .collect();
+        assert_eq!(shown, [("b.cdb", None), ("one/current", Some(3)), ("two/current", Some(3))]);
+        assert!(server("--archive a --releases b").is_err(), "two for all other hosts");
+        assert!(server("--releases a=b --archive a=c").is_err());
     }
 
     #[test]

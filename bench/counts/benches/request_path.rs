@@ -100,7 +100,7 @@ fn spell(request: &'static [u8], status: u16) -> Again {
 }
 
 fn of_site() -> Content {
-    let archives = vec![NamedArchive { host: None, path: site() }];
+    let archives = vec![NamedArchive::new(None, site())];
     Content::Archives { archives, loading: Loading::Mapped, watch: false }
 }
 

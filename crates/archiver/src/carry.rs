@@ -7,8 +7,10 @@
 use std::collections::BTreeMap;
 
 use cannery_archive::{
-    Archive, Corrupt, Digest, Head, NamedRecord, NewHead, Origin, Record, Resource, spell, split_host,
+    Corrupt, Digest, Head, NamedRecord, NewHead, Origin, Record, Resource, spell, split_host,
 };
+
+use cannery_site::is_immutable;
 
 use crate::content::Form;
 use crate::error::{Error, PreviousError};
@@ -86,7 +88,7 @@ fn gather<'a>(
         let (name, key) = split_host(stored);
         let Some(host) = host_with_site(routes, name) else { continue };
         let place = (host, key.into());
-        if routes.paths.contains_key(&place) || !is_fingerprinted(archive, &resource)? {
+        if routes.paths.contains_key(&place) || !is_immutable(archive, &resource)? {
             continue;
         }
         let release = release_of(earlier, &resource, stored)?;
@@ -108,29 +110,6 @@ fn release_of(earlier: &Earlier, resource: &Resource<'_>, stored: &[u8]) -> Resu
     }
     let path = shown(stored);
     earlier.carried.get(&path).cloned().ok_or(PreviousError::Unlisted { path })
-}
-
-/// Whether a resource is a file whose name never stands for other bytes: whether clients were told that they
-/// may keep it for good.
-fn is_fingerprinted(archive: &Archive, resource: &Resource<'_>) -> Result<bool, Corrupt> {
-    if !matches!(resource.origin, Origin::File | Origin::Carried) || resource.status != 200 {
-        return Ok(false);
-    }
-    let Some(representation) = resource.representations().next().transpose()? else { return Ok(false) };
-    Ok(is_immutable(&archive.head(representation.head)?))
-}
-
-/// Whether a head has `Cache-Control` with `immutable` (RFC 8246 §2).
-fn is_immutable(head: &Head<'_>) -> bool {
-    let mut lines = head.resource().split(|byte| *byte == b'\n').filter_map(|line| {
-        let colon = line.iter().position(|byte| *byte == b':')?;
-        Some((&line[..colon], &line[colon + 1..]))
-    });
-    lines.any(|(name, value)| {
-        let mut directives = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-        name.eq_ignore_ascii_case(b"cache-control")
-            && directives.any(|directive| directive.eq_ignore_ascii_case(b"immutable"))
-    })
 }
 
 /// Stores the bodies of an asset.

@@ -92,6 +92,16 @@ pub enum Error {
         /// The newest one before it.
         newest: u64,
     },
+    /// Another archive of the release directory has the serial of this build.
+    #[error("{} is release {serial} already", path.display())]
+    SerialExists {
+        /// The serial.
+        serial: u64,
+        /// The archive that has it.
+        path: PathBuf,
+        /// The release directory.
+        directory: PathBuf,
+    },
     /// There is something else in the place of a cache.
     #[error("cannot use the cache {}: {source}", path.display())]
     Cache {
@@ -152,6 +162,9 @@ pub enum ErrorClass {
 /// Why an earlier archive cannot be carried forward from.
 #[derive(Debug, thiserror::Error)]
 pub enum PreviousError {
+    /// The directory cannot be listed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
     /// It cannot be opened, or is no archive.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -181,6 +194,7 @@ impl Error {
             | Error::NoEncoder
             | Error::CacheControl { .. }
             | Error::Serial { .. }
+            | Error::SerialExists { .. }
             | Error::Pattern(_) => ErrorClass::Usage,
             Error::Walk(_)
             | Error::IgnoreFile(_)

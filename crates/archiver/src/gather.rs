@@ -1,11 +1,13 @@
 //! What a build needs before it can read contents: checked options, listed files, parsed rules, caches.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::compress_cache::CompressCache;
@@ -151,20 +153,39 @@ pub(crate) fn header_rules(routes: &mut Routes, sources: &Sources) -> Result<Vec
     Ok(rules)
 }
 
-/// Takes files that the options call immutable for fingerprinted ones.
+/// Takes files that the options call immutable for fingerprinted ones: those that a pattern matches, and all in a folder
+/// that one matches, as in gitignore. Reports the patterns that match nothing.
 pub(crate) fn mark_immutable(
     options: &Options,
     sources: &Sources,
     contents: &mut Contents,
-) -> Result<(), Error> {
+) -> Result<Vec<Diagnostic>, Error> {
     if options.immutable.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    let globs = globs(&options.immutable)?;
+    let patterns = globs(&options.immutable)?;
+    let mut used = HashSet::new();
     for (file, known) in sources.files.iter().zip(&mut contents.of_source) {
-        known.fingerprinted |= globs.matched(OsStr::from_bytes(&file.path), false).is_ignore();
+        let path = OsStr::from_bytes(&file.path);
+        if let Match::Ignore(glob) = patterns.matched_path_or_any_parents(path, false) {
+            known.fingerprinted = true;
+            used.insert(glob.original());
+        }
     }
-    Ok(())
+
+    let mut warnings = Vec::new();
+    for pattern in options.immutable.iter().filter(|pattern| !used.contains(pattern.as_str())) {
+        // What a later pattern has decided may have matched this one too.
+        let alone = globs(std::slice::from_ref(pattern))?;
+        let matches = |file: &SourceFile| {
+            !alone.matched_path_or_any_parents(OsStr::from_bytes(&file.path), false).is_none()
+        };
+        if !sources.files.iter().any(matches) {
+            let message = format!("`--immutable {pattern}` matches no file");
+            warnings.push(Diagnostic::warning(b".", "immutable-unmatched", message));
+        }
+    }
+    Ok(warnings)
 }
 
 fn globs(patterns: &[String]) -> Result<Gitignore, PatternError> {

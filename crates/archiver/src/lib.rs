@@ -40,6 +40,7 @@ mod listings;
 mod routes;
 mod rules;
 mod special;
+mod suspects;
 
 mod content;
 mod facts;
@@ -52,6 +53,7 @@ mod coders;
 mod compress_cache;
 mod encode;
 
+mod bundles;
 mod carry;
 mod previous;
 
@@ -85,7 +87,7 @@ use crate::watch::Watch;
 /// See [`Error`]; each names the path where it went wrong.
 pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Error> {
     gather::check(options)?;
-    let previous = Previous::open(options)?;
+    let mut previous = Previous::open(options)?;
     let serial = previous.serial(options);
     let mut watch = Watch::new(progress);
     let staging = Staging::beside(&options.archive)?;
@@ -97,6 +99,8 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     rules::add(&mut routes, &sources, options)?;
     let header_rules = gather::header_rules(&mut routes, &sources)?;
     report.diagnostics.append(&mut routes.diagnostics);
+    report.diagnostics.append(&mut previous.notes);
+    report.diagnostics.append(&mut suspects::find(&sources));
     report.diagnostics.append(&mut access_control::find(&sources));
     if report.errors() > 0 {
         return Err(Error::Sources { path: options.archive.clone(), report: Box::new(report) });
@@ -111,7 +115,9 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     let caches = gather::Caches::open(options)?;
     let unstored = if options.exclude_file_listing { routes.control.as_slice() } else { &[] };
     let mut read = caches.reading(options, &sources, unstored, progress).run(&mut store)?;
-    gather::mark_immutable(options, &sources, &mut read.contents)?;
+    let mut remarks = gather::mark_immutable(options, &sources, &mut read.contents)?;
+    remarks.append(&mut bundles::mark(&sources, &previous, &mut read.contents)?);
+    report.diagnostics.append(&mut remarks);
     gather::keep_as_they_are(&routes.hidden, &sources, &mut read.contents, &mut store)?;
     let encoding = caches.encoding(options, &sources, progress);
     watch.stage(Stage::Encode, Some(encoding.total_bytes(&read.contents)));

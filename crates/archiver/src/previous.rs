@@ -5,15 +5,26 @@
 //! is the time between the dates that the releases state.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use cannery_archive::{Archive, Loading};
+use cannery_archive::{Archive, Loading, OpenError};
 use serde::{Deserialize, Serialize};
 
+use crate::diagnostic::Diagnostic;
 use crate::error::{Error, PreviousError};
 use crate::options::Options;
 
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
+
+/// The link to the current archive of a release directory.
+const CURRENT: &str = "current";
+
+/// The suffix of names that are expected to be archives.
+const SUFFIX: &str = "cdb";
 
 /// A release before this one. Its digest tells it from another of the same serial.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -51,6 +62,49 @@ pub(crate) struct Earlier {
     pub(crate) own: Rank,
     /// Of the release that each carried path was last part of.
     pub(crate) carried: HashMap<String, Rank>,
+    /// Whether every byte was read and compared.
+    is_verified: bool,
+}
+
+fn failed(path: &Path) -> impl FnOnce(PreviousError) -> Error {
+    let path = path.to_owned();
+    |source| Error::Previous { path, source }
+}
+
+/// Whether a path is the link `current` of a release directory that holds no archive yet.
+fn is_first_of(path: &Path) -> bool {
+    let is_missing = fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    is_missing
+        && path.file_name() == Some(OsStr::new(CURRENT))
+        && archives_of(directory).is_ok_and(|archives| archives.is_empty())
+}
+
+/// The archives of a directory, by name: files that are called so, and all others that are.
+fn archives_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut archives = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        // What is being copied or built beside its place has a hidden name.
+        let is_hidden = entry.file_name().as_bytes().starts_with(b".");
+        if is_hidden || !entry.file_type()?.is_file() {
+            continue;
+        }
+        let path = entry.path();
+        let is_named = path.extension() == Some(OsStr::new(SUFFIX));
+        let is_foreign = || {
+            let opened = Archive::open(&path, Loading::Mapped);
+            matches!(opened, Err(OpenError::Foreign | OpenError::TooShort { .. }))
+        };
+        if is_named || !is_foreign() {
+            archives.push(path);
+        }
+    }
+    archives.sort();
+    Ok(archives)
 }
 
 /// The earlier archives that a build was given.
@@ -60,15 +114,21 @@ pub(crate) struct Previous {
     /// Those still within the bounds, newest first; nothing is carried yet.
     pub(crate) releases: BTreeMap<Rank, Release>,
     serial_max: Option<u64>,
+    /// What there is to say about the release directories.
+    pub(crate) notes: Vec<Diagnostic>,
 }
 
 impl Previous {
     /// Opens the earlier archives, and bounds how far back they reach.
     pub(crate) fn open(options: &Options) -> Result<Previous, Error> {
         let mut previous = Previous::default();
+        let own = fs::canonicalize(&options.archive).ok();
         for path in &options.previous {
-            let failed = |source| Error::Previous { path: path.clone(), source };
-            previous.add(path).map_err(failed)?;
+            if path.is_dir() || is_first_of(path) {
+                previous.add_directory(path, own.as_deref())?;
+            } else {
+                previous.add(path, true).map_err(failed(path))?;
+            }
         }
         previous.serial_max = previous.releases.values().map(|release| release.serial).max();
         if let (Some(serial), Some(newest)) = (options.serial, previous.serial_max)
@@ -76,8 +136,62 @@ impl Previous {
         {
             return Err(Error::Serial { serial, newest });
         }
+        previous.refuse_existing_serial(options, own.as_deref())?;
         previous.bound(options);
+        previous.drop_unneeded()?;
         Ok(previous)
+    }
+
+    /// Adds all archives of a release directory but the one that this build replaces.
+    fn add_directory(&mut self, path: &Path, own: Option<&Path>) -> Result<(), Error> {
+        let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+        let archives = archives_of(directory).map_err(|error| failed(directory)(error.into()))?;
+        if archives.is_empty() {
+            let message = "holds no archive yet: this is the first release";
+            self.notes.push(Diagnostic::note(directory.as_os_str().as_bytes(), "first-release", message));
+        }
+        for archive in archives {
+            if fs::canonicalize(&archive).ok().as_deref() != own {
+                // Read whole only if something may be taken from it.
+                self.add(&archive, false).map_err(failed(&archive))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that no archive of the release directory that this build is for has the same serial. Only where the
+    /// serial was chosen with regard to others: who builds without, numbers nothing.
+    fn refuse_existing_serial(&self, options: &Options, own: Option<&Path>) -> Result<(), Error> {
+        let directory = match options.archive.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let is_release_directory = directory.join(CURRENT).is_symlink();
+        if !is_release_directory || options.previous.is_empty() && options.serial.is_none() {
+            return Ok(());
+        }
+        let serial = self.serial(options);
+        for path in archives_of(directory).unwrap_or_default() {
+            let has_serial =
+                Archive::open(&path, Loading::Mapped).is_ok_and(|archive| archive.facts().serial == serial);
+            if has_serial && fs::canonicalize(&path).ok().as_deref() != own {
+                return Err(Error::SerialExists { serial, path, directory: directory.to_owned() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops the archives from which nothing is taken, and reads the others whole.
+    fn drop_unneeded(&mut self) -> Result<(), Error> {
+        let releases = &self.releases;
+        self.archives.retain(|earlier| earlier.is_verified || releases.contains_key(&earlier.own));
+        for earlier in &mut self.archives {
+            if !earlier.is_verified {
+                earlier.archive.verify(|_| ()).map_err(|error| failed(&earlier.path)(error.into()))?;
+                earlier.is_verified = true;
+            }
+        }
+        Ok(())
     }
 
     /// The serial of this release: the one that was ordered, else one more than the newest before it.
@@ -85,10 +199,12 @@ impl Previous {
         options.serial.unwrap_or_else(|| self.serial_max.map_or(1, |newest| newest.saturating_add(1)))
     }
 
-    fn add(&mut self, path: &Path) -> Result<(), PreviousError> {
+    fn add(&mut self, path: &Path, is_verified: bool) -> Result<(), PreviousError> {
         let archive = Archive::open(path, Loading::Mapped)?;
         // What is carried will be believed for as long as this release lives: it is read whole before.
-        archive.verify(|_| ())?;
+        if is_verified {
+            archive.verify(|_| ())?;
+        }
         let manifest: Manifest = match archive.manifest()? {
             Some(json) => serde_json::from_slice(json)?,
             None => Manifest::default(),
@@ -102,7 +218,7 @@ impl Previous {
             carried.extend(paths.into_iter().map(|path| (path, rank(&release))));
             self.releases.entry(rank(&release)).or_insert(release);
         }
-        self.archives.push(Earlier { path: path.to_owned(), archive, own: rank(&own), carried });
+        self.archives.push(Earlier { path: path.to_owned(), archive, own: rank(&own), carried, is_verified });
         self.releases.insert(rank(&own), own);
         Ok(())
     }

@@ -103,9 +103,13 @@ impl Wishes {
 pub(crate) fn drop_unservable(sources: &mut Sources) -> Vec<Diagnostic> {
     let mut buffer = KeyBuffer::new();
     let mut diagnostics = Vec::new();
+    let mut invalid_hosts: BTreeMap<Box<[u8]>, (u64, &'static str)> = BTreeMap::new();
     sources.files.retain(|file| {
         let reason = match site_of(&file.path) {
-            Site::Invalid(reason) => ("host-invalid", reason),
+            Site::Invalid(reason) => {
+                invalid_hosts.entry(host_folder(&file.path).into()).or_insert((0, reason)).0 += 1;
+                return false;
+            }
             Site::Default(path) | Site::Host(_, path) if Key::from_file(path, &mut buffer).is_err() => {
                 ("path-too-long", "has a path that is longer than a request can be: left out")
             }
@@ -114,6 +118,12 @@ pub(crate) fn drop_unservable(sources: &mut Sources) -> Vec<Diagnostic> {
         diagnostics.push(Diagnostic::warning(&file.path, reason.0, reason.1));
         false
     });
+    // One remark for a folder, however many files are in it.
+    for (folder, (files, reason)) in invalid_hosts {
+        let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+        let message = format!("{reason} ({files})");
+        diagnostics.push(Diagnostic::warning(&folder, "host-invalid", message));
+    }
     diagnostics
 }
 
@@ -133,8 +143,17 @@ fn site_of(path: &[u8]) -> Site<'_> {
     };
     match std::str::from_utf8(&rest[..slash]).ok().and_then(host_of_folder) {
         Some(host) => Site::Host(host, &rest[slash + 1..]),
-        None => Site::Invalid("its folder in `_hosts/` is not the name of a host in lower case: left out"),
+        None => Site::Invalid(
+            "is not the name of a host as requests spell it, in lower case and with `xn--` for letters beyond ASCII: left out",
+        ),
     }
+}
+
+/// The folder of a host that a file lies in; the file itself if it lies in none.
+fn host_folder(path: &[u8]) -> &[u8] {
+    let rest = path.strip_prefix(HOSTS_FOLDER).unwrap_or_default();
+    let name = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+    &path[..path.len() - rest.len() + name]
 }
 
 /// The host that a folder is named after. `*.example.com` stands for all hosts below `example.com`, and

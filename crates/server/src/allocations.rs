@@ -37,7 +37,7 @@ fn allocations(turns: &mut Turns) -> u64 {
 }
 
 fn content(file: &tempfile::NamedTempFile) -> Content {
-    let archives = vec![NamedArchive { host: None, path: file.path().to_owned() }];
+    let archives = vec![NamedArchive::new(None, file.path().to_owned())];
     Content::Archives { archives, loading: Loading::InMemory, watch: false }
 }
 

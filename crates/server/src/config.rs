@@ -244,6 +244,34 @@ pub struct NamedArchive {
     pub host: Option<HostPattern>,
     /// Where it is.
     pub path: PathBuf,
+    /// The release directory that it is the current archive of, if paths of other releases are answered too.
+    pub releases: Option<ReleaseDirectory>,
+}
+
+impl NamedArchive {
+    /// One archive alone.
+    #[must_use]
+    pub fn new(host: Option<HostPattern>, path: PathBuf) -> NamedArchive {
+        NamedArchive { host, path, releases: None }
+    }
+
+    /// The current archive of a release directory.
+    #[must_use]
+    pub fn of_directory(host: Option<HostPattern>, releases: ReleaseDirectory) -> NamedArchive {
+        NamedArchive { host, path: releases.path.join(CURRENT), releases: Some(releases) }
+    }
+}
+
+/// The name of the link to the current archive of a release directory.
+pub const CURRENT: &str = "current";
+
+/// A directory of archives, whose link `current` leads to the one that is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReleaseDirectory {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How many of the other archives answer paths that the current one lacks, the newest first.
+    pub kept: usize,
 }
 
 /// A host, or all hosts below one.

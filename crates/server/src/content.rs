@@ -1,10 +1,9 @@
 //! What a server answers with: opened once, shared by the workers, never changed.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
-use cannery_archive::{Archive, Extent, Lease, Loading, OpenError};
+use cannery_archive::{Extent, Lease};
 use cannery_site::{Answer, PLAIN_HTTP, Reason, Scratch, Site, Target, https_redirect};
 use cannery_wire::{ArchiveRef, Output, Refusal, ServerFields};
 
@@ -14,13 +13,12 @@ use crate::config::{self, Config};
 use crate::dummy::Dummy;
 use crate::error::StartError;
 use crate::exchange::Exchange;
+use crate::guarded;
 use crate::notice::Notice;
 use crate::observer::Observer;
+use crate::releases::{Look, Releases};
 use crate::sites::{Entry, Sites};
 use crate::status::Status;
-
-/// Archives up to this size are read into memory where they cannot be leased.
-const UNLEASED_COPIED_BYTES_MAX: u64 = 256 << 20;
 
 /// What a server answers with.
 #[derive(Debug)]
@@ -41,46 +39,40 @@ pub(crate) struct Asked<'p, E> {
     pub(crate) https_port: Option<u16>,
 }
 
-/// An archive that was opened such that nobody changes it under those who read it.
-pub(crate) struct Opened {
-    pub(crate) archive: Archive,
-    /// Belongs to the thread that looks at it, for the others may have no table of descriptors in common.
+/// What the thread that looks for new releases keeps of an archive.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
     pub(crate) lease: Option<Lease>,
-    /// Whether it was opened, and may be changed all the same.
-    pub(crate) is_unguarded: bool,
-}
-
-/// Opens an archive: mapped if it can be leased, else read into memory unless it is too large for that.
-pub(crate) fn open(path: &Path, loading: Loading) -> Result<Opened, OpenError> {
-    let (archive, lease) = Archive::open_leased(path, loading)?;
-    if lease.is_some() || archive.is_in_memory() {
-        return Ok(Opened { archive, lease, is_unguarded: false });
-    }
-    if archive.facts().file_bytes > UNLEASED_COPIED_BYTES_MAX {
-        return Ok(Opened { archive, lease, is_unguarded: true });
-    }
-    let archive = Archive::open(path, Loading::InMemory)?;
-    Ok(Opened { archive, lease, is_unguarded: false })
+    /// The other releases of its directory.
+    pub(crate) releases: Option<Releases>,
 }
 
 impl Content {
-    /// What a configuration tells to answer with, and the leases on the archives in their order.
-    pub(crate) fn open(config: &Config) -> Result<(Content, Vec<Option<Lease>>), StartError> {
+    /// What a configuration tells to answer with, and what is kept of the archives in their order.
+    pub(crate) fn open(config: &Config) -> Result<(Content, Vec<Kept>), StartError> {
         match &config.content {
             config::Content::Archives { archives, loading, .. } => {
-                let (mut entries, mut leases) = (Vec::new(), Vec::new());
+                let (mut entries, mut kept) = (Vec::new(), Vec::new());
                 for named in archives {
                     let failed = |source| StartError::Archive { path: named.path.clone(), source };
-                    let opened = open(&named.path, *loading).map_err(failed)?;
+                    let opened = guarded::open(&named.path, *loading).map_err(failed)?;
                     if opened.is_unguarded {
                         (config.listener.0)(&Notice::Unguarded { path: named.path.clone() });
                     }
                     let site = Arc::new(Site::new(opened.archive, config.hosts));
-                    entries.push(Entry { host: named.host.clone(), site });
-                    leases.push(opened.lease);
+                    let mut releases =
+                        named.releases.clone().map(|directory| Releases::new(directory, config.hosts));
+                    if let Some(releases) = &mut releases {
+                        let mut notices = Vec::new();
+                        releases.look(&site.archive().facts().digest, Look::Start, &mut notices);
+                        notices.iter().for_each(|notice| (config.listener.0)(notice));
+                    }
+                    let earlier = releases.as_ref().map_or_else(Vec::new, Releases::sites);
+                    entries.push(Entry { host: named.host.clone(), site, earlier });
+                    kept.push(Kept { lease: opened.lease, releases });
                 }
                 let special = config.special_pages.clone().map(Arc::new);
-                Ok((Content::Sites(Sites::new(entries, special)), leases))
+                Ok((Content::Sites(Sites::new(entries, special)), kept))
             }
             config::Content::Dummy { body } => Ok((Content::Dummy(Dummy::new(body)), Vec::new())),
         }
@@ -178,7 +170,7 @@ fn answer_of<'a>(
 ) -> Answer<'a> {
     let Asked { exchange, https_port, .. } = asked;
     let request = &exchange.head().request;
-    let Some((number, site)) = sites.of(request) else {
+    let Some((number, entry)) = sites.of(request) else {
         // RFC 9110 §15.5.20.
         let host = Target::parse(request.target).and_then(|target| target.host(request.host));
         let answer = Answer::own(421, Reason::Host).about(host.unwrap_or_default());
@@ -191,7 +183,12 @@ fn answer_of<'a>(
         exchange.answer(&answer, ArchiveRef::NONE, fields, output);
         return answer;
     }
-    let answer = site.answer(request, scratch);
+    let site = entry.site.as_ref();
+    let (answer, release) = if entry.earlier.is_empty() {
+        (site.answer(request, scratch), None)
+    } else {
+        site.answer_with(&entry.earlier, request, scratch)
+    };
     if sites.may_be_special(request)
         && !matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options)
         && let Some(page) = sites.special(request)
@@ -199,6 +196,7 @@ fn answer_of<'a>(
         exchange.answer_page(&page, fields, output);
         return answer;
     }
+    let (number, site) = release.and_then(|place| sites.earlier(number, place)).unwrap_or((number, site));
     exchange.answer(&answer, archive_ref(number, site), fields, output);
     answer
 }

@@ -24,6 +24,7 @@ mod dummy;
 mod error;
 mod exchange;
 mod figures;
+mod guarded;
 pub mod inheritance;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod io_choice;
@@ -43,6 +44,7 @@ mod operators;
 mod own_page;
 mod protocol;
 mod receiving;
+mod releases;
 mod reload;
 mod report;
 mod secured;

@@ -29,6 +29,27 @@ pub enum Notice {
         /// Why.
         why: String,
     },
+    /// Other releases of a directory answer paths that the current one lacks.
+    OtherReleases {
+        /// The release directory.
+        path: PathBuf,
+        /// Their names, the newest first.
+        names: Vec<String>,
+    },
+    /// One of them cannot be opened, or is damaged.
+    OtherReleaseRefused {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A release directory cannot be listed: the other releases stay as they were.
+    ReleasesUnreadable {
+        /// The release directory.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// It was asked for, and nothing has changed.
     Unchanged,
     /// Somebody has begun to write into an archive that is being served. Its bytes were copied before.
@@ -112,6 +133,7 @@ impl Notice {
         !matches!(
             self,
             Notice::Reloaded { .. }
+                | Notice::OtherReleases { .. }
                 | Notice::Unchanged
                 | Notice::CertificatesReplaced
                 | Notice::LogWritten
@@ -134,6 +156,21 @@ impl fmt::Display for Notice {
             }
             Notice::Refused { path, why } => {
                 write!(f, "{}: {why}; the release before is still served", path.display())
+            }
+            Notice::OtherReleases { path, names } if names.is_empty() => {
+                write!(f, "{}: no other release answers for pages that were loaded before", path.display())
+            }
+            Notice::OtherReleases { path, names } => write!(
+                f,
+                "{}: immutable files of other releases are answered too: {}",
+                path.display(),
+                names.join(", ")
+            ),
+            Notice::OtherReleaseRefused { path, why } => {
+                write!(f, "{}: {why}; nothing is answered from this release", path.display())
+            }
+            Notice::ReleasesUnreadable { path, why } => {
+                write!(f, "{}: {why}; the releases that are open stay so", path.display())
             }
             Notice::Unchanged => f.write_str("no archive has changed"),
             Notice::Certificate { warning } => f.write_str(warning),

@@ -5,7 +5,6 @@
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 
-use cannery_archive::Lease;
 use cannery_eventloop::{Claim, Neighbours, Waker};
 
 use crate::access_log::{LogFile, LogWriter};
@@ -14,7 +13,7 @@ use crate::admin_server::AdminListener;
 use crate::asking;
 use crate::cage::{self, Cage, Held};
 use crate::config::{self, Config, LogTarget};
-use crate::content::Content;
+use crate::content::{Content, Kept};
 use crate::current::Current;
 use crate::error::StartError;
 use crate::io_choice::IoChoice;
@@ -33,7 +32,7 @@ pub(crate) struct Opened {
     reloader: Option<Reloader>,
     certificates: Option<CertificateFolder>,
     content: Content,
-    leases: Vec<Option<Lease>>,
+    kept: Vec<Kept>,
     log: Option<LogFile>,
     admin: Option<AdminListener>,
     /// Where figures are asked for.
@@ -48,7 +47,7 @@ impl Opened {
     pub(crate) fn open(config: &Config) -> Result<Opened, StartError> {
         let io = IoChoice::make(config.io)?;
         let reloader = Reloader::new(config);
-        let (content, leases) = Content::open(config)?;
+        let (content, kept) = Content::open(config)?;
         let certificates = CertificateFolder::open(config)?;
         let log = config.access_log.as_ref().map(LogFile::open).transpose()?;
         let admin = config.admin.as_ref().map(AdminListener::open).transpose()?;
@@ -62,7 +61,7 @@ impl Opened {
             reloader,
             certificates,
             content,
-            leases,
+            kept,
             log,
             admin,
             figures,
@@ -80,6 +79,14 @@ impl Opened {
             }
             config::Content::Dummy { .. } => Vec::new(),
         };
+        let list = match &config.content {
+            config::Content::Archives { archives, .. } => archives
+                .iter()
+                .filter(|named| named.releases.is_some())
+                .map(|named| named.path.clone())
+                .collect(),
+            config::Content::Dummy { .. } => Vec::new(),
+        };
         read.extend(self.certificates.iter().flat_map(CertificateFolder::paths));
         let append = config.access_log.iter().filter_map(|log| match &log.target {
             LogTarget::File(path) => Some(path.clone()),
@@ -94,6 +101,7 @@ impl Opened {
             sandbox: config.sandbox,
             account: config.account,
             read,
+            list,
             append: append.collect(),
             remove: remove.collect(),
             rings: self.io.chosen.is_ring(),
@@ -108,7 +116,7 @@ impl Opened {
             reloader,
             certificates,
             content,
-            leases,
+            kept,
             log,
             admin,
             figures,
@@ -147,7 +155,7 @@ impl Opened {
         claims.retain(|claim| matches!(claim, Claim::Local { .. }));
         let reloader = reloader.map(|reloader| reloader.with_certificates(certificates));
         let reload =
-            reloader.map(|reloader| reloader.start(leases, status, current, wakers, &cage)).transpose();
+            reloader.map(|reloader| reloader.start(kept, status, current, wakers, &cage)).transpose();
         let reload = reload.inspect_err(|_| stop.order())?;
         let report =
             config.report.map(|every| Report::start(every, counters, config.listener.clone(), &cage));

@@ -17,10 +17,12 @@ use cannery_site::Site;
 
 use crate::cage::{Cage, Role};
 use crate::config::{self, Config, Listener, NamedArchive};
-use crate::content::{self, Content};
+use crate::content::{Content, Kept};
 use crate::current::Current;
 use crate::error::StartError;
+use crate::guarded;
 use crate::notice::Notice;
+use crate::releases::{Look as LookAt, OpenRelease, Releases};
 use crate::stamp::Stamp;
 use crate::status::Status;
 use crate::thread;
@@ -52,6 +54,8 @@ struct Watched {
     told_missing: bool,
     /// The lease on the file that is served.
     lease: Option<Lease>,
+    /// The other releases of its directory.
+    releases: Option<Releases>,
 }
 
 /// Opens and checks new releases.
@@ -72,6 +76,12 @@ struct Retired {
     path: PathBuf,
     lease: Option<Lease>,
     site: Arc<Site>,
+}
+
+impl From<OpenRelease> for Retired {
+    fn from(OpenRelease { path, site, lease }: OpenRelease) -> Retired {
+        Retired { path, lease, site }
+    }
 }
 
 /// What is served, and who serves it.
@@ -106,17 +116,19 @@ impl Reloader {
         Reloader { certificates, ..self }
     }
 
-    /// Starts the thread, which ends when the order to it is gone. `leases` are those on the archives.
+    /// Starts the thread, which ends when the order to it is gone. `kept` is what is kept of each archive.
     pub(crate) fn start(
         mut self,
-        leases: Vec<Option<Lease>>,
+        kept: Vec<Kept>,
         status: Arc<Status>,
         current: Arc<Current>,
         wakers: Vec<Waker>,
         cage: &Cage,
     ) -> Result<ReloadOrder, StartError> {
         self.status = Some(status);
-        self.watched.iter_mut().zip(leases).for_each(|(watched, lease)| watched.lease = lease);
+        for (watched, kept) in self.watched.iter_mut().zip(kept) {
+            (watched.lease, watched.releases) = (kept.lease, kept.releases);
+        }
         let (sender, orders) = channel();
         let life = move || self.run(&orders, &Served { current, wakers });
         thread::start("reload", cage, Role::Releases, life)?;
@@ -166,6 +178,7 @@ impl Reloader {
         let Content::Sites(sites) = &*content else { return false };
         let mut entries = sites.entries().to_vec();
         let (mut changed, mut told, mut released) = (false, Vec::new(), Vec::new());
+        let mut is_replaced = false;
         for (number, (watched, entry)) in self.watched.iter_mut().zip(&mut entries).enumerate() {
             match watched.is_ready(ordered) {
                 Look::Settled => {}
@@ -194,8 +207,20 @@ impl Reloader {
                     }
                 }
             }
+            // In the same step as a new current release: the one before it goes on answering for its own pages.
+            if let Some(releases) = &mut watched.releases {
+                let look = if ordered { LookAt::Ordered } else { LookAt::Regular };
+                let current = entry.site.archive().facts().digest;
+                let (retired, is_changed) = releases.look(&current, look, &mut told);
+                if is_changed {
+                    changed = true;
+                    is_replaced = true;
+                    entry.earlier = releases.sites();
+                }
+                self.retired.extend(retired.into_iter().map(Retired::from));
+            }
         }
-        if !released.is_empty() {
+        if !released.is_empty() || is_replaced {
             served.current.replace(Arc::new(Content::Sites(sites.with(entries))));
             served.wakers.iter().for_each(Waker::wake);
         }
@@ -222,6 +247,12 @@ impl Reloader {
         }
         // Where only we hold it, nobody else can get hold of it any more.
         self.retired.retain(|retired| Arc::strong_count(&retired.site) > 1);
+        let releases = self.watched.iter_mut().filter_map(|watched| watched.releases.as_mut());
+        for open in releases.flat_map(Releases::open_mut) {
+            if let Some(lease) = open.lease.take_if(|lease| lease.is_called()) {
+                keep(&open.path, open.site.archive(), lease, &self.listener);
+            }
+        }
         for retired in &mut self.retired {
             if let Some(lease) = retired.lease.take_if(|lease| lease.is_called()) {
                 keep(&retired.path, retired.site.archive(), lease, &self.listener);
@@ -255,7 +286,7 @@ impl Watched {
     fn new(named: &NamedArchive) -> Watched {
         let stamp = Stamp::of(&named.path).ok();
         let (settled, seen) = (stamp, stamp);
-        Watched { named: named.clone(), settled, seen, told_missing: false, lease: None }
+        Watched { named: named.clone(), settled, seen, told_missing: false, lease: None, releases: None }
     }
 
     fn is_ready(&mut self, ordered: bool) -> Look {
@@ -282,8 +313,8 @@ impl Watched {
 /// Opens an archive and reads all of it: what is served has been checked.
 fn open(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>, Vec<Notice>), String> {
     let began = Instant::now();
-    let content::Opened { archive, lease, is_unguarded } =
-        content::open(path, loading).map_err(|error| error.to_string())?;
+    let guarded::Opened { archive, lease, is_unguarded } =
+        guarded::open(path, loading).map_err(|error| error.to_string())?;
     archive.verify(|_| {}).map_err(|error| error.to_string())?;
     let mut notices = vec![Notice::reloaded(path.to_owned(), archive.facts(), began.elapsed())];
     if is_unguarded {
@@ -309,13 +340,13 @@ mod tests {
         };
         release("first");
         let archive = Archive::open(&path, Loading::Mapped).unwrap();
-        let entry = Entry { host: None, site: Arc::new(Site::new(archive, true)) };
+        let entry = Entry { host: None, site: Arc::new(Site::new(archive, true)), earlier: Vec::new() };
         let site = Arc::downgrade(&entry.site);
         let current = Arc::new(Current::new(Arc::new(Content::Sites(Sites::new(vec![entry], None)))));
         let of_worker = current.get();
         let served = Served { current, wakers: Vec::new() };
         let mut reloader = Reloader {
-            watched: vec![Watched::new(&NamedArchive { host: None, path: path.clone() })],
+            watched: vec![Watched::new(&NamedArchive::new(None, path.clone()))],
             certificates: None,
             retired: Vec::new(),
             loading: Loading::Mapped,

@@ -15,6 +15,8 @@ use crate::special::{self, SpecialPages};
 #[derive(Debug)]
 pub(crate) struct Sites {
     all: Vec<Entry>,
+    /// Earlier releases of all entries, whose numbers follow those of the entries.
+    earlier: Vec<Arc<Site>>,
     /// Which of them answers for hosts that no other one does.
     default: Option<usize>,
     special: Option<Arc<SpecialPages>>,
@@ -26,12 +28,15 @@ pub(crate) struct Entry {
     /// Nothing for the default.
     pub(crate) host: Option<HostPattern>,
     pub(crate) site: Arc<Site>,
+    /// Other releases of it, the newest first: they answer immutable paths that `site` lacks.
+    pub(crate) earlier: Vec<Arc<Site>>,
 }
 
 impl Sites {
     pub(crate) fn new(all: Vec<Entry>, special: Option<Arc<SpecialPages>>) -> Sites {
         let default = all.iter().position(|entry| entry.host.is_none());
-        Sites { all, default, special }
+        let earlier = all.iter().flat_map(|entry| entry.earlier.iter().cloned()).collect();
+        Sites { all, earlier, default, special }
     }
 
     /// The same server with other releases.
@@ -54,21 +59,26 @@ impl Sites {
 
     /// The site that a request is for, and its number; nothing if no site answers for its host.
     #[inline]
-    pub(crate) fn of(&self, request: &Request<'_>) -> Option<(u16, &Site)> {
+    pub(crate) fn of(&self, request: &Request<'_>) -> Option<(u16, &Entry)> {
         let place = match (self.default, self.all.len()) {
             (Some(default), 1) => default,
             _ => self.by_host(request)?,
         };
-        self.at(place)
+        Some((u16::try_from(place).ok()?, self.all.get(place)?))
+    }
+
+    /// The number of an earlier release, by its place among those of an entry, and its site.
+    #[cold]
+    pub(crate) fn earlier(&self, number: u16, place: usize) -> Option<(u16, &Site)> {
+        let before = self.all.get(..usize::from(number))?;
+        let number = self.all.len() + before.iter().map(|entry| entry.earlier.len()).sum::<usize>() + place;
+        let number = u16::try_from(number).ok()?;
+        Some((number, self.get(number)?))
     }
 
     /// The site that answers for hosts that no other one does, and its number.
     pub(crate) fn default(&self) -> Option<(u16, &Site)> {
-        self.at(self.default?)
-    }
-
-    #[inline]
-    fn at(&self, place: usize) -> Option<(u16, &Site)> {
+        let place = self.default?;
         Some((u16::try_from(place).ok()?, self.all.get(place)?.site.as_ref()))
     }
 
@@ -86,10 +96,14 @@ impl Sites {
         matching.max_by_key(|(nearness, _)| *nearness).map(|(_, place)| place).or(self.default)
     }
 
-    /// The site of a number that [`Sites::of`] gave.
+    /// The site of a number that [`Sites::of`] or [`Sites::earlier`] gave.
     #[inline]
     pub(crate) fn get(&self, number: u16) -> Option<&Site> {
-        self.all.get(usize::from(number)).map(|entry| entry.site.as_ref())
+        let number = usize::from(number);
+        match self.all.get(number) {
+            Some(entry) => Some(entry.site.as_ref()),
+            None => self.earlier.get(number - self.all.len()).map(Arc::as_ref),
+        }
     }
 
     pub(crate) fn entries(&self) -> &[Entry] {

@@ -25,6 +25,11 @@ impl Stamp {
         })
     }
 
+    /// When the content was last modified: seconds since 1970, and nanoseconds.
+    pub(crate) fn modified(&self) -> (i64, i64) {
+        self.modified
+    }
+
     pub(crate) fn is_same_file(&self, other: &Stamp) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }

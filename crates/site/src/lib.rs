@@ -11,6 +11,7 @@ mod captures;
 mod conditional;
 mod custom_page;
 mod date;
+mod earlier;
 mod error_page;
 mod failure;
 mod https;
@@ -28,6 +29,7 @@ pub use asset::{is_asset, suffix};
 pub use captures::CAPTURES_MAX;
 pub use conditional::Validators;
 pub use date::{DATE_BYTES, parse_date, parse_utc, spell_date, spell_utc};
+pub use earlier::is_immutable;
 pub use error_page::{ErrorPage, PLAIN_HTTP};
 pub use https::https_redirect;
 pub use location::{LOCATION_BYTES_MAX, Location};
@@ -57,9 +59,17 @@ pub struct Site {
 /// Room for what an answer only refers to, made once and used again for each request, and the time.
 #[derive(Default)]
 pub struct Scratch {
+    current: Buffers,
+    /// For the answer of an earlier release, which is looked for while that of the current one is at hand.
+    earlier: Buffers,
+    now: u64,
+}
+
+/// Room for one answer.
+#[derive(Default)]
+struct Buffers {
     key: KeyBuffer,
     room: Room,
-    now: u64,
 }
 
 /// Room for what few answers need.
@@ -94,19 +104,24 @@ impl Site {
 
     /// The answer to a request.
     pub fn answer<'a>(&'a self, request: &Request<'a>, scratch: &'a mut Scratch) -> Answer<'a> {
+        self.answer_in(request, &mut scratch.current, scratch.now)
+    }
+
+    #[inline]
+    fn answer_in<'a>(&'a self, request: &Request<'a>, buffers: &'a mut Buffers, now: u64) -> Answer<'a> {
         match Key::of_plain_target(request.target) {
             Some(key) if matches!(request.method, Method::Get | Method::Head) => {
                 let host = if self.hosts { request.host.and_then(target::host_name) } else { None };
-                self.answer_path(Place { host, key }, None, request, &mut scratch.room, scratch.now)
+                self.answer_path(Place { host, key }, None, request, &mut buffers.room, now)
             }
-            _ => self.answer_any(request, scratch),
+            _ => self.answer_any(request, buffers, now),
         }
     }
 
     /// The answer to a request whose target has to be taken apart, or that asks for something else than a resource.
     #[inline(never)]
-    fn answer_any<'a>(&'a self, request: &Request<'a>, scratch: &'a mut Scratch) -> Answer<'a> {
-        let Scratch { key, room, now } = scratch;
+    fn answer_any<'a>(&'a self, request: &Request<'a>, buffers: &'a mut Buffers, now: u64) -> Answer<'a> {
+        let Buffers { key, room } = buffers;
         let target = Target::parse(request.target);
         let host = if self.hosts { target.and_then(|target| target.host(request.host)) } else { None };
         // What is no path stands below the root like everything else.
@@ -119,7 +134,7 @@ impl Site {
         };
         let place = Place { host, key };
         match (request.method, path) {
-            (Method::Get | Method::Head, Ok(query)) => self.answer_path(place, query, request, room, *now),
+            (Method::Get | Method::Head, Ok(query)) => self.answer_path(place, query, request, room, now),
             (Method::Get | Method::Head, Err(failure)) => self.finish(Err(failure), place, request),
             (method, _) => self.finish(answer_other(method, target, request.target), place, request),
         }

@@ -109,6 +109,16 @@ pub(crate) fn look_further<'a>(
     Ok(if is_refused { Found::MissingAsset } else { found })
 }
 
+/// Whether a rule that counts before files is for a path.
+pub(crate) fn is_forced<'a>(
+    archive: &'a Archive,
+    host: Option<&'a [u8]>,
+    key: Key<'a>,
+    runs: &mut Runs,
+) -> Result<bool, Corrupt> {
+    Ok(first_rule(archive, host, key, runs, |rule| rule.force)?.is_some())
+}
+
 fn reason_of(record: Record<'_>) -> Reason {
     match record {
         Record::Resource(Resource { origin, .. }) => Reason::Path(origin),

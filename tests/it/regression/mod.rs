@@ -2,6 +2,8 @@
 
 mod connections;
 mod builds;
+mod deploys;
+mod reports;
 mod rules;
 mod sandbox;
 mod serve;

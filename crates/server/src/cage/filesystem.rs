@@ -67,10 +67,12 @@ fn build(plan: &Plan, warnings: &mut Vec<String>) -> Result<landlock::Restrictio
 fn allowed(plan: &Plan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let with = |access: BitFlags<AccessFs>| move |place| (place, access);
     let read = plan.read.iter().flat_map(|path| places(path)).map(with(AccessFs::ReadFile.into()));
+    let list = plan.list.iter().flat_map(|path| places(path));
+    let list = list.map(with(AccessFs::ReadFile | AccessFs::ReadDir));
     let append = plan.append.iter().flat_map(|path| places(path));
     let append = append.map(with(AccessFs::WriteFile | AccessFs::MakeReg));
     let remove = plan.remove.iter().filter_map(|path| parent(path)).map(with(AccessFs::RemoveFile.into()));
-    read.chain(append).chain(remove).collect()
+    read.chain(list).chain(append).chain(remove).collect()
 }
 
 /// Allows something below a place. One that cannot be opened needs no rule: it stays out of reach.

@@ -47,6 +47,8 @@ pub struct Plan {
     pub account: Option<Account>,
     /// Files that are read, such as archives: others of their folders may take their places.
     pub read: Vec<PathBuf>,
+    /// Files beside which others are looked for: the links of release directories.
+    pub list: Vec<PathBuf>,
     /// Files that are appended to, such as logs, and made anew.
     pub append: Vec<PathBuf>,
     /// Files that are removed at the end, by the thread that enters: local sockets.

@@ -127,6 +127,8 @@ const WORKER: &[Call] = &[
 /// What a new release needs: to be looked at, opened, checked, mapped and guarded.
 const RELEASES: &[Call] = &[
     any(libc::SYS_openat),
+    // The names in a release directory.
+    any(libc::SYS_getdents64),
     any(libc::SYS_read),
     any(libc::SYS_pread64),
     any(libc::SYS_lseek),

@@ -23,7 +23,7 @@ impl Releases {
         let release = |name| {
             let archive = Archive::from_bytes(archive(name)).expect("an archive");
             let site = Arc::new(Site::new(archive, true));
-            Arc::new(Content::Sites(Sites::new(vec![Entry { host: None, site }], None)))
+            Arc::new(Content::Sites(Sites::new(vec![Entry { host: None, site, earlier: Vec::new() }], None)))
         };
         Releases { first: release("first"), second: release("second") }
     }

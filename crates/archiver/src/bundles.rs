@@ -1,0 +1,371 @@
+//! Names that build tools make: which of them never stand for other bytes.
+//!
+//! Tools that hash something else than the whole content (their input, or the content before other names were written
+//! into it) leave names that [`fingerprint`](crate::fingerprint) cannot verify. Here such a name is believed if one of
+//! these says that a tool made it:
+//!
+//! - its folder: `_next/static/`, `_astro/` and `_app/immutable/` hold nothing else;
+//! - a manifest of the tool (`.vite/manifest.json` and its like) that lists it;
+//! - an earlier release, in which the same file had another hash, or was immutable already. Then all names of that folder
+//!   that look like this are believed.
+//!
+//! What only looks like it is reported, with the flag that says it is so. Never looks at contents.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use cannery_archive::{Corrupt, NamedRecord, Record, split_host};
+use cannery_site::is_immutable;
+use serde_json::Value;
+
+use crate::content::Contents;
+use crate::diagnostic::Diagnostic;
+use crate::error::{Error, PreviousError};
+use crate::previous::Previous;
+use crate::source::Sources;
+
+/// Folders in which tools put nothing but files whose names change with their contents, by their last segments.
+const IMMUTABLE_FOLDERS: [&[u8]; 3] = [b"_next/static/", b"_astro/", b"_app/immutable/"];
+
+/// Where tools write down what they have made, relative to the site folder.
+const MANIFESTS: [&str; 6] = [
+    ".vite/manifest.json",
+    "manifest.json",
+    "asset-manifest.json",
+    "assets-manifest.json",
+    "parcel-manifest.json",
+    "ngsw.json",
+];
+
+/// A longer manifest is not read.
+const MANIFEST_BYTES_MAX: u64 = 16 << 20;
+
+/// Lengths of hashes in names.
+const HASH_LENGTHS: std::ops::RangeInclusive<usize> = 8..=64;
+
+/// The length of the hashes of Vite, Rollup and esbuild, in which `-` and `_` are digits.
+const BASE64URL_LENGTH: usize = 8;
+
+/// How many folders are reported one by one.
+const FOLDERS_REPORTED_MAX: usize = 5;
+
+/// Finds the hash in a file's name, if it has what looks like one: before a full stop, after a separator.
+pub(crate) fn hash_in(name: &[u8]) -> Option<Range<usize>> {
+    let ends = name.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(end, _)| end);
+    ends.filter(|end| *end > 0).find_map(|end| {
+        let is_separator = |byte: &u8| matches!(byte, b'.' | b'-' | b'_');
+        let plain = name[..end].iter().rposition(is_separator).map_or(0, |before| before + 1)..end;
+        if looks_hashed(&name[plain.clone()]) {
+            return Some(plain);
+        }
+        // `-` and `_` may be digits, where something stands before them.
+        let start = end.checked_sub(BASE64URL_LENGTH).filter(|start| *start > 1)?;
+        let token = &name[start..end];
+        let is_token = token.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+        let letters: Vec<u8> = token.iter().copied().filter(u8::is_ascii_alphanumeric).collect();
+        let is_hash = is_token && is_separator(&name[start - 1]) && letters.len() >= 6 && is_mixed(&letters);
+        is_hash.then_some(start..end)
+    })
+}
+
+/// Whether letters and digits are most likely a hash: no word, number, date or version.
+fn looks_hashed(token: &[u8]) -> bool {
+    let is_alphanumeric = token.iter().all(u8::is_ascii_alphanumeric);
+    let is_base32 = || token.len() == 8 && token.iter().all(|byte| matches!(byte, b'A'..=b'Z' | b'2'..=b'7'));
+    is_alphanumeric
+        && HASH_LENGTHS.contains(&token.len())
+        && !token.iter().all(u8::is_ascii_digit)
+        && (is_mixed(token) || is_base32())
+}
+
+/// Whether letters and digits are mixed as no word is: `3c2a7e1f`, `DKwAzefS`, but not `chapter12` or `GettingStarted`.
+fn is_mixed(token: &[u8]) -> bool {
+    let turns = token.windows(2).filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit()).count();
+    if turns >= 2 {
+        return true;
+    }
+    let letters: Vec<u8> = token.iter().copied().filter(u8::is_ascii_alphabetic).collect();
+    let capitals = letters.iter().filter(|byte| byte.is_ascii_uppercase()).count();
+    if capitals == 0 || capitals == letters.len() {
+        // Of one case, a run of digits at one end may be a hash in hexadecimal.
+        let digits = token.len() - letters.len();
+        return turns == 1 && token.iter().all(u8::is_ascii_hexdigit) && digits >= 2;
+    }
+    // Words in capitals and small letters: each capital begins one, of three letters or more on average.
+    let begins_words =
+        letters.windows(2).all(|pair| !pair[0].is_ascii_uppercase() || pair[1].is_ascii_lowercase())
+            && letters.last().is_some_and(u8::is_ascii_lowercase);
+    let words = capitals + usize::from(letters.first().is_some_and(u8::is_ascii_lowercase));
+    !begins_words || letters.len() < 3 * words
+}
+
+/// A path without its hash: the folder and the name before it, and what follows it.
+fn stem(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let name_at = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    let hash = hash_in(&path[name_at..])?;
+    Some((&path[..name_at + hash.start], &path[name_at + hash.end..]))
+}
+
+fn folder_of(path: &[u8]) -> &[u8] {
+    &path[..path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)]
+}
+
+fn is_in_immutable_folder(path: &[u8]) -> bool {
+    IMMUTABLE_FOLDERS.iter().any(|folder| {
+        path.starts_with(folder)
+            || path.windows(folder.len() + 1).any(|window| window[0] == b'/' && window[1..] == **folder)
+    })
+}
+
+/// Takes files for fingerprinted ones whose names a tool has made, and reports what only looks like it.
+pub(crate) fn mark(
+    sources: &Sources,
+    previous: &Previous,
+    contents: &mut Contents,
+) -> Result<Vec<Diagnostic>, Error> {
+    let listed = listed_in_manifests(&sources.root);
+    let known = folders_known(sources, previous)?;
+    let mut unmarked: BTreeMap<&[u8], (u64, &[u8])> = BTreeMap::new();
+    for (file, content) in sources.files.iter().zip(&mut contents.of_source) {
+        if content.fingerprinted {
+            continue;
+        }
+        let path: &[u8] = &file.path;
+        if is_in_immutable_folder(path) || listed.contains(path) {
+            content.fingerprinted = true;
+        } else if stem(path).is_some() {
+            if known.contains(folder_of(path)) {
+                content.fingerprinted = true;
+            } else {
+                let (count, _) = unmarked.entry(folder_of(path)).or_insert((0, path));
+                *count += 1;
+            }
+        }
+    }
+    Ok(report(&unmarked))
+}
+
+fn report(unmarked: &BTreeMap<&[u8], (u64, &[u8])>) -> Vec<Diagnostic> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let note = |(folder, (count, example)): (&&[u8], &(u64, &[u8]))| {
+        let names =
+            if *count == 1 { "1 name here looks".to_owned() } else { format!("{count} names here look") };
+        let pattern =
+            if folder.is_empty() { format!("/{}", text(example)) } else { format!("/{}", text(folder)) };
+        let message = format!(
+            "{names} fingerprinted (`{}`), but by no hash of the content, so clients ask again after an hour and \
+             no later release carries them; `--immutable '{pattern}'` says that they never change",
+            text(&example[folder.len()..])
+        );
+        Diagnostic::note(if folder.is_empty() { b"." } else { folder }, "looks-fingerprinted", message)
+    };
+    let mut notes: Vec<Diagnostic> = unmarked.iter().take(FOLDERS_REPORTED_MAX).map(note).collect();
+    if let Some(more) = unmarked.len().checked_sub(FOLDERS_REPORTED_MAX).filter(|more| *more > 0) {
+        let message = format!("{more} more folders have names that look fingerprinted");
+        notes.push(Diagnostic::note(b".", "looks-fingerprinted", message));
+    }
+    notes
+}
+
+/// The files of the folder that manifests list, if their names look hashed.
+fn listed_in_manifests(root: &Path) -> HashSet<Vec<u8>> {
+    let mut listed = HashSet::new();
+    for name in MANIFESTS {
+        let path = root.join(name);
+        let is_read =
+            fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MANIFEST_BYTES_MAX);
+        // Not every file of this name is a manifest of a tool, so one that is no JSON is nothing to report.
+        let json = is_read.then(|| fs::read(&path).ok()).flatten();
+        if let Some(value) = json.and_then(|json| serde_json::from_slice::<Value>(&json).ok()) {
+            collect(&value, &mut listed);
+        }
+    }
+    listed.retain(|path| {
+        let is_file = root.join(OsStr::from_bytes(path)).is_file();
+        // The manifest says that a tool made it: a looser look at its name will do.
+        let name = &path[folder_of(path).len()..];
+        is_file && (hash_in(name).is_some() || has_token(name))
+    });
+    listed
+}
+
+/// All strings in a manifest, as paths relative to the folder: values, and the keys of Angular's table.
+fn collect(value: &Value, listed: &mut HashSet<Vec<u8>>) {
+    match value {
+        Value::String(path) => {
+            listed.insert(path.trim_start_matches("./").trim_start_matches('/').as_bytes().to_vec());
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect(value, listed)),
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                collect(value, listed);
+                if key.starts_with('/') {
+                    listed.insert(key.trim_start_matches('/').as_bytes().to_vec());
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Whether some part of a name between separators has the length of a hash.
+fn has_token(name: &[u8]) -> bool {
+    let mut parts = name.split(|byte| *byte == b'.');
+    let has_base64url = |part: &[u8]| {
+        let start = part.len().checked_sub(BASE64URL_LENGTH).filter(|start| *start > 1);
+        start.is_some_and(|start| part[start - 1] == b'-' || part[start - 1] == b'_')
+    };
+    parts.any(|part| part.len() == BASE64URL_LENGTH || has_base64url(part))
+}
+
+/// The folders of which an earlier release says that a tool makes their names.
+fn folders_known(sources: &Sources, previous: &Previous) -> Result<BTreeSet<Vec<u8>>, Error> {
+    let mut folders = BTreeSet::new();
+    let paths: HashSet<&[u8]> = sources.files.iter().map(|file| &*file.path).collect();
+    let stems: HashSet<(&[u8], &[u8])> = sources.files.iter().filter_map(|file| stem(&file.path)).collect();
+    if stems.is_empty() {
+        return Ok(folders);
+    }
+    for earlier in &previous.archives {
+        let failed = |source: Corrupt| Error::Previous {
+            path: earlier.path.clone(),
+            source: PreviousError::Corrupt(source),
+        };
+        for entry in earlier.archive.entries() {
+            let entry = entry.map_err(failed)?;
+            let NamedRecord::Path(stored) = entry.named() else { continue };
+            let path = source_path(stored);
+            let Some(stem) = stem(&path) else { continue };
+            let Record::Resource(resource) = earlier.archive.decode_path(&entry).map_err(failed)? else {
+                continue;
+            };
+            // A name that is new in its place, beside the same name with another hash that has gone.
+            let is_renamed = stems.contains(&stem) && !paths.contains(&*path);
+            if is_renamed || is_immutable(&earlier.archive, &resource).map_err(failed)? {
+                folders.insert(folder_of(&path).to_vec());
+            }
+        }
+    }
+    Ok(folders)
+}
+
+/// The path in the site folder of what is stored under this key.
+fn source_path(stored: &[u8]) -> Vec<u8> {
+    let (host, key) = split_host(stored);
+    let key = key.strip_prefix(b"/").unwrap_or(key);
+    match host {
+        Some(host) => [b"_hosts", host, key].join(&b'/'),
+        None => key.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_bundlers_look_hashed() {
+        let names = [
+            // Vite and Rollup.
+            ("index-B5Qt_x-9.js", "B5Qt_x-9"),
+            ("lazy-DKwAzefS.js", "DKwAzefS"),
+            ("vendor-CqxJ3kLm.css", "CqxJ3kLm"),
+            ("index-BRBmoGS9.js.map", "BRBmoGS9"),
+            // VitePress.
+            ("guide_index.md.D8GkD4qS.js", "D8GkD4qS"),
+            ("guide_index.md.D8GkD4qS.lean.js", "D8GkD4qS"),
+            ("inter-roman-latin.Di8DUHzh.woff2", "Di8DUHzh"),
+            // esbuild and Angular.
+            ("chunk-2NWTQWGT.js", "2NWTQWGT"),
+            ("main-5QOZHB7U.js", "5QOZHB7U"),
+            ("chunk-FFHMDTLX.js", "FFHMDTLX"),
+            // webpack, Next and Create React App.
+            ("main.8f3e2a1b9c0d4e5f6a7b.js", "8f3e2a1b9c0d4e5f6a7b"),
+            ("787.c4e7f8f9.chunk.js", "c4e7f8f9"),
+            // Parcel and mkdocs-material.
+            ("index.3c2a7e1f.js", "3c2a7e1f"),
+            ("main.484c7ddc.min.css", "484c7ddc"),
+            // SvelteKit and Astro.
+            ("start.DYWvYkPx.js", "DYWvYkPx"),
+            ("hoisted.BkT3_xYz.js", "BkT3_xYz"),
+        ];
+        for (name, hash) in names {
+            let found = hash_in(name.as_bytes()).map(|range| &name[range]);
+            assert_eq!(found, Some(hash), "{name}");
+        }
+    }
+
+    #[test]
+    fn words_numbers_dates_and_versions_do_not() {
+        for name in [
+            "index.html",
+            "installation.html",
+            "getting-started.html",
+            "GettingStarted.html",
+            "report-20240131.pdf",
+            "chapter12.html",
+            "bootstrap5.min.css",
+            "jquery-3.7.1.min.js",
+            "app-settings.js",
+            "IMG_20240131.jpg",
+            "Introduction.pdf",
+            "app.MyWidget.js",
+            "photo-1920x1080.jpg",
+            "release-2024-01-31.html",
+            "a.js",
+            ".js",
+            "fontawesome6.css",
+            "user-profile.css",
+            "version2.html",
+            "screenshot-01.png",
+        ] {
+            let found = hash_in(name.as_bytes()).map(|range| &name[range]);
+            assert_eq!(found, None, "{name}");
+        }
+    }
+
+    #[test]
+    fn folders_of_tools_are_known_at_any_depth() {
+        for path in [
+            "_next/static/chunks/main.js",
+            "app/_next/static/a.css",
+            "_astro/a.js",
+            "x/_app/immutable/y/z.js",
+        ] {
+            assert!(is_in_immutable_folder(path.as_bytes()), "{path}");
+        }
+        for path in ["_next/data/a.json", "my_astro/a.js", "_app/version.json", "static/_next.js"] {
+            assert!(!is_in_immutable_folder(path.as_bytes()), "{path}");
+        }
+    }
+
+    #[test]
+    fn manifests_list_files_that_are_there() {
+        let root = tempfile::tempdir().unwrap();
+        for name in [
+            "assets/main-settings.js",
+            "assets/main-abcdefgh.js",
+            "assets/plain.css",
+            "static/js/main.4f3a9b1c.js",
+        ] {
+            fs::create_dir_all(root.path().join(name).parent().unwrap()).unwrap();
+            fs::write(root.path().join(name), "").unwrap();
+        }
+        fs::create_dir(root.path().join(".vite")).unwrap();
+        let vite = r#"{"src/main.js": {"file": "assets/main-abcdefgh.js", "css": ["assets/plain.css", "assets/gone-B5Qt_x-9.css"]}}"#;
+        fs::write(root.path().join(".vite/manifest.json"), vite).unwrap();
+        fs::write(
+            root.path().join("asset-manifest.json"),
+            r#"{"files": {"main.js": "/static/js/main.4f3a9b1c.js"}}"#,
+        )
+        .unwrap();
+        fs::write(root.path().join("manifest.json"), "no JSON").unwrap();
+        let mut listed: Vec<_> = listed_in_manifests(root.path()).into_iter().collect();
+        listed.sort();
+        assert_eq!(listed, [&b"assets/main-abcdefgh.js"[..], b"static/js/main.4f3a9b1c.js"]);
+    }
+}

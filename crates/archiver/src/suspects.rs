@@ -1,0 +1,139 @@
+//! Files that are hardly meant for the public, and names that nearly mean something: a warning for each.
+//!
+//! Judges by names, and opens only files whose names say that a key may be in them. Never leaves a file out.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::diagnostic::Diagnostic;
+use crate::source::Sources;
+
+/// Names that are nearly one that means something, in any letter case, and that one.
+const NEAR_MISSES: [(&str, &str); 7] = [
+    ("_redirect", "_redirects"),
+    ("_redirects", "_redirects"),
+    ("redirects.txt", "_redirects"),
+    ("_header", "_headers"),
+    ("_headers", "_headers"),
+    ("_headers.txt", "_headers"),
+    ("_header.txt", "_headers"),
+];
+
+/// Folders of the root that are nearly `_hosts/`.
+const HOST_NEAR_MISSES: [&str; 2] = ["_host", "_hosts"];
+
+/// Configuration of other hosts, which means nothing here.
+const FOREIGN_CONFIGURATION: [&str; 9] = [
+    "netlify.toml",
+    "vercel.json",
+    "now.json",
+    "staticwebapp.config.json",
+    "firebase.json",
+    "wrangler.toml",
+    "_config.yml",
+    ".htaccess",
+    ".htpasswd",
+];
+
+/// Suffixes of databases and their dumps.
+const DATABASE_SUFFIXES: [&str; 7] = [".sql", ".sql.gz", ".sqlite", ".sqlite3", ".dump", ".mdb", ".db"];
+
+/// Suffixes of files in which a private key may stand.
+const KEY_SUFFIXES: [&str; 6] = [".pem", ".key", ".p8", ".pk8", ".ppk", ".crt"];
+
+/// Where a private key says that it is one.
+const KEY_BYTES_MAX: u64 = 4096;
+
+/// A folder of packages that build tools need and pages do not.
+const PACKAGES: &[u8] = b"node_modules";
+
+/// Warns of files of the folder.
+pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for folder in &sources.folders {
+        let (parents, name) = split(folder);
+        if name == PACKAGES && !parents.split(|byte| *byte == b'/').any(|part| part == PACKAGES) {
+            let message = "is published with all packages in it; leave it out with `--ignore node_modules`";
+            found.push(warning(folder, "private-file", message));
+        }
+        let is_near = HOST_NEAR_MISSES.iter().any(|near| folder.eq_ignore_ascii_case(near.as_bytes()));
+        if is_near && **folder != *b"_hosts" {
+            found.push(warning(
+                folder,
+                "near-miss",
+                "is published as a folder; sites of hosts stand in `_hosts/`",
+            ));
+        }
+    }
+    for file in &sources.files {
+        let (parents, name) = split(&file.path);
+        if parents.split(|byte| *byte == b'/').any(|part| part == PACKAGES) {
+            continue;
+        }
+        found.extend(judge(&sources.root, &file.path, name));
+    }
+    found
+}
+
+fn judge(root: &Path, path: &[u8], name: &[u8]) -> Option<Diagnostic> {
+    let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
+    if let Some((_, meant)) = NEAR_MISSES.iter().find(|(near, _)| lower == *near)
+        && name != meant.as_bytes()
+    {
+        return Some(warning(path, "near-miss", format!("is published as a file; rules stand in `{meant}`")));
+    }
+    if FOREIGN_CONFIGURATION.contains(&lower.as_str()) {
+        let message = "is configuration of another host, which means nothing here and is published; leave it out with \
+                       `--ignore`";
+        return Some(warning(path, "foreign-configuration", message));
+    }
+    let is_private = if lower == "env"
+        || lower.starts_with(".env")
+        || lower.ends_with(".env")
+        || lower.starts_with("env.")
+    {
+        Some("looks like settings with secrets in them")
+    } else if DATABASE_SUFFIXES.iter().any(|suffix| lower.ends_with(suffix)) {
+        Some("looks like a database or a dump of one")
+    } else if may_be_key(&lower) && is_private_key(&root.join(std::ffi::OsStr::from_bytes(path))) {
+        Some("is a private key")
+    } else {
+        None
+    };
+    is_private.map(|what| {
+        warning(path, "private-file", format!("{what}, and is published; leave it out with `--ignore`"))
+    })
+}
+
+fn may_be_key(lower: &str) -> bool {
+    lower.starts_with("id_")
+        || !lower.contains('.')
+        || KEY_SUFFIXES.iter().any(|suffix| lower.ends_with(suffix))
+}
+
+/// Whether a file begins with a private key in PEM (RFC 7468 §10) or of PuTTY. One that cannot be read is none: the build
+/// says why elsewhere.
+fn is_private_key(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(KEY_BYTES_MAX).read_to_end(&mut start));
+    let text = String::from_utf8_lossy(&start);
+    let mut lines = text.lines();
+    read.is_ok()
+        && lines.any(|line| {
+            line.starts_with("-----BEGIN ") && line.contains("PRIVATE KEY-----")
+                || line.starts_with("PuTTY-User-Key-File-")
+        })
+}
+
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (b"", path),
+    }
+}
+
+fn warning(path: &[u8], code: &'static str, message: impl Into<String>) -> Diagnostic {
+    Diagnostic::warning(path, code, message)
+}

@@ -1,0 +1,270 @@
+//! Deploys and rollbacks that break no open page: release directories.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Output;
+
+use crate::site::{Response, Server, compile, run, write_folder};
+
+/// A release directory.
+struct Directory {
+    folder: tempfile::TempDir,
+}
+
+impl Directory {
+    fn new() -> Directory {
+        Directory { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn text(&self) -> String {
+        self.folder.path().to_str().unwrap().to_owned()
+    }
+
+    /// Builds release `number`: a page that names its own script, which is immutable, and a style sheet that is not.
+    fn build(&self, number: u32, flags: &[&str]) {
+        let script = format!("assets/app-{number}.js");
+        let page = format!("<script src=/{script}></script>");
+        let mut files = vec![
+            ("index.html", page),
+            (script.as_str(), format!("release {number}")),
+            ("style.css", format!("release {number}")),
+            ("200.html", "the app".to_owned()),
+        ];
+        let only = format!("only-{number}.txt");
+        files.push((&only, "not immutable".to_owned()));
+        self.build_files(&format!("{number}.cdb"), &files, flags);
+    }
+
+    fn build_files(&self, name: &str, files: &[(&str, String)], flags: &[&str]) {
+        let source = tempfile::tempdir().unwrap();
+        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_bytes(), text.as_bytes())).collect();
+        write_folder(source.path(), &files);
+        let serial = name.trim_end_matches(".cdb");
+        let own = ["--immutable", "/assets/", "--serial", serial];
+        compile(source.path(), &self.path(name), &[&own, flags].concat());
+    }
+
+    fn uses(&self, release: &str) -> String {
+        let output = run("cannery", &["releases", &self.text(), "--use", release]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        said
+    }
+}
+
+fn text(response: &Response) -> &str {
+    std::str::from_utf8(&response.body).unwrap()
+}
+
+/// What the server answers for the script of a release.
+fn script(server: &Server, number: u32) -> (u16, String) {
+    let response = server.get(&format!("/assets/app-{number}.js"));
+    (response.status, text(&response).to_owned())
+}
+
+fn has(number: u32) -> (u16, String) {
+    (200, format!("release {number}"))
+}
+
+/// After a rollback, pages of the newer release lost the rest of their scripts.
+#[test]
+fn pages_survive_deploys_and_rollbacks() {
+    let directory = Directory::new();
+    directory.build(1, &[]);
+    directory.uses("1");
+    let server = Server::start(&["--releases", &directory.text()]);
+    assert_eq!(script(&server, 1), has(1));
+    assert_eq!(script(&server, 2).0, 404, "an asset is no page of the app");
+
+    directory.build(2, &[]);
+    directory.uses("2");
+    server.await_line("serves a new release");
+    assert_eq!((script(&server, 1), script(&server, 2)), (has(1), has(2)));
+
+    let said = directory.uses("previous");
+    assert!(
+        said.contains("1 immutable file of 2.cdb is not in 1.cdb") && said.contains("--releases"),
+        "{said}"
+    );
+    server.await_line("serves a new release");
+    assert_eq!((script(&server, 1), script(&server, 2)), (has(1), has(2)));
+    assert_eq!(
+        text(&server.get("/style.css")),
+        "release 1",
+        "what is not immutable is of the current release"
+    );
+    assert_eq!(text(&server.get("/only-2.txt")), "the app", "what is not immutable goes with its release");
+}
+
+#[test]
+fn the_answer_is_that_of_the_earlier_release() {
+    let directory = Directory::new();
+    directory.build(1, &[]);
+    directory.build(2, &[]);
+    directory.uses("1");
+    let server = Server::start(&["--releases", &directory.text()]);
+    let before = server.get("/assets/app-1.js");
+    directory.uses("2");
+    server.await_line("serves a new release");
+    let after = server.get("/assets/app-1.js");
+    assert_eq!((after.status, &after.body), (200, &before.body));
+    for name in ["Cache-Control", "ETag", "Content-Type", "Content-Length"] {
+        assert_eq!(after.field(name), before.field(name), "{name}");
+    }
+    let etag = after.field("ETag").unwrap();
+    let conditional = server.ask("GET", "/assets/app-1.js", &format!("If-None-Match: {etag}\r\n"));
+    assert_eq!(conditional.status, 304);
+    let range = server.ask("GET", "/assets/app-1.js", "Range: bytes=0-6\r\n");
+    assert_eq!((range.status, text(&range)), (206, "release"));
+}
+
+#[test]
+fn rules_of_the_current_release_decide_where_they_must() {
+    let directory = Directory::new();
+    directory.build(1, &[]);
+    let rules = "/assets/app-1.js /gone 302\n/assets/app-2.js /moved 301\n/assets/* /any 302\n/forced/* /never 302!\n";
+    let files = [("index.html", "page".to_owned()), ("_redirects", rules.to_owned())];
+    directory.build_files("3.cdb", &files, &[]);
+    let files = [
+        ("index.html", "page".to_owned()),
+        ("assets/app-4.js", "release 4".to_owned()),
+        ("forced/a.js", "forced".to_owned()),
+    ];
+    directory.build_files("4.cdb", &files, &["--immutable", "/forced/"]);
+    directory.uses("3");
+    let server = Server::start(&["--releases", &directory.text()]);
+    assert_eq!(server.get("/assets/app-1.js").status, 302, "a rule for just this path");
+    assert_eq!(server.get("/assets/app-4.js").status, 200, "before patterns");
+    assert_eq!(server.get("/assets/other.js").status, 302);
+    assert_eq!(server.get("/forced/a.js").status, 302, "a rule that counts before files");
+}
+
+#[test]
+fn archives_come_and_go_while_serving() {
+    let directory = Directory::new();
+    (1..=4).for_each(|number| directory.build(number, &[]));
+    directory.uses("4");
+    let server = Server::start(&["--releases", &directory.text(), "--releases-kept", "2"]);
+    let status = |number| script(&server, number).0;
+    assert_eq!([1, 2, 3, 4].map(status), [404, 200, 200, 200], "the newest two beside the current one");
+
+    fs::remove_file(directory.path("3.cdb")).unwrap();
+    server.await_line("2.cdb, 1.cdb");
+    assert_eq!([1, 2, 3, 4].map(status), [200, 200, 404, 200]);
+
+    directory.build(5, &[]);
+    server.await_line("5.cdb, 2.cdb");
+    assert_eq!([1, 2, 5].map(status), [404, 200, 200]);
+
+    // One that is damaged is passed over by name.
+    let mut damaged = fs::read(directory.path("5.cdb")).unwrap();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    fs::remove_file(directory.path("5.cdb")).unwrap();
+    fs::write(directory.path("6.cdb"), damaged).unwrap();
+    server.signal("HUP");
+    server.await_line("6.cdb: ");
+    assert_eq!([1, 2, 5].map(status), [200, 200, 404]);
+}
+
+#[test]
+fn each_host_has_its_release_directory() {
+    let (one, other) = (Directory::new(), Directory::new());
+    for directory in [&one, &other] {
+        directory.build(1, &[]);
+    }
+    one.build(2, &[]);
+    one.uses("2");
+    other.uses("1");
+    let (first, second) = (format!("one.test={}", one.text()), other.text());
+    let server = Server::start(&["--releases", &first, "--releases", &second, "--processes", "2"]);
+    let status = |host: &str, number: u32| {
+        server.ask_host(host, "GET", &format!("/assets/app-{number}.js"), "").status
+    };
+    assert_eq!([status("one.test", 1), status("one.test", 2)], [200, 200]);
+    assert_eq!([status("other.test", 1), status("other.test", 2)], [200, 404]);
+}
+
+#[test]
+fn a_site_that_was_taken_down_stays_down() {
+    let directory = Directory::new();
+    let script = || "script".to_owned();
+    let files = [
+        ("index.html", "page".to_owned()),
+        ("_hosts/a.test/index.html", "page".to_owned()),
+        ("_hosts/a.test/assets/a.js", script()),
+        ("_hosts/b.test/index.html", "page".to_owned()),
+        ("_hosts/b.test/assets/b.js", script()),
+    ];
+    directory.build_files("1.cdb", &files, &["--immutable", "assets"]);
+    directory.build_files("2.cdb", &[files[0].clone(), files[1].clone()], &[]);
+    directory.uses("2");
+    let server = Server::start(&["--releases", &directory.text()]);
+    let status = |host: &str, path: &str| server.ask_host(host, "GET", path, "").status;
+    assert_eq!(status("a.test", "/assets/a.js"), 200);
+    assert_eq!(status("b.test", "/assets/b.js"), 404);
+    assert_eq!(status("a.test", "/assets/b.js"), 404);
+}
+
+fn build(directory: &Directory, name: &str, flags: &[&str]) -> (i32, String) {
+    let source = tempfile::tempdir().unwrap();
+    write_folder(source.path(), &[(b"index.html", b"page")]);
+    let archive = directory.path(name);
+    let places = ["--sources", source.path().to_str().unwrap(), "--archive", archive.to_str().unwrap()];
+    let Output { status, stderr, .. } = run("cannery-archiver", &[&places, flags].concat());
+    (status.code().unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+fn serial(directory: &Directory, name: &str) -> u64 {
+    let list = run("cannery", &["releases", &directory.text(), "--json"]);
+    let list: serde_json::Value = serde_json::from_slice(&list.stdout).unwrap();
+    let releases = list["releases"].as_array().unwrap();
+    releases.iter().find(|release| release["name"] == name).unwrap()["serial"].as_u64().unwrap()
+}
+
+/// After a rollback, `--previous current` made a second release of the same number, without the files of the first.
+#[test]
+fn a_build_after_a_rollback_counts_all_releases() {
+    let directory = Directory::new();
+    (1..=3).for_each(|number| directory.build(number, &[]));
+    directory.uses("2");
+    let current = directory.path("current").to_str().unwrap().to_owned();
+    let (code, said) = build(&directory, "fix.cdb", &["--previous", &current]);
+    assert!(
+        code == 2 && said.contains("3.cdb is release 3 already") && said.contains("--previous"),
+        "{said}"
+    );
+    let (code, said) = build(&directory, "fix.cdb", &["--previous", &directory.text(), "--serial", "3"]);
+    assert!(code == 2 && said.contains("--serial 3"), "{said}");
+    assert!(!directory.path("fix.cdb").exists());
+
+    assert_eq!(build(&directory, "fix.cdb", &["--previous", &directory.text()]).0, 0);
+    assert_eq!(serial(&directory, "fix.cdb"), 4);
+    let server = Server::start(&["--archive", directory.path("fix.cdb").to_str().unwrap()]);
+    assert_eq!([1, 2, 3].map(|number| script(&server, number)), [1, 2, 3].map(has), "all are carried");
+
+    // Built again under its own name, it is the same release.
+    assert_eq!(build(&directory, "fix.cdb", &["--previous", &directory.text()]).0, 0);
+    assert_eq!(serial(&directory, "fix.cdb"), 4);
+}
+
+/// The first deploy of a pipeline needed a command line of its own.
+#[test]
+fn the_first_release_has_nothing_before_it() {
+    let directory = Directory::new();
+    let (code, said) = build(&directory, "1.cdb", &["--previous", &directory.text(), "--strict"]);
+    assert!(code == 0 && said.contains("first release"), "{said}");
+    fs::remove_file(directory.path("1.cdb")).unwrap();
+    let current = directory.path("current").to_str().unwrap().to_owned();
+    assert_eq!(build(&directory, "1.cdb", &["--previous", &current, "--strict"]).0, 0);
+    assert_eq!(serial(&directory, "1.cdb"), 1);
+
+    // With a release there, a missing link is a mistake, and so is any other missing file.
+    let (code, said) = build(&directory, "2.cdb", &["--previous", &current]);
+    assert!(code == 3 && said.contains("current"), "{said}");
+    assert_eq!(build(&directory, "2.cdb", &["--previous", "/nowhere/at/all"]).0, 3);
+}
