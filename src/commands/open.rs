@@ -23,9 +23,11 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
         }
         OpenError::Length { .. } | OpenError::Corrupt(_) => damaged(failure),
         // These say by themselves what to do, or nothing can be done here.
-        OpenError::Io(_) | OpenError::TooShort { .. } | OpenError::Foreign | OpenError::Version { .. } => {
-            failure
-        }
+        OpenError::Io(_)
+        | OpenError::NotRegular { .. }
+        | OpenError::TooShort { .. }
+        | OpenError::Foreign
+        | OpenError::Version { .. } => failure,
     }
 }
 

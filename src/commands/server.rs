@@ -21,6 +21,7 @@ use cannery_server::{
     Address, Claim, Config, Listener as SocketListener, Listening, Notice, Operators, Server, StartError,
     end_with_parent,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::open;
@@ -259,13 +260,28 @@ fn inherited_by(variable: &str) -> Result<Option<Vec<i32>>, Failure> {
     numbers.map(Some).map_err(|_| Failure::failed(format!("{variable} holds no list of numbers")))
 }
 
-/// Says what happens while the server runs; only what is wrong if it is to be quiet.
+/// Prints what happens while the server runs; only what is wrong if it is to be quiet.
+///
+/// The calling thread reloads archives or waits for signals, so a reader of standard error that does not read must not
+/// hold it up: without room within a second, the message is dropped.
 fn tell(notice: &Notice, quiet: bool) {
+    if !stderr_has_room() {
+        return;
+    }
     if notice.is_warning() {
         warn(&notice.to_string());
     } else if !quiet {
         say::note(one_line(&notice.to_string()));
     }
+}
+
+/// Whether a line can be written to standard error without waiting for its reader for more than a second.
+fn stderr_has_room() -> bool {
+    let stderr = io::stderr();
+    let mut asked = [PollFd::new(&stderr, PollFlags::OUT)];
+    let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+    // What cannot be asked for is tried.
+    !matches!(poll(&mut asked, Some(&second)), Ok(0))
 }
 
 fn warn(words: &str) {

@@ -125,7 +125,10 @@ impl Release {
     fn read(folder: &Path, name: OsString) -> Option<Release> {
         let path = folder.join(&name);
         let label = Archive::open(&path, Loading::Mapped).and_then(|archive| Label::of(&archive));
-        let is_foreign = matches!(label, Err(OpenError::Foreign | OpenError::TooShort { .. }));
+        let is_foreign = matches!(
+            label,
+            Err(OpenError::Foreign | OpenError::TooShort { .. } | OpenError::NotRegular { .. })
+        );
         if is_foreign && path.extension() != Some(OsStr::new(SUFFIX)) {
             return None;
         }

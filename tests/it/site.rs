@@ -251,6 +251,18 @@ impl Server {
         self.child.wait().unwrap().code()
     }
 
+    /// Waits until the server has ended, for as long as anything is waited for, and returns its exit code.
+    pub(crate) fn await_end(&mut self) -> Option<i32> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < end, "the server never ended");
+            std::thread::yield_now();
+        }
+    }
+
     /// Orders the server to stop, and gives its exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
         self.signal("TERM");

@@ -21,6 +21,12 @@ pub enum OpenError {
     /// The operating system would not open, map or read the file.
     #[error("cannot read the archive: {0}")]
     Io(#[from] io::Error),
+    /// A FIFO, a device or a socket has the archive's name.
+    #[error("not an archive: it is {kind}, and archives are regular files")]
+    NotRegular {
+        /// What it is.
+        kind: &'static str,
+    },
     /// Too short to hold even the header of the smaller form.
     #[error("not an archive: {got} bytes are fewer than the {expected} of an empty one")]
     TooShort {

@@ -3,7 +3,8 @@
 //! No number from the file is trusted: each is checked where it is used, and what does not fit is
 //! [`Corrupt`]. Never copies a body, never allocates after opening.
 
-use std::fs::File;
+use std::fs::{File, FileType, OpenOptions};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::error::{Corrupt, OpenError};
@@ -235,16 +236,30 @@ impl std::fmt::Debug for Archive {
 
 /// Opens a file that may be an archive.
 fn open_file(path: &Path) -> Result<File, OpenError> {
-    let file = File::open(path)?;
+    // A FIFO under this name must not make the caller wait for its other end. Regular files do not notice the flags.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let metadata = file.metadata()?;
-    if metadata.is_dir() {
+    let kind = metadata.file_type();
+    if kind.is_dir() {
         return Err(std::io::Error::from(std::io::ErrorKind::IsADirectory).into());
+    }
+    if !kind.is_file() {
+        return Err(OpenError::NotRegular { kind: name_of_kind(kind) });
     }
     let expected = Format::Cdb.header_bytes();
     if metadata.len() < expected {
         return Err(OpenError::TooShort { expected, got: metadata.len() });
     }
     Ok(file)
+}
+
+fn name_of_kind(kind: FileType) -> &'static str {
+    match kind {
+        kind if kind.is_fifo() => "a FIFO",
+        kind if kind.is_block_device() || kind.is_char_device() => "a device",
+        kind if kind.is_socket() => "a socket",
+        _ => "a special file",
+    }
 }
 
 /// Looks for the facts in the two places where they can stand.

@@ -18,6 +18,13 @@ pub enum Error {
         cause: io::Error,
     },
 
+    /// A FIFO, a device, a socket or a directory has the file's name.
+    #[error("{}: is no regular file; put the certificate or key into one", path.display())]
+    NotRegular {
+        /// The file.
+        path: PathBuf,
+    },
+
     /// A file is longer than any chain and key.
     #[error("{}: is larger than {limit} bytes, which no certificate chain with its key is", path.display())]
     TooLarge {

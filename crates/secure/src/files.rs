@@ -3,10 +3,12 @@
 //! Never keeps the text of a key: what was read is overwritten when it goes, and errors tell of the file only
 //! what is no secret.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use libc::O_NONBLOCK;
 use rustls_pki_types::pem::{PemObject, SectionKind};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use zeroize::{Zeroize, Zeroizing};
@@ -76,7 +78,11 @@ pub(crate) fn staple(path: &Path) -> Result<Vec<u8>, Error> {
 /// A whole file, of at most [`FILE_BYTES_MAX`].
 fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
     let unreadable = |cause| Error::Unreadable { path: path.to_owned(), cause };
-    let file = File::open(path).map_err(unreadable)?;
+    // A FIFO under this name must not make the caller wait for its other end. Regular files do not notice the flag.
+    let file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).map_err(unreadable)?;
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        return Err(Error::NotRegular { path: path.to_owned() });
+    }
     // Sized at once: a vector that grows leaves copies of a key behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(64 * 1024));
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;

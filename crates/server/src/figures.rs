@@ -58,6 +58,8 @@ impl Figures {
     /// Those of this process.
     pub(crate) fn of(workers: &[Arc<Counters>], status: &Status) -> Figures {
         let (served, refused) = status.reloads();
+        let mut counted = Snapshot::of(workers);
+        counted.log_lines_dropped = counted.log_lines_dropped.saturating_add(status.log_lines_lost());
         Figures {
             processes: vec![std::process::id()],
             threads: workers.len(),
@@ -65,7 +67,7 @@ impl Figures {
             draining: status.is_draining(),
             reloads: Reloads { served, refused },
             sites: status.sites().iter().map(SiteFigures::of).collect(),
-            counted: Snapshot::of(workers),
+            counted,
         }
     }
 

@@ -115,6 +115,8 @@ pub enum Notice {
     },
     /// The access log is written again.
     LogWritten,
+    /// The server ends although the access log has not taken its last lines.
+    LogAbandoned,
     /// An archive cannot be guarded against being written into.
     Unguarded {
         /// Which.
@@ -211,8 +213,9 @@ impl fmt::Display for Notice {
                 p99 * 1000.0
             ),
             Notice::LogFailed { why } => {
-                write!(f, "the access log cannot be written ({why}): lines are lost until it can")
+                write!(f, "the access log cannot be written ({why}): lines are dropped and counted until it can")
             }
+            Notice::LogAbandoned => f.write_str("the access log takes no more lines: the last ones are lost"),
             Notice::LogWritten => f.write_str("the access log is written again"),
             Notice::Unguarded { path } => write!(
                 f,

@@ -172,7 +172,10 @@ impl Observer {
     /// The worker ends.
     pub(crate) fn finish(&mut self) {
         if let Some(log) = &mut self.log {
-            log.finish();
+            let dropped = log.finish();
+            if let Some(counters) = &self.counters {
+                counters.log_lines_dropped.add(dropped);
+            }
         }
     }
 }

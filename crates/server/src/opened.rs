@@ -127,7 +127,9 @@ impl Opened {
         let status = Arc::new(content.status(config));
         let current = Arc::new(Current::new(Arc::new(content)));
         let counters: Vec<_> = wakers.iter().map(|_| Arc::new(Counters::default())).collect();
-        let log = log.map(|log| log.start(config.listener.clone(), &cage)).transpose()?;
+        let log = log
+            .map(|log| log.start(wakers.len(), Arc::clone(&status), config.listener.clone(), &cage))
+            .transpose()?;
         let of_admin = || Admin::Own { workers: counters.clone(), status: Arc::clone(&status) };
         let admin = admin.map(|admin| admin.start(config, of_admin(), &cage)).transpose()?;
         if let Some(socket) = figures {

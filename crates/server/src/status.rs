@@ -18,6 +18,8 @@ pub(crate) struct Status {
     draining: AtomicBool,
     reloads: AtomicU64,
     refused: AtomicU64,
+    /// Lines of the access log that could not be written.
+    log_lines_lost: AtomicU64,
     sites: Mutex<Vec<SiteStatus>>,
 }
 
@@ -59,6 +61,7 @@ impl Status {
             draining: AtomicBool::new(false),
             reloads: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            log_lines_lost: AtomicU64::new(0),
             sites: Mutex::new(archives.map(site).collect()),
         }
     }
@@ -88,6 +91,16 @@ impl Status {
     /// How many releases were taken up, and how many refused.
     pub(crate) fn reloads(&self) -> (u64, u64) {
         (self.reloads.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
+    }
+
+    /// Counts lines of the access log that could not be written.
+    pub(crate) fn lose_log_lines(&self, lines: u64) {
+        self.log_lines_lost.fetch_add(lines, Ordering::Relaxed);
+    }
+
+    /// How many lines of the access log could not be written.
+    pub(crate) fn log_lines_lost(&self) -> u64 {
+        self.log_lines_lost.load(Ordering::Relaxed)
     }
 
     pub(crate) fn sites(&self) -> Vec<SiteStatus> {

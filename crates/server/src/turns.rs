@@ -15,6 +15,7 @@ use crate::error::StartError;
 use crate::metrics::Counters;
 use crate::observer::Observer;
 use crate::one_peer::{FRONT_BYTES, OnePeer, Peer};
+use crate::status::Status;
 use crate::worker::{Plan, StopOrder, Worker};
 
 /// A worker with one connection, whose peer asks in every turn.
@@ -44,7 +45,9 @@ impl Turns {
     /// What is to be served, or the log, cannot be opened.
     pub fn new(content: config::Content, telling: Telling) -> Result<Turns, StartError> {
         let log = telling.log.as_ref().map(LogFile::open).transpose()?;
-        let log = log.map(|log| log.start(config::Listener::nobody(), &Cage::default())).transpose()?;
+        let status = Arc::new(Status::new(std::iter::empty()));
+        let start = |log: LogFile| log.start(1, status, config::Listener::nobody(), &Cage::default());
+        let log = log.map(start).transpose()?;
         let counters = telling.metrics.then(|| Arc::new(Counters::default()));
         let observer = Observer::new(counters, log.as_ref().map(LogWriter::buffer));
         let config = Config { access_log: telling.log, ..Config::plain(content) };

@@ -9,6 +9,8 @@ mod sandbox;
 mod serve;
 mod supervisor;
 mod connections;
+mod log;
+mod special_files;
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;

@@ -20,7 +20,7 @@ const HAND_OVER_BYTES: usize = 256 * 1024;
 
 /// Buffers of one worker: two megabytes, some ten thousand lines, may wait to be written. Room for them is asked for
 /// at once, and only taken when it is written to.
-const BUFFERS: usize = 8;
+pub(super) const BUFFERS: usize = 8;
 
 /// Bytes that a buffer has room for. Few lines are longer than what is left behind the last hand-over.
 const BUFFER_BYTES: usize = HAND_OVER_BYTES + 4096;
@@ -124,14 +124,15 @@ impl LogBuffer {
         }
     }
 
-    /// Hands the last lines over, and waits until they are taken.
-    pub(crate) fn finish(&mut self) {
+    /// Hands the last lines over. Returns how many lines were dropped since the last call that asked for it.
+    pub(crate) fn finish(&mut self) -> u64 {
         let bytes = std::mem::take(&mut self.bytes);
-        if bytes.is_empty() {
-            return;
+        let lines = std::mem::take(&mut self.lines);
+        if !bytes.is_empty()
+            && self.writer.try_send(Message::Lines { bytes, back: self.back.clone() }).is_err()
+        {
+            self.dropped += lines;
         }
-        // It fails only where nobody writes any more.
-        let _ = self.writer.send(Message::Lines { bytes, back: self.back.clone() });
-        self.lines = 0;
+        std::mem::take(&mut self.dropped)
     }
 }

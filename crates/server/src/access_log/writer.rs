@@ -1,33 +1,43 @@
-//! The thread that writes lines to the file, and opens it anew when told so.
+//! The thread that writes the access log, and reopens it on request.
+//!
+//! A log that is slow, full or not read affects nothing but itself: no caller of this module waits for a write, but for
+//! [`LogWriter::finish`], which waits only while there is progress.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::time::{Duration, Instant};
 
 use super::LogBuffer;
+use super::buffer::BUFFERS;
+use super::output::Output;
 use crate::cage::{Cage, Role};
 use crate::config::{AccessLog, Listener, LogFormat, LogTarget};
 use crate::error::StartError;
 use crate::notice::Notice;
+use crate::status::Status;
 use crate::thread;
 
-/// Buffers of lines that may wait to be written, all workers together: sixteen megabytes.
-const WAITING_MAX: usize = 64;
+/// How long the end of the server waits for a log that takes nothing.
+const STALL_MAX: Duration = Duration::from_secs(1);
 
-/// What the thread is told.
+/// How long the end of the server waits for a log that is slow.
+const FINISH_MAX: Duration = Duration::from_secs(10);
+
+/// A message to the thread.
 #[derive(Debug)]
 pub(super) enum Message {
     /// Whole lines, and where their buffer goes afterwards.
     Lines { bytes: Vec<u8>, back: SyncSender<Vec<u8>> },
-    /// The file may have another name by now.
+    /// Wakes the thread up: the file is to be reopened.
     Reopen,
     /// No more lines will come.
     End,
 }
 
 impl Message {
-    /// Empties the buffer, and gives it to the worker that it is of.
+    /// Empties the buffer, and returns it to its worker.
     pub(super) fn give_back(self) {
         if let Message::Lines { mut bytes, back } = self {
             bytes.clear();
@@ -37,26 +47,54 @@ impl Message {
     }
 }
 
+/// What other threads tell the writer without waiting for it, and learn of it.
+#[derive(Debug, Default)]
+pub(super) struct Control {
+    reopen: AtomicBool,
+    /// Grows with each successful write.
+    progress: AtomicU64,
+}
+
+impl Control {
+    pub(super) fn add_progress(&self) {
+        self.progress.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the file is to be reopened.
+    pub(super) fn wants_reopening(&self) -> bool {
+        self.reopen.load(Ordering::Acquire)
+    }
+}
+
 /// The thread that writes an access log.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     sender: SyncSender<Message>,
     format: LogFormat,
-    thread: JoinHandle<()>,
+    control: Arc<Control>,
+    /// Disconnected when the thread has ended.
+    ended: Receiver<()>,
+    listener: Listener,
 }
 
-/// Orders the file to be opened anew.
+/// Orders the file to be reopened.
 #[derive(Debug, Clone)]
-pub(crate) struct Reopen(SyncSender<Message>);
+pub(crate) struct Reopen {
+    sender: SyncSender<Message>,
+    control: Arc<Control>,
+}
 
 impl Reopen {
+    /// Gives the order, and never waits for it to be obeyed.
     pub(crate) fn order(&self) {
-        // It fails only where nobody writes any more.
-        let _ = self.0.send(Message::Reopen);
+        if !self.control.reopen.swap(true, Ordering::AcqRel) {
+            // If the queue is full, the thread is awake, and looks at the flag after each message.
+            let _ = self.sender.try_send(Message::Reopen);
+        }
     }
 }
 
-/// The file of a log, which nobody writes to yet.
+/// The file of a log, which no thread writes to yet.
 #[derive(Debug)]
 pub(crate) struct LogFile {
     log: AccessLog,
@@ -70,13 +108,30 @@ impl LogFile {
         Ok(LogFile { log: log.clone(), output: Output::open(&log.target).map_err(failed)? })
     }
 
-    /// Starts the thread that writes to it.
-    pub(crate) fn start(self, listener: Listener, cage: &Cage) -> Result<LogWriter, StartError> {
+    /// Starts the thread that writes to it, for this many workers.
+    pub(crate) fn start(
+        self,
+        workers: usize,
+        status: Arc<Status>,
+        listener: Listener,
+        cage: &Cage,
+    ) -> Result<LogWriter, StartError> {
         let LogFile { log: AccessLog { target, format }, output } = self;
-        let (sender, messages) = sync_channel(WAITING_MAX);
-        let life = move || write(&messages, output, &target, &listener);
-        let thread = thread::start("access-log", cage, Role::Log, life)?;
-        Ok(LogWriter { sender, format, thread })
+        // Room for all buffers that there are, so that no worker ever finds the queue full.
+        let (sender, messages) = sync_channel(workers * (BUFFERS + 1) + 2);
+        let (ending, ended) = channel();
+        let control = Arc::new(Control::default());
+        let mut thread = Thread {
+            output,
+            target,
+            control: Arc::clone(&control),
+            status,
+            listener: listener.clone(),
+            is_failing: false,
+            _ending: ending,
+        };
+        thread::start("access-log", cage, Role::Log, move || thread.run(&messages))?;
+        Ok(LogWriter { sender, format, control, ended, listener })
     }
 }
 
@@ -87,61 +142,79 @@ impl LogWriter {
     }
 
     pub(crate) fn reopen(&self) -> Reopen {
-        Reopen(self.sender.clone())
+        Reopen { sender: self.sender.clone(), control: Arc::clone(&self.control) }
     }
 
-    /// Waits until all lines are written. The buffers are gone by then.
+    /// Waits until all lines are written, or no more can be. The workers have ended by then.
     pub(crate) fn finish(self) {
-        // Whoever waits for signals may still hold the order to reopen: so the end is said aloud.
-        let _ = self.sender.send(Message::End);
-        drop(self.sender);
-        let _ = self.thread.join();
-    }
-}
-
-#[derive(Debug)]
-enum Output {
-    File(File),
-    Stdout(io::Stdout),
-    Stderr(io::Stderr),
-}
-
-impl Output {
-    fn open(target: &LogTarget) -> io::Result<Output> {
-        match target {
-            LogTarget::Stdout => Ok(Output::Stdout(io::stdout())),
-            LogTarget::Stderr => Ok(Output::Stderr(io::stderr())),
-            LogTarget::File(path) => {
-                OpenOptions::new().append(true).create(true).open(path).map(Output::File)
+        // The thread that waits for signals may still hold a sender: so the end needs a message.
+        let _ = self.sender.try_send(Message::End);
+        let began = Instant::now();
+        let progress = || self.control.progress.load(Ordering::Relaxed);
+        let mut before = progress();
+        while self.ended.recv_timeout(STALL_MAX) == Err(RecvTimeoutError::Timeout) {
+            let now = progress();
+            if now == before || began.elapsed() > FINISH_MAX {
+                // The thread ends with the process.
+                (self.listener.0)(&Notice::LogAbandoned);
+                return;
             }
-        }
-    }
-
-    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        match self {
-            Output::File(file) => file.write_all(lines),
-            Output::Stdout(output) => output.write_all(lines).and_then(|()| output.flush()),
-            Output::Stderr(output) => output.write_all(lines),
+            before = now;
         }
     }
 }
 
-/// The life of the thread: ends when it is told to, or when everybody is gone.
-fn write(messages: &Receiver<Message>, mut output: Output, target: &LogTarget, listener: &Listener) {
-    let mut failing = false;
-    for message in messages {
-        let outcome = match &message {
-            Message::Lines { bytes, .. } => output.write(bytes),
-            Message::Reopen => Output::open(target).map(|opened| output = opened),
-            Message::End => return,
-        };
-        message.give_back();
-        // Said once, and once more when it works again.
+/// What the thread works with.
+struct Thread {
+    output: Output,
+    target: LogTarget,
+    control: Arc<Control>,
+    status: Arc<Status>,
+    listener: Listener,
+    is_failing: bool,
+    _ending: Sender<()>,
+}
+
+impl Thread {
+    /// Runs until the order to end, or until every sender is gone.
+    fn run(&mut self, messages: &Receiver<Message>) {
+        for message in messages {
+            self.reopen_if_ordered();
+            match &message {
+                Message::Lines { bytes, .. } => self.write(bytes),
+                Message::Reopen => {}
+                Message::End => return,
+            }
+            message.give_back();
+            self.reopen_if_ordered();
+        }
+    }
+
+    fn write(&mut self, lines: &[u8]) {
+        let outcome = self.output.write(lines, &self.control);
+        let outcome = outcome.map_err(|failed| {
+            self.status.lose_log_lines(failed.lines);
+            failed.cause
+        });
+        self.report(outcome);
+    }
+
+    fn reopen_if_ordered(&mut self) {
+        if self.control.reopen.swap(false, Ordering::AcqRel) {
+            let outcome = Output::open(&self.target).map(|opened| self.output = opened);
+            self.report(outcome);
+        }
+    }
+
+    /// Reports the first failure, and the first success after it.
+    fn report(&mut self, outcome: io::Result<()>) {
         match &outcome {
-            Ok(()) if failing => (listener.0)(&Notice::LogWritten),
-            Err(error) if !failing => (listener.0)(&Notice::LogFailed { why: error.to_string() }),
+            Ok(()) if self.is_failing => (self.listener.0)(&Notice::LogWritten),
+            Err(error) if !self.is_failing => {
+                (self.listener.0)(&Notice::LogFailed { why: error.to_string() })
+            }
             _ => {}
         }
-        failing = outcome.is_err();
+        self.is_failing = outcome.is_err();
     }
 }

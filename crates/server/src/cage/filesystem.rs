@@ -70,7 +70,7 @@ fn allowed(plan: &Plan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let list = plan.list.iter().flat_map(|path| places(path));
     let list = list.map(with(AccessFs::ReadFile | AccessFs::ReadDir));
     let append = plan.append.iter().flat_map(|path| places(path));
-    let append = append.map(with(AccessFs::WriteFile | AccessFs::MakeReg));
+    let append = append.map(with(AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::Truncate));
     let remove = plan.remove.iter().filter_map(|path| parent(path)).map(with(AccessFs::RemoveFile.into()));
     read.chain(list).chain(append).chain(remove).collect()
 }

@@ -80,6 +80,8 @@ const EVERY: &[Call] = &[
     // Words to standard error, and the handler of a signal, which may run on any thread. Sends name no address.
     any(libc::SYS_write),
     any(libc::SYS_writev),
+    // Whether there is room for words: a reader that does not read must not hold up a thread.
+    any(libc::SYS_ppoll),
     only(libc::SYS_sendto, &[Without(3, FAST_OPEN), Is(4, 0)]),
     only(libc::SYS_ioctl, &[Is(1, libc::TCGETS as u64)]),
     any(libc::SYS_rt_sigaction),
@@ -143,14 +145,19 @@ const RELEASES: &[Call] = &[
     only(libc::SYS_fcntl, &[Is(1, 10)]),
 ];
 
-/// What a log needs: to be opened anew.
-const LOG: &[Call] = &[any(libc::SYS_openat), any(libc::SYS_fstat), any(libc::SYS_statx)];
+/// What a log needs: to be opened anew, and to lose the beginning of a line for which the disk had no room.
+const LOG: &[Call] = &[
+    any(libc::SYS_openat),
+    any(libc::SYS_fstat),
+    any(libc::SYS_statx),
+    any(libc::SYS_lseek),
+    any(libc::SYS_ftruncate),
+];
 
 /// What waiting for signals needs.
 const ORDERS: &[Call] = &[
     any(libc::SYS_read),
     any(libc::SYS_recvfrom),
-    any(libc::SYS_ppoll),
     #[cfg(target_arch = "x86_64")]
     any(libc::SYS_poll),
 ];

@@ -1,0 +1,173 @@
+//! Where log lines go: a file, a FIFO, a device or standard output.
+//!
+//! A regular file only ever holds whole lines. A line that was cut because the disk is full is removed again, so that the
+//! next one starts on a line of its own. Opening never waits, whatever kind of file has the name.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::thread;
+use std::time::Duration;
+
+use super::writer::Control;
+use crate::config::LogTarget;
+
+/// Bytes of one call to a pipe or a device: small enough that a slow reader still shows progress.
+const PIECE_BYTES: usize = 16 * 1024;
+
+/// How long to wait before asking a FIFO without room again. Its reader is slower than the requests, so the time it takes
+/// to notice new room does not matter.
+const RETRY_PAUSE: Duration = Duration::from_millis(10);
+
+/// An open log.
+#[derive(Debug)]
+pub(super) struct Output {
+    file: File,
+    is_regular: bool,
+    /// The end of a line whose beginning was written and could not be removed. It is written before anything else.
+    rest: Vec<u8>,
+}
+
+/// Why lines were not written.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) cause: io::Error,
+    /// How many lines are lost.
+    pub(super) lines: u64,
+}
+
+impl Output {
+    /// Opens the log at its end.
+    pub(super) fn open(target: &LogTarget) -> io::Result<Output> {
+        let file = match target {
+            // A descriptor of our own: `io::stdout` would buffer, and hide how much was written.
+            LogTarget::Stdout => File::from(io::stdout().as_fd().try_clone_to_owned()?),
+            LogTarget::Stderr => File::from(io::stderr().as_fd().try_clone_to_owned()?),
+            LogTarget::File(path) => {
+                let mut options = OpenOptions::new();
+                options.append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+                options.open(path).map_err(explain)?
+            }
+        };
+        let is_regular = file.metadata()?.is_file();
+        Ok(Output { file, is_regular, rest: Vec::new() })
+    }
+
+    /// Writes whole lines. If that fails in the middle of a line, the line counts as lost.
+    pub(super) fn write(&mut self, lines: &[u8], control: &Control) -> Result<(), Failed> {
+        let rest = std::mem::take(&mut self.rest);
+        if let (written, Err(cause)) = self.write_bytes(&rest, control) {
+            self.rest = rest[written..].to_vec();
+            return Err(Failed { cause, lines: count(lines) });
+        }
+
+        let (written, outcome) = self.write_bytes(lines, control);
+        let Err(cause) = outcome else { return Ok(()) };
+        let whole = lines[..written].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let cut = (written - whole) as u64;
+        if cut == 0 || self.remove_end(cut).is_ok() {
+            return Err(Failed { cause, lines: count(&lines[whole..]) });
+        }
+        let line_end = lines[written..]
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .map_or(lines.len(), |end| written + end + 1);
+        self.rest = lines[written..line_end].to_vec();
+        Err(Failed { cause, lines: count(&lines[line_end..]) })
+    }
+
+    /// Writes as much as possible. Returns how many bytes that was.
+    fn write_bytes(&mut self, bytes: &[u8], control: &Control) -> (usize, io::Result<()>) {
+        let mut written = 0;
+        while written < bytes.len() {
+            let rest = &bytes[written..];
+            let piece = if self.is_regular { rest } else { &rest[..rest.len().min(PIECE_BYTES)] };
+            match self.file.write(piece) {
+                Ok(0) => return (written, Err(ErrorKind::WriteZero.into())),
+                Ok(count) => {
+                    written += count;
+                    control.add_progress();
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // A FIFO is waited for until somebody wants another file, or the server ends.
+                Err(error) if error.kind() == ErrorKind::WouldBlock && !control.wants_reopening() => {
+                    thread::sleep(RETRY_PAUSE);
+                }
+                Err(error) => return (written, Err(error)),
+            }
+        }
+        (written, Ok(()))
+    }
+
+    /// Removes the last `bytes` of a regular file, unless another process has appended to it since.
+    fn remove_end(&mut self, bytes: u64) -> io::Result<()> {
+        use std::io::Seek;
+
+        if !self.is_regular {
+            return Err(ErrorKind::Unsupported.into());
+        }
+        // After a write in append mode, the position is the end of what was written.
+        let end = self.file.stream_position()?;
+        if self.file.metadata()?.len() != end {
+            return Err(ErrorKind::Unsupported.into());
+        }
+        self.file.set_len(end.saturating_sub(bytes))
+    }
+}
+
+fn count(lines: &[u8]) -> u64 {
+    lines.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// Says what `ENXIO` means here.
+fn explain(error: io::Error) -> io::Error {
+    if error.raw_os_error() == Some(libc::ENXIO) {
+        return io::Error::new(
+            error.kind(),
+            "it is a FIFO or a socket that no program reads; start the reader first",
+        );
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cut_line_is_removed_or_completed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let control = Control::default();
+        let mut output = Output::open(&LogTarget::File(path.clone())).unwrap();
+        output.write(b"first\nseco", &control).unwrap();
+        output.remove_end(4).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"first\n");
+
+        // What another process has appended is never removed.
+        output.write(b"thi", &control).unwrap();
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"other\n").unwrap();
+        assert!(output.remove_end(3).is_err());
+        output.rest = b"rd\n".to_vec();
+        output.write(b"fourth\n", &control).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"first\nthiother\nrd\nfourth\n");
+    }
+
+    #[test]
+    fn lines_on_a_full_device_are_counted() {
+        let mut output = Output::open(&LogTarget::File("/dev/full".into())).unwrap();
+        let failed = output.write(b"a\nb\nc\n", &Control::default()).unwrap_err();
+        assert_eq!((failed.lines, failed.cause.kind()), (3, ErrorKind::StorageFull));
+    }
+
+    #[test]
+    fn fifo_without_reader_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        let status = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(status.success());
+        let error = Output::open(&LogTarget::File(path)).unwrap_err();
+        assert!(error.to_string().contains("reader"), "{error}");
+    }
+}

@@ -1,0 +1,273 @@
+//! Client addresses behind HTTP proxies: `X-Forwarded-For` and `Forwarded` (RFC 7239).
+//!
+//! A proxy appends the address of its client to the list that it received, so only the right end of the list can be
+//! believed, and only if a trusted proxy has sent it. The client is the rightmost address that is not itself a trusted
+//! proxy's. One field is read, never both: a proxy that sets one of them passes on whatever its client claims in the other.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+
+/// Peers that are believed when they name a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrustedProxies {
+    /// Where they connect from.
+    pub sources: Vec<ProxySource>,
+    /// The field that they set.
+    pub field: ForwardedField,
+}
+
+/// Where a trusted proxy connects from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProxySource {
+    /// An address of this network.
+    Network {
+        /// Any address of the network, in canonical form.
+        address: IpAddr,
+        /// The number of leading bits that its addresses have in common.
+        prefix: u8,
+    },
+    /// A local socket.
+    Unix,
+}
+
+/// The field in which proxies name their clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForwardedField {
+    /// `X-Forwarded-For`, the custom.
+    XForwardedFor,
+    /// `Forwarded`, the standard.
+    Forwarded,
+}
+
+impl FromStr for ProxySource {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ProxySource, String> {
+        const FORM: &str = "write an address, a network such as `10.0.0.0/8` or `fd00::/8`, or `unix`";
+        if text == "unix" {
+            return Ok(ProxySource::Unix);
+        }
+        let (address, prefix) =
+            text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
+        let address: IpAddr = address.parse().map_err(|_| FORM.to_owned())?;
+        let bits_max = if address.is_ipv4() { 32 } else { 128 };
+        let is_number = |prefix: &&str| prefix.bytes().all(|byte| byte.is_ascii_digit());
+        let prefix = match prefix {
+            None => bits_max,
+            Some(prefix) => {
+                prefix.parse().ok().filter(|bits| is_number(&prefix) && *bits <= bits_max).ok_or(FORM)?
+            }
+        };
+        // An IPv4 network in the form of IPv6 is one of IPv4: so are the addresses that it is compared with.
+        Ok(match (address.to_canonical(), address) {
+            (canonical @ IpAddr::V4(_), IpAddr::V6(_)) if prefix >= 96 => {
+                ProxySource::Network { address: canonical, prefix: prefix - 96 }
+            }
+            _ => ProxySource::Network { address, prefix },
+        })
+    }
+}
+
+impl ProxySource {
+    fn contains(&self, other: IpAddr) -> bool {
+        let ProxySource::Network { address, prefix } = *self else { return false };
+        let prefix = u32::from(prefix);
+        match (address, other) {
+            (IpAddr::V4(network), IpAddr::V4(other)) => {
+                let differing = network.to_bits() ^ other.to_bits();
+                differing.checked_shr(Ipv4Addr::BITS - prefix).unwrap_or(0) == 0
+            }
+            (IpAddr::V6(network), IpAddr::V6(other)) => {
+                let differing = network.to_bits() ^ other.to_bits();
+                differing.checked_shr(Ipv6Addr::BITS - prefix).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+impl TrustedProxies {
+    /// Returns the client of a request: the peer, or whom it connected for if it is trusted. `field_lines` are those of
+    /// the request, as HTTP/1 has them.
+    pub(crate) fn client(&self, peer: Option<SocketAddr>, field_lines: &[u8]) -> Option<SocketAddr> {
+        let is_trusted = match peer {
+            Some(peer) => self.trusts(peer.ip().to_canonical()),
+            None => self.sources.contains(&ProxySource::Unix),
+        };
+        if !is_trusted {
+            return peer;
+        }
+        let mut client = Client { proxies: self, found: None };
+        for line in field_lines.split(|byte| *byte == b'\n') {
+            let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+            let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+            match self.field {
+                ForwardedField::XForwardedFor if name.eq_ignore_ascii_case(b"x-forwarded-for") => {
+                    value.split(|byte| *byte == b',').for_each(|element| client.take(address_of(element)));
+                }
+                ForwardedField::Forwarded if name.eq_ignore_ascii_case(b"forwarded") => {
+                    split_unquoted(value, b',').for_each(|element| client.take(forwarded_for(element)));
+                }
+                _ => {}
+            }
+        }
+        client.found.map(|address| SocketAddr::new(address, 0)).or(peer)
+    }
+
+    fn trusts(&self, address: IpAddr) -> bool {
+        self.sources.iter().any(|source| source.contains(address))
+    }
+}
+
+/// The client as far as the list is read, from the left: what stands further to the right replaces it, unless that is a
+/// trusted proxy.
+struct Client<'p> {
+    proxies: &'p TrustedProxies,
+    found: Option<IpAddr>,
+}
+
+impl Client<'_> {
+    /// Takes the next element. What is no address, such as `unknown`, hides all that is left of it.
+    fn take(&mut self, element: Option<IpAddr>) {
+        self.found = match (element, self.found) {
+            (Some(address), Some(found)) if self.proxies.trusts(address) => Some(found),
+            (address, _) => address,
+        };
+    }
+}
+
+/// The address of an element of `X-Forwarded-For`, with or without a port and brackets.
+fn address_of(element: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(element.trim_ascii()).ok()?;
+    let bare =
+        text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(text, |(address, _)| address);
+    let with_port = || text.parse().map(|address: SocketAddr| address.ip());
+    bare.parse().or_else(|_| with_port()).ok().map(|address: IpAddr| address.to_canonical())
+}
+
+/// The address of the parameter `for` of an element of `Forwarded` (RFC 7239 §4, §6).
+fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
+    let value = split_unquoted(element, b';').find_map(|pair| {
+        let (name, value) = pair.split_at_checked(pair.iter().position(|byte| *byte == b'=')?)?;
+        name.trim_ascii().eq_ignore_ascii_case(b"for").then(|| value[1..].trim_ascii())
+    })?;
+    // An address needs no escape within quotes, so what has one is no address.
+    address_of(value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value))
+}
+
+/// Splits a list where a separator stands outside of quoted strings (RFC 9110 §5.6.4).
+fn split_unquoted(list: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    list.split(move |byte| {
+        if is_escaped {
+            is_escaped = false;
+            return false;
+        }
+        match *byte {
+            b'"' => is_quoted = !is_quoted,
+            b'\\' => is_escaped = is_quoted,
+            byte => return byte == separator && !is_quoted,
+        }
+        false
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxies(sources: &[&str], field: ForwardedField) -> TrustedProxies {
+        let sources = sources.iter().map(|source| source.parse().unwrap()).collect();
+        TrustedProxies { sources, field }
+    }
+
+    fn client(proxies: &TrustedProxies, peer: Option<&str>, lines: &str) -> String {
+        let peer = peer.map(|peer| SocketAddr::new(peer.parse().unwrap(), 9));
+        let client = proxies.client(peer, lines.as_bytes());
+        client.map_or("-".to_owned(), |client| client.ip().to_string())
+    }
+
+    #[test]
+    fn client_is_the_rightmost_untrusted_address() {
+        let proxies = proxies(&["10.0.0.0/8", "2001:db8::/32"], ForwardedField::XForwardedFor);
+        for (list, expected) in [
+            ("203.0.113.1", "203.0.113.1"),
+            ("198.51.100.1, 203.0.113.1", "203.0.113.1"),
+            ("198.51.100.1, 203.0.113.1, 10.1.1.1,10.2.2.2", "203.0.113.1"),
+            ("198.51.100.1, 10.3.3.3, 203.0.113.1, 10.1.1.1", "203.0.113.1"),
+            ("10.5.5.5, 10.1.1.1", "10.5.5.5"),
+            ("203.0.113.1:4711", "203.0.113.1"),
+            ("[2001:db9::1]:80, 2001:db8::2", "2001:db9::1"),
+            ("2001:db9::1", "2001:db9::1"),
+            ("::ffff:203.0.113.1", "203.0.113.1"),
+            ("203.0.113.1, unknown, 10.1.1.1", "10.1.1.1"),
+            ("203.0.113.1, unknown", "10.0.0.1"),
+            ("", "10.0.0.1"),
+            ("evil\", 1", "10.0.0.1"),
+        ] {
+            let lines = format!("Host: h\r\nX-FORWARDED-FOR: {list}\r\nForwarded: for=192.0.2.9\r\n\r\n");
+            assert_eq!(client(&proxies, Some("10.0.0.1"), &lines), expected, "{list}");
+        }
+        let two = "X-Forwarded-For: 198.51.100.1\r\nA: b\r\nX-Forwarded-For: 203.0.113.1\r\nx-forwarded-for: 10.1.1.1\r\n";
+        assert_eq!(client(&proxies, Some("10.0.0.1"), two), "203.0.113.1");
+        assert_eq!(client(&proxies, Some("::ffff:10.0.0.1"), two), "203.0.113.1");
+        assert_eq!(client(&proxies, Some("11.0.0.1"), two), "11.0.0.1");
+        assert_eq!(client(&proxies, None, two), "-");
+    }
+
+    #[test]
+    fn forwarded_is_read_as_rfc_7239_has_it() {
+        let proxies = proxies(&["unix"], ForwardedField::Forwarded);
+        for (list, expected) in [
+            ("for=192.0.2.60;proto=http;by=203.0.113.43", "192.0.2.60"),
+            ("For=\"[2001:db8:cafe::17]:4711\"", "2001:db8:cafe::17"),
+            ("for=192.0.2.43, for=198.51.100.17", "198.51.100.17"),
+            ("for=192.0.2.43;host=\"a,b;for=1.2.3.4\\\"\"", "192.0.2.43"),
+            ("proto=https ; for = \"192.0.2.43:80\"", "192.0.2.43"),
+            ("for=_hidden", "-"),
+            ("for=unknown", "-"),
+            ("by=1.2.3.4", "-"),
+            ("for=\"192.0.2.43", "-"),
+        ] {
+            let lines = format!("X-Forwarded-For: 1.1.1.1\r\nForwarded: {list}\r\n");
+            assert_eq!(client(&proxies, None, &lines), expected, "{list}");
+        }
+    }
+
+    #[test]
+    fn networks_are_compared_by_their_leading_bits() {
+        let contains = |source: &str, address: &str| {
+            source.parse::<ProxySource>().unwrap().contains(address.parse().unwrap())
+        };
+        assert!(contains("10.1.2.3", "10.1.2.3") && !contains("10.1.2.3", "10.1.2.4"));
+        assert!(contains("10.1.2.3/23", "10.1.3.255") && !contains("10.1.2.0/24", "10.1.3.0"));
+        assert!(contains("0.0.0.0/0", "255.1.2.3") && !contains("0.0.0.0/0", "::1"));
+        assert!(contains("::/0", "2001::1") && contains("::1", "::1") && !contains("fd00::/8", "fe00::1"));
+        assert!(contains("::ffff:10.0.0.0/104", "10.9.9.9"));
+        for text in ["", "10.0.0.0/33", "::/129", "10.0.0/8", "10.0.0.0/", "10.0.0.0/+8", "localhost", "/8"] {
+            assert!(text.parse::<ProxySource>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic() {
+        let proxies = proxies(&["unix"], ForwardedField::Forwarded);
+        for list in [
+            "=",
+            ";",
+            ",",
+            "for",
+            "for=",
+            "\"",
+            "\\",
+            "for=\"",
+            "for=\"\"",
+            "for=[",
+            "for=[]:1",
+            "\u{e9}=\u{e9}",
+        ] {
+            assert_eq!(client(&proxies, None, &format!("forwarded:{list}")), "-", "{list}");
+        }
+        assert_eq!(client(&proxies, None, "forwarded"), "-");
+    }
+}

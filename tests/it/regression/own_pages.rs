@@ -1,0 +1,61 @@
+//! Pages that belong to no site are logged, counted and explained as what they are.
+
+use std::fs;
+
+use crate::site::{Server, ask_at, compile, pages, run, write_folder};
+
+/// They were logged and counted with the 404 that the site would have answered, and listed as missing.
+#[test]
+fn own_pages_count_as_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    let log = folder.path().join("access.log");
+    write_folder(&source, &pages(&[("index.html", "page")]));
+    compile(&source, &archive, &[]);
+    let (archive, log) = (archive.to_str().unwrap(), log.to_str().unwrap());
+    let server = Server::start(&["--archive", archive, "--access-log", log, "--admin", "127.0.0.1:0"]);
+    let admin = server.admin();
+
+    let heartbeat = server.get("/__/heartbeat");
+    server.ask("HEAD", "/__/heartbeat", "");
+    let about = server.get("/__/cannery/about");
+    let metrics = String::from_utf8(ask_at(&admin, "GET", "/metrics", "").body).unwrap();
+    assert!(metrics.contains("cannery_responses_total{status=\"200\"} 3\n"), "{metrics}");
+    assert!(!metrics.contains("cannery_responses_total{status=\"404\"}"), "{metrics}");
+    let stats: serde_json::Value =
+        serde_json::from_slice(&ask_at(&admin, "GET", "/stats.json", "").body).unwrap();
+    assert_eq!(stats["missing"], serde_json::json!([]));
+
+    assert_eq!(server.stop(), Some(0));
+    let log = fs::read_to_string(log).unwrap();
+    for line in [
+        format!("\"GET /__/heartbeat HTTP/1.1\" 200 {} ", heartbeat.body.len()),
+        "\"HEAD /__/heartbeat HTTP/1.1\" 200 0 ".to_owned(),
+        format!("\"GET /__/cannery/about HTTP/1.1\" 200 {} ", about.body.len()),
+    ] {
+        assert!(log.contains(&line), "{line} in\n{log}");
+    }
+
+    let explained = run("cannery", &["explain", archive, "/__/heartbeat"]);
+    let said = String::from_utf8_lossy(&explained.stdout);
+    assert!(said.contains("HTTP/1.1 200 OK") && said.contains("--special-pages-disable"), "{said}");
+}
+
+/// Everybody could read which version of which library may be attacked.
+#[test]
+fn exact_version_is_public_only_on_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    write_folder(&source, &pages(&[("index.html", "page")]));
+    compile(&source, &archive, &[]);
+    let server = Server::start(&["--archive", archive.to_str().unwrap()]);
+    for path in ["/__/cannery/version", "/__/cannery/sbom"] {
+        assert_eq!(server.get(path).status, 404, "{path}");
+    }
+    let version = env!("CARGO_PKG_VERSION").as_bytes();
+    for path in ["/__/heartbeat", "/__/cannery/about", "/__/cannery/manual"] {
+        let page = server.get(path);
+        assert_eq!(page.status, 200, "{path}");
+        assert!(!page.body.windows(version.len()).any(|bytes| bytes == version), "{path}");
+    }
+}

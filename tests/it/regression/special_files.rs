@@ -1,0 +1,89 @@
+//! A FIFO or a device under a name that the server opens while it runs: reported, and the server goes on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::authority::Authority;
+use crate::site::{Server, compile, pages, run, write_folder};
+
+fn make_fifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+fn archive_of(folder: &Path, name: &str) -> PathBuf {
+    let (source, archive) = (folder.join(name), folder.join(format!("{name}.cdb")));
+    write_folder(&source, &pages(&[("index.html", "page")]));
+    fs::write(source.join("name.txt"), name).unwrap();
+    compile(&source, &archive, &[]);
+    archive
+}
+
+/// The thread that reloads waited for the FIFO's other end, and looked at no archive and no lease any more.
+#[test]
+fn fifo_in_place_of_an_archive_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = folder.path().join("served.cdb");
+    fs::rename(archive_of(folder.path(), "first"), &served).unwrap();
+    let server = Server::start(&["--archive", served.to_str().unwrap()]);
+
+    let fifo = folder.path().join("fifo");
+    make_fifo(&fifo);
+    fs::rename(&fifo, &served).unwrap();
+    let line = server.await_line("still served");
+    assert!(line.contains("FIFO"), "{line}");
+    assert_eq!(server.get("/name.txt").body, b"first");
+
+    fs::rename(archive_of(folder.path(), "second"), &served).unwrap();
+    server.await_line("serves a new release");
+    assert_eq!(server.get("/name.txt").body, b"second");
+}
+
+/// The same thread waited, with the same effect.
+#[test]
+fn fifo_in_place_of_a_certificate_is_refused() {
+    let (folder, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+    let (bundle, fifo) = (folder.path().join("bundle.pem"), folder.path().join("fifo"));
+    authority.certify(&["localhost"]).write_bundle(&bundle);
+    let server =
+        Server::start(&["--dummy", "--bind-tls", "127.0.0.1:0", "--tls-bundle", bundle.to_str().unwrap()]);
+
+    make_fifo(&fifo);
+    fs::rename(&fifo, &bundle).unwrap();
+    let line = server.await_line("certificates before are still used");
+    assert!(line.contains("no regular file"), "{line}");
+
+    authority.certify(&["localhost"]).write_bundle(&bundle);
+    server.await_line("new certificates are used");
+}
+
+#[test]
+fn server_does_not_start_with_a_fifo() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    make_fifo(&fifo);
+    let fifo = fifo.to_str().unwrap();
+    for (flags, code) in [
+        (&["--archive", fifo][..], 3),
+        (&["--dummy", "--bind-tls", "127.0.0.1:0", "--tls-bundle", fifo], 1),
+        (&["--dummy", "--access-log", fifo], 1),
+    ] {
+        let output = run("cannery-server", &[&["--bind", "127.0.0.1:0"], flags].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains("FIFO") || said.contains("regular file"), "{said}");
+    }
+}
+
+#[test]
+fn fifo_in_place_of_a_log_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, fifo) = (folder.path().join("log"), folder.path().join("fifo"));
+    let server = Server::start(&["--dummy", "--access-log", log.to_str().unwrap()]);
+    make_fifo(&fifo);
+    fs::rename(&fifo, &log).unwrap();
+    server.signal("USR1");
+    let line = server.await_line("access log cannot be written");
+    assert!(line.contains("FIFO"), "{line}");
+    assert_eq!(server.stop(), Some(0));
+}

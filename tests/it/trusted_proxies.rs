@@ -1,0 +1,115 @@
+//! Proxies that name their clients in a header: whose word counts, and in which access log lines.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+use crate::site::{Server, compile, pages, run, write_folder};
+
+/// A server that believes some proxies, and its log.
+struct Behind {
+    server: Server,
+    folder: tempfile::TempDir,
+}
+
+impl Behind {
+    fn start(flags: &[&str]) -> Behind {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+        write_folder(&source, &pages(&[("index.html", "page")]));
+        compile(&source, &archive, &[]);
+        let log = folder.path().join("access.log");
+        let own = ["--archive", archive.to_str().unwrap(), "--access-log", log.to_str().unwrap()];
+        Behind { server: Server::start_everywhere(&[&own, flags].concat()), folder }
+    }
+
+    /// Stops the server and returns the clients of its log, each once.
+    fn clients(self) -> Vec<String> {
+        assert_eq!(self.server.stop(), Some(0));
+        let log = fs::read_to_string(self.folder.path().join("access.log")).unwrap();
+        let mut clients: Vec<_> =
+            log.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+        clients.sort();
+        clients.dedup();
+        clients
+    }
+}
+
+const TRUSTED: [&str; 2] = ["--trusted-proxy", "127.0.0.0/8"];
+
+/// `Server::ask` asks by HTTP/1.1 and HTTP/2, in the clear and over TLS.
+#[test]
+fn client_is_the_rightmost_address_that_is_not_trusted() {
+    for (lines, client) in [
+        ("X-Forwarded-For: 203.0.113.9\r\n", "203.0.113.9"),
+        ("X-Forwarded-For: 198.51.100.1, 203.0.113.9, 127.0.0.7\r\n", "203.0.113.9"),
+        ("X-Forwarded-For: 198.51.100.1\r\nX-Forwarded-For: 2001:db8::1\r\n", "2001:db8::1"),
+        ("Forwarded: for=203.0.113.9\r\n", "127.0.0.1"),
+        ("X-Forwarded-For: nonsense\r\n", "127.0.0.1"),
+        ("", "127.0.0.1"),
+    ] {
+        let behind = Behind::start(&TRUSTED);
+        assert_eq!(behind.server.ask("GET", "/", lines).status, 200);
+        assert_eq!(behind.clients(), [client], "{lines}");
+    }
+}
+
+#[test]
+fn forwarded_is_read_in_place_of_the_other_header() {
+    let behind = Behind::start(&[&TRUSTED[..], &["--trusted-proxy-header", "forwarded"]].concat());
+    let lines = "X-Forwarded-For: 198.51.100.1\r\nForwarded: for=\"[2001:db8::9]:80\";proto=https\r\n";
+    assert_eq!(behind.server.ask("GET", "/", lines).status, 200);
+    assert_eq!(behind.clients(), ["2001:db8::9"]);
+}
+
+#[test]
+fn other_peers_name_nobody() {
+    for flags in [&[][..], &["--trusted-proxy", "10.0.0.0/8", "--trusted-proxy", "unix"]] {
+        let behind = Behind::start(flags);
+        assert_eq!(behind.server.ask("GET", "/", "X-Forwarded-For: 203.0.113.9\r\n").status, 200);
+        assert_eq!(behind.clients(), ["127.0.0.1"]);
+    }
+}
+
+#[test]
+fn local_socket_is_trusted_by_its_name() {
+    for (trusted, client) in [("unix", "203.0.113.9"), ("127.0.0.1", "-")] {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("s");
+        let address = format!("unix:{}", path.display());
+        let behind = Behind::start(&["--bind", &address, "--trusted-proxy", trusted]);
+        let mut stream = UnixStream::connect(&path).unwrap();
+        let request =
+            "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 203.0.113.9\r\nConnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.read_to_end(&mut Vec::new()).unwrap();
+        assert_eq!(behind.clients(), [client]);
+    }
+}
+
+/// The address of the PROXY header is the peer: it is what has to be trusted.
+#[test]
+fn proxy_protocol_names_the_peer_that_is_trusted() {
+    for (peer, client) in [("10.0.0.7", "203.0.113.9"), ("192.0.2.7", "192.0.2.7")] {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let flags = ["--dummy", "--proxy-protocol", "--trusted-proxy", "10.0.0.0/8", "--access-log"];
+        let server = Server::start(&[&flags[..], &[log.to_str().unwrap()]].concat());
+        let request =
+            "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 203.0.113.9\r\nConnection: close\r\n\r\n";
+        server.raw(format!("PROXY TCP4 {peer} 192.0.2.2 1 2\r\n{request}").as_bytes());
+        assert_eq!(server.stop(), Some(0));
+        let line = fs::read_to_string(&log).unwrap();
+        assert!(line.starts_with(&format!("{client} - ")), "{line}");
+    }
+}
+
+#[test]
+fn wrong_networks_are_refused() {
+    for wrong in ["10.0.0.0/33", "example.com", ""] {
+        let output = run("cannery-server", &["--dummy", "--access-log", "-", "--trusted-proxy", wrong]);
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+    }
+    let output = run("cannery-server", &["--dummy", "--trusted-proxy", "unix"]);
+    assert_eq!(output.status.code(), Some(2), "without a log it would do nothing");
+}
