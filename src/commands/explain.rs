@@ -13,6 +13,7 @@ use cannery_wire::h1::{Connection, Head, Step};
 use cannery_wire::{Output, Refusal, RequestHead, ServerFields};
 
 use super::{inspect, open, paths};
+use crate::flags::server::special_pages;
 use crate::flags::tools::Explain;
 use crate::say::{self, Failure, Paint, one_line};
 use crate::text;
@@ -107,20 +108,34 @@ fn explain(site: &Site, request: &str, paint: Paint) -> Result<String, Corrupt> 
     let answer = site.answer(&head.asked.request, &mut scratch);
     let mut buffer = KeyBuffer::new();
     let target = Target::parse(head.asked.request.target);
+    if !matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options)
+        && let Some(target) = target
+        && let Some(page) = special_pages(false).response_head(target.path, &fields)
+    {
+        let why = "The site has nothing here, and the server a page of its own (`--special-pages-disable` removes it).";
+        return Ok(shown_head(first_line, &[why.to_owned()], &page, paint));
+    }
     let key = target.and_then(|target| Key::from_target(target.path, &mut buffer).ok());
     let mut why = reasons(site, &head.asked, &answer, key)?;
+    if let Some(b"/__/cannery/version" | b"/__/cannery/sbom") = target.map(|target| target.path) {
+        why.push("With `--special-pages-version` the server has a page of its own here.".to_owned());
+    }
     why.extend(body_in_words(&answer, key));
     connection.answer(&head, &answer, site.archive().bytes(), &fields, &mut output);
     Ok(shown(first_line, &why, &mut output, paint))
 }
 
 fn shown(first_line: &str, why: &[String], output: &mut Output, paint: Paint) -> String {
+    shown_head(first_line, why, output.parts().0, paint)
+}
+
+fn shown_head(first_line: &str, why: &[String], head: &[u8], paint: Paint) -> String {
     let mut text = format!("{}\n\n", paint.strong(first_line));
     for line in why {
         text.push_str(&format!("  {line}\n"));
     }
     text.push('\n');
-    let spelled = String::from_utf8_lossy(output.parts().0).into_owned();
+    let spelled = String::from_utf8_lossy(head).into_owned();
     let head = spelled.split("\r\n\r\n").next().unwrap_or_default();
     for line in head.lines() {
         text.push_str(&one_line(line));

@@ -81,6 +81,9 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
         Server::start(&config).map_err(|error| memory_hint(failure(&error), &error, told.memory_max))?;
     server.obey_signals(notify.clone()).map_err(|error| failure(&error))?;
     let speaks = speaks_for_all();
+    if speaks && !told.quiet {
+        server.report_sites();
+    }
     if !told.quiet && process_number().is_none() {
         say_what_is_not_needed(told);
         say_where(server.addresses());
@@ -122,7 +125,7 @@ fn say_where(addresses: &[(ListenerKind, Address)]) {
 
 fn say_where_operators_ask(address: &Address) {
     let url = url(ListenerKind::Plain, address);
-    say::note(format_args!("operators may ask at {url}"));
+    say::note(format_args!("admin page and metrics at {url}"));
 }
 
 fn notify() -> Result<Notify, Failure> {
@@ -355,6 +358,7 @@ pub(super) fn failure(error: &StartError) -> Failure {
         StartError::NoCertificate => Failure::failed(error.to_string())
             .hint("`--tls-bundle FILE` names one, `--tls-self-ecdsa` makes one for trying out"),
         StartError::AccessLog { .. }
+        | StartError::Webroot { .. }
         | StartError::Inherited { .. }
         | StartError::Tls(_)
         | StartError::Seed { .. }

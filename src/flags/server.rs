@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use cannery_server::Config;
 use cannery_server::config::{
-    AccessLog, Account, Address, Content, DUMMY_BODY, HostPattern, Io, Listener, Loading, LogFormat,
-    LogTarget, NamedArchive, ReleaseDirectory, Sandbox, SecurityHeaders, SpecialPages, Timeouts, Wanted,
+    AccessLog, Account, Address, Content, DUMMY_BODY, ExactPages, ForwardedField, HostPattern, Io, Listener,
+    Loading, LogFormat, LogTarget, NamedArchive, ProxySource, ReleaseDirectory, Sandbox, SecurityHeaders,
+    SpecialPages, Timeouts, TrustedProxies, Wanted,
 };
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
@@ -82,7 +83,10 @@ pub fn command() -> Command {
         .args(holding())
         .args(
             [
-                switch("report", "Print request rate, statuses and latency every ten seconds."),
+                switch(
+                    "report",
+                    "Print request rate, errors, latency (p99) and open connections every ten seconds.",
+                ),
                 switch("quiet", "Print nothing but warnings and errors.").conflicts_with("report"),
                 switch("debug", "Print how the server is set up: threads, event loop, sandbox.")
                     .conflicts_with("quiet"),
@@ -269,7 +273,7 @@ fn content() -> Vec<Arg> {
     arguments.into_iter().map(|argument| argument.help_heading("What is served")).collect()
 }
 
-fn observing() -> [Arg; 3] {
+fn observing() -> [Arg; 6] {
     [
         value(
             "access-log",
@@ -287,17 +291,58 @@ fn observing() -> [Arg; 3] {
              `/facts.json` and `/stats.json`. There is no password: let no stranger reach it.",
         )
         .value_parser(value_parser!(Address)),
+        value(
+            "admin-host",
+            "NAME",
+            "Answer at `--admin` if the request's `Host` is this name, too: `cannery`, `*.internal`. Without it, only IP \
+             addresses and `localhost` are accepted. Repeatable.",
+        )
+        .action(ArgAction::Append)
+        .value_parser(read_host)
+        .requires("admin"),
+        value(
+            "trusted-proxy",
+            "CIDR",
+            "Log the client that this proxy names in `X-Forwarded-For`: an address, a network such as `10.0.0.0/8`, or \
+             `unix` for all local sockets. The client is the rightmost address that is not itself a trusted proxy's. \
+             Repeatable.",
+        )
+        .action(ArgAction::Append)
+        .value_parser(value_parser!(ProxySource))
+        .requires("access-log"),
+        value(
+            "trusted-proxy-header",
+            "NAME",
+            "The header in which trusted proxies name their clients. Only this one is read: name the one that your proxy \
+             sets, since it passes the other one on as its client sent it.",
+        )
+        .value_parser(words(["x-forwarded-for", "forwarded"]))
+        .default_value("x-forwarded-for"),
     ]
     .map(|argument| argument.help_heading("Logs and figures"))
 }
 
-fn answers() -> [Arg; 4] {
+fn answers() -> [Arg; 6] {
     [
         switch(
             "special-pages-disable",
-            "Do not serve the server's own pages: `/__/heartbeat`, and `about`, `version`, `manual` and `sbom` below \
-             `/__/cannery/`. A site's own files of these names are served in any case.",
+            "Do not serve the server's own pages: `/__/heartbeat`, and `about` and `manual` below `/__/cannery/`. A site's \
+             own files of these names are served in any case.",
         ),
+        switch(
+            "special-pages-version",
+            "Serve `version` and `sbom` below `/__/cannery/`, too. They tell everybody the exact version of the server and \
+             of its parts.",
+        )
+        .conflicts_with("special-pages-disable"),
+        value(
+            "acme-webroot",
+            "DIR",
+            "Serve the files in `DIR/.well-known/acme-challenge/` at the same path, as soon as they are there, for every \
+             host and without a redirect to https: for `certbot certonly --webroot --webroot-path DIR` and other ACME \
+             clients.",
+        )
+        .value_parser(value_parser!(PathBuf)),
         switch("hosts-disable", "Ignore the `Host` of requests: serve the default site to everybody."),
         switch(
             "security-headers-disable",
@@ -358,15 +403,19 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
         keeps_redirects: true,
         timeouts: (!matches.get_flag("timeout-disable")).then(Timeouts::default),
         drain: Duration::from_secs(required(matches, "drain")?),
-        special_pages: (!matches.get_flag("special-pages-disable")).then(special_pages),
+        special_pages: (!matches.get_flag("special-pages-disable"))
+            .then(|| special_pages(matches.get_flag("special-pages-version"))),
+        acme_webroot: matches.get_one("acme-webroot").cloned(),
         access_log: matches.get_one::<String>("access-log").map(|target| AccessLog {
             target: if target == "-" { LogTarget::Stdout } else { LogTarget::File(target.into()) },
             format: match matches.get_one::<String>("access-log-format").map(String::as_str) {
                 Some("json") => LogFormat::Json,
                 _ => LogFormat::Combined,
             },
+            proxies: trusted_proxies(matches),
         }),
         admin: matches.get_one("admin").cloned(),
+        admin_hosts: all(matches, "admin-host"),
         figures: None,
         report: matches.get_flag("report").then_some(REPORT_INTERVAL),
         sandbox: sandbox(matches),
@@ -441,6 +490,11 @@ fn read_content(matches: &ArgMatches) -> Result<Content, Failure> {
     Ok(Content::Archives { archives, loading, watch: !matches.get_flag("watch-disable") })
 }
 
+/// A host, or all hosts below one.
+fn read_host(text: &str) -> Result<HostPattern, String> {
+    HostPattern::parse(text).ok_or_else(|| "write a name such as `metrics.internal` or `*.internal`".into())
+}
+
 /// Permissions in octal digits: nine bits, since no others mean anything to a socket.
 fn read_mode(text: &str) -> Result<u32, String> {
     let is_octal = text.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
@@ -458,16 +512,29 @@ fn read_named_archive(text: &str) -> Result<NamedArchive, String> {
     })
 }
 
-/// The pages that the server has of its own.
-fn special_pages() -> SpecialPages {
+/// Proxies that are believed when they name a client, if there are any.
+fn trusted_proxies(matches: &ArgMatches) -> Option<TrustedProxies> {
+    let sources: Vec<ProxySource> = all(matches, "trusted-proxy");
+    let field = match matches.get_one::<String>("trusted-proxy-header").map(String::as_str) {
+        Some("forwarded") => ForwardedField::Forwarded,
+        _ => ForwardedField::XForwardedFor,
+    };
+    (!sources.is_empty()).then_some(TrustedProxies { sources, field })
+}
+
+/// The pages that the server has of its own, with or without those that have the exact version.
+pub(crate) fn special_pages(with_version: bool) -> SpecialPages {
+    let exact = || ExactPages {
+        version: concat!(env!("CARGO_PKG_VERSION"), "\n").to_owned(),
+        sbom: crate::sbom::spell(),
+    };
     SpecialPages {
         about:
             "This server is Cannery: it serves a site that was compiled into one archive, as responses that \
                 were prepared before anybody asked.\n"
                 .to_owned(),
-        version: concat!(env!("CARGO_PKG_VERSION"), "\n").to_owned(),
         manual: command().render_long_help().to_string(),
-        sbom: crate::sbom::spell(),
+        exact: with_version.then(exact),
     }
 }
 

@@ -107,7 +107,8 @@ impl Serve {
                 Some(Tls { certificates: Vec::new(), self_signed: Some(SelfSigned::Ecdsa), seed: None });
         }
         if !self.quiet {
-            config.access_log = Some(AccessLog { target: LogTarget::Stderr, format: LogFormat::Failures });
+            config.access_log =
+                Some(AccessLog { target: LogTarget::Stderr, format: LogFormat::Failures, proxies: None });
         }
         config.keeps_redirects = false;
         config

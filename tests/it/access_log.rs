@@ -68,16 +68,44 @@ fn each_request_has_a_line_of_json_if_told_so() {
     let logged = Logged::start(&["--access-log-format", "json"]);
     logged.server.ask("GET", "/a.txt", "User-Agent: \"caf\u{e9}\"\r\n");
     logged.server.raw(b"GET /\xff HTTP/1.0\r\n\r\n");
+    logged.server.ask("GET", "/a.txt", "Accept-Encoding: br\r\n");
     let lines = logged.finish();
     let mut parsed: Vec<serde_json::Value> = lines
         .iter()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}")))
         .collect();
-    parsed.sort_by_key(|line| line["version"] == "1.0");
+    parsed.sort_by_key(|line| (line["version"] == "1.0", line["user_agent"].is_null()));
+    for line in &parsed {
+        let time = line["time"].as_str().unwrap();
+        assert!(time.len() == "1994-11-06T08:49:37.000Z".len() && time.ends_with('Z'), "{line}");
+        assert!((0.0..20.0).contains(&line["duration"].as_f64().unwrap()), "{line}");
+        assert_eq!((line.get("tls"), line.get("coding")), (None, None), "{line}");
+    }
     assert_eq!(parsed[0]["user_agent"], "\"caf\u{e9}\"");
     assert_eq!((&parsed[0]["status"], &parsed[0]["bytes"]), (&200.into(), &7.into()));
     assert_eq!((&parsed[0]["peer"], &parsed[0]["host"]), (&"127.0.0.1".into(), &"localhost".into()));
-    assert_eq!((&parsed[1]["target"], &parsed[1]["version"]), (&"/\\xff".into(), &"1.0".into()));
+    let last = &parsed[2];
+    assert_eq!((&last["target"], &last["version"]), (&"/\\xff".into(), &"1.0".into()));
+}
+
+#[test]
+fn json_has_tls_version_and_coding() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    let text = "words to be compressed, ".repeat(100);
+    write_folder(&source, &[(b"a.txt", text.as_bytes())]);
+    compile(&source, &archive, &[]);
+    let log = folder.path().join("log");
+    let flags = ["--access-log-format", "json", "--access-log", log.to_str().unwrap()];
+    let server = Server::start_everywhere(&[&["--archive", archive.to_str().unwrap()][..], &flags].concat());
+    server.ask("GET", "/a.txt", "Accept-Encoding: br\r\n");
+    server.ask("GET", "/a.txt", "");
+    assert_eq!(server.stop(), Some(0));
+    let lines = lines(&log);
+    let with = |word: &str| lines.iter().filter(|line| line.contains(word)).count();
+    // By four ways: half of them over TLS, half of them by HTTP/2.
+    assert_eq!((lines.len(), with("\"coding\":\"br\""), with("\"coding\"")), (8, 4, 4), "{lines:#?}");
+    assert_eq!((with("\"tls\":\"1.3\""), with("\"version\":\"2.0\"")), (4, 4), "{lines:#?}");
 }
 
 #[test]

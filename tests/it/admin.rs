@@ -2,7 +2,9 @@
 
 use std::io::Write;
 use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::authority::Authority;
 use crate::site::{Server, ask_at, await_that, compile, pages, skip_outside, write_folder};
 
 /// A server with a listener for operators, and where that is.
@@ -137,6 +139,53 @@ fn operators_are_asked_for_at_their_own_address_only() {
 }
 
 #[test]
+fn names_are_trusted_on_request() {
+    let flags =
+        ["--dummy", "--admin", "127.0.0.1:0", "--admin-host", "cannery", "--admin-host", "*.internal"];
+    for processes in [&[][..], &["--processes", "1"]] {
+        let server = Server::start(&[&flags, processes].concat());
+        let admin = server.admin();
+        let status = |host: &str| ask_at(&admin, "GET", "/metrics", &format!("Host: {host}\r\n")).status;
+        for host in ["cannery", "CANNERY:9090", "a.internal", "localhost"] {
+            assert_eq!(status(host), 200, "{host}");
+        }
+        for host in ["cannery.example.com", "internal", "example.com"] {
+            assert_eq!(status(host), 421, "{host}");
+        }
+    }
+}
+
+#[test]
+fn process_build_and_certificates_are_told() {
+    let (place, authority) = (tempfile::tempdir().unwrap(), Authority::new());
+    let bundle = place.path().join("bundle.pem");
+    authority.certify(&["example.com"]).write_bundle(&bundle);
+    let bundle = bundle.to_str().unwrap();
+    let flags = ["--dummy", "--bind-tls", "127.0.0.1:0", "--tls-bundle", bundle, "--admin", "127.0.0.1:0"];
+    for processes in [&[][..], &["--processes", "2"]] {
+        let server = Server::start(&[&flags, processes].concat());
+        let admin = server.admin();
+        await_that("it is looked at", || text(&admin, "/metrics").contains("process_open_fds "));
+        let metrics = text(&admin, "/metrics");
+        assert!(metrics.contains(concat!("cannery_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"")));
+        let since = metric(&metrics, "process_start_time_seconds");
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+        assert!((now - 60.0..=now).contains(&since), "{metrics}");
+        assert!(metric(&metrics, "process_resident_memory_bytes") > 1e6, "{metrics}");
+        assert!(metric(&metrics, "process_cpu_seconds_total") > 0.0, "{metrics}");
+        let (open, max) = (metric(&metrics, "process_open_fds"), metric(&metrics, "process_max_fds"));
+        assert!(open > 10.0 && open < max, "{metrics}");
+
+        let labels = format!("{{name=\"example.com\",file=\"{bundle}\"}}");
+        let expires = metric(&metrics, &format!("cannery_certificate_expires_seconds{labels}"));
+        assert!((1.0..=400.0 * 86_400.0).contains(&expires), "{metrics}");
+        let stats: serde_json::Value = serde_json::from_str(&text(&admin, "/stats.json")).unwrap();
+        assert_eq!(stats["certificates"][0]["name"], "example.com");
+        assert_eq!(stats["listeners"].as_array().unwrap().len(), 2);
+    }
+}
+
+#[test]
 fn a_python_reader_of_prometheus_understands_the_figures() {
     if skip_outside() {
         return;
@@ -148,6 +197,7 @@ fn a_python_reader_of_prometheus_understands_the_figures() {
         text = urllib.request.urlopen(sys.argv[1]).read().decode()\n\
         names = {family.name for family in families(text)}\n\
         assert 'cannery_responses' in names and 'cannery_request_duration_seconds' in names, names\n\
+        assert {'process_cpu_seconds', 'process_start_time_seconds', 'cannery_build_info'} <= names, names\n\
         print('families', len(names))";
     let python = crate::site::python();
     let output =

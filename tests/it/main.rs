@@ -22,6 +22,7 @@ mod http2;
 mod tls;
 
 mod access_log;
+mod acme;
 mod admin;
 mod cage;
 mod commands;
@@ -35,6 +36,8 @@ mod regression;
 mod releases;
 mod reload;
 mod special_pages;
+mod start_and_stop;
+mod trusted_proxies;
 mod ugly;
 mod workers;
 

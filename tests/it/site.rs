@@ -208,7 +208,7 @@ impl Server {
 
     /// The same server's listener for operators, to be asked like a server.
     pub(crate) fn admin(&self) -> String {
-        self.await_line("operators may ask").split("http://").nth(1).unwrap().trim_end_matches('/').to_owned()
+        self.await_line("admin page").split("http://").nth(1).unwrap().trim_end_matches('/').to_owned()
     }
 
     /// Sends bytes as they are and reads everything until the server closes.

@@ -18,7 +18,12 @@ fn a_heartbeat_is_there_whatever_the_site_holds() {
 
 #[test]
 fn the_pages_tell_what_this_is() {
-    let server = serve(&pages(&[("index.html", "page")]), &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    write_folder(&source, &pages(&[("index.html", "page")]));
+    compile(&source, &archive, &[]);
+    let server =
+        Server::start_everywhere(&["--archive", archive.to_str().unwrap(), "--special-pages-version"]);
     let text = |path: &str| String::from_utf8(server.get(path).body).unwrap();
     assert!(text("/__/cannery/about").contains("Cannery"));
     assert_eq!(text("/__/cannery/version").trim(), env!("CARGO_PKG_VERSION"));
@@ -45,5 +50,5 @@ fn they_can_be_switched_off() {
     let server =
         Server::start_everywhere(&["--archive", archive.to_str().unwrap(), "--special-pages-disable"]);
     assert_eq!(server.get("/__/heartbeat").status, 404);
-    assert_eq!(server.get("/__/cannery/version").status, 404);
+    assert_eq!(server.get("/__/cannery/about").status, 404);
 }

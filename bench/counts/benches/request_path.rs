@@ -109,7 +109,7 @@ fn dummy() -> Content {
 }
 
 fn telling() -> Telling {
-    let log = AccessLog { target: LogTarget::File("/dev/null".into()), format: LogFormat::Combined };
+    let log = AccessLog { target: LogTarget::File("/dev/null".into()), format: LogFormat::Combined, proxies: None };
     Telling { metrics: true, log: Some(log) }
 }
 

@@ -42,6 +42,17 @@ struct Certificate {
     path: PathBuf,
 }
 
+/// A certificate as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// The file of its chain.
+    pub path: PathBuf,
+    /// The first DNS name that it is for; empty if there is none.
+    pub name: String,
+    /// When it expires, in seconds since 1970.
+    pub not_after: i64,
+}
+
 struct Stapled {
     certified: Arc<CertifiedKey>,
     validity: Validity,
@@ -54,6 +65,14 @@ pub struct Certificates {
     all: Vec<Certificate>,
     names: Names,
     warnings: Vec<Warning>,
+}
+
+impl Certificate {
+    /// The first DNS name, or nothing.
+    fn first_name(&self) -> String {
+        let first = self.certified.end_entity_cert().ok().and_then(|der| EndEntityCert::try_from(der).ok());
+        first.and_then(|parsed| parsed.valid_dns_names().next().map(str::to_owned)).unwrap_or_default()
+    }
 }
 
 impl Certificates {
@@ -95,6 +114,16 @@ impl Certificates {
         self.names.append(others.names, before);
         self.warnings.extend(others.warnings);
         self
+    }
+
+    /// What each certificate is for, and until when it holds.
+    pub(crate) fn summaries(&self) -> Vec<Summary> {
+        let summary = |certificate: &Certificate| Summary {
+            path: certificate.path.clone(),
+            name: certificate.first_name(),
+            not_after: certificate.validity.not_after,
+        };
+        self.all.iter().map(summary).collect()
     }
 
     /// What the operator should know, though all of them can be used.

@@ -16,7 +16,7 @@ use rustls::{ServerConfig, SupportedProtocolVersion};
 use crate::seed::Seed;
 use crate::tickets::Tickets;
 use crate::validity::seconds_of;
-use crate::{Certificates, Error, Protocol, Session, Warning};
+use crate::{Certificates, Error, Protocol, Session, Summary, Warning};
 
 /// A version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,17 @@ pub enum Version {
     Tls12,
     /// RFC 8446.
     Tls13,
+}
+
+impl Version {
+    /// The version as logs have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Version::Tls12 => "1.2",
+            Version::Tls13 => "1.3",
+        }
+    }
 }
 
 /// What a context is made of.
@@ -87,6 +98,11 @@ impl Context {
             config.ticketer = tickets.clone();
         }
         Ok(Self { config: Arc::new(config), certificates, tickets })
+    }
+
+    /// What the certificates in use are for, and until when they hold.
+    pub fn certificates(&self) -> Vec<Summary> {
+        self.certificates.all().summaries()
     }
 
     /// A session for a connection that has just come.

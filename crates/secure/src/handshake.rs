@@ -12,7 +12,7 @@ use rustls::{HandshakeKind, PeerMisbehaved, ProtocolVersion, ServerConfig};
 
 use crate::established::Established;
 use crate::record::{self, ALERT, CHANGE_CIPHER_SPEC, HANDSHAKE, HEAD_BYTES, Protection};
-use crate::{Failure, Opened, Protocol, limits};
+use crate::{Failure, Opened, Protocol, Version, limits};
 
 /// Alerts that `rustls` leaves to us, in the clear (RFC 8446 §6).
 const UNEXPECTED_MESSAGE: u8 = 10;
@@ -35,6 +35,7 @@ pub(crate) struct Handshake {
 pub(crate) struct Done {
     pub(crate) established: Established,
     pub(crate) protocol: Option<Protocol>,
+    pub(crate) version: Version,
     pub(crate) is_resumed: bool,
 }
 
@@ -190,7 +191,8 @@ impl Handshake {
         if self.seen_bytes > 0 {
             return Err(established.refuse_fragment(sealed));
         }
-        Ok(Done { established, protocol, is_resumed })
+        let version = if is_tls13 { Version::Tls13 } else { Version::Tls12 };
+        Ok(Done { established, protocol, version, is_resumed })
     }
 }
 

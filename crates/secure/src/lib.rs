@@ -47,7 +47,7 @@ mod support;
 #[cfg(test)]
 mod twins;
 
-pub use certificates::{Certificates, Source};
+pub use certificates::{Certificates, Source, Summary};
 pub use context::{Context, Settings, Version};
 pub use error::Error;
 pub use failure::Failure;

@@ -11,12 +11,13 @@ use rustls::ServerConfig;
 
 use crate::established::Established;
 use crate::handshake::{Done, Handshake};
-use crate::{Failure, Opened, Protocol};
+use crate::{Failure, Opened, Protocol, Version};
 
 /// One session, the server's side.
 pub struct Session {
     stage: Stage,
     protocol: Option<Protocol>,
+    version: Option<Version>,
     is_resumed: bool,
     /// Nothing is opened any more: the peer has ended, or failed.
     is_deaf: bool,
@@ -32,7 +33,7 @@ enum Stage {
 impl Session {
     pub(crate) fn new(config: Arc<ServerConfig>) -> Result<Self, Failure> {
         let stage = Stage::Handshake(Box::new(Handshake::new(config)?));
-        Ok(Self { stage, protocol: None, is_resumed: false, is_deaf: false })
+        Ok(Self { stage, protocol: None, version: None, is_resumed: false, is_deaf: false })
     }
 
     /// Whether the handshake is still under way, or failed: nothing can be sealed before it is done.
@@ -43,6 +44,11 @@ impl Session {
     /// What was agreed on by ALPN; none where the client did not ask, or before the handshake is done.
     pub fn protocol(&self) -> Option<Protocol> {
         self.protocol
+    }
+
+    /// The version of TLS; `None` before the handshake is done.
+    pub fn version(&self) -> Option<Version> {
+        self.version
     }
 
     /// Whether this session goes on from an earlier one, by a ticket.
@@ -90,9 +96,11 @@ impl Session {
             && handshake.advance(input, opened, sealed, may_work)?
             && let Stage::Handshake(handshake) = std::mem::replace(&mut self.stage, Stage::Failed)
         {
-            let Done { established, protocol, is_resumed } = handshake.finish(sealed)?;
-            (self.stage, self.protocol, self.is_resumed) =
-                (Stage::Established(established), protocol, is_resumed);
+            let Done { established, protocol, version, is_resumed } = handshake.finish(sealed)?;
+            self.stage = Stage::Established(established);
+            self.protocol = protocol;
+            self.version = Some(version);
+            self.is_resumed = is_resumed;
         }
         match &mut self.stage {
             Stage::Established(established) => established.open(input, opened, plain, sealed),

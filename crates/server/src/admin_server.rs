@@ -52,7 +52,7 @@ impl AdminListener {
     /// Starts to answer.
     pub(crate) fn start(self, config: &Config, admin: Admin, cage: &Cage) -> Result<AdminServer, StartError> {
         let AdminListener { address, claim, listener, waker } = self;
-        let asks_others = matches!(admin, Admin::Others(_));
+        let asks_others = admin.asks_others();
         let current = Arc::new(Current::new(Arc::new(Content::Admin(admin))));
         let (order, observer) = (Arc::new(StopOrder::default()), Observer::default());
         let plan = worker::Plan::new(

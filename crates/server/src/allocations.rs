@@ -70,7 +70,7 @@ fn a_request_allocates_nothing() {
 fn a_request_that_is_counted_and_logged_allocates_nothing() {
     let file = tempfile::NamedTempFile::new().unwrap();
     for format in [LogFormat::Combined, LogFormat::Json] {
-        let log = AccessLog { target: LogTarget::File(file.path().to_owned()), format };
+        let log = AccessLog { target: LogTarget::File(file.path().to_owned()), format, proxies: None };
         check(&Telling { metrics: true, log: Some(log) });
     }
     assert!(file.as_file().metadata().unwrap().len() > 0, "lines were written");

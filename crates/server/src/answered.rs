@@ -1,24 +1,60 @@
-//! A request and its answer, as whoever counts and logs looks at them.
+//! A request and its response, as counters and logs see them.
 
 use std::net::SocketAddr;
 
-use cannery_site::Answer;
+use cannery_secure::Version;
+use cannery_site::{Answer, Body, Fields};
 use cannery_wire::RequestHead;
 
 /// A request that was answered.
 pub(crate) struct Answered<'a> {
-    /// Who asked.
+    /// The other end of the connection.
     pub(crate) peer: Option<SocketAddr>,
-    /// What was asked.
+    /// The version of TLS, if there is any.
+    pub(crate) tls: Option<Version>,
     pub(crate) head: &'a RequestHead<'a>,
-    /// The answer; nothing where the engine answered without a site.
-    pub(crate) answer: Option<&'a Answer<'a>>,
-    /// Bytes of the answer's head and body as they go to the peer.
+    pub(crate) response: &'a Response<'a>,
+    /// Bytes of the response's head and content as they go to the peer.
     pub(crate) bytes: u64,
 }
 
-impl Answered<'_> {
+/// A response, of a site or of the server's own.
+pub(crate) enum Response<'a> {
+    /// The site's.
+    Site(Answer<'a>),
+    /// A page that is no site's.
+    Own {
+        status: u16,
+        /// Bytes of the content that is sent.
+        content_bytes: u64,
+    },
+}
+
+impl Response<'_> {
     pub(crate) fn status(&self) -> u16 {
-        self.answer.map_or(200, |answer| answer.status)
+        match self {
+            Response::Site(answer) => answer.status,
+            Response::Own { status, .. } => *status,
+        }
+    }
+
+    /// Bytes of the content that is sent.
+    pub(crate) fn content_bytes(&self) -> u64 {
+        match self {
+            Response::Site(Answer { body: Body::Empty, .. }) => 0,
+            Response::Site(answer) => answer.content_length.unwrap_or(0),
+            Response::Own { content_bytes, .. } => *content_bytes,
+        }
+    }
+
+    /// The content coding, unless it is identity. Searches the response head: not for every request.
+    pub(crate) fn coding(&self) -> Option<&[u8]> {
+        const NAME: &[u8] = b"Content-Encoding: ";
+        let Response::Site(answer) = self else { return None };
+        let (Fields::Canned { head, .. } | Fields::Partial { head, .. }) = &answer.fields else {
+            return None;
+        };
+        let mut lines = head.representation().split(|byte| *byte == b'\n');
+        lines.find_map(|line| line.strip_prefix(NAME)).map(<[u8]>::trim_ascii)
     }
 }

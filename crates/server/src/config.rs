@@ -13,7 +13,8 @@ pub use cannery_secure::{SelfSigned, Source as CertificateFiles};
 
 pub use crate::cage::{Account, Sandbox, Wanted};
 use crate::notice::Notice;
-pub use crate::special::SpecialPages;
+pub use crate::special::{ExactPages, SpecialPages};
+pub use crate::trusted_proxies::{ForwardedField, ProxySource, TrustedProxies};
 
 /// What a server shall do.
 #[derive(Debug, Clone)]
@@ -62,10 +63,14 @@ pub struct Config {
     pub drain: Duration,
     /// Pages of the server's own, below `/__/`.
     pub special_pages: Option<SpecialPages>,
+    /// A directory with the tokens of certificate authorities.
+    pub acme_webroot: Option<PathBuf>,
     /// Where each request is written down.
     pub access_log: Option<AccessLog>,
     /// Where an operator may ask how the server is doing.
     pub admin: Option<Address>,
+    /// Names by which operators may ask, besides addresses and `localhost`.
+    pub admin_hosts: Vec<HostPattern>,
     /// A socket on which whoever started this process asks for figures, by number.
     pub figures: Option<i32>,
     /// How often the figures are told.
@@ -104,8 +109,10 @@ impl Config {
             timeouts: Some(Timeouts::default()),
             drain: Duration::ZERO,
             special_pages: None,
+            acme_webroot: None,
             access_log: None,
             admin: None,
+            admin_hosts: Vec::new(),
             figures: None,
             report: None,
             sandbox: Sandbox::OFF,
@@ -362,6 +369,8 @@ pub struct AccessLog {
     pub target: LogTarget,
     /// How.
     pub format: LogFormat,
+    /// Proxies that are believed when they name a client.
+    pub proxies: Option<TrustedProxies>,
 }
 
 /// Where an access log goes.

@@ -360,7 +360,8 @@ impl<S: Socket> Connection<S> {
         }
         let mut answered = false;
         while self.state == State::Open && !self.is_sending() {
-            let asker = Asker { peer: &self.peer, is_secured: self.kind == ListenerKind::Tls };
+            let is_secured = self.kind == ListenerKind::Tls;
+            let asker = Asker { peer: &self.peer, is_secured, tls: self.transport.tls_version() };
             let spelled = self.protocol.spell_answers(&mut rest, asker, shared);
             if spelled == Spelled::Last {
                 self.state = State::Ending;
@@ -440,7 +441,8 @@ impl<S: Socket> Connection<S> {
 
     /// Spells the answer to what is no request; false where nothing can be said.
     fn refuse(&mut self, refusal: Refusal, shared: &mut Shared) -> bool {
-        let asker = Asker { peer: &self.peer, is_secured: self.kind == ListenerKind::Tls };
+        let is_secured = self.kind == ListenerKind::Tls;
+        let asker = Asker { peer: &self.peer, is_secured, tls: self.transport.tls_version() };
         self.protocol.refuse(refusal, asker, shared)
     }
 }

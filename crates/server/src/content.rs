@@ -4,11 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use cannery_archive::{Extent, Lease};
-use cannery_site::{Answer, PLAIN_HTTP, Reason, Scratch, Site, Target, https_redirect};
+use cannery_secure::Version;
+use cannery_site::{Answer, Method, PLAIN_HTTP, Reason, Scratch, Site, Target, https_redirect};
 use cannery_wire::{ArchiveRef, Output, Refusal, ServerFields};
 
 use crate::admin::Admin;
-use crate::answered::Answered;
+use crate::answered::{Answered, Response};
+use crate::challenges::Challenges;
 use crate::config::{self, Config};
 use crate::dummy::Dummy;
 use crate::error::StartError;
@@ -16,8 +18,10 @@ use crate::exchange::Exchange;
 use crate::guarded;
 use crate::notice::Notice;
 use crate::observer::Observer;
+use crate::own_page::OwnPage;
 use crate::releases::{Look, Releases};
 use crate::sites::{Entry, Sites};
+use crate::special::OwnPages;
 use crate::status::Status;
 
 /// What a server answers with.
@@ -35,6 +39,8 @@ pub(crate) enum Content {
 pub(crate) struct Asked<'p, E> {
     pub(crate) exchange: E,
     pub(crate) peer: &'p Option<SocketAddr>,
+    /// The version of TLS, if there is any.
+    pub(crate) tls: Option<Version>,
     /// The port of `https` that it is to be sent to, if it is.
     pub(crate) https_port: Option<u16>,
 }
@@ -49,7 +55,10 @@ pub(crate) struct Kept {
 
 impl Content {
     /// What a configuration tells to answer with, and what is kept of the archives in their order.
-    pub(crate) fn open(config: &Config) -> Result<(Content, Vec<Kept>), StartError> {
+    pub(crate) fn open(
+        config: &Config,
+        challenges: Option<Challenges>,
+    ) -> Result<(Content, Vec<Kept>), StartError> {
         match &config.content {
             config::Content::Archives { archives, loading, .. } => {
                 let (mut entries, mut kept) = (Vec::new(), Vec::new());
@@ -72,7 +81,8 @@ impl Content {
                     kept.push(Kept { lease: opened.lease, releases });
                 }
                 let special = config.special_pages.clone().map(Arc::new);
-                Ok((Content::Sites(Sites::new(entries, special)), kept))
+                let own_pages = OwnPages { special, challenges: challenges.map(Arc::new) };
+                Ok((Content::Sites(Sites::new(entries, own_pages)), kept))
             }
             config::Content::Dummy { body } => Ok((Content::Dummy(Dummy::new(body)), Vec::new())),
         }
@@ -99,23 +109,25 @@ impl Content {
         output: &mut Output,
         observer: &mut Observer,
     ) {
-        let (exchange, peer) = (&mut asked.exchange, asked.peer);
+        let (exchange, peer, tls) = (&mut asked.exchange, asked.peer, asked.tls);
         let head = exchange.head();
         let watched_from = observer.watches().then(|| output.length());
-        let answer = match self {
-            Content::Sites(sites) => Some(answer_of(sites, &mut asked, scratch, fields, output)),
+        let response = match self {
+            Content::Sites(sites) => answer_of(sites, &mut asked, scratch, fields, output),
             Content::Admin(admin) => {
                 exchange.answer_page(&admin.page(head), fields, output);
                 return;
             }
             Content::Dummy(dummy) => {
                 exchange.answer_dummy(dummy, output);
-                None
+                let is_head = head.request.method == Method::Head;
+                let content_bytes = if is_head { 0 } else { dummy.body.len() as u64 };
+                Response::Own { status: 200, content_bytes }
             }
         };
         if let Some(before) = watched_from {
             let bytes = output.length() - before;
-            observer.answered(&Answered { peer: *peer, head, answer: answer.as_ref(), bytes });
+            observer.answered(&Answered { peer: *peer, tls, head, response: &response, bytes });
         }
     }
 
@@ -167,21 +179,24 @@ fn answer_of<'a>(
     scratch: &'a mut Scratch,
     fields: &ServerFields,
     output: &mut Output,
-) -> Answer<'a> {
+) -> Response<'a> {
     let Asked { exchange, https_port, .. } = asked;
     let request = &exchange.head().request;
     let Some((number, entry)) = sites.of(request) else {
+        if let Some(page) = sites.challenge(request) {
+            return answer_page(exchange, &page, fields, output);
+        }
         // RFC 9110 §15.5.20.
         let host = Target::parse(request.target).and_then(|target| target.host(request.host));
         let answer = Answer::own(421, Reason::Host).about(host.unwrap_or_default());
         exchange.answer(&answer, ArchiveRef::NONE, fields, output);
-        return answer;
+        return Response::Site(answer);
     };
     if let Some(port) = *https_port
         && let Some(answer) = https_redirect(request, port, scratch)
     {
         exchange.answer(&answer, ArchiveRef::NONE, fields, output);
-        return answer;
+        return Response::Site(answer);
     }
     let site = entry.site.as_ref();
     let (answer, release) = if entry.earlier.is_empty() {
@@ -189,16 +204,27 @@ fn answer_of<'a>(
     } else {
         site.answer_with(&entry.earlier, request, scratch)
     };
-    if sites.may_be_special(request)
-        && !matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options)
-        && let Some(page) = sites.special(request)
+    if !matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options)
+        && let Some(page) = sites.own_page(request)
     {
-        exchange.answer_page(&page, fields, output);
-        return answer;
+        return answer_page(exchange, &page, fields, output);
     }
     let (number, site) = release.and_then(|place| sites.earlier(number, place)).unwrap_or((number, site));
     exchange.answer(&answer, archive_ref(number, site), fields, output);
-    answer
+    Response::Site(answer)
+}
+
+/// Answers with a page of the server's own.
+#[cold]
+fn answer_page<'a>(
+    exchange: &mut impl Exchange<'a>,
+    page: &OwnPage<'_>,
+    fields: &ServerFields,
+    output: &mut Output,
+) -> Response<'a> {
+    exchange.answer_page(page, fields, output);
+    let is_head = exchange.head().request.method == Method::Head;
+    Response::Own { status: page.status, content_bytes: if is_head { 0 } else { page.body.len() as u64 } }
 }
 
 /// An archive as answers refer to it.

@@ -61,6 +61,14 @@ pub enum StartError {
         /// Why not.
         source: io::Error,
     },
+    /// The directory of challenges cannot be read.
+    #[error("cannot serve challenges from {}: {source}", path.display())]
+    Webroot {
+        /// Which directory.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// The kernel gives no ring, and one was ordered.
     #[error("`--io io_uring`: this kernel does not have what it takes (Linux 6.1), or does not let us: {0}")]
     Uring(#[source] io::Error),

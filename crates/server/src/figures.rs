@@ -4,9 +4,13 @@
 
 use std::sync::Arc;
 
+use cannery_eventloop::Address;
+use cannery_secure::Summary;
 use serde::{Deserialize, Serialize};
 
+use crate::config::ListenerKind;
 use crate::metrics::{Counters, Snapshot};
+use crate::process::{ProcessFigures, processor_seconds};
 use crate::status::{Release, SiteStatus, Status};
 
 /// All that operators are told.
@@ -21,6 +25,12 @@ pub(crate) struct Figures {
     pub(crate) draining: bool,
     /// New releases that were taken up, and those that were refused; each process counts its own.
     pub(crate) reloads: Reloads,
+    /// Processor time of all processes, also of those that have ended.
+    pub(crate) processor_seconds: f64,
+    /// What the processes take of the machine.
+    pub(crate) process: ProcessFigures,
+    pub(crate) listeners: Vec<ListenerFigures>,
+    pub(crate) certificates: Vec<CertificateFigures>,
     /// Each site, and twice where two processes serve different releases of it.
     pub(crate) sites: Vec<SiteFigures>,
     pub(crate) counted: Snapshot,
@@ -31,6 +41,24 @@ pub(crate) struct Figures {
 pub(crate) struct Reloads {
     pub(crate) served: u64,
     pub(crate) refused: u64,
+}
+
+/// Where the server listens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ListenerFigures {
+    pub(crate) is_tls: bool,
+    pub(crate) address: String,
+}
+
+/// A certificate that is shown to clients.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CertificateFigures {
+    /// The first DNS name that it is for.
+    pub(crate) name: String,
+    /// The file of its chain.
+    pub(crate) file: String,
+    /// When it expires, in seconds since 1970.
+    pub(crate) not_after: i64,
 }
 
 /// A site, and its releases.
@@ -66,6 +94,10 @@ impl Figures {
             uptime_seconds: status.started.elapsed().as_secs_f64(),
             draining: status.is_draining(),
             reloads: Reloads { served, refused },
+            processor_seconds: processor_seconds(),
+            process: ProcessFigures::of(&status.process, status.started_unix),
+            listeners: status.listeners().iter().map(ListenerFigures::of).collect(),
+            certificates: status.certificates().iter().map(CertificateFigures::of).collect(),
             sites: status.sites().iter().map(SiteFigures::of).collect(),
             counted,
         }
@@ -82,6 +114,13 @@ impl Figures {
         self.threads = self.threads.saturating_add(other.threads);
         self.uptime_seconds = self.uptime_seconds.max(other.uptime_seconds);
         self.draining |= other.draining;
+        self.process.add(&other.process);
+        for listener in &other.listeners {
+            if !self.listeners.contains(listener) {
+                self.listeners.push(listener.clone());
+            }
+        }
+        self.add_certificates(&other.certificates);
         for site in &other.sites {
             let is_same =
                 |known: &SiteFigures| known.host == site.host && known.current.digest == site.current.digest;
@@ -92,11 +131,40 @@ impl Figures {
         self.add_counted(other);
     }
 
+    /// Adds those of another process, each file once: of two certificates in it, the one that expires first.
+    fn add_certificates(&mut self, others: &[CertificateFigures]) {
+        for other in others {
+            let is_same =
+                |known: &&mut CertificateFigures| known.file == other.file && known.name == other.name;
+            match self.certificates.iter_mut().find(is_same) {
+                Some(known) => known.not_after = known.not_after.min(other.not_after),
+                None => self.certificates.push(other.clone()),
+            }
+        }
+    }
+
     /// Adds what another process has counted, whether it still serves or not.
     pub(crate) fn add_counted(&mut self, other: &Figures) {
         self.reloads.served = self.reloads.served.saturating_add(other.reloads.served);
         self.reloads.refused = self.reloads.refused.saturating_add(other.reloads.refused);
+        self.processor_seconds += other.processor_seconds;
         self.counted.merge(&other.counted);
+    }
+}
+
+impl ListenerFigures {
+    fn of((kind, address): &(ListenerKind, Address)) -> ListenerFigures {
+        ListenerFigures { is_tls: *kind == ListenerKind::Tls, address: address.to_string() }
+    }
+}
+
+impl CertificateFigures {
+    fn of(summary: &Summary) -> CertificateFigures {
+        CertificateFigures {
+            name: summary.name.clone(),
+            file: summary.path.to_string_lossy().into_owned(),
+            not_after: summary.not_after,
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod admin_server;
 mod allocations;
 mod answered;
 mod asking;
+mod challenges;
 mod confirmed;
 mod connection;
 mod content;
@@ -42,6 +43,7 @@ mod one_peer;
 mod opened;
 mod operators;
 mod own_page;
+mod process;
 mod protocol;
 mod receiving;
 mod releases;
@@ -66,6 +68,7 @@ pub mod takeover;
 mod thread;
 mod tls;
 mod transport;
+mod trusted_proxies;
 #[cfg(any(test, feature = "turns"))]
 pub mod turns;
 mod unsent;
@@ -73,7 +76,9 @@ mod with_loop;
 mod worker;
 
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use cannery_eventloop::Waker;
 pub use cannery_eventloop::{Address, Claim, Listener};
@@ -97,7 +102,7 @@ use crate::notify::Notify;
 use crate::opened::Opened;
 use crate::reload::ReloadOrder;
 use crate::report::Report;
-use crate::status::Status;
+use crate::status::{SiteStatus, Status};
 use crate::worker::StopOrder;
 
 /// A running server.
@@ -116,6 +121,11 @@ pub struct Server {
     held: Held,
     io: IoChoice,
     listener: config::Listener,
+    /// What was served first.
+    sites: Vec<SiteStatus>,
+    /// How many connections each worker waits for when it stops.
+    draining: Receiver<usize>,
+    drain: Duration,
 }
 
 /// Orders a server to stop, from any thread.
@@ -152,6 +162,13 @@ impl Server {
         &self.addresses
     }
 
+    /// Reports which releases are served: to be called once, when the server has started.
+    pub fn report_sites(&self) {
+        for site in &self.sites {
+            (self.listener.0)(&Notice::serving(site));
+        }
+    }
+
     /// What orders this server to stop.
     #[must_use]
     pub fn stop_handle(&self) -> Stop {
@@ -178,6 +195,11 @@ impl Server {
 
     /// Waits until every worker has stopped; nothing else ends one but the order to.
     pub fn wait(self) {
+        // Each worker sends one number, when it stops: this waits for the order to.
+        let connections: usize = self.draining.iter().sum();
+        if connections > 0 && !self.drain.is_zero() {
+            (self.listener.0)(&Notice::Draining { connections, within: self.drain });
+        }
         for worker in self.workers {
             // A worker that panicked has said so on its way out; the others end in good order.
             let _ = worker.join();

@@ -6,9 +6,31 @@ use std::time::Duration;
 
 use cannery_archive::{Digest, Facts};
 
+use crate::status::SiteStatus;
+
 /// Something that a person should know of.
 #[derive(Debug, Clone)]
 pub enum Notice {
+    /// What is served from the start.
+    Serving {
+        /// The archive.
+        path: PathBuf,
+        /// For which host; `None` for all others.
+        host: Option<String>,
+        /// The release that it says it is; zero if it does not say.
+        serial: u64,
+        /// Its digest.
+        digest: Digest,
+        /// How many paths it has.
+        paths: u64,
+    },
+    /// The server stops, and waits for connections that still send.
+    Draining {
+        /// How many.
+        connections: usize,
+        /// For how long at most.
+        within: Duration,
+    },
     /// A new archive is served.
     Reloaded {
         /// Which.
@@ -125,6 +147,17 @@ pub enum Notice {
 }
 
 impl Notice {
+    pub(crate) fn serving(site: &SiteStatus) -> Notice {
+        let facts = &site.current.facts;
+        Notice::Serving {
+            path: site.path.clone(),
+            host: site.host.clone(),
+            serial: facts.serial,
+            digest: facts.digest,
+            paths: facts.paths,
+        }
+    }
+
     pub(crate) fn reloaded(path: PathBuf, facts: &Facts, took: Duration) -> Notice {
         Notice::Reloaded { path, serial: facts.serial, digest: facts.digest, paths: facts.paths, took }
     }
@@ -134,7 +167,9 @@ impl Notice {
     pub fn is_warning(&self) -> bool {
         !matches!(
             self,
-            Notice::Reloaded { .. }
+            Notice::Serving { .. }
+                | Notice::Draining { .. }
+                | Notice::Reloaded { .. }
                 | Notice::OtherReleases { .. }
                 | Notice::Unchanged
                 | Notice::CertificatesReplaced
@@ -148,6 +183,22 @@ impl Notice {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Notice::Serving { path, host, serial, digest, paths } => {
+                write!(f, "serving {}", path.display())?;
+                if let Some(host) = host {
+                    write!(f, " for {host}")?;
+                }
+                if *serial > 0 {
+                    write!(f, ": release {serial}, {paths} paths, digest {digest}")
+                } else {
+                    write!(f, ": {paths} paths, digest {digest}")
+                }
+            }
+            Notice::Draining { connections, within } => {
+                let plural = if *connections == 1 { "" } else { "s" };
+                let seconds = within.as_secs();
+                write!(f, "waiting up to {seconds} s for {connections} connection{plural}; a second signal ends at once")
+            }
             Notice::Reloaded { path, serial, digest, paths, took } => {
                 write!(f, "{}: serves a new release", path.display())?;
                 if *serial > 0 {

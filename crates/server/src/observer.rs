@@ -5,8 +5,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
+use cannery_secure::Version;
 use cannery_site::Method;
 use cannery_wire::Refusal;
 
@@ -72,13 +74,13 @@ impl Observer {
 
     /// What a peer sent was no request.
     #[inline]
-    pub(crate) fn refused(&mut self, peer: Option<SocketAddr>, refusal: Refusal) {
+    pub(crate) fn refused(&mut self, peer: Option<SocketAddr>, tls: Option<Version>, refusal: Refusal) {
         if let Some(counters) = &self.counters {
             counters.refusals[refusal as usize].add(1);
             counters.count_status(refusal.status());
         }
         if let Some(log) = &mut self.log {
-            log.write_refused(peer, refusal);
+            log.write_refused(peer, tls, refusal);
         }
     }
 
@@ -161,6 +163,21 @@ impl Observer {
         }
     }
 
+    /// The loop has woken up.
+    #[inline]
+    pub(crate) fn begin_turn(&mut self, now: Instant) {
+        if let Some(log) = &mut self.log {
+            log.begin_turn(now);
+        }
+    }
+
+    /// The worker's thread has this number.
+    pub(crate) fn set_thread(&self, thread: u32) {
+        if let Some(counters) = &self.counters {
+            counters.thread.store(thread, Ordering::Relaxed);
+        }
+    }
+
     /// The time has changed, in seconds since 1970.
     #[inline]
     pub(crate) fn set_time(&mut self, seconds: u64) {
@@ -181,7 +198,7 @@ impl Observer {
 }
 
 fn count(counters: &Counters, answered: &Answered<'_>) {
-    let status = answered.status();
+    let status = answered.response.status();
     counters.count_status(status);
     counters.bytes.add(answered.bytes);
     let method = match answered.head.request.method {

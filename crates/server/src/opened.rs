@@ -4,14 +4,16 @@
 
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use cannery_eventloop::{Claim, Neighbours, Waker};
 
 use crate::access_log::{LogFile, LogWriter};
-use crate::admin::Admin;
+use crate::admin::{Admin, Source};
 use crate::admin_server::AdminListener;
 use crate::asking;
 use crate::cage::{self, Cage, Held};
+use crate::challenges::{self, Webroot};
 use crate::config::{self, Config, LogTarget};
 use crate::content::{Content, Kept};
 use crate::current::Current;
@@ -20,6 +22,7 @@ use crate::io_choice::IoChoice;
 use crate::listening::Listening;
 use crate::metrics::Counters;
 use crate::observer::Observer;
+use crate::process::ProcessSampler;
 use crate::reload::Reloader;
 use crate::report::Report;
 use crate::tls::CertificateFolder;
@@ -40,6 +43,8 @@ pub(crate) struct Opened {
     listening: Listening,
     wakers: Vec<Waker>,
     neighbours: Vec<Neighbours>,
+    webroot: Option<Webroot>,
+    process: Option<ProcessSampler>,
 }
 
 impl Opened {
@@ -47,7 +52,9 @@ impl Opened {
     pub(crate) fn open(config: &Config) -> Result<Opened, StartError> {
         let io = IoChoice::make(config.io)?;
         let reloader = Reloader::new(config);
-        let (content, kept) = Content::open(config)?;
+        let webroot = config.acme_webroot.as_deref().map(challenges::open).transpose()?;
+        let (challenges, webroot) = webroot.unzip();
+        let (content, kept) = Content::open(config, challenges)?;
         let certificates = CertificateFolder::open(config)?;
         let log = config.access_log.as_ref().map(LogFile::open).transpose()?;
         let admin = config.admin.as_ref().map(AdminListener::open).transpose()?;
@@ -56,6 +63,7 @@ impl Opened {
         let waker = |_| Waker::new().map_err(StartError::EventLoop);
         let wakers = (0..config.threads.get()).map(waker).collect::<Result<Vec<_>, _>>()?;
         let neighbours = Neighbours::of(&wakers).map_err(StartError::EventLoop)?;
+        let process = (config.admin.is_some() || config.figures.is_some()).then(ProcessSampler::open);
         Ok(Opened {
             io,
             reloader,
@@ -68,6 +76,8 @@ impl Opened {
             listening,
             wakers,
             neighbours,
+            webroot,
+            process,
         })
     }
 
@@ -79,6 +89,7 @@ impl Opened {
             }
             config::Content::Dummy { .. } => Vec::new(),
         };
+        read.extend(config.acme_webroot.clone());
         let list = match &config.content {
             config::Content::Archives { archives, .. } => archives
                 .iter()
@@ -123,6 +134,8 @@ impl Opened {
             listening,
             wakers,
             neighbours,
+            webroot,
+            process,
         } = self;
         let status = Arc::new(content.status(config));
         let current = Arc::new(Current::new(Arc::new(content)));
@@ -130,15 +143,21 @@ impl Opened {
         let log = log
             .map(|log| log.start(wakers.len(), Arc::clone(&status), config.listener.clone(), &cage))
             .transpose()?;
-        let of_admin = || Admin::Own { workers: counters.clone(), status: Arc::clone(&status) };
+        let source = || Source::Own { workers: counters.clone(), status: Arc::clone(&status) };
+        let of_admin = || Admin::new(source(), &config.admin_hosts);
         let admin = admin.map(|admin| admin.start(config, of_admin(), &cage)).transpose()?;
+        webroot.map(|webroot| webroot.start(&cage)).transpose()?;
         if let Some(socket) = figures {
             asking::answer(socket, counters.clone(), Arc::clone(&status), &cage)?;
         }
         let addresses = listening.addresses().to_vec();
+        status.set_listeners(addresses.clone());
+        let summaries = certificates.as_ref().map(|certificates| certificates.context.certificates());
+        status.set_certificates(summaries.unwrap_or_default());
         let https_port = config.https_redirect.map(|redirect| redirect.port(&addresses));
         let (of_workers, mut claims) = listening.into_parts();
         let order = Arc::new(StopOrder::default());
+        let (drains, draining) = channel();
         let mut plans = Vec::new();
         let places = wakers.iter().zip(neighbours);
         for ((counters, listeners), (waker, neighbours)) in counters.iter().zip(of_workers).zip(places) {
@@ -147,15 +166,20 @@ impl Opened {
             let plan =
                 worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&order), observer);
             let tls = certificates.as_ref().map(|certificates| certificates.context.clone());
-            let plan = plan.beside(neighbours).with_https_port(https_port).with_tls(tls);
+            let plan =
+                plan.beside(neighbours).with_https_port(https_port).with_tls(tls).reporting(drains.clone());
             plans.push((plan, waker.clone()));
         }
+        drop(drains);
         let stop = Stop { order, wakers: wakers.clone(), status: Arc::clone(&status) };
         // Where one worker cannot start, the others must not go on without anybody to stop them.
         let workers = worker::start_all("worker", io.chosen, plans, &cage).inspect_err(|_| stop.order())?;
         // From here on the workers keep their addresses by themselves, but for the paths of local sockets.
         claims.retain(|claim| matches!(claim, Claim::Local { .. }));
-        let reloader = reloader.map(|reloader| reloader.with_certificates(certificates));
+        let process = process.map(|process| process.with_workers(counters.clone()));
+        let reloader =
+            reloader.map(|reloader| reloader.with_certificates(certificates).with_process(process));
+        let sites = status.sites();
         let reload =
             reloader.map(|reloader| reloader.start(kept, status, current, wakers, &cage)).transpose();
         let reload = reload.inspect_err(|_| stop.order())?;
@@ -176,6 +200,9 @@ impl Opened {
             held,
             io,
             listener,
+            sites,
+            draining,
+            drain: config.drain,
         })
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 
 use crate::Stop;
-use crate::admin::Admin;
+use crate::admin::{Admin, Source};
 use crate::admin_server::{AdminListener, AdminServer};
 use crate::asking::Asker;
 use crate::cage::{self, Cage};
@@ -36,7 +36,8 @@ impl Operators {
         };
         let plan = cage::Plan { sandbox: config.sandbox, account: config.account, ..cage::Plan::default() };
         let (cage, _) = Cage::enter(&plan)?;
-        let admin = listener.start(config, Admin::Others(Mutex::new(asker)), &cage)?;
+        let admin = Admin::new(Source::Others(Mutex::new(asker)), &config.admin_hosts);
+        let admin = listener.start(config, admin, &cage)?;
         Ok(Operators { admin, cage, listener: config.listener.clone() })
     }
 

@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use cannery_secure::Version;
 use cannery_wire::{Output, Refusal, h1, h2};
 
 use crate::content::{Asked, Content};
@@ -40,6 +41,8 @@ pub(crate) struct Asker<'p> {
     pub(crate) peer: &'p Option<SocketAddr>,
     /// Whether nobody between can read what is said.
     pub(crate) is_secured: bool,
+    /// By which version of TLS.
+    pub(crate) tls: Option<Version>,
 }
 
 /// What a peer owes.
@@ -215,7 +218,8 @@ fn spell_h1(
                 let Shared { content, fields, scratch, output, observer, https_port, .. } = &mut *shared;
                 let fields = fields.of(asker.is_secured);
                 let https_port = if asker.is_secured { None } else { *https_port };
-                let asked = Asked { exchange: OnH1 { http, head: &head }, peer: asker.peer, https_port };
+                let Asker { peer, tls, .. } = asker;
+                let asked = Asked { exchange: OnH1 { http, head: &head }, peer, tls, https_port };
                 content.answer(asked, scratch, fields, output, observer);
             }
             h1::Step::More => {
@@ -249,7 +253,7 @@ fn refuse(http: &mut h1::Connection, refusal: Refusal, asker: Asker<'_>, shared:
     let (answer, archive) = shared.content.refusal(refusal);
     shared.output.set_archive(archive.number);
     http.refuse(&answer, archive.bytes, fields, &mut shared.output);
-    shared.observer.refused(*asker.peer, refusal);
+    shared.observer.refused(*asker.peer, asker.tls, refusal);
 }
 
 impl Http2 {
@@ -282,13 +286,13 @@ impl Http2 {
                 h2::Step::Request(stream) => {
                     let head = heads.head();
                     let exchange = OnH2 { http: &mut self.http, stream, head: &head };
-                    let asked = Asked { exchange, peer: asker.peer, https_port };
+                    let asked = Asked { exchange, peer: asker.peer, tls: asker.tls, https_port };
                     of_release.answer(asked, scratch, fields, output, observer);
                 }
                 h2::Step::Refused(stream, refusal) => {
                     let (answer, archive) = of_release.refusal(refusal);
                     self.http.refuse(stream, &answer, archive, fields, output);
-                    observer.refused(*asker.peer, refusal);
+                    observer.refused(*asker.peer, asker.tls, refusal);
                 }
                 step => break step,
             }

@@ -22,6 +22,7 @@ use crate::current::Current;
 use crate::error::StartError;
 use crate::guarded;
 use crate::notice::Notice;
+use crate::process::ProcessSampler;
 use crate::releases::{Look as LookAt, OpenRelease, Releases};
 use crate::stamp::Stamp;
 use crate::status::Status;
@@ -62,6 +63,8 @@ struct Watched {
 pub(crate) struct Reloader {
     watched: Vec<Watched>,
     certificates: Option<CertificateFolder>,
+    /// Looks at what the process takes, if somebody may ask for it.
+    process: Option<ProcessSampler>,
     /// Sites that are served no more, until nobody sends from them any more.
     retired: Vec<Retired>,
     loading: Loading,
@@ -102,6 +105,7 @@ impl Reloader {
         Some(Reloader {
             watched: archives.iter().map(Watched::new).collect(),
             certificates: None,
+            process: None,
             retired: Vec::new(),
             loading,
             hosts: config.hosts,
@@ -114,6 +118,11 @@ impl Reloader {
     /// The same, which looks at certificates too.
     pub(crate) fn with_certificates(self, certificates: Option<CertificateFolder>) -> Reloader {
         Reloader { certificates, ..self }
+    }
+
+    /// The same, which looks at the process too.
+    pub(crate) fn with_process(self, process: Option<ProcessSampler>) -> Reloader {
+        Reloader { process, ..self }
     }
 
     /// Starts the thread, which ends when the order to it is gone. `kept` is what is kept of each archive.
@@ -137,6 +146,9 @@ impl Reloader {
 
     fn run(&mut self, orders: &Receiver<()>, served: &Served) {
         loop {
+            if let (Some(process), Some(status)) = (&self.process, &self.status) {
+                process.sample(&status.process);
+            }
             match orders.recv_timeout(LOOK_INTERVAL) {
                 Ok(()) => {
                     // Orders that came meanwhile are one.
@@ -163,6 +175,11 @@ impl Reloader {
     fn look_at_certificates(&mut self, ordered: bool) -> bool {
         let notices = self.certificates.as_mut().map(|certificates| certificates.look(ordered));
         let notices = notices.unwrap_or_default();
+        if let (Some(certificates), Some(status)) = (&self.certificates, &self.status)
+            && !notices.is_empty()
+        {
+            status.set_certificates(certificates.context.certificates());
+        }
         notices.iter().for_each(|notice| self.tell(notice));
         !notices.is_empty()
     }
@@ -328,6 +345,7 @@ mod tests {
     use super::*;
     use crate::simulation;
     use crate::sites::{Entry, Sites};
+    use crate::special::OwnPages;
 
     #[test]
     fn a_worker_is_never_the_last_to_let_go_of_a_release() {
@@ -342,12 +360,14 @@ mod tests {
         let archive = Archive::open(&path, Loading::Mapped).unwrap();
         let entry = Entry { host: None, site: Arc::new(Site::new(archive, true)), earlier: Vec::new() };
         let site = Arc::downgrade(&entry.site);
-        let current = Arc::new(Current::new(Arc::new(Content::Sites(Sites::new(vec![entry], None)))));
+        let current =
+            Arc::new(Current::new(Arc::new(Content::Sites(Sites::new(vec![entry], OwnPages::default())))));
         let of_worker = current.get();
         let served = Served { current, wakers: Vec::new() };
         let mut reloader = Reloader {
             watched: vec![Watched::new(&NamedArchive::new(None, path.clone()))],
             certificates: None,
+            process: None,
             retired: Vec::new(),
             loading: Loading::Mapped,
             hosts: true,

@@ -77,6 +77,11 @@ impl Secured {
         self.session.is_resumed()
     }
 
+    /// The version of TLS, once the handshake is done.
+    pub(crate) fn version(&self) -> Option<cannery_secure::Version> {
+        self.session.version()
+    }
+
     /// What was agreed on, if anything was.
     pub(crate) fn protocol(&self) -> Option<Protocol> {
         self.session.protocol()

@@ -60,6 +60,7 @@ impl Shared {
     #[inline]
     pub(crate) fn set_time(&mut self, now: Now) {
         self.now = now.instant;
+        self.observer.begin_turn(now.instant);
         self.idle_until = self.idle().map(|idle| now.instant + idle);
         if now.unix_seconds != self.seconds {
             self.set_seconds(now.unix_seconds);

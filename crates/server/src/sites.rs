@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use cannery_site::{Request, Site, Target};
+use cannery_site::{Method, Request, Site, Target};
 
 use crate::config::HostPattern;
 use crate::own_page::OwnPage;
-use crate::special::{self, SpecialPages};
+use crate::special::OwnPages;
 
 /// The sites that one server answers for.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Sites {
     earlier: Vec<Arc<Site>>,
     /// Which of them answers for hosts that no other one does.
     default: Option<usize>,
-    special: Option<Arc<SpecialPages>>,
+    own_pages: OwnPages,
 }
 
 /// A site, and whom it answers for.
@@ -33,28 +33,31 @@ pub(crate) struct Entry {
 }
 
 impl Sites {
-    pub(crate) fn new(all: Vec<Entry>, special: Option<Arc<SpecialPages>>) -> Sites {
+    pub(crate) fn new(all: Vec<Entry>, own_pages: OwnPages) -> Sites {
         let default = all.iter().position(|entry| entry.host.is_none());
         let earlier = all.iter().flat_map(|entry| entry.earlier.iter().cloned()).collect();
-        Sites { all, earlier, default, special }
+        Sites { all, earlier, default, own_pages }
     }
 
     /// The same server with other releases.
     pub(crate) fn with(&self, entries: Vec<Entry>) -> Sites {
-        Sites::new(entries, self.special.clone())
-    }
-
-    /// Whether the server can have a page of its own at the target of a request.
-    #[inline]
-    pub(crate) fn may_be_special(&self, request: &Request<'_>) -> bool {
-        // Nearly all targets are of the origin form, and go no further than this.
-        request.target.first() != Some(&b'/') || request.target.starts_with(special::PREFIX)
+        Sites::new(entries, self.own_pages.clone())
     }
 
     /// The page of the server's own at the target of a request, if it has one there.
+    #[inline]
+    pub(crate) fn own_page(&self, request: &Request<'_>) -> Option<OwnPage<'_>> {
+        if !OwnPages::may_have(request.target) {
+            return None;
+        }
+        self.own_pages.at(Target::parse(request.target)?.path)
+    }
+
+    /// The same for a host that no site answers for: an authority may ask for a certificate's names one after the other.
     #[cold]
-    pub(crate) fn special(&self, request: &Request<'_>) -> Option<OwnPage<'_>> {
-        self.special.as_ref()?.at(Target::parse(request.target)?.path)
+    pub(crate) fn challenge(&self, request: &Request<'_>) -> Option<OwnPage<'_>> {
+        let is_read = matches!(request.method, Method::Get | Method::Head);
+        self.own_pages.challenge(Target::parse(request.target)?.path).filter(|_| is_read)
     }
 
     /// The site that a request is for, and its number; nothing if no site answers for its host.

@@ -8,13 +8,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use cannery_archive::Facts;
+use cannery_eventloop::Address;
 
-use crate::config::NamedArchive;
+use crate::config::{ListenerKind, NamedArchive};
+use crate::process::ProcessStatus;
 
 /// What the server as a whole is doing.
 #[derive(Debug)]
 pub(crate) struct Status {
     pub(crate) started: Instant,
+    /// The same in seconds since 1970.
+    pub(crate) started_unix: f64,
+    pub(crate) process: ProcessStatus,
+    listeners: Mutex<Vec<(ListenerKind, Address)>>,
+    certificates: Mutex<Vec<cannery_secure::Summary>>,
     draining: AtomicBool,
     reloads: AtomicU64,
     refused: AtomicU64,
@@ -58,6 +65,12 @@ impl Status {
         };
         Status {
             started: Instant::now(),
+            started_unix: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0.0, |since| since.as_secs_f64()),
+            process: ProcessStatus::default(),
+            listeners: Mutex::default(),
+            certificates: Mutex::default(),
             draining: AtomicBool::new(false),
             reloads: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -107,7 +120,29 @@ impl Status {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<SiteStatus>> {
-        self.sites.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Where the server listens.
+    pub(crate) fn set_listeners(&self, listeners: Vec<(ListenerKind, Address)>) {
+        *lock(&self.listeners) = listeners;
     }
+
+    pub(crate) fn listeners(&self) -> Vec<(ListenerKind, Address)> {
+        lock(&self.listeners).clone()
+    }
+
+    /// Which certificates are in use.
+    pub(crate) fn set_certificates(&self, certificates: Vec<cannery_secure::Summary>) {
+        *lock(&self.certificates) = certificates;
+    }
+
+    pub(crate) fn certificates(&self) -> Vec<cannery_secure::Summary> {
+        lock(&self.certificates).clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<SiteStatus>> {
+        lock(&self.sites)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

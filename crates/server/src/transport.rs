@@ -81,6 +81,12 @@ impl<S: Socket> Transport<S> {
         self.secured.as_deref()
     }
 
+    /// The version of TLS that is spoken, if any is.
+    #[inline]
+    pub(crate) fn tls_version(&self) -> Option<cannery_secure::Version> {
+        self.secured.as_ref().and_then(|secured| secured.version())
+    }
+
     /// The peer was silent for a while: what follows is sent as at the beginning.
     pub(crate) fn rest(&mut self) {
         self.secured.iter_mut().for_each(|secured| secured.rest());

@@ -51,7 +51,7 @@ impl Turns {
         let counters = telling.metrics.then(|| Arc::new(Counters::default()));
         let observer = Observer::new(counters, log.as_ref().map(LogWriter::buffer));
         let config = Config { access_log: telling.log, ..Config::plain(content) };
-        let (content, _leases) = Content::open(&config)?;
+        let (content, _leases) = Content::open(&config, None)?;
         let (current, stop) = (Arc::new(Current::new(Arc::new(content))), Arc::new(StopOrder::default()));
         let peer = Peer::new();
         let plan = Plan::new(&config, [(ListenerKind::Plain, ())], current, stop, observer);

@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn what_a_broken_socket_did_not_take_is_nobody_elses() {
         let config = Config::plain(config::Content::Dummy { body: b"" });
-        let content = Arc::new(Content::open(&config).unwrap().0);
+        let content = Arc::new(Content::open(&config, None).unwrap().0);
         let mut output = Output::new();
         output.put(b"for one peer alone");
         let (mut transport, mut buffers) = (Transport::new(Broken), Buffers::new());

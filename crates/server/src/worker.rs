@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Event, EventLoop, Readiness, Token};
@@ -54,6 +55,8 @@ pub(crate) struct Worker<L: EventLoop> {
     current: Arc<Current>,
     stop: Arc<StopOrder>,
     drain: Duration,
+    /// Receives the number of connections that are waited for at the end.
+    draining: Option<Sender<usize>>,
     next_tick: Instant,
     /// Connections that go on in the next turn without an event, each once.
     put_off: Vec<Token>,
@@ -112,11 +115,18 @@ impl<L: EventLoop> Worker<L> {
             current: plan.current,
             stop: plan.stop,
             drain: plan.drain,
+            draining: plan.draining,
             next_tick: now.instant + TICK,
             next_look: None,
             connections_max: plan.connections_max,
             crowding: Crowding::None,
         })
+    }
+
+    /// Lets observers know the thread that calls this, which is the worker's.
+    pub(crate) fn note_thread(&self) {
+        #[cfg(target_os = "linux")]
+        self.shared.observer.set_thread(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
     }
 
     /// Serves until the order to stop, then lets connections finish what they are sending.
@@ -125,6 +135,10 @@ impl<L: EventLoop> Worker<L> {
             self.guarded_turn(None);
         }
         let end = self.begin_drain();
+        if let Some(draining) = self.draining.take() {
+            // Nobody listens where the server is no more than its workers, as in tests.
+            let _ = draining.send(self.connections.len());
+        }
         while !self.is_idle() && self.now() < end {
             self.guarded_turn(Some(end));
         }

@@ -17,6 +17,9 @@ pub struct RequestHead<'a> {
     pub referer: Option<&'a [u8]>,
     /// `User-Agent`, for logs alone.
     pub user_agent: Option<&'a [u8]>,
+    /// Field lines as HTTP/1 has them, for those who look for what few requests need: all of them, or, of a request of
+    /// HTTP/2, `Forwarded` and `X-Forwarded-For`.
+    pub field_lines: &'a [u8],
 }
 
 /// A version of HTTP, as far as answers and logs tell them apart.
@@ -50,6 +53,7 @@ impl RequestHead<'_> {
         version: Version::Http11,
         referer: None,
         user_agent: None,
+        field_lines: b"",
     };
 
     /// Takes out what no request needs to have, and does no more: a head is large, and most is not there.

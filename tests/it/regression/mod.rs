@@ -10,6 +10,11 @@ mod serve;
 mod supervisor;
 mod connections;
 mod log;
+mod log;
+mod own_pages;
+mod rules;
+mod sandbox;
+mod serve;
 mod special_files;
 
 use std::io::{BufRead, BufReader};

@@ -3,16 +3,19 @@
 //! Buffers go to the thread that writes and come back empty: the worker makes them at its start, and none later.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use cannery_site::Body;
+use cannery_secure::Version;
 use cannery_wire::Refusal;
 
-use super::line::Line;
+use super::line::{Line, Moment};
 use super::writer::Message;
 use super::{combined, failures, json};
 use crate::answered::Answered;
 use crate::config::LogFormat;
+use crate::trusted_proxies::TrustedProxies;
 
 /// Lines are handed over when they take so many bytes, or after a second. Each hand-over wakes a thread, and each
 /// write asks for pages of the file: for so many lines at a time both cost next to nothing.
@@ -33,6 +36,10 @@ pub(crate) struct LogBuffer {
     /// Lines that could not be handed over since this was last asked.
     dropped: u64,
     format: LogFormat,
+    /// Proxies that are believed when they name a client.
+    proxies: Option<Arc<TrustedProxies>>,
+    /// When the loop woke up for the requests that are answered now.
+    turn_began: Instant,
     /// The time as the format spells it, made once a second.
     time: Vec<u8>,
     seconds: u64,
@@ -43,13 +50,33 @@ pub(crate) struct LogBuffer {
 }
 
 impl LogBuffer {
-    pub(super) fn new(format: LogFormat, writer: SyncSender<Message>) -> LogBuffer {
+    pub(super) fn new(
+        format: LogFormat,
+        proxies: Option<Arc<TrustedProxies>>,
+        writer: SyncSender<Message>,
+    ) -> LogBuffer {
         let (back, spare) = sync_channel(BUFFERS);
         let buffer = || Vec::with_capacity(BUFFER_BYTES);
         // It has room for all of them.
         (1..BUFFERS).for_each(|_| drop(back.try_send(buffer())));
-        let (bytes, time, seconds) = (buffer(), Vec::with_capacity(32), u64::MAX);
-        LogBuffer { bytes, lines: 0, dropped: 0, format, time, seconds, writer, spare, back }
+        LogBuffer {
+            bytes: buffer(),
+            lines: 0,
+            dropped: 0,
+            format,
+            proxies,
+            turn_began: Instant::now(),
+            time: Vec::with_capacity(32),
+            seconds: u64::MAX,
+            writer,
+            spare,
+            back,
+        }
+    }
+
+    /// The loop has woken up.
+    pub(crate) fn begin_turn(&mut self, now: Instant) {
+        self.turn_began = now;
     }
 
     pub(crate) fn set_time(&mut self, seconds: u64) {
@@ -65,20 +92,24 @@ impl LogBuffer {
     }
 
     pub(crate) fn write(&mut self, answered: &Answered<'_>) {
-        let bytes = answered.answer.map_or(answered.bytes, |answer| match answer.body {
-            Body::Empty => 0,
-            _ => answer.content_length.unwrap_or(0),
-        });
+        let client = match &self.proxies {
+            Some(proxies) => proxies.client(answered.peer, answered.head.field_lines),
+            None => answered.peer,
+        };
+        let is_json = self.format == LogFormat::Json;
         self.write_line(&Line {
-            peer: answered.peer,
+            client,
+            tls: answered.tls,
             head: Some(answered.head),
-            status: answered.status(),
-            bytes,
+            status: answered.response.status(),
+            bytes: answered.response.content_bytes(),
+            coding: if is_json { answered.response.coding() } else { None },
         });
     }
 
-    pub(crate) fn write_refused(&mut self, peer: Option<SocketAddr>, refusal: Refusal) {
-        self.write_line(&Line { peer, head: None, status: refusal.status(), bytes: 0 });
+    pub(crate) fn write_refused(&mut self, peer: Option<SocketAddr>, tls: Option<Version>, refusal: Refusal) {
+        let status = refusal.status();
+        self.write_line(&Line { client: peer, tls, head: None, status, bytes: 0, coding: None });
     }
 
     fn write_line(&mut self, line: &Line<'_>) {
@@ -86,12 +117,22 @@ impl LogBuffer {
             LogFormat::Failures if line.status < 400 => return,
             LogFormat::Failures => failures::spell(&mut self.bytes, line),
             LogFormat::Combined => combined::spell(&mut self.bytes, line, &self.time),
-            LogFormat::Json => json::spell(&mut self.bytes, line, &self.time),
+            LogFormat::Json => {
+                let moment = self.moment();
+                json::spell(&mut self.bytes, line, &self.time, moment);
+            }
         }
         self.lines += 1;
         if self.bytes.len() >= HAND_OVER_BYTES {
             self.send();
         }
+    }
+
+    /// The present. Only a format that needs more than the second of the loop's clock asks for it.
+    fn moment(&mut self) -> Moment {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.set_time(now.as_secs());
+        Moment { milliseconds: now.subsec_millis(), duration: self.turn_began.elapsed() }
     }
 
     pub(crate) fn has_lines(&self) -> bool {

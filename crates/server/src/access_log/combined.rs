@@ -10,7 +10,7 @@ use super::line::Line;
 use super::spell::{is_plain_byte, put_number, put_peer, put_plain};
 
 pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
-    put_peer(out, line.peer);
+    put_peer(out, line.client);
     out.extend_from_slice(time);
     match line.head {
         Some(head) => {

@@ -4,15 +4,19 @@
 
 use cannery_site::spell_utc;
 
-use super::line::Line;
-use super::spell::{put_number, put_peer, put_plain};
+use super::line::{Line, Moment};
+use super::spell::{put_digits, put_number, put_peer, put_plain};
 
-pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
+pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8], moment: Moment) {
     out.extend_from_slice(b"{\"time\":\"");
     out.extend_from_slice(time);
-    out.extend_from_slice(b"\",\"peer\":\"");
-    put_peer(out, line.peer);
+    put_digits::<3>(out, moment.milliseconds);
+    out.extend_from_slice(b"Z\",\"peer\":\"");
+    put_peer(out, line.client);
     out.push(b'"');
+    if let Some(tls) = line.tls {
+        put_text(out, "tls", tls.name().as_bytes());
+    }
     if let Some(head) = line.head {
         put_text(out, "method", head.method_name);
         put_text(out, "target", head.request.target);
@@ -29,12 +33,20 @@ pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
     put_number(out, line.status.into());
     out.extend_from_slice(b",\"bytes\":");
     put_number(out, line.bytes);
+    if let Some(coding) = line.coding {
+        put_text(out, "coding", coding);
+    }
+    out.extend_from_slice(b",\"duration\":");
+    put_number(out, moment.duration.as_secs());
+    out.push(b'.');
+    put_digits::<6>(out, moment.duration.subsec_micros());
     out.extend_from_slice(b"}\n");
 }
 
-/// `1994-11-06T08:49:37Z` (RFC 3339).
+/// `1994-11-06T08:49:37.` (RFC 3339): what the lines of one second have in common.
 pub(super) fn spell_time(out: &mut Vec<u8>, seconds: u64) {
-    out.extend_from_slice(&spell_utc(seconds));
+    out.extend_from_slice(spell_utc(seconds).trim_ascii_end().strip_suffix(b"Z").unwrap_or_default());
+    out.push(b'.');
 }
 
 fn put_text(out: &mut Vec<u8>, name: &str, value: &[u8]) {
@@ -90,6 +102,6 @@ mod tests {
     fn the_time_is_that_of_rfc_3339() {
         let mut out = Vec::new();
         spell_time(&mut out, 784_111_777);
-        assert_eq!(out, b"1994-11-06T08:49:37Z");
+        assert_eq!(out, b"1994-11-06T08:49:37.");
     }
 }

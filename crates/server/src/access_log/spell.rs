@@ -82,6 +82,16 @@ fn three_digits(number: u64) -> [u8; 3] {
     [digit(number / 100), digit(number / 10), digit(number)]
 }
 
+/// The last `N` digits of a number, with leading zeros.
+pub(super) fn put_digits<const N: usize>(out: &mut Vec<u8>, mut number: u32) {
+    let mut digits = [0; N];
+    for place in digits.iter_mut().rev() {
+        *place = digit((number % 10).into());
+        number /= 10;
+    }
+    out.extend_from_slice(&digits);
+}
+
 /// The last one.
 #[inline]
 fn digit(number: u64) -> u8 {

@@ -18,6 +18,7 @@ use crate::error::StartError;
 use crate::notice::Notice;
 use crate::status::Status;
 use crate::thread;
+use crate::trusted_proxies::TrustedProxies;
 
 /// How long the end of the server waits for a log that takes nothing.
 const STALL_MAX: Duration = Duration::from_secs(1);
@@ -71,6 +72,7 @@ impl Control {
 pub(crate) struct LogWriter {
     sender: SyncSender<Message>,
     format: LogFormat,
+    proxies: Option<Arc<TrustedProxies>>,
     control: Arc<Control>,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
@@ -116,7 +118,7 @@ impl LogFile {
         listener: Listener,
         cage: &Cage,
     ) -> Result<LogWriter, StartError> {
-        let LogFile { log: AccessLog { target, format }, output } = self;
+        let LogFile { log: AccessLog { target, format, proxies }, output } = self;
         // Room for all buffers that there are, so that no worker ever finds the queue full.
         let (sender, messages) = sync_channel(workers * (BUFFERS + 1) + 2);
         let (ending, ended) = channel();
@@ -131,14 +133,14 @@ impl LogFile {
             _ending: ending,
         };
         thread::start("access-log", cage, Role::Log, move || thread.run(&messages))?;
-        Ok(LogWriter { sender, format, control, ended, listener })
+        Ok(LogWriter { sender, format, proxies: proxies.map(Arc::new), control, ended, listener })
     }
 }
 
 impl LogWriter {
     /// A buffer for one worker.
     pub(crate) fn buffer(&self) -> LogBuffer {
-        LogBuffer::new(self.format, self.sender.clone())
+        LogBuffer::new(self.format, self.proxies.clone(), self.sender.clone())
     }
 
     pub(crate) fn reopen(&self) -> Reopen {
@@ -196,22 +198,22 @@ impl Thread {
             self.status.lose_log_lines(failed.lines);
             failed.cause
         });
-        self.report(outcome);
+        self.report(&outcome);
     }
 
     fn reopen_if_ordered(&mut self) {
         if self.control.reopen.swap(false, Ordering::AcqRel) {
             let outcome = Output::open(&self.target).map(|opened| self.output = opened);
-            self.report(outcome);
+            self.report(&outcome);
         }
     }
 
     /// Reports the first failure, and the first success after it.
-    fn report(&mut self, outcome: io::Result<()>) {
-        match &outcome {
+    fn report(&mut self, outcome: &io::Result<()>) {
+        match outcome {
             Ok(()) if self.is_failing => (self.listener.0)(&Notice::LogWritten),
             Err(error) if !self.is_failing => {
-                (self.listener.0)(&Notice::LogFailed { why: error.to_string() })
+                (self.listener.0)(&Notice::LogFailed { why: error.to_string() });
             }
             _ => {}
         }

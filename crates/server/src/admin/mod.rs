@@ -12,6 +12,7 @@ use cannery_site::{Method, Target};
 use cannery_wire::RequestHead;
 
 use crate::asking::Asker;
+use crate::config::HostPattern;
 use crate::figures::Figures;
 use crate::metrics::Counters;
 use crate::own_page::OwnPage;
@@ -20,9 +21,17 @@ use crate::status::Status;
 /// The page for a person: one file, nothing from anywhere else.
 const PAGE: &str = include_str!("page.html");
 
+/// Answers operators.
+#[derive(Debug)]
+pub(crate) struct Admin {
+    source: Source,
+    /// Names by which operators may ask, besides addresses and `localhost`.
+    hosts: Vec<HostPattern>,
+}
+
 /// Whose figures are told.
 #[derive(Debug)]
-pub(crate) enum Admin {
+pub(crate) enum Source {
     /// Those of this process.
     Own {
         /// Written by the workers.
@@ -49,10 +58,24 @@ fn text(status: u16, body: &'static str) -> OwnPage<'static> {
 }
 
 impl Admin {
+    pub(crate) fn new(source: Source, hosts: &[HostPattern]) -> Admin {
+        Admin { source, hosts: hosts.to_vec() }
+    }
+
+    /// Whether the metrics are those of other processes.
+    pub(crate) fn asks_others(&self) -> bool {
+        matches!(self.source, Source::Others(_))
+    }
+
+    /// Whether a host is one that operators ask by.
+    fn trusts(&self, host: &[u8]) -> bool {
+        is_trusted(host) || self.hosts.iter().any(|pattern| pattern.matches(host).is_some())
+    }
+
     fn figures(&self) -> Figures {
-        match self {
-            Admin::Own { workers, status } => Figures::of(workers, status),
-            Admin::Others(asker) => asker.lock().unwrap_or_else(PoisonError::into_inner).ask(),
+        match &self.source {
+            Source::Own { workers, status } => Figures::of(workers, status),
+            Source::Others(asker) => asker.lock().unwrap_or_else(PoisonError::into_inner).ask(),
         }
     }
 
@@ -66,8 +89,8 @@ impl Admin {
             return text(400, "Bad request.\n");
         };
         // A page of somebody else's, opened in the operator's browser, must not read this under its own name.
-        if !target.host(head.request.host).is_none_or(is_trusted) {
-            return text(421, "Ask by address, or as localhost.\n");
+        if !target.host(head.request.host).is_none_or(|host| self.trusts(host)) {
+            return text(421, "Ask by address, as localhost, or by a name that `--admin-host` has.\n");
         }
         match target.path {
             b"/" => page("text/html; charset=utf-8", PAGE),

@@ -1,6 +1,7 @@
 //! The figures in the text format of Prometheus, version 0.0.4.
 
 use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_wire::Refusal;
 
@@ -17,11 +18,12 @@ struct Metrics(String);
 impl Metrics {
     fn begin(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a string never fails.
-        let _ = writeln!(self.0, "# HELP cannery_{name} {help}\n# TYPE cannery_{name} {kind}");
+        let prefix = prefix(name);
+        let _ = writeln!(self.0, "# HELP {prefix}{name} {help}\n# TYPE {prefix}{name} {kind}");
     }
 
     fn value(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-        let _ = write!(self.0, "cannery_{name}");
+        let _ = write!(self.0, "{}{name}", prefix(name));
         for (place, (label, text)) in labels.iter().enumerate() {
             let _ = write!(self.0, "{}{label}=\"{}\"", if place == 0 { '{' } else { ',' }, escaped(text));
         }
@@ -32,6 +34,11 @@ impl Metrics {
         self.begin(name, kind, help);
         self.value(name, &[], value);
     }
+}
+
+/// What comes before a name of ours. What every process has is called as everywhere.
+fn prefix(name: &str) -> &'static str {
+    if name.starts_with("process_") { "" } else { "cannery_" }
 }
 
 /// Backslash, quote and line feed are escaped in a label.
@@ -52,9 +59,61 @@ pub(super) fn spell(figures: &Figures) -> String {
     metrics.single("ready", "gauge", "Whether new connections are wanted.", u8::from(figures.is_ready()));
     metrics.single("processes", "gauge", "Processes that serve.", figures.processes.len());
     let dropped = all.log_lines_dropped;
-    let help = "Lines that were lost because the access log was too slow.";
+    let help = "Lines that were lost because the access log was too slow or its disk full.";
     metrics.single("log_lines_dropped_total", "counter", help, dropped);
+    certificates(&mut metrics, figures);
+    process(&mut metrics, figures);
     metrics.0
+}
+
+fn certificates(metrics: &mut Metrics, figures: &Figures) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    type Figure<'f> = (&'static str, &'static str, &'f dyn Fn(i64) -> i64);
+    let told: [Figure<'_>; 2] = [
+        (
+            "certificate_expires_seconds",
+            "Time until a certificate expires, negative once it has.",
+            &|not_after| not_after.saturating_sub(now),
+        ),
+        ("certificate_not_after_timestamp_seconds", "When a certificate expires.", &|not_after| not_after),
+    ];
+    for (name, help, of) in told {
+        metrics.begin(name, "gauge", help);
+        for certificate in &figures.certificates {
+            let labels = [("name", certificate.name.as_str()), ("file", certificate.file.as_str())];
+            metrics.value(name, &labels, of(certificate.not_after));
+        }
+    }
+}
+
+/// What Prometheus's own libraries tell of every process, under their names; of several processes, the sum.
+fn process(metrics: &mut Metrics, figures: &Figures) {
+    let build = "The version that runs; always 1.";
+    metrics.begin("build_info", "gauge", build);
+    let labels = [
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("architecture", std::env::consts::ARCH),
+        ("system", std::env::consts::OS),
+    ];
+    metrics.value("build_info", &labels, 1);
+
+    let help = "Total user and system CPU time spent in seconds.";
+    metrics.single("process_cpu_seconds_total", "counter", help, figures.processor_seconds);
+    let process = &figures.process;
+    let help = "Start time of the process since unix epoch in seconds.";
+    metrics.single("process_start_time_seconds", "gauge", help, process.start_time);
+    for (name, help, value) in [
+        ("process_resident_memory_bytes", "Resident memory size in bytes.", process.resident_bytes),
+        ("process_virtual_memory_bytes", "Virtual memory size in bytes.", process.virtual_bytes),
+        ("process_open_fds", "Number of open file descriptors.", process.descriptors),
+        ("process_max_fds", "Maximum number of open file descriptors.", process.descriptors_max),
+    ] {
+        // Zero is what no process has: nobody has looked, or the system does not tell.
+        if value > 0 {
+            metrics.single(name, "gauge", help, value);
+        }
+    }
 }
 
 fn connections(metrics: &mut Metrics, all: &Snapshot) {

@@ -18,6 +18,10 @@ pub(super) fn stats(figures: &Figures) -> String {
         .map(|(path, count)| json!({ "path": path.escape_ascii().to_string(), "count": count }))
         .collect();
     json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "listeners": figures.listeners,
+        "certificates": figures.certificates,
+        "memory_bytes": figures.process.resident_bytes,
         "uptime_seconds": figures.uptime_seconds,
         "draining": figures.draining,
         "connections": { "open": all.open(), "accepted": all.accepted, "timed_out": all.timed_out,

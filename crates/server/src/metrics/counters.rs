@@ -1,5 +1,6 @@
 //! The counters of one worker.
 
+use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, PoisonError};
 
 use cannery_wire::Refusal;
@@ -13,6 +14,8 @@ const STATUSES: usize = 500;
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Counters {
+    /// The number of the worker's thread, once it has started.
+    pub(crate) thread: AtomicU32,
     pub(crate) accepted: Counter,
     pub(crate) closed: Counter,
     pub(crate) timed_out: Counter,
@@ -60,6 +63,7 @@ impl MethodKind {
 impl Default for Counters {
     fn default() -> Self {
         Counters {
+            thread: AtomicU32::new(0),
             accepted: Counter::default(),
             closed: Counter::default(),
             timed_out: Counter::default(),

@@ -11,6 +11,7 @@ use cannery_site::Site;
 
 use crate::content::Content;
 use crate::sites::{Entry, Sites};
+use crate::special::OwnPages;
 
 /// Two releases.
 pub(super) struct Releases {
@@ -23,7 +24,10 @@ impl Releases {
         let release = |name| {
             let archive = Archive::from_bytes(archive(name)).expect("an archive");
             let site = Arc::new(Site::new(archive, true));
-            Arc::new(Content::Sites(Sites::new(vec![Entry { host: None, site, earlier: Vec::new() }], None)))
+            Arc::new(Content::Sites(Sites::new(
+                vec![Entry { host: None, site, earlier: Vec::new() }],
+                OwnPages::default(),
+            )))
         };
         Releases { first: release("first"), second: release("second") }
     }

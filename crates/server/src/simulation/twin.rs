@@ -104,7 +104,7 @@ impl Answers {
             match step {
                 Step::Request => {
                     let exchange = OnH1 { http: &mut http, head: &head };
-                    let asked = Asked { exchange, peer: &None, https_port: None };
+                    let asked = Asked { exchange, peer: &None, tls: None, https_port: None };
                     content.answer(asked, &mut scratch, &fields, &mut output, &mut observer);
                 }
                 Step::Refused(refusal) => refuse(&mut http, content, refusal, &fields, &mut output),

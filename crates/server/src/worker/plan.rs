@@ -5,6 +5,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use cannery_eventloop::{Listener, Neighbours};
@@ -51,6 +52,8 @@ pub(crate) struct Plan<L = Listener> {
     pub(super) observer: Observer,
     pub(super) turn_bytes_max: u64,
     pub(super) neighbours: Option<Neighbours>,
+    /// Receives the number of connections that the worker waits for when it stops.
+    pub(super) draining: Option<Sender<usize>>,
 }
 
 impl<L> Plan<L> {
@@ -91,6 +94,7 @@ impl<L> Plan<L> {
             observer,
             turn_bytes_max: TURN_BYTES_MAX,
             neighbours: None,
+            draining: None,
         }
     }
 
@@ -102,6 +106,11 @@ impl<L> Plan<L> {
     /// The same for a server that sends what is asked in the clear to this port of `https`.
     pub(crate) fn with_https_port(self, https_port: Option<u16>) -> Plan<L> {
         Plan { https_port, ..self }
+    }
+
+    /// The same with a place to report to how many connections it waits for when it stops.
+    pub(crate) fn reporting(self, draining: Sender<usize>) -> Plan<L> {
+        Plan { draining: Some(draining), ..self }
     }
 
     /// The same with what makes TLS of its connections.

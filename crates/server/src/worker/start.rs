@@ -61,6 +61,7 @@ impl WithLoop for Life<'_> {
         let Life { plan, cage, started } = self;
         let worker = events.and_then(|events| Worker::new(events, plan)).map_err(StartError::EventLoop);
         let worker = worker.and_then(|worker| {
+            worker.note_thread();
             cage.enter_thread(Role::Worker)?;
             Ok(worker)
         });

@@ -106,12 +106,14 @@ impl<'a> Reader<'a> {
         asked.request.target = self.target()?;
         asked.version = self.version()?;
         let is_http10 = asked.version == Version::Http10;
+        let fields_start = self.at;
         head.expects_continue = false;
         let mut fields =
             Fields { head, close: false, keep_alive: false, content_length: None, chunked: false };
         self.fields(&mut fields)?;
 
         let Fields { head, close, keep_alive, content_length, chunked } = fields;
+        head.asked.field_lines = &self.input[fields_start..self.at];
         if head.asked.request.host.is_none() && !is_http10 {
             return Err(Stop::Refused(Refusal::Host));
         }

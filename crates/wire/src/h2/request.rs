@@ -22,6 +22,8 @@ pub struct HeadStore {
     bytes: Vec<u8>,
     /// Whose values they are, and where.
     kept: Vec<Kept>,
+    /// Lines of proxies, as HTTP/1 has them.
+    forwarded: Vec<u8>,
     seconds: u64,
 }
 
@@ -76,7 +78,8 @@ impl HeadStore {
     #[must_use]
     #[inline]
     pub fn head(&self) -> RequestHead<'_> {
-        let mut head = RequestHead { version: Version::Http2, ..RequestHead::EMPTY };
+        let mut head =
+            RequestHead { version: Version::Http2, field_lines: &self.forwarded, ..RequestHead::EMPTY };
         let request = &mut head.request;
         for kept in &self.kept {
             let value = self.value(*kept);
@@ -106,10 +109,11 @@ impl HeadStore {
         block: &[u8],
         ended: bool,
     ) -> Result<Verdict, DecodeError> {
-        let HeadStore { strings, bytes, kept, .. } = self;
+        let HeadStore { strings, bytes, kept, forwarded, .. } = self;
         bytes.clear();
         kept.clear();
-        let mut reader = Reader::new(bytes, kept);
+        forwarded.clear();
+        let mut reader = Reader::new(bytes, kept, forwarded);
         let list = decoder.decode(block, strings, |field| reader.take(field))?;
         let Reader { is_malformed, refusal, priority, content_length, .. } = reader;
         let wrong = self.check();
@@ -235,6 +239,7 @@ fn take_condition<'a>(request: &mut Request<'a>, name: Name, value: &'a [u8]) {
 struct Reader<'s> {
     bytes: &'s mut Vec<u8>,
     kept: &'s mut Vec<Kept>,
+    forwarded: &'s mut Vec<u8>,
     fields: usize,
     /// Whether a field came that is no pseudo-field: none of those may follow (RFC 9113 §8.3).
     past_pseudo: bool,
@@ -245,10 +250,11 @@ struct Reader<'s> {
 }
 
 impl<'s> Reader<'s> {
-    fn new(bytes: &'s mut Vec<u8>, kept: &'s mut Vec<Kept>) -> Reader<'s> {
+    fn new(bytes: &'s mut Vec<u8>, kept: &'s mut Vec<Kept>, forwarded: &'s mut Vec<u8>) -> Reader<'s> {
         Reader {
             bytes,
             kept,
+            forwarded,
             fields: 0,
             past_pseudo: false,
             is_malformed: false,
@@ -273,6 +279,7 @@ impl<'s> Reader<'s> {
         match field.name {
             Name::Other => {}
             Name::Referer | Name::UserAgent => self.keep(&field),
+            Name::Forwarded | Name::XForwardedFor => self.keep_line(&field),
             Name::AcceptEncoding | Name::IfMatch | Name::IfNoneMatch => {
                 if self.count(field.name) == Values::LINES_MAX {
                     return self.refuse(Refusal::HeadTooLarge);
@@ -307,6 +314,14 @@ impl<'s> Reader<'s> {
     /// The first fault is the one that the peer is told.
     fn refuse(&mut self, refusal: Refusal) {
         self.refusal.get_or_insert(refusal);
+    }
+
+    /// Keeps a field as a line of HTTP/1. All lines together are no longer than a list may be.
+    #[cold]
+    fn keep_line(&mut self, field: &Field<'_>) {
+        for part in [field.name.text(), b": ", field.value, b"\r\n"] {
+            self.forwarded.extend_from_slice(part);
+        }
     }
 
     #[inline]

@@ -46,6 +46,7 @@ names! {
     Connection b"connection"
     ContentLength b"content-length"
     Expect b"expect"
+    Forwarded b"forwarded"
     Host b"host"
     IfMatch b"if-match"
     IfModifiedSince b"if-modified-since"
@@ -61,6 +62,7 @@ names! {
     TransferEncoding b"transfer-encoding"
     Upgrade b"upgrade"
     UserAgent b"user-agent"
+    XForwardedFor b"x-forwarded-for"
 }
 
 impl Name {
