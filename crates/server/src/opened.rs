@@ -89,7 +89,6 @@ impl Opened {
             }
             config::Content::Dummy { .. } => Vec::new(),
         };
-        read.extend(config.acme_webroot.clone());
         let list = match &config.content {
             config::Content::Archives { archives, .. } => archives
                 .iter()
@@ -113,6 +112,7 @@ impl Opened {
             account: config.account,
             read,
             list,
+            read_below: config.acme_webroot.iter().cloned().collect(),
             append: append.collect(),
             remove: remove.collect(),
             rings: self.io.chosen.is_ring(),

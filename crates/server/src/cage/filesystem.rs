@@ -69,10 +69,12 @@ fn allowed(plan: &Plan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let read = plan.read.iter().flat_map(|path| places(path)).map(with(AccessFs::ReadFile.into()));
     let list = plan.list.iter().flat_map(|path| places(path));
     let list = list.map(with(AccessFs::ReadFile | AccessFs::ReadDir));
+    let below =
+        plan.read_below.iter().filter_map(|path| directory(path)).map(with(AccessFs::ReadFile.into()));
     let append = plan.append.iter().flat_map(|path| places(path));
     let append = append.map(with(AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::Truncate));
     let remove = plan.remove.iter().filter_map(|path| parent(path)).map(with(AccessFs::RemoveFile.into()));
-    read.chain(list).chain(append).chain(remove).collect()
+    read.chain(list).chain(below).chain(append).chain(remove).collect()
 }
 
 /// Allows something below a place. One that cannot be opened needs no rule: it stays out of reach.
@@ -89,9 +91,12 @@ fn allow(rules: &mut RulesetCreated, place: &Path, access: BitFlags<AccessFs>) -
 /// The folder that a name is removed from, with all links on the way to it resolved. `None` for the root, which would
 /// be everything: what lies there is not removed.
 fn parent(path: &Path) -> Option<PathBuf> {
-    let path = std::path::absolute(path).ok()?;
-    let folder = fs::canonicalize(path.parent()?).ok()?;
-    (folder != Path::new("/")).then_some(folder)
+    directory(std::path::absolute(path).ok()?.parent()?)
+}
+
+/// A directory with all links on the way to it resolved; `None` for the root, which would be everything.
+fn directory(path: &Path) -> Option<PathBuf> {
+    fs::canonicalize(path).ok().filter(|path| path != Path::new("/"))
 }
 
 /// The folders in which a file may be replaced: its own, and those of all symlinks on the way to it.

@@ -49,6 +49,8 @@ pub struct Plan {
     pub read: Vec<PathBuf>,
     /// Files beside which others are looked for: the links of release directories.
     pub list: Vec<PathBuf>,
+    /// Directories whose files are read, those below included.
+    pub read_below: Vec<PathBuf>,
     /// Files that are appended to, such as logs, and made anew.
     pub append: Vec<PathBuf>,
     /// Files that are removed at the end, by the thread that enters: local sockets.
