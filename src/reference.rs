@@ -6,8 +6,9 @@ use std::fmt::Write;
 
 use clap::{Arg, ArgAction, Command};
 
-use crate::flags;
+use crate::flags::{self, About};
 use crate::say::{self, Failure};
+use crate::sbom;
 
 /// The manual page of a command, as troff.
 ///
@@ -20,15 +21,46 @@ pub fn print_manual_page(command: Command) -> Result<(), Failure> {
     say::print(String::from_utf8_lossy(&page))
 }
 
-/// The completions of `cannery` for a shell.
+/// Prints the completions of a program for a shell.
 ///
 /// # Errors
 /// The shell is none that is known, or standard output cannot be written.
-pub fn print_completions(shell: &str) -> Result<(), Failure> {
+pub fn print_completions(shell: &str, mut program: Command) -> Result<(), Failure> {
     let shell: clap_complete::Shell = shell.parse().map_err(Failure::usage)?;
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut flags::tools::command(), "cannery", &mut script);
+    let name = program.get_name().to_owned();
+    clap_complete::generate(shell, &mut program, name, &mut script);
     say::print(String::from_utf8_lossy(&script))
+}
+
+/// Prints what a command line asks about the program itself.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn print_about(about: &About, program: Command) -> Result<(), Failure> {
+    match about {
+        About::ManualPage => print_manual_page(program),
+        About::Sbom => say::print(sbom::spell()),
+        About::SbomText => say::print(sbom::spell_text()),
+        About::Completions(shell) => print_completions(shell, program),
+    }
+}
+
+/// The program of this name.
+#[must_use]
+pub fn program(name: &str) -> Command {
+    match name {
+        "cannery-archiver" => flags::archiver::command(),
+        "cannery-server" => flags::server::command(),
+        _ => flags::tools::command(),
+    }
+}
+
+/// A subcommand as its manual page shows it: `cannery-serve` is the page of `cannery serve`.
+#[must_use]
+pub fn subcommand(mut program: Command, name: &str) -> Command {
+    program.build();
+    program.find_subcommand(name).cloned().unwrap_or(program)
 }
 
 /// How a page begins.
@@ -66,9 +98,9 @@ fn put_command(text: &mut String, command: &Command, level: usize) {
         text.push('\n');
     }
     if let Some(after) = command.get_after_help() {
-        let _ = writeln!(text, "{after}\n");
+        put_after(text, &after.to_string());
     }
-    for inner in command.get_subcommands() {
+    for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
         match inner.get_display_name() {
             Some(program @ ("cannery-archiver" | "cannery-server")) => {
                 let name = inner.get_name();
@@ -76,6 +108,21 @@ fn put_command(text: &mut String, command: &Command, level: usize) {
                     writeln!(text, "{marks}# `cannery {name}`\n\nThe same as [`{program}`]({program}.md).\n");
             }
             _ => put_command(text, inner, level + 1),
+        }
+    }
+}
+
+/// The end of a help text. Indented lines are command lines.
+fn put_after(text: &mut String, after: &str) {
+    for paragraph in after.split("\n\n") {
+        match paragraph.split_once(":\n  ") {
+            Some((title, lines)) => {
+                let lines = lines.replace("\n  ", "\n");
+                let _ = writeln!(text, "**{title}**\n\n```\n{}\n```\n", lines.trim_end());
+            }
+            None => {
+                let _ = writeln!(text, "{}\n", paragraph.trim_end());
+            }
         }
     }
 }
@@ -163,7 +210,7 @@ mod tests {
     fn every_flag_stands_on_its_page() {
         let page = page(flags::server::command());
         for argument in flags::server::command().get_arguments().filter(|argument| is_shown(argument)) {
-            let name = argument.get_long().expect("the server has no positional argument");
+            let Some(name) = argument.get_long() else { continue };
             assert!(page.contains(&format!("--{name}")), "{name}");
         }
     }

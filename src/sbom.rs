@@ -23,6 +23,14 @@ pub fn spell() -> String {
     format!("{bill:#}\n")
 }
 
+/// The same as text: name and version of a library on each line.
+#[must_use]
+pub fn spell_text() -> String {
+    let components = LOCK.split("[[package]]").skip(1).filter_map(component);
+    let word = |component: &Value, name: &str| component[name].as_str().unwrap_or_default().to_owned();
+    components.map(|one| format!("{} {}\n", word(&one, "name"), word(&one, "version"))).collect()
+}
+
 /// One package of the lock file; nothing for our own.
 fn component(package: &str) -> Option<Value> {
     let field = |name: &str| {

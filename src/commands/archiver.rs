@@ -14,7 +14,7 @@ use cannery_archiver::{Error, ErrorClass, Report, compile};
 use super::interrupt::Interrupt;
 use super::{inspect, open, summary};
 use crate::flags;
-use crate::flags::archiver::{Archiver, Saying};
+use crate::flags::archiver::{Archiver, Saying, Told};
 use crate::progress::Shown;
 use crate::reference;
 use crate::say::{self, Exit, Failure, Paint};
@@ -27,14 +27,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
     run_read(flags::archiver::read(arguments)?)
 }
 
-/// Runs what a command line asked for; nothing means the manual page.
+/// Runs what a command line asked for.
 ///
 /// # Errors
 /// The build failed.
-pub fn run_read(archiver: Option<Archiver>) -> Result<(), Failure> {
-    match archiver {
-        Some(archiver) => build(&archiver),
-        None => reference::print_manual_page(flags::archiver::command()),
+pub fn run_read(told: Told) -> Result<(), Failure> {
+    match told {
+        Told::Build(archiver) => build(&archiver),
+        Told::About(about) => reference::print_about(&about, flags::archiver::command()),
     }
 }
 

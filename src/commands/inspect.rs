@@ -112,6 +112,8 @@ struct Listed {
     path: String,
     origin: &'static str,
     status: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    media_type: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     codings: Vec<(&'static str, u64)>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,39 +130,63 @@ fn listed(archive: &Archive) -> Result<Vec<Listed>, Corrupt> {
     for entry in archive.entries() {
         let entry = entry?;
         if let NamedRecord::Path(key) = entry.named() {
-            list.push(Listed::of(key, &archive.decode_path(&entry)?)?);
+            list.push(Listed::of(archive, key, &archive.decode_path(&entry)?)?);
         }
     }
     Ok(list)
 }
 
 impl Listed {
-    fn of(key: &[u8], record: &Record<'_>) -> Result<Listed, Corrupt> {
+    fn of(archive: &Archive, key: &[u8], record: &Record<'_>) -> Result<Listed, Corrupt> {
         let path = paths::shown(key);
         Ok(match record {
             Record::Resource(resource) => Listed {
                 path,
                 origin: origin(resource.origin),
                 status: resource.status,
+                media_type: media_type(archive, resource)?,
                 codings: codings(resource)?,
                 target: None,
             },
             Record::Redirect(redirect) => {
                 let target = Some(redirect_target(redirect));
-                Listed { path, origin: "rule", status: redirect.status, codings: Vec::new(), target }
+                Listed {
+                    path,
+                    origin: "rule",
+                    status: redirect.status,
+                    media_type: None,
+                    codings: Vec::new(),
+                    target,
+                }
             }
             Record::Rewrite(rewrite) => {
                 let target = Some(rewrite_target(rewrite));
-                Listed { path, origin: "rule", status: rewrite.status, codings: Vec::new(), target }
+                Listed {
+                    path,
+                    origin: "rule",
+                    status: rewrite.status,
+                    media_type: None,
+                    codings: Vec::new(),
+                    target,
+                }
             }
         })
     }
 
     fn line(&self) -> String {
         let forms: Vec<_> = self.codings.iter().map(|(name, length)| format!("{name} {length}")).collect();
-        let answer = self.target.as_ref().map_or(forms.join(", "), |target| format!("-> {target}"));
+        let forms = self.media_type.iter().cloned().chain(forms).collect::<Vec<_>>().join(", ");
+        let answer = self.target.as_ref().map_or(forms, |target| format!("-> {target}"));
         format!("{}  {:<9}  {}  {answer}", self.status, self.origin, self.path)
     }
+}
+
+/// The value of `Content-Type`. `None` if the site has removed it.
+fn media_type(archive: &Archive, resource: &Resource<'_>) -> Result<Option<String>, Corrupt> {
+    let Some(form) = resource.representations().next() else { return Ok(None) };
+    let head = archive.head(form?.head)?;
+    let value = head.content_type().strip_prefix(b"Content-Type: ").map(<[u8]>::trim_ascii);
+    Ok(value.map(|value| one_line(&String::from_utf8_lossy(value))))
 }
 
 fn codings(resource: &Resource<'_>) -> Result<Vec<(&'static str, u64)>, Corrupt> {
@@ -247,7 +273,7 @@ struct Detail {
 
 impl Detailed {
     fn of(archive: &Archive, key: Key<'_>, record: &Record<'_>) -> Result<Detailed, Corrupt> {
-        let listed = Listed::of(key.bytes(), record)?;
+        let listed = Listed::of(archive, key.bytes(), record)?;
         let representations = match record {
             Record::Resource(resource) => {
                 let details = resource.representations().map(|found| Detail::of(archive, &found?));
@@ -304,9 +330,12 @@ mod tests {
         let sample = Sample::write();
         let lines = list(&sample.open()).unwrap();
         assert_eq!(lines.len(), 6);
-        assert_eq!(lines[0], "200  file       /index.html  identity 34");
+        assert_eq!(lines[0], "200  file       /index.html  text/html, identity 34");
         assert!(lines.contains(&"302  rule       /go  -> https://example.com/".to_owned()), "{lines:#?}");
-        assert!(lines.iter().any(|line| line.contains("/a/coded%20only.txt  gzip ")), "{lines:#?}");
+        assert!(
+            lines.iter().any(|line| line.contains("/a/coded%20only.txt  text/plain, gzip ")),
+            "{lines:#?}"
+        );
     }
 
     #[test]

@@ -37,9 +37,13 @@ use crate::say::Failure;
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     let matches = flags::read(flags::tools::command(), arguments)?;
     let Some((name, matches)) = matches.subcommand() else {
-        // Without a command, `--man` is the only flag that gets here.
-        return reference::print_manual_page(flags::tools::command());
+        // Without a command, only these flags get here.
+        let about = flags::About::read(&matches).unwrap_or(flags::About::ManualPage);
+        return reference::print_about(&about, flags::tools::command());
     };
+    if !matches!(name, "archiver" | "server") && flags::About::read(matches).is_some() {
+        return reference::print_manual_page(reference::subcommand(flags::tools::command(), name));
+    }
     match name {
         "archiver" => archiver::run_read(flags::archiver::from_matches(matches)?),
         "server" => server::run_read(flags::server::from_matches(matches)?),
@@ -49,7 +53,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         "extract" => extract::run(&flags::tools::extract(matches)?),
         "explain" => explain::run(&flags::tools::explain(matches)?),
         "releases" => releases::run(&flags::releases::from_matches(matches)?),
-        "completions" => reference::print_completions(&flags::tools::completions(matches)?),
+        "completions" => {
+            let (shell, program) = flags::tools::completions(matches)?;
+            reference::print_completions(&shell, reference::program(&program))
+        }
         other => Err(Failure::usage(format!("`{other}` is no command"))),
     }
 }

@@ -17,9 +17,16 @@ pub(super) fn open(path: &Path) -> Result<Archive, Failure> {
 /// Why the archive at `path` cannot be opened, and what to do.
 pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
     let failure = Failure::input(format!("{}: {error}", path.display()));
+    if path.is_dir() {
+        let failure = Failure::input(format!("{} is a folder, not an archive", path.display()));
+        return failure.hint(format!(
+            "`cannery serve {0}` compiles and serves it, `cannery archiver {0} site.cdb` makes an archive of it",
+            path.display()
+        ));
+    }
     match error {
         OpenError::Io(error) if error.kind() == io::ErrorKind::NotFound => {
-            failure.hint("make one with `cannery archiver --sources DIR --archive FILE`")
+            failure.hint("make one with `cannery archiver DIR FILE`")
         }
         OpenError::Length { .. } | OpenError::Corrupt(_) => damaged(failure),
         // These say by themselves what to do, or nothing can be done here.

@@ -85,7 +85,9 @@ fn write(file: File) {
     writer.scope(Some("h.test"), Key::ROOT, &NewScope { own_site: true, ..NewScope::default() }).unwrap();
     writer.source(b"_redirects", redirects.0).unwrap();
     writer.source(b"_404.html", not_found.0).unwrap();
-    writer.manifest(br#"{"tool":"sample"}"#).unwrap();
+    writer
+        .manifest(br#"{"tool":"sample","rule_files":["_redirects"],"rule_lines":[[0,1,0],[0,2,"/go"]]}"#)
+        .unwrap();
     writer.finish(true).unwrap();
 }
 

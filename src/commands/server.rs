@@ -28,7 +28,6 @@ use super::open;
 use crate::flags::{self, server::Told};
 use crate::reference;
 use crate::say::{self, Failure, Paint, one_line};
-use crate::sbom;
 use crate::text;
 
 /// Runs the program with these words, its name first.
@@ -46,8 +45,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
 pub fn run_read(told: Told) -> Result<(), Failure> {
     match told {
         Told::Serve(server) => serve(&server),
-        Told::ManualPage => reference::print_manual_page(flags::server::command()),
-        Told::Sbom => say::print(sbom::spell()),
+        Told::About(about) => reference::print_about(&about, flags::server::command()),
     }
 }
 

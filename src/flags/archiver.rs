@@ -8,14 +8,11 @@ use std::path::PathBuf;
 use cannery_archiver::Options;
 use clap::{ArgMatches, Command};
 
-use super::{ABOUT, SAYING, building, help, json, man, path, required, switch, threads, value, version};
+use super::{
+    ABOUT, About, SAYING, absent, building, completions, examples, help, json, man, path, positional,
+    refuse_absent, required, sbom, sbom_json, sbom_text, switch, threads, version,
+};
 use crate::say::Failure;
-
-/// Flags of kawipiko's archiver that ours has not: refused by name, with what to do instead.
-const ABSENT_FLAGS: [(&str, &str); 2] = [
-    ("sources-md5", "digests of all files are in the archive: `cannery inspect --list` prints them"),
-    ("sources-cpio", "`cannery extract` gives the files of an archive back"),
-];
 
 /// What a build was told.
 #[derive(Debug)]
@@ -46,9 +43,11 @@ pub fn command() -> Command {
         .disable_help_flag(true)
         .disable_version_flag(true)
         .args([
-            path("sources", "DIR", "The site folder.").required(true),
-            path("archive", "FILE", "The archive to write. An old one is replaced in one step, or stays as it was.")
-                .required(true),
+            path("sources", "DIR", "The site folder. Or name it without the flag.").required_unless_present("folder"),
+            path("archive", "FILE", "The archive to write. An old one is replaced in one step, or stays as it was. Or name it without the flag, after the folder.")
+                .required_unless_present("file"),
+            positional("folder", "DIR", "The site folder.").conflicts_with("sources"),
+            positional("file", "FILE", "The archive to write.").conflicts_with("archive"),
             threads("How many threads read and compress. Without it, one for each CPU. The archive is the same with any."),
             switch("strict", "Write no archive if there are warnings."),
             switch(
@@ -64,18 +63,39 @@ pub fn command() -> Command {
             switch("quiet", "Print nothing but errors.").conflicts_with_all(["progress", "debug", "json"]),
         ].map(|argument| argument.help_heading(SAYING)))
         .arg(json())
-        .args([man(), help(), version()].map(|argument| argument.help_heading(ABOUT)))
-        .args(ABSENT_FLAGS.map(|(name, _)| {
-            value(name, "VALUE", "Not there: refused, with what to do instead.").hide(true)
-        }))
-        .after_help("Exit codes: 0 done, 1 failed, 2 wrong usage, 3 bad sources, 4 cannot write, 5 warnings and --strict.")
+        .args([man(), completions(), sbom(), help(), version()].map(|argument| argument.help_heading(ABOUT)))
+        .args([sbom_text(), sbom_json()])
+        .args(absent(&ABSENT_FLAGS))
+        .after_help(examples(
+            &[
+                "cannery-archiver public site.cdb",
+                "cannery-archiver --sources public --archive site.cdb --strict",
+                "cannery-archiver public site.cdb --compress-cache .cache/compressed",
+            ],
+            "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 bad sources, 4 cannot write, 5 warnings and --strict.",
+        ))
 }
 
-/// What the command line asks for; nothing if it asks for the manual page.
+/// Flags of kawipiko's archiver that are refused by name, with what to do instead.
+const ABSENT_FLAGS: [(&str, &str); 2] = [
+    ("sources-md5", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
+    ("sources-cpio", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
+];
+
+/// What a command line asks for.
+#[derive(Debug)]
+pub enum Told {
+    /// A build.
+    Build(Box<Archiver>),
+    /// Something about the program itself.
+    About(About),
+}
+
+/// Parses the command line.
 ///
 /// # Errors
 /// It is wrong.
-pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Archiver>, Failure> {
+pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Told, Failure> {
     from_matches(&super::read(command(), arguments)?)
 }
 
@@ -83,15 +103,16 @@ pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Arch
 ///
 /// # Errors
 /// A value is wrong.
-pub fn from_matches(matches: &ArgMatches) -> Result<Option<Archiver>, Failure> {
-    if matches.get_flag("man") {
-        return Ok(None);
+pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
+    if let Some(about) = About::read(matches) {
+        return Ok(Told::About(about));
     }
-    if let Some((name, instead)) = ABSENT_FLAGS.iter().find(|(name, _)| matches.contains_id(name)) {
-        return Err(Failure::usage(format!("`--{name}` is not supported")).hint(*instead));
-    }
-    let (sources, archive) =
-        (required::<PathBuf>(matches, "sources")?, required::<PathBuf>(matches, "archive")?);
+    refuse_absent(matches, &ABSENT_FLAGS)?;
+    let either = |flag, position| match matches.get_one::<PathBuf>(position) {
+        Some(named) => Ok(named.clone()),
+        None => required::<PathBuf>(matches, flag),
+    };
+    let (sources, archive) = (either("sources", "folder")?, either("archive", "file")?);
     let mut options = building::options(matches, sources, archive)?;
     options.threads = matches.get_one::<u16>("threads").map_or(0, |threads| usize::from(*threads));
     options.strict = matches.get_flag("strict");
@@ -102,7 +123,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Option<Archiver>, Failure> {
         progress: matches.get_flag("progress"),
         debug: matches.get_flag("debug"),
     };
-    Ok(Some(Archiver { options, saying }))
+    Ok(Told::Build(Box::new(Archiver { options, saying })))
 }
 
 #[cfg(test)]
@@ -113,7 +134,27 @@ mod tests {
 
     fn options(line: &str) -> Options {
         let words = ["cannery-archiver", "--sources", "in", "--archive", "out"].into_iter();
-        read(words.chain(line.split_whitespace()).map(OsString::from)).unwrap().unwrap().options
+        build(words.chain(line.split_whitespace()))
+    }
+
+    fn build<'w>(words: impl Iterator<Item = &'w str>) -> Options {
+        match read(words.map(OsString::from)).unwrap() {
+            Told::Build(archiver) => archiver.options,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn folder_and_archive_need_no_flag() {
+        let named = options("");
+        let positional = build("cannery-archiver in out".split(' '));
+        assert_eq!(format!("{named:?}"), format!("{positional:?}"));
+        let mixed = build("cannery-archiver in --archive out".split(' '));
+        assert_eq!(format!("{named:?}"), format!("{mixed:?}"));
+        for line in ["in", "in out more", "in out --archive other"] {
+            let words = ["cannery-archiver"].into_iter().chain(line.split(' ')).map(OsString::from);
+            assert!(read(words).is_err(), "{line}");
+        }
     }
 
     #[test]
@@ -172,7 +213,8 @@ mod tests {
 
     #[test]
     fn the_manual_page_needs_nothing_else() {
-        assert!(read(["cannery-archiver", "--man"].map(OsString::from)).unwrap().is_none());
+        let man = read(["cannery-archiver", "--man"].map(OsString::from));
+        assert!(matches!(man, Ok(Told::About(About::ManualPage))));
         assert!(read(["cannery-archiver"].map(OsString::from)).is_err());
     }
 

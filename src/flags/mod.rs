@@ -35,6 +35,11 @@ fn value(name: &'static str, shown: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(shown).help(help)
 }
 
+/// An argument without a flag.
+fn positional(name: &'static str, shown: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).value_name(shown).help(help).value_parser(value_parser!(PathBuf))
+}
+
 /// A flag with a path.
 fn path(name: &'static str, shown: &'static str, help: &'static str) -> Arg {
     value(name, shown, help).value_parser(value_parser!(PathBuf))
@@ -64,7 +69,7 @@ fn man() -> Arg {
     switch("man", "Print the manual page as troff, for `man -l -`.").exclusive(true)
 }
 
-/// `--help`, for programs with so many flags that it shall not stand before them.
+/// `--help`, for programs that list it after their other flags.
 fn help() -> Arg {
     Arg::new("help").short('h').long("help").help("Print this help.").action(ArgAction::Help)
 }
@@ -74,9 +79,80 @@ fn version() -> Arg {
     Arg::new("version").short('V').long("version").help("Print the version.").action(ArgAction::Version)
 }
 
+/// `--completions`: prints the completions of the program for a shell and does nothing else.
+fn completions() -> Arg {
+    value("completions", "SHELL", "Print the completions for a shell.")
+        .value_parser(words(SHELLS))
+        .exclusive(true)
+}
+
+/// The shells that there are completions for.
+const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
+
+/// The end of a help text: command lines to start from, and what the exit codes mean.
+fn examples(lines: &[&str], rest: &str) -> String {
+    let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
+    format!("Examples:\n{lines}\n{rest}")
+}
+
 /// `--sbom`: prints what the program is made of and does nothing else.
 fn sbom() -> Arg {
     switch("sbom", "Print the list of libraries in the program, as CycloneDX JSON.").exclusive(true)
+}
+
+/// `--sbom-text` and `--sbom-json`, as kawipiko has them.
+fn sbom_text() -> Arg {
+    switch("sbom-text", "The same, a library on each line.").exclusive(true).hide(true)
+}
+
+fn sbom_json() -> Arg {
+    switch("sbom-json", "The same as `--sbom`.").exclusive(true).hide(true)
+}
+
+/// Flags of other programs that ours do not have: hidden, so that they can be refused by name, since the tip of a
+/// parser would be the flag that is spelled most like it.
+fn absent(flags: &'static [(&'static str, &'static str)]) -> impl Iterator<Item = Arg> {
+    let refused = "Not there: refused, with what to do instead.";
+    flags.iter().map(move |(name, _)| value(name, "VALUE", refused).num_args(0..=1).hide(true))
+}
+
+/// Refuses such a flag, with what to do instead.
+///
+/// # Errors
+/// One was given.
+fn refuse_absent(matches: &ArgMatches, flags: &[(&str, &str)]) -> Result<(), Failure> {
+    match flags.iter().find(|(name, _)| matches.contains_id(name)) {
+        Some((name, instead)) => Err(Failure::usage(format!("`--{name}` is not supported")).hint(*instead)),
+        None => Ok(()),
+    }
+}
+
+/// What a command line asks about the program itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum About {
+    /// The manual page.
+    ManualPage,
+    /// What the program is made of, as JSON.
+    Sbom,
+    /// The same as text.
+    SbomText,
+    /// Completions for this shell.
+    Completions(String),
+}
+
+impl About {
+    /// Returns what is asked about the program. `None` if the command line asks for its work.
+    pub fn read(matches: &ArgMatches) -> Option<About> {
+        let is_given = |name| matches.try_get_one::<bool>(name).ok().flatten().copied().unwrap_or(false);
+        let shell = matches.try_get_one::<String>("completions").ok().flatten();
+        match shell {
+            Some(shell) => Some(About::Completions(shell.clone())),
+            None if is_given("man") => Some(About::ManualPage),
+            None if is_given("sbom") || is_given("sbom-json") => Some(About::Sbom),
+            None if is_given("sbom-text") => Some(About::SbomText),
+            None => None,
+        }
+    }
 }
 
 /// A command with what is common to all of them.
@@ -116,6 +192,17 @@ fn words<const N: usize>(words: [&'static str; N]) -> ValueParser {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_help_text_has_an_example() {
+        for command in commands() {
+            let name = command.get_name().to_owned();
+            each(&command, &mut |command| {
+                let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(after.starts_with("Examples:\n  "), "{name} {}", command.get_name());
+            });
+        }
+    }
 
     fn commands() -> Vec<Command> {
         vec![archiver::command(), server::command(), tools::command()]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 
-use super::{json, required, value};
+use super::{examples, json, required, value};
 use crate::say::Failure;
 
 /// What `cannery releases` was told.
@@ -36,7 +36,10 @@ pub fn command() -> Command {
             ),
             json(),
         ])
-        .after_help("Exit codes: 0 done, 2 wrong usage, 3 no such release or a bad one, 4 cannot write.")
+        .after_help(examples(
+            &["cannery releases /srv/site", "cannery releases /srv/site --use previous"],
+            "Exit codes: 0 done, 2 wrong usage, 3 no such release or a bad one, 4 cannot write.",
+        ))
 }
 
 /// What the command line asks for.

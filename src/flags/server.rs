@@ -16,7 +16,10 @@ use cannery_server::config::{
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::tls;
-use super::{ABOUT, SAYING, all, help, man, required, sbom, switch, threads, value, version, words};
+use super::{
+    ABOUT, About, SAYING, absent, all, completions, examples, help, man, refuse_absent, required, sbom,
+    sbom_json, sbom_text, switch, threads, value, version, words,
+};
 use crate::say::Failure;
 
 /// Where the server listens if nothing else is said.
@@ -25,12 +28,14 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 /// How often `--report` tells the figures.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The flags that built tables in memory in the server that ours replaces.
-const INDEX_FLAGS: [&str; 4] = ["index-all", "index-paths", "index-data-meta", "index-data-content"];
+/// Flags of kawipiko's server that built tables in memory, or switched off what is not there.
+const FLAGS_WITHOUT_EFFECT: [&str; 5] =
+    ["index-all", "index-paths", "index-data-meta", "index-data-content", "http3-disable"];
 
-/// Flags of the server that ours replaces which ours has not: refused by name, with what to do instead, since the tip of a
-/// parser would be the flag that is spelled most like it.
-const ABSENT_FLAGS: [(&str, &str); 5] = [
+/// Flags of kawipiko's server that are refused by name, with what to do instead.
+const ABSENT_FLAGS: [(&str, &str); 7] = [
+    ("sources-md5", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
+    ("sources-cpio", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
     ("bind-quic", "there is no HTTP/3 yet; `--bind-tls` serves the same clients by HTTP/2"),
     ("http3-alt-svc", "there is no HTTP/3 yet, so there is nothing to advertise"),
     ("dummy-delay", "there is no delay; `--dummy` answers at once"),
@@ -43,10 +48,8 @@ const ABSENT_FLAGS: [(&str, &str); 5] = [
 pub enum Told {
     /// To serve.
     Serve(Box<Server>),
-    /// The manual page.
-    ManualPage,
-    /// What the program is made of.
-    Sbom,
+    /// Something about the program itself.
+    About(About),
 }
 
 /// What a server was told.
@@ -72,7 +75,7 @@ pub struct Server {
 #[must_use]
 pub fn command() -> Command {
     super::command("cannery-server", "Serves an archive.")
-        .override_usage("cannery-server [OPTIONS] --archive <[HOST=]FILE>")
+        .override_usage("cannery-server [OPTIONS] [HOST=]ARCHIVE...")
         .disable_help_flag(true)
         .disable_version_flag(true)
         .args(content())
@@ -93,19 +96,36 @@ pub fn command() -> Command {
             ]
             .map(|argument| argument.help_heading(SAYING)),
         )
-        .args([man(), sbom(), help(), version()].map(|argument| argument.help_heading(ABOUT)))
-        .args(ABSENT_FLAGS.map(|(name, _)| {
-            let refused = "Not there yet: refused, with what to do instead.";
-            value(name, "VALUE", refused).hide(true)
+        .args([man(), completions(), sbom(), help(), version()].map(|argument| argument.help_heading(ABOUT)))
+        .args(FLAGS_WITHOUT_EFFECT.map(|name| {
+            let accepted = "Accepted, and without effect: the server needs no table in memory, and has no HTTP/3.";
+            switch(name, accepted).help_heading("For command lines that were written for kawipiko")
         }))
-        .after_help(
+        .args([sbom_text(), sbom_json()])
+        .args(absent(&ABSENT_FLAGS))
+        .after_help(examples(
+            &[
+                "cannery-server site.cdb",
+                "cannery-server site.cdb --bind :80 --user www-data",
+                "cannery-server site.cdb --bind :80 --bind-tls :443 --tls-bundle example.com.pem --https-redirect",
+                "cannery-server example.com=a.cdb '*.example.org=b.cdb' c.cdb --access-log access.log",
+            ],
             "Exit codes: 0 stopped by a signal, 1 cannot start or serve, 2 wrong usage, 3 bad archive.",
-        )
+        ))
 }
 
-fn listening() -> [Arg; 11] {
+fn listening() -> [Arg; 13] {
+    let second = |name| {
+        let as_in_kawipiko = "One more address. The flag that it is named after is repeatable.";
+        value(name, "ADDRESS", as_in_kawipiko)
+            .value_parser(value_parser!(Address))
+            .action(ArgAction::Append)
+            .hide(true)
+    };
     [
         bind(),
+        second("bind-2"),
+        second("bind-tls-2"),
         value(
             "bind-unix-mode",
             "MODE",
@@ -223,17 +243,23 @@ pub(super) fn serving_threads() -> Arg {
 }
 
 fn content() -> Vec<Arg> {
-    let mut arguments = vec![
+    let arguments = [
         value(
             "archive",
             "[HOST=]FILE",
             "The archive to serve. Repeatable, with the host that each is for: `example.com=a.cdb`, \
              `*.example.com=b.cdb`. The one without a host serves all other hosts. Write `./FILE` if the file's name \
-             contains `=`.",
+             contains `=`. Or name it without the flag.",
         )
         .action(ArgAction::Append)
         .value_parser(read_named_archive)
-        .required_unless_present_any(["releases", "dummy", "dummy-empty"]),
+        .required_unless_present_any(["releases", "dummy", "dummy-empty", "archives"]),
+        Arg::new("archives")
+            .value_name("[HOST=]ARCHIVE")
+            .help("The same as `--archive`.")
+            .action(ArgAction::Append)
+            .num_args(0..)
+            .value_parser(read_named_archive),
         value(
             "releases",
             "[HOST=]DIR",
@@ -268,8 +294,6 @@ fn content() -> Vec<Arg> {
         ),
         switch("dummy-empty", "The same with an empty body.").conflicts_with("dummy"),
     ];
-    let accepted = "Accepted, and without effect: a lookup needs no table in memory.";
-    arguments.extend(INDEX_FLAGS.map(|name| switch(name, accepted)));
     arguments.into_iter().map(|argument| argument.help_heading("What is served")).collect()
 }
 
@@ -372,18 +396,13 @@ pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Told, Failu
 /// # Errors
 /// A value is wrong.
 pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
-    if matches.get_flag("man") {
-        return Ok(Told::ManualPage);
+    if let Some(about) = About::read(matches) {
+        return Ok(Told::About(about));
     }
-    if matches.get_flag("sbom") {
-        return Ok(Told::Sbom);
-    }
-    if let Some((name, instead)) = ABSENT_FLAGS.iter().find(|(name, _)| matches.contains_id(name)) {
-        return Err(Failure::usage(format!("`--{name}` is not supported")).hint(*instead));
-    }
+    refuse_absent(matches, &ABSENT_FLAGS)?;
     let config = Config {
         listen: addresses(matches),
-        listen_tls: all(matches, "bind-tls"),
+        listen_tls: [all(matches, "bind-tls"), all(matches, "bind-tls-2")].concat(),
         tls: tls::read(matches)?,
         http1: !matches.get_flag("http1-disable"),
         http2: !matches.get_flag("http2-disable"),
@@ -432,7 +451,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
         config,
         descriptors_max: matches.get_one("limit-descriptors").copied(),
         memory_max: matches.get_one::<u64>("limit-memory").map(|mebibytes| mebibytes << 20),
-        without_effect: INDEX_FLAGS.into_iter().filter(|name| matches.get_flag(name)).collect(),
+        without_effect: FLAGS_WITHOUT_EFFECT.into_iter().filter(|name| matches.get_flag(name)).collect(),
         quiet: matches.get_flag("quiet"),
         debug: matches.get_flag("debug"),
     })))
@@ -440,8 +459,8 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
 
 /// Where to listen in the clear: somewhere at least, if there is nothing else.
 fn addresses(matches: &ArgMatches) -> Vec<Address> {
-    let named = all(matches, "bind");
-    if named.is_empty() && !matches.contains_id("bind-tls") {
+    let named = [all(matches, "bind"), all(matches, "bind-2")].concat();
+    if named.is_empty() && !matches.contains_id("bind-tls") && !matches.contains_id("bind-tls-2") {
         return DEFAULT_ADDRESS.parse().into_iter().collect();
     }
     named
@@ -476,7 +495,7 @@ fn read_content(matches: &ArgMatches) -> Result<Content, Failure> {
         (_, _, true) => Loading::Mapped,
         _ => Loading::Automatic,
     };
-    let mut archives: Vec<NamedArchive> = all(matches, "archive");
+    let mut archives: Vec<NamedArchive> = [all(matches, "archive"), all(matches, "archives")].concat();
     let kept = usize::from(required::<u16>(matches, "releases-kept")?);
     archives.extend(all(matches, "releases").into_iter().map(|NamedArchive { host, path, .. }| {
         NamedArchive::of_directory(host, ReleaseDirectory { path, kept })
@@ -630,9 +649,29 @@ mod tests {
     }
 
     #[test]
+    fn an_archive_needs_no_flag() {
+        let paths = |line: &str| match server(line).unwrap().config.content {
+            Content::Archives { archives, .. } => {
+                archives.into_iter().map(|named| named.path.display().to_string()).collect::<Vec<_>>()
+            }
+            Content::Dummy { .. } => panic!("{line}: no archive"),
+        };
+        assert_eq!(paths("site.cdb"), ["site.cdb"]);
+        assert_eq!(paths("a.example=a.cdb --bind 1 b.cdb"), ["a.cdb", "b.cdb"]);
+        assert_eq!(paths("--archive a.cdb b=b.cdb"), ["a.cdb", "b.cdb"]);
+    }
+
+    #[test]
+    fn second_addresses_are_addresses() {
+        let config =
+            server("a --bind 1 --bind-2 2 --bind-tls 3 --bind-tls-2 4 --tls-self-ecdsa").unwrap().config;
+        assert_eq!((config.listen.len(), config.listen_tls.len()), (2, 2));
+    }
+
+    #[test]
     fn old_words_without_meaning_are_accepted_and_named() {
-        let server = server("--archive a --index-all --index-data-meta --threads 2").unwrap();
-        assert_eq!(server.without_effect, ["index-all", "index-data-meta"]);
+        let server = server("--archive a --index-all --index-data-meta --http3-disable --threads 2").unwrap();
+        assert_eq!(server.without_effect, ["index-all", "index-data-meta", "http3-disable"]);
         assert_eq!(server.config.threads.get(), 2);
     }
 

@@ -9,7 +9,7 @@ use cannery_server::Config;
 use cannery_server::config::{AccessLog, LogFormat, LogTarget, SelfSigned, Tls};
 use clap::{Arg, ArgMatches, Command, value_parser};
 
-use super::{server, switch};
+use super::{examples, server, switch};
 use crate::say::Failure;
 
 /// gzip's level for a site that is looked at once: most of what the highest gains, in a tenth of the time.
@@ -48,7 +48,7 @@ pub fn command() -> Command {
             ),
             switch(
                 "tls",
-                "Serve over TLS, with a certificate made at the start. Browsers warn of it, since nobody vouches for it.",
+                "Serve over TLS, with a certificate made at the start. Browsers warn about it, because no authority signed it.",
             ),
             switch("listing", "List folders that have no index page. The default.").overrides_with("no-listing"),
             switch("no-listing", "Answer folders that have no index page as production does: with 404.")
@@ -56,12 +56,13 @@ pub fn command() -> Command {
             server::serving_threads().help("How many threads serve. Without it, one for each CPU."),
             switch("quiet", "Print nothing but the address and errors."),
         ])
-        .after_help(
+        .after_help(examples(
+            &["cannery serve public", "cannery serve public --bind :8080 --tls", "cannery serve --no-listing"],
             "If port 8080 is taken and no address was given, the next free port is used. The folder is compiled once: run the \
              command again to see changes. Clients check every copy before they use it again (`Cache-Control: no-cache`), \
              whatever `_headers` says; all else is as in production. Each response with a status of 400 or more is a line \
              on standard error.",
-        )
+        ))
 }
 
 /// What the command line asks for.

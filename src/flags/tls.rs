@@ -85,7 +85,7 @@ pub(super) fn read(matches: &ArgMatches) -> Result<Option<Tls>, Failure> {
     let certificates = certificates(matches)?;
     let self_signed = SELF_SIGNED.into_iter().find(|(name, _)| matches.get_flag(name)).map(|(_, kind)| kind);
     if certificates.is_empty() && self_signed.is_none() {
-        if matches.contains_id("bind-tls") {
+        if ["bind-tls", "bind-tls-2"].iter().any(|name| matches.try_contains_id(name).unwrap_or(false)) {
             let failure = Failure::usage("`--bind-tls` needs a certificate".to_owned());
             return Err(
                 failure.hint("`--tls-bundle FILE` names one, `--tls-self-ecdsa` makes one for trying out")

@@ -6,24 +6,42 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use super::{archive_to_read, archiver, json, man, releases, required, server, site, switch, value, words};
+use super::{
+    SHELLS, archive_to_read, archiver, completions as completions_flag, examples, json, man, releases,
+    required, sbom, server, site, switch, value, words,
+};
 use crate::say::Failure;
 
 /// The command, with all that it can do.
 #[must_use]
 pub fn command() -> Command {
-    super::command("cannery", "Compiles a site folder into one immutable archive, and serves it.")
-        .arg_required_else_help(true)
-        .subcommand(site::command())
-        .subcommand(archiver::command().name("archiver").display_name("cannery-archiver"))
-        .subcommand(server::command().name("server").display_name("cannery-server"))
-        .subcommand(inspect_command())
-        .subcommand(verify_command())
-        .subcommand(extract_command())
-        .subcommand(explain_command())
-        .subcommand(releases::command())
-        .subcommand(completions_command())
-        .arg(man())
+    let command =
+        super::command("cannery", "Compiles a site folder into one immutable archive, and serves it.")
+            .disable_help_subcommand(false)
+            .arg_required_else_help(true)
+            .subcommand(site::command())
+            .subcommand(archiver::command().name("archiver").display_name("cannery-archiver"))
+            .subcommand(server::command().name("server").display_name("cannery-server"))
+            .subcommand(inspect_command())
+            .subcommand(verify_command())
+            .subcommand(extract_command())
+            .subcommand(explain_command())
+            .subcommand(releases::command())
+            .subcommand(completions_command())
+            .args([man(), sbom(), completions_flag()])
+            .after_help(examples(
+                &[
+                    "cannery serve public",
+                    "cannery archiver public site.cdb",
+                    "cannery server site.cdb",
+                    "cannery explain site.cdb /docs/",
+                    "cannery help serve",
+                ],
+                "Exit codes: 0 done, 2 wrong usage; the other codes depend on the command.",
+            ));
+    // The two programs have the flag themselves.
+    let needs_man = |inner: &Command| !inner.get_arguments().any(|argument| argument.get_id() == "man");
+    command.mut_subcommands(|inner| if needs_man(&inner) { inner.arg(man()) } else { inner })
 }
 
 /// What `cannery inspect` was told.
@@ -47,10 +65,17 @@ fn inspect_command() -> Command {
             archive_to_read(),
             Arg::new("path").value_name("PATH").help("A path as in a URL, such as `/docs/`."),
             value("host", "HOST", "The host whose site the path belongs to.").requires("path"),
-            switch("list", "List every path with its codings and sizes.").conflicts_with("path"),
+            switch("list", "List every path with its media type, codings and sizes.").conflicts_with("path"),
             json(),
         ])
-        .after_help("Exit codes: 0 shown, 1 no such path, 2 wrong usage, 3 bad archive.")
+        .after_help(examples(
+            &[
+                "cannery inspect site.cdb",
+                "cannery inspect site.cdb /docs/",
+                "cannery inspect site.cdb --list",
+            ],
+            "Exit codes: 0 shown, 1 no such path, 2 wrong usage, 3 bad archive.",
+        ))
 }
 
 /// What the command line of `inspect` asks for.
@@ -79,7 +104,10 @@ pub struct Verify {
 fn verify_command() -> Command {
     super::command("verify", "Reads a whole archive, and checks every digest and every record.")
         .args([archive_to_read(), json()])
-        .after_help("Exit codes: 0 whole, 2 wrong usage, 3 damaged or not an archive.")
+        .after_help(examples(
+            &["cannery verify site.cdb"],
+            "Exit codes: 0 whole, 2 wrong usage, 3 damaged or not an archive.",
+        ))
 }
 
 /// What the command line of `verify` asks for.
@@ -115,7 +143,10 @@ fn extract_command() -> Command {
             switch("force", "Write even if the folder is not empty, and replace files in it."),
             switch("quiet", "Print nothing but errors."),
         ])
-        .after_help("Exit codes: 0 done, 2 wrong usage, 3 bad archive, 4 cannot write.")
+        .after_help(examples(
+            &["cannery extract site.cdb restored"],
+            "Exit codes: 0 done, 2 wrong usage, 3 bad archive, 4 cannot write.",
+        ))
 }
 
 /// What the command line of `extract` asks for.
@@ -142,6 +173,8 @@ pub struct Explain {
     pub fields: Vec<String>,
     /// The method of the request.
     pub method: String,
+    /// Positions within the archive, too.
+    pub debug: bool,
 }
 
 fn explain_command() -> Command {
@@ -156,8 +189,15 @@ fn explain_command() -> Command {
                 .action(ArgAction::Append)
                 .help("A header of the request, such as `Accept-Encoding: br`. Repeatable."),
             value("method", "METHOD", "The method of the request.").short('X').default_value("GET"),
+            switch("debug", "Print where in the archive the body lies, too."),
         ])
-        .after_help("Exit codes: 0 explained, whatever the answer is, 2 wrong usage, 3 bad archive.")
+        .after_help(examples(
+            &[
+                "cannery explain site.cdb /docs/",
+                "cannery explain site.cdb https://example.com/old -H 'Accept-Encoding: br'",
+            ],
+            "Exit codes: 0 explained, whatever the answer is, 2 wrong usage, 3 bad archive.",
+        ))
 }
 
 /// What the command line of `explain` asks for.
@@ -170,25 +210,39 @@ pub fn explain(matches: &ArgMatches) -> Result<Explain, Failure> {
         url: required(matches, "url")?,
         fields: super::all(matches, "header"),
         method: required(matches, "method")?,
+        debug: matches.get_flag("debug"),
     })
 }
 
 fn completions_command() -> Command {
-    super::command("completions", "Prints the completions of `cannery` for a shell.").arg(
-        Arg::new("shell")
-            .value_name("SHELL")
-            .required(true)
-            .value_parser(words(["bash", "zsh", "fish"]))
-            .help("The shell."),
-    )
+    super::command("completions", "Prints the completions of a program for a shell.")
+        .args([
+            Arg::new("shell")
+                .value_name("SHELL")
+                .required(true)
+                .value_parser(words(SHELLS))
+                .help("The shell."),
+            Arg::new("program")
+                .value_name("PROGRAM")
+                .default_value("cannery")
+                .value_parser(words(["cannery", "cannery-archiver", "cannery-server"]))
+                .help("The program."),
+        ])
+        .after_help(examples(
+            &[
+                "cannery completions bash > /etc/bash_completion.d/cannery",
+                "cannery completions zsh cannery-server > _cannery-server",
+            ],
+            "Exit codes: 0 done, 2 wrong usage.",
+        ))
 }
 
-/// The shell that the command line of `completions` names.
+/// The shell and the program that the command line of `completions` names.
 ///
 /// # Errors
 /// A value is missing.
-pub fn completions(matches: &ArgMatches) -> Result<String, Failure> {
-    required(matches, "shell")
+pub fn completions(matches: &ArgMatches) -> Result<(String, String), Failure> {
+    Ok((required(matches, "shell")?, required(matches, "program")?))
 }
 
 #[cfg(test)]
@@ -204,7 +258,8 @@ mod tests {
         let all = matches("cannery archiver --sources a --archive b --quiet").unwrap();
         let (name, inner) = all.subcommand().unwrap();
         assert_eq!(name, "archiver");
-        assert!(archiver::from_matches(inner).unwrap().unwrap().saying.quiet);
+        let archiver::Told::Build(build) = archiver::from_matches(inner).unwrap() else { panic!("no build") };
+        assert!(build.saying.quiet);
         assert!(matches("cannery server --archive a").is_ok());
     }
 

@@ -135,7 +135,7 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     let emitted = emission.run(&mut writer, &carried, progress).map_err(failed())?;
     tell::count(&mut report, &sources, &routes, &read, &tally, &emitted);
     tell::carried(&mut report, serial, &carried);
-    writer.manifest(&tell::manifest(options, &report, &carried)).map_err(failed())?;
+    writer.manifest(&tell::manifest(options, &report, &carried, &routes)).map_err(failed())?;
     writer.set_serial(serial);
     let (file, facts) = writer.finish(!options.exclude_slash_redirects).map_err(failed())?;
     tell::archive(&mut report, &facts);

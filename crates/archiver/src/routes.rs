@@ -47,6 +47,23 @@ pub(crate) struct Scope {
     pub(crate) rules: Vec<u32>,
 }
 
+/// Where a rule was written.
+#[derive(Debug)]
+pub(crate) struct RuleLine {
+    pub(crate) file: String,
+    pub(crate) line: u32,
+    pub(crate) rule: RuleName,
+}
+
+/// A rule as an archive knows it.
+#[derive(Debug)]
+pub(crate) enum RuleName {
+    /// One with a pattern: an index into [`Routes::rules`].
+    Ordinal(u32),
+    /// One for exactly this path.
+    Path(HostId, Box<[u8]>),
+}
+
 /// A file that holds rules.
 #[derive(Debug)]
 pub(crate) struct RuleFile {
@@ -70,6 +87,8 @@ pub(crate) struct Routes {
     pub(crate) overlapping_rules: usize,
     /// All rules, in the order in which they count.
     pub(crate) rules: Vec<RedirectRule>,
+    /// Where each rule that answers something was written, for the manifest.
+    pub(crate) rule_lines: Vec<RuleLine>,
     /// Sources that are not served under their own name.
     pub(crate) hidden: Vec<SourceId>,
     /// Of those, the ones that answer nothing at all. Sorted.

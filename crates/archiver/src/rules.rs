@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::options::Options;
 use crate::pattern::{Pattern, PatternPiece};
 use crate::redirects::{self, Action, RedirectRule, TemplatePiece};
-use crate::routes::{HostId, Route, Routes, Target};
+use crate::routes::{HostId, Route, Routes, RuleLine, RuleName, Target};
 use crate::source::Sources;
 
 /// The server remembers so many captures of a rule and no more.
@@ -86,6 +86,11 @@ fn add_rule(routes: &mut Routes, host: HostId, rule: RedirectRule, ordered: bool
         let message = format!("hides the file at {}", shown(&key));
         routes.diagnostics.push(at(&rule, Severity::Note, "redirect-hides-file", message));
     }
+    routes.rule_lines.push(RuleLine {
+        file: rule.file.clone(),
+        line: rule.line,
+        rule: RuleName::Path(host, key.clone()),
+    });
     let hidden = routes.paths.insert((host, key), route);
     if let Some(Route { target: Target::Source { id, .. }, origin: Origin::File }) = hidden {
         // Not served any more, but still a file of the folder.
@@ -154,6 +159,11 @@ fn add_pattern(routes: &mut Routes, host: HostId, rule: RedirectRule) {
         }
     }
     let Ok(place) = u32::try_from(routes.rules.len()) else { return };
+    routes.rule_lines.push(RuleLine {
+        file: rule.file.clone(),
+        line: rule.line,
+        rule: RuleName::Ordinal(place),
+    });
     routes.scope(host, b"/").rules.push(place);
     routes.rules.push(rule);
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use cannery_archive::{Coding, SCHEMA_VERSION, Written};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::carry::Carried;
 use crate::coders;
@@ -14,7 +14,7 @@ use crate::encode::Tally;
 use crate::options::Options;
 use crate::read::Outcome;
 use crate::report::{BigFile, CacheUse, CodingTotal, PreviousRelease, Report, SkippedGroup};
-use crate::routes::Routes;
+use crate::routes::{Routes, RuleName};
 use crate::source::Sources;
 use crate::walk::Skipped;
 
@@ -113,7 +113,8 @@ pub(crate) fn archive(report: &mut Report, written: &Written) {
 }
 
 /// The manifest, as JSON.
-pub(crate) fn manifest(options: &Options, report: &Report, carried: &Carried) -> Vec<u8> {
+pub(crate) fn manifest(options: &Options, report: &Report, carried: &Carried, routes: &Routes) -> Vec<u8> {
+    let (rule_files, rule_lines) = rule_lines(routes);
     let encoders: BTreeMap<&str, _> = options
         .encoders
         .iter()
@@ -135,8 +136,34 @@ pub(crate) fn manifest(options: &Options, report: &Report, carried: &Carried) ->
         "aliases": report.aliases,
         "redirects": report.redirects,
         "rules": report.rules,
+        "rule_files": rule_files,
+        "rule_lines": rule_lines,
         "contents": report.contents,
         "codings": report.codings,
     });
     manifest.to_string().into_bytes()
+}
+
+/// The rule files, and for each rule `[FILE, LINE, ORDINAL]` or `[FILE, LINE, PATH, HOST]`, with the file as an index
+/// into the first list: what `explain` names a rule by.
+fn rule_lines(routes: &Routes) -> (Vec<&str>, Vec<Value>) {
+    let mut files: Vec<&str> = routes.rule_lines.iter().map(|line| line.file.as_str()).collect();
+    files.sort_unstable();
+    files.dedup();
+    let lines = routes.rule_lines.iter().map(|line| {
+        let file = files.binary_search(&line.file.as_str()).unwrap_or_default();
+        match &line.rule {
+            RuleName::Ordinal(ordinal) => json!([file, line.line, ordinal]),
+            RuleName::Path(host, path) => {
+                // All hosts below one begin with a dot in the archive.
+                let host = routes.host_name(*host).map(|host| host.strip_prefix('*').unwrap_or(host));
+                match host {
+                    Some(host) => json!([file, line.line, String::from_utf8_lossy(path), host]),
+                    None => json!([file, line.line, String::from_utf8_lossy(path)]),
+                }
+            }
+        }
+    });
+    let lines = lines.collect();
+    (files, lines)
 }

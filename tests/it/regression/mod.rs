@@ -4,6 +4,7 @@ mod connections;
 mod builds;
 mod deploys;
 mod reports;
+mod command_lines;
 mod rules;
 mod sandbox;
 mod serve;

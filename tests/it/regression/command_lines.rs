@@ -1,0 +1,138 @@
+//! Command lines as people write them, and what `explain` and `inspect` print.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use crate::site::{Server, pages, run, server_command, write_folder};
+
+/// A folder with a site, and the place of its archive.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new(files: &[(&'static str, &'static str)]) -> Place {
+        let place = Place { folder: tempfile::tempdir().unwrap() };
+        write_folder(Path::new(&place.path("site")), &pages(files));
+        place
+    }
+
+    fn path(&self, name: &str) -> String {
+        let path: PathBuf = self.folder.path().join(name);
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// Compiles the folder, both named without a flag.
+    fn compile(&self) -> String {
+        let archive = self.path("site.cdb");
+        let output = run("cannery-archiver", &[&self.path("site"), &archive, "--quiet"]);
+        assert!(output.status.success(), "{}", said(&output));
+        archive
+    }
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[track_caller]
+fn prints(program: &str, arguments: &[&str], words: &str) {
+    let output = run(program, arguments);
+    assert!(output.status.success() && said(&output).contains(words), "{arguments:?}: {}", said(&output));
+}
+
+#[test]
+fn folder_and_archive_need_no_flag() {
+    let place = Place::new(&[("index.html", "home")]);
+    let archive = place.compile();
+    let mut command = server_command();
+    command.args([archive.as_str(), "--bind", "localhost:0", "--threads", "1"]);
+    assert_eq!(Server::run(command).get("/").body, b"home");
+}
+
+#[test]
+fn every_command_has_help_and_a_manual_page() {
+    prints("cannery", &["help"], "Examples:");
+    prints("cannery", &["help", "serve"], "cannery serve public");
+    for command in ["serve", "inspect", "verify", "extract", "explain", "releases", "completions"] {
+        prints("cannery", &[command, "--help"], "Examples:");
+        prints("cannery", &[command, "--man"], &format!("cannery\\-{command}"));
+    }
+    for program in ["cannery", "cannery-archiver", "cannery-server"] {
+        prints(program, &["--help"], "Examples:");
+        prints(program, &["--man"], ".SH");
+        prints(program, &["--sbom"], "CycloneDX");
+        for shell in ["bash", "zsh", "fish"] {
+            prints(program, &["--completions", shell], program);
+            prints("cannery", &["completions", shell, program], program);
+        }
+    }
+}
+
+#[test]
+fn words_of_kawipiko_are_known() {
+    prints("cannery-server", &["--sbom-text"], "rustls ");
+    prints("cannery-archiver", &["--sbom-json"], "CycloneDX");
+    for program in ["cannery-server", "cannery-archiver"] {
+        for flag in ["--sources-md5", "--sources-cpio"] {
+            let arguments = ["a", "b", flag];
+            let output = run(program, if program == "cannery-server" { &arguments[1..] } else { &arguments });
+            assert_eq!(output.status.code(), Some(2));
+            assert!(said(&output).contains("is not supported"), "{}", said(&output));
+        }
+    }
+}
+
+#[test]
+fn a_folder_in_place_of_an_archive_has_a_hint() {
+    let place = Place::new(&[("index.html", "home")]);
+    let folder = place.path("site");
+    for (program, arguments) in
+        [("cannery-server", vec![folder.as_str()]), ("cannery", vec!["inspect", &folder])]
+    {
+        let output = run(program, &arguments);
+        assert_eq!(output.status.code(), Some(3));
+        assert!(
+            said(&output).contains("is a folder") && said(&output).contains("cannery serve"),
+            "{}",
+            said(&output)
+        );
+    }
+}
+
+/// It named neither the file nor the line, but a position in the archive.
+#[test]
+fn explain_names_files_and_lines() {
+    let rules = "# rules\n/go /docs/ 302\n\n/old/* /docs/:splat 301\n/app/* /app.html 200\n";
+    let place = Place::new(&[
+        ("index.html", "home"),
+        ("docs/index.html", "docs"),
+        ("docs/_redirects", "./x /docs/ 301\n"),
+        ("app.html", "app"),
+        ("page.html", "page"),
+        ("404.html", "nothing"),
+        ("deep/_wildcard.html", "deep"),
+        ("_hosts/a.example/index.html", "a"),
+        ("_redirects", rules),
+    ]);
+    let archive = place.compile();
+    for (url, words) in [
+        ("/", "The file `index.html` answers"),
+        ("/docs/", "The file `docs/index.html` answers"),
+        ("/page", "The file `page.html` answers"),
+        ("/page.html", "The file `page.html` has this path."),
+        ("/go", "The rule at `_redirects:2`"),
+        ("/old/a", "The rule at `_redirects:4`"),
+        ("/app/a", "The rule at `_redirects:5`"),
+        ("/app/a", "200 with `app.html`"),
+        ("/docs/x", "The rule at `docs/_redirects:1`"),
+        ("/none", "`404.html`, the page for this status"),
+        ("/deep/none", "the fallback page `deep/_wildcard.html`"),
+        ("http://a.example/", "The file `_hosts/a.example/index.html` answers"),
+    ] {
+        prints("cannery", &["explain", &archive, url], words);
+        assert!(!said(&run("cannery", &["explain", &archive, url])).contains("at byte"), "{url}");
+    }
+    prints("cannery", &["explain", &archive, "/", "--debug"], "at byte");
+    prints("cannery", &["inspect", &archive, "--list"], "text/html; charset=utf-8");
+}
