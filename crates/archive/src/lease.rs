@@ -22,24 +22,38 @@ pub(crate) fn prefer_huge_pages(map: &MmapMut) {
     let _ = map.advise(Advice::HugePage);
 }
 
-/// Puts a copy of its bytes in the place of a map.
+/// Bytes that are copied at a time, at least. Only a piece that is being filled counts against the limit of memory
+/// (`RLIMIT_DATA`), since nobody can write to the others: so a copy succeeds however low the limit is.
+const PIECE_BYTES_MIN: usize = 1 << 20;
+
+/// Pieces of a copy, at most. Each is a mapping of its own, of which a process may have 65,530.
+const PIECES_MAX: usize = 1024;
+
+/// Replaces the pages of a map by a copy of them, piece by piece. If it fails, the pieces before are copies.
 pub(crate) fn keep_copy(map: &Mmap) -> io::Result<()> {
-    let length = map.len();
+    let piece_bytes = map.len().div_ceil(PIECES_MAX).next_multiple_of(PIECE_BYTES_MIN);
+    // Pages have at most 64 KiB, so every piece begins with one.
+    map.chunks(piece_bytes).try_for_each(keep_piece)
+}
+
+/// Replaces a piece of a map, which begins with a page, by a copy of it.
+fn keep_piece(piece: &[u8]) -> io::Result<()> {
+    let length = piece.len();
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: asks for new memory, at no place in particular and of no file.
     let copy = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0) };
     if copy == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `copy` is `length` bytes that nobody else knows; the map is as many and readable, for the
-    // lease still keeps the file as it was mapped. Then the copy is moved over the map, whose place and
+    // SAFETY: `copy` is `length` bytes that nobody else knows; the piece is as many and readable, for the
+    // lease still keeps the file as it was mapped. Then the copy is moved over the piece, whose place and
     // length it has: what was borrowed from the map stays borrowed from the same addresses, which hold the
     // same bytes before and after, and are private memory until the map is dropped. `memmap2` unmaps by
-    // address and length, which have not changed.
+    // address and length, which have not changed; a last page that is not full is replaced whole.
     let moved = unsafe {
-        std::ptr::copy_nonoverlapping(map.as_ptr(), copy.cast(), length);
+        std::ptr::copy_nonoverlapping(piece.as_ptr(), copy.cast(), length);
         libc::mprotect(copy, length, libc::PROT_READ);
-        let place = map.as_ptr().cast_mut().cast::<libc::c_void>();
+        let place = piece.as_ptr().cast_mut().cast::<libc::c_void>();
         libc::mremap(copy, length, length, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, place)
     };
     if moved == libc::MAP_FAILED {

@@ -157,6 +157,11 @@ pub fn inherit(descriptor: i32) -> io::Result<OwnedFd> {
     sys::inherit(descriptor)
 }
 
+/// Returns memory that was freed, and that the allocator keeps, to the system. Takes milliseconds if there is much of it.
+pub fn release_free_memory() {
+    sys::release_free_memory();
+}
+
 /// Gives the calling thread a table of descriptors of its own, with nothing in it but the three standard ones,
 /// and these.
 ///

@@ -121,6 +121,15 @@ pub(crate) fn unconfirmed(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::try_from(bytes).unwrap_or(0))
 }
 
+/// Returns freed memory to the system, as far as the C library can.
+pub(crate) fn release_free_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes a number, and walks the allocator's own lists under the allocator's locks.
+    unsafe {
+        libc::malloc_trim(0)
+    };
+}
+
 /// Has the kernel take no more than so many bytes for a connection before their turn to be sent comes.
 pub(crate) fn limit_unsent(listener: &Socket, bytes: u32) -> io::Result<()> {
     listener.set_tcp_notsent_lowat(bytes)

@@ -7,6 +7,7 @@
 mod beginning;
 mod deadlines;
 mod ends;
+mod memory;
 
 use std::io;
 use std::net::SocketAddr;
@@ -60,6 +61,10 @@ pub(crate) struct Connection<S> {
     put_off: Option<bool>,
     /// Whether its last answer waits among those that are sent together.
     is_due: bool,
+    /// Memory that it keeps, in bytes, as the worker's sum has it.
+    memory: u32,
+    /// Memory that it keeps while it is idle.
+    idle_memory: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +122,8 @@ impl<S: Socket> Connection<S> {
             deadline,
             put_off,
             is_due: false,
+            memory: memory::PLAIN_BYTES,
+            idle_memory: memory::PLAIN_BYTES,
         }
     }
 
@@ -133,7 +140,9 @@ impl<S: Socket> Connection<S> {
     /// that the end is to be read for too: no event will come for it alone.
     pub(crate) fn turn(&mut self, shared: &mut Shared, ended: bool) -> Outcome {
         shared.share.bytes = shared.turn_bytes_max;
-        match self.try_turn(shared, ended) {
+        let outcome = self.try_turn(shared, ended);
+        self.count_sealed(shared);
+        match outcome {
             Ok(Outcome::Open) if shared.share.bytes == 0 => Outcome::PutOff,
             Ok(Outcome::Closed) => self.close(shared),
             Ok(outcome) => outcome,

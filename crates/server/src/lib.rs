@@ -34,6 +34,7 @@ mod io_choice_portable;
 #[cfg(test)]
 mod limits_page;
 mod listening;
+mod memory;
 mod metrics;
 mod notice;
 pub mod notify;

@@ -34,6 +34,8 @@ pub(crate) enum Closed {
     TimedOut,
     /// It broke.
     Broken,
+    /// All connections together kept too much memory.
+    Shed,
 }
 
 impl Observer {
@@ -130,6 +132,7 @@ impl Observer {
             Closed::InOrder => {}
             Closed::TimedOut => counters.timed_out.add(1),
             Closed::Broken => counters.broken.add(1),
+            Closed::Shed => counters.shed.add(1),
         }
     }
 

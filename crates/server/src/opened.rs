@@ -20,6 +20,7 @@ use crate::current::Current;
 use crate::error::StartError;
 use crate::io_choice::IoChoice;
 use crate::listening::Listening;
+use crate::memory;
 use crate::metrics::Counters;
 use crate::observer::Observer;
 use crate::process::ProcessSampler;
@@ -45,6 +46,8 @@ pub(crate) struct Opened {
     neighbours: Vec<Neighbours>,
     webroot: Option<Webroot>,
     process: Option<ProcessSampler>,
+    /// What the connections of a worker may keep in memory, in bytes.
+    memory_max: u64,
 }
 
 impl Opened {
@@ -64,6 +67,7 @@ impl Opened {
         let wakers = (0..config.threads.get()).map(waker).collect::<Result<Vec<_>, _>>()?;
         let neighbours = Neighbours::of(&wakers).map_err(StartError::EventLoop)?;
         let process = (config.admin.is_some() || config.figures.is_some()).then(ProcessSampler::open);
+        let memory_max = memory::share(config.threads);
         Ok(Opened {
             io,
             reloader,
@@ -78,6 +82,7 @@ impl Opened {
             neighbours,
             webroot,
             process,
+            memory_max,
         })
     }
 
@@ -136,6 +141,7 @@ impl Opened {
             neighbours,
             webroot,
             process,
+            memory_max,
         } = self;
         let status = Arc::new(content.status(config));
         let current = Arc::new(Current::new(Arc::new(content)));
@@ -167,7 +173,8 @@ impl Opened {
                 worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&order), observer);
             let tls = certificates.as_ref().map(|certificates| certificates.context.clone());
             let plan =
-                plan.beside(neighbours).with_https_port(https_port).with_tls(tls).reporting(drains.clone());
+                plan.beside(neighbours).with_https_port(https_port).with_tls(tls).with_memory_max(memory_max);
+            let plan = plan.reporting(drains.clone());
             plans.push((plan, waker.clone()));
         }
         drop(drains);

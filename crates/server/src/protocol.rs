@@ -156,6 +156,14 @@ impl Protocol {
         !http2.goes && http2.content.as_ref().is_some_and(|content| !Arc::ptr_eq(content, &shared.content))
     }
 
+    /// The memory of what waits, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        match self {
+            Protocol::H1(_) => 0,
+            Protocol::H2(http2) => http2.http.memory(),
+        }
+    }
+
     /// Bytes of bodies that the peer had room for since this was last asked.
     pub(crate) fn taken_since_last(&mut self) -> u64 {
         match self {

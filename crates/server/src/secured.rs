@@ -92,6 +92,12 @@ impl Secured {
         self.session.rest();
     }
 
+    /// The memory of what it keeps, in bytes.
+    #[inline]
+    pub(crate) fn memory(&self) -> usize {
+        self.begun.capacity() + self.waiting.capacity()
+    }
+
     /// See [`Session::is_wearing_out`].
     pub(crate) fn is_wearing_out(&self) -> bool {
         self.session.is_wearing_out()

@@ -13,6 +13,7 @@ use crate::config::Timeouts;
 use crate::connection::DRAIN_GRACE;
 use crate::content::Content;
 use crate::due::Due;
+use crate::memory::Memory;
 use crate::observer::Observer;
 use crate::receiving::Share;
 use crate::transport::Buffers;
@@ -28,6 +29,7 @@ pub(crate) struct Shared {
     /// Answers that are sent together with those of other connections.
     pub(crate) due: Due,
     pub(crate) buffers: Buffers,
+    pub(crate) memory: Memory,
     pub(crate) timeouts: Option<Timeouts>,
     /// Whether HTTP/1 is spoken, and with whom no other protocol was agreed on.
     pub(crate) http1: bool,

@@ -73,6 +73,14 @@ impl<T> Slab<T> {
         }
     }
 
+    /// All values, each with its token.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
+        (0..).zip(&self.slots).filter_map(|(slot, entry)| match &entry.state {
+            State::Held(value) => Some((Token { slot, generation: entry.generation }, value)),
+            State::Free { .. } => None,
+        })
+    }
+
     /// The token of the first value in a slot from `slot` on that `is_wanted` is true for.
     pub(crate) fn find_from(&self, slot: u32, is_wanted: impl Fn(&T) -> bool) -> Option<Token> {
         (slot..).zip(self.slots.get(slot as usize..)?).find_map(|(slot, entry)| match &entry.state {

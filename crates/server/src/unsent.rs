@@ -134,6 +134,11 @@ impl Unsent {
         self.since
     }
 
+    /// The memory that it takes, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<Unsent>() + self.bytes.capacity() + self.segments.capacity() * size_of::<Segment>()
+    }
+
     pub(crate) fn is_done(&self) -> bool {
         self.segments.is_empty()
     }

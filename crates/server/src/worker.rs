@@ -5,6 +5,7 @@
 
 mod accepting;
 mod plan;
+mod shedding;
 mod start;
 
 use std::collections::VecDeque;
@@ -29,6 +30,7 @@ use crate::config::ListenerKind;
 use crate::connection::{Connection, Outcome};
 use crate::current::Current;
 use crate::due::Due;
+use crate::memory::Memory;
 use crate::observer::Closed;
 use crate::receiving::Share;
 use crate::shared::{Fields, Shared};
@@ -89,6 +91,7 @@ impl<L: EventLoop> Worker<L> {
             output: Output::new(),
             due: Due::new(),
             buffers: Buffers::new(),
+            memory: Memory::new(plan.memory_max),
             timeouts: plan.timeouts,
             https_port: plan.https_port,
             proxied: plan.proxied,
@@ -167,6 +170,12 @@ impl<L: EventLoop> Worker<L> {
         self.connections.len()
     }
 
+    /// What the connections keep in memory, in bytes.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> u64 {
+        self.connections.iter().map(|(_, connection)| u64::from(connection.memory())).sum()
+    }
+
     /// The time of the last turn.
     pub(crate) fn now(&self) -> Instant {
         self.shared.now
@@ -201,7 +210,8 @@ impl<L: EventLoop> Worker<L> {
     pub(crate) fn turn(&mut self, end: Option<Instant>) {
         let ticking = !self.connections.is_empty()
             || self.crowding != Crowding::None
-            || self.shared.observer.has_pending();
+            || self.shared.observer.has_pending()
+            || self.shared.memory.is_to_be_released();
         let tick = ticking.then_some(self.next_tick);
         let more_wait = self.crowding == Crowding::Turn;
         let put_off = self.put_off.len();
@@ -242,15 +252,14 @@ impl<L: EventLoop> Worker<L> {
             self.shake_hands();
         }
         self.send_due();
+        self.check_memory();
         if self.shared.observer.asks_for_time() {
             let took = self.events.now().instant - self.shared.now;
             self.shared.observer.turned(took);
         }
         if self.shared.now >= self.next_tick {
             self.tick();
-        } else if more_wait
-            || self.crowding == Crowding::Full && self.connections.len() < self.connections_max
-        {
+        } else if more_wait || self.crowding == Crowding::Full && self.has_place() {
             self.accept_waiting();
         }
         if let Some(slot) = self.next_look {
@@ -356,7 +365,7 @@ impl<L: EventLoop> Worker<L> {
             let outcome = connection.turn(&mut self.shared, readiness.ended);
             match outcome {
                 Outcome::Due => self.let_wait(token),
-                Outcome::Open => {}
+                Outcome::Open => self.check_memory(),
                 other => self.settle(token, other, readiness.ended, Closed::InOrder),
             }
             return;
@@ -383,7 +392,9 @@ impl<L: EventLoop> Worker<L> {
     }
 
     fn end(&mut self, token: Token, closed: Closed) {
-        let was_late = self.connections.get_mut(token).is_some_and(|connection| connection.was_late());
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        let was_late = connection.was_late();
+        self.shared.memory.change(connection.memory(), 0);
         let timed_out = was_late && closed == Closed::InOrder;
         self.shared.observer.closed(if timed_out { Closed::TimedOut } else { closed });
         self.connections.remove(token);
@@ -394,6 +405,7 @@ impl<L: EventLoop> Worker<L> {
         self.next_tick = self.shared.now + TICK;
         self.shared.observer.tick();
         self.next_look = Some(0);
+        self.tick_memory();
     }
 
     /// Sees to connections whose peers are late, from a slot on, for as long as one turn may take for it.

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use cannery_archive::{Archive, Corrupt, Head, Key, Origin, Record, Resource};
 
 use crate::answer::{Answer, Reason};
-use crate::captures::Runs;
 use crate::request::{Method, Request};
-use crate::resolve;
+use crate::resolve::{self, Search};
 use crate::sites::{Place, Sites};
 use crate::target::Target;
 use crate::{Buffers, Scratch, Site};
@@ -53,7 +52,7 @@ impl Site {
         let target = Target::parse(request.target)?;
         let host = if self.hosts { target.host(request.host) } else { None };
         let place = Place { host, key: target.key(key).ok()? };
-        if matches!(reason, Reason::Rule(_)) && self.is_forced(place, &mut room.runs) {
+        if matches!(reason, Reason::Rule(_)) && self.is_forced(place, &mut room.search) {
             return None;
         }
         let (number, resource) = self.find_earlier(earlier, place)?;
@@ -64,11 +63,11 @@ impl Site {
     }
 
     /// Whether a rule that counts before files is for a path.
-    fn is_forced<'a>(&'a self, place: Place<'a>, runs: &mut Runs) -> bool {
+    fn is_forced<'a>(&'a self, place: Place<'a>, search: &mut Search) -> bool {
         self.archive.facts().forced_rules
             && Sites::of(&self.archive, place.host)
                 .filter_map(Result::ok)
-                .any(|host| resolve::is_forced(&self.archive, host, place.key, runs).unwrap_or(true))
+                .any(|host| resolve::is_forced(&self.archive, host, place.key, search).unwrap_or(true))
     }
 
     /// Finds the first release that has a path, as a file that may be kept for good.

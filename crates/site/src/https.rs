@@ -18,7 +18,7 @@ const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 pub fn https_redirect<'a>(request: &Request<'a>, port: u16, scratch: &mut Scratch) -> Option<Answer<'a>> {
     let target = Target::parse(request.target)?;
     // What the path leads to counts, and not how it is spelled: `..` leads out of the folder.
-    if target.key(&mut scratch.key).is_ok_and(|key| key.bytes().starts_with(CHALLENGES)) {
+    if target.key(&mut scratch.current.key).is_ok_and(|key| key.bytes().starts_with(CHALLENGES)) {
         return None;
     }
     let location = Location::of_https(target.host(request.host)?, port, target.path, target.query);

@@ -114,9 +114,9 @@ pub(crate) fn is_forced<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
-    runs: &mut Runs,
+    search: &mut Search,
 ) -> Result<bool, Corrupt> {
-    Ok(first_rule(archive, host, key, runs, |rule| rule.force)?.is_some())
+    Ok(first_rule(archive, host, key, IndexKind::Forcing, false, search)?.is_some())
 }
 
 fn reason_of(record: Record<'_>) -> Reason {

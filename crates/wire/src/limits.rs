@@ -45,6 +45,11 @@ pub const FIELD_LIST_BYTES_ENDURED: usize = 8 * FIELD_LIST_BYTES_MAX;
 /// A tenth of what a GSM telephone takes; below it, somebody only wants to keep us waiting.
 pub const SEND_BYTES_PER_SECOND_MIN: u64 = 100;
 
+/// Memory that the connections of a process may keep, in bytes: beginnings of requests, answers that clients are slow to
+/// take, the state of TLS and HTTP/2. Ten thousand slow readers keep 160 MiB of sealed records. Each thread has an equal
+/// share; `--limit-memory` makes it smaller.
+pub const CONNECTIONS_BYTES_MAX: u64 = 256 << 20;
+
 /// A body up to this many bytes is copied behind its head, so that one call with one buffer sends both: a
 /// second buffer costs more than the copy.
 pub const COPIED_BODY_BYTES_MAX: u64 = 8 * 1024;

@@ -5,6 +5,7 @@ mod builds;
 mod deploys;
 mod reports;
 mod command_lines;
+mod memory;
 mod rules;
 mod sandbox;
 mod serve;

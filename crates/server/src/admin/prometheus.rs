@@ -120,8 +120,10 @@ fn connections(metrics: &mut Metrics, all: &Snapshot) {
     metrics.single("connections_accepted_total", "counter", "Connections accepted.", all.accepted);
     metrics.single("connections_open", "gauge", "Connections that are open.", all.open());
     metrics.begin("connections_ended_total", "counter", "Connections that ended, by how.");
-    let in_order = all.closed.saturating_sub(all.timed_out.saturating_add(all.broken));
-    for (how, count) in [("in_order", in_order), ("timed_out", all.timed_out), ("broken", all.broken)] {
+    let in_order = all.closed.saturating_sub(all.timed_out + all.broken + all.shed);
+    let ends =
+        [("in_order", in_order), ("timed_out", all.timed_out), ("broken", all.broken), ("shed", all.shed)];
+    for (how, count) in ends {
         metrics.value("connections_ended_total", &[("how", how)], count);
     }
     let help = "Connections that did not begin with a PROXY header, and had to.";

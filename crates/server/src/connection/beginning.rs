@@ -41,11 +41,12 @@ impl<S: Socket> Connection<S> {
 
     /// Goes on by TLS, with its first bytes.
     #[cold]
-    pub(super) fn secure(&mut self, begun: &[u8], shared: &Shared) -> io::Result<()> {
+    pub(super) fn secure(&mut self, begun: &[u8], shared: &mut Shared) -> io::Result<()> {
         let session = shared.tls.as_ref().map(|tls| tls.session());
         let session = session.ok_or(io::ErrorKind::Unsupported)?.map_err(|_| io::ErrorKind::OutOfMemory)?;
         self.transport.secure(session, begun);
         self.waits = Waits::Handshake;
+        self.count_memory(shared);
         Ok(())
     }
 
@@ -66,6 +67,7 @@ impl<S: Socket> Connection<S> {
         if secured.protocol() == Some(cannery_secure::Protocol::Http2) {
             self.protocol = Protocol::h2();
         }
+        self.count_memory(shared);
         if shared.is_draining {
             self.protocol.end_after_next();
         }

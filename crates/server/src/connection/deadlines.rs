@@ -40,13 +40,15 @@ pub(super) enum Waits {
 
 impl<S: Socket> Connection<S> {
     /// Sets the deadline of what is waited for now; `answered` says that a request has come since the last.
-    pub(super) fn set_deadline(&mut self, answered: bool, shared: &Shared) {
+    pub(super) fn set_deadline(&mut self, answered: bool, shared: &mut Shared) {
         let awaits = self.protocol.awaits();
         if awaits == Awaits::Request && !self.is_sending() {
             self.waits = Waits::Request;
             self.deadline = shared.idle_until;
+            self.count_if_not_idle(shared);
             return;
         }
+        self.count_memory(shared);
         let Some(timeouts) = shared.timeouts else {
             self.deadline = None;
             return;

@@ -19,6 +19,8 @@ pub(crate) struct Counters {
     pub(crate) accepted: Counter,
     pub(crate) closed: Counter,
     pub(crate) timed_out: Counter,
+    /// Connections that were closed because all together kept too much memory.
+    pub(crate) shed: Counter,
     pub(crate) broken: Counter,
     /// Connections that did not begin with the PROXY header that they had to begin with.
     pub(crate) unnamed: Counter,
@@ -67,6 +69,7 @@ impl Default for Counters {
             accepted: Counter::default(),
             closed: Counter::default(),
             timed_out: Counter::default(),
+            shed: Counter::default(),
             broken: Counter::default(),
             unnamed: Counter::default(),
             handshakes_full: Counter::default(),

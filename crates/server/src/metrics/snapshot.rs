@@ -15,6 +15,7 @@ pub(crate) struct Snapshot {
     pub(crate) accepted: u64,
     pub(crate) closed: u64,
     pub(crate) timed_out: u64,
+    pub(crate) shed: u64,
     pub(crate) broken: u64,
     pub(crate) unnamed: u64,
     pub(crate) handshakes_full: u64,
@@ -42,6 +43,7 @@ impl Snapshot {
         self.closed += counters.closed.get();
         self.accepted += counters.accepted.get();
         self.timed_out += counters.timed_out.get();
+        self.shed += counters.shed.get();
         self.broken += counters.broken.get();
         self.unnamed += counters.unnamed.get();
         self.handshakes_full += counters.handshakes_full.get();
@@ -65,6 +67,7 @@ impl Snapshot {
             (&mut self.accepted, &other.accepted),
             (&mut self.closed, &other.closed),
             (&mut self.timed_out, &other.timed_out),
+            (&mut self.shed, &other.shed),
             (&mut self.broken, &other.broken),
             (&mut self.unnamed, &other.unnamed),
             (&mut self.handshakes_full, &other.handshakes_full),

@@ -50,6 +50,34 @@ fn one_turn_ends_no_more_than_a_few_of_those_who_are_late_together() {
 }
 
 #[test]
+fn those_who_keep_most_memory_are_closed_first() {
+    const MEMORY_MAX: u64 = 1 << 20;
+    let network = Network::new(7);
+    let request = "GET /small HTTP/1.1\r\nHost: h\r\n\r\n";
+    let pipeline = Act::Send(request.repeat(4000).into_bytes());
+    // None of these reads; more of them than memory is for.
+    let greedy: Vec<_> = (0..40)
+        .map(|_| network.connect(Duration::ZERO, vec![pipeline.clone(), Act::AwaitEnd], Appetite::None, 5000))
+        .collect();
+    let last = format!("{}GET /small HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", request.repeat(20));
+    let slow = vec![Act::Send(last.into_bytes()), Act::AwaitEnd];
+    let slow = network.connect(Duration::ZERO, slow, Appetite::Slow(1000), 1000);
+    let late = vec![Act::Send(request.into()), Act::Await(b"first small".to_vec()), Act::EndSending];
+    let late = network.connect(Duration::from_secs(3), late, Appetite::Good, 5000);
+
+    let plan = plan(SimulatedListener).0.with_memory_max(MEMORY_MAX);
+    let mut worker = Worker::new(Simulated::new(network.clone()), plan).unwrap();
+    while network.fate(slow) == Fate::Open || network.fate(late) == Fate::Open {
+        worker.turn(None);
+        assert!(worker.memory() <= MEMORY_MAX, "{} bytes", worker.memory());
+        assert!(network.elapsed() < Duration::from_secs(29), "before any of them is late: {network:?}");
+    }
+    assert_eq!((network.fate(slow), network.fate(late)), (Fate::Ended, Fate::Ended));
+    let reset = greedy.iter().filter(|peer| network.fate(**peer) == Fate::Broken).count();
+    assert!((20..40).contains(&reset), "{reset} of {}", greedy.len());
+}
+
+#[test]
 fn one_turn_gives_a_connection_no_more_than_its_share() {
     const SHARE: usize = 1000;
     let network = Network::new(7);

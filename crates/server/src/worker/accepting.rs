@@ -19,7 +19,8 @@ pub(crate) const ACCEPTED_MAX: usize = 128;
 pub(super) enum Crowding {
     /// Nobody.
     None,
-    /// There are as many connections as there may be: looked at again when one ends.
+    /// There are as many connections as there may be, or they keep as much memory as they may: looked at again when one
+    /// ends.
     Full,
     /// There are more than one turn accepts: looked at again in the next, which does not wait.
     Turn,
@@ -33,7 +34,7 @@ impl<L: EventLoop> Worker<L> {
     pub(super) fn accept(&mut self, number: u32, accepted_max: usize) {
         for _ in 0..accepted_max {
             let Some(listener) = self.listeners.get(number as usize) else { return };
-            if self.connections.len() >= self.connections_max {
+            if !self.has_place() {
                 self.crowding = Crowding::Full;
                 return;
             }
@@ -67,6 +68,7 @@ impl<L: EventLoop> Worker<L> {
 
     fn begin(&mut self, accepted: Accepted<L::Socket>, kind: ListenerKind) {
         let connection = Connection::new(accepted, kind, &self.shared);
+        let memory = connection.memory();
         let events = &mut self.events;
         // Where the kernel cannot watch it, the connection is closed: the peer will try again.
         let begun = self.connections.insert(|token| {
@@ -74,6 +76,7 @@ impl<L: EventLoop> Worker<L> {
             Ok::<_, io::Error>(connection)
         });
         if begun.is_ok() {
+            self.shared.memory.change(0, memory);
             self.shared.observer.accepted();
             self.events.set_load(self.connections.len());
         }

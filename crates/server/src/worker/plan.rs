@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use cannery_eventloop::{Listener, Neighbours};
 use cannery_secure::Context;
+use cannery_wire::limits::CONNECTIONS_BYTES_MAX;
 
 use crate::config::{Config, ListenerKind, Timeouts};
 use crate::connection::TURN_BYTES_MAX;
@@ -51,6 +52,8 @@ pub(crate) struct Plan<L = Listener> {
     pub(super) owns_descriptors: bool,
     pub(super) observer: Observer,
     pub(super) turn_bytes_max: u64,
+    /// What all connections together may keep in memory.
+    pub(super) memory_max: u64,
     pub(super) neighbours: Option<Neighbours>,
     /// Receives the number of connections that the worker waits for when it stops.
     pub(super) draining: Option<Sender<usize>>,
@@ -93,6 +96,7 @@ impl<L> Plan<L> {
             owns_descriptors: true,
             observer,
             turn_bytes_max: TURN_BYTES_MAX,
+            memory_max: CONNECTIONS_BYTES_MAX,
             neighbours: None,
             draining: None,
         }
@@ -116,6 +120,11 @@ impl<L> Plan<L> {
     /// The same with what makes TLS of its connections.
     pub(crate) fn with_tls(self, tls: Option<Context>) -> Plan<L> {
         Plan { tls, ..self }
+    }
+
+    /// The same with a bound on what all connections together may keep in memory, in bytes.
+    pub(crate) fn with_memory_max(self, memory_max: u64) -> Plan<L> {
+        Plan { memory_max, ..self }
     }
 
     /// The same with another bound on what a connection may receive and send in a turn.

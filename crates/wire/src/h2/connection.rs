@@ -228,6 +228,15 @@ impl Connection {
         self.streams.has_bodies()
     }
 
+    /// The memory of what waits beside the tables of fields, in bytes: a header block, streams, priorities.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let block = self.block.as_ref().map_or(0, |block| block.memory());
+        let lists = self.cut_off.capacity() * size_of::<u32>()
+            + self.priorities.capacity() * size_of::<(u32, Priority)>();
+        block + lists + self.streams.memory()
+    }
+
     /// What the peer owes, if anything, once all is sent that [`Connection::fill`] had.
     #[must_use]
     pub fn awaits(&self) -> Awaits {

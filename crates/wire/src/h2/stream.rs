@@ -83,6 +83,11 @@ pub(super) struct Streams {
 }
 
 impl Streams {
+    /// The memory that they take, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.list.capacity() * size_of::<Stream>()
+    }
+
     /// Whether a body waits.
     #[inline]
     pub(super) fn has_bodies(&self) -> bool {

@@ -18,6 +18,13 @@ pub(super) struct Block {
     continuations: u8,
 }
 
+impl Block {
+    /// The memory that it takes, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        size_of::<Block>() + self.bytes.capacity()
+    }
+}
+
 /// What HEADERS said beside its block.
 #[derive(Debug, Clone, Copy)]
 struct Begun {
