@@ -24,7 +24,6 @@ use crate::receiving::Came;
 use crate::shared::Shared;
 use crate::transport::Transport;
 use crate::unsent::{self, Unsent};
-pub(crate) use deadlines::DRAIN_GRACE;
 use deadlines::Waits;
 pub(crate) use ends::LINGER;
 

@@ -9,7 +9,8 @@ use cannery_secure::limits as below_http;
 use cannery_wire::limits as of_http;
 
 use crate::config::Timeouts;
-use crate::connection::{DRAIN_GRACE, LINGER};
+use crate::connection::LINGER;
+use crate::shared::DRAIN_GRACE;
 
 /// Constants of a module by their names.
 macro_rules! values {

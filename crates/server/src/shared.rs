@@ -10,13 +10,16 @@ use cannery_wire::h2::HeadStore;
 use cannery_wire::{Output, ServerFields};
 
 use crate::config::Timeouts;
-use crate::connection::DRAIN_GRACE;
 use crate::content::Content;
 use crate::due::Due;
 use crate::memory::Memory;
 use crate::observer::Observer;
 use crate::receiving::Share;
 use crate::transport::Buffers;
+
+/// How long an idle connection stays open once the server stops. A request that was under way when the order came is
+/// answered, and the answer tells the client that it is the last.
+pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
 /// What every connection of a worker uses in turn.
 pub(crate) struct Shared {

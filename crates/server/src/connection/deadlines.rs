@@ -10,14 +10,10 @@ use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 
 use super::{Connection, Outcome, State};
 use crate::protocol::Awaits;
-use crate::shared::Shared;
+use crate::shared::{DRAIN_GRACE, Shared};
 
 /// How long a connection may answer from a release that was replaced, until its peer is told to make a new one.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(10);
-
-/// How long an idle connection stays open once the server stops. A request that was under way when the order came is
-/// answered, and the answer tells the client that it is the last.
-pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
 /// What a connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -67,7 +67,7 @@ impl<S: Socket> Connection<S> {
     /// Ends a connection gracefully: after the answer to the request that is under way, or after [`DRAIN_GRACE`] if none
     /// comes. The answer that is being sent may not have said that it is the last, so a request may follow it.
     ///
-    /// [`DRAIN_GRACE`]: super::DRAIN_GRACE
+    /// [`DRAIN_GRACE`]: crate::shared::DRAIN_GRACE
     pub(crate) fn drain(&mut self, shared: &mut Shared) -> Outcome {
         shared.share.bytes = shared.turn_bytes_max;
         if !self.reads() {
