@@ -78,8 +78,14 @@ fn looks_hashed(token: &[u8]) -> bool {
     let is_base32 = || token.len() == 8 && token.iter().all(|byte| matches!(byte, b'A'..=b'Z' | b'2'..=b'7'));
     is_alphanumeric
         && HASH_LENGTHS.contains(&token.len())
-        && !token.iter().all(u8::is_ascii_digit)
+        && !is_number(token)
         && (is_mixed(token) || is_base32())
+}
+
+/// Whether it is a number, or the width and height of a picture.
+fn is_number(token: &[u8]) -> bool {
+    token.split(|byte| *byte == b'x').count() <= 2
+        && token.iter().all(|byte| byte.is_ascii_digit() || *byte == b'x')
 }
 
 /// Whether letters and digits are mixed as no word is: `3c2a7e1f`, `DKwAzefS`, but not `chapter12` or `GettingStarted`.
