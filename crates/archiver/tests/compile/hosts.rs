@@ -43,9 +43,9 @@ fn a_folder_that_is_no_host_is_reported_by_its_path() {
     assert_eq!(built.page_on(HOST, "/a.css").text(), "good");
     assert_eq!(built.report.warnings(), 3);
     let expected = [
-        "_hosts/Example.com/a.css: host-invalid",
+        "_hosts/Example.com: host-invalid",
         "_hosts/stray.css: host-invalid",
-        "_hosts/under score/a.css: host-invalid",
+        "_hosts/under score: host-invalid",
     ];
     assert_eq!(built.remarks(), expected);
 }
@@ -126,7 +126,7 @@ fn a_folder_that_is_no_wildcard_of_a_host_is_reported() {
         let site = Site::new(&[]);
         site.write(format!("_hosts/{folder}/a.css"), "1");
         let built = site.build();
-        assert_eq!(built.remarks(), [format!("_hosts/{folder}/a.css: host-invalid")]);
+        assert_eq!(built.remarks(), [format!("_hosts/{folder}: host-invalid")]);
     }
 }
 
