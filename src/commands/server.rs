@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use cannery_server::config::{Listener, ListenerKind};
 use cannery_server::inheritance::{
-    FIGURES_VARIABLE, LISTENERS_VARIABLE, OPERATORS_VARIABLE, SEED_VARIABLE, TLS_LISTENERS_VARIABLE,
+    FIGURES_VARIABLE, LISTENERS_VARIABLE, OPERATORS_VARIABLE, SEED_VARIABLE, STANDBY_VARIABLE,
+    TLS_LISTENERS_VARIABLE,
 };
 use cannery_server::notify::{Notify, SOCKET_VARIABLE};
 use cannery_server::supervisor::{Ended, Supervisor};
@@ -68,6 +69,7 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
             if number == processes {
                 return answer_operators(&config, &figures);
             }
+            config.standby = standby()?;
             config.admin = None;
             let seed = inherited_by(SEED_VARIABLE)?.unwrap_or_default();
             config.tls.iter_mut().for_each(|tls| tls.seed = seed.first().copied());
@@ -246,6 +248,19 @@ fn inherited() -> Result<Vec<(ListenerKind, i32)>, Failure> {
     let names = names.split(':').chain(std::iter::repeat(""));
     // As `FileDescriptorName=` of a socket unit says.
     Ok((3..3 + count).zip(names).map(|(number, name)| (kind(name.starts_with("tls")), number)).collect())
+}
+
+/// The listening sockets of other processes that our own supervisor has left open for this one.
+fn standby() -> Result<Vec<(usize, ListenerKind, i32)>, Failure> {
+    let secured = inherited_by(TLS_LISTENERS_VARIABLE)?.unwrap_or_default();
+    let named = std::env::var(STANDBY_VARIABLE).unwrap_or_default();
+    let entry = |entry: &str| {
+        let (process, number) = entry.split_once(':')?;
+        let number = number.parse().ok()?;
+        Some((process.parse().ok()?, kind(secured.contains(&number)), number))
+    };
+    let entries = named.split(',').filter(|text| !text.is_empty()).map(entry).collect::<Option<Vec<_>>>();
+    entries.ok_or_else(|| Failure::failed(format!("{STANDBY_VARIABLE} holds no list of listeners")))
 }
 
 /// What is spoken on the connections of a listener.

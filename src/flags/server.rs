@@ -410,6 +410,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
         local_mode: matches.get_one("bind-unix-mode").copied(),
         defer_accept: matches.get_flag("defer-accept"),
         inherited: Vec::new(),
+        standby: Vec::new(),
         content: read_content(matches)?,
         threads: thread_count(matches),
         connections_max: matches.get_one("limit-connections").copied(),

@@ -300,7 +300,7 @@ fn a_new_program_takes_over_without_one_refused_connection() {
 
 /// Puts another program in the place of one. Copied by a process of its own: while this one has a program open for
 /// writing, those that other tests start have it open, too, and nobody can run it.
-fn replace_program(program: &Path, by: &Path) {
+pub(crate) fn replace_program(program: &Path, by: &Path) {
     let next = program.with_extension("next");
     assert!(Command::new("cp").arg(by).arg(&next).status().unwrap().success());
     fs::rename(next, program).unwrap();

@@ -40,6 +40,9 @@ pub struct Config {
     /// Listening sockets that whoever started this process left open for it, by number: in place of `listen` and
     /// `listen_tls`.
     pub inherited: Vec<(ListenerKind, i32)>,
+    /// Listening sockets of other processes, which are served while those are gone: the process's number, and the
+    /// descriptor's.
+    pub standby: Vec<(usize, ListenerKind, i32)>,
     /// What to answer.
     pub content: Content,
     /// Serving threads, each with its own loop and its own listeners.
@@ -98,6 +101,7 @@ impl Config {
             local_mode: None,
             defer_accept: false,
             inherited: Vec::new(),
+            standby: Vec::new(),
             content,
             threads: NonZeroUsize::MIN,
             io: Io::Auto,

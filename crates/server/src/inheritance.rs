@@ -25,6 +25,10 @@ pub const FIGURES_VARIABLE: &str = "CANNERY_FIGURES";
 /// The variable that names the descriptor of the operators' listener, for a supervisor that takes over.
 pub const OPERATORS_VARIABLE: &str = "CANNERY_OPERATORS";
 
+/// The variable that names the listeners of other processes, for while these are gone: `PROCESS:DESCRIPTOR` for each, with
+/// commas between. Those whose connections speak TLS are named by [`TLS_LISTENERS_VARIABLE`] too.
+pub const STANDBY_VARIABLE: &str = "CANNERY_STANDBY_LISTENERS";
+
 /// The variable that names the descriptor of the socket to the supervisor.
 pub const SUPERVISOR_VARIABLE: &str = "CANNERY_SUPERVISOR";
 
@@ -46,13 +50,20 @@ pub(crate) fn numbers(descriptors: &[impl AsFd]) -> String {
 }
 
 /// Names listeners to a program that is to be started with them.
-pub(crate) fn name_listeners(command: &mut Command, listeners: &[(ListenerKind, &Listener)]) {
-    let of = |is_named: &dyn Fn(ListenerKind) -> bool| {
-        let named = listeners.iter().filter(|(kind, _)| is_named(*kind));
-        numbers(&named.map(|(_, listener)| *listener).collect::<Vec<_>>())
+pub(crate) fn name_listeners(
+    command: &mut Command,
+    listeners: &[(ListenerKind, &Listener)],
+    standby: &[(usize, ListenerKind, &Listener)],
+) {
+    let own: Vec<_> = listeners.iter().map(|(_, listener)| *listener).collect();
+    command.env(LISTENERS_VARIABLE, numbers(&own));
+    let all = listeners.iter().copied().chain(standby.iter().map(|(_, kind, listener)| (*kind, *listener)));
+    let secured: Vec<_> = all.filter(|(kind, _)| *kind == ListenerKind::Tls).map(|(_, one)| one).collect();
+    command.env(TLS_LISTENERS_VARIABLE, numbers(&secured));
+    let named = |(process, _, listener): &(usize, ListenerKind, &Listener)| {
+        format!("{process}:{}", listener.as_fd().as_raw_fd())
     };
-    command.env(LISTENERS_VARIABLE, of(&|_| true));
-    command.env(TLS_LISTENERS_VARIABLE, of(&|kind| kind == ListenerKind::Tls));
+    command.env(STANDBY_VARIABLE, standby.iter().map(named).collect::<Vec<_>>().join(","));
 }
 
 /// Starts a program with these descriptors open. To be called by one thread only, so that no other program that is

@@ -73,6 +73,7 @@ mod trusted_proxies;
 #[cfg(any(test, feature = "turns"))]
 pub mod turns;
 mod unsent;
+mod vacancies;
 mod with_loop;
 mod worker;
 
@@ -104,6 +105,7 @@ use crate::opened::Opened;
 use crate::reload::ReloadOrder;
 use crate::report::Report;
 use crate::status::{SiteStatus, Status};
+use crate::vacancies::Vacancies;
 use crate::worker::StopOrder;
 
 /// A running server.
@@ -116,6 +118,7 @@ pub struct Server {
     log: Option<LogWriter>,
     admin: Option<AdminServer>,
     report: Option<Report>,
+    vacancies: Vacancies,
     /// Removes the paths of local sockets at the end.
     _claims: Vec<Claim>,
     cage: Cage,
@@ -220,6 +223,9 @@ impl Server {
     ///
     /// `notify` is told when releases are looked for and when the server stops.
     pub fn obey_signals(&self, notify: Notify) -> Result<(), StartError> {
+        if let Some(supervisor) = notify.supervisor() {
+            self.vacancies.clone().follow(supervisor, self.stop.wakers.clone(), &self.cage)?;
+        }
         let reopen = self.log.as_ref().map(LogWriter::reopen);
         signals::obey(
             self.stop.clone(),

@@ -7,6 +7,7 @@ use cannery_eventloop::{Address, Claim, ListenOptions, Listener};
 
 use crate::config::{Config, ListenerKind};
 use crate::error::StartError;
+use crate::vacancies::Standby;
 
 /// The listening sockets of a server.
 #[derive(Debug)]
@@ -34,6 +35,17 @@ impl Listening {
     /// What keeps the addresses ours.
     pub(crate) fn claims(&self) -> &[Claim] {
         &self.claims
+    }
+
+    /// The listeners of other processes: for each worker, those that it serves while they are gone.
+    pub(crate) fn standby(config: &Config, workers: usize) -> Result<Vec<Vec<Standby>>, StartError> {
+        let mut of_workers: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+        for (place, (process, kind, descriptor)) in config.standby.iter().enumerate() {
+            let failed = |source| StartError::Inherited { descriptor: *descriptor, source };
+            let listener = Listener::inherit(*descriptor).map_err(failed)?;
+            of_workers[place % workers].push(Standby { process: *process, kind: *kind, listener });
+        }
+        Ok(of_workers)
     }
 
     /// The listeners of each worker, and what has to be kept while they are used.

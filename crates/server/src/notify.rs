@@ -95,6 +95,11 @@ impl Notify {
         })
     }
 
+    /// The socket to our own supervisor, if it has started this process.
+    pub(crate) fn supervisor(&self) -> Option<Arc<UnixStream>> {
+        self.supervisor.clone()
+    }
+
     fn send(&self, words: &str) {
         if let Some(socket) = &self.socket {
             // Where it does not arrive, there is nobody to tell.

@@ -27,6 +27,7 @@ use crate::process::ProcessSampler;
 use crate::reload::Reloader;
 use crate::report::Report;
 use crate::tls::CertificateFolder;
+use crate::vacancies::{Standby, Vacancies};
 use crate::worker::{self, StopOrder};
 use crate::{Server, Stop};
 
@@ -42,6 +43,8 @@ pub(crate) struct Opened {
     /// Where figures are asked for.
     figures: Option<UnixDatagram>,
     listening: Listening,
+    /// The listeners of other processes, for each worker.
+    standby: Vec<Vec<Standby>>,
     wakers: Vec<Waker>,
     neighbours: Vec<Neighbours>,
     webroot: Option<Webroot>,
@@ -63,6 +66,7 @@ impl Opened {
         let admin = config.admin.as_ref().map(AdminListener::open).transpose()?;
         let figures = config.figures.map(asking::inherit).transpose()?;
         let listening = Listening::open(config, config.threads.get())?;
+        let standby = Listening::standby(config, config.threads.get())?;
         let waker = |_| Waker::new().map_err(StartError::EventLoop);
         let wakers = (0..config.threads.get()).map(waker).collect::<Result<Vec<_>, _>>()?;
         let neighbours = Neighbours::of(&wakers).map_err(StartError::EventLoop)?;
@@ -78,6 +82,7 @@ impl Opened {
             admin,
             figures,
             listening,
+            standby,
             wakers,
             neighbours,
             webroot,
@@ -137,12 +142,15 @@ impl Opened {
             admin,
             figures,
             listening,
+            standby,
             wakers,
             neighbours,
             webroot,
             process,
             memory_max,
         } = self;
+        let last = config.standby.iter().map(|(process, ..)| *process).max();
+        let vacancies = last.map(Vacancies::new).unwrap_or_default();
         let status = Arc::new(content.status(config));
         let current = Arc::new(Current::new(Arc::new(content)));
         let counters: Vec<_> = wakers.iter().map(|_| Arc::new(Counters::default())).collect();
@@ -165,16 +173,22 @@ impl Opened {
         let order = Arc::new(StopOrder::default());
         let (drains, draining) = channel();
         let mut plans = Vec::new();
-        let places = wakers.iter().zip(neighbours);
-        for ((counters, listeners), (waker, neighbours)) in counters.iter().zip(of_workers).zip(places) {
+        let places = wakers.iter().zip(neighbours).zip(standby);
+        for ((counters, listeners), ((waker, neighbours), standby)) in
+            counters.iter().zip(of_workers).zip(places)
+        {
             let observed = config.counts().then(|| Arc::clone(counters));
             let observer = Observer::new(observed, log.as_ref().map(LogWriter::buffer));
             let plan =
                 worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&order), observer);
             let tls = certificates.as_ref().map(|certificates| certificates.context.clone());
-            let plan =
-                plan.beside(neighbours).with_https_port(https_port).with_tls(tls).with_memory_max(memory_max);
-            let plan = plan.reporting(drains.clone());
+            let plan = plan
+                .beside(neighbours)
+                .with_standby(standby, vacancies.clone())
+                .with_https_port(https_port)
+                .with_tls(tls)
+                .with_memory_max(memory_max)
+                .reporting(drains.clone());
             plans.push((plan, waker.clone()));
         }
         drop(drains);
@@ -202,6 +216,7 @@ impl Opened {
             log,
             admin,
             report,
+            vacancies,
             _claims: claims,
             cage,
             held,

@@ -1,21 +1,21 @@
 //! Several processes on the same addresses: starts them, starts one again that died, stops all of them.
 //!
-//! Serves nothing itself. It holds the listening sockets, so that nobody is refused while a process is
-//! gone: who comes then waits a moment. Each process has a socket to its supervisor, over which it says that it serves;
+//! Serves nothing itself. It holds the listening sockets, so that nobody is refused while a process is gone. Each process
+//! has the listening sockets of all others too, and accepts there when its supervisor says that their process is gone. Each process has a socket to its supervisor, over which it says that it serves;
 //! nobody else can reach that one. Never forks without starting a program.
 //!
 //! No process that ends takes the service with it. The supervisor fails at its start if not one of the processes could
 //! begin to serve, since they are set up alike. A program that takes over fails if any of its processes does: the one
 //! before goes on serving.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
-use cannery_eventloop::Listener;
+use cannery_eventloop::{Address, Listener};
 use cannery_secure::Seed;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -74,6 +74,8 @@ struct Place {
     child: Option<Child>,
     /// The supervisor's end of a socket to the process.
     socket: Option<UnixStream>,
+    /// The line that says which processes are gone, as it was sent to this one last.
+    told: String,
     /// Whether the process has said that it serves.
     is_ready: bool,
     /// How the last process ended, until another one serves.
@@ -102,8 +104,8 @@ impl Supervisor<'_> {
         let mut places = places(of_processes, of_operators)?;
         let seed = self.has_tls.then(|| Seed::fresh(SystemTime::now())).transpose();
         let mut hands = Hands { seed: seed.map_err(io::Error::other)? };
-        for place in &mut places {
-            place.start(self.command, &mut hands);
+        for number in 0..places.len() {
+            start(&mut places, number, serving, self.command, &mut hands);
         }
         let notify = Notify::from_environment()?;
         if let Some(life) = notify.signs_of_life() {
@@ -168,11 +170,14 @@ impl Supervisor<'_> {
             if let Ok(SIGINT | SIGTERM | SIGQUIT) = signals.recv_timeout(LOOK) {
                 return Ok(false);
             }
-            for place in places.iter_mut().filter(|place| place.is_due()) {
-                // Not said before: while all fail, none is started again.
-                place.tell_failure(self.tell);
-                place.start(self.command, hands);
+            for number in 0..places.len() {
+                if places[number].is_due() {
+                    // Not said before: while all fail, none is started again.
+                    places[number].tell_failure(self.tell);
+                    start(places, number, serving, self.command, hands);
+                }
             }
+            tell_who_is_gone(&mut places[..serving]);
         }
     }
 
@@ -209,15 +214,16 @@ impl Supervisor<'_> {
                 successor = None;
                 (self.tell)(&Notice::SuccessorFailed { why: status.to_string() });
             }
-            for place in &mut *places {
-                if place.reap() {
-                    place.tell_failure(self.tell);
+            for number in 0..places.len() {
+                if places[number].reap() {
+                    places[number].tell_failure(self.tell);
                 }
-                place.look();
-                if place.is_due() && !place.start(self.command, hands) {
-                    place.tell_failure(self.tell);
+                places[number].look();
+                if places[number].is_due() && !start(places, number, serving, self.command, hands) {
+                    places[number].tell_failure(self.tell);
                 }
             }
+            tell_who_is_gone(&mut places[..serving]);
         }
     }
 
@@ -313,6 +319,7 @@ impl Place {
             figures: Vec::new(),
             child: None,
             socket: None,
+            told: String::new(),
             is_ready: false,
             failure: None,
             started: Instant::now(),
@@ -325,46 +332,19 @@ impl Place {
         self.listeners.iter().map(|(kind, listener)| (*kind, listener))
     }
 
-    /// What the process gets, and no other: they have sockets of their own.
+    /// Those that another process can serve. All processes share those of local sockets anyway.
+    fn own_queues(&self) -> impl Iterator<Item = (usize, ListenerKind, &Listener)> {
+        let is_own = |listener: &Listener| matches!(listener.address(), Ok(Address::Internet(_)));
+        let own = self.listeners().filter(move |(_, listener)| is_own(listener));
+        own.map(|(kind, listener)| (self.number, kind, listener))
+    }
+
+    /// What the process gets for itself.
     fn handed_on(&self) -> Vec<BorrowedFd<'_>> {
         self.listeners()
             .map(|(_, listener)| listener.as_fd())
             .chain(self.figures.iter().map(AsFd::as_fd))
             .collect()
-    }
-
-    /// Starts the process. Returns `false` if that failed: then it is tried again after a pause.
-    fn start(&mut self, command: &dyn Fn(usize) -> Command, hands: &mut Hands) -> bool {
-        self.started = Instant::now();
-        self.again = None;
-        let error = self.try_start(command, hands).err();
-        if let Some(error) = &error {
-            self.plan_restart(error.to_string());
-        }
-        error.is_none()
-    }
-
-    fn try_start(&mut self, command: &dyn Fn(usize) -> Command, hands: &mut Hands) -> io::Result<()> {
-        let mut command = command(self.number);
-        name_listeners(&mut command, &self.listeners().collect::<Vec<_>>());
-        let (ours, theirs) = UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
-        // The service manager is told by the supervisor alone.
-        command.env_remove(SOCKET_VARIABLE);
-        command.env(SUPERVISOR_VARIABLE, numbers(&[&theirs]));
-        command.env(FIGURES_VARIABLE, numbers(&self.figures));
-        hands.advance();
-        let speaks_tls = self.listeners().any(|(kind, _)| kind == ListenerKind::Tls);
-        let seed = hands.seed.as_ref().filter(|_| speaks_tls).map(pipe_of).transpose()?;
-        if let Some(pipe) = &seed {
-            command.env(SEED_VARIABLE, numbers(&[pipe]));
-        }
-        let mut handed_on = self.handed_on();
-        handed_on.push(theirs.as_fd());
-        handed_on.extend(seed.iter().map(AsFd::as_fd));
-        self.child = Some(spawn(&mut command, &handed_on)?);
-        self.socket = Some(ours);
-        Ok(())
     }
 
     /// Takes note of the end of the process, and plans to start it again. Returns whether it has ended since this was
@@ -420,6 +400,75 @@ impl Place {
     fn lives(&mut self) -> bool {
         self.reap();
         self.child.is_some()
+    }
+}
+
+/// Starts the process of a number. Returns `false` if that failed: then it is tried again after a pause.
+fn start(
+    places: &mut [Place],
+    number: usize,
+    serving: usize,
+    command: &dyn Fn(usize) -> Command,
+    hands: &mut Hands,
+) -> bool {
+    let started = spawn_process(places, number, serving, command, hands);
+    let place = &mut places[number];
+    place.started = Instant::now();
+    place.again = None;
+    place.told.clear();
+    match started {
+        Ok((child, socket)) => {
+            (place.child, place.socket) = (Some(child), Some(socket));
+            true
+        }
+        Err(error) => {
+            place.plan_restart(error.to_string());
+            false
+        }
+    }
+}
+
+fn spawn_process(
+    places: &[Place],
+    number: usize,
+    serving: usize,
+    command: &dyn Fn(usize) -> Command,
+    hands: &mut Hands,
+) -> io::Result<(Child, UnixStream)> {
+    let place = &places[number];
+    let others = places[..serving].iter().filter(|other| number < serving && other.number != number);
+    let standby: Vec<_> = others.flat_map(Place::own_queues).collect();
+    let mut command = command(number);
+    name_listeners(&mut command, &place.listeners().collect::<Vec<_>>(), &standby);
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    // The service manager is told by the supervisor alone.
+    command.env_remove(SOCKET_VARIABLE);
+    command.env(SUPERVISOR_VARIABLE, numbers(&[&theirs]));
+    command.env(FIGURES_VARIABLE, numbers(&place.figures));
+    hands.advance();
+    let speaks_tls = place.listeners().any(|(kind, _)| kind == ListenerKind::Tls);
+    let seed = hands.seed.as_ref().filter(|_| speaks_tls).map(pipe_of).transpose()?;
+    if let Some(pipe) = &seed {
+        command.env(SEED_VARIABLE, numbers(&[pipe]));
+    }
+    let mut handed_on = place.handed_on();
+    handed_on.push(theirs.as_fd());
+    handed_on.extend(standby.iter().map(|(_, _, listener)| listener.as_fd()));
+    handed_on.extend(seed.iter().map(AsFd::as_fd));
+    Ok((spawn(&mut command, &handed_on)?, ours))
+}
+
+/// Tells each process that serves which ones are gone, if that has changed.
+fn tell_who_is_gone(serving: &mut [Place]) {
+    let gone = serving.iter().filter(|place| place.failure.is_some()).map(|place| place.number.to_string());
+    let line = gone.collect::<Vec<_>>().join(",");
+    for place in serving.iter_mut().filter(|place| place.told != line) {
+        if let Some(socket) = &mut place.socket {
+            // It fails only if the process is gone too. A line is far smaller than what the socket holds.
+            let _ = socket.write_all(format!("{line}\n").as_bytes());
+            place.told.clone_from(&line);
+        }
     }
 }
 

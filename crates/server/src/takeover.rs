@@ -65,7 +65,7 @@ impl Successor {
         listeners: &[(ListenerKind, &Listener)],
         of_operators: Option<&Listener>,
     ) -> io::Result<Successor> {
-        name_listeners(&mut command, listeners);
+        name_listeners(&mut command, listeners, &[]);
         command.env(OPERATORS_VARIABLE, of_operators.map(|one| numbers(&[one])).unwrap_or_default());
         command.env(PREDECESSOR_VARIABLE, std::process::id().to_string());
         if listeners.iter().any(|(_, listener)| listener.is_inherited()) {

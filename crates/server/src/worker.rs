@@ -6,6 +6,7 @@
 mod accepting;
 mod plan;
 mod shedding;
+mod standby;
 mod start;
 
 use std::collections::VecDeque;
@@ -26,6 +27,7 @@ pub(crate) use self::plan::{Plan, StopOrder};
 pub(crate) use self::start::start_all;
 
 use self::accepting::Crowding;
+use self::standby::Standbys;
 use crate::config::ListenerKind;
 use crate::connection::{Connection, Outcome};
 use crate::current::Current;
@@ -36,6 +38,7 @@ use crate::receiving::Share;
 use crate::shared::{Fields, Shared};
 use crate::slab::Slab;
 use crate::transport::Buffers;
+use crate::vacancies::Standby;
 
 /// How often deadlines are looked at while there are connections: a peer may be late by as much.
 const TICK: Duration = Duration::from_secs(1);
@@ -50,6 +53,8 @@ pub(crate) struct Worker<L: EventLoop> {
     listeners: Vec<L::Listener>,
     /// What is spoken on the connections of each.
     kinds: Vec<ListenerKind>,
+    /// Those of other processes.
+    standbys: Standbys,
     connections: Slab<Connection<L::Socket>>,
     /// Whose turn it is, or was last.
     at: Option<Token>,
@@ -78,6 +83,13 @@ impl<L: EventLoop> Worker<L> {
         events.name_peers(plan.observer.names_peers());
         for (number, listener) in (0..).zip(&plan.listeners) {
             events.add_listener(listener, number)?;
+        }
+        let Plan { mut listeners, mut kinds, standby, .. } = plan;
+        let of_processes = standby.iter().map(|standby| standby.process);
+        let standbys = Standbys::new(listeners.len(), of_processes, plan.vacancies);
+        for Standby { kind, listener, .. } in standby.into_iter().take(standbys.len()) {
+            kinds.push(kind);
+            listeners.push(listener);
         }
         let now = events.now();
         let mut shared = Shared {
@@ -108,8 +120,9 @@ impl<L: EventLoop> Worker<L> {
         shared.set_seconds(now.unix_seconds);
         Ok(Worker {
             events,
-            listeners: plan.listeners,
-            kinds: plan.kinds,
+            listeners,
+            kinds,
+            standbys,
             connections: Slab::new(),
             at: None,
             put_off: Vec::new(),
@@ -185,6 +198,9 @@ impl<L: EventLoop> Worker<L> {
     pub(crate) fn begin_drain(&mut self) -> Instant {
         self.events.leave_neighbours();
         for number in 0..self.listeners.len() {
+            if !self.standbys.is_watched(number) {
+                continue;
+            }
             // Where it fails, it was not watched.
             let _ = self.events.remove_listener(&self.listeners[number]);
             // We may have been woken for people whom nobody else would be woken for again: all of them.
@@ -240,6 +256,7 @@ impl<L: EventLoop> Worker<L> {
                 Event::Woken => {
                     self.send_due();
                     self.take_up_release();
+                    self.watch_vacant();
                     self.take_over();
                 }
             }

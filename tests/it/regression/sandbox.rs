@@ -76,7 +76,7 @@ fn stalled_readers_are_reset() {
     }
 }
 
-fn has_rings() -> bool {
+pub(super) fn has_rings() -> bool {
     let output = run("cannery-server", &["--io", "io_uring", "--archive", "/no/such/archive"]);
     !String::from_utf8_lossy(&output.stderr).contains("io_uring")
 }

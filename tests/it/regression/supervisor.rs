@@ -1,8 +1,11 @@
 //! One process, or another user, could end or disable a whole service of several processes.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
+use crate::processes::replace_program;
 use crate::site::{Server, await_that, server_command};
 
 fn supervised() -> Command {
@@ -48,6 +51,50 @@ fn a_process_killed_at_startup_is_started_again() {
         await_that("both run", || children(pid).len() == 2);
         for _ in 0..10 {
             assert_eq!(server.get("/").body, b"hello world!\n");
+        }
+        assert_eq!(server.stop(), Some(0));
+    }
+}
+
+/// Connections that the kernel assigned to the listening socket of a process that was gone waited until it was started
+/// again, which may take half a minute.
+#[test]
+#[cfg(not(feature = "portable"))]
+fn others_serve_the_connections_of_a_process_that_is_gone() {
+    for io in ["epoll", "io_uring"] {
+        if io == "io_uring" && !super::sandbox::has_rings() {
+            println!("skipped: this kernel has no io_uring");
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (program, bad) = (folder.path().join("server"), folder.path().join("bad"));
+        let good = Path::new(env!("CARGO_BIN_EXE_cannery-server"));
+        replace_program(&program, good);
+        let mut command = Command::new(&program);
+        command.args(["--dummy", "--bind", "127.0.0.1:0", "--processes", "2", "--threads", "2", "--io", io]);
+        let server = Server::run(command);
+        let before = children(server.pid());
+
+        // From now on no process can be started.
+        fs::write(&bad, "#!/bin/sh\nexit 9\n").unwrap();
+        fs::set_permissions(&bad, fs::Permissions::from_mode(0o755)).unwrap();
+        replace_program(&program, &bad);
+        assert!(Command::new("kill").args(["-KILL", &before[0]]).status().unwrap().success());
+        server.await_line("exit status: 9");
+        for _ in 0..60 {
+            assert_eq!(server.get("/").body, b"hello world!\n", "{io}");
+        }
+
+        // The process takes its socket back.
+        replace_program(&program, good);
+        let runs = |pid: &String| {
+            fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.starts_with(&program))
+        };
+        await_that("a new process", || {
+            children(server.pid()).iter().any(|pid| *pid != before[1] && runs(pid))
+        });
+        for _ in 0..60 {
+            assert_eq!(server.get("/").body, b"hello world!\n", "{io}");
         }
         assert_eq!(server.stop(), Some(0));
     }

@@ -297,6 +297,8 @@ impl State {
     pub(super) fn add_listener(&mut self, listener: RawFd, number: u32) -> io::Result<()> {
         let mut queue = Queue::new(listener, number);
         queue.listen(&mut self.ring)?;
+        // It may have been watched before.
+        self.queues.retain(|before| before.listener() != listener);
         self.queues.push(queue);
         Ok(())
     }

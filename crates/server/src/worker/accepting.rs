@@ -85,6 +85,10 @@ impl<L: EventLoop> Worker<L> {
     /// Tries again to accept those whom there was no place for.
     pub(super) fn accept_waiting(&mut self) {
         self.crowding = Crowding::None;
-        (0..).take(self.listeners.len()).for_each(|number| self.accept(number, ACCEPTED_MAX));
+        for number in (0..).take(self.listeners.len()) {
+            if self.standbys.is_watched(number as usize) {
+                self.accept(number, ACCEPTED_MAX);
+            }
+        }
     }
 }

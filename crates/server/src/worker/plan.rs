@@ -17,6 +17,7 @@ use crate::connection::TURN_BYTES_MAX;
 use crate::current::Current;
 use crate::observer::Observer;
 use crate::shared::AddedFields;
+use crate::vacancies::{Standby, Vacancies};
 
 /// The order to stop, which a worker looks at when it is woken.
 #[derive(Debug, Default)]
@@ -57,6 +58,9 @@ pub(crate) struct Plan<L = Listener> {
     pub(super) neighbours: Option<Neighbours>,
     /// Receives the number of connections that the worker waits for when it stops.
     pub(super) draining: Option<Sender<usize>>,
+    /// Listeners of other processes, and which of these are gone.
+    pub(super) standby: Vec<Standby<L>>,
+    pub(super) vacancies: Vacancies,
 }
 
 impl<L> Plan<L> {
@@ -99,12 +103,19 @@ impl<L> Plan<L> {
             memory_max: CONNECTIONS_BYTES_MAX,
             neighbours: None,
             draining: None,
+            standby: Vec::new(),
+            vacancies: Vacancies::default(),
         }
     }
 
     /// The same for a worker that shares connections with others.
     pub(crate) fn beside(self, neighbours: Neighbours) -> Plan<L> {
         Plan { neighbours: Some(neighbours), ..self }
+    }
+
+    /// The same for a worker that serves the listeners of other processes while these are gone.
+    pub(crate) fn with_standby(self, standby: Vec<Standby<L>>, vacancies: Vacancies) -> Plan<L> {
+        Plan { standby, vacancies, ..self }
     }
 
     /// The same for a server that sends what is asked in the clear to this port of `https`.

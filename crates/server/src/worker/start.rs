@@ -41,7 +41,9 @@ fn run(io: Loop, mut plan: Plan, waker: Waker, cage: &Cage, started: mpsc::Sende
     if plan.owns_descriptors {
         // Only a matter of speed: where a sandbox forbids it, the shared table serves.
         let of_neighbours = neighbours.iter().flat_map(Neighbours::descriptors);
-        let kept = plan.listeners.iter().map(AsFd::as_fd).chain([waker.as_fd()]).chain(of_neighbours);
+        let of_others = plan.standby.iter().map(|standby| standby.listener.as_fd());
+        let own = plan.listeners.iter().map(AsFd::as_fd);
+        let kept = own.chain(of_others).chain([waker.as_fd()]).chain(of_neighbours);
         let _ = cannery_eventloop::own_descriptors(kept);
     }
     io.make(waker, neighbours, Life { plan, cage, started });
