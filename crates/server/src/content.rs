@@ -19,9 +19,9 @@ use crate::guarded;
 use crate::notice::Notice;
 use crate::observer::Observer;
 use crate::own_page::OwnPage;
+use crate::own_pages::OwnPages;
 use crate::releases::{Look, Releases};
 use crate::sites::{Entry, Sites};
-use crate::special::OwnPages;
 use crate::status::Status;
 
 /// What a server answers with.

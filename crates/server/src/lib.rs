@@ -44,6 +44,7 @@ mod one_peer;
 mod opened;
 mod operators;
 mod own_page;
+mod own_pages;
 mod process;
 mod protocol;
 mod receiving;
@@ -169,7 +170,14 @@ impl Server {
     /// Reports which releases are served: to be called once, when the server has started.
     pub fn report_sites(&self) {
         for site in &self.sites {
-            (self.listener.0)(&Notice::serving(site));
+            let facts = &site.current.facts;
+            (self.listener.0)(&Notice::Serving {
+                path: site.path.clone(),
+                host: site.host.clone(),
+                serial: facts.serial,
+                digest: facts.digest,
+                paths: facts.paths,
+            });
         }
     }
 

@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use cannery_archive::{Digest, Facts};
 
-use crate::status::SiteStatus;
-
 /// Something that a person should know of.
 #[derive(Debug, Clone)]
 pub enum Notice {
@@ -147,17 +145,6 @@ pub enum Notice {
 }
 
 impl Notice {
-    pub(crate) fn serving(site: &SiteStatus) -> Notice {
-        let facts = &site.current.facts;
-        Notice::Serving {
-            path: site.path.clone(),
-            host: site.host.clone(),
-            serial: facts.serial,
-            digest: facts.digest,
-            paths: facts.paths,
-        }
-    }
-
     pub(crate) fn reloaded(path: PathBuf, facts: &Facts, took: Duration) -> Notice {
         Notice::Reloaded { path, serial: facts.serial, digest: facts.digest, paths: facts.paths, took }
     }

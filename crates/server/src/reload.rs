@@ -343,9 +343,9 @@ fn open(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>, Vec<No
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::own_pages::OwnPages;
     use crate::simulation;
     use crate::sites::{Entry, Sites};
-    use crate::special::OwnPages;
 
     #[test]
     fn a_worker_is_never_the_last_to_let_go_of_a_release() {

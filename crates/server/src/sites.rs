@@ -9,7 +9,7 @@ use cannery_site::{Method, Request, Site, Target};
 
 use crate::config::HostPattern;
 use crate::own_page::OwnPage;
-use crate::special::OwnPages;
+use crate::own_pages::OwnPages;
 
 /// The sites that one server answers for.
 #[derive(Debug)]

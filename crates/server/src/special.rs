@@ -1,13 +1,9 @@
-//! Pages that the server has of its own: below `/__/` a heartbeat for monitors and what this is, and challenges of
-//! certificate authorities.
+//! Pages below `/__/`: a heartbeat for monitors, and what this is.
 //!
-//! A site that has such a path itself comes first. Without being told to, no page has the exact version.
-
-use std::sync::Arc;
+//! Without being told to, no page has the exact version.
 
 use cannery_wire::ServerFields;
 
-use crate::challenges::{self, Challenges, Found};
 use crate::own_page::OwnPage;
 
 /// The contents of the pages below `/__/cannery/`.
@@ -28,46 +24,6 @@ pub struct ExactPages {
     pub version: String,
     /// What the program is made of, as CycloneDX JSON.
     pub sbom: String,
-}
-
-const PREFIX: &[u8] = b"/__/";
-
-/// Pages that belong to no site.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct OwnPages {
-    pub(crate) special: Option<Arc<SpecialPages>>,
-    pub(crate) challenges: Option<Arc<Challenges>>,
-}
-
-impl OwnPages {
-    /// Whether there can be a page at a path.
-    #[inline]
-    pub(crate) fn may_have(target: &[u8]) -> bool {
-        // Nearly all targets are of the origin form, and go no further than this.
-        target.first() != Some(&b'/') || target.starts_with(PREFIX) || target.starts_with(challenges::PREFIX)
-    }
-
-    /// The page at a path.
-    #[cold]
-    pub(crate) fn at(&self, path: &[u8]) -> Option<OwnPage<'_>> {
-        self.challenge(path).or_else(|| self.special.as_ref()?.at(path))
-    }
-
-    /// The challenge at a path.
-    #[cold]
-    pub(crate) fn challenge(&self, path: &[u8]) -> Option<OwnPage<'static>> {
-        let (challenges, token) = (self.challenges.as_ref()?, challenges::token(path)?);
-        // RFC 8555 §8.3.
-        let page = |status, media_type, body| OwnPage { status, media_type, body, fields: &[] };
-        match challenges.find(token) {
-            Found::File(file) => Some(page(200, "application/octet-stream", file.into())),
-            Found::Missing => None,
-            Found::Unavailable => {
-                let words = b"The directory of challenges cannot be read now.\n".as_slice();
-                Some(page(503, "text/plain; charset=utf-8", words.into()))
-            }
-        }
-    }
 }
 
 impl SpecialPages {

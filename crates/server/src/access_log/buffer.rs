@@ -11,7 +11,7 @@ use cannery_secure::Version;
 use cannery_wire::Refusal;
 
 use super::line::{Line, Moment};
-use super::writer::Message;
+use super::message::{BUFFERS, Message};
 use super::{combined, failures, json};
 use crate::answered::Answered;
 use crate::config::LogFormat;
@@ -20,10 +20,6 @@ use crate::trusted_proxies::TrustedProxies;
 /// Lines are handed over when they take so many bytes, or after a second. Each hand-over wakes a thread, and each
 /// write asks for pages of the file: for so many lines at a time both cost next to nothing.
 const HAND_OVER_BYTES: usize = 256 * 1024;
-
-/// Buffers of one worker: two megabytes, some ten thousand lines, may wait to be written. Room for them is asked for
-/// at once, and only taken when it is written to.
-pub(super) const BUFFERS: usize = 8;
 
 /// Bytes that a buffer has room for. Few lines are longer than what is left behind the last hand-over.
 const BUFFER_BYTES: usize = HAND_OVER_BYTES + 4096;

@@ -7,6 +7,7 @@ mod combined;
 mod failures;
 mod json;
 mod line;
+mod message;
 mod output;
 mod spell;
 mod writer;

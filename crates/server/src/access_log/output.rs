@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::thread;
 use std::time::Duration;
 
-use super::writer::Control;
+use super::message::Control;
 use crate::config::LogTarget;
 
 /// Bytes of one call to a pipe or a device: small enough that a slow reader still shows progress.

@@ -5,12 +5,12 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 use super::LogBuffer;
-use super::buffer::BUFFERS;
+use super::message::{BUFFERS, Control, Message};
 use super::output::Output;
 use crate::cage::{Cage, Role};
 use crate::config::{AccessLog, Listener, LogFormat, LogTarget};
@@ -25,47 +25,6 @@ const STALL_MAX: Duration = Duration::from_secs(1);
 
 /// How long the end of the server waits for a log that is slow.
 const FINISH_MAX: Duration = Duration::from_secs(10);
-
-/// A message to the thread.
-#[derive(Debug)]
-pub(super) enum Message {
-    /// Whole lines, and where their buffer goes afterwards.
-    Lines { bytes: Vec<u8>, back: SyncSender<Vec<u8>> },
-    /// Wakes the thread up: the file is to be reopened.
-    Reopen,
-    /// No more lines will come.
-    End,
-}
-
-impl Message {
-    /// Empties the buffer, and returns it to its worker.
-    pub(super) fn give_back(self) {
-        if let Message::Lines { mut bytes, back } = self {
-            bytes.clear();
-            // It fails only where the worker has ended.
-            let _ = back.try_send(bytes);
-        }
-    }
-}
-
-/// What other threads tell the writer without waiting for it, and learn of it.
-#[derive(Debug, Default)]
-pub(super) struct Control {
-    reopen: AtomicBool,
-    /// Grows with each successful write.
-    progress: AtomicU64,
-}
-
-impl Control {
-    pub(super) fn add_progress(&self) {
-        self.progress.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Whether the file is to be reopened.
-    pub(super) fn wants_reopening(&self) -> bool {
-        self.reopen.load(Ordering::Acquire)
-    }
-}
 
 /// The thread that writes an access log.
 #[derive(Debug)]
