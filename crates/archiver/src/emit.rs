@@ -3,20 +3,21 @@
 //! Bodies are there already. Never decides what answers a path.
 
 use cannery_archive::{
-    Coding, Key, KeyBuffer, NewRecord, NewRepresentation, NewRule, NewScope, Origin, Piece, WriteError,
-    Writer,
+    Coding, HeaderEffect, Key, KeyBuffer, NewHeaderRule, NewRecord, NewRepresentation, NewRule, NewScope,
+    Origin, Piece, WriteError, Writer,
 };
 
 use crate::carry::Carried;
 use crate::content::Contents;
-use crate::headers::HeaderRule;
+use crate::headers::{HeaderField, HeaderRule, is_single_valued};
 use crate::options::{LastModified, Options};
-use crate::pattern::PatternPiece;
+use crate::pattern::{Pattern, PatternPiece};
 use crate::progress::Progress;
 use crate::redirects::{Action, RedirectRule, Template, TemplatePiece};
-use crate::render::{Heads, Look, caching};
+use crate::render::{Heads, Look, caching, is_unfit_for_preview, title_case};
 use crate::routes::{HostId, Routes, Scope, Target};
 use crate::source::{SourceId, Sources};
+use cannery_wire::head::override_bit;
 
 /// Bytes that heads, the manifest and what is small may take: for the question whether 32 bits suffice.
 const SLACK_BYTES: u64 = 16 << 20;
@@ -99,12 +100,12 @@ impl<'a> Emission<'a> {
         for ((host, key), route) in &self.routes.paths {
             let record = match &route.target {
                 Target::Source { id, status } => {
-                    self.resource(writer, *host, key, *id, *status, route.origin)?
+                    self.resource(writer, *host, Some(key), *id, *status, route.origin)?
                 }
                 Target::Rule(place) => {
                     emitted.redirects += 1;
                     let rule = &self.routes.rules[*place as usize];
-                    self.redirect(writer, *host, rule)?
+                    self.redirect(writer, *host, Some(key), rule)?
                 }
             };
             emitted.aliases += u64::from(route.origin == Origin::Alias);
@@ -139,30 +140,33 @@ impl<'a> Emission<'a> {
         let routes = self.routes;
         for ((host, key), route) in &routes.paths {
             match &route.target {
-                Target::Source { id, status } => self.note(*host, key, *id, *status),
-                Target::Rule(place) => self.note_rule(*host, &routes.rules[*place as usize]),
+                Target::Source { id, status } => self.note(*host, Some(key), *id, *status),
+                Target::Rule(place) => self.note_rule(*host, Some(key), &routes.rules[*place as usize]),
             }
         }
         for head in carried.paths.iter().flat_map(|path| path.forms.iter().map(|(_, head)| head)) {
             self.heads.note_head(head.clone());
         }
-        for ((host, folder), scope) in &routes.scopes {
-            scope.fallbacks.iter().for_each(|(_, id)| self.note(*host, folder, *id, 200));
-            scope.error_pages.iter().for_each(|(status, id)| self.note(*host, folder, *id, *status));
-            scope.rules.iter().for_each(|ordinal| self.note_rule(*host, &routes.rules[*ordinal as usize]));
+        for ((host, _), scope) in &routes.scopes {
+            scope.fallbacks.iter().for_each(|(_, id)| self.note(*host, None, *id, 200));
+            scope.error_pages.iter().for_each(|(status, id)| self.note(*host, None, *id, *status));
+            scope
+                .rules
+                .iter()
+                .for_each(|ordinal| self.note_rule(*host, None, &routes.rules[*ordinal as usize]));
         }
         self.heads.number();
     }
 
-    fn note_rule(&mut self, host: HostId, rule: &RedirectRule) {
-        if let Action::Rewrite { status, path } = &rule.action
-            && let Some(id) = self.constant_source(host, path)
+    fn note_rule(&mut self, host: HostId, path: Option<&[u8]>, rule: &RedirectRule) {
+        if let Action::Rewrite { status, path: to } = &rule.action
+            && let Some(id) = self.constant_source(host, to)
         {
-            self.note(host, b"/", id, *status);
+            self.note(host, path, id, *status);
         }
     }
 
-    fn note(&mut self, host: HostId, path: &[u8], id: SourceId, status: u16) {
+    fn note(&mut self, host: HostId, path: Option<&[u8]>, id: SourceId, status: u16) {
         let (look, site) = (self.look(id, status), site_number(host));
         for form in &self.contents.of_source(id).0.forms {
             let look = Look { coding: form.coding, ..look };
@@ -209,7 +213,7 @@ impl<'a> Emission<'a> {
         &mut self,
         writer: &mut Writer,
         host: HostId,
-        path: &[u8],
+        path: Option<&[u8]>,
         id: SourceId,
         status: u16,
         origin: Origin,
@@ -245,22 +249,28 @@ impl<'a> Emission<'a> {
     ) -> Result<NewScope<'a>, WriteError> {
         let mut new = NewScope { own_site, ..NewScope::default() };
         for (suffix, id) in &scope.fallbacks {
-            new.fallbacks.push((suffix, self.resource(writer, host, folder, *id, 200, Origin::Alias)?));
+            new.fallbacks.push((suffix, self.resource(writer, host, None, *id, 200, Origin::Alias)?));
         }
         for (status, id) in &scope.error_pages {
-            let page = self.resource(writer, host, folder, *id, *status, Origin::Alias)?;
+            let page = self.resource(writer, host, None, *id, *status, Origin::Alias)?;
             new.error_pages.push((*status, page));
         }
         for ordinal in &scope.rules {
             let rule = &self.routes.rules[*ordinal as usize];
-            let record = self.redirect(writer, host, rule)?;
+            let record = self.redirect(writer, host, None, rule)?;
             new.rules.push(NewRule {
                 ordinal: *ordinal,
                 force: rule.force,
                 pages_only: rule.pages_only,
-                pattern: pattern(rule, folder.len()),
+                pattern: pattern(&rule.source, folder.len()),
                 record,
             });
+        }
+        // Of a host that has rules but no site, the default site's count.
+        if *folder == *b"/" && (host.is_none() || own_site) {
+            let rules = (0..).zip(self.heads.rules(site_number(host)));
+            new.header_rules =
+                rules.map(|(ordinal, rule)| header_rule(ordinal, rule, self.options.preview)).collect();
         }
         Ok(new)
     }
@@ -270,6 +280,7 @@ impl<'a> Emission<'a> {
         &mut self,
         writer: &mut Writer,
         host: HostId,
+        path: Option<&[u8]>,
         rule: &'a RedirectRule,
     ) -> Result<NewRecord<'a>, WriteError> {
         match &rule.action {
@@ -281,9 +292,9 @@ impl<'a> Emission<'a> {
                 let fragment = fragment.as_deref().unwrap_or_default().as_bytes();
                 Ok(NewRecord::Redirect { status: *status, has_query: query.is_some(), fragment, target })
             }
-            Action::Rewrite { status, path } => match self.constant_source(host, path) {
-                Some(id) => self.resource(writer, host, b"/", id, *status, Origin::Rule),
-                None => Ok(NewRecord::Rewrite { status: *status, path: pieces(path) }),
+            Action::Rewrite { status, path: to } => match self.constant_source(host, to) {
+                Some(id) => self.resource(writer, host, path, id, *status, Origin::Rule),
+                None => Ok(NewRecord::Rewrite { status: *status, path: pieces(to) }),
             },
         }
     }
@@ -316,14 +327,44 @@ fn site_number(host: HostId) -> usize {
     host.map_or(0, |host| usize::from(host) + 1)
 }
 
+/// A rule of `_headers` as a server needs it.
+fn header_rule(ordinal: u32, rule: &HeaderRule, preview: bool) -> NewHeaderRule<'_> {
+    let is_unfit = |name: &str| preview && is_unfit_for_preview(name);
+    let fields = rule.fields.iter().filter(|field| !is_unfit(field.name())).filter_map(|field| {
+        let (effect, value) = match field {
+            HeaderField::Remove { .. } => (HeaderEffect::Remove, Vec::new()),
+            HeaderField::Set { name, value } if name == "vary" => {
+                // The server says it where it is so.
+                let names = value.split(',').map(str::trim);
+                let names: Vec<&str> =
+                    names.filter(|name| !name.eq_ignore_ascii_case("accept-encoding")).collect();
+                (HeaderEffect::Join, names.join(", ").into_bytes())
+            }
+            HeaderField::Set { name, value } => {
+                let effect = match name.as_str() {
+                    "set-cookie" => HeaderEffect::Line,
+                    name if is_single_valued(name) => HeaderEffect::Replace,
+                    _ => HeaderEffect::Join,
+                };
+                (effect, value.clone().into_bytes())
+            }
+        };
+        let is_nothing = value.is_empty() && effect != HeaderEffect::Remove;
+        let name = title_case(field.name()).into_bytes();
+        (!is_nothing).then(|| (effect, override_bit(field.name()), name, value))
+    });
+    let host = rule.host.as_deref().unwrap_or_default().as_bytes();
+    NewHeaderRule { ordinal, host, pattern: pattern(&rule.pattern, 1), fields: fields.collect() }
+}
+
 /// The pieces of a pattern behind the folder that its scope covers.
-fn pattern(rule: &RedirectRule, covered: usize) -> Vec<Piece<'_>> {
+fn pattern(pattern: &Pattern, covered: usize) -> Vec<Piece<'_>> {
     let mut captures = 0;
     let mut capture = |piece: fn(u8) -> Piece<'static>| {
         captures += 1;
         piece(captures - 1)
     };
-    let pieces = rule.source.pieces.iter().enumerate().map(|(place, piece)| match piece {
+    let pieces = pattern.pieces.iter().enumerate().map(|(place, piece)| match piece {
         PatternPiece::Literal(literal) if place == 0 => {
             Piece::Literal(&literal[covered.min(literal.len())..])
         }

@@ -1,6 +1,6 @@
 //! What a build needs before it can read contents: checked options, listed files, parsed rules, caches.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -12,12 +12,16 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::compress_cache::CompressCache;
 use crate::content::Contents;
-use crate::diagnostic::Diagnostic;
+use cannery_site::SITE_FIELDS_MAX;
+
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::encode::Encoding;
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::headers::{self, HeaderRule};
+use crate::host::covers;
 use crate::options::Options;
+use crate::pattern::PatternPiece;
 use crate::progress::Progress;
 use crate::publish::Staging;
 use crate::read::{Reading, store_identity};
@@ -144,6 +148,24 @@ pub(crate) fn header_rules(routes: &mut Routes, sources: &Sources) -> Result<Vec
         routes.diagnostics.extend(diagnostics);
         rules[file.host.map_or(0, |host| usize::from(host) + 1)] = parsed;
     }
+    // What the root's file says of one host holds on the site of that host too, before what the site says itself.
+    for (place, (name, own_site)) in (1..).zip(&routes.hosts) {
+        if *own_site {
+            let below = name.strip_prefix("*.");
+            let is_of = |host: &String| {
+                covers(host, name)
+                    || below.is_some_and(|below| host.ends_with(below) && host.len() > below.len())
+            };
+            let of_root = rules[0].iter().filter(|rule| rule.host.as_ref().is_some_and(is_of));
+            let all = of_root.chain(&rules[place]).cloned().collect();
+            rules[place] = all;
+        }
+    }
+    let with_rules: Vec<usize> = (0..rules.len()).filter(|place| !rules[*place].is_empty()).collect();
+    for place in with_rules {
+        check_fields(routes, &rules[place]);
+        routes.scope(place.checked_sub(1).and_then(|host| u16::try_from(host).ok()), b"/");
+    }
     // What the default site says for everybody holds on hosts that have rules but no site.
     for (place, (_, own_site)) in (1..).zip(&routes.hosts) {
         if !own_site {
@@ -151,6 +173,38 @@ pub(crate) fn header_rules(routes: &mut Routes, sources: &Sources) -> Result<Vec
         }
     }
     Ok(rules)
+}
+
+/// Reports rules of which more fields could come together for one path than the server has room for.
+fn check_fields(routes: &mut Routes, rules: &[HeaderRule]) {
+    // By the first segment, if it is a literal: paths have one of them.
+    let mut by_start: HashMap<&[u8], usize> = HashMap::new();
+    let mut everywhere = 0;
+    for rule in rules {
+        let start = match rule.pattern.pieces.first() {
+            Some(PatternPiece::Literal(literal)) => {
+                let slash = literal.iter().skip(1).position(|byte| *byte == b'/').map(|place| place + 1);
+                slash.map(|slash| &literal[..slash]).or_else(|| rule.pattern.is_static().then_some(literal))
+            }
+            _ => None,
+        };
+        let count = start.map_or(&mut everywhere, |start| by_start.entry(start).or_default());
+        *count += rule.fields.len();
+    }
+    let most = everywhere + by_start.values().copied().max().unwrap_or(0);
+    if let Some(rule) = rules.last().filter(|_| most > SITE_FIELDS_MAX) {
+        let message = format!(
+            "up to {most} fields could come together for one path, of at most {SITE_FIELDS_MAX}; use fewer rules"
+        );
+        let severity = Severity::Error;
+        routes.diagnostics.push(Diagnostic {
+            severity,
+            file: rule.file.clone(),
+            line: Some(rule.line),
+            code: "header-too-many",
+            message,
+        });
+    }
 }
 
 /// Takes files that the options call immutable for fingerprinted ones: those that a pattern matches, and all in a folder

@@ -27,8 +27,9 @@ use std::collections::HashMap;
 use crate::access_control;
 use crate::diagnostic::Diagnostic;
 use crate::fault::{Fault, readable_line};
-use crate::host::{covers, split_host};
+use crate::host::{covers, split_host_pattern};
 use crate::pattern::{Pattern, PatternSyntax};
+use crate::rules::check_size;
 
 /// A `*` stands once and anywhere, as for Cloudflare; `:name` is a whole segment for both hosts.
 const SYNTAX: PatternSyntax = PatternSyntax { splat_anywhere: true, placeholder_anywhere: false };
@@ -177,6 +178,11 @@ const SINGLE_VALUED: [&str; 20] = [
     "x-frame-options",
     "x-xss-protection",
 ];
+
+/// Whether a field has one value, so that of several the last counts.
+pub(crate) fn is_single_valued(name: &str) -> bool {
+    SINGLE_VALUED.contains(&name)
+}
 
 /// Fields that a site cannot set or remove, and why.
 const OWNED: [(&str, &str); 21] = [
@@ -327,7 +333,7 @@ fn is_path(text: &str) -> bool {
 }
 
 fn parse_path(text: &str) -> Result<(Option<String>, Pattern), Fault> {
-    let (host, path) = split_host(text)?;
+    let (host, path) = split_host_pattern(text)?;
     if !path.starts_with('/') {
         let message = format!("the path `{path}` must begin with `/` or `https://`");
         return Err(Fault::new("bad-source", message));
@@ -336,6 +342,7 @@ fn parse_path(text: &str) -> Result<(Option<String>, Pattern), Fault> {
         return Err(Fault::new("bad-source", "a path holds no space; spell it as %20"));
     }
     let (pattern, _names) = Pattern::parse(path, SYNTAX)?;
+    check_size(&pattern)?;
     Ok((host, pattern))
 }
 

@@ -27,6 +27,26 @@ pub(crate) fn split_host(text: &str) -> Result<(Option<String>, &str), Fault> {
     Ok((Some(parse_host(&rest[..slash])?), path))
 }
 
+/// The same, where a label such as `:project` stands for any one.
+pub(crate) fn split_host_pattern(text: &str) -> Result<(Option<String>, &str), Fault> {
+    let Some(rest) = text.strip_prefix("://").or_else(|| after_scheme(text)) else { return split_host(text) };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let is_any = |label: &str| {
+        label.starts_with(':') && label[1..].starts_with(|first: char| first.is_ascii_alphabetic())
+    };
+    if !authority.split('.').any(is_any) {
+        return split_host(text);
+    }
+    // A name in the place of each makes a host that can be checked as others are.
+    let labels = authority.split('.').map(|label| if is_any(label) { "any" } else { label });
+    let checked = parse_host(&labels.collect::<Vec<_>>().join("."))?;
+    let labels = authority.split('.').zip(checked.split('.'));
+    let labels: Vec<String> = labels
+        .map(|(label, checked)| if is_any(label) { label.to_ascii_lowercase() } else { checked.to_owned() })
+        .collect();
+    Ok((Some(labels.join(".")), if path.is_empty() { "/" } else { path }))
+}
+
 /// A host in lower case, without its port. `*.example.com` stands for all hosts below `example.com`.
 pub(crate) fn parse_host(authority: &str) -> Result<String, Fault> {
     let host = match authority.find(']') {
@@ -61,7 +81,13 @@ pub(crate) fn is_too_deep(host: &str) -> bool {
 
 /// Whether a host, or all below one, is among those that a rule is for.
 pub(crate) fn covers(rule: &str, host: &str) -> bool {
-    rule == host || rule.strip_prefix('*').is_some_and(|name| host.ends_with(name))
+    if !rule.contains(':') || rule.starts_with('[') {
+        return rule == host || rule.strip_prefix('*').is_some_and(|name| host.ends_with(name));
+    }
+    let labels = || rule.split('.').zip(host.split('.'));
+    rule.split('.').count() == host.split('.').count()
+        && !host.starts_with('*')
+        && labels().all(|(wanted, label)| wanted.starts_with(':') || wanted == label)
 }
 
 /// The names under which the sites of a host are found that come behind its own, in order: those of all hosts

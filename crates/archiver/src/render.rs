@@ -40,7 +40,8 @@ pub(crate) struct Heads<'a> {
     looks_used: HashMap<Look<'a>, u64>,
     line_ids: LineIds,
     by_look: HashMap<Look<'a>, HeadId>,
-    written: HashMap<NewHead, HeadId>,
+    /// With the head without rules that each was made from.
+    written: HashMap<(NewHead, Option<HeadId>), HeadId>,
 }
 
 /// The `Cache-Control` that a source's kind and name ask for, with a status.
@@ -80,11 +81,11 @@ impl<'a> Heads<'a> {
     }
 
     /// Counts the head for a representation at a path.
-    pub(crate) fn note(&mut self, look: Look<'a>, site: usize, host: Option<&str>, path: &[u8]) {
+    pub(crate) fn note(&mut self, look: Look<'a>, site: usize, host: Option<&str>, path: Option<&[u8]>) {
+        *self.looks_used.entry(look).or_insert(0) += 1;
+        let Some(path) = path else { return };
         self.merge(site, host, path);
-        if self.merged.2 == MergedFields::default() {
-            *self.looks_used.entry(look).or_insert(0) += 1;
-        } else {
+        if self.merged.2 != MergedFields::default() {
             self.uses.add(spell(&look, &self.merged.2, self.options), 1);
         }
     }
@@ -103,36 +104,61 @@ impl<'a> Heads<'a> {
         self.line_ids = LineIds::of(&uses);
     }
 
-    /// The head for a representation at a path, which is written if it is new.
+    /// The head for a representation at a path, which is written if it is new. Without a path, the head without rules: the
+    /// server adds what they say of the path that is requested.
     pub(crate) fn of(
         &mut self,
         writer: &mut Writer,
         look: Look<'a>,
         site: usize,
         host: Option<&str>,
-        path: &[u8],
+        path: Option<&[u8]>,
     ) -> Result<HeadId, WriteError> {
+        let plain = match self.by_look.get(&look) {
+            Some(head) => *head,
+            None => {
+                let head = self.write(writer, spell(&look, &MergedFields::default(), self.options))?;
+                self.by_look.insert(look, head);
+                head
+            }
+        };
+        let Some(path) = path else { return Ok(plain) };
         self.merge(site, host, path);
-        if self.merged.2 != MergedFields::default() {
-            return self.write(writer, spell(&look, &self.merged.2, self.options));
+        if self.merged.2 == MergedFields::default() {
+            return Ok(plain);
         }
-        if let Some(head) = self.by_look.get(&look) {
-            return Ok(*head);
-        }
-        let head = self.write(writer, spell(&look, &self.merged.2, self.options))?;
-        self.by_look.insert(look, head);
-        Ok(head)
+        let head = spell(&look, &self.merged.2, self.options);
+        self.write_ruled(writer, head, Some(plain))
     }
 
     /// The head of this text, which is written if it is new.
     pub(crate) fn write(&mut self, writer: &mut Writer, head: NewHead) -> Result<HeadId, WriteError> {
-        if let Some(written) = self.written.get(&head) {
+        self.write_ruled(writer, head, None)
+    }
+
+    /// The same for a head to which rules have added fields, and the head without them.
+    fn write_ruled(
+        &mut self,
+        writer: &mut Writer,
+        head: NewHead,
+        plain: Option<HeadId>,
+    ) -> Result<HeadId, WriteError> {
+        let key = (head, plain);
+        if let Some(written) = self.written.get(&key) {
             return Ok(*written);
         }
-        let spelled = hpack::runs(&head, |name, value| self.line_ids.get(name, value));
-        let id = writer.head(&NewHead { hpack: spelled, ..head.clone() })?;
-        self.written.insert(head, id);
+        let spelled = hpack::runs(&key.0, |name, value| self.line_ids.get(name, value));
+        let id = writer.head(&NewHead { hpack: spelled, ..key.0.clone() })?;
+        if let Some(plain) = plain {
+            writer.plain_head(id, plain)?;
+        }
+        self.written.insert(key, id);
         Ok(id)
+    }
+
+    /// The rules of a site that a server needs: for answers whose path is not known here.
+    pub(crate) fn rules(&self, site: usize) -> &'a [HeaderRule] {
+        self.rules.get(site).map_or(&[], Vec::as_slice)
     }
 
     /// Finds out what the site's rules say of a path.
@@ -155,10 +181,7 @@ fn spell(look: &Look<'_>, merged: &MergedFields, options: &Options) -> NewHead {
     let is_lasting = |name: &str, value: &str| {
         look.status >= 400 && name == "cache-control" && value.to_ascii_lowercase().contains("immutable")
     };
-    // The server would send the same name for other bytes after the next edit, and browsers remember for months
-    // that a host has TLS.
-    let is_unfit_for_preview =
-        |name: &str| options.preview && ["cache-control", "strict-transport-security"].contains(&name);
+    let is_unfit_for_preview = |name: &str| options.preview && is_unfit_for_preview(name);
     let fields: Vec<_> = merged
         .fields
         .iter()
@@ -206,6 +229,12 @@ fn spell(look: &Look<'_>, merged: &MergedFields, options: &Options) -> NewHead {
     }
 }
 
+/// Whether a field of the site's is not sent in a preview: the server would send the same name for other bytes after the next
+/// edit, and browsers remember for months that a host has TLS.
+pub(crate) fn is_unfit_for_preview(name: &str) -> bool {
+    ["cache-control", "strict-transport-security"].contains(&name)
+}
+
 /// What the site's rules add to `Vary`, but for what is there already.
 fn site_vary(merged: &MergedFields) -> impl Iterator<Item = &str> {
     let values = merged.fields.iter().filter(|(name, _)| name == "vary");
@@ -214,7 +243,7 @@ fn site_vary(merged: &MergedFields) -> impl Iterator<Item = &str> {
 }
 
 /// `x-frame-options` as people write it: `X-Frame-Options`.
-fn title_case(name: &str) -> String {
+pub(crate) fn title_case(name: &str) -> String {
     let mut begins = true;
     let raise = |character: char| {
         let raised = if begins { character.to_ascii_uppercase() } else { character };

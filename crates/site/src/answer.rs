@@ -8,6 +8,7 @@ use crate::conditional::Validators;
 use crate::error_page::ErrorPage;
 use crate::location::Location;
 use crate::multipart::Multipart;
+use crate::site_fields::SiteFields;
 use crate::target::Target;
 
 /// The answer to a request.
@@ -24,6 +25,8 @@ pub struct Answer<'a> {
     pub content_length: Option<u64>,
     /// Why the answer is this one: for `explain` and for logs.
     pub reason: Reason,
+    /// What the rules of `_headers` add, unless the head holds it already.
+    pub site_fields: Option<&'a SiteFields>,
 }
 
 /// The fields of an answer.
@@ -158,12 +161,13 @@ impl<'a> Answer<'a> {
             body: Body::Archive(chosen.body),
             content_length: Some(chosen.body.length),
             reason,
+            site_fields: None,
         }
     }
 
     pub(crate) fn not_modified(head: Head<'a>, validators: Validators<'a>, reason: Reason) -> Answer<'a> {
         let fields = Fields::NotModified { head, validators };
-        Answer { status: 304, fields, body: Body::Empty, content_length: None, reason }
+        Answer { status: 304, fields, body: Body::Empty, content_length: None, reason, site_fields: None }
     }
 
     pub(crate) fn partial(
@@ -177,7 +181,14 @@ impl<'a> Answer<'a> {
         let range = ContentRange { first, last, complete_length: body.length };
         let fields = Fields::Partial { head, validators, range };
         let within = Extent { position: body.position + part.position, length: part.length };
-        Answer { status: 206, fields, body: Body::Archive(within), content_length: Some(part.length), reason }
+        Answer {
+            status: 206,
+            fields,
+            body: Body::Archive(within),
+            content_length: Some(part.length),
+            reason,
+            site_fields: None,
+        }
     }
 
     pub(crate) fn multipart(
@@ -191,12 +202,13 @@ impl<'a> Answer<'a> {
             body: Body::Multipart(multipart),
             content_length: Some(multipart.length()),
             reason,
+            site_fields: None,
         }
     }
 
     pub(crate) fn redirect(status: u16, location: Location<'a>, reason: Reason) -> Answer<'a> {
         let fields = Fields::Redirect(location);
-        Answer { status, fields, body: Body::Empty, content_length: Some(0), reason }
+        Answer { status, fields, body: Body::Empty, content_length: Some(0), reason, site_fields: None }
     }
 
     /// An answer of the server itself, with the page that is built in for the status.
@@ -207,7 +219,7 @@ impl<'a> Answer<'a> {
         let body = page.map_or(Body::Empty, Body::BuiltIn);
         let content_length = (status != 204).then_some(length);
         let fields = Fields::Own { page: None, complete_length: None };
-        Answer { status, fields, body, content_length, reason }
+        Answer { status, fields, body, content_length, reason, site_fields: None }
     }
 
     /// The same answer. A built-in page shows this text, such as the host that was requested.

@@ -43,7 +43,8 @@ impl Runs {
         }
     }
 
-    fn of_exactly(mut pattern: Pieces<'_>, path: &[u8]) -> Result<Option<Runs>, Corrupt> {
+    /// The same for just this path.
+    pub(crate) fn of_exactly(mut pattern: Pieces<'_>, path: &[u8]) -> Result<Option<Runs>, Corrupt> {
         let mut captures = Runs::default();
         let mut rest = path;
         while let Some(piece) = pattern.next() {

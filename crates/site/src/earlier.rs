@@ -48,18 +48,18 @@ impl Site {
         buffers: &'a mut Buffers,
         now: u64,
     ) -> Option<(usize, Answer<'a>)> {
-        let Buffers { key, room } = buffers;
+        let Buffers { key, room, ruling } = buffers;
         let target = Target::parse(request.target)?;
         let host = if self.hosts { target.host(request.host) } else { None };
-        let place = Place { host, key: target.key(key).ok()? };
+        let place = Place { host, key: target.key(key).ok()?, is_path: true };
         if matches!(reason, Reason::Rule(_)) && self.is_forced(place, &mut room.search) {
             return None;
         }
         let (number, resource) = self.find_earlier(earlier, place)?;
         let site = &earlier[number];
         let reason = Reason::Path(Origin::Carried);
-        let answer = site.deliver(resource, None, request, &mut room.parts, now, reason);
-        Some((number, site.finish(answer, place, request)))
+        let answer = site.deliver(resource, None, request, &mut room.parts, now, reason, false);
+        Some((number, site.finish(answer, place, request, ruling, false)))
     }
 
     /// Whether a rule that counts before files is for a path.

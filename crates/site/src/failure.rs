@@ -38,7 +38,14 @@ impl Failure {
             return Answer { fields, ..Answer::own(status, reason) };
         };
         let fields = Fields::Own { page: Some(page), complete_length };
-        Answer { status, fields, body: Body::Archive(body), content_length: Some(body.length), reason }
+        Answer {
+            status,
+            fields,
+            body: Body::Archive(body),
+            content_length: Some(body.length),
+            reason,
+            site_fields: None,
+        }
     }
 }
 

@@ -21,6 +21,7 @@ mod negotiate;
 mod range;
 mod request;
 mod resolve;
+mod site_fields;
 mod sites;
 mod target;
 
@@ -37,16 +38,20 @@ pub use multipart::{Multipart, MultipartPiece};
 pub use negotiate::Weights;
 pub use range::RANGES_MAX;
 pub use request::{Conditions, Method, Request, Single, Values};
+pub use site_fields::{SITE_FIELDS_MAX, SiteFields, SiteLine};
 pub use sites::Sites;
 pub use target::Target;
 
-use cannery_archive::{Archive, Corrupt, Head, Key, KeyBuffer, Record, Representation, Resource};
+use cannery_archive::{
+    Archive, Candidates, Corrupt, Head, Key, KeyBuffer, Piece, Record, Representation, Resource,
+};
 
-use crate::captures::Captures;
+use crate::captures::{Captures, Runs};
 use crate::conditional::Verdict;
 use crate::failure::Failure;
 use crate::range::{Parts, Ranges};
 use crate::resolve::{Found, Search};
+use crate::site_fields::is_for_host;
 use crate::sites::Place;
 
 /// A site: an open archive and how requests choose within it.
@@ -54,6 +59,8 @@ use crate::sites::Place;
 pub struct Site {
     archive: Archive,
     hosts: bool,
+    /// What rules of `_headers` say of every path, for what is no request.
+    for_all: Box<SiteFields>,
 }
 
 /// Room for what an answer only refers to, made once and used again for each request, and the time.
@@ -70,6 +77,14 @@ pub struct Scratch {
 struct Buffers {
     key: KeyBuffer,
     room: Room,
+    ruling: Ruling,
+}
+
+/// Room for what the rules of `_headers` say of a request.
+#[derive(Default)]
+struct Ruling {
+    fields: Box<SiteFields>,
+    candidates: Candidates,
 }
 
 /// Room for what few answers need.
@@ -92,7 +107,13 @@ impl Site {
     #[must_use]
     pub fn new(archive: Archive, hosts: bool) -> Site {
         let hosts = hosts && archive.facts().hosts;
-        Site { archive, hosts }
+        let mut ruling = Ruling::default();
+        let place = Place { host: None, key: Key::ROOT, is_path: false };
+        if find_site_fields(&archive, place, &mut ruling).is_err() {
+            // Of a damaged archive: each answer that needs the rules says so.
+            ruling.fields.clear();
+        }
+        Site { archive, hosts, for_all: ruling.fields }
     }
 
     /// The archive that the answers point into.
@@ -112,7 +133,8 @@ impl Site {
         match Key::of_plain_target(request.target) {
             Some(key) if matches!(request.method, Method::Get | Method::Head) => {
                 let host = if self.hosts { request.host.and_then(target::host_name) } else { None };
-                self.answer_path(Place { host, key }, None, request, &mut buffers.room, now)
+                let place = Place { host, key, is_path: true };
+                self.answer_path(place, None, request, &mut buffers.room, &mut buffers.ruling, now)
             }
             _ => self.answer_any(request, buffers, now),
         }
@@ -121,7 +143,7 @@ impl Site {
     /// The answer to a request whose target has to be taken apart, or that asks for something else than a resource.
     #[inline(never)]
     fn answer_any<'a>(&'a self, request: &Request<'a>, buffers: &'a mut Buffers, now: u64) -> Answer<'a> {
-        let Buffers { key, room } = buffers;
+        let Buffers { key, room, ruling } = buffers;
         let target = Target::parse(request.target);
         let host = if self.hosts { target.and_then(|target| target.host(request.host)) } else { None };
         // What is no path stands below the root like everything else.
@@ -132,11 +154,18 @@ impl Site {
             },
             None => (Key::ROOT, Err(Failure::new(400, Reason::Target))),
         };
-        let place = Place { host, key };
+        let place = Place { host, key, is_path: path.is_ok() };
         match (request.method, path) {
-            (Method::Get | Method::Head, Ok(query)) => self.answer_path(place, query, request, room, now),
-            (Method::Get | Method::Head, Err(failure)) => self.finish(Err(failure), place, request),
-            (method, _) => self.finish(answer_other(method, target, request.target), place, request),
+            (Method::Get | Method::Head, Ok(query)) => {
+                self.answer_path(place, query, request, room, ruling, now)
+            }
+            (Method::Get | Method::Head, Err(failure)) => {
+                self.finish(Err(failure), place, request, ruling, true)
+            }
+            (method, _) => {
+                let answer = answer_other(method, target, request.target);
+                self.finish(answer, place, request, ruling, true)
+            }
         }
     }
 
@@ -150,6 +179,7 @@ impl Site {
         query: Option<&'a [u8]>,
         request: &Request<'a>,
         room: &'a mut Room,
+        ruling: &'a mut Ruling,
         now: u64,
     ) -> Answer<'a> {
         let found = if place.host.is_some() || self.archive.facts().forced_rules {
@@ -158,13 +188,13 @@ impl Site {
             match self.archive.path(None, place.key) {
                 Ok(Some(Record::Resource(resource))) => {
                     let reason = Reason::Path(resource.origin);
-                    return match self.choose(resource, None, request, reason) {
+                    return match self.choose(resource, None, request, reason, false) {
                         Ok(whole) if whole.is_unconditional(request) => whole.answer(request.method),
                         Ok(whole) => {
                             let answer = deliver_on_conditions(&whole, request, &mut room.parts, now);
-                            self.finish(answer, place, request)
+                            self.finish(answer, place, request, ruling, false)
                         }
-                        Err(failure) => self.finish(Err(failure), place, request),
+                        Err(failure) => self.finish(Err(failure), place, request, ruling, false),
                     };
                 }
                 Ok(Some(record)) => Ok(Found::of_path(record)),
@@ -172,7 +202,7 @@ impl Site {
                 Err(corrupt) => Err(corrupt),
             }
         };
-        self.answer_found(found, place, query, request, room, now)
+        self.answer_found(found, place, query, request, room, ruling, now)
     }
 
     /// The answer of what was found, unless it was a file under just this path.
@@ -184,36 +214,63 @@ impl Site {
         query: Option<&'a [u8]>,
         request: &Request<'a>,
         room: &'a mut Room,
+        ruling: &'a mut Ruling,
         now: u64,
     ) -> Answer<'a> {
+        let facts = self.archive.facts();
+        let mut is_ruled = facts.header_rules;
+        // The head of a file holds what the rules say of its path, but for those for one host.
+        if let Ok(Found::Record { record: Record::Resource(_), reason: Reason::Path(_), .. }) = found {
+            is_ruled = facts.host_header_rules
+                && place.host.is_some()
+                && find_site_fields(&self.archive, place, ruling).unwrap_or(false);
+        }
         let answer = match found {
-            Ok(found) => self.follow(&found, place, query, request, room, now),
+            Ok(found) => self.follow(&found, place, query, request, room, now, is_ruled),
             Err(corrupt) => Err(corrupt.into()),
         };
-        self.finish(answer, place, request)
+        self.finish(answer, place, request, ruling, is_ruled)
     }
 
-    /// The answer as its method has it, or the error that stands in its place.
+    /// The answer as its method has it, or the error that stands in its place. `is_ruled` says that the answer's head does not
+    /// hold what the rules of `_headers` say of the path; that of an error never does.
     #[inline(never)]
     fn finish<'a>(
         &'a self,
         answer: Result<Answer<'a>, Failure>,
         place: Place<'a>,
         request: &Request<'a>,
+        ruling: &'a mut Ruling,
+        is_ruled: bool,
     ) -> Answer<'a> {
-        let answer = answer.unwrap_or_else(|failure| {
-            self.fail(failure, place, &request.accept_encoding).about_path(request.target)
-        });
+        let (mut answer, is_ruled) = match answer {
+            Ok(answer) => (answer, is_ruled),
+            Err(failure) => {
+                let answer = self.fail(failure, place, &request.accept_encoding);
+                (answer.about_path(request.target), true)
+            }
+        };
+        if is_ruled
+            && self.archive.facts().header_rules
+            && find_site_fields(&self.archive, place, ruling).is_ok()
+            && !ruling.fields.is_empty()
+        {
+            answer.site_fields = Some(&ruling.fields);
+        }
         if request.method == Method::Head { answer.without_body() } else { answer }
     }
 
     /// The answer to what is no request: an error of this status.
     #[must_use]
     pub fn refusal(&self, status: u16) -> Answer<'_> {
-        let place = Place { host: None, key: Key::ROOT };
-        // Nothing is known of who asks, not even what it can decode.
+        let place = Place { host: None, key: Key::ROOT, is_path: false };
+        // Nothing is known of the client, not even what it can decode.
         let accept_encoding = Values::one(b"identity, *;q=0");
-        self.fail(Failure::new(status, Reason::NoRequest), place, &accept_encoding)
+        let mut answer = self.fail(Failure::new(status, Reason::NoRequest), place, &accept_encoding);
+        if !self.for_all.is_empty() {
+            answer.site_fields = Some(&self.for_all);
+        }
+        answer
     }
 
     /// The error that a request ends in, with the page that the site has for it nearest to the place, else
@@ -234,12 +291,15 @@ impl Site {
         request: &Request<'a>,
         room: &'a mut Room,
         now: u64,
+        is_ruled: bool,
     ) -> Result<Answer<'a>, Failure> {
         let Room { rewritten, search, parts } = room;
         let runs = &search.runs;
         match *found {
             Found::Record { record, matched, reason } => match record {
-                Record::Resource(resource) => self.deliver(resource, None, request, parts, now, reason),
+                Record::Resource(resource) => {
+                    self.deliver(resource, None, request, parts, now, reason, is_ruled)
+                }
                 Record::Redirect(redirect) => {
                     let captures = matched.map_or(Captures::NONE, |path| Captures::new(path, runs));
                     redirect_to(redirect.status, Location::of_rule(redirect, captures, query), reason)
@@ -250,7 +310,7 @@ impl Site {
                         return Err(Failure::new(404, Reason::Nothing));
                     };
                     let place = Place { key, ..place };
-                    self.deliver_rewritten(place, rewrite.status, request, parts, now, reason)
+                    self.deliver_rewritten(place, rewrite.status, request, parts, now, reason, is_ruled)
                 }
             },
             Found::Slash { key, add } => {
@@ -272,11 +332,12 @@ impl Site {
         parts: &'a mut Parts,
         now: u64,
         reason: Reason,
+        is_ruled: bool,
     ) -> Result<Answer<'a>, Failure> {
         for site in Sites::of(&self.archive, place.host) {
             match self.archive.path(site?, place.key)? {
                 Some(Record::Resource(resource)) => {
-                    return self.deliver(resource, Some(status), request, parts, now, reason);
+                    return self.deliver(resource, Some(status), request, parts, now, reason, is_ruled);
                 }
                 Some(Record::Redirect(redirect)) => {
                     let location = Location::of_rule(redirect, Captures::NONE, None);
@@ -298,8 +359,9 @@ impl Site {
         room: &'a mut Parts,
         now: u64,
         reason: Reason,
+        is_ruled: bool,
     ) -> Result<Answer<'a>, Failure> {
-        let whole = self.choose(resource, status, request, reason)?;
+        let whole = self.choose(resource, status, request, reason, is_ruled)?;
         if whole.is_unconditional(request) {
             return Ok(whole.answer(Method::Get));
         }
@@ -315,12 +377,15 @@ impl Site {
         status: Option<u16>,
         request: &Request<'a>,
         reason: Reason,
+        is_ruled: bool,
     ) -> Result<Whole<'a>, Failure> {
         let Some(chosen) = negotiate::choose(resource.representations(), &request.accept_encoding)? else {
             return Err(Failure::new(406, Reason::NotAcceptable));
         };
         let status = status.filter(|status| *status != 200).unwrap_or(resource.status);
-        let head = self.archive.head(chosen.head)?;
+        // What the rules add to an answer is added to a head without rules.
+        let head =
+            if is_ruled { self.archive.plain_head(chosen.head)? } else { self.archive.head(chosen.head)? };
         let validators = match status {
             200 => Validators { etag: head.sends_etag.then_some(chosen.etag), modified: resource.modified },
             // RFC 9110 §13.2.1: no condition counts here, so none is offered.
@@ -330,6 +395,37 @@ impl Site {
         self.archive.body(chosen.body)?;
         Ok(Whole { status, head, validators, chosen, reason })
     }
+}
+
+/// Finds what the rules of `_headers` say of a place: those of the last site that its host's requests are looked for in. Without a
+/// path, the rules for all paths. Returns whether a rule for certain hosts is among them.
+fn find_site_fields(archive: &Archive, place: Place<'_>, ruling: &mut Ruling) -> Result<bool, Corrupt> {
+    let Ruling { fields, candidates } = ruling;
+    fields.clear();
+    let mut site = None;
+    for next in Sites::of(archive, place.host) {
+        site = next?;
+    }
+    let Some(root) = archive.root(site)? else { return Ok(false) };
+    let path = place.is_path.then(|| &place.key.bytes()[1..]);
+    let mut is_of_host = false;
+    root.header_rules(path, candidates, |rule| {
+        let is_match = match path {
+            Some(path) => Runs::of_exactly(rule.pattern, path)?.is_some(),
+            None => {
+                let mut pieces = rule.pattern;
+                matches!((pieces.next(), pieces.next()), (Some(Ok(Piece::Splat(_))), None))
+            }
+        };
+        if is_match && is_for_host(rule.host, place.host) {
+            is_of_host |= !rule.host.is_empty();
+            for field in rule.fields {
+                fields.add(archive.bytes(), &field?);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(is_of_host)
 }
 
 /// What is sent where no condition and no range stands against it.
@@ -354,7 +450,7 @@ impl<'a> Whole<'a> {
         let Whole { status, head, validators, chosen, reason } = self;
         let body = if method == Method::Head { Body::Empty } else { Body::Archive(chosen.body) };
         let fields = Fields::Canned { head, validators };
-        Answer { status, fields, body, content_length: Some(chosen.body.length), reason }
+        Answer { status, fields, body, content_length: Some(chosen.body.length), reason, site_fields: None }
     }
 }
 

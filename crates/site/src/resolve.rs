@@ -53,7 +53,7 @@ pub(crate) fn resolve<'a>(
     place: Place<'a>,
     search: &mut Search,
 ) -> Result<Found<'a>, Corrupt> {
-    let Place { host, key } = place;
+    let Place { host, key, .. } = place;
     if host.is_none() {
         return resolve_on(archive, None, key, search);
     }

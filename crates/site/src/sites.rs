@@ -14,6 +14,8 @@ pub(crate) struct Place<'a> {
     /// The host, if it counts.
     pub(crate) host: Option<&'a [u8]>,
     pub(crate) key: Key<'a>,
+    /// Whether the request names a path at all, and the key is its.
+    pub(crate) is_path: bool,
 }
 
 /// The sites that a host's requests are looked for in, in order, as [`Archive::path`] names them: nothing is the

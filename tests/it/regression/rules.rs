@@ -126,3 +126,113 @@ fn the_field_for_filters_of_scripts_is_not_sent() {
     let answer = site(&[("index.html", "home")]).get("/");
     assert_eq!((values(&answer, "X-XSS-Protection").len(), values(&answer, "X-Frame-Options").len()), (0, 1));
 }
+
+/// What `/` alone has went with each 404 below it, and `/*` with no built-in page.
+#[test]
+fn rules_apply_by_the_path_that_was_requested() {
+    let rules = "/*\n  Content-Security-Policy: default-src 'self'\n  Link: </all>\n/\n  Link: </hero.jpg>\n/docs/*\n  \
+                 X-Docs: 1\n  Link: </docs>\n/docs/:page\n  X-Page: 1\n  X-Frame-Options: DENY\n/app/x\n  X-App: 1\n  \
+                 Cache-Control: max-age=7\n/old\n  X-Old: 1\n  ! Content-Security-Policy\n";
+    let redirects = "/old /docs/\n/into/* /docs/:splat 200\n";
+    let files = [
+        ("index.html", "home"),
+        ("docs/index.html", "docs"),
+        ("docs/a.html", "a"),
+        ("app/_200.html", "app"),
+        ("docs/_404.html", "no such page"),
+        ("_headers", rules),
+        ("_redirects", redirects),
+    ];
+    let server = site(&files);
+    let link = |target: &str| server.get(target).field("Link").map(str::to_owned);
+    assert_eq!(link("/").as_deref(), Some("</all>, </hero.jpg>"));
+    assert_eq!(link("/nope").as_deref(), Some("</all>"));
+    assert_eq!(link("/docs/nope").as_deref(), Some("</all>, </docs>"));
+    let missing = server.get("/nope");
+    assert_eq!(
+        (missing.status, values(&missing, "Content-Security-Policy")),
+        (404, vec!["default-src 'self'"])
+    );
+    assert_eq!(missing.field("Cache-Control"), Some("no-store"));
+    let page = server.get("/docs/nope");
+    assert_eq!((page.status, page.field("X-Docs"), page.field("X-Page")), (404, Some("1"), Some("1")));
+    assert_eq!(values(&page, "X-Frame-Options"), ["DENY"], "in place of the server's own");
+    let fallback = server.get("/app/x");
+    assert_eq!((fallback.status, fallback.field("X-App")), (200, Some("1")));
+    assert_eq!(values(&fallback, "Cache-Control"), ["max-age=7"]);
+    assert_eq!(server.get("/app/y").field("X-App"), None);
+    let tag = fallback.field("ETag").unwrap();
+    let again = server.ask("GET", "/app/x", &format!("If-None-Match: {tag}\r\n"));
+    assert_eq!((again.status, again.field("X-App")), (304, Some("1")));
+    let part = server.ask("GET", "/app/x", "Range: bytes=0-1\r\n");
+    assert_eq!((part.status, part.field("X-App"), part.body.as_slice()), (206, Some("1"), b"ap".as_slice()));
+    let rewritten = server.get("/into/a.html");
+    assert_eq!(
+        (rewritten.status, rewritten.field("X-Docs"), rewritten.body.as_slice()),
+        (200, None, b"a".as_slice())
+    );
+    let redirect = server.get("/old");
+    assert_eq!((redirect.status, redirect.field("X-Old")), (301, Some("1")));
+    assert_eq!(redirect.field("Content-Security-Policy"), None);
+    for (method, target, lines, status) in [
+        ("POST", "/docs/a.html", "Content-Length: 0\r\n", 405),
+        ("GET", "/docs/a.html", "Range: bytes=99-\r\n", 416),
+        ("GET", "/docs/a.html", "If-Match: \"x\"\r\n", 412),
+    ] {
+        let answer = server.ask(method, target, lines);
+        assert_eq!((answer.status, answer.field("X-Docs")), (status, Some("1")), "{method} {target} {lines}");
+    }
+    let unreadable = server.get("/%zz");
+    assert_eq!((unreadable.status, unreadable.field("Link")), (400, Some("</all>")));
+}
+
+/// Browsers refuse a request across origins whose preflight has none of these fields.
+#[test]
+fn a_preflight_has_the_fields_of_its_path() {
+    let rules = "/api/*\n  Access-Control-Allow-Origin: *\n  Access-Control-Allow-Headers: x-token\n  Vary: Origin\n  \
+                 Content-Type: application/json\n";
+    let server = site(&[("index.html", "home"), ("api/a.json", "{}"), ("_headers", rules)]);
+    for target in ["/api/a.json", "/api/none"] {
+        let lines = "Origin: https://other.example\r\nAccess-Control-Request-Method: GET\r\n";
+        let answer = server.ask("OPTIONS", target, lines);
+        assert_eq!((answer.status, answer.field("Allow")), (204, Some("GET, HEAD, OPTIONS")), "{target}");
+        assert_eq!(answer.field("Access-Control-Allow-Origin"), Some("*"));
+        assert_eq!(answer.field("Access-Control-Allow-Headers"), Some("x-token"));
+        assert_eq!((answer.field("Vary"), answer.field("Content-Type")), (Some("Origin"), None));
+    }
+    assert_eq!(server.ask("OPTIONS", "/", "").field("Access-Control-Allow-Origin"), None);
+}
+
+/// Rules for one host were taken and never applied.
+#[test]
+fn rules_for_hosts_apply_on_those_hosts() {
+    let rules = "/*\n  X-All: 1\n  Link: </all>\nhttps://preview.example/*\n  X-Robots-Tag: noindex\n  Link: </preview>\n\
+                 ://*.wild.example/*\n  X-Wild: 1\nhttps://:project.pages.example/*\n  X-Pages: 1\n\
+                 https://own.example/*\n  X-Own: root\n";
+    let files = [
+        ("index.html", "home"),
+        ("_headers", rules),
+        ("_hosts/own.example/index.html", "own"),
+        ("_hosts/own.example/_headers", "/*\n  X-Site: own\n"),
+    ];
+    let server = site(&files);
+    let field = |host: &str, target: &str, name: &str| {
+        server.ask_host(host, "GET", target, "").field(name).map(str::to_owned)
+    };
+    for target in ["/", "/nope"] {
+        assert_eq!(field("preview.example", target, "X-Robots-Tag").as_deref(), Some("noindex"), "{target}");
+        assert_eq!(
+            field("preview.example", target, "Link").as_deref(),
+            Some("</all>, </preview>"),
+            "{target}"
+        );
+        assert_eq!(field("example", target, "X-Robots-Tag"), None);
+        assert_eq!(field("a.b.wild.example", target, "X-Wild").as_deref(), Some("1"));
+        assert_eq!(field("wild.example", target, "X-Wild"), None);
+        assert_eq!(field("my.pages.example", target, "X-Pages").as_deref(), Some("1"));
+        assert_eq!(field("v1.my.pages.example", target, "X-Pages"), None);
+        assert_eq!(field("own.example", target, "X-Own").as_deref(), Some("root"));
+        assert_eq!(field("own.example", target, "X-Site").as_deref(), Some("own"));
+        assert_eq!(field("own.example", target, "X-All"), None);
+    }
+}

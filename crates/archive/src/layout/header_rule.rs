@@ -105,7 +105,7 @@ pub struct NewHeaderRule<'p> {
     /// See [`HeaderRule::pattern`].
     pub pattern: Vec<Piece<'p>>,
     /// Effect, bits of overridden fields, name and value: see [`HeaderField`].
-    pub fields: Vec<(HeaderEffect, u8, Vec<u8>, &'p [u8])>,
+    pub fields: Vec<(HeaderEffect, u8, Vec<u8>, Vec<u8>)>,
 }
 
 impl NewHeaderRule<'_> {

@@ -127,10 +127,10 @@ pub(crate) fn archive(format: Format) -> Vec<u8> {
         host: b"*.example.com",
         pattern: vec![Piece::Splat(0)],
         fields: vec![
-            (HeaderEffect::Remove, 8, b"X-Frame-Options".to_vec(), b""),
-            (HeaderEffect::Join, 0, b"Link".to_vec(), b"<a>"),
-            (HeaderEffect::Replace, 1, b"Referrer-Policy".to_vec(), b"no-referrer"),
-            (HeaderEffect::Line, 0, b"Set-Cookie".to_vec(), b"a=1"),
+            (HeaderEffect::Remove, 8, b"X-Frame-Options".to_vec(), vec![]),
+            (HeaderEffect::Join, 0, b"Link".to_vec(), b"<a>".to_vec()),
+            (HeaderEffect::Replace, 1, b"Referrer-Policy".to_vec(), b"no-referrer".to_vec()),
+            (HeaderEffect::Line, 0, b"Set-Cookie".to_vec(), b"a=1".to_vec()),
         ],
     };
     let scope = NewScope {

@@ -61,7 +61,7 @@ fn the_fields_of_a_host_are_its_own() {
 }
 
 #[test]
-fn fallback_and_error_pages_have_the_fields_of_their_folder() {
+fn pages_for_other_paths_leave_the_fields_to_the_server() {
     let site = Site::new(&[("_200.html", "app"), ("_404.html", "none")]);
     site.write("_headers", "/*\n  X-One: 1\n");
     let built = site.build();
@@ -69,8 +69,9 @@ fn fallback_and_error_pages_have_the_fields_of_their_folder() {
         let (crate::site::Below::Fallback(_, page) | crate::site::Below::ErrorPage(_, page)) = below else {
             panic!("{below:?}")
         };
-        assert_eq!(page.field("X-One"), Some("1"));
+        assert_eq!(page.field("X-One"), None);
     }
+    assert!(built.archive.facts().header_rules);
 }
 
 #[test]

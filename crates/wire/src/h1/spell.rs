@@ -3,7 +3,9 @@
 //! Copies runs that were spelled before; formats nothing but a length. Never copies a large body.
 
 use cannery_archive::{Extent, Head};
-use cannery_site::{Answer, Body, ContentRange, Fields, MultipartPiece, Page, Validators, spell_date};
+use cannery_site::{
+    Answer, Body, ContentRange, Fields, Location, MultipartPiece, Page, SiteFields, Validators, spell_date,
+};
 
 use crate::archive_ref::slice;
 use crate::decimal::put_digits;
@@ -32,6 +34,12 @@ pub(super) fn answer(
     fields: &ServerFields,
     connection: Option<&str>,
 ) {
+    if let Some(site_fields) = answer.site_fields {
+        put_with_site_fields(output, answer, site_fields, archive, fields);
+        put_end(output, answer, fields, connection, site_fields.overrides());
+        put_body(output, &answer.body, archive);
+        return;
+    }
     let mut overrides = 0;
     match &answer.fields {
         Fields::Canned { head, validators } => {
@@ -52,10 +60,7 @@ pub(super) fn answer(
         }
         Fields::Multipart { multipart, validators } => {
             put_status_line(output, answer.status);
-            output.put(b"Content-Type: ");
-            output.put(PARTS_TYPE.as_bytes());
-            multipart.boundary().into_iter().for_each(|piece| output.put(piece));
-            output.put(b"\r\n");
+            put_parts_type(output, multipart.boundary());
             output.put(multipart.head().resource());
             put_validators(output, *validators, fields);
             overrides = multipart.head().overrides;
@@ -68,16 +73,124 @@ pub(super) fn answer(
         }
         Fields::Redirect(location) => {
             put_status_line(output, answer.status);
-            output.put(b"Location: ");
-            location.spell(&mut |bytes| output.put(bytes));
-            output.put(b"\r\n");
-            put_line(output, b"Cache-Control: ", redirect_caching(answer.status, fields));
+            put_location(output, location, answer.status, fields);
         }
         Fields::Own { page, complete_length } => {
             put_own(output, answer.status, *page, *complete_length);
+            match page {
+                Some(Page { head, .. }) => {
+                    output.put(head.content_type());
+                    output.put(head.representation());
+                    output.put(head.resource());
+                }
+                None => put_page_fields(output, answer.status),
+            }
             overrides = page.map_or(0, |page| page.head.overrides);
         }
     }
+    put_end(output, answer, fields, connection, overrides);
+    put_body(output, &answer.body, archive);
+}
+
+/// An answer to which the rules of `_headers` add fields: its own head without those that they replace, then theirs.
+#[cold]
+fn put_with_site_fields(
+    output: &mut Output,
+    answer: &Answer<'_>,
+    site_fields: &SiteFields,
+    archive: &[u8],
+    fields: &ServerFields,
+) {
+    let status = answer.status;
+    let put_lines = |output: &mut Output, lines: &[u8]| {
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            let is_caching = line.starts_with(b"Cache-Control:");
+            if line.starts_with(b"Content-Type:") && site_fields.replaces_content_type()
+                || is_caching && site_fields.replaces_caching(archive, status)
+            {
+                continue;
+            }
+            output.put(if is_caching && status >= 400 { b"Cache-Control: no-store\r\n" } else { line });
+        }
+    };
+    let mut has_content = true;
+    if !matches!(answer.fields, Fields::Own { .. }) {
+        put_status_line(output, status);
+    }
+    match &answer.fields {
+        Fields::Canned { head, validators } => {
+            put_lines(output, head.lines());
+            put_validators(output, *validators, fields);
+        }
+        Fields::Partial { head, validators, range } => {
+            put_lines(output, head.lines());
+            put_validators(output, *validators, fields);
+            put_content_range(output, *range);
+        }
+        Fields::Multipart { multipart, validators } => {
+            put_parts_type(output, multipart.boundary());
+            put_lines(output, multipart.head().resource());
+            put_validators(output, *validators, fields);
+        }
+        Fields::NotModified { head, validators } => {
+            put_lines(output, head.resource());
+            put_validators(output, *validators, fields);
+        }
+        Fields::Redirect(location) => {
+            put_location(output, location, status, fields);
+            has_content = false;
+        }
+        Fields::Own { page, complete_length } => {
+            put_own(output, status, *page, *complete_length);
+            match page {
+                Some(Page { head, .. }) => put_lines(output, head.lines()),
+                None => {
+                    put_page_fields(output, status);
+                    has_content = false;
+                }
+            }
+        }
+    }
+    let is_parts = matches!(answer.fields, Fields::Multipart { .. });
+    for line in site_fields.lines(archive, status, has_content) {
+        let name = line.name(archive);
+        if is_parts && name == b"Content-Type" {
+            continue;
+        }
+        output.put(name);
+        let mut separator = b": ".as_slice();
+        for value in line.values(archive) {
+            output.put(separator);
+            output.put(value);
+            separator = b", ";
+        }
+        output.put(b"\r\n");
+    }
+}
+
+fn put_parts_type(output: &mut Output, boundary: [&[u8]; 2]) {
+    output.put(b"Content-Type: ");
+    output.put(PARTS_TYPE.as_bytes());
+    boundary.into_iter().for_each(|piece| output.put(piece));
+    output.put(b"\r\n");
+}
+
+fn put_location(output: &mut Output, location: &Location<'_>, status: u16, fields: &ServerFields) {
+    output.put(b"Location: ");
+    location.spell(&mut |bytes| output.put(bytes));
+    output.put(b"\r\n");
+    put_line(output, b"Cache-Control: ", redirect_caching(status, fields));
+}
+
+/// What ends a head.
+#[inline(always)]
+fn put_end(
+    output: &mut Output,
+    answer: &Answer<'_>,
+    fields: &ServerFields,
+    connection: Option<&str>,
+    overrides: u8,
+) {
     if let Some(length) = answer.content_length {
         put_content_length(output, length);
     }
@@ -87,7 +200,6 @@ pub(super) fn answer(
         output.put(b"\r\n");
     }
     output.put(fields.end_of_head(overrides));
-    put_body(output, &answer.body, archive);
 }
 
 #[inline]
@@ -181,7 +293,7 @@ fn put_other_status(output: &mut Output, status: u16, head: &Head<'_>) {
     }
 }
 
-/// The fields of an answer of the server itself: what its status needs, then what describes its page.
+/// The fields of an answer of the server itself that its status needs.
 fn put_own(output: &mut Output, status: u16, page: Option<Page<'_>>, complete_length: Option<u64>) {
     put_status_line(output, status);
     match status {
@@ -203,17 +315,13 @@ fn put_own(output: &mut Output, status: u16, page: Option<Page<'_>>, complete_le
         output.put_number(length);
         output.put(b"\r\n");
     }
-    match page {
-        Some(Page { head, .. }) => {
-            output.put(head.content_type());
-            output.put(head.representation());
-            output.put(head.resource());
-        }
-        None if status == 204 => {}
-        None => {
-            put_line(output, b"Content-Type: ", PAGE_TYPE);
-            put_line(output, b"Cache-Control: ", "no-store");
-        }
+}
+
+/// What describes a page that is built in.
+fn put_page_fields(output: &mut Output, status: u16) {
+    if status != 204 {
+        put_line(output, b"Content-Type: ", PAGE_TYPE);
+        put_line(output, b"Cache-Control: ", "no-store");
     }
 }
 

@@ -4,7 +4,9 @@
 //! nothing but a length and dates. Knows no frames.
 
 use cannery_archive::{Head, HpackLine, HpackLines};
-use cannery_site::{Answer, ContentRange, Fields, Page, Validators, spell_date};
+use cannery_site::{
+    Answer, ContentRange, Fields, Location, Page, SiteFields, SiteLine, Validators, spell_date,
+};
 
 use crate::archive_ref::ArchiveRef;
 use crate::decimal::Decimal;
@@ -23,7 +25,9 @@ pub(super) fn head(
 ) {
     sent.begin(block, archive.number, archive.identity);
     let mut block = Block { sent, bytes: block };
-    let overrides = if let Fields::Canned { head, validators } = &answer.fields
+    let overrides = if let Some(site_fields) = answer.site_fields {
+        block.with_site_fields(answer, site_fields, archive.bytes, fields)
+    } else if let Fields::Canned { head, validators } = &answer.fields
         && answer.status == head.status
     {
         block.whole(head);
@@ -90,16 +94,121 @@ impl Block<'_> {
             }
             Fields::Redirect(location) => {
                 self.status(status);
-                put_name_index(self.bytes, index::LOCATION);
-                put_text_length(self.bytes, location.length());
-                location.spell(&mut |piece| self.bytes.extend_from_slice(piece));
-                self.field("cache-control", redirect_caching(status, fields));
+                self.location(location, status, fields);
                 0
             }
             Fields::Own { page, complete_length } => {
                 self.own(status, *page, *complete_length);
+                match page {
+                    Some(Page { head, .. }) => self.lines(head.hpack.lines()),
+                    None => self.page_fields(status),
+                }
                 page.map_or(0, |page| page.head.overrides)
             }
+        }
+    }
+
+    /// An answer to which the rules of `_headers` add fields: its own head without those that they replace, then theirs.
+    #[cold]
+    fn with_site_fields(
+        &mut self,
+        answer: &Answer<'_>,
+        site_fields: &SiteFields,
+        archive: &[u8],
+        fields: &ServerFields,
+    ) -> u8 {
+        let status = answer.status;
+        let put_lines = |block: &mut Self, lines: HpackLines<'_>| {
+            for line in lines {
+                let is_caching = line.static_index == index::CACHE_CONTROL;
+                if line.static_index == index::CONTENT_TYPE && site_fields.replaces_content_type()
+                    || is_caching && site_fields.replaces_caching(archive, status)
+                {
+                    continue;
+                }
+                if is_caching && status >= 400 {
+                    block.field("cache-control", "no-store");
+                } else {
+                    block.line(line);
+                }
+            }
+        };
+        let mut has_content = true;
+        if !matches!(answer.fields, Fields::Own { .. }) {
+            self.status(status);
+        }
+        match &answer.fields {
+            Fields::Canned { head, validators } => {
+                put_lines(self, head.hpack.lines());
+                self.validators(*validators, fields);
+            }
+            Fields::Partial { head, validators, range } => {
+                put_lines(self, head.hpack.lines());
+                self.validators(*validators, fields);
+                self.content_range(*range);
+            }
+            Fields::Multipart { multipart, validators } => {
+                let boundary = multipart.boundary();
+                self.pieces(index::CONTENT_TYPE, &[PARTS_TYPE.as_bytes(), boundary[0], boundary[1]]);
+                put_lines(self, multipart.head().hpack.resource());
+                self.validators(*validators, fields);
+            }
+            Fields::NotModified { head, validators } => {
+                put_lines(self, head.hpack.resource());
+                self.validators(*validators, fields);
+            }
+            Fields::Redirect(location) => {
+                self.location(location, status, fields);
+                has_content = false;
+            }
+            Fields::Own { page, complete_length } => {
+                self.own(status, *page, *complete_length);
+                match page {
+                    Some(Page { head, .. }) => put_lines(self, head.hpack.lines()),
+                    None => {
+                        self.page_fields(status);
+                        has_content = false;
+                    }
+                }
+            }
+        }
+        let is_parts = matches!(answer.fields, Fields::Multipart { .. });
+        for line in site_fields.lines(archive, status, has_content) {
+            let name = line.name(archive);
+            if !(is_parts && name == b"Content-Type") {
+                self.site_line(name, line, archive);
+            }
+        }
+        site_fields.overrides()
+    }
+
+    /// A line that the rules add: as literals, for no table holds it.
+    fn site_line(&mut self, name: &[u8], line: SiteLine<'_>, archive: &[u8]) {
+        self.bytes.push(0);
+        put_text_length(self.bytes, name.len());
+        self.bytes.extend(name.iter().map(u8::to_ascii_lowercase));
+        let joined: usize = line.values(archive).map(|value| value.len() + 2).sum();
+        put_text_length(self.bytes, joined.saturating_sub(2));
+        for (place, value) in line.values(archive).enumerate() {
+            if place > 0 {
+                self.bytes.extend_from_slice(b", ");
+            }
+            self.bytes.extend_from_slice(value);
+        }
+    }
+
+    fn location(&mut self, location: &Location<'_>, status: u16, fields: &ServerFields) {
+        put_name_index(self.bytes, index::LOCATION);
+        put_text_length(self.bytes, location.length());
+        location.spell(&mut |piece| self.bytes.extend_from_slice(piece));
+        self.field("cache-control", redirect_caching(status, fields));
+    }
+
+    /// What describes a page that is built in.
+    fn page_fields(&mut self, status: u16) {
+        if status != 204 {
+            self.field("content-type", PAGE_TYPE);
+            self.field("cache-control", "no-store");
         }
     }
 
@@ -119,7 +228,7 @@ impl Block<'_> {
         }
     }
 
-    /// An answer of the server itself: what its status needs, then what describes its page.
+    /// The fields of an answer of the server itself that its status needs.
     fn own(&mut self, status: u16, page: Option<Page<'_>>, complete_length: Option<u64>) {
         self.status(status);
         match status {
@@ -138,14 +247,6 @@ impl Block<'_> {
         }
         if let Some(length) = complete_length {
             self.pieces(index::CONTENT_RANGE, &[b"bytes */", Decimal::of(length).digits()]);
-        }
-        match page {
-            Some(Page { head, .. }) => self.lines(head.hpack.lines()),
-            None if status == 204 => {}
-            None => {
-                self.field("content-type", PAGE_TYPE);
-                self.field("cache-control", "no-store");
-            }
         }
     }
 
