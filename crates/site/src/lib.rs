@@ -207,6 +207,7 @@ impl Site {
 
     /// The answer of what was found, unless it was a file under just this path.
     #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "the rooms are borrowed apart from each other")]
     fn answer_found<'a>(
         &'a self,
         found: Result<Found<'a>, Corrupt>,
@@ -283,6 +284,7 @@ impl Site {
     }
 
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the rooms are borrowed apart from each other")]
     fn follow<'a>(
         &'a self,
         found: &Found<'a>,
@@ -324,6 +326,7 @@ impl Site {
 
     /// Answers from the path that a rule made. Only files are looked for: rules are applied once.
     #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "the rooms are borrowed apart from each other")]
     fn deliver_rewritten<'a>(
         &'a self,
         place: Place<'a>,
@@ -351,6 +354,7 @@ impl Site {
     }
 
     /// Sends a resource as it is asked for.
+    #[expect(clippy::too_many_arguments, reason = "the rooms are borrowed apart from each other")]
     fn deliver<'a>(
         &'a self,
         resource: Resource<'a>,

@@ -21,6 +21,9 @@ pub(crate) struct Indexed<'p> {
 /// A set of rules, while it is built.
 type Members = Vec<u16>;
 
+/// A row that is a prefix of the next one: its number, its key, and all its rules.
+type Around<'k, K> = (u32, &'k K, Members);
+
 /// Appends the indexes of these rules, each of which has as many as fit.
 pub(crate) fn build(out: &mut Vec<u8>, kind: u8, rules: &[Indexed<'_>]) {
     for rules in rules.chunks(INDEX_RULES_MAX) {
@@ -174,7 +177,7 @@ impl<'r> Builder<'r> {
         let prefixes = std::mem::take(&mut self.prefixes);
         let mut rows = Vec::with_capacity(prefixes.len());
         // The rows that are prefixes of the next one, as far as they are known, with all their rules.
-        let mut around: Vec<(u32, &(u8, Vec<u8>), Members)> = Vec::new();
+        let mut around: Vec<Around<'_, (u8, Vec<u8>)>> = Vec::new();
         for (number, (key, (captures, splats))) in (0u32..).zip(&prefixes) {
             while around
                 .last()
@@ -203,7 +206,7 @@ impl<'r> Builder<'r> {
     fn suffix_rows(&mut self) -> Vec<[u8; 13]> {
         let suffixes = std::mem::take(&mut self.suffixes);
         let mut rows = Vec::with_capacity(suffixes.len());
-        let mut around: Vec<(u32, &Vec<u8>, Members)> = Vec::new();
+        let mut around: Vec<Around<'_, Vec<u8>>> = Vec::new();
         for (number, (text, members)) in (0u32..).zip(&suffixes) {
             while around.last().is_some_and(|(_, shorter, _)| !text.starts_with(shorter)) {
                 around.pop();

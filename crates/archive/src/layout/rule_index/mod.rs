@@ -204,7 +204,7 @@ impl<'a> RuleIndex<'a> {
             for (place, word) in stripped.iter_mut().enumerate() {
                 *word = bits[place] & u64::from_le_bytes(shorter[place]);
             }
-            self.narrow_by(self.unsuffixed, [suffix, Set::NONE], stripped);
+            self.narrow_by(self.unsuffixed, &[suffix, Set::NONE], stripped);
             for (place, word) in bits.iter_mut().enumerate() {
                 *word &= u64::from_le_bytes(exact[place]);
             }
@@ -213,7 +213,7 @@ impl<'a> RuleIndex<'a> {
             }
         }
         let suffix = self.suffix_set(path)?;
-        self.narrow_by(self.unsuffixed, [suffix, Set::NONE], bits);
+        self.narrow_by(self.unsuffixed, &[suffix, Set::NONE], bits);
         if ends_with_slash {
             bits.iter_mut().zip(candidates.stripped.iter()).for_each(|(word, stripped)| *word |= stripped);
         }
@@ -244,14 +244,14 @@ impl<'a> RuleIndex<'a> {
         let base = if segment.is_empty() { self.empty } else { self.any };
         let base = &base[position * self.words..][..self.words];
         let sets = [self.literal_set(position, segment)?, self.prefix_set(position, segment)?];
-        Ok(self.narrow_by(base, sets, bits))
+        Ok(self.narrow_by(base, &sets, bits))
     }
 
     /// Drops the rules that are in none of these sets. Returns whether any is left.
-    fn narrow_by(&self, base: &[[u8; WORD_BYTES]], sets: [Set<'_>; 2], bits: &mut [u64]) -> bool {
+    fn narrow_by(&self, base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2], bits: &mut [u64]) -> bool {
         // Lists are looked up before their bits are dropped, and put back then.
         let mut kept = [0u32; 2];
-        for (kept, set) in kept.iter_mut().zip(&sets) {
+        for (kept, set) in kept.iter_mut().zip(sets) {
             if let Set::Sparse(numbers) = set {
                 for (place, number) in numbers.iter().enumerate() {
                     let number = usize::from(u16::from_le_bytes(*number));
@@ -260,8 +260,8 @@ impl<'a> RuleIndex<'a> {
                 }
             }
         }
-        let mut left = intersect(bits, base, &sets);
-        for (mut kept, set) in kept.into_iter().zip(&sets) {
+        let mut left = intersect(bits, base, sets);
+        for (mut kept, set) in kept.into_iter().zip(sets) {
             let Set::Sparse(numbers) = set else { continue };
             while kept != 0 {
                 let number = numbers
@@ -283,7 +283,7 @@ impl<'a> RuleIndex<'a> {
         if self.literals.is_empty() || segment.len() > AFFIX_BYTES_MAX {
             return Ok(Set::NONE);
         }
-        let hash = literal_hash(position as u8, segment);
+        let hash = literal_hash(u8::try_from(position).unwrap_or(u8::MAX), segment);
         let mask = self.literals.len() - 1;
         for probe in 0..self.literals.len() {
             let slot = &self.literals[(hash as usize).wrapping_add(probe) & mask];
