@@ -11,6 +11,9 @@ use crate::asset::{is_asset, suffix};
 use crate::captures::Runs;
 use crate::sites::{Place, Sites};
 
+/// The longest suffix of a fallback page.
+const SUFFIX_BYTES_MAX: usize = 255;
+
 /// What answers a path.
 pub(crate) enum Found<'a> {
     /// This record; and the part of the path that a pattern was held against, if that found it.
@@ -96,7 +99,9 @@ pub(crate) fn look_further<'a>(
     {
         return Ok(found);
     }
-    let wanted = suffix(key.name());
+    // No suffix in an archive is longer than a byte counts, so nothing before it need be looked at.
+    let tail = &key.bytes()[key.bytes().len().saturating_sub(SUFFIX_BYTES_MAX + 2)..];
+    let wanted = suffix(tail.rsplit(|byte| *byte == b'/').next().unwrap_or_default());
     let asset = is_asset(wanted);
     if let Some(matched) = first_rule(archive, host, key, IndexKind::Yielding, asset, search)? {
         return Ok(Found::of_rule(matched));
