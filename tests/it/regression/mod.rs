@@ -1,23 +1,18 @@
 //! Faults that we have had: each test holds that one of them does not come back. One file per topic.
 
-mod connections;
 mod builds;
-mod deploys;
-mod reports;
 mod command_lines;
-mod memory;
-mod rules;
-mod sandbox;
-mod serve;
-mod supervisor;
 mod connections;
+mod deploys;
 mod log;
-mod log;
+mod memory;
 mod own_pages;
+mod reports;
 mod rules;
 mod sandbox;
 mod serve;
 mod special_files;
+mod supervisor;
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
