@@ -236,7 +236,7 @@ fn tinycdb_reads_what_the_archiver_wrote() {
         .output()
         .expect("`cargo xtask test` installs tinycdb");
     let manifest: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(manifest["schema"], 2);
+    assert_eq!(manifest["schema"], 3);
     let output = Command::new("cdb").args(["-s", &archive]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
@@ -244,7 +244,7 @@ fn tinycdb_reads_what_the_archiver_wrote() {
 #[test]
 fn a_large_body_begins_with_a_page_and_what_that_took_is_told() {
     let (_place, folder, archive) = place();
-    let told = run("cannery-archiver", &["--sources", &folder, "--archive", &archive]);
+    let told = run("cannery-archiver", &["--sources", &folder, "--archive", &archive, "--debug"]);
     let summary = String::from_utf8_lossy(&told.stdout).into_owned();
     assert!(summary.contains("  padding "), "{summary}");
     let inspected = |arguments: &[&str]| -> serde_json::Value {

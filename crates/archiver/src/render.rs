@@ -82,12 +82,14 @@ impl<'a> Heads<'a> {
 
     /// Counts the head for a representation at a path.
     pub(crate) fn note(&mut self, look: Look<'a>, site: usize, host: Option<&str>, path: Option<&[u8]>) {
-        *self.looks_used.entry(look).or_insert(0) += 1;
-        let Some(path) = path else { return };
-        self.merge(site, host, path);
-        if self.merged.2 != MergedFields::default() {
-            self.uses.add(spell(&look, &self.merged.2, self.options), 1);
+        if let Some(path) = path {
+            self.merge(site, host, path);
+            if self.merged.2 != MergedFields::default() {
+                self.uses.add(spell(&look, &self.merged.2, self.options), 1);
+                return;
+            }
         }
+        *self.looks_used.entry(look).or_insert(0) += 1;
     }
 
     /// Counts a head.

@@ -232,10 +232,13 @@ impl<'a> Answer<'a> {
         self
     }
 
-    /// The same answer. A built-in page shows the path of this request target.
+    /// The same answer. A built-in page shows the path of this request target, unless the target is malformed and has none.
     pub(crate) fn about_path(self, target: &'a [u8]) -> Answer<'a> {
         match self.body {
-            Body::BuiltIn(_) => self.about(Target::parse(target).map_or(target, |target| target.path)),
+            Body::BuiltIn(_) => match Target::parse(target) {
+                Some(target) => self.about(target.path),
+                None => self,
+            },
             _ => self,
         }
     }

@@ -74,6 +74,7 @@ fn seen(site: &Site, method: Method, target: &str) -> String {
     // A built-in page shows the path as it was requested.
     let body = match answer.body {
         Body::BuiltIn(_) => "a built-in page".to_owned(),
+        Body::Empty if answer.status >= 400 => "none".to_owned(),
         body => format!("{body:?} {:?}", answer.content_length),
     };
     format!("{} {:?} {body} {location}", answer.status, answer.reason)
