@@ -186,6 +186,7 @@ impl Server {
     }
 
     /// Everything that the server says until it has ended.
+    #[cfg(not(feature = "portable"))]
     pub(crate) fn lines(&self) -> Vec<String> {
         self.log.iter().collect()
     }

@@ -1,10 +1,13 @@
 //! One process, or another user, could end or disable a whole service of several processes.
 
 use std::fs;
+#[cfg(not(feature = "portable"))]
 use std::os::unix::fs::PermissionsExt;
+#[cfg(not(feature = "portable"))]
 use std::path::Path;
 use std::process::Command;
 
+#[cfg(not(feature = "portable"))]
 use crate::processes::replace_program;
 use crate::site::{Server, await_that, server_command};
 
