@@ -18,7 +18,7 @@ use webpki::EndEntityCert;
 
 use crate::files::{self, Key};
 use crate::names::Names;
-use crate::staple::{self, Said};
+use crate::ocsp::{self, Said};
 use crate::validity::{Validity, seconds_of};
 use crate::{Error, SelfSigned, Warning};
 
@@ -179,7 +179,7 @@ impl Certificates {
         let path = path.to_owned();
         let response = files::staple(&path)?;
         let said =
-            staple::read(&response, parsed).map_err(|why| Error::BadStaple { path: path.clone(), why })?;
+            ocsp::read(&response, parsed).map_err(|why| Error::BadStaple { path: path.clone(), why })?;
         let Said::Good(validity) = said else {
             self.warnings.push(match said {
                 Said::NotGood => Warning::StapleNotGood(path),

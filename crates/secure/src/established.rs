@@ -8,8 +8,8 @@ use std::io::IoSlice;
 use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 
-use crate::gather::{Growth, Runs};
 use crate::record::{self, ALERT, APPLICATION_DATA, Form, HANDSHAKE, Protection, Unopened};
+use crate::record_split::{Growth, Runs};
 use crate::{Failure, Opened, limits};
 
 /// Levels of alerts, and the alerts that are known here (RFC 8446 §6).
@@ -283,3 +283,6 @@ fn not_sealed() -> Failure {
 pub(crate) fn name_of(alert: u8) -> String {
     format!("{:?}", rustls::AlertDescription::from(alert))
 }
+
+#[cfg(test)]
+mod tests;

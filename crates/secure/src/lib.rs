@@ -17,8 +17,8 @@ mod der;
 mod error;
 mod files;
 mod names;
+mod ocsp;
 mod self_signed;
-mod staple;
 mod validity;
 mod warning;
 
@@ -27,31 +27,29 @@ mod tickets;
 
 mod context;
 mod failure;
-mod opened;
+mod outcome;
 mod protocol;
 mod session;
 
 mod established;
-#[cfg(test)]
-mod established_tests;
-mod gather;
 mod handshake;
 mod record;
+mod record_split;
 
 // The other end that tests speak to names this crate as they do.
 #[cfg(test)]
 extern crate self as cannery_secure;
 #[cfg(test)]
+mod differential;
+#[cfg(test)]
 #[path = "../tests/support/mod.rs"]
 mod support;
-#[cfg(test)]
-mod twins;
 
 pub use certificates::{Certificates, Source, Summary};
 pub use context::{Context, Settings, Version};
 pub use error::Error;
 pub use failure::Failure;
-pub use opened::Opened;
+pub use outcome::Opened;
 pub use protocol::Protocol;
 pub use seed::{SEED_BYTES, Seed};
 pub use self_signed::SelfSigned;

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use cannery_secure::{Certificates, Context, Error, SelfSigned, Settings, Source, Version, Warning};
 use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PKCS_RSA_SHA256};
 use rustls::{SignatureScheme, crypto::aws_lc_rs};
-use support::made::{Made, bundle, issued, make, make_with, pem, write};
+use support::certs::{Made, bundle, issued, make, make_with, pem, write};
 use support::{Pair, VERSIONS, client_config, client_config_of, settings};
 use tempfile::TempDir;
 

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use cannery_secure::{Certificates, Context, Seed, Settings, Source, Version};
-use support::made::{bundle, issued, write};
+use support::certs::{bundle, issued, write};
 use support::{KINDS, VERSIONS, settings};
 
 /// How long a peer may say nothing before the test fails: never reached by one that works.

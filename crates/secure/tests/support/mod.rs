@@ -4,7 +4,7 @@
 
 #![allow(dead_code, reason = "not every test uses everything")]
 
-pub(crate) mod made;
+pub(crate) mod certs;
 
 use std::io::{IoSlice, Read, Write};
 use std::sync::{Arc, Mutex};

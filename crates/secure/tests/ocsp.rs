@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 use cannery_secure::{Certificates, Context, Error, SelfSigned, Settings, Source, Warning};
-use support::made::{Made, bundle, make, write};
+use support::certs::{Made, bundle, make, write};
 use support::{Pair, VERSIONS, settings};
 use tempfile::TempDir;
 use webpki::EndEntityCert;
