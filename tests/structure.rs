@@ -37,9 +37,9 @@ const ARROWS: [(&str, &[&str]); 7] = [
 const UNSAFE_FILES: [&str; 5] = [
     "crates/archive/src/lease.rs",
     "crates/archive/src/map.rs",
-    "crates/eventloop/src/sys.rs",
-    "crates/eventloop/src/sys_portable.rs",
-    "crates/eventloop/src/uring/ring.rs",
+    "crates/eventloop/src/linux/syscalls.rs",
+    "crates/eventloop/src/linux/uring/ring.rs",
+    "crates/eventloop/src/portable/syscalls.rs",
 ];
 
 /// The crates that have such a file: they deny `unsafe` where the others forbid it, so that the file can

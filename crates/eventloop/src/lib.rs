@@ -3,7 +3,8 @@
 //! One loop belongs to one thread. It knows no HTTP, no TLS and no archive. Everything above speaks of
 //! [`Token`]s and [`Event`]s through the trait [`EventLoop`], whose implementations cannot be told apart:
 //! [`Epoll`] and [`Uring`] ask the kernel, each in its way, `Portable` does where there is no Linux, and
-//! [`simulated::Simulated`] makes network and time up from a seed. The system calls stand in `sys.rs`, each in a function of its own, and a ring's in `uring/ring.rs`.
+//! [`simulated::Simulated`] makes network and time up from a seed. The system calls stand in
+//! `linux/syscalls.rs`, each in a function of its own, and a ring's in `linux/uring/ring.rs`.
 
 #![deny(unsafe_code)]
 
@@ -11,29 +12,19 @@ pub mod clock;
 pub mod simulated;
 
 mod address;
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
-mod epoll;
+mod balance;
 mod event;
-mod fresh_pages;
-#[cfg(test)]
-mod kernel_tests;
+mod header_arena;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+mod linux;
 mod listener;
-mod neighbours;
-mod page_pipe;
-#[cfg(any(test, feature = "portable", not(target_os = "linux")))]
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
 mod portable;
 mod socket;
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
-mod sys;
-#[cfg(any(feature = "portable", not(target_os = "linux")))]
-mod sys_portable;
+#[cfg(test)]
+mod tests;
 mod token;
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
-mod uring;
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
-mod waker;
-#[cfg(any(feature = "portable", not(target_os = "linux")))]
-mod waker_portable;
+mod zero_copy;
 
 use std::io;
 use std::net::SocketAddr;
@@ -41,29 +32,22 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-pub use address::{Address, NoAddress};
-pub use clock::Now;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
-pub use epoll::Epoll;
+use linux as platform;
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+use portable as platform;
+
+pub use address::{Address, NoAddress};
+pub use balance::Neighbours;
+pub use clock::Now;
 pub use event::{Event, Readiness};
 pub use listener::{Claim, ListenOptions, Listener};
-pub use neighbours::Neighbours;
-pub use page_pipe::PagePipe;
-#[cfg(any(test, feature = "portable", not(target_os = "linux")))]
-pub use portable::Portable;
+pub use platform::*;
 pub use socket::{KernelSocket, Received, Socket};
 pub use token::Token;
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
-pub use uring::{Uring, UringSocket};
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
-pub use waker::Waker;
-#[cfg(any(feature = "portable", not(target_os = "linux")))]
-pub use waker_portable::Waker;
+pub use zero_copy::PagePipe;
 
-#[cfg(any(feature = "portable", not(target_os = "linux")))]
-use sys_portable as sys;
-#[cfg(any(feature = "portable", not(target_os = "linux")))]
-use waker_portable as waker;
+use platform::syscalls as sys;
 
 /// A loop: waits, hands out events one at a time, and accepts connections.
 ///

@@ -14,8 +14,8 @@ use socket2::{Domain, Protocol, SockAddr, Socket as RawSocket, Type};
 
 use crate::Accepted;
 use crate::address::Address;
+use crate::platform::syscalls as sys;
 use crate::socket::KernelSocket;
-use crate::sys;
 
 /// Connections that may wait to be accepted. The kernel cuts it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use crate::Accepted;
-use crate::page_pipe::PagePipe;
-use crate::sys;
+use crate::platform::syscalls as sys;
+use crate::zero_copy::PagePipe;
 
 /// A connected socket that never blocks. Closed when dropped.
 pub trait Socket {

@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use crate::fresh_pages::{FreshPages, PAGE_BYTES};
-use crate::sys;
+use crate::header_arena::{FreshPages, PAGE_BYTES};
+use crate::platform::syscalls as sys;
 
 /// Bytes that are lent at a time. More would be lent in vain where the socket has no room for all of it.
 const LENT_BYTES_MAX: usize = 128 * 1024;

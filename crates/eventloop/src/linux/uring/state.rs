@@ -15,10 +15,10 @@ use std::time::Duration;
 use super::data::{Operation, is_same_generation};
 use super::queue::Queue;
 use super::ring::{Completion, Filled, Ring};
+use crate::Waker;
 use crate::event::{Event, Readiness};
 use crate::socket::Received;
 use crate::token::Token;
-use crate::waker::Waker;
 
 /// What a loop knows.
 pub(super) struct State {

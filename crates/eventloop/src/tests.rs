@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::address::Address;
 use crate::listener::{Claim, Listener};
-use crate::{Accepted, Event, EventLoop, PagePipe, Portable, Readiness, Received, Socket, Token, Waker};
+use crate::{Accepted, Event, EventLoop, PagePipe, Readiness, Received, Socket, Token, Waker};
 
 /// Runs a test on each loop; on a ring only where the kernel has one.
 macro_rules! on_each {
@@ -18,8 +18,10 @@ macro_rules! on_each {
             use crate::Epoll;
             $(#[test] fn $name() { $test(|waker| Epoll::new(waker, None).unwrap()); })*
         }
+        #[cfg(any(feature = "portable", not(target_os = "linux")))]
         mod portable {
             use super::*;
+            use crate::Portable;
             $(#[test] fn $name() { $test(|waker| Portable::new(waker, None).unwrap()); })*
         }
         #[cfg(all(target_os = "linux", not(feature = "portable")))]

@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
 use super::state::State;
-use crate::page_pipe::PagePipe;
 use crate::socket::{KernelSocket, Received, Socket};
 use crate::token::Token;
+use crate::zero_copy::PagePipe;
 
 /// A socket of the kernel's, on a ring.
 pub struct UringSocket {

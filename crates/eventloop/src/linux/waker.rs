@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use crate::sys;
+use super::syscalls as sys;
 
 /// Wakes one loop from any thread. Many knocks before the loop looks count as one.
 #[derive(Debug, Clone)]

@@ -19,13 +19,13 @@ use std::time::Duration;
 
 pub use socket::UringSocket;
 
+use super::syscalls as sys;
+use super::waker::Waker;
+use crate::balance::{Neighbourhood, Neighbours};
 use crate::clock::{Clock, Now};
 use crate::event::Event;
 use crate::listener::Listener;
-use crate::neighbours::{Neighbourhood, Neighbours};
-use crate::sys;
 use crate::token::Token;
-use crate::waker::Waker;
 use crate::{Accepted, EventLoop};
 use ring::Ring;
 use state::State;

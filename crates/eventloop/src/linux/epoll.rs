@@ -6,14 +6,14 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use super::syscalls as sys;
+use super::waker::Waker;
+use crate::balance::{Neighbourhood, Neighbours};
 use crate::clock::{Clock, Now};
 use crate::event::{Event, Readiness};
 use crate::listener::Listener;
-use crate::neighbours::{Neighbourhood, Neighbours};
 use crate::socket::KernelSocket;
-use crate::sys;
 use crate::token::{SLOT_MAX, Token};
-use crate::waker::Waker;
 use crate::{Accepted, EventLoop};
 
 /// Events fetched by one call. More wait for the next one.
