@@ -66,7 +66,7 @@ pub fn seconds(span: f64) -> String {
 /// A time since 1970 in UTC, to the minute: `1994-11-06 08:49`.
 #[must_use]
 pub fn minute(seconds: u64) -> String {
-    let spelled = cannery_site::spell_utc(seconds);
+    let spelled = cannery_base::date::format_rfc3339(seconds);
     String::from_utf8_lossy(&spelled[..16]).replace('T', " ")
 }
 

@@ -23,14 +23,15 @@ use manifest::Manifest;
 use sources::Source;
 
 /// Who may import whom. The root package may import all of them.
-const ARROWS: [(&str, &[&str]); 7] = [
-    ("archive", &[]),
-    ("site", &["archive"]),
-    ("wire", &["archive", "site"]),
+const ARROWS: [(&str, &[&str]); 8] = [
+    ("base", &[]),
+    ("archive", &["base"]),
+    ("site", &["base", "archive"]),
+    ("wire", &["base", "archive", "site"]),
     ("secure", &[]),
     ("eventloop", &[]),
-    ("archiver", &["archive", "site", "wire"]),
-    ("server", &["archive", "site", "wire", "secure", "eventloop"]),
+    ("archiver", &["base", "archive", "site", "wire"]),
+    ("server", &["base", "archive", "site", "wire", "secure", "eventloop"]),
 ];
 
 /// The files in which `unsafe` may stand.

@@ -3,9 +3,10 @@
 //! Each is asked of a real site, and held against a slow reading of the same fields.
 
 use cannery_archive::Coding;
+use cannery_base::date::{format_http_date, parse_http_date};
 use cannery_site::{
     Answer, Body, Conditions, Fields, Method, MultipartPiece, RANGES_MAX, Request, Scratch, Single, Site,
-    Values, parse_date, spell_date,
+    Values,
 };
 
 use crate::site::{LENGTHS, MODIFIED, NOW, SETS, SITE, codings_of, numbered};
@@ -174,7 +175,7 @@ fn fill_in(value: &[u8], etag: &str) -> Vec<u8> {
 /// RFC 9110 §13.2.2, step by step. Nothing where a list of tags breaks its grammar, of which nothing is said.
 fn expected_status(conditions: &Conditions<'_>, etag: &[u8], length: usize) -> Option<&'static [u16]> {
     let date = |single: Single<'_>| match single {
-        Single::Value(value) => parse_date(value, NOW),
+        Single::Value(value) => parse_http_date(value, NOW),
         Single::Absent | Single::Repeated => None,
     };
     if !conditions.if_match.is_absent() {
@@ -195,7 +196,7 @@ fn expected_status(conditions: &Conditions<'_>, etag: &[u8], length: usize) -> O
         Single::Absent => true,
         Single::Repeated => false,
         Single::Value(value) => {
-            value == [b"\"", etag, b"\""].concat() || parse_date(value, NOW) == Some(MODIFIED)
+            value == [b"\"", etag, b"\""].concat() || parse_http_date(value, NOW) == Some(MODIFIED)
         }
     };
     let Single::Value(range) = conditions.range else { return Some(&[200]) };
@@ -217,9 +218,9 @@ fn names(values: &Values<'_>, etag: &[u8], counts: fn(bool) -> bool) -> Option<b
 
 /// A date that is understood means the same when it is spelled anew.
 pub fn date(data: &[u8]) {
-    let Some(seconds) = parse_date(data, NOW) else { return };
-    let spelled = spell_date(seconds);
-    assert_eq!(parse_date(&spelled, NOW), Some(seconds), "{}", String::from_utf8_lossy(data));
+    let Some(seconds) = parse_http_date(data, NOW) else { return };
+    let spelled = format_http_date(seconds);
+    assert_eq!(parse_http_date(&spelled, NOW), Some(seconds), "{}", String::from_utf8_lossy(data));
 }
 
 /// Whether a field can have this value (RFC 9110 §5.5): white space at its ends is no part of it.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use cannery_archiver::redirects::Dialect;
 use cannery_archiver::{Encoder, FormatChoice, LastModified, Levels, Options};
-use cannery_site::parse_utc;
+use cannery_base::date::parse_rfc3339;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 use super::{all, path, required, switch, value, words};
@@ -274,7 +274,7 @@ fn read_last_modified(text: &str) -> Result<LastModified, String> {
 fn read_date(text: &str) -> Result<u64, String> {
     let seconds = match text.strip_prefix('@') {
         Some(seconds) => seconds.parse().ok(),
-        None => parse_utc(text.as_bytes()),
+        None => parse_rfc3339(text.as_bytes()),
     };
     seconds.ok_or_else(|| "a date like `2030-01-31`, `2030-01-31T12:00:00Z` or `@1896091200`".to_owned())
 }

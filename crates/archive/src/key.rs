@@ -7,7 +7,7 @@
 //! The one surprise: an encoded slash (`%2F`) is data, not a separator, and no file name can hold it;
 //! it is kept as the byte 0, which no file name can hold either and a request may not send.
 
-use crate::words::{WORD_BYTES, any_equal, any_less, every};
+use cannery_base::swar::{WORD_BYTES, first_eq_mask, first_lt_mask, repeat};
 
 /// The longest key, in bytes: as long as the longest request target that the server reads.
 pub const KEY_BYTES_MAX: usize = 8 * 1024;
@@ -200,12 +200,12 @@ fn is_plain(path: &[u8]) -> bool {
     for (number, word) in words.iter().chain([last]).enumerate() {
         let word = u64::from_le_bytes(*word);
         // A flag that is wrong stands above one that is right, and only where a dot follows the slash.
-        let slashes = any_equal(word, b'/');
+        let slashes = first_eq_mask(word, b'/');
         // The two differ in their lowest bit alone.
-        let slashes_and_dots = any_equal(word | every(1), b'/');
+        let slashes_and_dots = first_eq_mask(word | repeat(1), b'/');
         let before = if number < words.len() { slash_before } else { 0 };
         doubtful |= (slashes << u8::BITS | before) & slashes_and_dots;
-        doubtful |= any_less(word, b'&') | any_equal(word, b'?');
+        doubtful |= first_lt_mask(word, b'&') | first_eq_mask(word, b'?');
         slash_before = slashes >> (u64::BITS - u8::BITS);
     }
     doubtful == 0

@@ -11,8 +11,6 @@
 
 #![deny(unsafe_code)]
 
-pub mod words;
-
 mod checksum;
 mod error;
 mod index;

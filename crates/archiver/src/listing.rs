@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use cannery_site::spell_utc;
+use cannery_base::date::format_rfc3339;
 use serde::Serialize;
 
 use crate::percent::{is_unreserved, percent_encode};
@@ -97,7 +97,9 @@ impl Listing {
                 EntryKind::Folder => None,
                 EntryKind::File { size } => Some(size),
             },
-            modified: entry.modified.map(|seconds| String::from_utf8_lossy(&spell_utc(seconds)).into_owned()),
+            modified: entry
+                .modified
+                .map(|seconds| String::from_utf8_lossy(&format_rfc3339(seconds)).into_owned()),
         });
         let listing = JsonListing {
             path: format!("/{}{below}", String::from_utf8_lossy(&self.path)),
@@ -187,7 +189,7 @@ fn push_row(html: &mut String, entry: &Entry, is_dated: bool) {
     push(html, format_args!("<tr><td>{link}</td><td>{size}</td>"));
     if is_dated {
         let time = entry.modified.map_or(String::new(), |seconds| {
-            let spelled = spell_utc(seconds);
+            let spelled = format_rfc3339(seconds);
             let spelled = String::from_utf8_lossy(&spelled);
             format!("<time datetime=\"{spelled}\">{}</time>", spelled[..16].replace('T', " "))
         });

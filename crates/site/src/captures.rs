@@ -3,8 +3,8 @@
 //! Linear in the path, without going back: a capture ends at the next `/`, and behind a splat stands
 //! nothing but a literal. Never allocates.
 
-use cannery_archive::words::{equal, position};
 use cannery_archive::{BadPath, Corrupt, Key, KeyBuffer, Piece, Pieces};
+use cannery_base::swar::find_byte;
 
 /// More captures than this has no rule.
 pub const CAPTURES_MAX: usize = 16;
@@ -51,8 +51,7 @@ impl Runs {
             let step = match piece? {
                 Piece::Literal(literal) => rest.strip_prefix(literal),
                 Piece::Capture(_) => {
-                    let end =
-                        position(rest, |word| equal(word, b'/'), |byte| byte == b'/').unwrap_or(rest.len());
+                    let end = find_byte(rest, b'/').unwrap_or(rest.len());
                     let (run, others) = rest.split_at(end);
                     (!run.is_empty() && captures.push(path.len() - rest.len(), run)).then_some(others)
                 }

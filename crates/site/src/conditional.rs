@@ -4,8 +4,8 @@
 
 use cannery_archive::ETag;
 
-use crate::date::parse_date;
 use crate::request::{Conditions, Single, Values};
+use cannery_base::date::parse_http_date;
 
 /// What conditions are held against (RFC 9110 §8.8), and what goes with an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,13 +67,14 @@ pub(crate) fn range_counts(if_range: Single<'_>, held: Validators<'_>, now: u64)
     }
     // A date is a strong validator only where nothing can have changed within its second: §8.8.2.2.
     let is_settled = |modified: u64| modified < now;
-    held.modified.is_some_and(|modified| is_settled(modified) && parse_date(value, now) == Some(modified))
+    held.modified
+        .is_some_and(|modified| is_settled(modified) && parse_http_date(value, now) == Some(modified))
 }
 
 /// The date in a field; nothing if it is absent or holds no date, since it is to be ignored then.
 fn date(field: Single<'_>, now: u64) -> Option<u64> {
     match field {
-        Single::Value(value) => parse_date(value, now),
+        Single::Value(value) => parse_http_date(value, now),
         Single::Absent | Single::Repeated => None,
     }
 }

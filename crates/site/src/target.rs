@@ -2,8 +2,8 @@
 //!
 //! Origin form and absolute form (RFC 9112 §3.2). Never repairs a bad target.
 
-use cannery_archive::words::{self, equal};
 use cannery_archive::{BadPath, Key, KeyBuffer};
+use cannery_base::swar::{self, eq_mask};
 
 /// A request target in its parts, as they were sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,8 +70,8 @@ pub(crate) fn host_name(authority: &[u8]) -> Option<&[u8]> {
 /// The place where a path ends, and its query or fragment begins.
 #[inline]
 fn path_end(bytes: &[u8]) -> Option<usize> {
-    let flags = |word| equal(word, b'?') | equal(word, b'#');
-    words::position(bytes, flags, |byte| matches!(byte, b'?' | b'#'))
+    let mask_of = |word| eq_mask(word, b'?') | eq_mask(word, b'#');
+    swar::position(bytes, mask_of, |byte| matches!(byte, b'?' | b'#'))
 }
 
 fn strip_scheme(target: &[u8]) -> Option<&[u8]> {

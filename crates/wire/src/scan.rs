@@ -2,7 +2,7 @@
 //!
 //! Never looks at what it finds: the parser does. Each search has a slow twin, which a test holds it against.
 
-use cannery_archive::words::{self, equal, every, less};
+use cannery_base::swar::{self, eq_mask, lt_mask, repeat};
 
 /// The place of the first byte that may not stand in a field's value (RFC 9110 §5.5).
 #[inline]
@@ -28,31 +28,31 @@ pub(crate) fn target_end(bytes: &[u8]) -> Option<usize> {
 /// The place of the first byte that is neither a letter nor a hyphen: most names hold nothing else.
 #[inline]
 pub(crate) fn plain_name_end(bytes: &[u8]) -> Option<usize> {
-    words::position(bytes, odd_flags, |byte| !byte.is_ascii_alphabetic() && byte != b'-')
+    swar::position(bytes, odd_flags, |byte| !byte.is_ascii_alphabetic() && byte != b'-')
 }
 
 /// The bytes that are neither letters nor hyphens.
 #[inline]
 const fn odd_flags(word: u64) -> u64 {
-    let small = word | every(CASE_BIT);
-    let letters = less(small, b'z' + 1) & !less(small, b'a');
-    every(0x80) & !(letters | equal(word, b'-'))
+    let small = word | repeat(CASE_BIT);
+    let letters = lt_mask(small, b'z' + 1) & !lt_mask(small, b'a');
+    repeat(0x80) & !(letters | eq_mask(word, b'-'))
 }
 
 /// The place of the first byte that is less than `LEAST`, which is no more than 128, or DEL.
 #[inline]
 fn first_control<const LEAST: u8>(bytes: &[u8]) -> Option<usize> {
-    words::position(bytes, control_flags::<LEAST>, |byte| byte < LEAST || byte == DEL)
+    swar::position(bytes, control_flags::<LEAST>, |byte| byte < LEAST || byte == DEL)
 }
 
 /// Flags the first byte that is less than `LEAST`, or DEL. Those above it may be flagged wrongly, since a subtraction
 /// borrows from them: that is cheaper, and only the first one is asked for.
 #[inline]
 const fn control_flags<const LEAST: u8>(word: u64) -> u64 {
-    let is_less = word.wrapping_sub(every(LEAST)) & !word;
-    let differs_from_del = word ^ every(DEL);
-    let is_del = differs_from_del.wrapping_sub(every(1)) & !differs_from_del;
-    (is_less | is_del) & every(0x80)
+    let is_less = word.wrapping_sub(repeat(LEAST)) & !word;
+    let differs_from_del = word ^ repeat(DEL);
+    let is_del = differs_from_del.wrapping_sub(repeat(1)) & !differs_from_del;
+    (is_less | is_del) & repeat(0x80)
 }
 
 const DEL: u8 = 0x7f;

@@ -5,7 +5,7 @@
 //! Never reads the clock.
 
 use cannery_archive::{HpackLine, NO_LINE_ID, NewHpackLine};
-use cannery_site::{DATE_BYTES, spell_date};
+use cannery_base::date::{HTTP_DATE_BYTES, format_http_date};
 
 use crate::head::{SERVER_FIELDS, override_bit, put_field};
 use crate::hpack::{self, SERVER_LINE_IDS};
@@ -33,7 +33,7 @@ impl ServerFields {
     pub fn new(fields: &[(&str, &str)], seconds: u64) -> ServerFields {
         let lines = (0..COMBINATIONS).map(|overridden| {
             let mut lines = Vec::new();
-            put_field(&mut lines, "Date", &spell_date(seconds));
+            put_field(&mut lines, "Date", &format_http_date(seconds));
             for (name, value) in fields {
                 if usize::from(override_bit(name)) & overridden == 0 {
                     put_field(&mut lines, name, value.as_bytes());
@@ -47,7 +47,7 @@ impl ServerFields {
         });
         let (lines, hpack_lines) = (lines.collect(), hpack_lines.collect());
         let mut hpack_date = Vec::new();
-        hpack::put_field(&mut hpack_date, "date", &spell_date(seconds));
+        hpack::put_field(&mut hpack_date, "date", &format_http_date(seconds));
         ServerFields { lines, hpack_lines, hpack_date, seconds, keeps_redirects: true }
     }
 
@@ -68,9 +68,9 @@ impl ServerFields {
             return;
         }
         self.seconds = seconds;
-        let date = spell_date(seconds);
+        let date = format_http_date(seconds);
         for lines in &mut self.lines {
-            lines[DATE_NAME.len()..][..DATE_BYTES].copy_from_slice(&date);
+            lines[DATE_NAME.len()..][..HTTP_DATE_BYTES].copy_from_slice(&date);
         }
         self.hpack_date.clear();
         hpack::put_field(&mut self.hpack_date, "date", &date);

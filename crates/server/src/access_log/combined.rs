@@ -3,7 +3,7 @@
 //! What a peer sent stands between quotes: quotes, backslashes, control bytes and all that is not ASCII are
 //! escaped as `\xHH`, so that no line can be forged and no terminal told what to do.
 
-use cannery_site::spell_date;
+use cannery_base::date::format_http_date;
 use cannery_wire::Version;
 
 use super::line::Line;
@@ -41,7 +41,7 @@ pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
 /// what stands around it in each line.
 pub(super) fn spell_time(out: &mut Vec<u8>, seconds: u64) {
     // `Sun, 06 Nov 1994 08:49:37 GMT`
-    let date = spell_date(seconds);
+    let date = format_http_date(seconds);
     let parts: [&[u8]; 9] =
         [b" - - [", &date[5..7], b"/", &date[8..11], b"/", &date[12..16], b":", &date[17..25], b" +0000] \""];
     parts.into_iter().for_each(|part| out.extend_from_slice(part));

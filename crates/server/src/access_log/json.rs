@@ -2,7 +2,7 @@
 //!
 //! What a peer sent is text as far as it is UTF-8; other bytes stand as `\xHH`. No line can be forged.
 
-use cannery_site::spell_utc;
+use cannery_base::date::format_rfc3339;
 
 use super::line::{Line, Moment};
 use super::spell::{put_digits, put_number, put_peer, put_plain};
@@ -45,7 +45,7 @@ pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8], moment: Mom
 
 /// `1994-11-06T08:49:37.` (RFC 3339): what the lines of one second have in common.
 pub(super) fn spell_time(out: &mut Vec<u8>, seconds: u64) {
-    out.extend_from_slice(spell_utc(seconds).trim_ascii_end().strip_suffix(b"Z").unwrap_or_default());
+    out.extend_from_slice(format_rfc3339(seconds).trim_ascii_end().strip_suffix(b"Z").unwrap_or_default());
     out.push(b'.');
 }
 

@@ -3,8 +3,9 @@
 //! Copies runs that were spelled before; formats nothing but a length. Never copies a large body.
 
 use cannery_archive::{Extent, Head};
+use cannery_base::date::format_http_date;
 use cannery_site::{
-    Answer, Body, ContentRange, Fields, Location, MultipartPiece, Page, SiteFields, Validators, spell_date,
+    Answer, Body, ContentRange, Fields, Location, MultipartPiece, Page, SiteFields, Validators,
 };
 
 use crate::archive_ref::slice;
@@ -236,7 +237,7 @@ fn put_validators(output: &mut Output, validators: Validators<'_>, fields: &Serv
     if let Some(modified) = validators.modified {
         output.put(b"Last-Modified: ");
         // RFC 9110 §8.8.2.1: never later than the answer.
-        output.put(&spell_date(modified.min(fields.seconds())));
+        output.put(&format_http_date(modified.min(fields.seconds())));
         output.put(b"\r\n");
     }
 }

@@ -4,9 +4,8 @@
 //! nothing but a length and dates. Knows no frames.
 
 use cannery_archive::{Head, HpackLine, HpackLines};
-use cannery_site::{
-    Answer, ContentRange, Fields, Location, Page, SiteFields, SiteLine, Validators, spell_date,
-};
+use cannery_base::date::format_http_date;
+use cannery_site::{Answer, ContentRange, Fields, Location, Page, SiteFields, SiteLine, Validators};
 
 use crate::archive_ref::ArchiveRef;
 use crate::decimal::Decimal;
@@ -279,7 +278,7 @@ impl Block<'_> {
         }
         if let Some(modified) = validators.modified {
             // RFC 9110 §8.8.2.1: never later than the answer.
-            self.pieces(index::LAST_MODIFIED, &[&spell_date(modified.min(fields.seconds()))]);
+            self.pieces(index::LAST_MODIFIED, &[&format_http_date(modified.min(fields.seconds()))]);
         }
     }
 

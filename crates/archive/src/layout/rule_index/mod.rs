@@ -470,5 +470,5 @@ impl<'p> Iterator for Segments<'p> {
 
 #[inline]
 fn slash_in(bytes: &[u8]) -> Option<usize> {
-    crate::words::position(bytes, |word| crate::words::equal(word, b'/'), |byte| byte == b'/')
+    cannery_base::swar::find_byte(bytes, b'/')
 }

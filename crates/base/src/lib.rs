@@ -1,0 +1,10 @@
+//! Helpers that several crates need and that know neither archives nor HTTP messages.
+//!
+//! Pure functions over bytes and integers: no I/O, no clock, no allocation, no dependencies.
+
+#![forbid(unsafe_code)]
+
+// Byte search, eight bytes at a time.
+pub mod swar;
+// HTTP dates and RFC 3339 timestamps.
+pub mod date;
