@@ -4,6 +4,7 @@
 
 use std::error::Error;
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -90,19 +91,19 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
         server.admin_address().iter().for_each(say_where_operators_ask);
     }
     if speaks && config.tls.is_some() && !config.has_tls() {
-        say::note("there are certificates, and no address where TLS is spoken (`--bind-tls`)");
+        note("there are certificates, and no address where TLS is spoken (`--bind-tls`)");
     }
     let unreachable = server.held().unreachable.iter().map(String::as_str);
     for words in server.held().missing().chain(unreachable).filter(|_| speaks) {
         warn(words);
     }
     for words in server.held().advice().filter(|_| speaks && !told.quiet) {
-        say::note(words);
+        note(words);
     }
     if told.debug && speaks {
-        say::note(setting(told));
-        say::note(format_args!("served by {}", server.io()));
-        say::note(server.held());
+        note(setting(told));
+        note(format_args!("served by {}", server.io()));
+        note(server.held());
     }
     notify.ready("serving");
     server.wait();
@@ -113,19 +114,19 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
 fn say_what_is_not_needed(told: &flags::server::Server) {
     if !told.without_effect.is_empty() {
         let flags: Vec<_> = told.without_effect.iter().map(|flag| format!("`--{flag}`")).collect();
-        say::note(format_args!("no effect: {}; a lookup needs no table in memory", flags.join(", ")));
+        note(format_args!("no effect: {}; a lookup needs no table in memory", flags.join(", ")));
     }
 }
 
 fn say_where(addresses: &[(ListenerKind, Address)]) {
     for (kind, address) in addresses {
-        say::note(format_args!("listening at {}", url(*kind, address)));
+        note(format_args!("listening at {}", url(*kind, address)));
     }
 }
 
 fn say_where_operators_ask(address: &Address) {
     let url = url(ListenerKind::Plain, address);
-    say::note(format_args!("admin page and metrics at {url}"));
+    note(format_args!("admin page and metrics at {url}"));
 }
 
 fn notify() -> Result<Notify, Failure> {
@@ -277,17 +278,23 @@ fn inherited_by(variable: &str) -> Result<Option<Vec<i32>>, Failure> {
 }
 
 /// Prints what happens while the server runs; only what is wrong if it is to be quiet.
-///
-/// The calling thread reloads archives or waits for signals, so a reader of standard error that does not read must not
-/// hold it up: without room within a second, the message is dropped.
 fn tell(notice: &Notice, quiet: bool) {
-    if !stderr_has_room() {
-        return;
-    }
     if notice.is_warning() {
         warn(&notice.to_string());
     } else if !quiet {
-        say::note(one_line(&notice.to_string()));
+        note(one_line(&notice.to_string()));
+    }
+}
+
+/// Writes a line to standard error, or drops it if there is no room for it within a second.
+///
+/// The calling thread starts the server, reloads archives or waits for signals, so a reader that does not read must not
+/// hold it up, nor the threads that wait for the lock.
+fn note(text: impl Display) {
+    // No other thread uses the room before this one does.
+    let _lock = io::stderr().lock();
+    if stderr_has_room() {
+        say::note(text);
     }
 }
 
@@ -301,7 +308,7 @@ fn stderr_has_room() -> bool {
 }
 
 fn warn(words: &str) {
-    say::note(format_args!("{} {}", Paint::for_errors().error("warning:"), one_line(words)));
+    note(format_args!("{} {}", Paint::for_errors().error("warning:"), one_line(words)));
 }
 
 /// How the server is set up, on one line.

@@ -150,9 +150,11 @@ pub fn release_free_memory() {
 /// and these.
 ///
 /// While threads share a table the kernel counts references to a socket in each call, with two atomic
-/// operations; a table of one thread needs none. To be called before the thread opens anything, and by a
-/// thread that owns no other descriptor. What was open before stays open for the other threads, and these
-/// must not be closed by others afterwards, for whom they would stay open.
+/// operations; a table of one thread needs none. Signals are blocked in the thread, because their handlers write to
+/// descriptors of the shared table.
+///
+/// To be called before the thread opens anything, and by a thread that owns no other descriptor. What was open before
+/// stays open for the other threads, and these must not be closed by others afterwards, for whom they would stay open.
 pub fn own_descriptors<'a>(kept: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<()> {
     sys::unshare_files()?;
     let mut kept: Vec<i32> = kept.map(|descriptor| descriptor.as_raw_fd()).collect();

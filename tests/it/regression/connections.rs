@@ -1,5 +1,6 @@
 //! Connections that end, and what their clients are told.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -37,6 +38,35 @@ fn a_request_that_crosses_the_stop_is_answered() {
     }
     drop(streams);
     assert_eq!(server.wait(), Some(0));
+}
+
+/// The kernel had a worker handle a signal that came soon after another one. Its handler wrote a byte to a descriptor that
+/// workers do not share: so no thread noticed the signal, and a client received the byte.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_signal_to_a_worker_is_noticed_and_reaches_no_client() {
+    let server = Server::start(&["--dummy"]);
+    // Enough connections that every descriptor below a few dozen is one of them.
+    let mut streams: Vec<TcpStream> = (0..100).map(|_| server.connect()).collect();
+    for stream in &mut streams {
+        assert_eq!(ask_on(stream).unwrap().status, 200);
+    }
+
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap().map(|task| task.unwrap());
+    let is_worker =
+        |task: &fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap().starts_with("worker");
+    let workers: Vec<_> = tasks.filter(is_worker).map(|task| task.file_name()).collect();
+    assert_eq!(workers.len(), 2);
+    for worker in workers {
+        // A signal to the ID of a thread is one to its process, which this thread handles if it can.
+        let killed = Command::new("kill").arg("-USR2").arg(worker).status();
+        assert!(killed.unwrap().success());
+        server.await_line("SIGUSR2: this process starts no other program");
+    }
+
+    for stream in &mut streams {
+        assert_eq!(ask_on(stream).expect("the response is whole").status, 200);
+    }
 }
 
 /// Clients that keep their connections and obey `Connection: close` lose no request while one program after the other

@@ -44,7 +44,8 @@ fn unread_log_delays_neither_signals_nor_the_end() {
     assert_eq!(server.await_end(), Some(0));
 }
 
-/// A thread that had something to say waited for the reader of standard error.
+/// A thread that had something to say waited for the reader of standard error. Besides, the kernel had a worker handle
+/// SIGTERM while other signals were pending, and no thread noticed it.
 #[test]
 fn unread_standard_error_does_not_delay_signals() {
     let mut command = server_command();

@@ -244,12 +244,37 @@ pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
     Ok(own(descriptor))
 }
 
-/// Gives the calling thread a descriptor table of its own, with copies of all that are open.
+/// Gives the calling thread a descriptor table of its own, with copies of all that are open, and leaves signals to the
+/// other threads.
+///
+/// A signal handler usually wakes another thread by writing to a descriptor. In another table that number belongs to no
+/// file, or to another one, such as the connection of a client.
 pub(crate) fn unshare_files() -> io::Result<()> {
+    block_signals()?;
+
     // SAFETY: takes a flag and touches no memory of ours. Descriptors that this thread closes afterwards
     // stay open for the others and the other way round: none is closed under its owner.
     check(unsafe { libc::unshare(libc::CLONE_FILES) })?;
     Ok(())
+}
+
+/// Signals that report a fault of the thread that executes: the kernel kills the process if they are blocked then.
+const FAULTS: [libc::c_int; 7] =
+    [libc::SIGABRT, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSEGV, libc::SIGSYS, libc::SIGTRAP];
+
+/// Blocks all signals in the calling thread, except those that report a fault.
+fn block_signals() -> io::Result<()> {
+    let no_former_mask = std::ptr::null_mut();
+    // SAFETY: all-zero is a valid `sigset_t`, which only these calls read and write; `FAULTS` are valid numbers.
+    let error = unsafe {
+        let mut signals: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut signals);
+        for fault in FAULTS {
+            libc::sigdelset(&raw mut signals, fault);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, no_former_mask)
+    };
+    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
 /// Closes all descriptors from `first` to `last` in the calling thread's table.

@@ -77,7 +77,7 @@ const EVERY: &[Call] = &[
     any(libc::SYS_nanosleep),
     // Seeds of hash tables.
     any(libc::SYS_getrandom),
-    // Words to standard error, and the handler of a signal, which may run on any thread. Sends name no address.
+    // Words to standard error, and the handler of a signal, which runs on any thread but a worker. Sends name no address.
     any(libc::SYS_write),
     any(libc::SYS_writev),
     // Whether there is room for words: a reader that does not read must not hold up a thread.
