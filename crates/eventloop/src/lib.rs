@@ -77,6 +77,11 @@ pub trait EventLoop {
     /// The next connection that waits at a listener, or nothing.
     fn accept(&mut self, listener: &Self::Listener) -> io::Result<Option<Accepted<Self::Socket>>>;
 
+    /// The sum of [`Socket::kept_bytes`] over all connections.
+    fn kept_bytes(&self) -> usize {
+        0
+    }
+
     /// Says how many connections this loop has, for others to compare.
     fn set_load(&mut self, connections: usize) {
         let _ = connections;

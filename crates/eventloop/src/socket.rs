@@ -15,6 +15,11 @@ pub trait Socket {
     /// no more is there now.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Received>;
 
+    /// Memory in which the loop keeps what it has received for this connection and the connection has not read, in bytes.
+    fn kept_bytes(&self) -> usize {
+        0
+    }
+
     /// Sends as much of `bytes` as there is room for, and returns how much that was.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
 

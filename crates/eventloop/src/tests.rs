@@ -46,6 +46,7 @@ on_each! {
     a_knock_wakes_once => knock;
     a_knock_reaches_a_thread_with_descriptors_of_its_own => own_descriptors;
     what_a_connection_does_not_read_waits_for_it => not_read;
+    what_is_kept_for_a_connection_ends_with_it => kept_until_closed;
     more_may_come_at_once_than_there_are_buffers_for => many_at_once;
     a_full_socket_tells_when_there_is_room => room;
     pages_are_lent_in_order_and_as_far_as_there_is_room => lent_pages;
@@ -231,6 +232,8 @@ fn not_read<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
         events.wait(Some(Duration::from_millis(1))).unwrap();
         while events.next_event().is_some() {}
     }
+    let kept = events.kept_bytes();
+    assert_eq!(socket.kept_bytes(), kept);
     client.write_all(&sent[50_000..]).unwrap();
     client.shutdown(std::net::Shutdown::Write).unwrap();
     let (mut received, mut buffer) = (Vec::new(), [0; 777]);
@@ -242,6 +245,20 @@ fn not_read<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
         }
     }
     assert!(received == sent, "{} bytes of {}", received.len(), sent.len());
+    assert_eq!(events.kept_bytes(), 0);
+}
+
+fn kept_until_closed<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
+    let mut events = make(Waker::new().unwrap());
+    let (listener, address) = listen(&mut events);
+    let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
+    client.write_all(&[7; 10_000]).unwrap();
+    await_readable(&mut events, TOKEN);
+    events.wait(Some(Duration::from_millis(1))).unwrap();
+    assert_eq!(events.kept_bytes(), socket.kept_bytes());
+    drop(socket);
+    while events.next_event().is_some() {}
+    assert_eq!(events.kept_bytes(), 0);
 }
 
 fn many_at_once<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {

@@ -1,7 +1,7 @@
 //! Memory that the connections of a worker keep, and the bound on its sum.
 //!
 //! Counts what connections keep between events: the beginning of a request, answers that their clients are slow to take, the
-//! state of TLS and HTTP/2. Never frees anything itself: the worker closes connections, those first that keep most.
+//! state of TLS and HTTP/2; and what the event loop has received for connections that do not read. Never frees anything itself: the worker closes connections, those first that keep most.
 
 use std::num::NonZeroUsize;
 
@@ -20,7 +20,10 @@ const RELEASED_BYTES_MIN: u64 = 16 << 20;
 /// Memory that the connections of a worker keep.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    bytes: u64,
+    /// The sum of what connections keep themselves.
+    of_connections: u64,
+    /// What the event loop keeps for connections that do not read.
+    received: u64,
     bytes_max: u64,
     /// The most since free memory was last returned to the system.
     peak: u64,
@@ -28,41 +31,53 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(bytes_max: u64) -> Memory {
-        Memory { bytes: 0, bytes_max, peak: 0 }
+        Memory { of_connections: 0, received: 0, bytes_max, peak: 0 }
+    }
+
+    #[inline]
+    fn bytes(&self) -> u64 {
+        self.of_connections + self.received
     }
 
     /// A connection keeps `after` bytes instead of `before`.
     pub(crate) fn change(&mut self, before: u32, after: u32) {
-        self.bytes = self.bytes + u64::from(after) - u64::from(before);
-        self.peak = self.peak.max(self.bytes);
+        self.of_connections = self.of_connections + u64::from(after) - u64::from(before);
+        self.peak = self.peak.max(self.bytes());
+    }
+
+    /// The event loop keeps `bytes` for connections that do not read.
+    #[inline]
+    pub(crate) fn set_received(&mut self, bytes: usize) {
+        self.received = bytes as u64;
+        self.peak = self.peak.max(self.bytes());
     }
 
     /// Whether connections must be closed.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
-        self.bytes > self.bytes_max
+        self.bytes() > self.bytes_max
     }
 
     /// Whether no connection should be added.
     #[inline]
     pub(crate) fn is_tight(&self) -> bool {
-        self.bytes > self.bytes_max / 8 * 7
+        self.bytes() > self.bytes_max / 8 * 7
     }
 
     /// How many bytes must be freed until there is room again: enough that this is not asked soon again.
     pub(crate) fn excess(&self) -> u64 {
-        self.bytes.saturating_sub(self.bytes_max / 4 * 3)
+        self.bytes().saturating_sub(self.bytes_max / 4 * 3)
     }
 
     /// Whether so much was freed that it should go back to the system.
     #[inline]
     pub(crate) fn is_to_be_released(&self) -> bool {
-        self.peak >= RELEASED_BYTES_MIN && self.bytes < self.peak / 2
+        self.peak >= RELEASED_BYTES_MIN && self.bytes() < self.peak / 2
     }
 
     /// What was freed goes back to the system now.
     pub(crate) fn set_released(&mut self) {
-        self.peak = self.bytes;
+        self.peak = self.bytes();
     }
 }
 
@@ -115,5 +130,15 @@ mod tests {
         memory.change(701, 801);
         assert!(memory.is_over());
         assert_eq!(memory.excess(), 201);
+    }
+
+    #[test]
+    fn received_bytes_of_the_event_loop_count() {
+        let mut memory = Memory::new(800);
+        memory.change(0, 400);
+        memory.set_received(401);
+        assert!(memory.is_over());
+        memory.set_received(100);
+        assert!(!memory.is_tight());
     }
 }

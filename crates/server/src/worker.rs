@@ -269,6 +269,7 @@ impl<L: EventLoop> Worker<L> {
             self.shake_hands();
         }
         self.send_due();
+        self.shared.memory.set_received(self.events.kept_bytes());
         self.check_memory();
         if self.shared.observer.asks_for_time() {
             let took = self.events.now().instant - self.shared.now;

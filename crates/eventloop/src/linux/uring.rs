@@ -112,6 +112,11 @@ impl EventLoop for Uring {
         Ok(accepted.map(|(descriptor, peer)| Accepted { socket: socket(descriptor), peer }))
     }
 
+    #[inline]
+    fn kept_bytes(&self) -> usize {
+        self.state.borrow().kept_bytes()
+    }
+
     fn leave_neighbours(&mut self) {
         self.neighbours.leave();
     }

@@ -27,6 +27,11 @@ impl<S: Socket> Connection<S> {
         self.memory
     }
 
+    /// The memory that it keeps, with what the event loop has received for it, in bytes.
+    pub(crate) fn memory_with_received(&self) -> u32 {
+        self.memory.saturating_add(u32::try_from(self.socket().kept_bytes()).unwrap_or(u32::MAX))
+    }
+
     /// Counts again if it may keep something else than what was counted last, now that it is idle.
     #[inline]
     pub(super) fn count_if_not_idle(&mut self, shared: &mut Shared) {

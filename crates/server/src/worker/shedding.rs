@@ -6,6 +6,7 @@ use cannery_eventloop::EventLoop;
 
 use super::Worker;
 use super::accepting::Crowding;
+use crate::connection::Connection;
 use crate::observer::Closed;
 
 /// Sizes of connections are told apart by their powers of two.
@@ -47,7 +48,8 @@ impl<L: EventLoop> Worker<L> {
         self.send_due();
         let mut bytes_of_class = [0; CLASSES];
         for (_, connection) in self.connections.iter() {
-            bytes_of_class[class(connection.memory())] += u64::from(connection.memory());
+            let bytes = connection.memory_with_received();
+            bytes_of_class[class(bytes)] += u64::from(bytes);
         }
 
         // The classes that must be closed, from the largest on.
@@ -59,15 +61,17 @@ impl<L: EventLoop> Worker<L> {
         });
         for class_now in (least.unwrap_or(0)..CLASSES).rev() {
             let mut slot = 0;
+            let is_of_class =
+                |connection: &Connection<_>| class(connection.memory_with_received()) == class_now;
             while self.shared.memory.excess() > 0
-                && let Some(token) =
-                    self.connections.find_from(slot, |connection| class(connection.memory()) == class_now)
+                && let Some(token) = self.connections.find_from(slot, is_of_class)
             {
                 slot = token.slot + 1;
                 if let Some(connection) = self.connections.get_mut(token) {
                     connection.abandon();
                 }
                 self.end(token, Closed::Shed);
+                self.shared.memory.set_received(self.events.kept_bytes());
             }
         }
     }

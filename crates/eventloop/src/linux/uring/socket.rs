@@ -74,6 +74,10 @@ impl Socket for UringSocket {
         self.sent(self.socket.send_pages(runs, pages, pipe)?, wanted)
     }
 
+    fn kept_bytes(&self) -> usize {
+        self.token.get().map_or(0, |token| self.state.borrow().kept_bytes_of(token))
+    }
+
     fn end_sending(&self) -> io::Result<()> {
         self.socket.end_sending()
     }

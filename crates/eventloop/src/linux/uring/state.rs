@@ -32,6 +32,8 @@ pub(super) struct State {
     postponed: VecDeque<Completion>,
     /// Connections for which the kernel shall receive again, if they are still there when it is waited for.
     to_receive: Vec<Token>,
+    /// Memory of all that is kept for connections, in bytes.
+    kept_bytes: usize,
     /// Whether the kernel had no buffer to receive into.
     lacks_buffers: bool,
     /// The ring failed where nobody could be told.
@@ -66,8 +68,16 @@ impl Slot {
         Readiness { readable, ended: self.has_ended, writable: false, broken: false }
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    /// Keeps bytes until the connection reads. Returns how much more memory that takes, in bytes.
+    fn keep(&mut self, bytes: &[u8]) -> usize {
+        let before = self.kept_bytes();
         self.kept.get_or_insert_default().extend_from_slice(bytes);
+        self.kept_bytes() - before
+    }
+
+    /// Memory of what is kept, in bytes.
+    fn kept_bytes(&self) -> usize {
+        self.kept.as_ref().map_or(0, |kept| kept.capacity())
     }
 }
 
@@ -77,8 +87,19 @@ impl State {
         ring.await_knock(waker.as_fd().as_raw_fd())?;
         let (slots, queues) = (Vec::new(), Vec::new());
         let (postponed, to_receive) = (VecDeque::new(), Vec::new());
-        let (current, lacks_buffers, fault) = (None, false, None);
-        Ok(State { ring, waker, slots, queues, current, postponed, to_receive, lacks_buffers, fault })
+        let (current, kept_bytes, lacks_buffers, fault) = (None, 0, false, None);
+        Ok(State {
+            ring,
+            waker,
+            slots,
+            queues,
+            current,
+            postponed,
+            to_receive,
+            kept_bytes,
+            lacks_buffers,
+            fault,
+        })
     }
 
     /// Begins to receive for a connection.
@@ -99,6 +120,7 @@ impl State {
             self.ring.give_back(filled);
         }
         let slot = std::mem::take(&mut self.slots[token.slot as usize]);
+        self.kept_bytes -= slot.kept_bytes();
         if slot.receives && !slot.is_cancelled {
             let cancelled = self.ring.cancel(Operation::Receive, token);
             self.remember(cancelled);
@@ -117,7 +139,7 @@ impl State {
             let taken = bytes.len().min(buffer.len());
             buffer[..taken].copy_from_slice(&bytes[..taken]);
             if taken < bytes.len() {
-                self.slots[token.slot as usize].keep(&bytes[taken..]);
+                self.kept_bytes += self.slots[token.slot as usize].keep(&bytes[taken..]);
             }
             self.ring.give_back(filled);
             return Received::Bytes(taken);
@@ -133,7 +155,11 @@ impl State {
                 let taken = kept.len().min(buffer.len());
                 buffer[..taken].copy_from_slice(&kept[..taken]);
                 kept.drain(..taken);
-                slot.kept = (!kept.is_empty()).then_some(kept);
+                if kept.is_empty() {
+                    self.kept_bytes -= kept.capacity();
+                } else {
+                    slot.kept = Some(kept);
+                }
                 Received::Bytes(taken)
             }
             None if slot.has_ended => Received::End,
@@ -144,6 +170,16 @@ impl State {
             self.to_receive.push(token);
         }
         received
+    }
+
+    /// Memory of what is kept for a connection, in bytes.
+    pub(super) fn kept_bytes_of(&self, token: Token) -> usize {
+        self.slots[token.slot as usize].kept_bytes()
+    }
+
+    /// Memory of what is kept for all connections, in bytes.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.kept_bytes
     }
 
     /// Has the kernel receive for those for whom it has stopped to.
@@ -209,7 +245,7 @@ impl State {
     fn set_aside(&mut self) {
         let Some((token, filled)) = self.current.take() else { return };
         let slot = &mut self.slots[token.slot as usize];
-        slot.keep(self.ring.bytes(&filled));
+        self.kept_bytes += slot.keep(self.ring.bytes(&filled));
         slot.is_paused = true;
         let is_cancelled = std::mem::replace(&mut slot.is_cancelled, slot.receives);
         let must_cancel = slot.receives && !is_cancelled;
@@ -262,7 +298,7 @@ impl State {
         if let Some(filled) = filled {
             if result > 0 && has_kept {
                 // Behind what is kept already; the connection was told of that.
-                self.slots[token.slot as usize].keep(self.ring.bytes(&filled));
+                self.kept_bytes += self.slots[token.slot as usize].keep(self.ring.bytes(&filled));
                 self.ring.give_back(filled);
                 return None;
             }
