@@ -4,7 +4,7 @@
 //! was sent before and whatever table the peer wishes, is read by the other decoder as it was meant.
 
 use cannery_archive::{NO_LINE_ID, NewHpackLine};
-use cannery_wire::hpack::{DecodeError, Decoder, Field, List, Sent, line};
+use cannery_wire::hpack::{DecodeError, Decoder, EncoderTable, Field, List, encode_line};
 use cannery_wire::limits::HPACK_TABLE_BYTES;
 use loona_hpack::Decoder as ForeignDecoder;
 use loona_hpack::decoder::DecoderError;
@@ -39,12 +39,12 @@ pub fn hpack(data: &[u8]) {
 }
 
 /// What is sent on one connection: three bytes for each line, or for each wish of the peer's.
-pub fn hpack_sent(data: &[u8]) {
-    let (mut sent, mut foreign) = (Sent::new(), ForeignDecoder::new());
+pub fn hpack_encoder(data: &[u8]) {
+    let (mut table, mut foreign) = (EncoderTable::new(), ForeignDecoder::new());
     for [what, archive, id] in data.as_chunks().0 {
         if *what == 0 {
             let [least, last] = [archive, id].map(|number| u32::from(*number) * 20);
-            sent.set_table_bytes(least.min(last), last);
+            table.set_size_max(least.min(last), last);
             // A peer that knows RFC 7541 §4.2 takes no larger size from now on.
             foreign.set_max_allowed_table_size(HPACK_TABLE_BYTES.min(last as usize));
             continue;
@@ -52,16 +52,18 @@ pub fn hpack_sent(data: &[u8]) {
         // What the number of a line stands for depends on the archive that is answered from.
         let (number, identity) = (u16::from(archive & 1), u64::from(archive >> 1 & 3));
         let value = format!("{identity} {}", "x".repeat(usize::from(*id)));
-        let (ours, own) =
-            (line(id & 63, "x-line", value.as_bytes()), line(56 | id & 7, "server", &[b'0' + (id & 7)]));
+        let (ours, own) = (
+            encode_line(id & 63, "x-line", value.as_bytes()),
+            encode_line(56 | id & 7, "server", &[b'0' + (id & 7)]),
+        );
         let mut block = Vec::new();
-        sent.begin(&mut block, number, identity);
+        table.begin_block(&mut block, number, identity);
         // The same number always stands for the same line of an archive: only the value of the first is sent.
-        let first = line(id & 63, "x-line", format!("{identity} {}", id & 63).as_bytes());
-        sent.put(&mut block, first.as_line());
-        sent.put_own(&mut block, own.as_line());
+        let first = encode_line(id & 63, "x-line", format!("{identity} {}", id & 63).as_bytes());
+        table.put_archive_line(&mut block, first.as_line());
+        table.put_server_line(&mut block, own.as_line());
         let literal = NewHpackLine { id: NO_LINE_ID, ..ours };
-        sent.put(&mut block, literal.as_line());
+        table.put_archive_line(&mut block, literal.as_line());
         let pair = |name: &str, value: &[u8]| (name.as_bytes().to_vec(), value.to_vec());
         let expected = vec![
             pair("x-line", format!("{identity} {}", id & 63).as_bytes()),

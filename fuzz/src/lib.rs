@@ -22,7 +22,7 @@ pub use archives::{archive_open, key};
 pub use choices::{accept_encoding, conditions, date, ranges};
 pub use foreign::{client as foreign_client, server as foreign_server};
 pub use frames::frames;
-pub use hpack::{hpack, hpack_sent};
+pub use hpack::{hpack, hpack_encoder};
 pub use proxied::proxy_header;
 pub use requests::requests;
 pub use rules::{headers, redirects};
@@ -34,7 +34,7 @@ pub type Target = (&'static str, fn(&[u8]));
 pub const TARGETS: [Target; 15] = [
     ("archive_open", archive_open),
     ("hpack", hpack),
-    ("hpack_sent", hpack_sent),
+    ("hpack_encoder", hpack_encoder),
     ("key", key),
     ("proxy_header", proxy_header),
     ("requests", requests),

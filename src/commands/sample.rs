@@ -103,7 +103,10 @@ fn head(status: u16, content_type: &[u8], representation: &[u8]) -> NewHead {
         hpack: Default::default(),
     };
     head.hpack =
-        cannery_wire::hpack::runs(&head, |name, _| if name == "cache-control" { 0 } else { NO_LINE_ID });
+        cannery_wire::hpack::encode_head(
+            &head,
+            |name, _| if name == "cache-control" { 0 } else { NO_LINE_ID },
+        );
     head
 }
 

@@ -27,9 +27,9 @@ impl Uses {
         for (head, uses) in &self.heads {
             let status = (":status".to_owned(), head.status.to_string().into_bytes());
             let runs = [&head.content_type, &head.representation, &head.resource];
-            let fields = runs.into_iter().flat_map(|run| hpack::fields(run));
+            let fields = runs.into_iter().flat_map(|run| hpack::parse_field_lines(run));
             for line in fields.map(|(name, value)| (name, value.to_vec())).chain([status]) {
-                if hpack::line(0, &line.0, &line.1).id != NO_LINE_ID {
+                if hpack::encode_line(0, &line.0, &line.1).id != NO_LINE_ID {
                     *lines.entry(line).or_insert(0) += uses;
                 }
             }

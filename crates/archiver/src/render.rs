@@ -149,7 +149,7 @@ impl<'a> Heads<'a> {
         if let Some(written) = self.written.get(&key) {
             return Ok(*written);
         }
-        let spelled = hpack::runs(&key.0, |name, value| self.line_ids.get(name, value));
+        let spelled = hpack::encode_head(&key.0, |name, value| self.line_ids.get(name, value));
         let id = writer.head(&NewHead { hpack: spelled, ..key.0.clone() })?;
         if let Some(plain) = plain {
             writer.plain_head(id, plain)?;

@@ -8,7 +8,7 @@ use cannery_archive::{HpackLine, NO_LINE_ID, NewHpackLine};
 use cannery_base::date::{HTTP_DATE_BYTES, format_http_date};
 
 use crate::head::{SERVER_FIELDS, override_bit, put_field};
-use crate::hpack::{self, SERVER_LINE_IDS};
+use crate::hpack::{self, FIRST_SERVER_LINE_ID};
 
 const DATE_NAME: &[u8] = b"Date: ";
 const END: &[u8] = b"\r\n";
@@ -42,8 +42,8 @@ impl ServerFields {
             lines.extend_from_slice(END);
             lines
         });
-        let hpack_lines = (SERVER_LINE_IDS..NO_LINE_ID).zip(fields).map(|(id, (name, value))| {
-            (override_bit(name), hpack::line(id, &name.to_ascii_lowercase(), value.as_bytes()))
+        let hpack_lines = (FIRST_SERVER_LINE_ID..NO_LINE_ID).zip(fields).map(|(id, (name, value))| {
+            (override_bit(name), hpack::encode_line(id, &name.to_ascii_lowercase(), value.as_bytes()))
         });
         let (lines, hpack_lines) = (lines.collect(), hpack_lines.collect());
         let mut hpack_date = Vec::new();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cannery_archive::{Archive, Head, HpackLines, NO_LINE_ID, NamedRecord};
-use cannery_wire::hpack::{self, Decoder, Field, Sent};
+use cannery_wire::hpack::{self, Decoder, EncoderTable, Field};
 
 use crate::site::Site;
 
@@ -16,9 +16,9 @@ fn heads(archive: &Archive) -> Vec<Head<'_>> {
 
 /// The fields of lines, as a client reads them.
 fn read(lines: HpackLines<'_>) -> Vec<(String, Vec<u8>)> {
-    let (mut block, mut sent, mut fields) = (Vec::new(), Sent::new(), Vec::new());
-    sent.begin(&mut block, 0, 1);
-    lines.for_each(|line| sent.put(&mut block, line));
+    let (mut block, mut table, mut fields) = (Vec::new(), EncoderTable::new(), Vec::new());
+    table.begin_block(&mut block, 0, 1);
+    lines.for_each(|line| table.put_archive_line(&mut block, line));
     let take = |field: Field<'_>| {
         fields.push((String::from_utf8(field.name_text.to_vec()).unwrap(), field.value.to_vec()));
     };
@@ -27,7 +27,7 @@ fn read(lines: HpackLines<'_>) -> Vec<(String, Vec<u8>)> {
 }
 
 fn fields(text: &[u8]) -> Vec<(String, Vec<u8>)> {
-    hpack::fields(text).map(|(name, value)| (name, value.to_vec())).collect()
+    hpack::parse_field_lines(text).map(|(name, value)| (name, value.to_vec())).collect()
 }
 
 #[test]
@@ -57,9 +57,9 @@ fn lines_are_numbered_by_how_many_representations_have_them() {
     let mut numbers = BTreeMap::new();
     for line in heads(&built.archive).iter().flat_map(|head| head.hpack.all()) {
         let mut block = Vec::new();
-        let mut sent = Sent::new();
-        sent.begin(&mut block, 0, 1);
-        sent.put(&mut block, line);
+        let mut table = EncoderTable::new();
+        table.begin_block(&mut block, 0, 1);
+        table.put_archive_line(&mut block, line);
         Decoder::new()
             .decode(&block, &mut Vec::new(), |field| {
                 let text = [field.name_text, b": ", field.value].concat();

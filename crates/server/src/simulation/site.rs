@@ -98,7 +98,7 @@ fn head(coding: Coding) -> NewHead {
         resource: b"Vary: Accept-Encoding\r\n".to_vec(),
         hpack: Default::default(),
     };
-    head.hpack = cannery_wire::hpack::runs(&head, |name, _| match name {
+    head.hpack = cannery_wire::hpack::encode_head(&head, |name, _| match name {
         "content-type" => 0,
         "vary" => 1,
         // One for each coding.

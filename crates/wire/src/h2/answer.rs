@@ -29,7 +29,7 @@ impl Connection {
     ) {
         let Some(asked) = self.take_asked(stream) else { return };
         let head = Head::begin(output);
-        spell::head(&mut self.sent, answer, archive, fields, output.own());
+        spell::head(&mut self.encoder, answer, archive, fields, output.own());
         match &answer.body {
             AnswerBody::Archive(extent) if extent.length > 0 => {
                 head.end(asked.id, 0, output);
@@ -77,7 +77,7 @@ impl Connection {
         let Some(asked) = self.take_asked(stream) else { return };
         let head = Head::begin(output);
         // A new size of the table is told before the first field that follows, whatever it is.
-        self.sent.begin(output.own(), ArchiveRef::NONE.number, ArchiveRef::NONE.identity);
+        self.encoder.begin_block(output.own(), ArchiveRef::NONE.number, ArchiveRef::NONE.identity);
         fields.iter().for_each(|(name, value)| put_field(output.own(), name, value));
         if body.is_empty() || asked.about.is_head {
             head.end(asked.id, flag::END_STREAM, output);

@@ -18,7 +18,7 @@ use super::priority::Priority;
 use super::request::{About, HeadStore};
 use super::settings;
 use super::stream::{Content, Stream, Streams};
-use crate::hpack::{Decoder, Sent};
+use crate::hpack::{Decoder, EncoderTable};
 use crate::output::Output;
 use crate::refusal::Refusal;
 
@@ -29,7 +29,7 @@ pub struct Connection {
     pub(super) going: Going,
     decoder: Decoder,
     /// What the peer's table holds of our fields.
-    pub(super) sent: Sent,
+    pub(super) encoder: EncoderTable,
     pub(super) streams: Streams,
     /// The highest stream that the peer has opened.
     pub(super) last: u32,
@@ -140,7 +140,7 @@ impl Connection {
             stage: Stage::Preface,
             going: Going::No,
             decoder: Decoder::new(),
-            sent: Sent::new(),
+            encoder: EncoderTable::new(),
             streams: Streams::default(),
             last: 0,
             opened: 0,

@@ -76,7 +76,7 @@ impl Connection {
             self.stream_window = last;
         }
         if let Some((least, last)) = changes.table_bytes {
-            self.sent.set_table_bytes(least, last);
+            self.encoder.set_size_max(least, last);
         }
         frame::put(output, kind::SETTINGS, flag::ACK, 0, &[]);
         Ok(())

@@ -9,21 +9,21 @@ use cannery_site::{Answer, ContentRange, Fields, Location, Page, SiteFields, Sit
 
 use crate::archive_ref::ArchiveRef;
 use crate::decimal::Decimal;
-use crate::hpack::{Sent, index, put_field, put_name_index, put_text_length};
+use crate::hpack::{EncoderTable, index, put_field, put_name_index, put_text_length};
 use crate::own_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies};
 use crate::server_fields::ServerFields;
 
 /// Appends the block of an answer.
 #[inline]
 pub(super) fn head(
-    sent: &mut Sent,
+    encoder: &mut EncoderTable,
     answer: &Answer<'_>,
     archive: ArchiveRef<'_>,
     fields: &ServerFields,
     block: &mut Vec<u8>,
 ) {
-    sent.begin(block, archive.number, archive.identity);
-    let mut block = Block { sent, bytes: block };
+    encoder.begin_block(block, archive.number, archive.identity);
+    let mut block = Block { encoder, bytes: block };
     let overrides = if let Some(site_fields) = answer.site_fields {
         block.with_site_fields(answer, site_fields, archive.bytes, fields)
     } else if let Fields::Canned { head, validators } = &answer.fields
@@ -39,12 +39,12 @@ pub(super) fn head(
         block.number(index::CONTENT_LENGTH, length);
     }
     block.bytes.extend_from_slice(fields.hpack_date());
-    fields.hpack_lines(overrides).for_each(|line| block.sent.put_own(block.bytes, line));
+    fields.hpack_lines(overrides).for_each(|line| block.encoder.put_server_line(block.bytes, line));
 }
 
 /// A block that is being spelled.
 struct Block<'b> {
-    sent: &'b mut Sent,
+    encoder: &'b mut EncoderTable,
     bytes: &'b mut Vec<u8>,
 }
 
@@ -261,7 +261,7 @@ impl Block<'_> {
 
     #[inline]
     fn line(&mut self, line: HpackLine<'_>) {
-        self.sent.put(self.bytes, line);
+        self.encoder.put_archive_line(self.bytes, line);
     }
 
     fn status(&mut self, status: u16) {

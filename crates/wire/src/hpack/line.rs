@@ -12,7 +12,7 @@ use crate::limits::HPACK_TABLE_BYTES;
 /// A line of this name, which is in small letters. `id` is its number, or [`NO_LINE_ID`]; a line that no table can hold
 /// has none.
 #[must_use]
-pub fn line(id: u8, name: &str, value: &[u8]) -> NewHpackLine {
+pub fn encode_line(id: u8, name: &str, value: &[u8]) -> NewHpackLine {
     let (whole, named) = static_table::find(name, value);
     if let Some(static_index) = whole {
         return NewHpackLine { id: NO_LINE_ID, static_index, size: 0, literal: Vec::new() };
@@ -31,16 +31,16 @@ pub fn line(id: u8, name: &str, value: &[u8]) -> NewHpackLine {
 /// The four runs of a head as HTTP/2 spells them, made from its status and text. `id_of` numbers each line, which it is
 /// given as its name in small letters and its value.
 #[must_use]
-pub fn runs(head: &NewHead, mut id_of: impl FnMut(&str, &[u8]) -> u8) -> [Vec<NewHpackLine>; 4] {
+pub fn encode_head(head: &NewHead, mut id_of: impl FnMut(&str, &[u8]) -> u8) -> [Vec<NewHpackLine>; 4] {
     let status = head.status.to_string();
-    let mut spell = |name: &str, value: &[u8]| line(id_of(name, value), name, value);
+    let mut spell = |name: &str, value: &[u8]| encode_line(id_of(name, value), name, value);
     let status = vec![spell(":status", status.as_bytes())];
-    let mut run = |text: &[u8]| fields(text).map(|(name, value)| spell(&name, value)).collect();
+    let mut run = |text: &[u8]| parse_field_lines(text).map(|(name, value)| spell(&name, value)).collect();
     [status, run(&head.content_type), run(&head.representation), run(&head.resource)]
 }
 
 /// The fields of a run of lines of HTTP/1.1: each name in small letters, and its value.
-pub fn fields(text: &[u8]) -> impl Iterator<Item = (String, &[u8])> {
+pub fn parse_field_lines(text: &[u8]) -> impl Iterator<Item = (String, &[u8])> {
     text.split(|byte| *byte == b'\n').filter_map(|line| {
         let colon = line.iter().position(|byte| *byte == b':')?;
         let name = String::from_utf8_lossy(&line[..colon]).to_ascii_lowercase();
@@ -54,24 +54,24 @@ mod tests {
 
     #[test]
     fn what_the_static_table_has_is_not_spelled_again() {
-        let whole = line(3, ":status", b"200");
+        let whole = encode_line(3, ":status", b"200");
         assert_eq!(
             (whole.id, whole.static_index, whole.size, whole.literal.as_slice()),
             (NO_LINE_ID, 8, 0, b"".as_slice())
         );
-        let named = line(3, "content-encoding", b"br");
+        let named = encode_line(3, "content-encoding", b"br");
         assert_eq!((named.id, named.static_index, named.size), (3, 26, 50));
         assert_eq!(named.literal, b"\x02br");
-        let unknown = line(3, "x-a", b"");
+        let unknown = encode_line(3, "x-a", b"");
         assert_eq!((unknown.id, unknown.static_index, unknown.size), (3, 0, 35));
         assert_eq!(unknown.literal, b"\x03x-a\0");
     }
 
     #[test]
     fn what_no_table_holds_has_no_number() {
-        assert_eq!(line(3, "date", &[b'x'; 4060]).id, 3);
-        assert_eq!(line(3, "date", &[b'x'; 4061]).id, NO_LINE_ID);
-        assert_eq!(line(3, "date", &[b'x'; 70_000]).size, u16::MAX);
+        assert_eq!(encode_line(3, "date", &[b'x'; 4060]).id, 3);
+        assert_eq!(encode_line(3, "date", &[b'x'; 4061]).id, NO_LINE_ID);
+        assert_eq!(encode_line(3, "date", &[b'x'; 70_000]).size, u16::MAX);
     }
 
     #[test]
@@ -87,14 +87,14 @@ mod tests {
             hpack: Default::default(),
         };
         let mut asked = Vec::new();
-        let runs = runs(&head, |name, value| {
+        let runs = encode_head(&head, |name, value| {
             asked.push(format!("{name}={}", String::from_utf8_lossy(value)));
             7
         });
         assert_eq!(asked, [":status=404", "content-type=a/b", "vary=Accept-Encoding", "x-a=b: c"]);
-        assert_eq!(runs[0], [line(7, ":status", b"404")]);
-        assert_eq!(runs[1], [line(7, "content-type", b"a/b")]);
+        assert_eq!(runs[0], [encode_line(7, ":status", b"404")]);
+        assert_eq!(runs[1], [encode_line(7, "content-type", b"a/b")]);
         assert!(runs[2].is_empty());
-        assert_eq!(runs[3], [line(7, "vary", b"Accept-Encoding"), line(7, "x-a", b"b: c")]);
+        assert_eq!(runs[3], [encode_line(7, "vary", b"Accept-Encoding"), encode_line(7, "x-a", b"b: c")]);
     }
 }

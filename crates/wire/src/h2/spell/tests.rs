@@ -44,17 +44,17 @@ const REQUESTS: [(&str, u16); 18] = [
 fn fields_are_those_of_http1() {
     let site = site();
     let fields = ServerFields::new(&[("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")], NOW);
-    let (mut sent, mut decoder) = (Sent::new(), Decoder::new());
+    let (mut table, mut decoder) = (EncoderTable::new(), Decoder::new());
     // Cold, warm, and with the table gone.
     for round in 0..4 {
         for (request, status) in REQUESTS {
-            let block = spelled(&site, request, &fields, &mut sent);
+            let block = spelled(&site, request, &fields, &mut table);
             let (text, got) = told(&site, request, &fields);
             assert_eq!(got, status, "{request}");
             assert_eq!(decoded(&mut decoder, &block), text, "{request} in round {round}");
         }
         if round == 1 {
-            sent.set_table_bytes(0, 200);
+            table.set_size_max(0, 200);
         }
     }
 }
@@ -63,10 +63,10 @@ fn fields_are_those_of_http1() {
 fn heads_of_the_same_kind_become_a_few_bytes() {
     let site = site();
     let fields = ServerFields::new(&[("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")], NOW);
-    let mut sent = Sent::new();
+    let mut table = EncoderTable::new();
     let (request, _) = REQUESTS[2];
-    let cold = spelled(&site, request, &fields, &mut sent).len();
-    let warm = spelled(&site, request, &fields, &mut sent).len();
+    let cold = spelled(&site, request, &fields, &mut table).len();
+    let warm = spelled(&site, request, &fields, &mut table).len();
     let text = h1_text(&site, request, &fields).len();
     // The indices of nine lines, the tag (21 bytes), the length (7) and the date (25).
     assert_eq!((text, cold, warm), (304, 157, 62));
@@ -77,7 +77,7 @@ fn a_head_without_lines_still_has_its_status() {
     // As a damaged archive may have it.
     let site = site();
     let fields = ServerFields::new(&[], NOW);
-    let block = spelled(&site, "GET /damaged HTTP/1.1\r\nHost: h\r\n", &fields, &mut Sent::new());
+    let block = spelled(&site, "GET /damaged HTTP/1.1\r\nHost: h\r\n", &fields, &mut EncoderTable::new());
     let fields = decoded(&mut Decoder::new(), &block);
     assert_eq!(fields[0], ":status: 200");
     assert!(fields.iter().any(|field| field.starts_with("content-length: ")));
@@ -89,7 +89,8 @@ fn told(site: &Site, request: &str, fields: &ServerFields) -> (Vec<String>, u16)
     let status = String::from_utf8(text[9..12].to_vec()).unwrap();
     let mut told = vec![format!(":status: {status}")];
     told.extend(
-        hpack::fields(&text).map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value))),
+        hpack::parse_field_lines(&text)
+            .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value))),
     );
     (told, status.parse().unwrap())
 }
@@ -104,9 +105,9 @@ fn h1_text(site: &Site, request: &str, fields: &ServerFields) -> Vec<u8> {
 }
 
 /// The block of the answer over HTTP/2.
-fn spelled(site: &Site, request: &str, fields: &ServerFields, sent: &mut Sent) -> Vec<u8> {
+fn spelled(site: &Site, request: &str, fields: &ServerFields, table: &mut EncoderTable) -> Vec<u8> {
     let mut block = Vec::new();
-    answered(site, request, |answer, archive| head(sent, answer, archive, fields, &mut block));
+    answered(site, request, |answer, archive| head(table, answer, archive, fields, &mut block));
     block
 }
 
@@ -203,7 +204,7 @@ fn new_head(status: u16, coding: Coding, varies: bool) -> NewHead {
         resource: [vary, b"Cache-Control: public, no-cache\r\nAccept-Ranges: bytes\r\nX-A: b\r\n"].concat(),
         hpack: Default::default(),
     };
-    head.hpack = hpack::runs(&head, |name, _| match name {
+    head.hpack = hpack::encode_head(&head, |name, _| match name {
         "content-type" => 0,
         "content-encoding" => 1,
         "vary" => 2,

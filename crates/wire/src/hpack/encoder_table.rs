@@ -9,13 +9,13 @@ use super::static_table::STATIC_FIELDS;
 use crate::limits::HPACK_TABLE_BYTES;
 
 /// The number of the first of the server's own lines; below it are those of an archive.
-pub const SERVER_LINE_IDS: u8 = LINE_IDS;
+pub const FIRST_SERVER_LINE_ID: u8 = LINE_IDS;
 
 /// How many lines can be in a table: 61 behind the first index, so that every index is one byte.
 const LINES: usize = 64;
 
 const _: () = assert!(STATIC_FIELDS + LINES < 0x7f, "an index must fit its byte");
-const _: () = assert!((SERVER_LINE_IDS as usize) < LINES, "the server has lines too");
+const _: () = assert!((FIRST_SERVER_LINE_ID as usize) < LINES, "the server has lines too");
 const _: () = assert!(HPACK_TABLE_BYTES <= u16::MAX as usize, "sizes must fit");
 
 /// What a peer may be told at most to keep, whatever it offers: what it offers before it has said anything.
@@ -33,7 +33,7 @@ struct Owner {
 
 /// One connection's memory of what its peer's table holds.
 #[derive(Debug)]
-pub struct Sent {
+pub struct EncoderTable {
     /// For each number of a line, as the how manieth it was put in, from 1 on; 0 if it is not there.
     ordinals: [u8; LINES],
     /// How many were put in: no more than `LINES`.
@@ -54,11 +54,11 @@ pub struct Sent {
     owner: Option<Owner>,
 }
 
-impl Sent {
+impl EncoderTable {
     /// Of a new connection: nothing, in a table of the size that every peer has at first.
     #[must_use]
-    pub fn new() -> Sent {
-        Sent {
+    pub fn new() -> EncoderTable {
+        EncoderTable {
             ordinals: [0; LINES],
             count: 0,
             is_other_archive: false,
@@ -73,7 +73,7 @@ impl Sent {
     }
 
     /// The peer has set SETTINGS_HEADER_TABLE_SIZE: the smallest that it named, and the last.
-    pub fn set_table_bytes(&mut self, least: u32, last: u32) {
+    pub fn set_size_max(&mut self, least: u32, last: u32) {
         let fitting = |bytes: u32| u16::try_from(bytes).unwrap_or(u16::MAX).min(TABLE_BYTES);
         self.least = self.least.min(fitting(least));
         self.wanted = fitting(last);
@@ -85,17 +85,17 @@ impl Sent {
     /// If another archive has taken the place of the one whose lines were put in, the table is emptied for it. Lines of an
     /// archive in another place are literals: two hosts on one connection would else empty it for each other again and again.
     #[inline]
-    pub fn begin(&mut self, block: &mut Vec<u8>, archive: u16, identity: u64) {
+    pub fn begin_block(&mut self, block: &mut Vec<u8>, archive: u16, identity: u64) {
         let owner = Some(Owner { archive, identity });
         if self.owner == owner && !self.is_to_be_resized {
             self.is_other_archive = false;
             return;
         }
-        self.begin_anew(block, archive, identity);
+        self.change_owner_or_size(block, archive, identity);
     }
 
     #[cold]
-    fn begin_anew(&mut self, block: &mut Vec<u8>, archive: u16, identity: u64) {
+    fn change_owner_or_size(&mut self, block: &mut Vec<u8>, archive: u16, identity: u64) {
         self.is_other_archive = match self.owner {
             _ if identity == 0 => true,
             Some(owner) if owner.identity != identity && owner.archive != archive => true,
@@ -136,7 +136,7 @@ impl Sent {
 
     /// Appends a line of the archive that the block was begun for.
     #[inline]
-    pub fn put(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>) {
+    pub fn put_archive_line(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>) {
         // The server's numbers are none of an archive's.
         let id = usize::from(line.id);
         let is_numbered = id < usize::from(LINE_IDS) && !self.is_other_archive;
@@ -145,7 +145,7 @@ impl Sent {
 
     /// Appends one of the server's own lines, which are the same for all archives.
     #[inline]
-    pub fn put_own(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>) {
+    pub fn put_server_line(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>) {
         self.put_numbered(block, line, usize::from(line.id));
     }
 
@@ -198,9 +198,9 @@ pub(crate) fn put_name_index(block: &mut Vec<u8>, static_index: u8) {
     }
 }
 
-impl Default for Sent {
+impl Default for EncoderTable {
     fn default() -> Self {
-        Sent::new()
+        EncoderTable::new()
     }
 }
 
@@ -210,17 +210,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::hpack::{Decoder, Field, line};
+    use crate::hpack::{Decoder, Field, encode_line};
 
     /// A peer: its decoder, with a table that it was told to make smaller, and what it has read.
     struct Peer {
-        sent: Sent,
+        table: EncoderTable,
         decoder: Decoder,
     }
 
     impl Peer {
         fn new() -> Peer {
-            Peer { sent: Sent::new(), decoder: Decoder::new() }
+            Peer { table: EncoderTable::new(), decoder: Decoder::new() }
         }
 
         /// Sends lines of an archive, and one of the server's; gives back the block, after comparing what is read.
@@ -232,9 +232,9 @@ mod tests {
             own: &[NewHpackLine],
         ) -> Vec<u8> {
             let mut block = Vec::new();
-            self.sent.begin(&mut block, archive, identity);
-            lines.iter().for_each(|line| self.sent.put(&mut block, line.as_line()));
-            own.iter().for_each(|line| self.sent.put_own(&mut block, line.as_line()));
+            self.table.begin_block(&mut block, archive, identity);
+            lines.iter().for_each(|line| self.table.put_archive_line(&mut block, line.as_line()));
+            own.iter().for_each(|line| self.table.put_server_line(&mut block, line.as_line()));
             let mut literals = Vec::new();
             for line in lines.iter().chain(own) {
                 if line.size == 0 {
@@ -257,17 +257,17 @@ mod tests {
 
     fn lines() -> Vec<NewHpackLine> {
         vec![
-            line(NO_LINE_ID, ":status", b"200"),
-            line(0, "vary", b"Accept-Encoding"),
-            line(1, "x-a", b"1"),
-            line(NO_LINE_ID, "x-b", b"2"),
+            encode_line(NO_LINE_ID, ":status", b"200"),
+            encode_line(0, "vary", b"Accept-Encoding"),
+            encode_line(1, "x-a", b"1"),
+            encode_line(NO_LINE_ID, "x-b", b"2"),
         ]
     }
 
     #[test]
     fn what_was_sent_once_is_a_byte() {
         let mut peer = Peer::new();
-        let own = [line(56, "referrer-policy", b"no-referrer")];
+        let own = [encode_line(56, "referrer-policy", b"no-referrer")];
         let first = peer.send(0, 7, &lines(), &own);
         assert_eq!(first[..2], [0x88, 0x40 | 59]);
         let again = peer.send(0, 7, &lines(), &own);
@@ -279,21 +279,21 @@ mod tests {
     fn another_archive_in_its_place_begins_anew() {
         let mut peer = Peer::new();
         peer.send(0, 7, &lines(), &[]);
-        let block = peer.send(0, 8, &[line(0, "vary", b"Cookie")], &[]);
+        let block = peer.send(0, 8, &[encode_line(0, "vary", b"Cookie")], &[]);
         assert_eq!(
             block[..5],
             [0x20, 0x3f, 0xe1, 0x1f, 0x40 | 59],
             "empty, 4096 bytes, and the line is put in"
         );
-        assert_eq!(peer.send(0, 8, &[line(0, "vary", b"Cookie")], &[]), [0xbe]);
+        assert_eq!(peer.send(0, 8, &[encode_line(0, "vary", b"Cookie")], &[]), [0xbe]);
     }
 
     #[test]
     fn an_archive_in_another_place_is_sent_in_literals() {
         let mut peer = Peer::new();
-        let own = [line(56, "referrer-policy", b"no-referrer")];
+        let own = [encode_line(56, "referrer-policy", b"no-referrer")];
         peer.send(0, 7, &lines(), &own);
-        let other = [line(0, "vary", b"Cookie")];
+        let other = [encode_line(0, "vary", b"Cookie")];
         assert_eq!(peer.send(1, 8, &other, &own), peer.send(1, 8, &other, &own), "nothing was put in");
         assert_eq!(*peer.send(1, 8, &other, &own).last().unwrap(), 0xbe, "the server's lines are the same");
         assert_eq!(peer.send(1, 0, &[], &own), [0xbe], "no archive at all");
@@ -304,21 +304,21 @@ mod tests {
     fn a_smaller_table_is_obeyed_before_the_next_field() {
         let mut peer = Peer::new();
         peer.send(0, 7, &lines(), &[]);
-        peer.sent.set_table_bytes(100, 100);
+        peer.table.set_size_max(100, 100);
         // 51 and 36 bytes are in it.
         assert_eq!(
             peer.send(0, 7, &lines()[1..3], &[]),
             [0x3f, 69, 0xbf, 0xbe],
             "all that is in it still fits"
         );
-        peer.sent.set_table_bytes(60, 80);
+        peer.table.set_size_max(60, 80);
         let block = peer.send(0, 7, &lines()[1..3], &[]);
         assert_eq!(block[..4], [0x20, 0x3f, 49, 0x40 | 59], "begun anew, with 80 bytes");
         assert_eq!(peer.send(0, 7, &lines()[1..3], &[]), b"\xbe\0\x03x-a\x011", "the second has no room");
-        peer.sent.set_table_bytes(0, 0);
+        peer.table.set_size_max(0, 0);
         assert_eq!(peer.send(0, 7, &lines()[1..2], &[])[..3], [0x20, 0x0f, 44], "a literal");
         assert_eq!(peer.send(0, 7, &lines()[1..2], &[])[..2], [0x0f, 44], "told once");
-        peer.sent.set_table_bytes(65_536, 65_536);
+        peer.table.set_size_max(65_536, 65_536);
         assert_eq!(
             peer.send(0, 7, &lines()[1..2], &[])[..4],
             [0x3f, 0xe1, 0x1f, 0x40 | 59],
@@ -330,23 +330,23 @@ mod tests {
     fn a_size_that_was_smaller_for_a_while_is_told() {
         // RFC 7541 §4.2: the smallest, then the last.
         let mut peer = Peer::new();
-        peer.sent.set_table_bytes(10, 4096);
+        peer.table.set_size_max(10, 4096);
         assert_eq!(peer.send(0, 7, &[], &[]), [0x2a, 0x3f, 0xe1, 0x1f]);
-        peer.sent.set_table_bytes(4096, 4096);
+        peer.table.set_size_max(4096, 4096);
         assert_eq!(peer.send(0, 7, &[], &[]), b"");
     }
 
     #[test]
     fn numbers_of_a_damaged_archive_do_no_harm() {
-        let mut sent = Sent::new();
+        let mut table = EncoderTable::new();
         let mut block = Vec::new();
-        sent.begin(&mut block, 0, 7);
+        table.begin_block(&mut block, 0, 7);
         for id in 0..=u8::MAX {
             for (static_index, size) in [(0, 33), (255, 33), (255, 0), (62, 65_535)] {
-                sent.put(&mut block, HpackLine { id, static_index, size, literal: b"\x01a\0" });
+                table.put_archive_line(&mut block, HpackLine { id, static_index, size, literal: b"\x01a\0" });
             }
         }
-        assert!(sent.count <= LINE_IDS && sent.used <= sent.told);
+        assert!(table.count <= LINE_IDS && table.used <= table.told);
     }
 
     #[derive(Debug, Clone)]
@@ -373,18 +373,18 @@ mod tests {
             for operation in operations {
                 match operation {
                     Operation::Settings { least, last } => {
-                        peer.sent.set_table_bytes(least, last);
+                        peer.table.set_size_max(least, last);
                         offered = last;
                     }
                     Operation::Send { archive, identity, ids, own } => {
                         // What a number stands for depends on the archive.
-                        let of_archive = |id: &u8| line(*id, "x-line", format!("{identity} {}", id * 3).as_bytes());
-                        let of_server = |id: &u8| line(*id, "x-own", format!("{id}").as_bytes());
+                        let of_archive = |id: &u8| encode_line(*id, "x-line", format!("{identity} {}", id * 3).as_bytes());
+                        let of_server = |id: &u8| encode_line(*id, "x-own", format!("{id}").as_bytes());
                         let lines: Vec<_> = ids.iter().map(of_archive).collect();
                         let own: Vec<_> = own.iter().map(of_server).collect();
                         peer.send(archive, identity, &lines, &own);
-                        prop_assert!(u32::from(peer.sent.used) <= offered);
-                        prop_assert_eq!(usize::from(peer.sent.used), peer.decoder.table_bytes());
+                        prop_assert!(u32::from(peer.table.used) <= offered);
+                        prop_assert_eq!(usize::from(peer.table.used), peer.decoder.table_bytes());
                     }
                 }
             }
