@@ -96,7 +96,7 @@ fn head(status: u16, content_type: &[u8], representation: &[u8]) -> NewHead {
         status,
         sends_etag: true,
         overrides: 0,
-        status_line: cannery_wire::head::status_line(status),
+        status_line: cannery_wire::response_head::status_line(status),
         content_type: content_type.to_vec(),
         representation: representation.to_vec(),
         resource: b"Cache-Control: public, no-cache\r\n".to_vec(),

@@ -17,7 +17,7 @@ use crate::redirects::{Action, RedirectRule, Template, TemplatePiece};
 use crate::render::{Heads, Look, caching, is_unfit_for_preview, title_case};
 use crate::routes::{HostId, Routes, Scope, Target};
 use crate::source::{SourceId, Sources};
-use cannery_wire::head::override_bit;
+use cannery_wire::response_head::override_bit;
 
 /// Bytes that heads, the manifest and what is small may take: for the question whether 32 bits suffice.
 const SLACK_BYTES: u64 = 16 << 20;

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use cannery_archive::{Coding, HeadId, NewHead, WriteError, Writer};
-use cannery_wire::head::{override_bit, put_field, status_line};
 use cannery_wire::hpack;
+use cannery_wire::response_head::{override_bit, put_field, status_line};
 
 use crate::caching::{cache_control, cache_kind};
 use crate::classify::MediaType;

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use cannery_wire::head::{put_field, status_line};
+use cannery_wire::response_head::{put_field, status_line};
 
 /// A page that is the server's.
 pub(crate) struct OwnPage<'a> {

@@ -8,11 +8,12 @@
 
 pub mod h1;
 pub mod h2;
-pub mod head;
+
 pub mod hpack;
 pub mod huffman;
 pub mod limits;
 pub mod proxy;
+pub mod response_head;
 
 mod archive_ref;
 mod decimal;

@@ -7,8 +7,8 @@
 use cannery_archive::{HpackLine, NO_LINE_ID, NewHpackLine};
 use cannery_base::date::{HTTP_DATE_BYTES, format_http_date};
 
-use crate::head::{SERVER_FIELDS, override_bit, put_field};
 use crate::hpack::{self, FIRST_SERVER_LINE_ID};
+use crate::response_head::{SERVER_FIELDS, override_bit, put_field};
 
 const DATE_NAME: &[u8] = b"Date: ";
 const END: &[u8] = b"\r\n";

@@ -10,10 +10,10 @@ use cannery_site::{
 
 use crate::archive_ref::slice;
 use crate::decimal::put_digits;
-use crate::head::reason_phrase;
 use crate::limits::COPIED_BODY_BYTES_MAX;
 use crate::output::Output;
 use crate::own_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies};
+use crate::response_head::reason_phrase;
 use crate::server_fields::ServerFields;
 
 /// Appends an answer of a connection that stays open.

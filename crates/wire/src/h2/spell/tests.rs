@@ -11,9 +11,9 @@ use cannery_site::{Body, Scratch, Site};
 
 use super::*;
 use crate::h1;
-use crate::head::status_line;
 use crate::hpack::{self, Decoder, Field, List};
 use crate::output::Output;
+use crate::response_head::status_line;
 
 /// Seconds since 1970 of these answers, and of the file that says when it was modified.
 const NOW: u64 = 784_111_777;
