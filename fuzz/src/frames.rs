@@ -204,14 +204,14 @@ impl Peer {
         let RequestHead { request, method_name, .. } = store.head();
         let length = str::from_utf8(&request.target[1..]).ok().and_then(|text| text.parse().ok());
         let Some(length) = length.filter(|length| *length <= ARCHIVE.len() as u64) else {
-            return connection.answer_fields(stream, &[(":status", b"404")], b"nothing", output);
+            return connection.respond_with_fields(stream, &[(":status", b"404")], b"nothing", output);
         };
         let mut answer = Answer::own(200, Reason::Nothing);
         answer.content_length = Some(length);
         answer.body =
             if method_name == b"HEAD" { Body::Empty } else { Body::Archive(Extent { position: 0, length }) };
         let archive = ArchiveRef { number: 0, bytes: &ARCHIVE, identity: 1 };
-        connection.answer(stream, &answer, archive, fields, output);
+        connection.respond(stream, &answer, archive, fields, output);
     }
 
     /// Lets all bodies leave that may.

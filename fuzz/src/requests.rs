@@ -86,7 +86,7 @@ fn receive(stream: &[u8], pieces: &[u8]) -> (Vec<Seen>, End) {
             match step {
                 Step::Request => {
                     seen.push(Seen::of(&head));
-                    connection.answer_spelled(&head, b"answer", &mut output);
+                    connection.respond_with_bytes(&head, b"answer", &mut output);
                     assert!(connection.is_closing() || head.keep_alive, "who wants to go may go");
                     output.clear();
                     if connection.is_closing() {

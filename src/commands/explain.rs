@@ -130,7 +130,7 @@ fn explain(site: &Site, request: &str, debug: bool, paint: Paint) -> Result<Stri
         why.push("With `--special-pages-version` the server has a page of its own here.".to_owned());
     }
     why.extend(body_in_words(&files, &answer, host, key, debug));
-    connection.answer(&head, &answer, site.archive().bytes(), &fields, &mut output);
+    connection.respond(&head, &answer, site.archive().bytes(), &fields, &mut output);
     Ok(shown(first_line, &why, &mut output, paint))
 }
 

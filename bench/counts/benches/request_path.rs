@@ -93,7 +93,7 @@ fn spell(request: &'static [u8], status: u16) -> Again {
     let fields = ServerFields::new(&[("X-Content-Type-Options", "nosniff")], 1_763_700_000);
     let mut output = Output::new();
     warm(Box::new(move || {
-        connection.answer(&head, black_box(&answer), site.archive().bytes(), &fields, &mut output);
+        connection.respond(&head, black_box(&answer), site.archive().bytes(), &fields, &mut output);
         black_box(output.parts());
         output.clear();
     }))

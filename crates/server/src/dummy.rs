@@ -1,6 +1,6 @@
 //! The answers of `--dummy`, spelled ahead: the same few bytes to every request.
 
-use cannery_wire::h1::dummy_answer;
+use cannery_wire::h1::dummy_response;
 
 /// Whole answers, whatever is asked.
 #[derive(Debug)]
@@ -20,9 +20,9 @@ pub(crate) struct Dummy {
 impl Dummy {
     pub(crate) fn new(body: &'static [u8]) -> Dummy {
         Dummy {
-            plain: dummy_answer(body, None),
-            keep_alive: dummy_answer(body, Some("keep-alive")),
-            close: dummy_answer(body, Some("close")),
+            plain: dummy_response(body, None),
+            keep_alive: dummy_response(body, Some("keep-alive")),
+            close: dummy_response(body, Some("close")),
             body,
             length: body.len().to_string(),
         }

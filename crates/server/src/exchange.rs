@@ -50,14 +50,14 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
         output: &mut Output,
     ) {
         output.set_archive(archive.number);
-        self.http.answer(self.head, answer, archive.bytes, fields, output);
+        self.http.respond(self.head, answer, archive.bytes, fields, output);
     }
 
     fn answer_page(&mut self, page: &OwnPage<'_>, fields: &ServerFields, output: &mut Output) {
         let keeps = self.http.keeps_open(self.head);
         let is_head = self.head.asked.request.method == Method::Head;
         let option = h1::connection_option(keeps, self.head);
-        self.http.answer_spelled(self.head, &page.spell(is_head, option, fields.lines(0)), output);
+        self.http.respond_with_bytes(self.head, &page.spell(is_head, option, fields.lines(0)), output);
     }
 
     #[inline]
@@ -70,7 +70,7 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
         // What follows an answer to HEAD is the next answer, here too.
         let is_head = self.head.asked.request.method == Method::Head;
         let sent = if is_head { bytes.len() - dummy.body.len() } else { bytes.len() };
-        self.http.answer_spelled(self.head, &bytes[..sent], output);
+        self.http.respond_with_bytes(self.head, &bytes[..sent], output);
     }
 }
 
@@ -95,7 +95,7 @@ impl<'a> Exchange<'a> for OnH2<'a, '_> {
         fields: &ServerFields,
         output: &mut Output,
     ) {
-        self.http.answer(self.stream, answer, archive, fields, output);
+        self.http.respond(self.stream, answer, archive, fields, output);
     }
 
     fn answer_page(&mut self, page: &OwnPage<'_>, fields: &ServerFields, output: &mut Output) {
@@ -113,12 +113,12 @@ impl<'a> Exchange<'a> for OnH2<'a, '_> {
             page.fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
         all.extend(own.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
         all.extend(server_fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
-        self.http.answer_fields(self.stream, &all, &page.body, output);
+        self.http.respond_with_fields(self.stream, &all, &page.body, output);
     }
 
     fn answer_dummy(&mut self, dummy: &Dummy, output: &mut Output) {
         let fields = [(":status", b"200".as_slice()), ("content-length", dummy.length.as_bytes())];
-        self.http.answer_fields(self.stream, &fields, dummy.body, output);
+        self.http.respond_with_fields(self.stream, &fields, dummy.body, output);
     }
 }
 

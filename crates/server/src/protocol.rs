@@ -108,7 +108,7 @@ impl Protocol {
     /// Whether the peer has said that it sends no more, and has sent all that it owes.
     pub(crate) fn is_ended_by_peer(&self) -> bool {
         match self {
-            Protocol::H1(http) => http.is_ended_by_peer(),
+            Protocol::H1(http) => http.is_closed_by_peer(),
             Protocol::H2(_) => false,
         }
     }
@@ -117,7 +117,7 @@ impl Protocol {
     /// before it knows.
     pub(crate) fn end_after_next(&mut self) {
         match self {
-            Protocol::H1(http) => http.end_after_next(),
+            Protocol::H1(http) => http.close_after_next(),
             Protocol::H2(http2) => http2.goes = true,
         }
     }
@@ -236,7 +236,7 @@ fn spell_h1(
             }
             h1::Step::Refused(refusal) => {
                 let may_begin = refusal == Refusal::Version && shared.http2 && !asker.is_secured;
-                if may_begin && !http.has_answered() && rest.starts_with(BEGINS_HTTP2) {
+                if may_begin && !http.has_responded() && rest.starts_with(BEGINS_HTTP2) {
                     return None;
                 }
                 refuse(http, refusal, asker, shared);

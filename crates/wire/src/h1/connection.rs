@@ -49,7 +49,7 @@ pub enum Awaits {
 /// What the bytes at hand are.
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
-    /// A request, to be answered by [`Connection::answer`].
+    /// A request, to be answered by [`Connection::respond`].
     Request,
     /// Not a whole one yet.
     More,
@@ -74,13 +74,13 @@ impl Connection {
 
     /// Whether the connection ends because the peer wants it, who has said all that it has to say.
     #[must_use]
-    pub fn is_ended_by_peer(&self) -> bool {
+    pub fn is_closed_by_peer(&self) -> bool {
         self.closing && self.is_peers_last && self.content.is_done()
     }
 
     /// Whether any request was answered so far.
     #[must_use]
-    pub fn has_answered(&self) -> bool {
+    pub fn has_responded(&self) -> bool {
         self.answered
     }
 
@@ -92,7 +92,7 @@ impl Connection {
     }
 
     /// Lets the next answer be the last one, which says so.
-    pub fn end_after_next(&mut self) {
+    pub fn close_after_next(&mut self) {
         self.last = true;
     }
 
@@ -179,7 +179,7 @@ impl Connection {
 
     /// Spells the answer to the request that came last.
     #[inline]
-    pub fn answer(
+    pub fn respond(
         &mut self,
         head: &Head<'_>,
         answer: &Answer<'_>,
@@ -187,13 +187,13 @@ impl Connection {
         fields: &ServerFields,
         output: &mut Output,
     ) {
-        let keeps = self.begin_answer(head, output);
+        let keeps = self.begin_response(head, output);
         spell::answer(output, answer, archive, fields, connection_option(keeps, head));
     }
 
     /// Answers the request that came last with bytes that are spelled already, [`connection_option`] among them.
-    pub fn answer_spelled(&mut self, head: &Head<'_>, bytes: &[u8], output: &mut Output) {
-        self.begin_answer(head, output);
+    pub fn respond_with_bytes(&mut self, head: &Head<'_>, bytes: &[u8], output: &mut Output) {
+        self.begin_response(head, output);
         output.put(bytes);
     }
 
@@ -212,7 +212,7 @@ impl Connection {
     }
 
     /// Decides whether the connection stays open, and tells.
-    fn begin_answer(&mut self, head: &Head<'_>, output: &mut Output) -> bool {
+    fn begin_response(&mut self, head: &Head<'_>, output: &mut Output) -> bool {
         if head.expects_continue && !self.content_came && !self.content.is_done() {
             output.put(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
@@ -265,7 +265,7 @@ mod tests {
                 let done = match step {
                     Step::Request => {
                         targets.push(head.asked.request.target.to_vec());
-                        connection.answer_spelled(&head, b"", &mut output);
+                        connection.respond_with_bytes(&head, b"", &mut output);
                         false
                     }
                     Step::More => true,
@@ -325,7 +325,7 @@ mod tests {
         let mut connection = Connection::default();
         let mut head = Head::EMPTY;
         let (_, Step::Request) = connection.next_request(input, &mut head) else { panic!("no request") };
-        connection.answer_spelled(&head, b"", &mut Output::new());
+        connection.respond_with_bytes(&head, b"", &mut Output::new());
         assert!(connection.is_closing());
     }
 
@@ -336,7 +336,7 @@ mod tests {
         let mut output = Output::new();
         let mut head = Head::EMPTY;
         let (_, Step::Request) = connection.next_request(input, &mut head) else { panic!("no request") };
-        connection.answer_spelled(&head, b"answer", &mut output);
+        connection.respond_with_bytes(&head, b"answer", &mut output);
         assert_eq!(output.parts().0, b"HTTP/1.1 100 Continue\r\n\r\nanswer");
     }
 }

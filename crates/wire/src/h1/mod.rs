@@ -12,4 +12,4 @@ pub use connection::{Awaits, Connection, Step, connection_option};
 pub use parse::{Framing, Head};
 #[cfg(test)]
 pub(crate) use spell::answer_without_option as spell_answer;
-pub use spell::dummy_answer;
+pub use spell::dummy_response;

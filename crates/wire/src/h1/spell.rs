@@ -328,7 +328,7 @@ fn put_page_fields(output: &mut Output, status: u16) {
 
 /// The whole answer of `--dummy`: the status line, the length, the body.
 #[must_use]
-pub fn dummy_answer(body: &[u8], connection: Option<&str>) -> Vec<u8> {
+pub fn dummy_response(body: &[u8], connection: Option<&str>) -> Vec<u8> {
     let option = connection.map_or(String::new(), |option| format!("Connection: {option}\r\n"));
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{option}\r\n", body.len());
     [head.as_bytes(), body].concat()

@@ -19,7 +19,7 @@ use crate::server_fields::ServerFields;
 impl Connection {
     /// Answers a request: the head now, the body now or by [`Connection::fill`].
     #[inline]
-    pub fn answer(
+    pub fn respond(
         &mut self,
         stream: StreamId,
         answer: &Answer<'_>,
@@ -62,12 +62,12 @@ impl Connection {
         // RFC 9110 §9.3.2 knows no exception.
         let is_head = self.asked.is_some_and(|asked| asked.about.is_head);
         let answer = if is_head { answer.without_body() } else { *answer };
-        self.answer(stream, &answer, archive, fields, output);
+        self.respond(stream, &answer, archive, fields, output);
     }
 
     /// Answers a request with fields that are spelled now, `:status` first, their names in small letters. Of the body
     /// nothing is sent to `HEAD`.
-    pub fn answer_fields(
+    pub fn respond_with_fields(
         &mut self,
         stream: StreamId,
         fields: &[(&str, &[u8])],

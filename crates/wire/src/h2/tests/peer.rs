@@ -123,7 +123,7 @@ impl Peer {
             assert_eq!(self.store.head().request.target, b"/13");
             let answer = found(13);
             let archive = ArchiveRef { number: 7, bytes: &self.archive, identity: 1 };
-            self.connection.answer(stream, &answer, archive, &self.fields, &mut self.output);
+            self.connection.respond(stream, &answer, archive, &self.fields, &mut self.output);
             count += 1;
         }
         assert!(!self.connection.has_bodies());
@@ -151,20 +151,20 @@ impl Peer {
         let is_head = head.method_name == b"HEAD";
         if let Some(length) = target.strip_prefix("/text/").and_then(|length| length.parse().ok()) {
             let body: Vec<u8> = archive[..length].to_vec();
-            connection.answer_fields(stream, &[(":status", b"200")], &body, output);
+            connection.respond_with_fields(stream, &[(":status", b"200")], &body, output);
         } else if let Some(length) = target.strip_prefix('/').and_then(|length| length.parse().ok()) {
             let mut answer = found(length);
             if is_head {
                 answer = answer.without_body();
             }
             let archive = ArchiveRef { number: 7, bytes: archive, identity: 1 };
-            connection.answer(stream, &answer, archive, fields, output);
+            connection.respond(stream, &answer, archive, fields, output);
         } else {
             let mut answer = Answer::own(404, Reason::Nothing);
             if is_head {
                 answer = answer.without_body();
             }
-            connection.answer(stream, &answer, ArchiveRef::NONE, fields, output);
+            connection.respond(stream, &answer, ArchiveRef::NONE, fields, output);
         }
         self.targets.push(target);
     }

@@ -108,7 +108,7 @@ impl Ours {
         if let Some(length) = text {
             let text_length = length.to_string();
             let fields = [(":status", b"200".as_slice()), ("content-length", text_length.as_bytes())];
-            connection.answer_fields(stream, &fields, &CONTENT[..length], output);
+            connection.respond_with_fields(stream, &fields, &CONTENT[..length], output);
             answer.status = 200;
         } else {
             if let Some(length) = found {
@@ -118,7 +118,7 @@ impl Ours {
                 answer.content_length = Some(length as u64);
             }
             let answer = if is_head { answer.without_body() } else { answer };
-            connection.answer(stream, &answer, archive, fields, output);
+            connection.respond(stream, &answer, archive, fields, output);
         }
         self.answered.insert(stream.number(), answer.status);
     }
