@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use cannery_archive::Extent;
 use cannery_eventloop::Socket;
-use cannery_wire::limits::{LENT_BODY_BYTES_MIN, SEGMENTS_MAX};
+use cannery_wire::limits::{SEGMENTS_MAX, ZERO_COPY_BODY_BYTES_MIN};
 use cannery_wire::{Output, Segment};
 
 use crate::content::Content;
@@ -97,7 +97,7 @@ pub(crate) fn send_answer(
 /// Whether bytes of the archive of this number are lent to the kernel, and not copied.
 #[inline]
 fn is_lent(bytes: &[u8], archive: u16, outlet: &Outlet<'_, impl Socket>, content: &Content) -> bool {
-    bytes.len() >= LENT_BODY_BYTES_MIN && content.may_be_lent(archive) && outlet.lends()
+    bytes.len() >= ZERO_COPY_BODY_BYTES_MIN && content.may_be_lent(archive) && outlet.lends()
 }
 
 /// Keeps what is not sent of an output.

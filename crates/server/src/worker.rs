@@ -20,7 +20,7 @@ use cannery_eventloop::{Event, EventLoop, Readiness, Token};
 use cannery_site::Scratch;
 use cannery_wire::Output;
 use cannery_wire::h2::HeadStore;
-use cannery_wire::limits::HANDSHAKES_PER_TURN_MAX;
+use cannery_wire::limits::HANDSHAKES_PER_ITERATION_MAX;
 
 pub(crate) use self::accepting::ACCEPTED_MAX;
 pub(crate) use self::plan::{Plan, StopOrder};
@@ -113,7 +113,7 @@ impl<L: EventLoop> Worker<L> {
             seconds: now.unix_seconds,
             observer: plan.observer,
             turn_bytes_max: plan.turn_bytes_max,
-            share: Share { bytes: plan.turn_bytes_max, handshakes: HANDSHAKES_PER_TURN_MAX },
+            share: Share { bytes: plan.turn_bytes_max, handshakes: HANDSHAKES_PER_ITERATION_MAX },
             tls: plan.tls,
         };
         shared.set_time(now);
@@ -245,7 +245,7 @@ impl<L: EventLoop> Worker<L> {
         let now = self.events.now();
         self.shared.set_time(now);
         // Who waits since an earlier turn comes before who comes in this one.
-        self.shared.share.handshakes = if is_waited_for { 0 } else { HANDSHAKES_PER_TURN_MAX };
+        self.shared.share.handshakes = if is_waited_for { 0 } else { HANDSHAKES_PER_ITERATION_MAX };
         while let Some(event) = self.events.next_event() {
             match event {
                 Event::Ready(token, readiness) => self.go_on(token, readiness),
@@ -341,7 +341,7 @@ impl<L: EventLoop> Worker<L> {
     /// Goes on with those who have waited longest for their handshake's turn, as many as one turn may.
     #[cold]
     fn shake_hands(&mut self) {
-        self.shared.share.handshakes = HANDSHAKES_PER_TURN_MAX;
+        self.shared.share.handshakes = HANDSHAKES_PER_ITERATION_MAX;
         while self.shared.share.handshakes > 0
             && let Some(token) = self.handshakes.pop_front()
         {

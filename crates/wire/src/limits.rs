@@ -39,7 +39,7 @@ pub const FIELD_LIST_BYTES_MAX: usize = HEAD_BYTES_MAX;
 
 /// The fields of a request over HTTP/2, in the same bytes, up to which the peer is only refused the request. Two bytes can
 /// stand for a field of four thousand: nobody who asks for more of that wants an answer, so the connection ends.
-pub const FIELD_LIST_BYTES_ENDURED: usize = 8 * FIELD_LIST_BYTES_MAX;
+pub const FIELD_LIST_BYTES_DECODED_MAX: usize = 8 * FIELD_LIST_BYTES_MAX;
 
 /// The least that a peer must take of an answer, in bytes per second, as long as it does not take all of it.
 /// A tenth of what a GSM telephone takes; below it, somebody only wants to keep us waiting.
@@ -58,7 +58,7 @@ pub const COPIED_BODY_BYTES_MAX: u64 = 8 * 1024;
 /// the copy. By a program that does nothing else, 64 connections, microseconds of a processor for each answer, copied
 /// and lent: 4 kB 3.5 and 3.9, 8 kB 3.9 and 3.9, 12 kB 4.3 and 4.0, 16 kB 4.6 and 4.0, 24 kB 5.4 and 4.1, 32 kB 5.2 and
 /// 4.2, 48 kB 5.8 and 4.5, 64 KiB 8.6 and 6.0, 89.7 kB 10.5 and 6.5.
-pub const LENT_BODY_BYTES_MIN: usize = 8 * 1024;
+pub const ZERO_COPY_BODY_BYTES_MIN: usize = 8 * 1024;
 
 /// Bytes that one turn spells for a connection before it sends: about sixteen of the largest copied
 /// answers, or two hundred small ones.
@@ -77,14 +77,14 @@ pub const SEALED_BYTES_MIN: usize = 16 * 1024;
 
 /// Handshakes whose costly part, a signature and the agreement on a key, one turn of a worker does. Each takes 0.1 to 0.6
 /// milliseconds, in which nobody else is served; the others wait for the turns that follow, in order.
-pub const HANDSHAKES_PER_TURN_MAX: u32 = 2;
+pub const HANDSHAKES_PER_ITERATION_MAX: u32 = 2;
 
 /// Room that must be left in an output before one more answer is spelled: a copied body and a large head. An
 /// answer in several parts may take more, and makes the output grow for as long as it is sent.
-pub const ANSWER_BYTES_RESERVED: usize = 12 * 1024;
+pub const RESPONSE_BYTES_RESERVED: usize = 12 * 1024;
 
 /// Runs of bytes that one answer takes at most: its head, and a range of the archive and text for each part.
-pub const ANSWER_SEGMENTS_MAX: usize = 2 * cannery_site::RANGES_MAX + 2;
+pub const RESPONSE_SEGMENTS_MAX: usize = 2 * cannery_site::RANGES_MAX + 2;
 
 /// Streams of an HTTP/2 connection that wait at once, for room or for the rest of a request; those that are answered
 /// at once do not count. Browsers ask for a hundred at most, and RFC 9113 §6.5.2 advises no fewer.
@@ -93,7 +93,7 @@ pub const STREAMS_MAX: u32 = 128;
 /// Streams that we have reset and whose frames are still let pass without an answer, for they may have been on their way
 /// (RFC 9113 §5.1): as many as can be open at once, four bytes each. Of more, the first is forgotten; content for it is
 /// answered with another reset, and trailers end the connection.
-pub const STREAMS_REMEMBERED_MAX: usize = STREAMS_MAX as usize;
+pub const RESET_STREAMS_REMEMBERED_MAX: usize = STREAMS_MAX as usize;
 
 /// Priorities of streams that are not open yet (RFC 9218 §7.1). Clients send one shortly before its request; of
 /// more, the oldest is forgotten.
@@ -116,12 +116,12 @@ pub const CREDIT_PER_SECOND: u32 = 100;
 
 /// Such frames for each answer, and for each frame that took content to the peer, who may widen two windows and
 /// change a priority or two for it.
-pub const CREDIT_PER_ANSWER: u32 = 6;
+pub const CREDIT_PER_RESPONSE: u32 = 6;
 
 /// The least that such a frame of content holds, in bytes, unless it is the last of its answer. Else who makes room byte by
 /// byte would have us send a frame for each, on all streams at once, and be paid for it (CVE-2019-9511). Nobody who wants
 /// an answer has so little room.
-pub const CREDITED_BYTES_MIN: u32 = 256;
+pub const CREDITED_DATA_BYTES_MIN: u32 = 256;
 
 /// How many such frames one SETTINGS counts for, beside one for each of its parameters: it can change the windows of
 /// all streams, and must be acknowledged. Clients send one or two.
@@ -138,8 +138,8 @@ pub const RESETS_PER_SECOND: u32 = 10;
 const _: () = assert!(PROXY_LINE_BYTES_MAX < PROXY_HEADER_BYTES_MAX, "the longest of both versions");
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a target must fit its head");
 const _: () = assert!(
-    ANSWER_BYTES_RESERVED as u64 == COPIED_BODY_BYTES_MAX + 4 * 1024,
+    RESPONSE_BYTES_RESERVED as u64 == COPIED_BODY_BYTES_MAX + 4 * 1024,
     "a copied body, and four kibibytes of head"
 );
-const _: () = assert!(ANSWER_SEGMENTS_MAX < SEGMENTS_MAX, "an empty output must take an answer");
-const _: () = assert!(ANSWER_BYTES_RESERVED <= OUTPUT_BYTES, "an empty output must take an answer");
+const _: () = assert!(RESPONSE_SEGMENTS_MAX < SEGMENTS_MAX, "an empty output must take an answer");
+const _: () = assert!(RESPONSE_BYTES_RESERVED <= OUTPUT_BYTES, "an empty output must take an answer");

@@ -5,7 +5,7 @@
 use cannery_archive::Extent;
 
 use crate::decimal::Decimal;
-use crate::limits::{ANSWER_BYTES_RESERVED, ANSWER_SEGMENTS_MAX, OUTPUT_BYTES, SEGMENTS_MAX};
+use crate::limits::{OUTPUT_BYTES, RESPONSE_BYTES_RESERVED, RESPONSE_SEGMENTS_MAX, SEGMENTS_MAX};
 
 /// A run of bytes to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +41,8 @@ impl Output {
     #[must_use]
     #[inline]
     pub fn has_room(&self) -> bool {
-        self.bytes.len() + ANSWER_BYTES_RESERVED <= OUTPUT_BYTES
-            && self.segments.len() + ANSWER_SEGMENTS_MAX < SEGMENTS_MAX
+        self.bytes.len() + RESPONSE_BYTES_RESERVED <= OUTPUT_BYTES
+            && self.segments.len() + RESPONSE_SEGMENTS_MAX < SEGMENTS_MAX
     }
 
     /// Whether nothing waits.

@@ -6,8 +6,8 @@
 
 use super::error::ErrorCode;
 use crate::limits::{
-    CREDIT_MAX, CREDIT_PER_ANSWER, CREDIT_PER_SECOND, CREDITED_BYTES_MIN, RESETS_MAX, RESETS_PER_SECOND,
-    SETTINGS_COST,
+    CREDIT_MAX, CREDIT_PER_RESPONSE, CREDIT_PER_SECOND, CREDITED_DATA_BYTES_MIN, RESETS_MAX,
+    RESETS_PER_SECOND, SETTINGS_COST,
 };
 
 /// What one connection may still do.
@@ -45,15 +45,15 @@ impl Budget {
     /// A frame of ours took so many bytes of content to the peer, who may say that it has room again.
     #[inline]
     pub(super) fn content_sent(&mut self, bytes: u32) {
-        if bytes >= CREDITED_BYTES_MIN {
-            self.credit = fill(self.credit, CREDIT_PER_ANSWER, CREDIT_MAX);
+        if bytes >= CREDITED_DATA_BYTES_MIN {
+            self.credit = fill(self.credit, CREDIT_PER_RESPONSE, CREDIT_MAX);
         }
     }
 
     /// An answer left, all of it.
     #[inline]
     pub(super) fn answered(&mut self) {
-        self.credit = fill(self.credit, CREDIT_PER_ANSWER, CREDIT_MAX);
+        self.credit = fill(self.credit, CREDIT_PER_RESPONSE, CREDIT_MAX);
         self.resets = fill(self.resets, 1, RESETS_MAX);
     }
 

@@ -13,7 +13,7 @@ use super::name::Name;
 use super::static_table::{STATIC_FIELDS, STATIC_TABLE};
 use super::table::Table;
 use crate::huffman;
-use crate::limits::{FIELD_LIST_BYTES_ENDURED, FIELD_LIST_BYTES_MAX, HPACK_TABLE_BYTES};
+use crate::limits::{FIELD_LIST_BYTES_DECODED_MAX, FIELD_LIST_BYTES_MAX, HPACK_TABLE_BYTES};
 
 /// What a block was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Decoder {
             list_bytes += field.size();
             if list_bytes <= FIELD_LIST_BYTES_MAX {
                 take(field);
-            } else if list_bytes > FIELD_LIST_BYTES_ENDURED {
+            } else if list_bytes > FIELD_LIST_BYTES_DECODED_MAX {
                 return Err(DecodeError::Endless);
             }
         }

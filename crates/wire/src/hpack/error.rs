@@ -21,7 +21,7 @@ pub enum DecodeError {
     /// The table's size is changed behind the first field, or to more than we allow (RFC 7541 §4.2, §6.3).
     #[error("a header block sets the size of the table where, or to what, it must not")]
     TableSize,
-    /// It stands for more than [`FIELD_LIST_BYTES_ENDURED`]: ENHANCE_YOUR_CALM.
+    /// It stands for more than [`FIELD_LIST_BYTES_DECODED_MAX`]: ENHANCE_YOUR_CALM.
     #[error("a header block stands for too many bytes")]
     Endless,
 }

@@ -6,7 +6,7 @@ use super::blocks::Role;
 use super::{Connection, Going};
 use crate::h2::error::ErrorCode;
 use crate::h2::stream::Content;
-use crate::limits::STREAMS_REMEMBERED_MAX;
+use crate::limits::RESET_STREAMS_REMEMBERED_MAX;
 
 impl Connection {
     /// What a header block on this stream is for (RFC 9113 §5.1, §5.1.1). Opens the stream if it is new.
@@ -48,7 +48,7 @@ impl Connection {
 
     /// Remembers that we have reset a stream on which more may be under way, and forgets the first of too many.
     pub(super) fn cut_off(&mut self, id: u32) {
-        if self.cut_off.len() >= STREAMS_REMEMBERED_MAX {
+        if self.cut_off.len() >= RESET_STREAMS_REMEMBERED_MAX {
             self.cut_off.remove(0);
         }
         self.cut_off.push(id);

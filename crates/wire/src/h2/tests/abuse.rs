@@ -7,8 +7,8 @@ use super::peer::{
 use crate::h2::Awaits;
 use crate::h2::frame::{flag, kind};
 use crate::limits::{
-    BLOCK_BYTES_MAX, CONTINUATIONS_MAX, CREDIT_MAX, CREDIT_PER_SECOND, FIELD_LIST_BYTES_ENDURED,
-    PRIORITIES_REMEMBERED_MAX, RESETS_MAX, SETTINGS_COST, STREAMS_MAX, STREAMS_REMEMBERED_MAX,
+    BLOCK_BYTES_MAX, CONTINUATIONS_MAX, CREDIT_MAX, CREDIT_PER_SECOND, FIELD_LIST_BYTES_DECODED_MAX,
+    PRIORITIES_REMEMBERED_MAX, RESET_STREAMS_REMEMBERED_MAX, RESETS_MAX, SETTINGS_COST, STREAMS_MAX,
 };
 
 const ENHANCE_YOUR_CALM: u32 = 0xb;
@@ -88,7 +88,7 @@ fn empty_frames_on_a_stream() {
     let mut peer = Peer::open();
     peer.send(&post(1, "/0", &[]));
     let times = endured(&mut peer, |_| data(1, b"", false));
-    assert_eq!(times, CREDIT_MAX - SETTINGS_COST + crate::limits::CREDIT_PER_ANSWER);
+    assert_eq!(times, CREDIT_MAX - SETTINGS_COST + crate::limits::CREDIT_PER_RESPONSE);
     // Padding makes it no content.
     let mut peer = stuck();
     peer.send(&post(1, "/100000", &[]));
@@ -139,7 +139,7 @@ fn header_blocks_that_stand_for_more_than_they_are() {
     let block = [block(&request("/0", &[])), bomb(10)].concat();
     let frames = peer.send(&in_frames(1, &block, 16_384));
     assert!(matches!(frames[0], Frame::Headers(1, 431, _)), "the head alone is refused: {frames:?}");
-    let endless = bomb(FIELD_LIST_BYTES_ENDURED / 4000 + 1);
+    let endless = bomb(FIELD_LIST_BYTES_DECODED_MAX / 4000 + 1);
     let frames = peer.send(&in_frames(3, &endless, 16_384));
     assert_eq!(frames, [Frame::GoAway(3, ENHANCE_YOUR_CALM)]);
 }
@@ -169,7 +169,7 @@ fn what_is_remembered_is_bounded() {
     }
     assert_eq!(peer.connection.streams.allocated_bytes(), 0);
     // What comes on the last ones is let pass, and on older ones reset again.
-    let first_remembered = 399 - 2 * (u32::try_from(STREAMS_REMEMBERED_MAX).unwrap() - 1);
+    let first_remembered = 399 - 2 * (u32::try_from(RESET_STREAMS_REMEMBERED_MAX).unwrap() - 1);
     for id in [399, first_remembered] {
         assert_eq!(peer.send(&[data(id, b"1", false), headers(id, &[("a", "b")])].concat()), [], "{id}");
         assert_eq!(peer.send(&data(id, b"1", false)), [Frame::Reset(id, 5)], "it had ended");
