@@ -399,7 +399,7 @@ impl<S: Socket> Connection<S> {
     /// Lets what is spelled wait for other connections' answers, if it is not large; tells whether it does.
     #[inline]
     fn defer_output(&mut self, shared: &mut Shared) -> bool {
-        let Some(own) = shared.output.own_alone() else { return self.defer_parts(shared) };
+        let Some(own) = shared.output.inline_only() else { return self.defer_parts(shared) };
         let length = own.len() as u64;
         if !self.may_defer(own, length, shared) {
             return false;
@@ -411,7 +411,7 @@ impl<S: Socket> Connection<S> {
 
     /// The same where a range of the archive is behind our own bytes.
     fn defer_parts(&mut self, shared: &mut Shared) -> bool {
-        let Some((own, archive, extent)) = shared.output.own_and_range() else { return false };
+        let Some((own, archive, extent)) = shared.output.inline_and_range() else { return false };
         let length = own.len() as u64 + extent.length;
         // From another release than the current one it would have to say from which.
         if self.protocol.content().is_some() || !self.may_defer(own, length, shared) {

@@ -54,7 +54,7 @@ fn send_parts(
     bytes_max: &mut u64,
 ) -> io::Result<Option<Box<Unsent>>> {
     let total = output.length();
-    let sent = match output.own_alone() {
+    let sent = match output.inline_only() {
         _ if total == 0 => return Ok(None),
         _ if *bytes_max == 0 => 0,
         // Small answers are nothing else.
@@ -147,7 +147,7 @@ impl Unsent {
         while let Some(segment) = self.segments.front() {
             let left = length(segment) - self.segment_sent;
             let step = sent.min(left);
-            if let Segment::Own(_) = segment {
+            if let Segment::Inline(_) = segment {
                 // Own bytes are counted in a usize already.
                 self.bytes_sent += usize::try_from(step).unwrap_or(0);
             }
@@ -164,7 +164,7 @@ impl Unsent {
 
 fn length(segment: &Segment) -> u64 {
     match segment {
-        Segment::Own(bytes) => *bytes as u64,
+        Segment::Inline(bytes) => *bytes as u64,
         Segment::Archive(_, extent) => extent.length,
     }
 }
@@ -219,7 +219,7 @@ impl<I: Iterator<Item = Segment>> Waiting<'_, I> {
 /// The bytes of a segment without the first `skip` of them, taken off the front of `own` if it is ours.
 fn bytes_of<'a>(segment: Segment, skip: u64, own: &mut &'a [u8], content: &'a Content) -> &'a [u8] {
     match segment {
-        Segment::Own(bytes) => {
+        Segment::Inline(bytes) => {
             let left = bytes.saturating_sub(usize::try_from(skip).unwrap_or(usize::MAX));
             let (bytes, rest) = own.split_at(left.min(own.len()));
             *own = rest;

@@ -11,7 +11,7 @@ use crate::limits::{OUTPUT_BYTES, RESPONSE_BYTES_RESERVED, RESPONSE_SEGMENTS_MAX
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Segment {
     /// So many of our own bytes, which follow those of the segment before.
-    Own(usize),
+    Inline(usize),
     /// A range of the archive of this number.
     Archive(u16, Extent),
 }
@@ -67,13 +67,13 @@ impl Output {
 
     /// Our own bytes, for more to be appended.
     #[inline]
-    pub(crate) fn own(&mut self) -> &mut Vec<u8> {
+    pub(crate) fn inline_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
     /// How many of our own bytes wait: the place of those that are put next.
     #[inline]
-    pub(crate) fn own_bytes(&self) -> usize {
+    pub(crate) fn inline_bytes(&self) -> usize {
         self.bytes.len()
     }
 
@@ -84,7 +84,7 @@ impl Output {
     }
 
     /// Takes our own bytes from this place on out again. No range of the archive was put behind it.
-    pub(crate) fn take_back(&mut self, place: usize) -> Vec<u8> {
+    pub(crate) fn split_off(&mut self, place: usize) -> Vec<u8> {
         debug_assert!(place >= self.open_from, "what is closed stays");
         self.bytes.split_off(place)
     }
@@ -103,7 +103,7 @@ impl Output {
 
     /// Adds a range of the archive.
     pub fn put_archive(&mut self, extent: Extent) {
-        self.close_own();
+        self.close_inline();
         self.segments.push(Segment::Archive(self.archive, extent));
         self.archive_bytes += extent.length;
     }
@@ -111,16 +111,16 @@ impl Output {
     /// All that waits, if it is our own bytes alone.
     #[must_use]
     #[inline]
-    pub fn own_alone(&self) -> Option<&[u8]> {
+    pub fn inline_only(&self) -> Option<&[u8]> {
         self.segments.is_empty().then_some(&self.bytes)
     }
 
     /// All that waits, if it is our own bytes and one range of an archive behind them.
     #[must_use]
     #[inline]
-    pub fn own_and_range(&self) -> Option<(&[u8], u16, Extent)> {
+    pub fn inline_and_range(&self) -> Option<(&[u8], u16, Extent)> {
         match self.segments[..] {
-            [Segment::Own(own), Segment::Archive(archive, extent)] if own == self.bytes.len() => {
+            [Segment::Inline(own), Segment::Archive(archive, extent)] if own == self.bytes.len() => {
                 Some((&self.bytes, archive, extent))
             }
             _ => None,
@@ -130,7 +130,7 @@ impl Output {
     /// All that waits: our own bytes, and the order in which they and ranges of the archive follow each
     /// other.
     pub fn parts(&mut self) -> (&[u8], &[Segment]) {
-        self.close_own();
+        self.close_inline();
         (&self.bytes, &self.segments)
     }
 
@@ -144,10 +144,10 @@ impl Output {
         self.bytes.shrink_to(OUTPUT_BYTES);
     }
 
-    fn close_own(&mut self) {
+    fn close_inline(&mut self) {
         let own = self.bytes.len() - self.open_from;
         if own > 0 {
-            self.segments.push(Segment::Own(own));
+            self.segments.push(Segment::Inline(own));
             self.open_from = self.bytes.len();
         }
     }
@@ -169,24 +169,24 @@ mod tests {
         let extent = Extent { position: 5, length: 7 };
         output.put(b"ab");
         output.put_number(10);
-        assert_eq!(output.own_alone(), Some(b"ab10".as_slice()));
+        assert_eq!(output.inline_only(), Some(b"ab10".as_slice()));
         output.set_archive(3);
         output.put_archive(extent);
-        assert_eq!(output.own_alone(), None);
-        assert_eq!(output.own_and_range(), Some((b"ab10".as_slice(), 3, extent)));
+        assert_eq!(output.inline_only(), None);
+        assert_eq!(output.inline_and_range(), Some((b"ab10".as_slice(), 3, extent)));
         output.put_archive(extent);
-        assert_eq!(output.own_and_range(), None);
+        assert_eq!(output.inline_and_range(), None);
         output.put(b"c");
         let archive = Segment::Archive(3, extent);
         assert_eq!(
             output.parts(),
-            (b"ab10c".as_slice(), [Segment::Own(4), archive, archive, Segment::Own(1)].as_slice())
+            (b"ab10c".as_slice(), [Segment::Inline(4), archive, archive, Segment::Inline(1)].as_slice())
         );
         output.clear();
         assert!(output.is_empty());
         output.put_archive(extent);
         output.put(b"behind");
-        assert_eq!(output.own_and_range(), None, "only what comes first");
+        assert_eq!(output.inline_and_range(), None, "only what comes first");
         output.clear();
         assert_eq!(output.parts(), (b"".as_slice(), [].as_slice()));
     }

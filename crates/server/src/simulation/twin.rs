@@ -153,7 +153,7 @@ fn bytes_of(output: &mut Output, content: &Content) -> Vec<u8> {
     let mut bytes = Vec::new();
     for segment in segments {
         match segment {
-            Segment::Own(length) => {
+            Segment::Inline(length) => {
                 let (run, others) = own.split_at(*length);
                 bytes.extend_from_slice(run);
                 own = others;

@@ -29,7 +29,7 @@ impl Connection {
     ) {
         let Some(asked) = self.take_asked(stream) else { return };
         let head = Head::begin(output);
-        spell::head(&mut self.encoder, answer, archive, fields, output.own());
+        spell::head(&mut self.encoder, answer, archive, fields, output.inline_mut());
         match &answer.body {
             AnswerBody::Archive(extent) if extent.length > 0 => {
                 head.end(asked.id, 0, output);
@@ -77,8 +77,8 @@ impl Connection {
         let Some(asked) = self.take_asked(stream) else { return };
         let head = Head::begin(output);
         // A new size of the table is told before the first field that follows, whatever it is.
-        self.encoder.begin_block(output.own(), ArchiveRef::NONE.number, ArchiveRef::NONE.identity);
-        fields.iter().for_each(|(name, value)| put_field(output.own(), name, value));
+        self.encoder.begin_block(output.inline_mut(), ArchiveRef::NONE.number, ArchiveRef::NONE.identity);
+        fields.iter().for_each(|(name, value)| put_field(output.inline_mut(), name, value));
         if body.is_empty() || asked.about.is_head {
             head.end(asked.id, flag::END_STREAM, output);
             self.answered(asked, 0);
@@ -196,7 +196,7 @@ struct Head {
 impl Head {
     #[inline]
     fn begin(output: &mut Output) -> Head {
-        let place = output.own_bytes();
+        let place = output.inline_bytes();
         output.put(&[0; HEAD_BYTES]);
         Head { place }
     }
@@ -204,7 +204,7 @@ impl Head {
     /// Fills in the head of the frame. A block that is larger than a frame is cut (RFC 9113 §4.3).
     #[inline]
     fn end(self, stream: u32, flags: u8, output: &mut Output) {
-        let length = output.own_bytes() - self.place - HEAD_BYTES;
+        let length = output.inline_bytes() - self.place - HEAD_BYTES;
         if length > PAYLOAD_BYTES {
             return self.end_cut(stream, flags, output);
         }
@@ -214,8 +214,8 @@ impl Head {
 
     #[cold]
     fn end_cut(self, stream: u32, flags: u8, output: &mut Output) {
-        let block = output.take_back(self.place + HEAD_BYTES);
-        output.take_back(self.place);
+        let block = output.split_off(self.place + HEAD_BYTES);
+        output.split_off(self.place);
         let count = block.len().div_ceil(PAYLOAD_BYTES);
         for (number, part) in block.chunks(PAYLOAD_BYTES).enumerate() {
             let (kind, mut flags) =

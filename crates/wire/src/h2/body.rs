@@ -94,11 +94,11 @@ impl Pieces {
     fn add_text(&mut self, text: &[u8]) {
         self.text.extend_from_slice(text);
         match self.pieces.back_mut() {
-            Some(Segment::Own(bytes)) => {
+            Some(Segment::Inline(bytes)) => {
                 *bytes += text.len();
                 self.left += text.len() as u64;
             }
-            _ => self.add(Segment::Own(text.len())),
+            _ => self.add(Segment::Inline(text.len())),
         }
     }
 
@@ -112,7 +112,7 @@ impl Pieces {
         while let Some(piece) = self.pieces.front_mut() {
             let taken = length(*piece).min(wanted);
             match piece {
-                Segment::Own(left) => {
+                Segment::Inline(left) => {
                     // No more than `left`, which is a usize.
                     let taken = usize::try_from(taken).unwrap_or(*left);
                     output.put(&self.text[self.text_put..][..taken]);
@@ -141,7 +141,7 @@ impl Pieces {
 
 fn length(piece: Segment) -> u64 {
     match piece {
-        Segment::Own(bytes) => bytes as u64,
+        Segment::Inline(bytes) => bytes as u64,
         Segment::Archive(_, extent) => extent.length,
     }
 }
@@ -177,7 +177,7 @@ mod tests {
             let mut lengths = Vec::new();
             for segment in segments {
                 match segment {
-                    Segment::Own(bytes) => lengths.extend(std::iter::repeat_n(None, *bytes)),
+                    Segment::Inline(bytes) => lengths.extend(std::iter::repeat_n(None, *bytes)),
                     Segment::Archive(3, Extent { position, length }) => {
                         lengths.extend((*position..position + length).map(Some));
                     }

@@ -175,7 +175,7 @@ impl Peer {
         let (mut own, segments) = self.output.parts();
         for segment in segments {
             match segment {
-                Segment::Own(length) => {
+                Segment::Inline(length) => {
                     bytes.extend_from_slice(&own[..*length]);
                     own = &own[*length..];
                 }

@@ -42,7 +42,7 @@ pub(crate) fn spelled(output: &mut Output, archive: &[u8]) -> Vec<u8> {
     let (mut own, segments) = output.parts();
     for segment in segments {
         match segment {
-            Segment::Own(length) => {
+            Segment::Inline(length) => {
                 let (now, behind) = own.split_at(*length);
                 bytes.extend_from_slice(now);
                 own = behind;
