@@ -25,10 +25,10 @@ struct Seen {
 impl Seen {
     fn of(head: &Head<'_>) -> Seen {
         Seen {
-            method: head.asked.method_name.to_vec(),
-            target: head.asked.request.target.to_vec(),
-            host: head.asked.request.host.map(<[u8]>::to_vec),
-            is_http10: head.asked.version == Version::Http10,
+            method: head.common.method_name.to_vec(),
+            target: head.common.request.target.to_vec(),
+            host: head.common.request.host.map(<[u8]>::to_vec),
+            is_http10: head.common.version == Version::Http10,
             keep_alive: head.keep_alive,
             framing: head.framing,
         }

@@ -112,9 +112,9 @@ fn explain(site: &Site, request: &str, debug: bool, paint: Paint) -> Result<Stri
     }
     let mut scratch = Scratch::default();
     scratch.set_now(seconds);
-    let answer = site.answer(&head.asked.request, &mut scratch);
+    let answer = site.answer(&head.common.request, &mut scratch);
     let mut buffer = KeyBuffer::new();
-    let target = Target::parse(head.asked.request.target);
+    let target = Target::parse(head.common.request.target);
     if !matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options)
         && let Some(target) = target
         && let Some(page) = special_pages(false).response_head(target.path, &fields)
@@ -123,9 +123,9 @@ fn explain(site: &Site, request: &str, debug: bool, paint: Paint) -> Result<Stri
         return Ok(shown_head(first_line, &[why.to_owned()], &page, paint));
     }
     let key = target.and_then(|target| Key::from_target(target.path, &mut buffer).ok());
-    let host = target.and_then(|target| target.host(head.asked.request.host));
+    let host = target.and_then(|target| target.host(head.common.request.host));
     let files = Files::of(site.archive())?;
-    let mut why = reasons(site, &files, &head.asked, &answer, key)?;
+    let mut why = reasons(site, &files, &head.common, &answer, key)?;
     if let Some(b"/__/cannery/version" | b"/__/cannery/sbom") = target.map(|target| target.path) {
         why.push("With `--special-pages-version` the server has a page of its own here.".to_owned());
     }

@@ -75,7 +75,7 @@ fn answer(request: &'static [u8], status: u16) -> Again {
     assert!(matches!(step, Step::Request));
     let mut scratch = Scratch::default();
     warm(Box::new(move || {
-        let answer = site.answer(black_box(&head.asked.request), &mut scratch);
+        let answer = site.answer(black_box(&head.common.request), &mut scratch);
         assert_eq!(black_box(answer).status, status);
     }))
 }
@@ -88,7 +88,7 @@ fn spell(request: &'static [u8], status: u16) -> Again {
     let mut head = Head::EMPTY;
     let step = connection.next_request(request, &mut head).1;
     assert!(matches!(step, Step::Request));
-    let answer = site.answer(&head.asked.request, Box::leak(Box::default()));
+    let answer = site.answer(&head.common.request, Box::leak(Box::default()));
     assert_eq!(answer.status, status);
     let fields = ServerFields::new(&[("X-Content-Type-Options", "nosniff")], 1_763_700_000);
     let mut output = Output::new();

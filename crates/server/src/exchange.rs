@@ -38,7 +38,7 @@ pub(crate) struct OnH1<'a, 'c> {
 impl<'a> Exchange<'a> for OnH1<'a, '_> {
     #[inline]
     fn head(&self) -> &'a RequestHead<'a> {
-        &self.head.asked
+        &self.head.common
     }
 
     #[inline]
@@ -55,20 +55,20 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
 
     fn answer_page(&mut self, page: &OwnPage<'_>, fields: &ServerFields, output: &mut Output) {
         let keeps = self.http.keeps_open(self.head);
-        let is_head = self.head.asked.request.method == Method::Head;
+        let is_head = self.head.common.request.method == Method::Head;
         let option = h1::connection_option(keeps, self.head);
         self.http.respond_with_bytes(self.head, &page.spell(is_head, option, fields.lines(0)), output);
     }
 
     #[inline]
     fn answer_dummy(&mut self, dummy: &Dummy, output: &mut Output) {
-        let bytes = match (self.http.keeps_open(self.head), self.head.asked.version) {
+        let bytes = match (self.http.keeps_open(self.head), self.head.common.version) {
             (true, Version::Http10) => &dummy.keep_alive,
             (true, _) => &dummy.plain,
             (false, _) => &dummy.close,
         };
         // What follows an answer to HEAD is the next answer, here too.
-        let is_head = self.head.asked.request.method == Method::Head;
+        let is_head = self.head.common.request.method == Method::Head;
         let sent = if is_head { bytes.len() - dummy.body.len() } else { bytes.len() };
         self.http.respond_with_bytes(self.head, &bytes[..sent], output);
     }

@@ -171,7 +171,7 @@ impl Connection {
             Ok(used) => (used, Step::Request),
             Err(Unreadable) => {
                 self.content = Content::Done;
-                self.is_head = head.asked.request.method == Method::Head;
+                self.is_head = head.common.request.method == Method::Head;
                 (0, Step::Refused(Refusal::Framing))
             }
         }
@@ -226,7 +226,7 @@ impl Connection {
 /// The value of `Connection`, where one is needed: HTTP/1.1 stays open and HTTP/1.0 ends by default.
 #[must_use]
 pub fn connection_option(keeps: bool, head: &Head<'_>) -> Option<&'static str> {
-    match (keeps, head.asked.version) {
+    match (keeps, head.common.version) {
         (false, _) => Some("close"),
         (true, Version::Http10) => Some("keep-alive"),
         (true, _) => None,
@@ -264,7 +264,7 @@ mod tests {
                 let (used, step) = connection.next_request(&held, &mut head);
                 let done = match step {
                     Step::Request => {
-                        targets.push(head.asked.request.target.to_vec());
+                        targets.push(head.common.request.target.to_vec());
                         connection.respond_with_bytes(&head, b"", &mut output);
                         false
                     }

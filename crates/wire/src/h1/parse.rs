@@ -15,7 +15,7 @@ use crate::scan::{is_name, plain_name_end, target_end, value_end};
 #[derive(Debug, Clone, Copy)]
 pub struct Head<'a> {
     /// What is asked, and who asks.
-    pub asked: RequestHead<'a>,
+    pub common: RequestHead<'a>,
     /// Whether the connection stays open behind the answer.
     pub keep_alive: bool,
     /// Whether the client waits for `100 Continue` before it sends its content.
@@ -27,7 +27,7 @@ pub struct Head<'a> {
 impl Head<'_> {
     /// No head: room for one.
     pub const EMPTY: Head<'static> = Head {
-        asked: RequestHead::EMPTY,
+        common: RequestHead::EMPTY,
         keep_alive: false,
         expects_continue: false,
         framing: Framing::Length(0),
@@ -98,14 +98,14 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn read_head(&mut self, head: &mut Head<'a>) -> Result<(), Stop> {
-        let asked = &mut head.asked;
-        asked.clear();
+        let common = &mut head.common;
+        common.clear();
         self.skip_empty_lines()?;
-        asked.method_name = self.method()?;
-        asked.request.method = Method::of(asked.method_name);
-        asked.request.target = self.target()?;
-        asked.version = self.version()?;
-        let is_http10 = asked.version == Version::Http10;
+        common.method_name = self.method()?;
+        common.request.method = Method::of(common.method_name);
+        common.request.target = self.target()?;
+        common.version = self.version()?;
+        let is_http10 = common.version == Version::Http10;
         let fields_start = self.at;
         head.expects_continue = false;
         let mut fields =
@@ -113,8 +113,8 @@ impl<'a> Reader<'a> {
         self.fields(&mut fields)?;
 
         let Fields { head, close, keep_alive, content_length, chunked } = fields;
-        head.asked.field_lines = &self.input[fields_start..self.at];
-        if head.asked.request.host.is_none() && !is_http10 {
+        head.common.field_lines = &self.input[fields_start..self.at];
+        if head.common.request.host.is_none() && !is_http10 {
             return Err(Stop::Refused(Refusal::Host));
         }
         head.framing = match (content_length, chunked) {
@@ -266,7 +266,7 @@ impl<'a> Fields<'_, 'a> {
         // The length first: it tells most fields apart without looking at their letters.
         match name.len() {
             4 if is_name(name, b"host") => {
-                let first = self.head.asked.request.host.replace(value).is_none();
+                let first = self.head.common.request.host.replace(value).is_none();
                 return if first && is_host(value) { Ok(()) } else { Err(Refusal::Host) };
             }
             6 if is_name(name, b"expect") => {
@@ -277,8 +277,8 @@ impl<'a> Fields<'_, 'a> {
                     self.head.expects_continue = true;
                 }
             }
-            7 if is_name(name, b"referer") => self.head.asked.referer = Some(value),
-            10 if is_name(name, b"user-agent") => self.head.asked.user_agent = Some(value),
+            7 if is_name(name, b"referer") => self.head.common.referer = Some(value),
+            10 if is_name(name, b"user-agent") => self.head.common.user_agent = Some(value),
             10 if is_name(name, b"connection") => {
                 for option in value.split(|byte| *byte == b',').map(trim) {
                     self.close |= option.eq_ignore_ascii_case(b"close");
@@ -293,7 +293,7 @@ impl<'a> Fields<'_, 'a> {
                 }
             }
             15 if is_name(name, b"accept-encoding") => {
-                push(&mut self.head.asked.request.accept_encoding, value)?;
+                push(&mut self.head.common.request.accept_encoding, value)?;
             }
             17 if is_name(name, b"transfer-encoding") => {
                 if self.chunked {
@@ -312,7 +312,7 @@ impl<'a> Fields<'_, 'a> {
 impl<'a> Fields<'_, 'a> {
     /// Takes a field of conditional or range requests; tells whether it was one.
     fn take_condition(&mut self, name: &[u8], value: &'a [u8]) -> Result<bool, Refusal> {
-        let conditions = &mut self.head.asked.request.conditions;
+        let conditions = &mut self.head.common.request.conditions;
         match name.len() {
             5 if is_name(name, b"range") => conditions.range.push(value),
             8 if is_name(name, b"if-match") => push(&mut conditions.if_match, value)?,
@@ -386,11 +386,11 @@ mod tests {
     #[test]
     fn a_plain_request() {
         let head = head("GET /a?b HTTP/1.1\r\nHost: h:80\r\nAccept-Encoding:  br, gzip \r\n\r\n");
-        assert_eq!(head.asked.request.method, Method::Get);
-        assert_eq!(head.asked.request.target, b"/a?b");
-        assert_eq!(head.asked.request.host, Some(b"h:80".as_slice()));
-        assert_eq!(head.asked.request.accept_encoding.lines().collect::<Vec<_>>(), [b"br, gzip"]);
-        assert!(head.keep_alive && head.asked.version == Version::Http11);
+        assert_eq!(head.common.request.method, Method::Get);
+        assert_eq!(head.common.request.target, b"/a?b");
+        assert_eq!(head.common.request.host, Some(b"h:80".as_slice()));
+        assert_eq!(head.common.request.accept_encoding.lines().collect::<Vec<_>>(), [b"br, gzip"]);
+        assert!(head.keep_alive && head.common.version == Version::Http11);
         assert_eq!(head.framing, Framing::Length(0));
     }
 
@@ -403,9 +403,9 @@ mod tests {
         let plain = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
         assert!(matches!(parse(plain.as_bytes(), &mut used, false), Parsed::Head(_)));
         let (used, fresh) = (used, head(plain));
-        assert_eq!(used.asked.request.accept_encoding.lines().count(), 0);
+        assert_eq!(used.common.request.accept_encoding.lines().count(), 0);
         let without_values = |mut head: Head<'_>| {
-            head.asked.request.accept_encoding = Values::NONE;
+            head.common.request.accept_encoding = Values::NONE;
             format!("{head:?}")
         };
         assert_eq!(without_values(used), without_values(fresh));
@@ -413,7 +413,7 @@ mod tests {
 
     #[test]
     fn empty_lines_before_a_request_are_skipped() {
-        assert_eq!(head("\r\n\r\nGET / HTTP/1.0\r\n\r\n").asked.request.target, b"/");
+        assert_eq!(head("\r\n\r\nGET / HTTP/1.0\r\n\r\n").common.request.target, b"/");
     }
 
     #[test]
@@ -521,7 +521,7 @@ mod tests {
         for host in ["h", "h:80", "h:", "", "127.0.0.1:8080", "[::1]", "[::1]:8080", "xn--bcher-kva.example"]
         {
             assert_eq!(
-                head(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).asked.request.host,
+                head(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).common.request.host,
                 Some(host.as_bytes())
             );
         }
@@ -567,7 +567,7 @@ mod tests {
             let input = [head.as_slice(), &tail].concat();
             let mut parsed = Head::EMPTY;
             prop_assert!(matches!(parse(&input, &mut parsed, false), Parsed::Head(length) if length == head.len()));
-            prop_assert_eq!(parsed.asked.request.method, Method::Head);
+            prop_assert_eq!(parsed.common.request.method, Method::Head);
         }
     }
 }

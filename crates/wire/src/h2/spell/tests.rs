@@ -119,7 +119,7 @@ fn answered(site: &Site, request: &str, spell: impl FnOnce(&Answer<'_>, ArchiveR
     let archive = ArchiveRef { number: 0, bytes: site.archive().bytes(), identity: 1 };
     let mut scratch = Scratch::default();
     scratch.set_now(NOW);
-    spell(&site.answer(&head.asked.request, &mut scratch), archive);
+    spell(&site.answer(&head.common.request, &mut scratch), archive);
 }
 
 fn decoded(decoder: &mut Decoder, block: &[u8]) -> Vec<String> {
