@@ -16,27 +16,7 @@ use rustls::{ServerConfig, SupportedProtocolVersion};
 use crate::seed::Seed;
 use crate::tickets::Tickets;
 use crate::validity::seconds_of;
-use crate::{Certificates, Error, Protocol, Session, Summary, Warning};
-
-/// A version of TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    /// RFC 5246, with elliptic curves, authenticated encryption and nothing else.
-    Tls12,
-    /// RFC 8446.
-    Tls13,
-}
-
-impl Version {
-    /// The version as logs have it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Version::Tls12 => "1.2",
-            Version::Tls13 => "1.3",
-        }
-    }
-}
+use crate::{Certificates, Error, Protocol, Session, Summary, Version, Warning};
 
 /// What a context is made of.
 pub struct Settings {

@@ -30,6 +30,7 @@ mod failure;
 mod outcome;
 mod protocol;
 mod session;
+mod version;
 
 mod established;
 mod handshake;
@@ -46,7 +47,7 @@ mod differential;
 mod support;
 
 pub use certificates::{Certificates, Source, Summary};
-pub use context::{Context, Settings, Version};
+pub use context::{Context, Settings};
 pub use error::Error;
 pub use failure::Failure;
 pub use outcome::Opened;
@@ -54,4 +55,5 @@ pub use protocol::Protocol;
 pub use seed::{SEED_BYTES, Seed};
 pub use self_signed::SelfSigned;
 pub use session::Session;
+pub use version::Version;
 pub use warning::Warning;
