@@ -123,6 +123,17 @@ fn modules_of_a_crate_do_not_import_each_other_in_a_circle() {
 }
 
 #[test]
+fn server_modules_import_only_modules_listed_after_them() {
+    let code = "crates/server/src";
+    let against = circles::against_order(code, &sources::below(root(), code));
+    let findings: Vec<_> = against.iter().map(|(from, to)| format!("{code}: {from} -> {to}")).collect();
+    report(
+        "Move the code, or hand it over as an argument: lib.rs lists the modules from the whole to its parts.",
+        &findings,
+    );
+}
+
+#[test]
 fn every_test_that_the_conformance_page_names_exists() {
     let page = fs::read_to_string(root().join("docs/conformance.md")).expect("the page is there");
     let sources = all_sources();

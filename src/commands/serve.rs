@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Instant;
 
 use cannery_archiver::compile;
-use cannery_server::{Address, Server, notify::Notify};
+use cannery_server::{Address, Server, process::notify::Notify};
 
 use super::interrupt::Interrupt;
 use super::workshop::Workshop;

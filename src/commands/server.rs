@@ -12,13 +12,13 @@ use std::process::Command;
 use std::sync::Arc;
 
 use cannery_server::config::{Listener, ListenerKind};
-use cannery_server::inheritance::{
+use cannery_server::process::inheritance::{
     FIGURES_VARIABLE, LISTENERS_VARIABLE, OPERATORS_VARIABLE, SEED_VARIABLE, STANDBY_VARIABLE,
     TLS_LISTENERS_VARIABLE,
 };
-use cannery_server::notify::{Notify, SOCKET_VARIABLE};
-use cannery_server::supervisor::{Ended, Supervisor};
-use cannery_server::takeover::Predecessor;
+use cannery_server::process::notify::{Notify, SOCKET_VARIABLE};
+use cannery_server::process::supervisor::{Ended, Supervisor};
+use cannery_server::process::takeover::Predecessor;
 use cannery_server::{
     Address, Claim, Config, Listener as SocketListener, Listening, Notice, Operators, Server, StartError,
     end_with_parent,

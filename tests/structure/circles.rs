@@ -5,7 +5,7 @@
 //! paths part: if `h1::parse` names `h2::frame`, then `h1` imports `h2`. So parents and children, which
 //! belong together, are never a circle, and siblings are.
 //!
-//! Tests at the end of a file may name what they like. Paths through macros and globs are not seen.
+//! Tests may name what they like. Paths through macros and globs are not seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,12 +16,41 @@ type Module = Vec<String>;
 
 /// The circles among the files of a crate, each as the modules along it, the first one again at its end.
 pub(crate) fn find(folder: &str, sources: &[Source]) -> Vec<Vec<String>> {
-    let modules: BTreeMap<Module, &str> = sources
-        .iter()
-        .filter_map(|source| {
-            Some((module_of(source.path.strip_prefix(folder)?)?, without_tests(&source.code)))
-        })
-        .collect();
+    circles(&imports(folder, sources))
+}
+
+/// Returns the imports that contradict the order in which the root of a crate lists its modules: each module may import
+/// only modules that are listed after it. Each finding is the importing module and the imported one.
+pub(crate) fn against_order(folder: &str, sources: &[Source]) -> Vec<(String, String)> {
+    let root = sources.iter().find(|source| source.path == format!("{folder}/lib.rs"));
+    let order = root.map_or_else(Vec::new, |root| declared(&without_tests(&root.code)));
+    let place = |module: &Module| order.iter().position(|name| module == std::slice::from_ref(name));
+    let mut findings = Vec::new();
+    for (from, imported) in imports(folder, sources) {
+        for to in imported {
+            if let (Some(importer), Some(import)) = (place(&from), place(&to))
+                && import <= importer
+            {
+                findings.push((from.join("::"), to.join("::")));
+            }
+        }
+    }
+    findings
+}
+
+/// Returns, for each module, the modules that it imports. Modules for tests alone are left out.
+fn imports(folder: &str, sources: &[Source]) -> BTreeMap<Module, BTreeSet<Module>> {
+    let mut modules = BTreeMap::new();
+    let mut only_tests = Vec::new();
+    for source in sources {
+        let Some(module) = source.path.strip_prefix(folder).and_then(module_of) else { continue };
+        for name in test_modules(&source.code) {
+            only_tests.push([module.as_slice(), &[name]].concat());
+        }
+        modules.insert(module, without_tests(&source.code));
+    }
+    modules.retain(|module: &Module, _| !only_tests.iter().any(|tests| module.starts_with(tests)));
+
     let names: Names = Names::of(&modules);
     let mut arrows: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
     for (module, code) in &modules {
@@ -31,7 +60,7 @@ pub(crate) fn find(folder: &str, sources: &[Source]) -> Vec<Vec<String>> {
             }
         }
     }
-    circles(&arrows)
+    arrows
 }
 
 /// `/h1/parse.rs` is the module `h1::parse`; `/bin/` holds other crates.
@@ -47,8 +76,50 @@ fn module_of(path: &str) -> Option<Module> {
     Some(parts)
 }
 
-fn without_tests(code: &str) -> &str {
-    code.split_once("#[cfg(test)]").map_or(code, |(code, _)| code)
+/// Returns the code without the items that only tests are compiled with.
+fn without_tests(code: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = code;
+    while let Some(start) = TEST_ATTRIBUTES.iter().filter_map(|attribute| rest.find(attribute)).min() {
+        kept.push_str(&rest[..start]);
+        rest = &rest[start + item_length(&rest[start..])..];
+    }
+    kept + rest
+}
+
+/// How attributes begin whose items are compiled for tests, and perhaps for measurements.
+const TEST_ATTRIBUTES: [&str; 2] = ["#[cfg(test)]", "#[cfg(any(test,"];
+
+/// Returns the length of the item at the start of the code: to its semicolon, or to its closing brace.
+fn item_length(code: &str) -> usize {
+    let mut depth = 0_usize;
+    for (place, letter) in code.char_indices() {
+        match letter {
+            ';' if depth == 0 => return place + 1,
+            '{' => depth += 1,
+            '}' if depth <= 1 => return place + 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    code.len()
+}
+
+/// Returns the names of the modules that are declared for tests alone, each in a file of its own.
+fn test_modules(code: &str) -> Vec<String> {
+    let starts = TEST_ATTRIBUTES.iter().flat_map(|attribute| code.match_indices(attribute));
+    let items = starts.map(|(start, _)| &code[start..]);
+    items.flat_map(|item| declared(&item[..item_length(item)])).collect()
+}
+
+/// Returns the names of the modules that the code declares, in order.
+fn declared(code: &str) -> Vec<String> {
+    let statements = code.split_inclusive(';').filter_map(|text| text.strip_suffix(';'));
+    let names = statements.filter_map(|text| text.rsplit_once("mod "));
+    names
+        .filter(|(_, name)| name.chars().all(is_part_of_identifier))
+        .map(|(_, name)| name.to_owned())
+        .collect()
 }
 
 /// What a path can lead to.
@@ -59,7 +130,7 @@ struct Names {
 }
 
 impl Names {
-    fn of(modules: &BTreeMap<Module, &str>) -> Names {
+    fn of(modules: &BTreeMap<Module, String>) -> Names {
         let mut handed_on = BTreeMap::new();
         for (module, code) in modules {
             for statement in code.split(';').filter_map(|text| Some(text.rsplit_once("pub use ")?.1)) {
@@ -198,16 +269,19 @@ fn walk(
 mod tests {
     use super::*;
 
-    fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
-        let sources: Vec<_> = files
+    fn sources(files: &[(&str, &str)]) -> Vec<Source> {
+        files
             .iter()
             .map(|(path, code)| Source {
                 path: format!("src/{path}"),
                 text: String::new(),
                 code: (*code).into(),
             })
-            .collect();
-        find("src", &sources).iter().map(|circle| circle.join(" -> ")).collect()
+            .collect()
+    }
+
+    fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
+        find("src", &sources(files)).iter().map(|circle| circle.join(" -> ")).collect()
     }
 
     #[test]
@@ -243,5 +317,19 @@ mod tests {
             ("limits.rs", ""),
         ];
         assert_eq!(circles_of(&files), Vec::<String>::new());
+    }
+
+    #[test]
+    fn imports_of_modules_listed_earlier_are_found() {
+        let files = [
+            ("lib.rs", "mod whole; #[cfg(test)] mod net; pub mod part; pub(crate) mod ground;"),
+            ("whole.rs", "use crate::part;"),
+            ("net.rs", "use crate::whole;"),
+            ("part.rs", "#[cfg(test)] mod tests; use crate::{ground::Thing, whole::Other};"),
+            ("part/tests.rs", "use crate::net;"),
+            ("ground.rs", "#[cfg(test)] mod tests { use crate::part; } fn f() { super::part::g() }"),
+        ];
+        let pair = |from: &str, to: &str| (from.to_owned(), to.to_owned());
+        assert_eq!(against_order("src", &sources(&files)), [pair("ground", "part"), pair("part", "whole")]);
     }
 }

@@ -12,7 +12,7 @@ use cannery_counts::{
     with_field,
 };
 use cannery_server::config::{AccessLog, Content, DUMMY_BODY, LogFormat, LogTarget, NamedArchive};
-use cannery_server::turns::{Telling, Turns};
+use cannery_server::stepper::{Telling, Turns};
 use cannery_site::{Fields, Method, Request, Scratch, Site};
 use cannery_wire::h1::{Connection, Head, Step};
 use cannery_wire::{Output, ServerFields};

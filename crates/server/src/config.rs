@@ -2,6 +2,8 @@
 //!
 //! Never parses a command line.
 
+mod trusted_proxies;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,10 +13,9 @@ pub use cannery_archive::Loading;
 pub use cannery_eventloop::Address;
 pub use cannery_secure::{SelfSigned, Source as CertificateFiles};
 
-pub use crate::cage::{Account, Sandbox, Wanted};
 use crate::notice::Notice;
-pub use crate::special::{ExactPages, SpecialPages};
-pub use crate::trusted_proxies::{ForwardedField, ProxySource, TrustedProxies};
+pub use crate::sandbox::{Account, Sandbox, Wanted};
+pub use trusted_proxies::{ForwardedField, ProxySource, TrustedProxies};
 
 /// What a server shall do.
 #[derive(Debug, Clone)]
@@ -283,6 +284,26 @@ pub struct ReleaseDirectory {
     pub path: PathBuf,
     /// How many of the other archives answer paths that the current one lacks, the newest first.
     pub kept: usize,
+}
+
+/// The contents of the pages below `/__/cannery/`.
+#[derive(Debug, Clone)]
+pub struct SpecialPages {
+    /// What this is, in a sentence or two.
+    pub about: String,
+    /// The manual page as text.
+    pub manual: String,
+    /// The pages that have the exact version.
+    pub exact: Option<ExactPages>,
+}
+
+/// Pages that tell the exact version, and so its known faults.
+#[derive(Debug, Clone)]
+pub struct ExactPages {
+    /// The version alone.
+    pub version: String,
+    /// What the program is made of, as CycloneDX JSON.
+    pub sbom: String,
 }
 
 /// A host, or all hosts below one.

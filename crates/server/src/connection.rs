@@ -4,10 +4,21 @@
 //! and only the beginning of a request, or answers that the peer is slow to take, are kept here. What comes before
 //! requests, what is waited for and how it ends are in files of their own below.
 
-mod beginning;
+pub(crate) mod ack_tracker;
+mod close;
+pub(crate) mod context;
 mod deadlines;
-mod ends;
+mod handshake;
+#[cfg(test)]
+mod limits_page;
 mod memory;
+pub(crate) mod memory_budget;
+pub(crate) mod pending_write;
+pub(crate) mod protocol;
+pub(crate) mod recv;
+pub(crate) mod send_batch;
+pub(crate) mod tls_stream;
+pub(crate) mod transport;
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,14 +29,14 @@ use cannery_eventloop::{Accepted, Socket};
 use cannery_wire::Refusal;
 
 use crate::config::{ListenerKind, Timeouts};
-use crate::due::{Body, Due};
-use crate::protocol::{Asker, Protocol, Spelled};
-use crate::receiving::Came;
-use crate::shared::Shared;
-use crate::transport::Transport;
-use crate::unsent::{self, Unsent};
+use crate::connection::context::Shared;
+use crate::connection::pending_write::Unsent;
+use crate::connection::protocol::{Asker, Protocol, Spelled};
+use crate::connection::recv::Came;
+use crate::connection::send_batch::{Body, Due};
+use crate::connection::transport::Transport;
+pub(crate) use close::LINGER;
 use deadlines::Waits;
-pub(crate) use ends::LINGER;
 
 /// Bytes that one connection may receive and send in a turn of the loop. A peer whose network is as fast as we are
 /// could else keep all others waiting for as long as its download takes. So many take a tenth of a millisecond.
@@ -183,7 +194,7 @@ impl<S: Socket> Connection<S> {
         let Shared { due, content, buffers, .. } = shared;
         let length = own.len() as u64 + body.1.length;
         let outlet = &mut self.transport.outlet(buffers);
-        match unsent::send_answer(outlet, due.bytes(own.clone()), body, content) {
+        match pending_write::send_answer(outlet, due.bytes(own.clone()), body, content) {
             Ok(sent) if sent == length => Outcome::Open,
             Ok(sent) => self.keep_due(own, Some(body), sent, shared),
             Err(_) => Outcome::Closed,
@@ -199,7 +210,7 @@ impl<S: Socket> Connection<S> {
             output.set_archive(archive);
             output.put_archive(extent);
         }
-        self.unsent = Some(unsent::keep(output, sent, content, *now));
+        self.unsent = Some(pending_write::keep(output, sent, content, *now));
         output.clear();
         shared.observer.deferred();
         self.set_deadline(true, shared);
@@ -444,7 +455,13 @@ impl<S: Socket> Connection<S> {
     fn send_output(&mut self, shared: &mut Shared) -> io::Result<Option<Box<Unsent>>> {
         let Shared { output, content, buffers, now, share, .. } = shared;
         let content = self.protocol.content().unwrap_or(content);
-        unsent::send_output(&mut self.transport.outlet(buffers), output, content, *now, &mut share.bytes)
+        pending_write::send_output(
+            &mut self.transport.outlet(buffers),
+            output,
+            content,
+            *now,
+            &mut share.bytes,
+        )
     }
 
     /// Spells the answer to what is no request; false where nothing can be said.

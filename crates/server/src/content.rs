@@ -1,5 +1,12 @@
 //! What a server answers with: opened once, shared by the workers, never changed.
 
+pub(crate) mod dummy;
+pub(crate) mod exchange;
+pub(crate) mod file_id;
+pub(crate) mod open;
+pub(crate) mod releases;
+pub(crate) mod sites;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -9,20 +16,19 @@ use cannery_site::{Answer, Method, PLAIN_HTTP, Reason, Scratch, Site, Target, ht
 use cannery_wire::{ArchiveRef, Output, Refusal, ServerFields};
 
 use crate::admin::Admin;
-use crate::answered::{Answered, Response};
-use crate::challenges::Challenges;
 use crate::config::{self, Config};
-use crate::dummy::Dummy;
+use crate::content::dummy::Dummy;
+use crate::content::exchange::Exchange;
+use crate::content::releases::{Look, Releases};
+use crate::content::sites::{Entry, Sites};
 use crate::error::StartError;
-use crate::exchange::Exchange;
-use crate::guarded;
 use crate::notice::Notice;
-use crate::observer::Observer;
-use crate::own_page::OwnPage;
-use crate::own_pages::OwnPages;
-use crate::releases::{Look, Releases};
-use crate::sites::{Entry, Sites};
-use crate::status::Status;
+use crate::observe::observer::Observer;
+use crate::observe::request_log::{Answered, Response};
+use crate::observe::status::Status;
+use crate::pages::challenges::Challenges;
+use crate::pages::page::OwnPage;
+use crate::pages::set::OwnPages;
 
 /// What a server answers with.
 #[derive(Debug)]
@@ -64,7 +70,7 @@ impl Content {
                 let (mut entries, mut kept) = (Vec::new(), Vec::new());
                 for named in archives {
                     let failed = |source| StartError::Archive { path: named.path.clone(), source };
-                    let opened = guarded::open(&named.path, *loading).map_err(failed)?;
+                    let opened = open::open(&named.path, *loading).map_err(failed)?;
                     if opened.is_unguarded {
                         (config.listener.0)(&Notice::Unguarded { path: named.path.clone() });
                     }

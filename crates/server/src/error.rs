@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use cannery_archive::OpenError;
 use cannery_eventloop::Address;
 
-use crate::cage::CageError;
 use crate::config::LogTarget;
+use crate::sandbox::CageError;
 
 /// Why a server would not start.
 #[derive(Debug, thiserror::Error)]

@@ -5,78 +5,53 @@
 
 #![forbid(unsafe_code)]
 
-pub mod cage;
+// From the whole to its parts: a module imports only modules that are listed after it.
+
+// Opens files and sockets, starts the threads, obeys signals.
+mod startup;
+
+// One serving thread: its event loop, its listeners, its connections.
+mod worker;
+
+// One connection: TLS, HTTP/1 or HTTP/2, deadlines, sending.
+mod connection;
+
+// Replaces archives and certificates while the server runs.
+mod reload;
+
+// Which site answers a request, and with what.
+mod content;
+
+// Pages and metrics for operators.
+mod admin;
+
+// Counters, the access log, and the state of the server as a whole.
+mod observe;
+
+// Pages that the server itself has: `/__/` and ACME challenges.
+mod pages;
+
+// Several processes: listening sockets, supervisor, takeover, service manager.
+pub mod process;
+
+// What all of the above need.
+mod thread;
+
+mod error;
+
 pub mod config;
 
-mod access_log;
-mod admin;
-mod admin_server;
-#[cfg(test)]
-mod allocations;
-mod answered;
-mod asking;
-mod challenges;
-mod confirmed;
-mod connection;
-mod content;
-mod current;
-mod due;
-mod dummy;
-mod error;
-mod exchange;
-mod figures;
-mod guarded;
-pub mod inheritance;
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
-mod io_choice;
-#[cfg(any(feature = "portable", not(target_os = "linux")))]
-mod io_choice_portable;
-#[cfg(test)]
-mod limits_page;
-mod listening;
-mod memory;
-mod metrics;
 mod notice;
-pub mod notify;
-mod observer;
-#[cfg(any(test, feature = "turns"))]
-mod one_peer;
-mod opened;
-mod operators;
-mod own_page;
-mod own_pages;
-mod process;
-mod protocol;
-mod receiving;
-mod releases;
-mod reload;
-mod report;
-mod secured;
-mod shared;
-mod signals;
+
+// Landlock, seccomp and credentials.
+pub mod sandbox;
+
+// For tests: a simulated network, and single iterations of a worker.
 #[cfg(test)]
 mod simulation;
-mod sites;
-mod slab;
-mod special;
-mod stamp;
-mod status;
-pub mod supervisor;
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
-mod system;
-#[cfg(any(feature = "portable", not(target_os = "linux")))]
-mod system_portable;
-pub mod takeover;
-mod thread;
-mod tls;
-mod transport;
-mod trusted_proxies;
-#[cfg(any(test, feature = "turns"))]
-pub mod turns;
-mod unsent;
-mod vacancies;
-mod with_loop;
-mod worker;
+
+#[cfg(any(test, feature = "stepper"))]
+pub mod stepper;
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -88,25 +63,22 @@ pub use cannery_eventloop::{Address, Claim, Listener};
 
 pub use crate::config::Config;
 pub use crate::error::StartError;
-pub use crate::io_choice::{IoChoice, Loop};
-pub use crate::listening::Listening;
 pub use crate::notice::Notice;
-pub use crate::operators::Operators;
-pub use crate::system::end_with_parent;
+pub use crate::process::listening::Listening;
+pub use crate::process::platform::end_with_parent;
+pub use crate::startup::operators::Operators;
+pub use crate::worker::backend::{IoChoice, Loop};
 
-#[cfg(any(feature = "portable", not(target_os = "linux")))]
-use crate::{io_choice_portable as io_choice, system_portable as system};
-
-use crate::access_log::LogWriter;
-use crate::admin_server::AdminServer;
-use crate::cage::{Cage, Held};
 use crate::config::ListenerKind;
-use crate::notify::Notify;
-use crate::opened::Opened;
+use crate::observe::access_log::LogWriter;
+use crate::observe::report::Report;
+use crate::observe::status::{SiteStatus, Status};
+use crate::process::notify::Notify;
+use crate::process::vacancies::Vacancies;
 use crate::reload::ReloadOrder;
-use crate::report::Report;
-use crate::status::{SiteStatus, Status};
-use crate::vacancies::Vacancies;
+use crate::sandbox::{Cage, Held};
+use crate::startup::admin_server::AdminServer;
+use crate::startup::resources::Opened;
 use crate::worker::StopOrder;
 
 /// A running server.
@@ -235,7 +207,7 @@ impl Server {
             self.vacancies.clone().follow(supervisor, self.stop.wakers.clone(), &self.cage)?;
         }
         let reopen = self.log.as_ref().map(LogWriter::reopen);
-        signals::obey(
+        startup::signals::obey(
             self.stop.clone(),
             self.reload.clone(),
             reopen,

@@ -1,156 +1,17 @@
-//! What the process takes of the machine: memory, descriptors and processor time.
-//!
-//! Read by the thread that reloads, twice a second, and only if somebody may ask for it. The file that the kernel keeps
-//! about memory is opened before the sandbox is entered; descriptors are counted without opening anything.
+//! Processes around the one that serves: listening sockets, supervisor, takeover, service manager.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+pub mod inheritance;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+pub(crate) mod linux;
+pub(crate) mod listening;
+pub mod notify;
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+pub(crate) mod portable;
+pub mod supervisor;
+pub mod takeover;
+pub(crate) mod vacancies;
 
-use rustix::process::{Resource, getrlimit};
-use rustix::time::{ClockId, clock_gettime};
-use serde::{Deserialize, Serialize};
-
-use crate::metrics::{Counters, Snapshot};
-
-/// Reads what the process takes.
-#[derive(Debug)]
-pub(crate) struct ProcessSampler {
-    /// `/proc/self/statm`: sizes in pages.
-    memory: Option<File>,
-    page_bytes: u64,
-    /// Descriptors that were open at the start.
-    descriptors_at_start: u64,
-    /// How many a thread may have that shares its table with no other.
-    descriptors_max: u64,
-    workers: Vec<Arc<Counters>>,
-}
-
-/// What the process took when it was looked at last.
-#[derive(Debug, Default)]
-pub(crate) struct ProcessStatus {
-    resident_bytes: AtomicU64,
-    virtual_bytes: AtomicU64,
-    descriptors: AtomicU64,
-    descriptors_max: AtomicU64,
-}
-
-/// The same as plain values, of one process or of several together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ProcessFigures {
-    pub(crate) resident_bytes: u64,
-    pub(crate) virtual_bytes: u64,
-    pub(crate) descriptors: u64,
-    pub(crate) descriptors_max: u64,
-    /// Seconds since 1970; of the process that has run longest.
-    pub(crate) start_time: f64,
-}
-
-impl ProcessSampler {
-    /// Opens what is read later. To be called before the sandbox is entered.
-    pub(crate) fn open() -> ProcessSampler {
-        let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
-        ProcessSampler {
-            memory: File::open("/proc/self/statm").ok(),
-            page_bytes: rustix::param::page_size() as u64,
-            descriptors_at_start: descriptors,
-            descriptors_max: getrlimit(Resource::Nofile).current.unwrap_or(0),
-            workers: Vec::new(),
-        }
-    }
-
-    /// The same for a server with these workers.
-    pub(crate) fn with_workers(self, workers: Vec<Arc<Counters>>) -> ProcessSampler {
-        ProcessSampler { workers, ..self }
-    }
-
-    /// Looks at the process. What cannot be read stays as it was.
-    pub(crate) fn sample(&self, status: &ProcessStatus) {
-        if let Some((virtual_bytes, resident_bytes)) = self.memory() {
-            status.virtual_bytes.store(virtual_bytes, Ordering::Relaxed);
-            status.resident_bytes.store(resident_bytes, Ordering::Relaxed);
-        }
-        status.descriptors.store(self.descriptors(), Ordering::Relaxed);
-        // Each worker has a table of its own, with the same limit.
-        let tables = self.workers.len() as u64 + 1;
-        status.descriptors_max.store(self.descriptors_max.saturating_mul(tables), Ordering::Relaxed);
-    }
-
-    fn memory(&self) -> Option<(u64, u64)> {
-        let mut text = [0; 128];
-        let length = self.memory.as_ref()?.read_at(&mut text, 0).ok()?;
-        let mut pages = std::str::from_utf8(text.get(..length)?).ok()?.split(' ').map(str::parse::<u64>);
-        let bytes = |pages: u64| pages.saturating_mul(self.page_bytes);
-        Some((bytes(pages.next()?.ok()?), bytes(pages.next()?.ok()?)))
-    }
-
-    /// Open descriptors, in the tables of all threads.
-    fn descriptors(&self) -> u64 {
-        // The size of this directory is their number, since Linux 6.2.
-        let of_table = |path: String| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-        let threads = self.workers.iter().map(|counters| counters.thread.load(Ordering::Relaxed));
-        let of_workers: u64 = threads.map(|thread| of_table(format!("/proc/self/task/{thread}/fd"))).sum();
-        match of_table("/proc/self/fd".to_owned()) {
-            0 => self.descriptors_at_start.saturating_add(Snapshot::of(&self.workers).open()),
-            of_process => of_process.saturating_add(of_workers),
-        }
-    }
-}
-
-impl ProcessFigures {
-    /// What this process takes.
-    pub(crate) fn of(status: &ProcessStatus, start_time: f64) -> ProcessFigures {
-        ProcessFigures {
-            resident_bytes: status.resident_bytes.load(Ordering::Relaxed),
-            virtual_bytes: status.virtual_bytes.load(Ordering::Relaxed),
-            descriptors: status.descriptors.load(Ordering::Relaxed),
-            descriptors_max: status.descriptors_max.load(Ordering::Relaxed),
-            start_time,
-        }
-    }
-
-    /// Adds those of another process.
-    pub(crate) fn add(&mut self, other: &ProcessFigures) {
-        let is_first = self.start_time == 0.0;
-        self.start_time = if is_first { other.start_time } else { self.start_time.min(other.start_time) };
-        for (sum, more) in [
-            (&mut self.resident_bytes, other.resident_bytes),
-            (&mut self.virtual_bytes, other.virtual_bytes),
-            (&mut self.descriptors, other.descriptors),
-            (&mut self.descriptors_max, other.descriptors_max),
-        ] {
-            *sum = sum.saturating_add(more);
-        }
-    }
-}
-
-/// The processor time that this process has taken, in seconds.
-pub(crate) fn processor_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    #[allow(clippy::cast_precision_loss, reason = "a figure for operators")]
-    let seconds = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
-    seconds
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn sample_is_that_of_this_process() {
-        let (sampler, status) = (ProcessSampler::open(), ProcessStatus::default());
-        sampler.sample(&status);
-        let figures = ProcessFigures::of(&status, 5.0);
-        assert!(
-            figures.resident_bytes > 1 << 20 && figures.virtual_bytes > figures.resident_bytes,
-            "{figures:?}"
-        );
-        assert!((3..figures.descriptors_max).contains(&figures.descriptors), "{figures:?}");
-        let mut sum = ProcessFigures::default();
-        sum.add(&figures);
-        sum.add(&ProcessFigures { start_time: 4.0, ..figures });
-        assert_eq!((sum.resident_bytes, sum.start_time), (figures.resident_bytes * 2, 4.0));
-    }
-}
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+pub(crate) use linux as platform;
+#[cfg(any(feature = "portable", not(target_os = "linux")))]
+pub(crate) use portable as platform;

@@ -5,6 +5,9 @@
 //! limit raised, as watching by events would. Never unmaps what a connection still sends from; and it is this
 //! thread that unmaps, for that takes milliseconds, in which a worker would serve nobody.
 
+pub(crate) mod certificates;
+pub(crate) mod current;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,19 +18,19 @@ use cannery_archive::{Archive, Lease, Loading};
 use cannery_eventloop::Waker;
 use cannery_site::Site;
 
-use crate::cage::{Cage, Role};
 use crate::config::{self, Config, Listener, NamedArchive};
+use crate::content::file_id::Stamp;
+use crate::content::open;
+use crate::content::releases::{Look as LookAt, OpenRelease, Releases};
 use crate::content::{Content, Kept};
-use crate::current::Current;
 use crate::error::StartError;
-use crate::guarded;
 use crate::notice::Notice;
-use crate::process::ProcessSampler;
-use crate::releases::{Look as LookAt, OpenRelease, Releases};
-use crate::stamp::Stamp;
-use crate::status::Status;
+use crate::observe::process_usage::ProcessSampler;
+use crate::observe::status::Status;
+use crate::reload::certificates::CertificateFolder;
+use crate::reload::current::Current;
+use crate::sandbox::{Cage, Role};
 use crate::thread;
-use crate::tls::CertificateFolder;
 
 /// How often the archives are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -330,8 +333,8 @@ impl Watched {
 /// Opens an archive and reads all of it: what is served has been checked.
 fn open(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>, Vec<Notice>), String> {
     let began = Instant::now();
-    let guarded::Opened { archive, lease, is_unguarded } =
-        guarded::open(path, loading).map_err(|error| error.to_string())?;
+    let open::Opened { archive, lease, is_unguarded } =
+        open::open(path, loading).map_err(|error| error.to_string())?;
     archive.verify(|_| {}).map_err(|error| error.to_string())?;
     let mut notices = vec![Notice::reloaded(path.to_owned(), archive.facts(), began.elapsed())];
     if is_unguarded {
@@ -343,9 +346,9 @@ fn open(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>, Vec<No
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::own_pages::OwnPages;
+    use crate::content::sites::{Entry, Sites};
+    use crate::pages::set::OwnPages;
     use crate::simulation;
-    use crate::sites::{Entry, Sites};
 
     #[test]
     fn a_worker_is_never_the_last_to_let_go_of_a_release() {

@@ -3,8 +3,8 @@
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
 
-use crate::cage::{Cage, Role};
 use crate::error::StartError;
+use crate::sandbox::{Cage, Role};
 
 /// Starts a thread with this role and life, and waits until it is in its cage.
 pub(crate) fn start(

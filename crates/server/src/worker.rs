@@ -4,8 +4,10 @@
 //! What it is told, how its thread starts and where its connections come from are in files of their own below.
 
 mod accepting;
+pub(crate) mod backend;
 mod plan;
 mod shedding;
+mod slab;
 mod standby;
 mod start;
 
@@ -29,16 +31,16 @@ pub(crate) use self::start::start_all;
 use self::accepting::Crowding;
 use self::standby::Standbys;
 use crate::config::ListenerKind;
+use crate::connection::context::{Fields, Shared};
+use crate::connection::memory_budget::Memory;
+use crate::connection::recv::Share;
+use crate::connection::send_batch::Due;
+use crate::connection::transport::Buffers;
 use crate::connection::{Connection, Outcome};
-use crate::current::Current;
-use crate::due::Due;
-use crate::memory::Memory;
-use crate::observer::Closed;
-use crate::receiving::Share;
-use crate::shared::{Fields, Shared};
-use crate::slab::Slab;
-use crate::transport::Buffers;
-use crate::vacancies::Standby;
+use crate::observe::observer::Closed;
+use crate::process::vacancies::Standby;
+use crate::reload::current::Current;
+use crate::worker::slab::Slab;
 
 /// How often deadlines are looked at while there are connections: a peer may be late by as much.
 const TICK: Duration = Duration::from_secs(1);

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use cannery_server::cage::{Cage, Denied, Plan, Role, Sandbox, Wanted};
+use cannery_server::sandbox::{Cage, Denied, Plan, Role, Sandbox, Wanted};
 use rustix::net::{SendAncillaryBuffer, SendFlags, SocketAddrUnix, sendmsg_addr, sendto};
 use rustix::process::{Pid, PidfdFlags, getpgid, getpid};
 use rustix::thread::set_thread_uid;

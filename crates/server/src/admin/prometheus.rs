@@ -5,8 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_wire::Refusal;
 
-use crate::figures::{Figures, ReleaseFigures};
-use crate::metrics::{MethodKind, Snapshot};
+use crate::admin::figures::{Figures, ReleaseFigures};
+use crate::observe::metrics::{MethodKind, Snapshot};
 
 /// Upper ends of the buckets that are told, in seconds.
 const LATENCY_ENDS: [f64; 12] =

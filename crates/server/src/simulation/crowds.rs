@@ -10,7 +10,7 @@ use cannery_eventloop::simulated::{Act, Appetite, Fate, Network, Simulated, Simu
 use cannery_eventloop::{Address, Claim, Waker};
 
 use super::{TURNS_MAX, plan, worker};
-use crate::io_choice::UsualLoop;
+use crate::worker::backend::UsualLoop;
 use crate::worker::{ACCEPTED_MAX, LATE_CONNECTIONS_MAX, Worker};
 
 #[test]

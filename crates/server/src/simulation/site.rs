@@ -10,8 +10,8 @@ use cannery_archive::{
 use cannery_site::Site;
 
 use crate::content::Content;
-use crate::own_pages::OwnPages;
-use crate::sites::{Entry, Sites};
+use crate::content::sites::{Entry, Sites};
+use crate::pages::set::OwnPages;
 
 /// Two releases.
 pub(super) struct Releases {

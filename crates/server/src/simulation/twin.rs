@@ -8,9 +8,9 @@ use cannery_wire::{Output, Refusal, Segment, ServerFields};
 use super::script::{Ending, Script};
 use super::site::Releases;
 use crate::config::SecurityHeaders;
+use crate::content::exchange::OnH1;
 use crate::content::{Asked, Content};
-use crate::exchange::OnH1;
-use crate::observer::Observer;
+use crate::observe::observer::Observer;
 
 /// Holds what a peer received against what it must have.
 pub(super) fn check(

@@ -14,10 +14,10 @@ use cannery_wire::limits::CONNECTIONS_BYTES_MAX;
 
 use crate::config::{Config, ListenerKind, Timeouts};
 use crate::connection::TURN_BYTES_MAX;
-use crate::current::Current;
-use crate::observer::Observer;
-use crate::shared::AddedFields;
-use crate::vacancies::{Standby, Vacancies};
+use crate::connection::context::AddedFields;
+use crate::observe::observer::Observer;
+use crate::process::vacancies::{Standby, Vacancies};
+use crate::reload::current::Current;
 
 /// The order to stop, which a worker looks at when it is woken.
 #[derive(Debug, Default)]

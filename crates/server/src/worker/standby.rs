@@ -3,7 +3,7 @@
 use cannery_eventloop::EventLoop;
 
 use super::Worker;
-use crate::vacancies::Vacancies;
+use crate::process::vacancies::Vacancies;
 
 /// The most listeners that an event loop can tell apart.
 const LISTENERS_MAX: usize = 256;

@@ -10,10 +10,10 @@ use std::thread::JoinHandle;
 use cannery_eventloop::{EventLoop, Listener, Neighbours, Waker};
 
 use super::{Plan, Worker};
-use crate::cage::{Cage, Role};
 use crate::error::StartError;
-use crate::io_choice::Loop;
-use crate::with_loop::WithLoop;
+use crate::sandbox::{Cage, Role};
+use crate::worker::backend::Loop;
+use crate::worker::backend::WithLoop;
 
 /// Starts a thread for each plan, on such a loop, and waits until all of them serve.
 pub(crate) fn start_all(

@@ -1,0 +1,57 @@
+//! The figures as JSON: what the page shows, and what the server is.
+
+use serde_json::{Value, json};
+
+use crate::admin::figures::Figures;
+
+/// Missing paths that are told.
+const MISSING_MAX: usize = 20;
+
+/// What the page shows. Counts are those since the start: who asks twice knows the rate.
+pub(super) fn stats(figures: &Figures) -> String {
+    let all = &figures.counted;
+    let latency = |part: f64| all.latency.quantile(part);
+    let missing: Vec<Value> = all
+        .missing
+        .top(MISSING_MAX)
+        .into_iter()
+        .map(|(path, count)| json!({ "path": path.escape_ascii().to_string(), "count": count }))
+        .collect();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "listeners": figures.listeners,
+        "certificates": figures.certificates,
+        "memory_bytes": figures.process.resident_bytes,
+        "uptime_seconds": figures.uptime_seconds,
+        "draining": figures.draining,
+        "connections": { "open": all.open(), "accepted": all.accepted, "timed_out": all.timed_out,
+            "broken": all.broken },
+        "tls": { "full": all.handshakes_full, "resumed": all.handshakes_resumed,
+            "failed": all.tls_failures },
+        "requests": all.requests(),
+        "bytes": all.bytes,
+        "classes": { "2xx": all.class(2), "3xx": all.class(3), "4xx": all.class(4), "5xx": all.class(5) },
+        "statuses": all.statuses,
+        "latency_seconds": { "p50": latency(0.5), "p90": latency(0.9), "p99": latency(0.99),
+            "p99_9": latency(0.999) },
+        "missing": missing,
+        "reloads": figures.reloads,
+        "log_lines_dropped": all.log_lines_dropped,
+        "sites": figures.sites,
+    })
+    .to_string()
+}
+
+/// What the server is.
+pub(super) fn facts(figures: &Figures) -> String {
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "architecture": std::env::consts::ARCH,
+        "system": std::env::consts::OS,
+        "processes": figures.processes,
+        "threads": figures.threads,
+        "uptime_seconds": figures.uptime_seconds,
+        "sites": figures.sites,
+    })
+    .to_string()
+}

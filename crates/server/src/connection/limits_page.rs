@@ -1,0 +1,75 @@
+//! Holds docs/limits.md against the code: every limit has a row there, with its value.
+//!
+//! Never says why a limit is what it is: that stands beside each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use cannery_secure::limits as below_http;
+use cannery_wire::limits as of_http;
+
+use crate::config::Timeouts;
+use crate::connection::LINGER;
+use crate::connection::context::DRAIN_GRACE;
+
+/// Constants of a module by their names.
+macro_rules! values {
+    ($module:ident: $($name:ident)*) => {
+        [$((stringify!($name), $module::$name.to_string())),*]
+    };
+}
+
+/// All limits with their values.
+fn limits() -> BTreeMap<&'static str, String> {
+    let of_http = values!(of_http:
+        RESPONSE_BYTES_RESERVED RESPONSE_SEGMENTS_MAX BLOCK_BYTES_MAX CHUNK_LINE_BYTES_MAX CONNECTIONS_BYTES_MAX
+        CONTENT_SKIPPED_BYTES_MAX CONTINUATIONS_MAX COPIED_BODY_BYTES_MAX CREDITED_DATA_BYTES_MIN CREDIT_MAX CREDIT_PER_RESPONSE CREDIT_PER_SECOND
+        FIELDS_MAX FIELD_LIST_BYTES_DECODED_MAX FIELD_LIST_BYTES_MAX HANDSHAKES_PER_ITERATION_MAX HEAD_BYTES_MAX
+        HPACK_TABLE_BYTES ZERO_COPY_BODY_BYTES_MIN METHOD_BYTES_MAX OUTPUT_BYTES PRIORITIES_REMEMBERED_MAX
+        PROXY_HEADER_BYTES_MAX PROXY_LINE_BYTES_MAX RESETS_MAX RESETS_PER_SECOND SEALED_BYTES_MAX SEALED_BYTES_MIN
+        SEGMENTS_MAX SEND_BYTES_PER_SECOND_MIN SETTINGS_COST STREAMS_MAX RESET_STREAMS_REMEMBERED_MAX TARGET_BYTES_MAX
+    );
+    let below_http = values!(below_http:
+        BARREN_RECORDS_MAX CONTENT_BYTES_MAX FIRST_CONTENT_BYTES FIRST_FLIGHT_BYTES HANDSHAKE_BYTES_MAX KEY_RECORDS_LEFT
+        RECORD_BYTES_MAX
+    );
+    let Timeouts { head, idle, idle_crowded, send } = Timeouts::default();
+    let times = [
+        ("head", head),
+        ("idle", idle),
+        ("idle_crowded", idle_crowded),
+        ("send", send),
+        ("DRAIN_GRACE", DRAIN_GRACE),
+        ("LINGER", LINGER),
+    ];
+    let times = times.map(|(name, time)| (name, time.as_secs().to_string()));
+    of_http.into_iter().chain(below_http).chain(times).collect()
+}
+
+/// The rows of the page: the name in the last column, and the number in the second.
+fn rows(page: &str) -> BTreeMap<&str, String> {
+    let mut rows = BTreeMap::new();
+    for line in page.lines() {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, _, value, .., last, _] = cells[..] else { continue };
+        let Some(name) = last.strip_prefix('`').and_then(|name| name.strip_suffix('`')) else { continue };
+        let is_of_number = |sign: &char| sign.is_ascii_digit() || *sign == ',';
+        let number: String = value.chars().take_while(is_of_number).filter(char::is_ascii_digit).collect();
+        assert!(rows.insert(name, number).is_none(), "{name} has two rows");
+    }
+    rows
+}
+
+#[test]
+fn every_limit_has_a_row_with_its_value() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    let limits = limits();
+    for path in ["crates/wire/src/limits.rs", "crates/secure/src/limits.rs"] {
+        let text = read(path);
+        let names = text.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
+        let unknown: BTreeSet<&str> = names.filter(|name| !limits.contains_key(name)).collect();
+        assert!(unknown.is_empty(), "add to this test, and to docs/limits.md: {unknown:?}");
+    }
+    assert_eq!(rows(&read("docs/limits.md")), limits, "docs/limits.md on the left, the code on the right");
+}

@@ -1,0 +1,129 @@
+//! A request with the protocol that it came by: what is answered to it is spelled as that protocol has it.
+//!
+//! Whoever answers sees no difference between protocols.
+
+use cannery_site::{Answer, Method};
+use cannery_wire::{ArchiveRef, Output, RequestHead, ServerFields, Version, h1, h2};
+
+use crate::content::dummy::Dummy;
+use crate::pages::page::OwnPage;
+
+/// A request that is to be answered once.
+pub(crate) trait Exchange<'a> {
+    /// The request.
+    fn head(&self) -> &'a RequestHead<'a>;
+
+    /// Spells the answer of a site. `archive` is the file that its ranges are of.
+    fn answer(
+        &mut self,
+        answer: &Answer<'_>,
+        archive: ArchiveRef<'_>,
+        fields: &ServerFields,
+        output: &mut Output,
+    );
+
+    /// Spells a page of the server's own.
+    fn answer_page(&mut self, page: &OwnPage<'_>, fields: &ServerFields, output: &mut Output);
+
+    /// Spells an answer of `--dummy`.
+    fn answer_dummy(&mut self, dummy: &Dummy, output: &mut Output);
+}
+
+/// A request of HTTP/1.
+pub(crate) struct OnH1<'a, 'c> {
+    pub(crate) http: &'c mut h1::Connection,
+    pub(crate) head: &'a h1::Head<'a>,
+}
+
+impl<'a> Exchange<'a> for OnH1<'a, '_> {
+    #[inline]
+    fn head(&self) -> &'a RequestHead<'a> {
+        &self.head.common
+    }
+
+    #[inline]
+    fn answer(
+        &mut self,
+        answer: &Answer<'_>,
+        archive: ArchiveRef<'_>,
+        fields: &ServerFields,
+        output: &mut Output,
+    ) {
+        output.set_archive(archive.number);
+        self.http.respond(self.head, answer, archive.bytes, fields, output);
+    }
+
+    fn answer_page(&mut self, page: &OwnPage<'_>, fields: &ServerFields, output: &mut Output) {
+        let keeps = self.http.keeps_open(self.head);
+        let is_head = self.head.common.request.method == Method::Head;
+        let option = h1::connection_option(keeps, self.head);
+        self.http.respond_with_bytes(self.head, &page.spell(is_head, option, fields.lines(0)), output);
+    }
+
+    #[inline]
+    fn answer_dummy(&mut self, dummy: &Dummy, output: &mut Output) {
+        let bytes = match (self.http.keeps_open(self.head), self.head.common.version) {
+            (true, Version::Http10) => &dummy.keep_alive,
+            (true, _) => &dummy.plain,
+            (false, _) => &dummy.close,
+        };
+        // What follows an answer to HEAD is the next answer, here too.
+        let is_head = self.head.common.request.method == Method::Head;
+        let sent = if is_head { bytes.len() - dummy.body.len() } else { bytes.len() };
+        self.http.respond_with_bytes(self.head, &bytes[..sent], output);
+    }
+}
+
+/// A request of HTTP/2.
+pub(crate) struct OnH2<'a, 'c> {
+    pub(crate) http: &'c mut h2::Connection,
+    pub(crate) stream: h2::StreamId,
+    pub(crate) head: &'a RequestHead<'a>,
+}
+
+impl<'a> Exchange<'a> for OnH2<'a, '_> {
+    #[inline]
+    fn head(&self) -> &'a RequestHead<'a> {
+        self.head
+    }
+
+    #[inline]
+    fn answer(
+        &mut self,
+        answer: &Answer<'_>,
+        archive: ArchiveRef<'_>,
+        fields: &ServerFields,
+        output: &mut Output,
+    ) {
+        self.http.respond(self.stream, answer, archive, fields, output);
+    }
+
+    fn answer_page(&mut self, page: &OwnPage<'_>, fields: &ServerFields, output: &mut Output) {
+        let status = page.status.to_string();
+        let length = page.body.len().to_string();
+        let server_fields = String::from_utf8_lossy(fields.lines(0)).into_owned();
+        let server_fields = lines_of(&server_fields);
+        let mut all: Vec<(&str, &[u8])> = vec![
+            (":status", status.as_bytes()),
+            ("content-type", page.media_type.as_bytes()),
+            ("content-length", length.as_bytes()),
+            ("cache-control", b"no-store"),
+        ];
+        let own: Vec<_> =
+            page.fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
+        all.extend(own.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
+        all.extend(server_fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
+        self.http.respond_with_fields(self.stream, &all, &page.body, output);
+    }
+
+    fn answer_dummy(&mut self, dummy: &Dummy, output: &mut Output) {
+        let fields = [(":status", b"200".as_slice()), ("content-length", dummy.length.as_bytes())];
+        self.http.respond_with_fields(self.stream, &fields, dummy.body, output);
+    }
+}
+
+/// Field lines as HTTP/1 spells them, taken apart, with their names in small letters.
+fn lines_of(lines: &str) -> Vec<(String, &str)> {
+    let fields = lines.split("\r\n").filter_map(|line| line.split_once(": "));
+    fields.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
+}

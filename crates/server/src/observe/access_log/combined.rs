@@ -1,0 +1,87 @@
+//! A line in the combined format, as Apache made it known and most tools read it.
+//!
+//! What a peer sent stands between quotes: quotes, backslashes, control bytes and all that is not ASCII are
+//! escaped as `\xHH`, so that no line can be forged and no terminal told what to do.
+
+use cannery_base::date::format_http_date;
+use cannery_wire::Version;
+
+use super::encode::{is_plain_byte, put_number, put_peer, put_plain};
+use super::line::Line;
+
+pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
+    put_peer(out, line.client);
+    out.extend_from_slice(time);
+    match line.head {
+        Some(head) => {
+            // A token (RFC 9110 §5.6.2), which has nothing in it that needs an escape.
+            out.extend_from_slice(head.method_name);
+            out.push(b' ');
+            put_escaped(out, head.request.target);
+            out.extend_from_slice(match head.version {
+                Version::Http10 => b" HTTP/1.0\" ",
+                Version::Http11 => b" HTTP/1.1\" ",
+                Version::Http2 => b" HTTP/2.0\" ",
+            });
+        }
+        None => out.extend_from_slice(b"-\" "),
+    }
+    put_number(out, line.status.into());
+    out.push(b' ');
+    put_number(out, line.bytes);
+    let (referer, user_agent) = line.head.map_or((None, None), |head| (head.referer, head.user_agent));
+    out.extend_from_slice(b" \"");
+    put_escaped(out, referer.unwrap_or(b"-"));
+    out.extend_from_slice(b"\" \"");
+    put_escaped(out, user_agent.unwrap_or(b"-"));
+    out.extend_from_slice(b"\"\n");
+}
+
+/// ` - - [06/Nov/1994:08:49:37 +0000] "`, in UTC: a server's log should not depend on where it stands. With it goes
+/// what stands around it in each line.
+pub(super) fn spell_time(out: &mut Vec<u8>, seconds: u64) {
+    // `Sun, 06 Nov 1994 08:49:37 GMT`
+    let date = format_http_date(seconds);
+    let parts: [&[u8]; 9] =
+        [b" - - [", &date[5..7], b"/", &date[8..11], b"/", &date[12..16], b":", &date[17..25], b" +0000] \""];
+    parts.into_iter().for_each(|part| out.extend_from_slice(part));
+}
+
+#[inline]
+pub(super) fn put_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
+    if !put_plain(out, bytes) {
+        put_escapes(out, bytes);
+    }
+}
+
+#[cold]
+fn put_escapes(out: &mut Vec<u8>, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in bytes {
+        if is_plain_byte(*byte) {
+            out.push(*byte);
+        } else {
+            let (high, low) = (DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]);
+            out.extend_from_slice(&[b'\\', b'x', high, low]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_peer_sends_can_end_its_place() {
+        let mut out = Vec::new();
+        put_escaped(&mut out, b"a\"b\\c\n\x1b[0m\xc3\xa9 ~\x7f");
+        assert_eq!(out, br"a\x22b\x5Cc\x0A\x1B[0m\xC3\xA9 ~\x7F");
+    }
+
+    #[test]
+    fn the_time_is_spelled_as_everybody_does() {
+        let mut out = Vec::new();
+        spell_time(&mut out, 784_111_777);
+        assert_eq!(out, b" - - [06/Nov/1994:08:49:37 +0000] \"");
+    }
+}

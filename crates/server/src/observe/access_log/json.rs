@@ -1,0 +1,107 @@
+//! A line as a JSON object (RFC 8259).
+//!
+//! What a peer sent is text as far as it is UTF-8; other bytes stand as `\xHH`. No line can be forged.
+
+use cannery_base::date::format_rfc3339;
+
+use super::encode::{put_digits, put_number, put_peer, put_plain};
+use super::line::{Line, Moment};
+
+pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8], moment: Moment) {
+    out.extend_from_slice(b"{\"time\":\"");
+    out.extend_from_slice(time);
+    put_digits::<3>(out, moment.milliseconds);
+    out.extend_from_slice(b"Z\",\"peer\":\"");
+    put_peer(out, line.client);
+    out.push(b'"');
+    if let Some(tls) = line.tls {
+        put_text(out, "tls", tls.name().as_bytes());
+    }
+    if let Some(head) = line.head {
+        put_text(out, "method", head.method_name);
+        put_text(out, "target", head.request.target);
+        put_text(out, "version", head.version.name().as_bytes());
+        let fields =
+            [("host", head.request.host), ("referer", head.referer), ("user_agent", head.user_agent)];
+        for (name, value) in fields {
+            if let Some(value) = value {
+                put_text(out, name, value);
+            }
+        }
+    }
+    out.extend_from_slice(b",\"status\":");
+    put_number(out, line.status.into());
+    out.extend_from_slice(b",\"bytes\":");
+    put_number(out, line.bytes);
+    if let Some(coding) = line.coding {
+        put_text(out, "coding", coding);
+    }
+    out.extend_from_slice(b",\"duration\":");
+    put_number(out, moment.duration.as_secs());
+    out.push(b'.');
+    put_digits::<6>(out, moment.duration.subsec_micros());
+    out.extend_from_slice(b"}\n");
+}
+
+/// `1994-11-06T08:49:37.` (RFC 3339): what the lines of one second have in common.
+pub(super) fn spell_time(out: &mut Vec<u8>, seconds: u64) {
+    out.extend_from_slice(format_rfc3339(seconds).trim_ascii_end().strip_suffix(b"Z").unwrap_or_default());
+    out.push(b'.');
+}
+
+fn put_text(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":\"");
+    if put_plain(out, value) {
+        out.push(b'"');
+        return;
+    }
+    for chunk in value.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            put_character(out, character);
+        }
+        for byte in chunk.invalid() {
+            put_hexadecimal(out, b"\\\\x", *byte);
+        }
+    }
+    out.push(b'"');
+}
+
+fn put_character(out: &mut Vec<u8>, character: char) {
+    match character {
+        '"' => out.extend_from_slice(b"\\\""),
+        '\\' => out.extend_from_slice(b"\\\\"),
+        // Also those beyond ASCII that a terminal might obey.
+        character if character.is_control() => {
+            put_hexadecimal(out, b"\\u00", u8::try_from(u32::from(character)).unwrap_or(b'?'));
+        }
+        character => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+    }
+}
+
+fn put_hexadecimal(out: &mut Vec<u8>, prefix: &[u8], byte: u8) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.extend_from_slice(prefix);
+    out.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_peer_sends_can_end_its_place() {
+        let mut out = Vec::new();
+        put_text(&mut out, "x", b"a\"b\\c\n\x1b \xff \xc3\xa9 \xc2\x9b");
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, ",\"x\":\"a\\\"b\\\\c\\u000a\\u001b \\\\xff é \\u009b\"");
+    }
+
+    #[test]
+    fn the_time_is_that_of_rfc_3339() {
+        let mut out = Vec::new();
+        spell_time(&mut out, 784_111_777);
+        assert_eq!(out, b"1994-11-06T08:49:37.");
+    }
+}

@@ -1,0 +1,181 @@
+//! The thread that writes the access log, and reopens it on request.
+//!
+//! A log that is slow, full or not read affects nothing but itself: no caller of this module waits for a write, but for
+//! [`LogWriter::finish`], which waits only while there is progress.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::time::{Duration, Instant};
+
+use super::LogBuffer;
+use super::message::{BUFFERS, Control, Message};
+use super::output::Output;
+use crate::config::TrustedProxies;
+use crate::config::{AccessLog, Listener, LogFormat, LogTarget};
+use crate::error::StartError;
+use crate::notice::Notice;
+use crate::observe::status::Status;
+use crate::sandbox::{Cage, Role};
+use crate::thread;
+
+/// How long the end of the server waits for a log that takes nothing.
+const STALL_MAX: Duration = Duration::from_secs(1);
+
+/// How long the end of the server waits for a log that is slow.
+const FINISH_MAX: Duration = Duration::from_secs(10);
+
+/// The thread that writes an access log.
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    sender: SyncSender<Message>,
+    format: LogFormat,
+    proxies: Option<Arc<TrustedProxies>>,
+    control: Arc<Control>,
+    /// Disconnected when the thread has ended.
+    ended: Receiver<()>,
+    listener: Listener,
+}
+
+/// Orders the file to be reopened.
+#[derive(Debug, Clone)]
+pub(crate) struct Reopen {
+    sender: SyncSender<Message>,
+    control: Arc<Control>,
+}
+
+impl Reopen {
+    /// Gives the order, and never waits for it to be obeyed.
+    pub(crate) fn order(&self) {
+        if !self.control.reopen.swap(true, Ordering::AcqRel) {
+            // If the queue is full, the thread is awake, and looks at the flag after each message.
+            let _ = self.sender.try_send(Message::Reopen);
+        }
+    }
+}
+
+/// The file of a log, which no thread writes to yet.
+#[derive(Debug)]
+pub(crate) struct LogFile {
+    log: AccessLog,
+    output: Output,
+}
+
+impl LogFile {
+    /// Opens the file.
+    pub(crate) fn open(log: &AccessLog) -> Result<LogFile, StartError> {
+        let failed = |source| StartError::AccessLog { target: log.target.clone(), source };
+        Ok(LogFile { log: log.clone(), output: Output::open(&log.target).map_err(failed)? })
+    }
+
+    /// Starts the thread that writes to it, for this many workers.
+    pub(crate) fn start(
+        self,
+        workers: usize,
+        status: Arc<Status>,
+        listener: Listener,
+        cage: &Cage,
+    ) -> Result<LogWriter, StartError> {
+        let LogFile { log: AccessLog { target, format, proxies }, output } = self;
+        // Room for all buffers that there are, so that no worker ever finds the queue full.
+        let (sender, messages) = sync_channel(workers * (BUFFERS + 1) + 2);
+        let (ending, ended) = channel();
+        let control = Arc::new(Control::default());
+        let mut thread = Thread {
+            output,
+            target,
+            control: Arc::clone(&control),
+            status,
+            listener: listener.clone(),
+            is_failing: false,
+            _ending: ending,
+        };
+        thread::start("access-log", cage, Role::Log, move || thread.run(&messages))?;
+        Ok(LogWriter { sender, format, proxies: proxies.map(Arc::new), control, ended, listener })
+    }
+}
+
+impl LogWriter {
+    /// A buffer for one worker.
+    pub(crate) fn buffer(&self) -> LogBuffer {
+        LogBuffer::new(self.format, self.proxies.clone(), self.sender.clone())
+    }
+
+    pub(crate) fn reopen(&self) -> Reopen {
+        Reopen { sender: self.sender.clone(), control: Arc::clone(&self.control) }
+    }
+
+    /// Waits until all lines are written, or no more can be. The workers have ended by then.
+    pub(crate) fn finish(self) {
+        // The thread that waits for signals may still hold a sender: so the end needs a message.
+        let _ = self.sender.try_send(Message::End);
+        let began = Instant::now();
+        let progress = || self.control.progress.load(Ordering::Relaxed);
+        let mut before = progress();
+        while self.ended.recv_timeout(STALL_MAX) == Err(RecvTimeoutError::Timeout) {
+            let now = progress();
+            if now == before || began.elapsed() > FINISH_MAX {
+                // The thread ends with the process.
+                (self.listener.0)(&Notice::LogAbandoned);
+                return;
+            }
+            before = now;
+        }
+    }
+}
+
+/// What the thread works with.
+struct Thread {
+    output: Output,
+    target: LogTarget,
+    control: Arc<Control>,
+    status: Arc<Status>,
+    listener: Listener,
+    is_failing: bool,
+    _ending: Sender<()>,
+}
+
+impl Thread {
+    /// Runs until the order to end, or until every sender is gone.
+    fn run(&mut self, messages: &Receiver<Message>) {
+        for message in messages {
+            self.reopen_if_ordered();
+            match &message {
+                Message::Lines { bytes, .. } => self.write(bytes),
+                Message::Reopen => {}
+                Message::End => return,
+            }
+            message.give_back();
+            self.reopen_if_ordered();
+        }
+    }
+
+    fn write(&mut self, lines: &[u8]) {
+        let outcome = self.output.write(lines, &self.control);
+        let outcome = outcome.map_err(|failed| {
+            self.status.lose_log_lines(failed.lines);
+            failed.cause
+        });
+        self.report(&outcome);
+    }
+
+    fn reopen_if_ordered(&mut self) {
+        if self.control.reopen.swap(false, Ordering::AcqRel) {
+            let outcome = Output::open(&self.target).map(|opened| self.output = opened);
+            self.report(&outcome);
+        }
+    }
+
+    /// Reports the first failure, and the first success after it.
+    fn report(&mut self, outcome: &io::Result<()>) {
+        match outcome {
+            Ok(()) if self.is_failing => (self.listener.0)(&Notice::LogWritten),
+            Err(error) if !self.is_failing => {
+                (self.listener.0)(&Notice::LogFailed { why: error.to_string() });
+            }
+            _ => {}
+        }
+        self.is_failing = outcome.is_err();
+    }
+}

@@ -1,0 +1,47 @@
+//! The figures of the last seconds, told every so often, for whoever watches a terminal.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use crate::config::Listener;
+use crate::error::StartError;
+use crate::notice::Notice;
+use crate::observe::metrics::{Counters, Snapshot};
+use crate::sandbox::{Cage, Role};
+use crate::thread;
+
+/// Tells the figures until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Report {
+    _end: Sender<()>,
+}
+
+impl Report {
+    /// Starts the thread that tells.
+    pub(crate) fn start(
+        every: Duration,
+        workers: Vec<Arc<Counters>>,
+        listener: Listener,
+        cage: &Cage,
+    ) -> Result<Report, StartError> {
+        let (end, ended) = channel();
+        thread::start("report", cage, Role::Orders, move || {
+            let mut before = Snapshot::of(&workers);
+            while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                let now = Snapshot::of(&workers);
+                (listener.0)(&figures(&before, &now, every));
+                before = now;
+            }
+        })?;
+        Ok(Report { _end: end })
+    }
+}
+
+fn figures(before: &Snapshot, now: &Snapshot, every: Duration) -> Notice {
+    let errors = |snapshot: &Snapshot| snapshot.class(4) + snapshot.class(5);
+    #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
+    let rate = now.requests().saturating_sub(before.requests()) as f64 / every.as_secs_f64();
+    let p99 = now.latency.since(&before.latency).quantile(0.99);
+    Notice::Figures { open: now.open(), rate, errors: errors(now).saturating_sub(errors(before)), p99 }
+}

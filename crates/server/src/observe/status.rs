@@ -1,0 +1,148 @@
+//! What the server as a whole is doing: since when, which releases it serves, whether it is about to stop.
+//!
+//! Written by the threads that serve nobody. Never touched on the request path.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use cannery_archive::Facts;
+use cannery_eventloop::Address;
+
+use crate::config::{ListenerKind, NamedArchive};
+use crate::observe::process_usage::ProcessStatus;
+
+/// What the server as a whole is doing.
+#[derive(Debug)]
+pub(crate) struct Status {
+    pub(crate) started: Instant,
+    /// The same in seconds since 1970.
+    pub(crate) started_unix: f64,
+    pub(crate) process: ProcessStatus,
+    listeners: Mutex<Vec<(ListenerKind, Address)>>,
+    certificates: Mutex<Vec<cannery_secure::Summary>>,
+    draining: AtomicBool,
+    reloads: AtomicU64,
+    refused: AtomicU64,
+    /// Lines of the access log that could not be written.
+    log_lines_lost: AtomicU64,
+    sites: Mutex<Vec<SiteStatus>>,
+}
+
+/// The releases of one site.
+#[derive(Debug, Clone)]
+pub(crate) struct SiteStatus {
+    /// Nothing for the default.
+    pub(crate) host: Option<String>,
+    pub(crate) path: PathBuf,
+    pub(crate) current: Release,
+    pub(crate) previous: Option<Release>,
+}
+
+/// What is served, or was, and since when.
+#[derive(Debug, Clone)]
+pub(crate) struct Release {
+    pub(crate) facts: Facts,
+    /// Seconds since 1970.
+    pub(crate) since: u64,
+}
+
+impl Release {
+    fn now(facts: &Facts) -> Release {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Release { facts: *facts, since }
+    }
+}
+
+impl Status {
+    pub(crate) fn new<'a>(archives: impl Iterator<Item = (&'a NamedArchive, &'a Facts)>) -> Status {
+        let site = |(named, facts): (&NamedArchive, &Facts)| SiteStatus {
+            host: named.host.as_ref().map(ToString::to_string),
+            path: named.path.clone(),
+            current: Release::now(facts),
+            previous: None,
+        };
+        Status {
+            started: Instant::now(),
+            started_unix: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0.0, |since| since.as_secs_f64()),
+            process: ProcessStatus::default(),
+            listeners: Mutex::default(),
+            certificates: Mutex::default(),
+            draining: AtomicBool::new(false),
+            reloads: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            log_lines_lost: AtomicU64::new(0),
+            sites: Mutex::new(archives.map(site).collect()),
+        }
+    }
+
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// The site of this number serves another release.
+    pub(crate) fn released(&self, site: usize, facts: &Facts) {
+        self.reloads.fetch_add(1, Ordering::Relaxed);
+        if let Some(site) = self.lock().get_mut(site) {
+            let before = std::mem::replace(&mut site.current, Release::now(facts));
+            site.previous = Some(before);
+        }
+    }
+
+    /// A release was refused.
+    pub(crate) fn refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many releases were taken up, and how many refused.
+    pub(crate) fn reloads(&self) -> (u64, u64) {
+        (self.reloads.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
+    }
+
+    /// Counts lines of the access log that could not be written.
+    pub(crate) fn lose_log_lines(&self, lines: u64) {
+        self.log_lines_lost.fetch_add(lines, Ordering::Relaxed);
+    }
+
+    /// How many lines of the access log could not be written.
+    pub(crate) fn log_lines_lost(&self) -> u64 {
+        self.log_lines_lost.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn sites(&self) -> Vec<SiteStatus> {
+        self.lock().clone()
+    }
+
+    /// Where the server listens.
+    pub(crate) fn set_listeners(&self, listeners: Vec<(ListenerKind, Address)>) {
+        *lock(&self.listeners) = listeners;
+    }
+
+    pub(crate) fn listeners(&self) -> Vec<(ListenerKind, Address)> {
+        lock(&self.listeners).clone()
+    }
+
+    /// Which certificates are in use.
+    pub(crate) fn set_certificates(&self, certificates: Vec<cannery_secure::Summary>) {
+        *lock(&self.certificates) = certificates;
+    }
+
+    pub(crate) fn certificates(&self) -> Vec<cannery_secure::Summary> {
+        lock(&self.certificates).clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<SiteStatus>> {
+        lock(&self.sites)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

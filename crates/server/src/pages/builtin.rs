@@ -1,0 +1,30 @@
+//! Pages below `/__/`: a heartbeat for monitors, and what this is.
+//!
+//! Without being told to, no page has the exact version.
+
+use cannery_wire::ServerFields;
+
+use crate::config::SpecialPages;
+use crate::pages::page::OwnPage;
+
+impl SpecialPages {
+    /// The page at a path.
+    pub(crate) fn at(&self, path: &[u8]) -> Option<OwnPage<'_>> {
+        const TEXT: &str = "text/plain; charset=utf-8";
+        let (media_type, body): (_, &str) = match (path, &self.exact) {
+            (b"/__/heartbeat" | b"/__/heartbeat/", _) => (TEXT, "OK\n"),
+            (b"/__/cannery/about" | b"/__/cannery/", _) => (TEXT, &self.about),
+            (b"/__/cannery/manual", _) => (TEXT, &self.manual),
+            (b"/__/cannery/version", Some(exact)) => (TEXT, &exact.version),
+            (b"/__/cannery/sbom", Some(exact)) => ("application/json", &exact.sbom),
+            _ => return None,
+        };
+        Some(OwnPage { status: 200, media_type, body: body.as_bytes().into(), fields: &[] })
+    }
+
+    /// The response head of the page at a path, with the fields that every response has; `None` if there is no page.
+    #[must_use]
+    pub fn response_head(&self, path: &[u8], fields: &ServerFields) -> Option<Vec<u8>> {
+        Some(self.at(path)?.spell(true, None, fields.lines(0)))
+    }
+}

@@ -1,0 +1,49 @@
+//! All pages that belong to no site: those below `/__/`, and challenges of certificate authorities.
+//!
+//! A site that has such a path itself comes first.
+
+use std::sync::Arc;
+
+use crate::config::SpecialPages;
+use crate::pages::challenges::{self, Challenges, Found};
+use crate::pages::page::OwnPage;
+
+const PREFIX: &[u8] = b"/__/";
+
+/// Pages that belong to no site.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OwnPages {
+    pub(crate) special: Option<Arc<SpecialPages>>,
+    pub(crate) challenges: Option<Arc<Challenges>>,
+}
+
+impl OwnPages {
+    /// Whether there can be a page at a path.
+    #[inline]
+    pub(crate) fn may_have(target: &[u8]) -> bool {
+        // Nearly all targets are of the origin form, and go no further than this.
+        target.first() != Some(&b'/') || target.starts_with(PREFIX) || target.starts_with(challenges::PREFIX)
+    }
+
+    /// The page at a path.
+    #[cold]
+    pub(crate) fn at(&self, path: &[u8]) -> Option<OwnPage<'_>> {
+        self.challenge(path).or_else(|| self.special.as_ref()?.at(path))
+    }
+
+    /// The challenge at a path.
+    #[cold]
+    pub(crate) fn challenge(&self, path: &[u8]) -> Option<OwnPage<'static>> {
+        let (challenges, token) = (self.challenges.as_ref()?, challenges::token(path)?);
+        // RFC 8555 §8.3.
+        let page = |status, media_type, body| OwnPage { status, media_type, body, fields: &[] };
+        match challenges.find(token) {
+            Found::File(file) => Some(page(200, "application/octet-stream", file.into())),
+            Found::Missing => None,
+            Found::Unavailable => {
+                let words = b"The directory of challenges cannot be read now.\n".as_slice();
+                Some(page(503, "text/plain; charset=utf-8", words.into()))
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The certificates of a server: read at the start, and again when their files change.
+//!
+//! New ones take the place of the old between two handshakes; bad ones never do, and the old go on. Holds no key itself,
+//! and serves nobody.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use cannery_secure::{Certificates, Context, Protocol, Seed, Settings, Version, Warning};
+
+use crate::config::{CertificateFiles, Config, Content, Tls};
+use crate::content::file_id::Stamp;
+use crate::error::StartError;
+use crate::notice::Notice;
+
+/// Certificates, and the files that they were read from.
+pub(crate) struct CertificateFolder {
+    pub(crate) context: Context,
+    tls: Tls,
+    names: Vec<String>,
+    /// The files as they were when they were read last, or refused.
+    settled: Vec<Option<Stamp>>,
+    /// The files as the last look saw them.
+    seen: Vec<Option<Stamp>>,
+    watch: bool,
+}
+
+impl CertificateFolder {
+    /// Reads the certificates of a configuration, and tells what there is to know of them; nothing where nobody listens
+    /// for TLS.
+    pub(crate) fn open(config: &Config) -> Result<Option<CertificateFolder>, StartError> {
+        if !config.has_tls() {
+            return Ok(None);
+        }
+        let tls = config.tls.clone().ok_or(StartError::NoCertificate)?;
+        let names = names(config);
+        let stamps = stamps(&tls);
+        let now = SystemTime::now();
+        let certificates = load(&tls, &names, now)?;
+        for notice in notices(certificates.warnings()) {
+            (config.listener.0)(&notice);
+        }
+        let protocols = [(config.http2, Protocol::Http2), (config.http1, Protocol::Http11)];
+        let context = Context::new(Settings {
+            certificates,
+            seed: Some(seed(&tls, now)?),
+            versions: vec![Version::Tls13, Version::Tls12],
+            protocols: protocols.into_iter().filter_map(|(on, protocol)| on.then_some(protocol)).collect(),
+            now,
+        })?;
+        let watch = !matches!(config.content, Content::Archives { watch: false, .. });
+        Ok(Some(CertificateFolder { context, tls, names, settled: stamps.clone(), seen: stamps, watch }))
+    }
+
+    /// The files that are read again.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        paths(&self.tls)
+    }
+
+    /// Looks at the files, and takes up what is new and good; tells of it. If it was `ordered`, nothing is waited for.
+    pub(crate) fn look(&mut self, ordered: bool) -> Vec<Notice> {
+        let now = SystemTime::now();
+        let mut notices = notices(&self.context.advance(now));
+        if !ordered && !self.watch || self.tls.certificates.is_empty() {
+            return notices;
+        }
+        let stamps = stamps(&self.tls);
+        let has_rested = std::mem::replace(&mut self.seen, stamps.clone()) == stamps;
+        // A chain and its key are two files, and may be replaced one after the other.
+        if stamps == self.settled || !ordered && !has_rested {
+            return notices;
+        }
+        self.settled = stamps;
+        match self.replace(now) {
+            Ok(new) => notices.extend(new),
+            Err(error) => notices.push(Notice::CertificatesRefused { why: error.to_string() }),
+        }
+        notices
+    }
+
+    /// Reads the files, and puts what is in them in place of what was; tells what there is to know of it.
+    fn replace(&self, now: SystemTime) -> Result<Vec<Notice>, cannery_secure::Error> {
+        let certificates = load(&self.tls, &self.names, now)?;
+        let mut notices = notices(certificates.warnings());
+        self.context.replace_certificates(certificates, now)?;
+        notices.push(Notice::CertificatesReplaced);
+        Ok(notices)
+    }
+}
+
+fn notices(warnings: &[Warning]) -> Vec<Notice> {
+    warnings.iter().map(|warning| Notice::Certificate { warning: warning.to_string() }).collect()
+}
+
+fn load(tls: &Tls, names: &[String], now: SystemTime) -> Result<Certificates, cannery_secure::Error> {
+    let made = tls.self_signed.map(|kind| Certificates::self_signed(kind, names, now)).transpose()?;
+    match made {
+        Some(made) if tls.certificates.is_empty() => Ok(made),
+        Some(made) => Ok(Certificates::load(&tls.certificates, now)?.and(made)),
+        None => Certificates::load(&tls.certificates, now),
+    }
+}
+
+/// Whom a certificate that is made is for: this machine, and the hosts that archives are for.
+fn names(config: &Config) -> Vec<String> {
+    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    if let Content::Archives { archives, .. } = &config.content {
+        names.extend(archives.iter().filter_map(|named| Some(named.host.as_ref()?.to_string())));
+    }
+    names
+}
+
+fn paths(tls: &Tls) -> impl Iterator<Item = PathBuf> {
+    let of = |files: &CertificateFiles| {
+        let CertificateFiles { chain, key, staple } = files.clone();
+        [Some(chain), key, staple].into_iter().flatten()
+    };
+    tls.certificates.iter().flat_map(of)
+}
+
+fn stamps(tls: &Tls) -> Vec<Option<Stamp>> {
+    paths(tls).map(|path| Stamp::of(&path).ok()).collect()
+}
+
+/// The seed that this process was given, or a fresh one.
+fn seed(tls: &Tls, now: SystemTime) -> Result<Seed, StartError> {
+    let Some(descriptor) = tls.seed else { return Ok(Seed::fresh(now)?) };
+    let failed = |source| StartError::Seed { descriptor, source };
+    let opened = cannery_eventloop::inherit(descriptor).map_err(failed)?;
+    Seed::read(File::from(opened)).map_err(failed)
+}

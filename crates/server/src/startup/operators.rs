@@ -1,0 +1,59 @@
+//! The process that answers operators for all those that serve beside it. It serves no site.
+//!
+//! In a cage of its own, with no file to open: it listens, and asks the others by sockets that it was handed.
+
+use std::sync::{Arc, Mutex};
+
+use crate::Stop;
+use crate::admin::collect::Asker;
+use crate::admin::{Admin, Source};
+use crate::config::{self, Config};
+use crate::error::StartError;
+use crate::observe::status::Status;
+use crate::process::notify::Notify;
+use crate::sandbox::{self, Cage};
+use crate::startup::admin_server::{AdminListener, AdminServer};
+use crate::startup::signals;
+
+/// Answers operators for other processes.
+#[derive(Debug)]
+pub struct Operators {
+    admin: AdminServer,
+    cage: Cage,
+    listener: config::Listener,
+}
+
+impl Operators {
+    /// Listens with the inherited socket of the configuration, and asks by those of these numbers.
+    ///
+    /// # Errors
+    /// A socket is none, or the process could not enter its cage.
+    pub fn start(config: &Config, asked: &[i32]) -> Result<Operators, StartError> {
+        let asker = Asker::inherit(asked)?;
+        let listener = match config.inherited.first() {
+            Some((_, descriptor)) => AdminListener::inherit(*descriptor)?,
+            None => return Err(StartError::NoOperators),
+        };
+        let plan =
+            sandbox::Plan { sandbox: config.sandbox, account: config.account, ..sandbox::Plan::default() };
+        let (cage, _) = Cage::enter(&plan)?;
+        let admin = Admin::new(Source::Others(Mutex::new(asker)), &config.admin_hosts);
+        let admin = listener.start(config, admin, &cage)?;
+        Ok(Operators { admin, cage, listener: config.listener.clone() })
+    }
+
+    /// From now on SIGINT and SIGTERM end the process in good order.
+    ///
+    /// # Errors
+    /// Signals cannot be waited for.
+    pub fn obey_signals(&self, notify: Notify) -> Result<(), StartError> {
+        let (order, waker) = self.admin.stop_order();
+        let stop = Stop { order, wakers: vec![waker], status: Arc::new(Status::new(std::iter::empty())) };
+        signals::obey(stop, None, None, notify, self.listener.clone(), &self.cage)
+    }
+
+    /// Waits until the order to stop.
+    pub fn wait(self) {
+        self.admin.wait();
+    }
+}

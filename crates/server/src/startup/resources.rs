@@ -1,0 +1,230 @@
+//! What a server opens before it enters its cage, from where it can open no more.
+//!
+//! Starts no thread before it is told to serve: one that is there already would stay outside.
+
+use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use cannery_eventloop::{Claim, Neighbours, Waker};
+
+use crate::admin::collect;
+use crate::admin::{Admin, Source};
+use crate::config::{self, Config, LogTarget};
+use crate::connection::memory_budget;
+use crate::content::{Content, Kept};
+use crate::error::StartError;
+use crate::observe::access_log::{LogFile, LogWriter};
+use crate::observe::metrics::Counters;
+use crate::observe::observer::Observer;
+use crate::observe::process_usage::ProcessSampler;
+use crate::observe::report::Report;
+use crate::pages::challenges::{self, Webroot};
+use crate::process::listening::Listening;
+use crate::process::vacancies::{Standby, Vacancies};
+use crate::reload::Reloader;
+use crate::reload::certificates::CertificateFolder;
+use crate::reload::current::Current;
+use crate::sandbox::{self, Cage, Held};
+use crate::startup::admin_server::AdminListener;
+use crate::worker::backend::IoChoice;
+use crate::worker::{self, StopOrder};
+use crate::{Server, Stop};
+
+/// All that a server has open.
+pub(crate) struct Opened {
+    io: IoChoice,
+    reloader: Option<Reloader>,
+    certificates: Option<CertificateFolder>,
+    content: Content,
+    kept: Vec<Kept>,
+    log: Option<LogFile>,
+    admin: Option<AdminListener>,
+    /// Where figures are asked for.
+    figures: Option<UnixDatagram>,
+    listening: Listening,
+    /// The listeners of other processes, for each worker.
+    standby: Vec<Vec<Standby>>,
+    wakers: Vec<Waker>,
+    neighbours: Vec<Neighbours>,
+    webroot: Option<Webroot>,
+    process: Option<ProcessSampler>,
+    /// What the connections of a worker may keep in memory, in bytes.
+    memory_max: u64,
+}
+
+impl Opened {
+    /// Opens what is to be served and what is to be written, and listens.
+    pub(crate) fn open(config: &Config) -> Result<Opened, StartError> {
+        let io = IoChoice::make(config.io)?;
+        let reloader = Reloader::new(config);
+        let webroot = config.acme_webroot.as_deref().map(challenges::open).transpose()?;
+        let (challenges, webroot) = webroot.unzip();
+        let (content, kept) = Content::open(config, challenges)?;
+        let certificates = CertificateFolder::open(config)?;
+        let log = config.access_log.as_ref().map(LogFile::open).transpose()?;
+        let admin = config.admin.as_ref().map(AdminListener::open).transpose()?;
+        let figures = config.figures.map(collect::inherit).transpose()?;
+        let listening = Listening::open(config, config.threads.get())?;
+        let standby = Listening::standby(config, config.threads.get())?;
+        let waker = |_| Waker::new().map_err(StartError::EventLoop);
+        let wakers = (0..config.threads.get()).map(waker).collect::<Result<Vec<_>, _>>()?;
+        let neighbours = Neighbours::of(&wakers).map_err(StartError::EventLoop)?;
+        let process = (config.admin.is_some() || config.figures.is_some()).then(ProcessSampler::open);
+        let memory_max = memory_budget::share(config.threads);
+        Ok(Opened {
+            io,
+            reloader,
+            certificates,
+            content,
+            kept,
+            log,
+            admin,
+            figures,
+            listening,
+            standby,
+            wakers,
+            neighbours,
+            webroot,
+            process,
+            memory_max,
+        })
+    }
+
+    /// The cage for what is served and written.
+    pub(crate) fn cage(&self, config: &Config) -> sandbox::Plan {
+        let mut read: Vec<_> = match &config.content {
+            config::Content::Archives { archives, .. } => {
+                archives.iter().map(|named| named.path.clone()).collect()
+            }
+            config::Content::Dummy { .. } => Vec::new(),
+        };
+        let list = match &config.content {
+            config::Content::Archives { archives, .. } => archives
+                .iter()
+                .filter(|named| named.releases.is_some())
+                .map(|named| named.path.clone())
+                .collect(),
+            config::Content::Dummy { .. } => Vec::new(),
+        };
+        read.extend(self.certificates.iter().flat_map(CertificateFolder::paths));
+        let append = config.access_log.iter().filter_map(|log| match &log.target {
+            LogTarget::File(path) => Some(path.clone()),
+            LogTarget::Stdout | LogTarget::Stderr => None,
+        });
+        let claims = self.listening.claims().iter().chain(self.admin.iter().filter_map(AdminListener::claim));
+        let remove = claims.filter_map(|claim| match claim {
+            Claim::Local { path, .. } => Some(path.clone()),
+            Claim::Internet { .. } => None,
+        });
+        sandbox::Plan {
+            sandbox: config.sandbox,
+            account: config.account,
+            read,
+            list,
+            read_below: config.acme_webroot.iter().cloned().collect(),
+            append: append.collect(),
+            remove: remove.collect(),
+            rings: self.io.chosen.is_ring(),
+            denied: sandbox::Denied::default(),
+        }
+    }
+
+    /// Starts all threads, in this cage. When it returns, connections are accepted.
+    pub(crate) fn serve(self, config: &Config, cage: Cage, held: Held) -> Result<Server, StartError> {
+        let Opened {
+            io,
+            reloader,
+            certificates,
+            content,
+            kept,
+            log,
+            admin,
+            figures,
+            listening,
+            standby,
+            wakers,
+            neighbours,
+            webroot,
+            process,
+            memory_max,
+        } = self;
+        let last = config.standby.iter().map(|(process, ..)| *process).max();
+        let vacancies = last.map(Vacancies::new).unwrap_or_default();
+        let status = Arc::new(content.status(config));
+        let current = Arc::new(Current::new(Arc::new(content)));
+        let counters: Vec<_> = wakers.iter().map(|_| Arc::new(Counters::default())).collect();
+        let log = log
+            .map(|log| log.start(wakers.len(), Arc::clone(&status), config.listener.clone(), &cage))
+            .transpose()?;
+        let source = || Source::Own { workers: counters.clone(), status: Arc::clone(&status) };
+        let of_admin = || Admin::new(source(), &config.admin_hosts);
+        let admin = admin.map(|admin| admin.start(config, of_admin(), &cage)).transpose()?;
+        webroot.map(|webroot| webroot.start(&cage)).transpose()?;
+        if let Some(socket) = figures {
+            collect::answer(socket, counters.clone(), Arc::clone(&status), &cage)?;
+        }
+        let addresses = listening.addresses().to_vec();
+        status.set_listeners(addresses.clone());
+        let summaries = certificates.as_ref().map(|certificates| certificates.context.certificates());
+        status.set_certificates(summaries.unwrap_or_default());
+        let https_port = config.https_redirect.map(|redirect| redirect.port(&addresses));
+        let (of_workers, mut claims) = listening.into_parts();
+        let order = Arc::new(StopOrder::default());
+        let (drains, draining) = channel();
+        let mut plans = Vec::new();
+        let places = wakers.iter().zip(neighbours).zip(standby);
+        for ((counters, listeners), ((waker, neighbours), standby)) in
+            counters.iter().zip(of_workers).zip(places)
+        {
+            let observed = config.counts().then(|| Arc::clone(counters));
+            let observer = Observer::new(observed, log.as_ref().map(LogWriter::buffer));
+            let plan =
+                worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&order), observer);
+            let tls = certificates.as_ref().map(|certificates| certificates.context.clone());
+            let plan = plan
+                .beside(neighbours)
+                .with_standby(standby, vacancies.clone())
+                .with_https_port(https_port)
+                .with_tls(tls)
+                .with_memory_max(memory_max)
+                .reporting(drains.clone());
+            plans.push((plan, waker.clone()));
+        }
+        drop(drains);
+        let stop = Stop { order, wakers: wakers.clone(), status: Arc::clone(&status) };
+        // Where one worker cannot start, the others must not go on without anybody to stop them.
+        let workers = worker::start_all("worker", io.chosen, plans, &cage).inspect_err(|_| stop.order())?;
+        // From here on the workers keep their addresses by themselves, but for the paths of local sockets.
+        claims.retain(|claim| matches!(claim, Claim::Local { .. }));
+        let process = process.map(|process| process.with_workers(counters.clone()));
+        let reloader =
+            reloader.map(|reloader| reloader.with_certificates(certificates).with_process(process));
+        let sites = status.sites();
+        let reload =
+            reloader.map(|reloader| reloader.start(kept, status, current, wakers, &cage)).transpose();
+        let reload = reload.inspect_err(|_| stop.order())?;
+        let report =
+            config.report.map(|every| Report::start(every, counters, config.listener.clone(), &cage));
+        let report = report.transpose().inspect_err(|_| stop.order())?;
+        let listener = config.listener.clone();
+        Ok(Server {
+            addresses,
+            workers,
+            stop,
+            reload,
+            log,
+            admin,
+            report,
+            vacancies,
+            _claims: claims,
+            cage,
+            held,
+            io,
+            listener,
+            sites,
+            draining,
+            drain: config.drain,
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! What stands for `io_choice.rs` where there is no Linux: one loop, and so nothing to choose.
+
+use std::fmt;
+use std::io;
+
+use cannery_eventloop::{Neighbours, Portable, Waker};
+
+use super::WithLoop;
+use crate::config::Io;
+use crate::error::StartError;
+
+/// The loop that is always there.
+pub(crate) type UsualLoop = Portable;
+
+/// A loop over the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loop {
+    /// What `mio` finds: `kqueue(2)`, or on Linux `epoll(7)`.
+    Portable,
+}
+
+impl Loop {
+    /// The loop that is always there.
+    pub(crate) const USUAL: Loop = Loop::Portable;
+
+    /// Makes such a loop, and hands it over.
+    pub(crate) fn make(self, waker: Waker, neighbours: Option<Neighbours>, life: impl WithLoop) {
+        life.live(UsualLoop::new(waker, neighbours));
+    }
+
+    /// Whether it is over a ring.
+    pub(crate) fn is_ring(self) -> bool {
+        false
+    }
+}
+
+/// The loop that serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IoChoice {
+    /// Which.
+    pub chosen: Loop,
+}
+
+impl IoChoice {
+    /// Refuses what only Linux has.
+    pub(crate) fn make(wanted: Io) -> Result<IoChoice, StartError> {
+        let refused =
+            |flag| io::Error::other(format!("`--io {flag}` is for Linux; here there is `--io auto`"));
+        match wanted {
+            Io::Auto => Ok(IoChoice { chosen: Loop::Portable }),
+            Io::Epoll => Err(StartError::EventLoop(refused("epoll"))),
+            Io::Uring => Err(StartError::EventLoop(refused("io_uring"))),
+        }
+    }
+}
+
+impl fmt::Display for IoChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the portable loop (this program was built without what only Linux has)")
+    }
+}
