@@ -9,7 +9,7 @@ pub fn archive_open(data: &[u8]) {
     for target in ["/", "/page", "/docs/", "/docs/a/b.html"] {
         let Ok(key) = Key::from_target(target.as_bytes(), &mut buffer) else { panic!("{target} is a path") };
         for host in [None, Some(b"example.com".as_slice())] {
-            for record in [archive.path(host, key), archive.folder(host, key)].into_iter().flatten().flatten()
+            for record in [archive.path(host, key), archive.directory(host, key)].into_iter().flatten().flatten()
             {
                 look_into(&archive, record);
             }
@@ -65,7 +65,7 @@ pub fn key(data: &[u8]) {
         !bytes[1..].split(|byte| *byte == b'/').any(|segment| segment == b"." || segment == b".."),
         "{bytes:?}"
     );
-    let spelled: Vec<u8> = key.spell().flat_map(|piece| piece.bytes().to_vec()).collect();
+    let spelled: Vec<u8> = key.percent_encode().flat_map(|piece| piece.bytes().to_vec()).collect();
     let mut again = KeyBuffer::new();
     if let Ok(key) = Key::from_target(&spelled, &mut again) {
         assert_eq!(key.bytes(), bytes);

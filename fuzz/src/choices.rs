@@ -102,7 +102,7 @@ fn sent(site: &Site, answer: &Answer<'_>, length: usize) -> Vec<(u64, u64)> {
         }
         (Body::Multipart(multipart), _) => {
             assert_eq!(answer.content_length, Some(multipart.length()));
-            multipart.spell(&mut |piece| {
+            multipart.for_each_piece(&mut |piece| {
                 if let MultipartPiece::Archive(extent) = piece {
                     extents.push(extent);
                 }

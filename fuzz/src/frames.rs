@@ -206,7 +206,7 @@ impl Peer {
         let Some(length) = length.filter(|length| *length <= ARCHIVE.len() as u64) else {
             return connection.respond_with_fields(stream, &[(":status", b"404")], b"nothing", output);
         };
-        let mut answer = Answer::own(200, Reason::Nothing);
+        let mut answer = Answer::built_in(200, Reason::NotFound);
         answer.content_length = Some(length);
         answer.body =
             if method_name == b"HEAD" { Body::Empty } else { Body::Archive(Extent { position: 0, length }) };
@@ -297,7 +297,7 @@ impl End for Peer {
         match step {
             Step::Request(stream) => self.answer(stream),
             Step::Refused(stream, refusal) => {
-                let answer = Answer::own(refusal.status(), Reason::NoRequest);
+                let answer = Answer::built_in(refusal.status(), Reason::BadRequest);
                 let Peer { connection, fields, output, .. } = self;
                 connection.refuse(stream, &answer, ArchiveRef::NONE, fields, output);
             }

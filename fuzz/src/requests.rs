@@ -98,7 +98,7 @@ fn receive(stream: &[u8], pieces: &[u8]) -> (Vec<Seen>, End) {
                     break;
                 }
                 Step::Refused(refusal) => {
-                    let answer = Answer::own(refusal.status(), Reason::NoRequest);
+                    let answer = Answer::built_in(refusal.status(), Reason::BadRequest);
                     connection.refuse(&answer, b"", &fields, &mut output);
                     assert!(connection.is_closing() && !output.is_empty(), "a refusal is said, and final");
                     return (seen, End::Refused(refusal));

@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use cannery_archive::{
-    Archive, Coding, Corrupt, Extent, NamedRecord, Origin, Record, Resource, ScopeEntry, split_host,
+    Archive, Coding, Corrupt, Extent, Origin, Record, RecordKind, Resource, ScopeEntry, split_host,
 };
 use serde::Serialize;
 
@@ -130,34 +130,34 @@ struct Body<'a> {
 
 impl<'a> Counter<'a> {
     fn entry(&mut self, entry: &cannery_archive::Entry<'a>) -> Result<(), Corrupt> {
-        match entry.named() {
-            NamedRecord::Head(_) => self.census.heads += 1,
-            NamedRecord::Path(key) => {
+        match entry.kind() {
+            RecordKind::Head(_) => self.census.heads += 1,
+            RecordKind::Path(key) => {
                 self.host(key);
                 match self.archive.decode_path(entry)? {
                     Record::Resource(resource) => self.resource(key, resource)?,
                     Record::Redirect(_) | Record::Rewrite(_) => self.census.paths.rules += 1,
                 }
             }
-            NamedRecord::Scope(key) => {
+            RecordKind::Scope(key) => {
                 self.host(key);
                 self.census.scopes += 1;
                 for entry in self.archive.decode_scope(entry)?.entries() {
                     self.scope_entry(key, entry?)?;
                 }
             }
-            NamedRecord::Source(path) => {
+            RecordKind::Source(path) => {
                 self.census.sources += 1;
                 let body = self.archive.decode_source(entry)?;
                 self.body(path, Coding::Identity, body, 0);
                 self.census.unshared_bytes += body.length;
             }
-            NamedRecord::Padding(_) => self.census.padding_bytes += entry.end() - entry.position,
-            NamedRecord::Facts
-            | NamedRecord::Manifest
-            | NamedRecord::Body(_)
-            | NamedRecord::PlainHead(_)
-            | NamedRecord::Unknown => {}
+            RecordKind::Padding(_) => self.census.padding_bytes += entry.end() - entry.position,
+            RecordKind::Facts
+            | RecordKind::Manifest
+            | RecordKind::Body(_)
+            | RecordKind::PlainHead(_)
+            | RecordKind::Unknown => {}
         }
         Ok(())
     }

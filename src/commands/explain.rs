@@ -8,7 +8,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_archive::{
-    Archive, Corrupt, Extent, Key, KeyBuffer, NamedRecord, Origin, Record, Resource, ScopeEntry, split_host,
+    Archive, Corrupt, Extent, Key, KeyBuffer, Origin, Record, RecordKind, Resource, ScopeEntry, split_host,
 };
 use cannery_server::config::SecurityHeaders;
 use cannery_site::{Answer, Body, Fields, Reason, Request, Scratch, Site, Sites, Target};
@@ -198,7 +198,7 @@ fn what_answers(
         }
         Reason::Path(Origin::Alias) => resource.and_then(|resource| {
             let name = files.of_alias(site, key.bytes(), resource)?;
-            let why = if key.is_folder() { "the index page of this folder" } else { "without its suffix" };
+            let why = if key.is_directory() { "the index page of this folder" } else { "without its suffix" };
             Some(format!("The file `{}` answers: it is {why}.", text_of(name)))
         }),
         Reason::Path(Origin::Rule) => rule_line(archive, site, RuleName::Path(key.bytes()))?
@@ -267,11 +267,11 @@ impl Files {
         let mut files = Vec::new();
         for entry in archive.entries() {
             let entry = entry?;
-            match entry.named() {
-                NamedRecord::Source(path) => {
+            match entry.kind() {
+                RecordKind::Source(path) => {
                     files.push((path.to_vec(), vec![archive.decode_source(&entry)?]));
                 }
-                NamedRecord::Path(key) => {
+                RecordKind::Path(key) => {
                     if let Record::Resource(resource) = archive.decode_path(&entry)?
                         && resource.origin == Origin::File
                     {
@@ -363,7 +363,7 @@ fn reason_in_words(reason: Reason, key: Option<Key<'_>>) -> String {
         Reason::Fallback(covered) => {
             format!("Nothing has this path: the fallback page of {} answers.", folder(key, covered))
         }
-        Reason::Nothing => "Nothing has this path.".to_owned(),
+        Reason::NotFound => "Nothing has this path.".to_owned(),
         Reason::MissingAsset => {
             "Nothing has this path, and by its suffix it is an asset, for which no fallback page may answer."
                 .to_owned()
@@ -377,9 +377,9 @@ fn reason_in_words(reason: Reason, key: Option<Key<'_>>) -> String {
         Reason::Options => "`OPTIONS` is answered for every path alike.".to_owned(),
         Reason::Host => "The host is not one that is served here.".to_owned(),
         Reason::Https => "What is asked for in the clear is at https.".to_owned(),
-        Reason::NoRequest => "What was sent is no request.".to_owned(),
+        Reason::BadRequest => "What was sent is no request.".to_owned(),
         Reason::Target => "The target has no form that a server answers.".to_owned(),
-        Reason::BadPath(bad) => format!("The target is no path: {bad}."),
+        Reason::InvalidPath(bad) => format!("The target is no path: {bad}."),
         Reason::LongLocation => "The address to redirect to would be too long.".to_owned(),
         Reason::Corrupt(corrupt) => format!("The archive is damaged: {corrupt}."),
     }
@@ -464,7 +464,7 @@ fn body_in_words(
         false => String::new(),
     };
     match answer.body {
-        Body::Archive(extent) if let Fields::Own { page: Some(page), .. } = answer.fields => {
+        Body::Archive(extent) if let Fields::BuiltIn { page: Some(page), .. } = answer.fields => {
             let folder_key =
                 key.map_or(b"/".as_slice(), |key| key.bytes().get(..page.covered).unwrap_or(b"/"));
             let status = answer.status.to_string();

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use cannery_archive::{Archive, Coding, Corrupt, Entry, NamedRecord, Origin, Record, Resource, split_host};
+use cannery_archive::{Archive, Coding, Corrupt, Entry, Origin, Record, RecordKind, Resource, split_host};
 use cannery_archiver::ENCODED_BYTES_MAX;
 
 use super::decode::{self, Undecodable};
@@ -66,12 +66,12 @@ type SourceFile = (Vec<u8>, Vec<u8>);
 
 /// The file that an entry of the archive gives back; nothing for entries that are none.
 fn content(archive: &Archive, entry: &Entry<'_>) -> Result<Option<SourceFile>, Fault> {
-    match entry.named() {
-        NamedRecord::Source(path) => {
+    match entry.kind() {
+        RecordKind::Source(path) => {
             let body = archive.body(archive.decode_source(entry)?)?;
             Ok(Some((path.to_vec(), body.to_vec())))
         }
-        NamedRecord::Path(key) => match archive.decode_path(entry)? {
+        RecordKind::Path(key) => match archive.decode_path(entry)? {
             Record::Resource(resource) if resource.origin == Origin::File => {
                 let name = file_name(key);
                 let content = decoded(archive, &resource, &name)?;

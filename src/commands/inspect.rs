@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use cannery_archive::{
-    Archive, Corrupt, Key, KeyBuffer, NamedRecord, Origin, Piece, Pieces, Record, Redirect, Representation,
+    Archive, Corrupt, Key, KeyBuffer, Origin, Piece, Pieces, Record, RecordKind, Redirect, Representation,
     Resource, Rewrite,
 };
 use serde::Serialize;
@@ -129,7 +129,7 @@ fn listed(archive: &Archive) -> Result<Vec<Listed>, Corrupt> {
     let mut list = Vec::new();
     for entry in archive.entries() {
         let entry = entry?;
-        if let NamedRecord::Path(key) = entry.named() {
+        if let RecordKind::Path(key) = entry.kind() {
             list.push(Listed::of(archive, key, &archive.decode_path(&entry)?)?);
         }
     }

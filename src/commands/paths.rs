@@ -2,13 +2,13 @@
 //!
 //! Never decides what answers a path.
 
-use cannery_archive::{spell, split_host};
+use cannery_archive::{percent_encode, split_host};
 
 /// A stored key as a URL spells it: `/a%20b`, or `//host/a%20b`.
 pub(super) fn shown(key: &[u8]) -> String {
     let (host, path) = split_host(key);
     let mut text = host.map_or(String::new(), |host| format!("//{}", String::from_utf8_lossy(host)));
-    for piece in spell(path) {
+    for piece in percent_encode(path) {
         text.push_str(&String::from_utf8_lossy(piece.bytes()));
     }
     text

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io;
 
-use cannery_archive::{Archive, Corrupt, NamedRecord, Record};
+use cannery_archive::{Archive, Corrupt, Record, RecordKind};
 use cannery_site::is_immutable;
 use serde::Serialize;
 
@@ -75,7 +75,7 @@ fn losses(shelf: &Shelf, name: &OsStr) -> Result<Option<String>, Failure> {
 fn paths(archive: &Archive) -> Result<HashSet<&[u8]>, Corrupt> {
     let mut paths = HashSet::new();
     for entry in archive.entries() {
-        let NamedRecord::Path(path) = entry?.named() else { continue };
+        let RecordKind::Path(path) = entry?.kind() else { continue };
         paths.insert(path);
     }
     Ok(paths)
@@ -86,7 +86,7 @@ fn immutable_paths(archive: &Archive) -> Result<HashSet<&[u8]>, Corrupt> {
     let mut paths = HashSet::new();
     for entry in archive.entries() {
         let entry = entry?;
-        let NamedRecord::Path(path) = entry.named() else { continue };
+        let RecordKind::Path(path) = entry.kind() else { continue };
         if let Record::Resource(resource) = archive.decode_path(&entry)?
             && is_immutable(archive, &resource)?
         {

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use cannery_archive::{Archive, Verified, VerifyError};
+use cannery_archive::{Archive, VerifyError, VerifyReport};
 use serde::Serialize;
 
 use super::open;
@@ -52,7 +52,7 @@ pub fn run(told: &Verify) -> Result<(), Failure> {
 }
 
 /// Opens an archive and reads it whole.
-pub(super) fn whole(path: &Path) -> Result<(Archive, Verified), Failure> {
+pub(super) fn whole(path: &Path) -> Result<(Archive, VerifyReport), Failure> {
     let archive = open::open(path)?;
     let seen = archive.verify(|_| {}).map_err(|error| failure(path, &error))?;
     Ok((archive, seen))

@@ -38,7 +38,7 @@ pub enum OpenError {
     /// The first record is not ours: some other file, or some other program's CDB.
     #[error("not an archive of Cannery: its first record is not `cannery`")]
     Foreign,
-    /// Written by a program with another schema.
+    /// WriteReport by a program with another schema.
     #[error(
         "the archive has format version {got}, this program reads version {expected}: \
          build the archive again with this release, or use the release that built it"

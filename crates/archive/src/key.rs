@@ -21,7 +21,7 @@ pub struct Key<'a>(&'a [u8]);
 
 /// Why a target is not a path. The fault is the client's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum BadPath {
+pub enum PathError {
     /// It does not begin with `/`.
     #[error("the path does not begin with `/`")]
     NotAbsolute,
@@ -61,7 +61,7 @@ impl<'a> Key<'a> {
     /// before `?`. Most targets are keys.
     #[must_use]
     #[inline(always)]
-    pub fn of_plain_target(target: &'a [u8]) -> Option<Key<'a>> {
+    pub fn from_plain_target(target: &'a [u8]) -> Option<Key<'a>> {
         let is_key = target.first() == Some(&b'/') && target.len() <= KEY_BYTES_MAX && is_plain(target);
         is_key.then_some(Key(target))
     }
@@ -70,22 +70,22 @@ impl<'a> Key<'a> {
     ///
     /// Most targets are in normal form already and are borrowed; the others are written into `buffer`.
     #[inline]
-    pub fn from_target(path: &'a [u8], buffer: &'a mut KeyBuffer) -> Result<Key<'a>, BadPath> {
+    pub fn from_target(path: &'a [u8], buffer: &'a mut KeyBuffer) -> Result<Key<'a>, PathError> {
         if path.first() != Some(&b'/') {
-            return Err(BadPath::NotAbsolute);
+            return Err(PathError::NotAbsolute);
         }
         if path.len() > KEY_BYTES_MAX {
-            return Err(BadPath::TooLong);
+            return Err(PathError::TooLong);
         }
         if is_plain(path) { Ok(Key(path)) } else { normalize(path, &mut buffer.0[..]) }
     }
 
     /// The key of a source file or folder: its path in the source folder, `/` between the names, no `/`
     /// before the first. A folder's ends with `/`.
-    pub fn from_file(path: &[u8], buffer: &'a mut KeyBuffer) -> Result<Key<'a>, BadPath> {
-        let room = buffer.0.get_mut(..=path.len()).ok_or(BadPath::TooLong)?;
+    pub fn from_file(path: &[u8], buffer: &'a mut KeyBuffer) -> Result<Key<'a>, PathError> {
+        let room = buffer.0.get_mut(..=path.len()).ok_or(PathError::TooLong)?;
         if path.contains(&0) {
-            return Err(BadPath::Nul);
+            return Err(PathError::Nul);
         }
         room[0] = b'/';
         room[1..].copy_from_slice(path);
@@ -98,7 +98,7 @@ impl<'a> Key<'a> {
     pub fn from_parts<'p>(
         parts: impl IntoIterator<Item = &'p [u8]>,
         buffer: &'a mut KeyBuffer,
-    ) -> Result<Key<'a>, BadPath> {
+    ) -> Result<Key<'a>, PathError> {
         let mut builder = Builder::new(&mut buffer.0[..]);
         for byte in parts.into_iter().flatten() {
             match *byte {
@@ -117,7 +117,7 @@ impl<'a> Key<'a> {
 
     /// Whether the path names a folder.
     #[must_use]
-    pub fn is_folder(self) -> bool {
+    pub fn is_directory(self) -> bool {
         self.0.ends_with(b"/")
     }
 
@@ -134,33 +134,33 @@ impl<'a> Key<'a> {
     }
 
     /// The bytes as a URL's path spells them (RFC 3986 §3.3), one piece at a time.
-    pub fn spell(self) -> impl Iterator<Item = Spelled<'a>> {
-        spell(self.0)
+    pub fn percent_encode(self) -> impl Iterator<Item = UrlPiece<'a>> {
+        percent_encode(self.0)
     }
 }
 
 /// A piece of a spelled path: a run of bytes that stand for themselves, or one that is escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spelled<'a> {
+pub enum UrlPiece<'a> {
     /// These bytes.
     Plain(&'a [u8]),
     /// `%` and two digits.
     Escaped([u8; 3]),
 }
 
-impl Spelled<'_> {
+impl UrlPiece<'_> {
     /// The bytes of the piece.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Spelled::Plain(run) => run,
-            Spelled::Escaped(escape) => escape,
+            UrlPiece::Plain(run) => run,
+            UrlPiece::Escaped(escape) => escape,
         }
     }
 }
 
 /// The bytes of a key, or of a part of one, as a URL's path spells them.
-pub fn spell(bytes: &[u8]) -> impl Iterator<Item = Spelled<'_>> {
+pub fn percent_encode(bytes: &[u8]) -> impl Iterator<Item = UrlPiece<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let (first, others) = rest.split_first()?;
@@ -168,10 +168,10 @@ pub fn spell(bytes: &[u8]) -> impl Iterator<Item = Spelled<'_>> {
         if plain > 0 {
             let (run, others) = rest.split_at(plain);
             rest = others;
-            return Some(Spelled::Plain(run));
+            return Some(UrlPiece::Plain(run));
         }
         rest = others;
-        Some(Spelled::Escaped(escape(if *first == ENCODED_SLASH { b'/' } else { *first })))
+        Some(UrlPiece::Escaped(escape(if *first == ENCODED_SLASH { b'/' } else { *first })))
     })
 }
 
@@ -230,19 +230,19 @@ fn is_plain_bytewise(path: &[u8]) -> bool {
 }
 
 #[cold]
-fn normalize<'b>(path: &[u8], room: &'b mut [u8]) -> Result<Key<'b>, BadPath> {
+fn normalize<'b>(path: &[u8], room: &'b mut [u8]) -> Result<Key<'b>, PathError> {
     let mut builder = Builder::new(room);
     let mut rest = path;
     while let Some((first, others)) = rest.split_first() {
         rest = others;
         match first {
             b'/' => builder.end_segment(),
-            0 => return Err(BadPath::Nul),
+            0 => return Err(PathError::Nul),
             b'%' => {
-                let (digits, others) = rest.split_first_chunk().ok_or(BadPath::Escape)?;
+                let (digits, others) = rest.split_first_chunk().ok_or(PathError::Escape)?;
                 rest = others;
-                builder.push(match unescape(*digits).ok_or(BadPath::Escape)? {
-                    0 => return Err(BadPath::Nul),
+                builder.push(match unescape(*digits).ok_or(PathError::Escape)? {
+                    0 => return Err(PathError::Nul),
                     b'/' => ENCODED_SLASH,
                     byte => byte,
                 });
@@ -307,9 +307,9 @@ impl<'b> Builder<'b> {
         }
     }
 
-    fn finish(mut self) -> Result<Key<'b>, BadPath> {
+    fn finish(mut self) -> Result<Key<'b>, PathError> {
         self.resolve_dots();
-        if self.overflow { Err(BadPath::TooLong) } else { Ok(Key(&self.room[..self.length])) }
+        if self.overflow { Err(PathError::TooLong) } else { Ok(Key(&self.room[..self.length])) }
     }
 }
 
@@ -318,7 +318,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn key(target: &[u8]) -> Result<Vec<u8>, BadPath> {
+    fn key(target: &[u8]) -> Result<Vec<u8>, PathError> {
         Key::from_target(target, &mut KeyBuffer::new()).map(|key| key.bytes().to_vec())
     }
 
@@ -345,7 +345,7 @@ mod tests {
 
         #[test]
         fn a_plain_target_is_the_key_that_its_normal_form_is(target in "/[/.%?#!a\\x00-]{0,40}") {
-            if let Some(plain) = Key::of_plain_target(target.as_bytes()) {
+            if let Some(plain) = Key::from_plain_target(target.as_bytes()) {
                 let mut room = [0; KEY_BYTES_MAX];
                 prop_assert_eq!(Ok(plain), normalize(target.as_bytes(), &mut room));
             }
@@ -394,7 +394,7 @@ mod tests {
         let mut buffer = KeyBuffer::new();
         let spelled: Vec<u8> = Key::from_target(b"/a%2Fb", &mut buffer)
             .unwrap()
-            .spell()
+            .percent_encode()
             .flat_map(|piece| piece.bytes().to_vec())
             .collect();
         assert_eq!(spelled, b"/a%2Fb");
@@ -407,13 +407,13 @@ mod tests {
 
     #[test]
     fn what_is_no_path_is_refused() {
-        assert_eq!(key(b""), Err(BadPath::NotAbsolute));
-        assert_eq!(key(b"a"), Err(BadPath::NotAbsolute));
-        assert_eq!(key(b"/%"), Err(BadPath::Escape));
-        assert_eq!(key(b"/%4"), Err(BadPath::Escape));
-        assert_eq!(key(b"/%4g"), Err(BadPath::Escape));
-        assert_eq!(key(b"/a%00b"), Err(BadPath::Nul));
-        assert_eq!(key(&[b"/".as_slice(), &[b'a'; KEY_BYTES_MAX]].concat()), Err(BadPath::TooLong));
+        assert_eq!(key(b""), Err(PathError::NotAbsolute));
+        assert_eq!(key(b"a"), Err(PathError::NotAbsolute));
+        assert_eq!(key(b"/%"), Err(PathError::Escape));
+        assert_eq!(key(b"/%4"), Err(PathError::Escape));
+        assert_eq!(key(b"/%4g"), Err(PathError::Escape));
+        assert_eq!(key(b"/a%00b"), Err(PathError::Nul));
+        assert_eq!(key(&[b"/".as_slice(), &[b'a'; KEY_BYTES_MAX]].concat()), Err(PathError::TooLong));
     }
 
     #[test]
@@ -463,7 +463,7 @@ mod tests {
         #[test]
         fn a_key_is_its_own_key(target in "/[ -~]{0,40}") {
             if let Ok(once) = key(target.as_bytes()) {
-                let spelled: Vec<u8> = spell(&once).flat_map(|piece| piece.bytes().to_vec()).collect();
+                let spelled: Vec<u8> = percent_encode(&once).flat_map(|piece| piece.bytes().to_vec()).collect();
                 prop_assert_eq!(key(&spelled).unwrap(), once);
             }
         }

@@ -30,7 +30,7 @@ const PIECE_BYTES_MIN: usize = 1 << 20;
 const PIECES_MAX: usize = 1024;
 
 /// Replaces the pages of a map by a copy of them, piece by piece. If it fails, the pieces before are copies.
-pub(crate) fn keep_copy(map: &Mmap) -> io::Result<()> {
+pub(crate) fn replace_with_copy(map: &Mmap) -> io::Result<()> {
     let piece_bytes = map.len().div_ceil(PIECES_MAX).next_multiple_of(PIECE_BYTES_MIN);
     // Pages have at most 64 KiB, so every piece begins with one.
     map.chunks(piece_bytes).try_for_each(keep_piece)
@@ -91,7 +91,7 @@ impl Lease {
 
     /// Whether somebody waits to change the file.
     #[must_use]
-    pub fn is_called(&self) -> bool {
+    pub fn is_being_broken(&self) -> bool {
         // SAFETY: takes numbers and touches no memory of ours.
         let lease = unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_GETLEASE) };
         lease != libc::F_RDLCK

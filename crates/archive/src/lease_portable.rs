@@ -12,7 +12,7 @@ use memmap2::{Mmap, MmapMut};
 pub(crate) fn prefer_huge_pages(_map: &MmapMut) {}
 
 /// Nothing can be put in the place of a map. Not asked for, since there are no leases.
-pub(crate) fn keep_copy(_map: &Mmap) -> io::Result<()> {
+pub(crate) fn replace_with_copy(_map: &Mmap) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -28,7 +28,7 @@ impl Lease {
 
     /// Whether somebody waits to change the file.
     #[must_use]
-    pub fn is_called(&self) -> bool {
+    pub fn is_being_broken(&self) -> bool {
         match self.0 {}
     }
 }

@@ -27,7 +27,7 @@ mod writer;
 
 pub use checksum::{Digest, ETag};
 pub use error::{Corrupt, OpenError, VerifyError, WriteError};
-pub use key::{BadPath, KEY_BYTES_MAX, Key, KeyBuffer, Spelled, spell};
+pub use key::{KEY_BYTES_MAX, Key, KeyBuffer, PathError, UrlPiece, percent_encode};
 pub use layout::entry::Entry;
 pub use layout::facts::{Facts, SCHEMA_VERSION};
 pub use layout::format::Format;
@@ -42,12 +42,12 @@ pub use layout::record::{
 };
 pub use layout::rule_index::{AFFIX_BYTES_MAX, Candidates, INDEX_RULES_MAX, IndexKind, PATTERN_SEGMENTS_MAX};
 pub use layout::scope::{NewRule, NewScope, Rule, Scope, ScopeEntry};
-pub use layout::{NamedRecord, name, split_host};
+pub use layout::{RecordKind, name, split_host};
 pub use lease::Lease;
 pub use map::Loading;
 pub use reader::{Archive, Entries};
-pub use verify::Verified;
-pub use writer::{Writer, Written};
+pub use verify::VerifyReport;
+pub use writer::{WriteReport, Writer};
 
 #[cfg(any(feature = "portable", not(target_os = "linux")))]
 use lease_portable as lease;

@@ -12,7 +12,7 @@ use std::io::{self, Read};
 
 use memmap2::{Mmap, MmapMut};
 
-use crate::lease::{keep_copy, prefer_huge_pages};
+use crate::lease::{prefer_huge_pages, replace_with_copy};
 
 /// Up to this many bytes [`Loading::Automatic`] reads a file into memory. To read so much takes some milliseconds.
 const AUTOMATIC_IN_MEMORY_BYTES_MAX: u64 = 16 << 20;
@@ -79,10 +79,10 @@ impl Bytes {
     }
 
     /// Makes the bytes memory of our own, in the place where they are.
-    pub(crate) fn keep_copy(&self) -> io::Result<()> {
+    pub(crate) fn detach(&self) -> io::Result<()> {
         match self {
             Bytes::Copied { .. } | Bytes::Owned(_) => Ok(()),
-            Bytes::Mapped(map) => keep_copy(map),
+            Bytes::Mapped(map) => replace_with_copy(map),
         }
     }
 }

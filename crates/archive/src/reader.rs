@@ -87,8 +87,8 @@ impl Archive {
     /// Copies the bytes into memory of our own, in the place where they are: for when a [`Lease`] is called,
     /// before it is dropped. Readers notice nothing. Fails where there is no memory for the copy; then nothing
     /// has changed.
-    pub fn keep_copy(&self) -> std::io::Result<()> {
-        self.bytes.keep_copy()
+    pub fn detach(&self) -> std::io::Result<()> {
+        self.bytes.detach()
     }
 
     /// The container's width.
@@ -128,8 +128,8 @@ impl Archive {
 
     /// The record of the folder of this name: of the path with a `/` added to its end. Nothing for a path
     /// that ends with one already: two of them mark a scope.
-    pub fn folder(&self, host: Option<&[u8]>, key: Key<'_>) -> Result<Option<Record<'_>>, Corrupt> {
-        if key.is_folder() || key.bytes().len() >= usize::from(self.facts.path_bytes_max) {
+    pub fn directory(&self, host: Option<&[u8]>, key: Key<'_>) -> Result<Option<Record<'_>>, Corrupt> {
+        if key.is_directory() || key.bytes().len() >= usize::from(self.facts.path_bytes_max) {
             return Ok(None);
         }
         let hash = prefix_hash(host).extend(key.bytes()).push(b'/');
@@ -169,7 +169,7 @@ impl Archive {
         let entry = Entry::at(self.bytes(), self.format, position)?;
         let [name::HEAD, ordinal @ ..] = entry.key else { return Err(corrupt) };
         let ordinal = ordinal.try_into().map_err(|_| corrupt)?;
-        match self.named(&plain_head_key(ordinal))? {
+        match self.entry(&plain_head_key(ordinal))? {
             Some(plain) => self.head(self.decode_plain_head(&plain)?),
             None => Head::decode(entry.data, entry.data_position),
         }
@@ -188,13 +188,13 @@ impl Archive {
     }
 
     /// The record under exactly this key, whatever it is.
-    pub fn named(&self, key: &[u8]) -> Result<Option<Entry<'_>>, Corrupt> {
+    pub fn entry(&self, key: &[u8]) -> Result<Option<Entry<'_>>, Corrupt> {
         index::find(self.bytes(), self.format, Hash::of(key), |found| found == key)
     }
 
     /// The manifest: JSON for people and tools.
     pub fn manifest(&self) -> Result<Option<&[u8]>, Corrupt> {
-        Ok(self.named(name::MANIFEST)?.map(|entry| entry.data))
+        Ok(self.entry(name::MANIFEST)?.map(|entry| entry.data))
     }
 
     /// Decodes the data of a path's record that [`Archive::entries`] gave.

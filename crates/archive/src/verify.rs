@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use crate::checksum::Digest;
 use crate::error::{Corrupt, VerifyError};
 use crate::index::{self, Slot};
-use crate::layout::NamedRecord;
+use crate::layout::RecordKind;
 use crate::layout::entry::Entry;
 use crate::layout::facts::{DIGEST_AT, FACTS_BYTES};
 use crate::layout::hash::Hash;
@@ -20,7 +20,7 @@ use crate::reader::Archive;
 
 /// What a full check has seen: for reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Verified {
+pub struct VerifyReport {
     /// Records of any kind.
     pub records: u64,
     /// Bodies whose digest was computed and agreed.
@@ -34,7 +34,7 @@ pub struct Verified {
 impl Archive {
     /// Reads everything once: the digest of the file, the digest of each body, that each record is well
     /// formed, points only to what it may, and is found under its key. `progress` is told the bytes done.
-    pub fn verify(&self, mut progress: impl FnMut(u64)) -> Result<Verified, VerifyError> {
+    pub fn verify(&self, mut progress: impl FnMut(u64)) -> Result<VerifyReport, VerifyError> {
         let got = self.compute_digest();
         let expected = self.facts().digest;
         if got != expected {
@@ -70,7 +70,7 @@ impl Archive {
 
 struct Check<'a> {
     archive: &'a Archive,
-    seen: Verified,
+    seen: VerifyReport,
     /// Positions of the bodies met so far: records may refer to nothing else. Bodies come before paths.
     bodies: HashSet<u64>,
     /// Keys met so far: of two records under one key, a search would find the first only.
@@ -82,7 +82,7 @@ struct Check<'a> {
 impl<'a> Check<'a> {
     fn new(archive: &'a Archive) -> Self {
         let (bodies, keys, lines) = (HashSet::new(), HashSet::new(), HashMap::new());
-        Check { archive, seen: Verified::default(), bodies, keys, lines }
+        Check { archive, seen: VerifyReport::default(), bodies, keys, lines }
     }
 
     /// That a search for the record's key ends at the record, whose slot is `slot`.
@@ -97,26 +97,26 @@ impl<'a> Check<'a> {
 
     fn record(&mut self, entry: &Entry<'a>) -> Result<(), VerifyError> {
         self.seen.records += 1;
-        match entry.named() {
-            NamedRecord::Body(digest) => self.body(entry, digest)?,
-            NamedRecord::Head(_) => self.head(entry)?,
-            NamedRecord::PlainHead(_) => {
+        match entry.kind() {
+            RecordKind::Body(digest) => self.body(entry, digest)?,
+            RecordKind::Head(_) => self.head(entry)?,
+            RecordKind::PlainHead(_) => {
                 self.archive.head(self.archive.decode_plain_head(entry)?)?;
             }
-            NamedRecord::Path(_) => {
+            RecordKind::Path(_) => {
                 self.seen.paths += 1;
                 self.answer(self.archive.decode_path(entry)?, entry.position)?;
             }
-            NamedRecord::Scope(_) => self.scope(entry)?,
-            NamedRecord::Source(_) => {
+            RecordKind::Scope(_) => self.scope(entry)?,
+            RecordKind::Source(_) => {
                 let extent = self.archive.decode_source(entry)?;
                 self.reference(extent.position, entry.position)?;
             }
-            NamedRecord::Padding(_) if !padding::is_sound(entry.data) => {
+            RecordKind::Padding(_) if !padding::is_sound(entry.data) => {
                 return Err(Corrupt { what: "padding", offset: entry.data_position }.into());
             }
-            NamedRecord::Padding(_) | NamedRecord::Facts | NamedRecord::Manifest => {}
-            NamedRecord::Unknown => {
+            RecordKind::Padding(_) | RecordKind::Facts | RecordKind::Manifest => {}
+            RecordKind::Unknown => {
                 return Err(Corrupt { what: "a record of an unknown kind", offset: entry.position }.into());
             }
         }

@@ -63,7 +63,7 @@ struct Padding {
 
 /// What was written: for reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteReport {
     /// The container's width.
     pub format: Format,
     /// What the archive says of itself, its length and digest included.
@@ -185,7 +185,7 @@ impl Writer {
         folder: Key<'_>,
         scope: &NewScope<'_>,
     ) -> Result<(), WriteError> {
-        debug_assert!(folder.is_folder());
+        debug_assert!(folder.is_directory());
         let depth = folder.bytes().iter().filter(|byte| **byte == b'/').count() - 1;
         self.facts.scope_depth_max = self.facts.scope_depth_max.max(u16::try_from(depth).unwrap_or(u16::MAX));
         self.facts.forced_rules |= scope.rules.iter().any(|rule| rule.force);
@@ -245,7 +245,7 @@ impl Writer {
     }
 
     /// Writes the tables, the header and the facts, and gives the file back, flushed but not synced.
-    pub fn finish(mut self, slash_redirects: bool) -> Result<(File, Written), WriteError> {
+    pub fn finish(mut self, slash_redirects: bool) -> Result<(File, WriteReport), WriteError> {
         self.require(0, 0)?;
         let slots = std::mem::take(&mut self.slots);
         let (format, tables_at) = (self.format, self.position);
@@ -266,7 +266,7 @@ impl Writer {
         self.file.seek(SeekFrom::Start(0))?;
         self.file.write_all(&head)?;
         let file = self.file.into_inner().map_err(std::io::IntoInnerError::into_error)?;
-        Ok((file, Written { format, facts: self.facts, padding_bytes: self.padding.bytes }))
+        Ok((file, WriteReport { format, facts: self.facts, padding_bytes: self.padding.bytes }))
     }
 
     fn note_host(&mut self, host: Option<&str>) {

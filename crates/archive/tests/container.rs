@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use cannery_archive::{Archive, Coding, Format, Loading, NamedRecord, Record};
+use cannery_archive::{Archive, Coding, Format, Loading, Record, RecordKind};
 
 #[test]
 fn what_was_written_is_found_in_both_widths() {
@@ -66,7 +66,7 @@ fn a_full_check_counts_what_is_there() {
         assert_eq!((seen.records, seen.bodies, seen.paths), (13, 2, 3));
         assert_eq!(seen.body_bytes, (support::BODY.len() + support::OTHER_BODY.len()) as u64);
         let last = archive.entries().map(Result::unwrap).last().unwrap();
-        assert_eq!(last.named(), NamedRecord::Manifest);
+        assert_eq!(last.kind(), RecordKind::Manifest);
         assert_eq!(told, last.data_position + last.data.len() as u64, "progress comes to the last record");
     }
 }
@@ -77,7 +77,7 @@ fn a_folder_is_found_by_its_name_and_its_scope_is_not_taken_for_it() {
     for name in ["", "docs/"] {
         support::with_key(name, |key| {
             for host in [None, Some(b"example.com".as_slice())] {
-                assert!(archive.folder(host, key).unwrap().is_none(), "{name}: two slashes mark a scope");
+                assert!(archive.directory(host, key).unwrap().is_none(), "{name}: two slashes mark a scope");
             }
         });
     }

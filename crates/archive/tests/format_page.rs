@@ -11,8 +11,8 @@ mod support;
 
 use cannery_archive::{
     AFFIX_BYTES_MAX, Archive, Coding, Digest, ETag, Entry, Format, Head, HeaderEffect, HeaderRule, HpackLine,
-    HpackLines, HpackRuns, INDEX_RULES_MAX, KEY_BYTES_MAX, Key, KeyBuffer, LINE_IDS, NO_LINE_ID, NamedRecord,
-    NewHead, NewHpackLine, NewRecord, Origin, PATTERN_SEGMENTS_MAX, Piece, Pieces, Record, Rule,
+    HpackLines, HpackRuns, INDEX_RULES_MAX, KEY_BYTES_MAX, Key, KeyBuffer, LINE_IDS, NO_LINE_ID, NewHead,
+    NewHpackLine, NewRecord, Origin, PATTERN_SEGMENTS_MAX, Piece, Pieces, Record, RecordKind, Rule,
     SCHEMA_VERSION, Scope, ScopeEntry, name,
 };
 use page::Structure;
@@ -91,30 +91,30 @@ fn the_tables_of_the_page_decode_what_was_written() {
 /// Tells a record by its key, as the page's section on keys does, and compares both decodings.
 fn compare_record(archive: &Archive, entry: &Entry<'_>) {
     let format = archive.format();
-    match (entry.key, entry.named()) {
-        (b"cannery", NamedRecord::Facts) => compare_facts(archive, entry.data),
-        ([b'P', number @ ..], NamedRecord::Padding(named)) => {
+    match (entry.key, entry.kind()) {
+        (b"cannery", RecordKind::Facts) => compare_facts(archive, entry.data),
+        ([b'P', number @ ..], RecordKind::Padding(named)) => {
             assert_eq!(number, named.to_le_bytes());
             assert!(entry.data.iter().all(|byte| *byte == 0));
         }
-        (b"manifest", NamedRecord::Manifest) => assert_eq!(Some(entry.data), archive.manifest().unwrap()),
-        ([b'B', digest @ ..], NamedRecord::Body(named)) => {
+        (b"manifest", RecordKind::Manifest) => assert_eq!(Some(entry.data), archive.manifest().unwrap()),
+        ([b'B', digest @ ..], RecordKind::Body(named)) => {
             assert_eq!(digest.len() as u64, page::number("digest_bytes"));
             assert_eq!((digest, Digest::of(entry.data)), (named.0.as_slice(), named));
         }
-        ([b'H', 0, 0, 0, 0], NamedRecord::Head(0)) => {
+        ([b'H', 0, 0, 0, 0], RecordKind::Head(0)) => {
             compare_head(
                 &Structure::whole("Head", entry.data, format),
                 &archive.head(entry.position).unwrap(),
                 format,
             );
         }
-        ([b'h', 0, 0, 0, 0], NamedRecord::PlainHead(0)) => {
+        ([b'h', 0, 0, 0, 0], RecordKind::PlainHead(0)) => {
             let plain = Structure::whole("Plain head record", entry.data, format).number("head");
             assert_eq!(plain, archive.decode_plain_head(entry).unwrap());
             assert_eq!(archive.plain_head(plain).unwrap(), archive.head(plain).unwrap());
         }
-        ([b'S', path @ ..], NamedRecord::Source(named)) => {
+        ([b'S', path @ ..], RecordKind::Source(named)) => {
             assert_eq!((path, named), (b"_redirects".as_slice(), b"_redirects".as_slice()));
             let source = Structure::whole("Source record", entry.data, format);
             let extent = archive.decode_source(entry).unwrap();
@@ -122,11 +122,11 @@ fn compare_record(archive: &Archive, entry: &Entry<'_>) {
             assert_eq!(source.number("body_bytes"), extent.length);
             assert_eq!(archive.body(extent).unwrap(), support::OTHER_BODY);
         }
-        ([path @ .., b'/'], NamedRecord::Scope(named)) if path.ends_with(b"/") => {
+        ([path @ .., b'/'], RecordKind::Scope(named)) if path.ends_with(b"/") => {
             assert_eq!(path, named);
             compare_scope(entry.data, archive.decode_scope(entry).unwrap(), format);
         }
-        ([b'/', ..], NamedRecord::Path(named)) => {
+        ([b'/', ..], RecordKind::Path(named)) => {
             assert_eq!(entry.key, named);
             compare_path(entry.data, archive.decode_path(entry).unwrap(), format);
         }
@@ -432,7 +432,7 @@ fn a_search_ends_where_the_page_says() {
     let probes_max = page::number("probes_max");
     for (distance, is_found) in [(probes_max - 1, true), (probes_max, false)] {
         let archive = Archive::from_bytes(crowded(distance)).unwrap();
-        let found = archive.named(name::MANIFEST).unwrap();
+        let found = archive.entry(name::MANIFEST).unwrap();
         assert_eq!(found.is_some(), is_found, "the entry stands {distance} slots behind");
     }
 }

@@ -4,7 +4,7 @@
 
 mod support;
 
-use cannery_archive::{Archive, Format, Key, KeyBuffer, NamedRecord, Pieces, Record, ScopeEntry};
+use cannery_archive::{Archive, Format, Key, KeyBuffer, Pieces, Record, RecordKind, ScopeEntry};
 
 /// Opens the bytes and asks everything that can be asked. Only that it returns is looked at.
 fn ask_everything(bytes: Vec<u8>) {
@@ -16,7 +16,7 @@ fn ask_everything(bytes: Vec<u8>) {
             if let Ok(Some(record)) = archive.path(host, key) {
                 look_into(&archive, record);
             }
-            let _ = archive.folder(host, key).is_ok();
+            let _ = archive.directory(host, key).is_ok();
             for scope in archive.scopes(host, key).flatten() {
                 for entry in scope.1.entries().flatten() {
                     match entry {
@@ -35,7 +35,7 @@ fn ask_everything(bytes: Vec<u8>) {
     }
     for entry in archive.entries().take(1000).flatten() {
         let _ = (
-            NamedRecord::of(entry.key),
+            RecordKind::from_key(entry.key),
             archive.decode_path(&entry).is_ok(),
             archive.decode_source(&entry).is_ok(),
         );

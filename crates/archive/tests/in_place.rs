@@ -50,12 +50,12 @@ fn whoever_changes_a_guarded_file_waits_until_its_bytes_are_kept() {
                 change(&path);
                 changed.store(true, Ordering::SeqCst);
             });
-            while !lease.is_called() {
+            while !lease.is_being_broken() {
                 std::thread::yield_now();
             }
             assert!(!changed.load(Ordering::SeqCst), "{name}: it did not wait");
             assert!(borrowed == original, "{name}: before");
-            archive.keep_copy().unwrap();
+            archive.detach().unwrap();
             drop(lease);
         });
         assert!(changed.load(Ordering::SeqCst));
@@ -75,7 +75,7 @@ fn who_only_reads_the_file_or_renames_another_over_it_does_not_wait() {
     let Some((archive, lease)) = open(&path) else { return };
     assert!(fs::read(&path).unwrap() == original);
     fs::rename(&next, &path).unwrap();
-    assert!(!lease.is_called());
+    assert!(!lease.is_being_broken());
     assert!(archive.bytes() == original);
 }
 
@@ -88,6 +88,6 @@ fn what_is_read_into_memory_needs_no_lease() {
     let (archive, lease) = Archive::open_leased(&path, Loading::InMemory).unwrap();
     assert!(lease.is_none());
     fs::write(&path, b"").unwrap();
-    archive.keep_copy().unwrap();
+    archive.detach().unwrap();
     assert!(archive.bytes() == original);
 }

@@ -12,7 +12,7 @@ mod support;
 use std::io::Write;
 
 use cannery_archive::{
-    Archive, BodyId, Coding, Digest, Entry, Format, Loading, NamedRecord, NewRecord, Origin, Writer,
+    Archive, BodyId, Coding, Digest, Entry, Format, Loading, NewRecord, Origin, RecordKind, Writer,
 };
 use proptest::prelude::*;
 
@@ -89,7 +89,7 @@ proptest! {
 
         let entries = entries(&archive);
         let bodies: Vec<_> =
-            entries.iter().filter(|entry| matches!(entry.named(), NamedRecord::Body(_))).collect();
+            entries.iter().filter(|entry| matches!(entry.kind(), RecordKind::Body(_))).collect();
         prop_assert!(bodies.iter().map(|body| body.data).eq(contents.iter().map(Vec::as_slice)));
         for body in &bodies {
             if body.data.len() as u64 >= large() {
@@ -98,7 +98,7 @@ proptest! {
         }
         prop_assert_eq!(bodies.last().unwrap().end(), end_by_trying(&lengths, format));
         for pair in entries.windows(2) {
-            if let NamedRecord::Padding(_) = pair[0].named() {
+            if let RecordKind::Padding(_) = pair[0].kind() {
                 prop_assert!(pair[1].data.len() as u64 >= large(), "padding stands before a large body");
                 prop_assert!(pair[0].data.iter().all(|byte| *byte == 0));
             }
@@ -111,8 +111,8 @@ fn padding_has_numbers_in_the_order_of_the_file_and_is_no_path() {
     for format in support::FORMATS {
         let contents: Vec<_> = (0..3).map(|place| content(place, large() + 1)).collect();
         let archive = Archive::from_bytes(written(&contents, support::writer(format))).unwrap();
-        let numbers = entries(&archive).into_iter().filter_map(|entry| match entry.named() {
-            NamedRecord::Padding(number) => Some(number),
+        let numbers = entries(&archive).into_iter().filter_map(|entry| match entry.kind() {
+            RecordKind::Padding(number) => Some(number),
             _ => None,
         });
         assert_eq!(numbers.collect::<Vec<_>>(), [0, 1, 2]);
@@ -172,7 +172,7 @@ fn padding_that_is_not_zero_is_damage() {
     let archive = Archive::from_bytes(file.clone()).unwrap();
     let padding = entries(&archive)
         .into_iter()
-        .find(|entry| matches!(entry.named(), NamedRecord::Padding(_)))
+        .find(|entry| matches!(entry.kind(), RecordKind::Padding(_)))
         .map(|entry| usize::try_from(entry.data_position).unwrap() + entry.data.len() - 1)
         .unwrap();
     file[padding] = 1;

@@ -92,7 +92,7 @@ proptest! {
             let path = support::with_key(name, |key| archive.path(asked, key).unwrap().map(number_of));
             prop_assert_eq!(path, twin.paths.get(place).copied());
 
-            let folder = support::with_key(name, |key| archive.folder(asked, key).unwrap().map(number_of));
+            let folder = support::with_key(name, |key| archive.directory(asked, key).unwrap().map(number_of));
             let slashed = (host.clone(), format!("{name}/"));
             let expected = if name.is_empty() { None } else { twin.paths.get(&slashed).copied() };
             prop_assert_eq!(folder, expected);

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use cannery_archive::{Corrupt, NamedRecord, Record, split_host};
+use cannery_archive::{Corrupt, Record, RecordKind, split_host};
 use cannery_site::is_immutable;
 use serde_json::Value;
 
@@ -243,7 +243,7 @@ fn folders_known(sources: &Sources, previous: &Previous) -> Result<BTreeSet<Vec<
         };
         for entry in earlier.archive.entries() {
             let entry = entry.map_err(failed)?;
-            let NamedRecord::Path(stored) = entry.named() else { continue };
+            let RecordKind::Path(stored) = entry.kind() else { continue };
             let path = source_path(stored);
             let Some(stem) = stem(&path) else { continue };
             let Record::Resource(resource) = earlier.archive.decode_path(&entry).map_err(failed)? else {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use cannery_archive::{
-    Corrupt, Digest, Head, NamedRecord, NewHead, Origin, Record, Resource, spell, split_host,
+    Corrupt, Digest, Head, NewHead, Origin, Record, RecordKind, Resource, percent_encode, split_host,
 };
 
 use cannery_site::is_immutable;
@@ -83,7 +83,7 @@ fn gather<'a>(
     let archive = &earlier.archive;
     for entry in archive.entries() {
         let entry = entry?;
-        let NamedRecord::Path(stored) = entry.named() else { continue };
+        let RecordKind::Path(stored) = entry.kind() else { continue };
         let Record::Resource(resource) = archive.decode_path(&entry)? else { continue };
         let (name, key) = split_host(stored);
         let Some(host) = host_with_site(routes, name) else { continue };
@@ -153,6 +153,6 @@ fn host_with_site(routes: &Routes, name: Option<&[u8]>) -> Option<HostId> {
 fn shown(stored: &[u8]) -> String {
     let (host, key) = split_host(stored);
     let host = host.map_or(String::new(), |host| format!("//{}", String::from_utf8_lossy(host)));
-    let pieces = spell(key).map(|piece| String::from_utf8_lossy(piece.bytes()).into_owned());
+    let pieces = percent_encode(key).map(|piece| String::from_utf8_lossy(piece.bytes()).into_owned());
     [host].into_iter().chain(pieces).collect()
 }

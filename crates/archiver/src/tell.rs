@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use cannery_archive::{Coding, SCHEMA_VERSION, Written};
+use cannery_archive::{Coding, SCHEMA_VERSION, WriteReport};
 use serde_json::{Value, json};
 
 use crate::carry::Carried;
@@ -102,7 +102,7 @@ pub(crate) fn carried(report: &mut Report, serial: u64, carried: &Carried) {
 }
 
 /// What the finished archive says of itself.
-pub(crate) fn archive(report: &mut Report, written: &Written) {
+pub(crate) fn archive(report: &mut Report, written: &WriteReport) {
     report.padding_bytes = written.padding_bytes;
     report.archive_bytes = written.facts.file_bytes;
     report.digest = written.facts.digest.to_string();

@@ -142,14 +142,15 @@ impl Content {
     pub(crate) fn refusal(&self, refusal: Refusal) -> (Answer<'_>, ArchiveRef<'_>) {
         // The site's page cannot say what is wrong here.
         if refusal == Refusal::PlainHttp {
-            let answer = Answer { status: refusal.status(), ..Answer::own(PLAIN_HTTP, Reason::NoRequest) };
+            let answer =
+                Answer { status: refusal.status(), ..Answer::built_in(PLAIN_HTTP, Reason::BadRequest) };
             return (answer, ArchiveRef::NONE);
         }
         let status = refusal.status();
         let default = if let Content::Sites(sites) = self { sites.default() } else { None };
         match default {
             Some((number, site)) => (site.refusal(status), archive_ref(number, site)),
-            None => (Answer::own(status, Reason::NoRequest), ArchiveRef::NONE),
+            None => (Answer::built_in(status, Reason::BadRequest), ArchiveRef::NONE),
         }
     }
 
@@ -194,7 +195,7 @@ fn answer_of<'a>(
         }
         // RFC 9110 §15.5.20.
         let host = Target::parse(request.target).and_then(|target| target.host(request.host));
-        let answer = Answer::own(421, Reason::Host).about(host.unwrap_or_default());
+        let answer = Answer::built_in(421, Reason::Host).with_subject(host.unwrap_or_default());
         exchange.answer(&answer, ArchiveRef::NONE, fields, output);
         return Response::Site(answer);
     };
@@ -208,7 +209,7 @@ fn answer_of<'a>(
     let (answer, release) = if entry.earlier.is_empty() {
         (site.answer(request, scratch), None)
     } else {
-        site.answer_with(&entry.earlier, request, scratch)
+        site.answer_with_earlier(&entry.earlier, request, scratch)
     };
     if !matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options)
         && let Some(page) = sites.own_page(request)

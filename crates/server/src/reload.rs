@@ -261,7 +261,7 @@ impl Reloader {
         let content = served.current.get();
         let Content::Sites(sites) = &*content else { return };
         for (watched, entry) in self.watched.iter_mut().zip(sites.entries()) {
-            if let Some(lease) = watched.lease.take_if(|lease| lease.is_called()) {
+            if let Some(lease) = watched.lease.take_if(|lease| lease.is_being_broken()) {
                 keep(&watched.named.path, entry.site.archive(), lease, &self.listener);
             }
         }
@@ -269,12 +269,12 @@ impl Reloader {
         self.retired.retain(|retired| Arc::strong_count(&retired.site) > 1);
         let releases = self.watched.iter_mut().filter_map(|watched| watched.releases.as_mut());
         for open in releases.flat_map(Releases::open_mut) {
-            if let Some(lease) = open.lease.take_if(|lease| lease.is_called()) {
+            if let Some(lease) = open.lease.take_if(|lease| lease.is_being_broken()) {
                 keep(&open.path, open.site.archive(), lease, &self.listener);
             }
         }
         for retired in &mut self.retired {
-            if let Some(lease) = retired.lease.take_if(|lease| lease.is_called()) {
+            if let Some(lease) = retired.lease.take_if(|lease| lease.is_being_broken()) {
                 keep(&retired.path, retired.site.archive(), lease, &self.listener);
             }
         }
@@ -284,7 +284,7 @@ impl Reloader {
 /// Copies the bytes of an archive that somebody waits to write into, and lets him.
 fn keep(path: &Path, archive: &Archive, lease: Lease, listener: &Listener) {
     let path = path.to_owned();
-    let notice = match archive.keep_copy() {
+    let notice = match archive.detach() {
         Ok(()) => Notice::WrittenInPlace { path },
         Err(error) => Notice::NotKept { path, why: error.to_string() },
     };

@@ -2,7 +2,7 @@
 //!
 //! Never holds bytes spelled for one protocol only: `wire` spells it.
 
-use cannery_archive::{BadPath, Corrupt, Extent, Head, Origin, Representation};
+use cannery_archive::{Corrupt, Extent, Head, Origin, PathError, Representation};
 
 use crate::conditional::Validators;
 use crate::error_page::ErrorPage;
@@ -65,7 +65,7 @@ pub enum Fields<'a> {
     /// The server's own, and where to go.
     Redirect(Location<'a>),
     /// The server's own: what the status needs, and what describes the page that is its body.
-    Own {
+    BuiltIn {
         /// The page of the site's; the one that is built in if the site has none.
         page: Option<Page<'a>>,
         /// How long the representation is of which nothing is in the `Range` (RFC 9110 §15.5.17).
@@ -118,7 +118,7 @@ pub enum Reason {
     /// A fallback page of the folder whose key has so many bytes.
     Fallback(usize),
     /// Nothing was found.
-    Nothing,
+    NotFound,
     /// An asset is missing, for which no fallback page may answer.
     MissingAsset,
     /// A condition of the request does not hold.
@@ -136,11 +136,11 @@ pub enum Reason {
     /// What is asked for in the clear is at `https`.
     Https,
     /// What was sent is no request.
-    NoRequest,
+    BadRequest,
     /// The target has no form that a server answers.
     Target,
     /// The target's path is none.
-    BadPath(BadPath),
+    InvalidPath(PathError),
     /// The redirect would be longer than [`crate::LOCATION_BYTES_MAX`].
     LongLocation,
     /// The archive is damaged.
@@ -213,30 +213,30 @@ impl<'a> Answer<'a> {
 
     /// An answer of the server itself, with the page that is built in for the status.
     #[must_use]
-    pub fn own(status: u16, reason: Reason) -> Answer<'a> {
+    pub fn built_in(status: u16, reason: Reason) -> Answer<'a> {
         let page = ErrorPage::of(status);
         let length = page.map_or(0, |page| page.len() as u64);
         let body = page.map_or(Body::Empty, Body::BuiltIn);
         let content_length = (status != 204).then_some(length);
-        let fields = Fields::Own { page: None, complete_length: None };
+        let fields = Fields::BuiltIn { page: None, complete_length: None };
         Answer { status, fields, body, content_length, reason, site_fields: None }
     }
 
     /// The same answer. A built-in page shows this text, such as the host that was requested.
     #[must_use]
-    pub fn about(mut self, subject: &'a [u8]) -> Answer<'a> {
+    pub fn with_subject(mut self, subject: &'a [u8]) -> Answer<'a> {
         if let Body::BuiltIn(page) = &mut self.body {
-            *page = page.about(subject);
+            *page = page.with_subject(subject);
             self.content_length = Some(page.len() as u64);
         }
         self
     }
 
     /// The same answer. A built-in page shows the path of this request target, unless the target is malformed and has none.
-    pub(crate) fn about_path(self, target: &'a [u8]) -> Answer<'a> {
+    pub(crate) fn with_path(self, target: &'a [u8]) -> Answer<'a> {
         match self.body {
             Body::BuiltIn(_) => match Target::parse(target) {
-                Some(target) => self.about(target.path),
+                Some(target) => self.with_subject(target.path),
                 None => self,
             },
             _ => self,

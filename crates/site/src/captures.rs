@@ -3,7 +3,7 @@
 //! Linear in the path, without going back: a capture ends at the next `/`, and behind a splat stands
 //! nothing but a literal. Never allocates.
 
-use cannery_archive::{BadPath, Corrupt, Key, KeyBuffer, Piece, Pieces};
+use cannery_archive::{Corrupt, Key, KeyBuffer, PathError, Piece, Pieces};
 use cannery_base::swar::find_byte;
 
 /// More captures than this has no rule.
@@ -106,7 +106,7 @@ impl<'a> Captures<'a> {
         &self,
         template: Pieces<'a>,
         buffer: &'b mut KeyBuffer,
-    ) -> Result<Result<Key<'b>, BadPath>, Corrupt> {
+    ) -> Result<Result<Key<'b>, PathError>, Corrupt> {
         let mut corrupt = None;
         let parts = template.map_while(|piece| match piece {
             Ok(Piece::Literal(literal)) => Some(literal),

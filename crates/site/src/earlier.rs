@@ -18,7 +18,7 @@ use crate::{Buffers, Scratch, Site};
 impl Site {
     /// Returns the answer to a request, and the place in `earlier` of the release that gives it, unless it is this one.
     #[inline]
-    pub fn answer_with<'a>(
+    pub fn answer_with_earlier<'a>(
         &'a self,
         earlier: &'a [Arc<Site>],
         request: &Request<'a>,
@@ -28,7 +28,7 @@ impl Site {
         let answer = self.answer_in(request, current, *now);
         let is_own = !matches!(
             answer.reason,
-            Reason::Nothing | Reason::MissingAsset | Reason::Rule(_) | Reason::Fallback(_)
+            Reason::NotFound | Reason::MissingAsset | Reason::Rule(_) | Reason::Fallback(_)
         );
         if is_own || !matches!(request.method, Method::Get | Method::Head) {
             return (answer, None);

@@ -61,7 +61,7 @@ impl<'a> ErrorPage<'a> {
     }
 
     /// The same page, which shows what was requested.
-    pub(crate) fn about(self, subject: &'a [u8]) -> ErrorPage<'a> {
+    pub(crate) fn with_subject(self, subject: &'a [u8]) -> ErrorPage<'a> {
         ErrorPage { subject, ..self }
     }
 
@@ -169,23 +169,23 @@ mod tests {
 
     #[test]
     fn a_page_shows_status_and_path_and_leads_home() {
-        let page = shown(&ErrorPage::of(404).unwrap().about(b"/a/b"));
+        let page = shown(&ErrorPage::of(404).unwrap().with_subject(b"/a/b"));
         for part in ["404", "<main>", "<code>/a/b</code>", "<a href=\"/\">", "</main></html>\n"] {
             assert!(page.contains(part), "{part}: {page}");
         }
-        assert!(!shown(&ErrorPage::of(404).unwrap().about(b"/")).contains("href"));
-        assert!(!shown(&ErrorPage::of(421).unwrap().about(b"example.com")).contains("href"));
+        assert!(!shown(&ErrorPage::of(404).unwrap().with_subject(b"/")).contains("href"));
+        assert!(!shown(&ErrorPage::of(421).unwrap().with_subject(b"example.com")).contains("href"));
     }
 
     #[test]
     fn what_was_requested_cannot_become_markup() {
-        let page = shown(&ErrorPage::of(404).unwrap().about(b"/<b>\"'&\xff\n"));
+        let page = shown(&ErrorPage::of(404).unwrap().with_subject(b"/<b>\"'&\xff\n"));
         assert!(page.contains("<code>/&lt;b&gt;&quot;&#39;&amp;\u{fffd}\u{fffd}</code>"), "{page}");
     }
 
     #[test]
     fn a_long_path_is_cut() {
-        let page = shown(&ErrorPage::of(414).unwrap().about(&[b'a'; 5000]));
+        let page = shown(&ErrorPage::of(414).unwrap().with_subject(&[b'a'; 5000]));
         assert!(page.len() < 1500 && page.contains("a…</code>"), "{}", page.len());
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Never looks for the page that goes with it.
 
-use cannery_archive::{BadPath, Corrupt, Extent};
+use cannery_archive::{Corrupt, Extent, PathError};
 
 use crate::answer::{Answer, Body, Fields, Page, Reason};
 
@@ -21,8 +21,8 @@ impl Failure {
         Failure { status, reason, complete_length: None }
     }
 
-    pub(crate) fn bad_path(bad: BadPath) -> Failure {
-        Failure::new(if bad == BadPath::TooLong { 414 } else { 400 }, Reason::BadPath(bad))
+    pub(crate) fn invalid_path(bad: PathError) -> Failure {
+        Failure::new(if bad == PathError::TooLong { 414 } else { 400 }, Reason::InvalidPath(bad))
     }
 
     /// RFC 9110 §15.5.17.
@@ -34,10 +34,10 @@ impl Failure {
     pub(crate) fn answer<'a>(self, page: Option<(Page<'a>, Extent)>) -> Answer<'a> {
         let Failure { status, reason, complete_length } = self;
         let Some((page, body)) = page else {
-            let fields = Fields::Own { page: None, complete_length };
-            return Answer { fields, ..Answer::own(status, reason) };
+            let fields = Fields::BuiltIn { page: None, complete_length };
+            return Answer { fields, ..Answer::built_in(status, reason) };
         };
-        let fields = Fields::Own { page: Some(page), complete_length };
+        let fields = Fields::BuiltIn { page: Some(page), complete_length };
         Answer {
             status,
             fields,

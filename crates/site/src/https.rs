@@ -23,7 +23,7 @@ pub fn https_redirect<'a>(request: &Request<'a>, port: u16, scratch: &mut Scratc
     }
     let location = Location::of_https(target.host(request.host)?, port, target.path, target.query);
     if location.length() > LOCATION_BYTES_MAX {
-        return Some(Answer::own(414, Reason::LongLocation));
+        return Some(Answer::built_in(414, Reason::LongLocation));
     }
     let answer = Answer::redirect(308, location, Reason::Https);
     Some(if request.method == Method::Head { answer.without_body() } else { answer })
@@ -42,7 +42,7 @@ mod tests {
             return None;
         };
         let mut spelled = Vec::new();
-        location.spell(&mut |bytes| spelled.extend_from_slice(bytes));
+        location.for_each_piece(&mut |bytes| spelled.extend_from_slice(bytes));
         Some(String::from_utf8(spelled).unwrap())
     }
 

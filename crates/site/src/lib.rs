@@ -128,7 +128,7 @@ impl Site {
 
     #[inline]
     fn answer_in<'a>(&'a self, request: &Request<'a>, buffers: &'a mut Buffers, now: u64) -> Answer<'a> {
-        match Key::of_plain_target(request.target) {
+        match Key::from_plain_target(request.target) {
             Some(key) if matches!(request.method, Method::Get | Method::Head) => {
                 let host = if self.hosts { request.host.and_then(target::host_name) } else { None };
                 let place = Place { host, key, is_path: true };
@@ -148,7 +148,7 @@ impl Site {
         let (key, path) = match target {
             Some(target) => match target.key(key) {
                 Ok(key) => (key, Ok(target.query)),
-                Err(bad) => (Key::ROOT, Err(Failure::bad_path(bad))),
+                Err(bad) => (Key::ROOT, Err(Failure::invalid_path(bad))),
             },
             None => (Key::ROOT, Err(Failure::new(400, Reason::Target))),
         };
@@ -246,7 +246,7 @@ impl Site {
             Ok(answer) => (answer, is_ruled),
             Err(failure) => {
                 let answer = self.fail(failure, place, &request.accept_encoding);
-                (answer.about_path(request.target), true)
+                (answer.with_path(request.target), true)
             }
         };
         if is_ruled
@@ -265,7 +265,7 @@ impl Site {
         let place = Place { host: None, key: Key::ROOT, is_path: false };
         // Nothing is known of the client, not even what it can decode.
         let accept_encoding = Values::one(b"identity, *;q=0");
-        let mut answer = self.fail(Failure::new(status, Reason::NoRequest), place, &accept_encoding);
+        let mut answer = self.fail(Failure::new(status, Reason::BadRequest), place, &accept_encoding);
         if !self.for_all.is_empty() {
             answer.site_fields = Some(&self.for_all);
         }
@@ -307,7 +307,7 @@ impl Site {
                 Record::Rewrite(rewrite) => {
                     let captures = matched.map_or(Captures::NONE, |path| Captures::new(path, runs));
                     let Ok(key) = captures.expand(rewrite.path, rewritten)? else {
-                        return Err(Failure::new(404, Reason::Nothing));
+                        return Err(Failure::new(404, Reason::NotFound));
                     };
                     let place = Place { key, ..place };
                     self.deliver_rewritten(place, rewrite.status, request, parts, now, reason, is_ruled)
@@ -318,7 +318,7 @@ impl Site {
                 redirect_to(308, location, Reason::Slash)
             }
             Found::MissingAsset => Err(Failure::new(404, Reason::MissingAsset)),
-            Found::Nothing => Err(Failure::new(404, Reason::Nothing)),
+            Found::Nothing => Err(Failure::new(404, Reason::NotFound)),
         }
     }
 
@@ -348,7 +348,7 @@ impl Site {
                 None => {}
             }
         }
-        Err(Failure::new(404, Reason::Nothing))
+        Err(Failure::new(404, Reason::NotFound))
     }
 
     /// Sends a resource as it is asked for.
@@ -500,7 +500,7 @@ fn answer_other<'a>(
     match method {
         // RFC 9110 §7.1: the other forms are not for it.
         Method::Options if parsed.is_none() && target != b"*" => Err(Failure::new(400, Reason::Target)),
-        Method::Options => Ok(Answer::own(204, Reason::Options)),
+        Method::Options => Ok(Answer::built_in(204, Reason::Options)),
         Method::Unknown => Err(Failure::new(501, Reason::Method)),
         Method::Get | Method::Head | Method::Other => Err(Failure::new(405, Reason::Method)),
     }

@@ -4,7 +4,7 @@
 //! another scheme: no host of ours can leak. What a request captured is escaped, so that it cannot end the field, and a
 //! target that is a path stays one: it never begins with `//`, which would name another host. Never allocates.
 
-use cannery_archive::{Key, Piece, Redirect, Spelled};
+use cannery_archive::{Key, Piece, Redirect, UrlPiece};
 
 use crate::captures::Captures;
 
@@ -51,11 +51,11 @@ impl<'a> Location<'a> {
     }
 
     /// Hands the bytes of the field's value to `put`, in order.
-    pub fn spell(&self, put: &mut dyn FnMut(&[u8])) {
+    pub fn for_each_piece(&self, put: &mut dyn FnMut(&[u8])) {
         let query = self.query.filter(|query| !query.is_empty());
         match self.form {
             Form::Slash { key, add } => {
-                key.spell().for_each(|piece| put(piece.bytes()));
+                key.percent_encode().for_each(|piece| put(piece.bytes()));
                 if add {
                     put(b"/");
                 }
@@ -83,7 +83,7 @@ impl<'a> Location<'a> {
     #[must_use]
     pub fn length(&self) -> usize {
         let mut length = 0;
-        self.spell(&mut |bytes| length += bytes.len());
+        self.for_each_piece(&mut |bytes| length += bytes.len());
         length
     }
 }
@@ -100,9 +100,9 @@ fn spell_target(redirect: &Redirect<'_>, captures: &Captures<'_>, put: &mut dyn 
                 put(literal);
             }
             Piece::Capture(number) | Piece::Splat(number) => {
-                for piece in cannery_archive::spell(captures.run(number)) {
+                for piece in cannery_archive::percent_encode(captures.run(number)) {
                     match piece {
-                        Spelled::Plain(run) if in_query => put_escaped_delimiters(run, put),
+                        UrlPiece::Plain(run) if in_query => put_escaped_delimiters(run, put),
                         piece => put(piece.bytes()),
                     }
                 }
@@ -182,7 +182,7 @@ fn put_as_sent(mut rest: &[u8], put: &mut dyn FnMut(&[u8])) {
                 continue;
             }
             _ if *byte == b'?' => put(b"?"),
-            _ => cannery_archive::spell(&[*byte]).for_each(|piece| put(piece.bytes())),
+            _ => cannery_archive::percent_encode(&[*byte]).for_each(|piece| put(piece.bytes())),
         }
         rest = others;
     }

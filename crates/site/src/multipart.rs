@@ -54,7 +54,7 @@ impl<'a> Multipart<'a> {
     }
 
     /// Hands the pieces of the body to `put`, in order.
-    pub fn spell(&self, put: &mut dyn FnMut(MultipartPiece<'_>)) {
+    pub fn for_each_piece(&self, put: &mut dyn FnMut(MultipartPiece<'_>)) {
         use MultipartPiece::{Archive, Number, Text};
         for part in self.parts.as_slice() {
             put(Text(b"\r\n--"));
@@ -80,7 +80,7 @@ impl<'a> Multipart<'a> {
     #[must_use]
     pub fn length(&self) -> u64 {
         let mut length = 0;
-        self.spell(&mut |piece| {
+        self.for_each_piece(&mut |piece| {
             length += match piece {
                 MultipartPiece::Text(text) => text.len() as u64,
                 MultipartPiece::Number(number) => u64::from(number.checked_ilog10().unwrap_or(0)) + 1,

@@ -138,11 +138,11 @@ fn other_slash<'a>(
     host: Option<&'a [u8]>,
     key: Key<'a>,
 ) -> Result<Option<Found<'a>>, Corrupt> {
-    let (record, key, add) = if key.is_folder() {
+    let (record, key, add) = if key.is_directory() {
         let Some(file) = key.without_slash() else { return Ok(None) };
         (archive.path(host, file)?, file, false)
     } else {
-        (archive.folder(host, key)?, key, true)
+        (archive.directory(host, key)?, key, true)
     };
     Ok(record.map(|record| match record {
         Record::Redirect(_) => Found::of_path(record),

@@ -2,7 +2,7 @@
 //!
 //! Origin form and absolute form (RFC 9112 §3.2). Never repairs a bad target.
 
-use cannery_archive::{BadPath, Key, KeyBuffer};
+use cannery_archive::{Key, KeyBuffer, PathError};
 use cannery_base::swar::{self, eq_mask};
 
 /// A request target in its parts, as they were sent.
@@ -43,7 +43,7 @@ impl<'a> Target<'a> {
 
     /// The normal form of the path.
     #[inline]
-    pub fn key<'k>(&self, buffer: &'k mut KeyBuffer) -> Result<Key<'k>, BadPath>
+    pub fn key<'k>(&self, buffer: &'k mut KeyBuffer) -> Result<Key<'k>, PathError>
     where
         'a: 'k,
     {

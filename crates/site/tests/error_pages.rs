@@ -74,12 +74,12 @@ fn site() -> Site {
 /// The status of an answer, and its page: nothing for the one that is built in.
 fn page_of(site: &Site, answer: &Answer<'_>) -> (u16, Option<String>) {
     let page = match (answer.body, answer.fields) {
-        (Body::Archive(extent), Fields::Own { page: Some(_), .. }) => {
+        (Body::Archive(extent), Fields::BuiltIn { page: Some(_), .. }) => {
             let bytes = site.archive().body(extent).unwrap();
             assert_eq!(answer.content_length, Some(bytes.len() as u64));
             Some(String::from_utf8(bytes.to_vec()).unwrap())
         }
-        (Body::BuiltIn(page), Fields::Own { page: None, .. }) => {
+        (Body::BuiltIn(page), Fields::BuiltIn { page: None, .. }) => {
             assert_eq!(answer.content_length, Some(page.len() as u64));
             None
         }
@@ -119,7 +119,7 @@ fn conditions_ranges_and_codings_have_their_pages() {
     assert_page(&site, Request { conditions, ..get(b"/deep/a") }, 416, "/ 416");
     let mut scratch = Scratch::default();
     let request = Request { conditions, ..get(b"/a") };
-    let Fields::Own { complete_length, .. } = site.answer(&request, &mut scratch).fields else {
+    let Fields::BuiltIn { complete_length, .. } = site.answer(&request, &mut scratch).fields else {
         panic!("a 416 is the server's own")
     };
     assert_eq!(complete_length, Some("default a".len() as u64));
@@ -152,7 +152,7 @@ fn what_is_no_request_has_the_page_of_the_default_root() {
     let site = site();
     assert_eq!(page_of(&site, &site.refusal(431)), (431, Some("/ 431".to_owned())));
     assert_eq!(page_of(&site, &site.refusal(505)), (505, None));
-    assert_eq!(site.refusal(431).reason, Reason::NoRequest);
+    assert_eq!(site.refusal(431).reason, Reason::BadRequest);
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn location(site: &Site, host: &str, target: &str) -> Option<String> {
     let mut scratch = Scratch::default();
     let Fields::Redirect(location) = site.answer(&request, &mut scratch).fields else { return None };
     let mut bytes = Vec::new();
-    location.spell(&mut |piece| bytes.extend_from_slice(piece));
+    location.for_each_piece(&mut |piece| bytes.extend_from_slice(piece));
     Some(String::from_utf8(bytes).unwrap())
 }
 

@@ -24,7 +24,7 @@ fn location(site: &Site, target: &str) -> Option<String> {
     let request = Request::new(Method::Get, target.as_bytes());
     let Fields::Redirect(location) = site.answer(&request, &mut scratch).fields else { return None };
     let mut spelled = Vec::new();
-    location.spell(&mut |bytes| spelled.extend_from_slice(bytes));
+    location.for_each_piece(&mut |bytes| spelled.extend_from_slice(bytes));
     assert_eq!(spelled.len(), location.length(), "{target}");
     Some(String::from_utf8(spelled).unwrap())
 }

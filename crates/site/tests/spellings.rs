@@ -68,7 +68,7 @@ fn seen(site: &Site, method: Method, target: &str) -> String {
     let answer = site.answer(&Request::new(method, target.as_bytes()), &mut scratch);
     let mut location = Vec::new();
     if let Fields::Redirect(leads) = answer.fields {
-        leads.spell(&mut |piece| location.extend_from_slice(piece));
+        leads.for_each_piece(&mut |piece| location.extend_from_slice(piece));
     }
     let location = String::from_utf8(location).unwrap();
     // A built-in page shows the path as it was requested.

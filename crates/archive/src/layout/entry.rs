@@ -2,7 +2,7 @@
 //!
 //! Every number is checked against the file before it is used.
 
-use super::NamedRecord;
+use super::RecordKind;
 use super::format::Format;
 use super::record::Extent;
 use crate::Corrupt;
@@ -36,8 +36,8 @@ impl<'a> Entry<'a> {
 
     /// What the record is, told from its key.
     #[must_use]
-    pub fn named(&self) -> NamedRecord<'a> {
-        NamedRecord::of(self.key)
+    pub fn kind(&self) -> RecordKind<'a> {
+        RecordKind::from_key(self.key)
     }
 
     /// Where the record ends, and the next one stands.

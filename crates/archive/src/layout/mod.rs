@@ -40,7 +40,7 @@ pub mod name {
 
 /// What a record is, told from its key alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NamedRecord<'a> {
+pub enum RecordKind<'a> {
     /// The facts, in the first record.
     Facts,
     /// The manifest.
@@ -63,33 +63,33 @@ pub enum NamedRecord<'a> {
     Unknown,
 }
 
-impl<'a> NamedRecord<'a> {
+impl<'a> RecordKind<'a> {
     /// Tells what the record under `key` is.
     #[must_use]
-    pub fn of(key: &'a [u8]) -> NamedRecord<'a> {
+    pub fn from_key(key: &'a [u8]) -> RecordKind<'a> {
         match key {
-            name::FACTS => NamedRecord::Facts,
-            name::MANIFEST => NamedRecord::Manifest,
-            [b'/', .., b'/', b'/'] | b"//" => NamedRecord::Scope(&key[..key.len() - 1]),
-            [b'/', ..] => NamedRecord::Path(key),
-            [name::SOURCE, path @ ..] => NamedRecord::Source(path),
+            name::FACTS => RecordKind::Facts,
+            name::MANIFEST => RecordKind::Manifest,
+            [b'/', .., b'/', b'/'] | b"//" => RecordKind::Scope(&key[..key.len() - 1]),
+            [b'/', ..] => RecordKind::Path(key),
+            [name::SOURCE, path @ ..] => RecordKind::Source(path),
             [name::BODY, digest @ ..] => match digest.try_into() {
-                Ok(digest) => NamedRecord::Body(crate::Digest(digest)),
-                Err(_) => NamedRecord::Unknown,
+                Ok(digest) => RecordKind::Body(crate::Digest(digest)),
+                Err(_) => RecordKind::Unknown,
             },
             [name::HEAD, ordinal @ ..] => match ordinal.try_into() {
-                Ok(ordinal) => NamedRecord::Head(u32::from_le_bytes(ordinal)),
-                Err(_) => NamedRecord::Unknown,
+                Ok(ordinal) => RecordKind::Head(u32::from_le_bytes(ordinal)),
+                Err(_) => RecordKind::Unknown,
             },
             [name::PLAIN_HEAD, ordinal @ ..] => match ordinal.try_into() {
-                Ok(ordinal) => NamedRecord::PlainHead(u32::from_le_bytes(ordinal)),
-                Err(_) => NamedRecord::Unknown,
+                Ok(ordinal) => RecordKind::PlainHead(u32::from_le_bytes(ordinal)),
+                Err(_) => RecordKind::Unknown,
             },
             [name::PADDING, ordinal @ ..] => match ordinal.try_into() {
-                Ok(ordinal) => NamedRecord::Padding(u32::from_le_bytes(ordinal)),
-                Err(_) => NamedRecord::Unknown,
+                Ok(ordinal) => RecordKind::Padding(u32::from_le_bytes(ordinal)),
+                Err(_) => RecordKind::Unknown,
             },
-            _ => NamedRecord::Unknown,
+            _ => RecordKind::Unknown,
         }
     }
 }

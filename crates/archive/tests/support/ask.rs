@@ -2,7 +2,7 @@
 //! within the file; never judges whether they are right. The fuzz targets use it too.
 
 use cannery_archive::{
-    Archive, Candidates, IndexKind, Key, KeyBuffer, NamedRecord, Pieces, Record, Scope, ScopeEntry,
+    Archive, Candidates, IndexKind, Key, KeyBuffer, Pieces, Record, RecordKind, Scope, ScopeEntry,
 };
 
 /// Targets, among which are all paths and folders of the sample archive.
@@ -22,14 +22,14 @@ pub(crate) fn everything(bytes: Vec<u8>) {
     for entry in archive.entries().flatten() {
         assert!(entry.data_position > before, "the walk goes forward");
         before = entry.data_position;
-        let _ = archive.named(entry.key).is_ok();
+        let _ = archive.entry(entry.key).is_ok();
         let _ = archive.decode_source(&entry).map(|extent| archive.body(extent).is_ok());
-        match entry.named() {
-            NamedRecord::Path(_) => {
+        match entry.kind() {
+            RecordKind::Path(_) => {
                 let _ = archive.decode_path(&entry).map(|record| look_into(&archive, record));
             }
-            NamedRecord::Scope(_) => drop(archive.decode_scope(&entry).map(|scope| walk(&archive, scope))),
-            NamedRecord::Head(_) => {
+            RecordKind::Scope(_) => drop(archive.decode_scope(&entry).map(|scope| walk(&archive, scope))),
+            RecordKind::Head(_) => {
                 let _ = (archive.head(entry.position).is_ok(), archive.plain_head(entry.position).is_ok());
             }
             _ => {}
@@ -40,7 +40,7 @@ pub(crate) fn everything(bytes: Vec<u8>) {
 }
 
 fn ask_path(archive: &Archive, host: Option<&[u8]>, key: Key<'_>) {
-    for record in [archive.path(host, key), archive.folder(host, key)].into_iter().flatten().flatten() {
+    for record in [archive.path(host, key), archive.directory(host, key)].into_iter().flatten().flatten() {
         look_into(archive, record);
     }
     for (covered, scope) in archive.scopes(host, key).flatten() {

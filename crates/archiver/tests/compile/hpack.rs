@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cannery_archive::{Archive, Head, HpackLines, NO_LINE_ID, NamedRecord};
+use cannery_archive::{Archive, Head, HpackLines, NO_LINE_ID, RecordKind};
 use cannery_wire::hpack::{self, Decoder, EncoderTable, Field};
 
 use crate::site::Site;
@@ -10,7 +10,7 @@ use crate::site::Site;
 /// All heads, in the order in which they were written.
 fn heads(archive: &Archive) -> Vec<Head<'_>> {
     let entries = archive.entries().map(Result::unwrap);
-    let heads = entries.filter(|entry| matches!(entry.named(), NamedRecord::Head(_)));
+    let heads = entries.filter(|entry| matches!(entry.kind(), RecordKind::Head(_)));
     heads.map(|entry| archive.head(entry.position).unwrap()).collect()
 }
 

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use cannery_archive::{
-    Archive, Coding, Key, KeyBuffer, Loading, NamedRecord, Origin, Piece, Record, Resource, ScopeEntry,
+    Archive, Coding, Key, KeyBuffer, Loading, Origin, Piece, Record, RecordKind, Resource, ScopeEntry,
 };
 use cannery_archiver::{Encoder, Error, Options, Report, compile};
 use tempfile::TempDir;
@@ -216,8 +216,8 @@ impl Built {
     /// The files that are kept without being served under their own name, with their bytes.
     pub(crate) fn kept(&self) -> Vec<(String, String)> {
         let entries = self.archive.entries().map(|entry| entry.unwrap());
-        let kept = entries.filter_map(|entry| match entry.named() {
-            NamedRecord::Source(path) => {
+        let kept = entries.filter_map(|entry| match entry.kind() {
+            RecordKind::Source(path) => {
                 let body = self.archive.body(self.archive.decode_source(&entry).unwrap()).unwrap();
                 let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
                 Some((text(path), text(body)))
@@ -232,7 +232,7 @@ impl Built {
     /// Every body in the archive.
     pub(crate) fn bodies(&self) -> Vec<Vec<u8>> {
         let entries = self.archive.entries().map(|entry| entry.unwrap());
-        let bodies = entries.filter(|entry| matches!(entry.named(), NamedRecord::Body(_)));
+        let bodies = entries.filter(|entry| matches!(entry.kind(), RecordKind::Body(_)));
         bodies.map(|entry| entry.data.to_vec()).collect()
     }
 

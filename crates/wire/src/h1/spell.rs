@@ -76,7 +76,7 @@ pub(super) fn answer(
             put_status_line(output, answer.status);
             put_location(output, location, answer.status, fields);
         }
-        Fields::Own { page, complete_length } => {
+        Fields::BuiltIn { page, complete_length } => {
             put_own(output, answer.status, *page, *complete_length);
             match page {
                 Some(Page { head, .. }) => {
@@ -115,7 +115,7 @@ fn put_with_site_fields(
         }
     };
     let mut has_content = true;
-    if !matches!(answer.fields, Fields::Own { .. }) {
+    if !matches!(answer.fields, Fields::BuiltIn { .. }) {
         put_status_line(output, status);
     }
     match &answer.fields {
@@ -141,7 +141,7 @@ fn put_with_site_fields(
             put_location(output, location, status, fields);
             has_content = false;
         }
-        Fields::Own { page, complete_length } => {
+        Fields::BuiltIn { page, complete_length } => {
             put_own(output, status, *page, *complete_length);
             match page {
                 Some(Page { head, .. }) => put_lines(output, head.lines()),
@@ -178,7 +178,7 @@ fn put_parts_type(output: &mut Output, boundary: [&[u8]; 2]) {
 
 fn put_location(output: &mut Output, location: &Location<'_>, status: u16, fields: &ServerFields) {
     output.put(b"Location: ");
-    location.spell(&mut |bytes| output.put(bytes));
+    location.for_each_piece(&mut |bytes| output.put(bytes));
     output.put(b"\r\n");
     put_line(output, b"Cache-Control: ", redirect_caching(status, fields));
 }
@@ -209,7 +209,7 @@ fn put_body(output: &mut Output, body: &Body<'_>, archive: &[u8]) {
         Body::Empty => {}
         Body::BuiltIn(page) => page.for_each_piece(&mut |piece| output.put(piece)),
         Body::Archive(extent) => put_extent(output, *extent, archive),
-        Body::Multipart(multipart) => multipart.spell(&mut |piece| match piece {
+        Body::Multipart(multipart) => multipart.for_each_piece(&mut |piece| match piece {
             MultipartPiece::Text(text) => output.put(text),
             MultipartPiece::Number(number) => output.put_number(number),
             MultipartPiece::Archive(extent) => put_extent(output, extent, archive),

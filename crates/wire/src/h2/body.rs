@@ -49,7 +49,7 @@ impl Body {
     /// A body of several parts, of the archive of this number.
     pub(super) fn of_multipart(multipart: &Multipart<'_>, archive: u16) -> Body {
         let mut pieces = Pieces::default();
-        multipart.spell(&mut |piece| match piece {
+        multipart.for_each_piece(&mut |piece| match piece {
             MultipartPiece::Text(text) => pieces.add_text(text),
             MultipartPiece::Number(number) => pieces.add_text(number.to_string().as_bytes()),
             MultipartPiece::Archive(extent) => pieces.add(Segment::Archive(archive, extent)),

@@ -96,7 +96,7 @@ impl Block<'_> {
                 self.location(location, status, fields);
                 0
             }
-            Fields::Own { page, complete_length } => {
+            Fields::BuiltIn { page, complete_length } => {
                 self.own(status, *page, *complete_length);
                 match page {
                     Some(Page { head, .. }) => self.lines(head.hpack.lines()),
@@ -133,7 +133,7 @@ impl Block<'_> {
             }
         };
         let mut has_content = true;
-        if !matches!(answer.fields, Fields::Own { .. }) {
+        if !matches!(answer.fields, Fields::BuiltIn { .. }) {
             self.status(status);
         }
         match &answer.fields {
@@ -160,7 +160,7 @@ impl Block<'_> {
                 self.location(location, status, fields);
                 has_content = false;
             }
-            Fields::Own { page, complete_length } => {
+            Fields::BuiltIn { page, complete_length } => {
                 self.own(status, *page, *complete_length);
                 match page {
                     Some(Page { head, .. }) => put_lines(self, head.hpack.lines()),
@@ -199,7 +199,7 @@ impl Block<'_> {
     fn location(&mut self, location: &Location<'_>, status: u16, fields: &ServerFields) {
         put_name_index(self.bytes, index::LOCATION);
         put_text_length(self.bytes, location.length());
-        location.spell(&mut |piece| self.bytes.extend_from_slice(piece));
+        location.for_each_piece(&mut |piece| self.bytes.extend_from_slice(piece));
         self.field("cache-control", redirect_caching(status, fields));
     }
 

@@ -98,7 +98,7 @@ impl Peer {
                 Step::Request(stream) => self.answer(stream),
                 Step::Refused(stream, refusal) => {
                     self.refused.push((stream.number(), refusal));
-                    let answer = Answer::own(refusal.status(), Reason::NoRequest);
+                    let answer = Answer::built_in(refusal.status(), Reason::BadRequest);
                     let Peer { connection, fields, output, .. } = self;
                     connection.refuse(stream, &answer, ArchiveRef::NONE, fields, output);
                 }
@@ -160,7 +160,7 @@ impl Peer {
             let archive = ArchiveRef { number: 7, bytes: archive, identity: 1 };
             connection.respond(stream, &answer, archive, fields, output);
         } else {
-            let mut answer = Answer::own(404, Reason::Nothing);
+            let mut answer = Answer::built_in(404, Reason::NotFound);
             if is_head {
                 answer = answer.without_body();
             }
@@ -232,8 +232,8 @@ impl Peer {
 
 /// An answer with so many bytes of the archive.
 fn found(length: u64) -> Answer<'static> {
-    let mut answer = Answer::own(200, Reason::Nothing);
-    answer.fields = Fields::Own { page: None, complete_length: None };
+    let mut answer = Answer::built_in(200, Reason::NotFound);
+    answer.fields = Fields::BuiltIn { page: None, complete_length: None };
     answer.body = Body::Archive(Extent { position: 0, length });
     answer.content_length = Some(length);
     answer

@@ -104,7 +104,7 @@ impl Ours {
         let found = target.strip_prefix('/').and_then(length);
         let is_head = head.method_name == b"HEAD";
         let archive = ArchiveRef { number: 3, bytes: &CONTENT, identity: 1 };
-        let mut answer = Answer::own(404, Reason::Nothing);
+        let mut answer = Answer::built_in(404, Reason::NotFound);
         if let Some(length) = text {
             let text_length = length.to_string();
             let fields = [(":status", b"200".as_slice()), ("content-length", text_length.as_bytes())];
@@ -112,8 +112,8 @@ impl Ours {
             answer.status = 200;
         } else {
             if let Some(length) = found {
-                answer = Answer::own(200, Reason::Nothing);
-                answer.fields = Fields::Own { page: None, complete_length: None };
+                answer = Answer::built_in(200, Reason::NotFound);
+                answer.fields = Fields::BuiltIn { page: None, complete_length: None };
                 answer.body = Body::Archive(Extent { position: 0, length: length as u64 });
                 answer.content_length = Some(length as u64);
             }
@@ -143,7 +143,7 @@ impl End for Ours {
             Step::Request(stream) => self.answer(stream),
             Step::Refused(stream, refusal) => {
                 let status = refusal.status();
-                let answer = Answer::own(status, Reason::NoRequest);
+                let answer = Answer::built_in(status, Reason::BadRequest);
                 let Ours { connection, fields, output, .. } = self;
                 connection.refuse(stream, &answer, ArchiveRef::NONE, fields, output);
                 self.answered.insert(stream.number(), status);
