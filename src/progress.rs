@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use cannery_archiver::{Progress, Stage};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::say;
-use crate::text;
+use crate::format;
+use crate::output;
 
 /// A build that is over sooner shows no bar.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -79,7 +79,7 @@ impl Progress for Shown {
         }
         *now = Now { stage, total, done: 0, said: Instant::now(), bar: None };
         if self.way == Way::Lines {
-            say::note(line(stage, None, total));
+            output::note(line(stage, None, total));
         }
     }
 
@@ -92,7 +92,7 @@ impl Progress for Shown {
         match self.way {
             Way::Lines if now.said.elapsed() >= LINE_INTERVAL => {
                 now.said = Instant::now();
-                say::note(line(now.stage, Some(now.done), now.total));
+                output::note(line(now.stage, Some(now.done), now.total));
             }
             Way::Bar if self.started.elapsed() >= PATIENCE => {
                 let (stage, total, done) = (now.stage, now.total, now.done);
@@ -119,7 +119,7 @@ fn bar(stage: Stage, total: Option<u64>) -> ProgressBar {
 }
 
 fn line(stage: Stage, done: Option<u64>, total: Option<u64>) -> String {
-    let shown = |number| if counts_bytes(stage) { text::bytes(number) } else { text::count(number) };
+    let shown = |number| if counts_bytes(stage) { format::bytes(number) } else { format::count(number) };
     match (done, total) {
         (Some(done), Some(total)) => format!("{}: {} of {}", name(stage), shown(done), shown(total)),
         (Some(done), None) => format!("{}: {}", name(stage), shown(done)),

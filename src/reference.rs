@@ -7,7 +7,7 @@ use std::fmt::Write;
 use clap::{Arg, ArgAction, Command};
 
 use crate::flags::{self, About};
-use crate::say::{self, Failure};
+use crate::output::{self, Failure};
 use crate::sbom;
 
 /// The manual page of a command, as troff.
@@ -18,7 +18,7 @@ pub fn print_manual_page(command: Command) -> Result<(), Failure> {
     let mut page = Vec::new();
     let rendered = clap_mangen::Man::new(command).render(&mut page);
     rendered.map_err(|error| Failure::failed(format!("cannot make the manual page: {error}")))?;
-    say::print(String::from_utf8_lossy(&page))
+    output::print(String::from_utf8_lossy(&page))
 }
 
 /// Prints the completions of a program for a shell.
@@ -30,7 +30,7 @@ pub fn print_completions(shell: &str, mut program: Command) -> Result<(), Failur
     let mut script = Vec::new();
     let name = program.get_name().to_owned();
     clap_complete::generate(shell, &mut program, name, &mut script);
-    say::print(String::from_utf8_lossy(&script))
+    output::print(String::from_utf8_lossy(&script))
 }
 
 /// Prints what a command line asks about the program itself.
@@ -40,8 +40,8 @@ pub fn print_completions(shell: &str, mut program: Command) -> Result<(), Failur
 pub fn print_about(about: &About, program: Command) -> Result<(), Failure> {
     match about {
         About::ManualPage => print_manual_page(program),
-        About::Sbom => say::print(sbom::spell()),
-        About::SbomText => say::print(sbom::spell_text()),
+        About::Sbom => output::print(sbom::spell()),
+        About::SbomText => output::print(sbom::spell_text()),
         About::Completions(shell) => print_completions(shell, program),
     }
 }

@@ -5,5 +5,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cannery::say::end(cannery::commands::archiver::run(std::env::args_os()))
+    cannery::output::report(cannery::commands::archiver::run(std::env::args_os()))
 }

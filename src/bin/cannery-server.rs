@@ -5,5 +5,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cannery::say::end(cannery::commands::server::run(std::env::args_os()))
+    cannery::output::report(cannery::commands::server::run(std::env::args_os()))
 }

@@ -5,5 +5,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cannery::say::end(cannery::commands::run(std::env::args_os()))
+    cannery::output::report(cannery::commands::run(std::env::args_os()))
 }

@@ -14,10 +14,10 @@ use cannery_archiver::{Error, ErrorClass, Report, compile};
 use super::interrupt::Interrupt;
 use super::{inspect, open, summary};
 use crate::flags;
-use crate::flags::archiver::{Archiver, Saying, Told};
+use crate::flags::archiver::{Archiver, Invocation, Saying};
+use crate::output::{self, Exit, Failure, Paint};
 use crate::progress::Shown;
 use crate::reference;
-use crate::say::{self, Exit, Failure, Paint};
 
 /// Runs the program with these words, its name first.
 ///
@@ -31,10 +31,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
 ///
 /// # Errors
 /// The build failed.
-pub fn run_read(told: Told) -> Result<(), Failure> {
+pub fn run_read(told: Invocation) -> Result<(), Failure> {
     match told {
-        Told::Build(archiver) => build(&archiver),
-        Told::About(about) => reference::print_about(&about, flags::archiver::command()),
+        Invocation::Build(archiver) => build(&archiver),
+        Invocation::About(about) => reference::print_about(&about, flags::archiver::command()),
     }
 }
 
@@ -57,17 +57,17 @@ fn build(archiver: &Archiver) -> Result<(), Failure> {
     if saying.debug {
         let archive = open::open(&options.archive)?;
         let list = inspect::list(&archive).map_err(open::corrupt(&options.archive))?;
-        list.into_iter().for_each(say::note);
+        list.into_iter().for_each(output::note);
     }
     match saying {
-        Saying { json: true, .. } => say::print_json(&report),
+        Saying { json: true, .. } => output::print_json(&report),
         Saying { quiet: true, .. } => Ok(()),
         Saying { .. } => {
             tell(&report.diagnostics);
             tell(&report.cache_warnings);
             let took = started.elapsed().as_secs_f64();
             let details = if saying.debug { summary::Details::All } else { summary::Details::Few };
-            say::print(summary::summary(&options.archive, &report, took, details, Paint::for_results()))
+            output::print(summary::summary(&options.archive, &report, took, details, Paint::for_results()))
         }
     }
 }
@@ -76,7 +76,7 @@ fn build(archiver: &Archiver) -> Result<(), Failure> {
 /// said also where nothing but errors is wanted.
 fn tell_unpublished(report: &Report, saying: Saying) -> Result<(), Failure> {
     if saying.json {
-        return say::print_json(report);
+        return output::print_json(report);
     }
     tell(&report.diagnostics);
     Ok(())
@@ -87,7 +87,7 @@ pub(super) fn tell(diagnostics: &[Diagnostic]) {
     let paint = Paint::for_errors();
     for diagnostic in diagnostics {
         let line = diagnostic.to_string();
-        say::note(match diagnostic.severity {
+        output::note(match diagnostic.severity {
             Severity::Warning => line.replacen(" warning:", &format!(" {}", paint.warning("warning:")), 1),
             Severity::Error => line.replacen(" error:", &format!(" {}", paint.error("error:")), 1),
             Severity::Note => line.replacen(" note:", &format!(" {}", paint.strong("note:")), 1),
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     fn told(error: &Error) -> (Exit, Option<String>) {
-        let Failure::Told { exit, hint, .. } = failure(error) else { panic!("nothing was told") };
+        let Failure::Message { exit, hint, .. } = failure(error) else { panic!("nothing was told") };
         (exit, hint)
     }
 

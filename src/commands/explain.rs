@@ -16,11 +16,11 @@ use cannery_wire::h1::{Connection, Head, Step};
 use cannery_wire::{Output, Refusal, RequestHead, ServerFields};
 use serde_json::Value;
 
-use super::{inspect, open, paths};
+use super::{inspect, key_display, open};
 use crate::flags::server::special_pages;
 use crate::flags::tools::Explain;
-use crate::say::{self, Failure, Paint, one_line};
-use crate::text;
+use crate::format;
+use crate::output::{self, Failure, Paint, one_line};
 
 /// The host that is asked if the command line names none.
 const DEFAULT_HOST: &str = "localhost";
@@ -34,7 +34,7 @@ pub fn run(told: &Explain) -> Result<(), Failure> {
     let site = Site::new(open::open(&told.archive)?, true);
     let explained =
         explain(&site, &request, told.debug, Paint::for_results()).map_err(open::corrupt(&told.archive))?;
-    say::print(explained)
+    output::print(explained)
 }
 
 /// The request as HTTP/1.1 sends it.
@@ -343,7 +343,7 @@ fn text_of(name: &[u8]) -> String {
 /// The folder whose key has so many bytes of the one that was asked for.
 fn folder(key: Option<Key<'_>>, covered: usize) -> String {
     let key = key.map_or(b"/".as_slice(), Key::bytes);
-    one_line(&paths::shown(key.get(..covered).unwrap_or(key)))
+    one_line(&key_display::display(key.get(..covered).unwrap_or(key)))
 }
 
 fn reason_in_words(reason: Reason, key: Option<Key<'_>>) -> String {
@@ -401,7 +401,7 @@ fn rule(
                 if let ScopeEntry::Rule(rule) = entry?
                     && rule.ordinal == wanted
                 {
-                    let folder = paths::shown(key.bytes().get(..covered).unwrap_or_default());
+                    let folder = key_display::display(key.bytes().get(..covered).unwrap_or_default());
                     let pattern = one_line(&inspect::template(rule.pattern));
                     let when = if rule.force { "before any file" } else { "where no file is" };
                     return Ok(Some(format!(
@@ -441,7 +441,7 @@ fn forms(
     };
     let forms = resource
         .representations()
-        .map(|form| form.map(|form| format!("{} {}", form.coding.name(), text::bytes(form.body.length))));
+        .map(|form| form.map(|form| format!("{} {}", form.coding.name(), format::bytes(form.body.length))));
     let forms = forms.collect::<Result<Vec<_>, _>>()?;
     let accepts = if request.accept_encoding.is_absent() {
         "the request has no `Accept-Encoding`, so the first choice is identity"
@@ -460,7 +460,7 @@ fn body_in_words(
     debug: bool,
 ) -> Option<String> {
     let place = |extent: Extent| match debug {
-        true => format!(" at byte {} of the archive", text::count(extent.position)),
+        true => format!(" at byte {} of the archive", format::count(extent.position)),
         false => String::new(),
     };
     match answer.body {
@@ -486,15 +486,15 @@ fn body_in_words(
             );
             Some(format!(
                 "Its body is {name}, the page for this status, {}{}.",
-                text::bytes(extent.length),
+                format::bytes(extent.length),
                 place(extent)
             ))
         }
         Body::Archive(extent) => {
-            debug.then(|| format!("Its body is {}{}.", text::bytes(extent.length), place(extent)))
+            debug.then(|| format!("Its body is {}{}.", format::bytes(extent.length), place(extent)))
         }
         Body::Multipart(multipart) => {
-            Some(format!("Its body is several parts, {} in all.", text::bytes(multipart.length())))
+            Some(format!("Its body is several parts, {} in all.", format::bytes(multipart.length())))
         }
         Body::BuiltIn(_) => Some("Its body is a page that is built into the server.".to_owned()),
         Body::Empty => None,

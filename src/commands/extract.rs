@@ -16,8 +16,8 @@ use cannery_archiver::ENCODED_BYTES_MAX;
 use super::decode::{self, Undecodable};
 use super::open;
 use crate::flags::tools::Extract;
-use crate::say::{self, Failure, Paint, one_line};
-use crate::text;
+use crate::format;
+use crate::output::{self, Failure, Paint, one_line};
 
 /// The folder of the source that holds a folder for each host.
 const HOSTS_FOLDER: &[u8] = b"_hosts";
@@ -42,11 +42,11 @@ pub fn run(told: &Extract) -> Result<(), Failure> {
     if told.quiet {
         return Ok(());
     }
-    say::print(format_args!(
+    output::print(format_args!(
         "{}  {}, {}\n",
         Paint::for_results().strong(&told.folder.display().to_string()),
-        text::counted(target.files, "file"),
-        text::bytes(target.bytes),
+        format::counted(target.files, "file"),
+        format::bytes(target.bytes),
     ))
 }
 
@@ -129,7 +129,7 @@ impl Fault {
             Fault::Undecodable { name, coding, why: Undecodable::Excessive } => {
                 open::damaged(Failure::input(format!(
                     "{archive}: the {coding} form of {name} decodes to more than {}, which no archiver writes",
-                    text::bytes(ENCODED_BYTES_MAX)
+                    format::bytes(ENCODED_BYTES_MAX)
                 )))
             }
             Fault::Undecodable { name, why: Undecodable::Memory, .. } => {
@@ -209,14 +209,14 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
 mod tests {
     use super::*;
     use crate::commands::sample::{INDEX, NOT_FOUND, REDIRECTS, Sample, TEXT};
-    use crate::say::Exit;
+    use crate::output::Exit;
 
     fn extract(sample: &Sample, folder: &Path, force: bool) -> Result<(), Failure> {
         run(&Extract { archive: sample.archive.clone(), folder: folder.to_owned(), force, quiet: true })
     }
 
     fn exit_of(result: &Result<(), Failure>) -> Exit {
-        let Err(Failure::Told { exit, .. }) = result else { panic!("it did not fail") };
+        let Err(Failure::Message { exit, .. }) = result else { panic!("it did not fail") };
         *exit
     }
 

@@ -10,10 +10,10 @@ use cannery_archive::{
 };
 use serde::Serialize;
 
-use super::{census, open, paths};
+use super::{archive_stats, key_display, open};
 use crate::flags::tools::Inspect;
-use crate::say::{self, Failure, Paint, one_line};
-use crate::text::{Table, bytes, count, counted, percent};
+use crate::format::{Table, bytes, count, counted, percent};
+use crate::output::{self, Failure, Paint, one_line};
 
 /// Runs what the command line asked for.
 ///
@@ -24,20 +24,20 @@ pub fn run(told: &Inspect) -> Result<(), Failure> {
     let corrupt = open::corrupt(&told.archive);
     match &told.path {
         Some(path) => inspect_path(told, &archive, path),
-        None if told.list && told.json => say::print_json(&listed(&archive).map_err(corrupt)?),
-        None if told.list => say::print_lines(list(&archive).map_err(corrupt)?),
+        None if told.list && told.json => output::print_json(&listed(&archive).map_err(corrupt)?),
+        None if told.list => output::print_lines(list(&archive).map_err(corrupt)?),
         None => {
-            let census = census::take(&archive).map_err(corrupt)?;
+            let census = archive_stats::take(&archive).map_err(corrupt)?;
             if told.json {
-                return say::print_json(&census);
+                return output::print_json(&census);
             }
-            say::print(overview(&told.archive, &census, Paint::for_results()))
+            output::print(overview(&told.archive, &census, Paint::for_results()))
         }
     }
 }
 
 /// What is in the archive, for a person.
-fn overview(path: &Path, census: &census::Census, paint: Paint) -> String {
+fn overview(path: &Path, census: &archive_stats::ArchiveStats, paint: Paint) -> String {
     let head = format!(
         "{}  {}, {}, release {}\n  digest {}\n",
         paint.strong(&path.display().to_string()),
@@ -51,7 +51,7 @@ fn overview(path: &Path, census: &census::Census, paint: Paint) -> String {
     [head].into_iter().chain(tables).collect::<Vec<_>>().join("\n")
 }
 
-fn counts(census: &census::Census) -> Table {
+fn counts(census: &archive_stats::ArchiveStats) -> Table {
     let mut table = Table::default();
     let hosts: Vec<_> = census.hosts.iter().map(|host| one_line(host)).collect();
     let rows = [
@@ -75,7 +75,7 @@ fn counts(census: &census::Census) -> Table {
     table
 }
 
-fn bodies(census: &census::Census) -> Table {
+fn bodies(census: &archive_stats::ArchiveStats) -> Table {
     let mut table = Table::default();
     for coding in &census.codings {
         table.row(coding.coding).number(count(coding.bodies)).number(bytes(coding.bytes));
@@ -97,7 +97,7 @@ fn bodies(census: &census::Census) -> Table {
     table
 }
 
-fn biggest(census: &census::Census) -> Table {
+fn biggest(census: &archive_stats::ArchiveStats) -> Table {
     let mut table = Table::default();
     for body in &census.biggest {
         let paths = if body.paths > 1 { counted(body.paths, "path") } else { String::new() };
@@ -138,7 +138,7 @@ fn listed(archive: &Archive) -> Result<Vec<Listed>, Corrupt> {
 
 impl Listed {
     fn of(archive: &Archive, key: &[u8], record: &Record<'_>) -> Result<Listed, Corrupt> {
-        let path = paths::shown(key);
+        let path = key_display::display(key);
         Ok(match record {
             Record::Resource(resource) => Listed {
                 path,
@@ -245,9 +245,9 @@ fn inspect_path(told: &Inspect, archive: &Archive, path: &str) -> Result<(), Fai
             .hint("`cannery inspect --list` lists every path; `cannery explain` says what answers any other")
     })?;
     if told.json {
-        return say::print_json(&Detailed::of(archive, key, &record).map_err(corrupt)?);
+        return output::print_json(&Detailed::of(archive, key, &record).map_err(corrupt)?);
     }
-    say::print(Detailed::of(archive, key, &record).map_err(corrupt)?.shown(Paint::for_results()))
+    output::print(Detailed::of(archive, key, &record).map_err(corrupt)?.shown(Paint::for_results()))
 }
 
 /// All about one path.
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn an_overview_names_what_there_is_and_nothing_else() {
         let sample = Sample::write();
-        let text = overview(&sample.archive, &census::take(&sample.open()).unwrap(), Paint::none());
+        let text = overview(&sample.archive, &archive_stats::take(&sample.open()).unwrap(), Paint::none());
         for words in
             ["cdb, release 0\n", "files        4", "hosts        1  h.test", "patterns     1", "shared"]
         {
@@ -372,7 +372,7 @@ mod tests {
             list: false,
             json: false,
         };
-        assert!(matches!(run(&told("/missing")), Err(Failure::Told { hint: Some(_), .. })));
-        assert!(matches!(run(&told("/%zz")), Err(Failure::Told { exit: say::Exit::Usage, .. })));
+        assert!(matches!(run(&told("/missing")), Err(Failure::Message { hint: Some(_), .. })));
+        assert!(matches!(run(&told("/%zz")), Err(Failure::Message { exit: output::Exit::Usage, .. })));
     }
 }

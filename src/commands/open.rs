@@ -7,7 +7,7 @@ use std::path::Path;
 
 use cannery_archive::{Archive, Corrupt, Loading, OpenError};
 
-use crate::say::Failure;
+use crate::output::Failure;
 
 /// Opens the archive at `path` by mapping it.
 pub(super) fn open(path: &Path) -> Result<Archive, Failure> {
@@ -51,7 +51,7 @@ pub(super) fn damaged(failure: Failure) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::say::Exit;
+    use crate::output::Exit;
 
     #[test]
     fn what_is_no_archive_is_bad_input() {
@@ -60,7 +60,7 @@ mod tests {
         std::fs::write(&file, "not an archive").unwrap();
         for path in [folder.path().join("missing"), file, folder.path().to_owned()] {
             let failure = open(&path).unwrap_err();
-            let Failure::Told { exit, message, .. } = failure else { panic!("nothing was told") };
+            let Failure::Message { exit, message, .. } = failure else { panic!("nothing was told") };
             assert_eq!(exit, Exit::Input);
             assert!(message.starts_with(&path.display().to_string()), "{message}");
         }

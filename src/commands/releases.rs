@@ -10,11 +10,11 @@ use cannery_archive::{Archive, Corrupt, Record, RecordKind};
 use cannery_site::is_immutable;
 use serde::Serialize;
 
-use super::shelf::{CURRENT, Label, Release, Shelf};
+use super::release_dir::{CURRENT, Label, Release, ReleaseDir};
 use super::{open, verify};
 use crate::flags::releases::Releases;
-use crate::say::{self, Failure, Paint, one_line};
-use crate::text::{Row, Table, bytes, count, counted, minute};
+use crate::format::{Row, Table, bytes, count, counted, minute};
+use crate::output::{self, Failure, Paint, one_line};
 
 /// Digits of the digest that tell two archives apart for a person.
 const DIGEST_DIGITS: usize = 12;
@@ -34,22 +34,22 @@ pub fn run(told: &Releases) -> Result<(), Failure> {
         let losses = losses(&shelf, &name)?;
         shelf.turn(&name).map_err(|error| unturned(&shelf, &error))?;
         shelf = look(told)?;
-        losses.iter().for_each(say::note);
+        losses.iter().for_each(output::note);
     }
     if told.json {
-        return say::print_json(&listed(&shelf));
+        return output::print_json(&listed(&shelf));
     }
-    say::print(list(&shelf, Paint::for_results()))
+    output::print(list(&shelf, Paint::for_results()))
 }
 
-fn look(told: &Releases) -> Result<Shelf, Failure> {
-    Shelf::look(&told.folder)
+fn look(told: &Releases) -> Result<ReleaseDir, Failure> {
+    ReleaseDir::look(&told.folder)
         .map_err(|error| Failure::input(format!("cannot read the folder {}: {error}", told.folder.display())))
 }
 
 /// What turning from the current release to this one does to pages that are open: nothing to say if the new one has all
 /// that may still be asked for.
-fn losses(shelf: &Shelf, name: &OsStr) -> Result<Option<String>, Failure> {
+fn losses(shelf: &ReleaseDir, name: &OsStr) -> Result<Option<String>, Failure> {
     let Some(current) = shelf.current.as_ref().filter(|current| *current != name) else { return Ok(None) };
     let (from, to) = (shelf.path(current), shelf.path(name));
     // A damaged release cannot be asked; that is no reason to keep serving it.
@@ -97,7 +97,7 @@ fn immutable_paths(archive: &Archive) -> Result<HashSet<&[u8]>, Corrupt> {
 }
 
 /// The release that a word of the command line means: a file's name counts before a serial.
-fn find<'s>(shelf: &'s Shelf, wanted: &str) -> Result<&'s Release, Failure> {
+fn find<'s>(shelf: &'s ReleaseDir, wanted: &str) -> Result<&'s Release, Failure> {
     let named = |release: &&Release| release.name == wanted || release.name == *format!("{wanted}.cdb");
     if let Some(release) = shelf.releases.iter().find(named) {
         return openable(shelf, release);
@@ -122,14 +122,14 @@ fn find<'s>(shelf: &'s Shelf, wanted: &str) -> Result<&'s Release, Failure> {
     }
 }
 
-fn openable<'s>(shelf: &Shelf, release: &'s Release) -> Result<&'s Release, Failure> {
+fn openable<'s>(shelf: &ReleaseDir, release: &'s Release) -> Result<&'s Release, Failure> {
     match &release.label {
         Ok(_) => Ok(release),
         Err(error) => Err(open::failure(&shelf.path(&release.name), error)),
     }
 }
 
-fn nothing_before(shelf: &Shelf) -> Failure {
+fn nothing_before(shelf: &ReleaseDir) -> Failure {
     match &shelf.current {
         Some(current) => Failure::input(format!("no release comes before {}", shown(current))),
         None => Failure::input(format!("no release in {} is current yet", shelf.folder.display()))
@@ -137,7 +137,7 @@ fn nothing_before(shelf: &Shelf) -> Failure {
     }
 }
 
-fn unturned(shelf: &Shelf, error: &io::Error) -> Failure {
+fn unturned(shelf: &ReleaseDir, error: &io::Error) -> Failure {
     let link = shelf.path(OsStr::new(CURRENT));
     if error.kind() == io::ErrorKind::AlreadyExists {
         return Failure::output(format!("{} is no link, so it was left alone", link.display()))
@@ -152,7 +152,7 @@ fn shown(name: &OsStr) -> String {
 }
 
 /// The list as a person reads it.
-fn list(shelf: &Shelf, paint: Paint) -> String {
+fn list(shelf: &ReleaseDir, paint: Paint) -> String {
     if shelf.releases.is_empty() {
         return format!("{} holds no archive\n", shelf.folder.display());
     }
@@ -208,7 +208,7 @@ enum ListedLabel {
     Damaged { damaged: String },
 }
 
-fn listed(shelf: &Shelf) -> Listed {
+fn listed(shelf: &ReleaseDir) -> Listed {
     let release = |release: &Release| ListedRelease {
         name: release.name.to_string_lossy().into_owned(),
         current: shelf.is_current(release),

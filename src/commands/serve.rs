@@ -14,8 +14,8 @@ use super::interrupt::Interrupt;
 use super::workshop::Workshop;
 use super::{archiver, server, summary};
 use crate::flags::site::Serve;
+use crate::output::{self, Failure, Paint};
 use crate::progress::Shown;
-use crate::say::{self, Failure, Paint};
 
 /// How many ports after the default one are tried before any free one is taken.
 const PORTS_TRIED: u16 = 20;
@@ -48,14 +48,14 @@ pub fn run(told: &Serve) -> Result<(), Failure> {
     for (kind, address) in server.addresses() {
         for address in visible(address) {
             is_reachable |= matches!(&address, Address::Internet(address) if !address.ip().is_loopback());
-            say::print(format_args!("{}\n", Paint::for_results().strong(&server::url(*kind, &address))))?;
+            output::print(format_args!("{}\n", Paint::for_results().strong(&server::url(*kind, &address))))?;
         }
     }
     if !told.quiet {
         if is_reachable {
-            say::note("Other machines on the network can reach this server.");
+            output::note("Other machines on the network can reach this server.");
         }
-        say::note("Ctrl-C stops. The folder is compiled once: run this again to see changes.");
+        output::note("Ctrl-C stops. The folder is compiled once: run this again to see changes.");
     }
     server.wait();
     Ok(())
@@ -73,8 +73,8 @@ fn build(told: &Serve, archive: &std::path::Path) -> Result<(), Failure> {
     archiver::tell(&report.diagnostics);
     let took = started.elapsed().as_secs_f64();
     let details = summary::Details::Few;
-    say::print(summary::summary(&told.folder, &report, took, details, Paint::for_results()))?;
-    say::print("\n")
+    output::print(summary::summary(&told.folder, &report, took, details, Paint::for_results()))?;
+    output::print("\n")
 }
 
 /// Returns the addresses to listen at, each of which is free now.
@@ -167,6 +167,6 @@ mod tests {
         let matches = crate::flags::site::command().try_get_matches_from(words).unwrap();
         let told = crate::flags::site::from_matches(&matches).unwrap();
         let wanted = told.config("".into()).listen;
-        assert!(matches!(addresses(&told, &wanted), Err(Failure::Told { hint: Some(_), .. })));
+        assert!(matches!(addresses(&told, &wanted), Err(Failure::Message { hint: Some(_), .. })));
     }
 }

@@ -27,10 +27,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::open;
-use crate::flags::{self, server::Told};
+use crate::flags::{self, server::Invocation};
+use crate::format;
+use crate::output::{self, Failure, Paint, one_line};
 use crate::reference;
-use crate::say::{self, Failure, Paint, one_line};
-use crate::text;
 
 /// Runs the program with these words, its name first.
 ///
@@ -44,10 +44,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
 ///
 /// # Errors
 /// The server could not start.
-pub fn run_read(told: Told) -> Result<(), Failure> {
+pub fn run_read(told: Invocation) -> Result<(), Failure> {
     match told {
-        Told::Serve(server) => serve(&server),
-        Told::About(about) => reference::print_about(&about, flags::server::command()),
+        Invocation::Serve(server) => serve(&server),
+        Invocation::About(about) => reference::print_about(&about, flags::server::command()),
     }
 }
 
@@ -294,7 +294,7 @@ fn note(text: impl Display) {
     // No other thread uses the room before this one does.
     let _lock = io::stderr().lock();
     if stderr_has_room() {
-        say::note(text);
+        output::note(text);
     }
 }
 
@@ -316,7 +316,7 @@ fn setting(told: &flags::server::Server) -> String {
     let config = &told.config;
     format!(
         "{}, hosts {}, security headers {}, timeouts {}",
-        text::counted(config.threads.get() as u64, "thread"),
+        format::counted(config.threads.get() as u64, "thread"),
         on_or_off(config.hosts),
         on_or_off(config.security_headers.basic),
         on_or_off(config.timeouts.is_some()),
@@ -338,7 +338,7 @@ fn raise_descriptors(wanted: Option<u64>) -> Result<(), Failure> {
     let maximum = now.maximum.map(|maximum| maximum.max(limit));
     setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum }).map_err(|error| {
         let most =
-            now.maximum.map_or("any number".into(), |maximum| format!("at most {}", text::count(maximum)));
+            now.maximum.map_or("any number".into(), |maximum| format!("at most {}", format::count(maximum)));
         Failure::failed(format!("`--limit-descriptors {limit}`: {}", io::Error::from(error)))
             .hint(format!("this user may open {most} here; see `ulimit -Hn`"))
     })
@@ -456,7 +456,7 @@ mod tests {
             io::ErrorKind::Unsupported,
         ] {
             let failure = failure(&StartError::Listen { address: address.clone(), source: kind.into() });
-            assert!(matches!(failure, Failure::Told { hint: Some(_), .. }), "{kind}");
+            assert!(matches!(failure, Failure::Message { hint: Some(_), .. }), "{kind}");
         }
     }
 }

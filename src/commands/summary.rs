@@ -7,9 +7,9 @@ use std::path::Path;
 use cannery_archiver::Report;
 use cannery_archiver::report::{BigFile, PreviousRelease, SkippedGroup};
 
+use crate::format::{Table, bytes, count, counted, percent, seconds};
+use crate::output::{Paint, one_line};
 use crate::progress;
-use crate::say::{Paint, one_line};
-use crate::text::{Table, bytes, count, counted, percent, seconds};
 
 /// Shorter stages are not worth a person's eye.
 const STAGE_SECONDS_MIN: f64 = 0.005;

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::open;
 use crate::flags::tools::Verify;
-use crate::say::{self, Failure, Paint};
-use crate::text;
+use crate::format;
+use crate::output::{self, Failure, Paint};
 
 /// What was found, as JSON.
 #[derive(Serialize)]
@@ -38,15 +38,15 @@ pub fn run(told: &Verify) -> Result<(), Failure> {
         paths: seen.paths,
     };
     if told.json {
-        return say::print_json(&found);
+        return output::print_json(&found);
     }
-    say::print(format_args!(
+    output::print(format_args!(
         "{}  whole: {}, {} and {} agree, in {}\n  digest {}\n",
         Paint::for_results().strong(&told.archive.display().to_string()),
-        text::counted(found.records, "record"),
-        text::counted(found.paths, "path"),
-        text::bytes(found.body_bytes),
-        text::seconds(started.elapsed().as_secs_f64()),
+        format::counted(found.records, "record"),
+        format::counted(found.paths, "path"),
+        format::bytes(found.body_bytes),
+        format::seconds(started.elapsed().as_secs_f64()),
         found.digest,
     ))
 }
@@ -72,7 +72,7 @@ fn failure(path: &Path, error: &VerifyError) -> Failure {
 mod tests {
     use super::*;
     use crate::commands::sample;
-    use crate::say::Exit;
+    use crate::output::Exit;
 
     #[test]
     fn a_byte_that_changed_is_found() {
@@ -83,7 +83,7 @@ mod tests {
         let last = bytes.len() - 1;
         bytes[last / 2] ^= 1;
         std::fs::write(&sample.archive, bytes).unwrap();
-        let Err(Failure::Told { exit, hint, .. }) = run(&told) else { panic!("the change was not found") };
+        let Err(Failure::Message { exit, hint, .. }) = run(&told) else { panic!("the change was not found") };
         assert_eq!((exit, hint.is_some()), (Exit::Input, true));
     }
 }

@@ -12,7 +12,7 @@ use super::{
     ABOUT, About, SAYING, absent, building, completions, examples, help, json, man, path, positional,
     refuse_absent, required, sbom, sbom_json, sbom_text, switch, threads, version,
 };
-use crate::say::Failure;
+use crate::output::Failure;
 
 /// What a build was told.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ const ABSENT_FLAGS: [(&str, &str); 2] = [
 
 /// What a command line asks for.
 #[derive(Debug)]
-pub enum Told {
+pub enum Invocation {
     /// A build.
     Build(Box<Archiver>),
     /// Something about the program itself.
@@ -95,7 +95,7 @@ pub enum Told {
 ///
 /// # Errors
 /// It is wrong.
-pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Told, Failure> {
+pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation, Failure> {
     from_matches(&super::read(command(), arguments)?)
 }
 
@@ -103,9 +103,9 @@ pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Told, Failu
 ///
 /// # Errors
 /// A value is wrong.
-pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
+pub fn from_matches(matches: &ArgMatches) -> Result<Invocation, Failure> {
     if let Some(about) = About::read(matches) {
-        return Ok(Told::About(about));
+        return Ok(Invocation::About(about));
     }
     refuse_absent(matches, &ABSENT_FLAGS)?;
     let either = |flag, position| match matches.get_one::<PathBuf>(position) {
@@ -123,7 +123,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
         progress: matches.get_flag("progress"),
         debug: matches.get_flag("debug"),
     };
-    Ok(Told::Build(Box::new(Archiver { options, saying })))
+    Ok(Invocation::Build(Box::new(Archiver { options, saying })))
 }
 
 #[cfg(test)]
@@ -139,7 +139,7 @@ mod tests {
 
     fn build<'w>(words: impl Iterator<Item = &'w str>) -> Options {
         match read(words.map(OsString::from)).unwrap() {
-            Told::Build(archiver) => archiver.options,
+            Invocation::Build(archiver) => archiver.options,
             other => panic!("{other:?}"),
         }
     }
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn the_manual_page_needs_nothing_else() {
         let man = read(["cannery-archiver", "--man"].map(OsString::from));
-        assert!(matches!(man, Ok(Told::About(About::ManualPage))));
+        assert!(matches!(man, Ok(Invocation::About(About::ManualPage))));
         assert!(read(["cannery-archiver"].map(OsString::from)).is_err());
     }
 

@@ -11,7 +11,7 @@ use cannery_base::date::parse_rfc3339;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 use super::{all, path, required, switch, value, words};
-use crate::say::Failure;
+use crate::output::Failure;
 
 /// All flags of a build but those for input, output and what is said.
 pub(super) fn arguments() -> Vec<Arg> {

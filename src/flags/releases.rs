@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
 use super::{examples, json, required, value};
-use crate::say::Failure;
+use crate::output::Failure;
 
 /// What `cannery releases` was told.
 #[derive(Debug)]

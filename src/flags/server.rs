@@ -20,7 +20,7 @@ use super::{
     ABOUT, About, SAYING, absent, all, completions, examples, help, man, refuse_absent, required, sbom,
     sbom_json, sbom_text, switch, threads, value, version, words,
 };
-use crate::say::Failure;
+use crate::output::Failure;
 
 /// Where the server listens if nothing else is said.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
@@ -45,7 +45,7 @@ const ABSENT_FLAGS: [(&str, &str); 7] = [
 
 /// What a command line asks for.
 #[derive(Debug)]
-pub enum Told {
+pub enum Invocation {
     /// To serve.
     Serve(Box<Server>),
     /// Something about the program itself.
@@ -387,7 +387,7 @@ fn answers() -> [Arg; 6] {
 ///
 /// # Errors
 /// It is wrong.
-pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Told, Failure> {
+pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation, Failure> {
     from_matches(&super::read(command(), arguments)?)
 }
 
@@ -395,9 +395,9 @@ pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Told, Failu
 ///
 /// # Errors
 /// A value is wrong.
-pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
+pub fn from_matches(matches: &ArgMatches) -> Result<Invocation, Failure> {
     if let Some(about) = About::read(matches) {
-        return Ok(Told::About(about));
+        return Ok(Invocation::About(about));
     }
     refuse_absent(matches, &ABSENT_FLAGS)?;
     let config = Config {
@@ -447,7 +447,7 @@ pub fn from_matches(matches: &ArgMatches) -> Result<Told, Failure> {
         },
         listener: Listener::nobody(),
     };
-    Ok(Told::Serve(Box::new(Server {
+    Ok(Invocation::Serve(Box::new(Server {
         processes: matches.get_one::<u16>("processes").map(|processes| usize::from(*processes)),
         config,
         descriptors_max: matches.get_one("limit-descriptors").copied(),
@@ -572,12 +572,12 @@ fn thread_count(matches: &ArgMatches) -> NonZeroUsize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::say::Exit;
+    use crate::output::Exit;
 
     fn server(line: &str) -> Result<Server, Failure> {
         let words = ["cannery-server"].into_iter().chain(line.split_whitespace());
         read(words.map(OsString::from)).map(|told| match told {
-            Told::Serve(server) => *server,
+            Invocation::Serve(server) => *server,
             other => panic!("{line}: {other:?}"),
         })
     }
@@ -679,7 +679,7 @@ mod tests {
     #[test]
     fn old_words_that_are_not_supported_are_refused_by_name() {
         for (name, instead) in ABSENT_FLAGS {
-            let Err(Failure::Told { exit, message, hint }) = server(&format!("--archive a --{name} 1"))
+            let Err(Failure::Message { exit, message, hint }) = server(&format!("--archive a --{name} 1"))
             else {
                 panic!("{name} is not refused in words of ours");
             };

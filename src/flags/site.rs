@@ -10,7 +10,7 @@ use cannery_server::config::{AccessLog, LogFormat, LogTarget, SelfSigned, Tls};
 use clap::{Arg, ArgMatches, Command, value_parser};
 
 use super::{examples, server, switch};
-use crate::say::Failure;
+use crate::output::Failure;
 
 /// gzip's level for a site that is looked at once: most of what the highest gains, in a tenth of the time.
 const QUICK_GZIP_LEVEL: i32 = 6;

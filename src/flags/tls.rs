@@ -8,7 +8,7 @@ use cannery_server::config::{Address, CertificateFiles, HttpsRedirect, SelfSigne
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 use super::{all, path, switch, value};
-use crate::say::Failure;
+use crate::output::Failure;
 
 /// The flags that make a certificate, and what kind each makes.
 const SELF_SIGNED: [(&str, SelfSigned); 3] = [

@@ -10,7 +10,7 @@ use super::{
     SHELLS, archive_to_read, archiver, completions as completions_flag, examples, json, man, releases,
     required, sbom, server, site, switch, value, words,
 };
-use crate::say::Failure;
+use crate::output::Failure;
 
 /// The command, with all that it can do.
 #[must_use]
@@ -258,7 +258,9 @@ mod tests {
         let all = matches("cannery archiver --sources a --archive b --quiet").unwrap();
         let (name, inner) = all.subcommand().unwrap();
         assert_eq!(name, "archiver");
-        let archiver::Told::Build(build) = archiver::from_matches(inner).unwrap() else { panic!("no build") };
+        let archiver::Invocation::Build(build) = archiver::from_matches(inner).unwrap() else {
+            panic!("no build")
+        };
         assert!(build.saying.quiet);
         assert!(matches("cannery server --archive a").is_ok());
     }

@@ -22,7 +22,7 @@ pub(super) const CURRENT: &str = "current";
 const SUFFIX: &str = "cdb";
 
 /// A folder of archives.
-pub(super) struct Shelf {
+pub(super) struct ReleaseDir {
     pub(super) folder: PathBuf,
     /// The newest first; those that cannot be opened last.
     pub(super) releases: Vec<Release>,
@@ -65,9 +65,9 @@ struct Earlier {
     carried: Vec<String>,
 }
 
-impl Shelf {
+impl ReleaseDir {
     /// Looks what is there. Opens each archive; reads none whole.
-    pub(super) fn look(folder: &Path) -> io::Result<Shelf> {
+    pub(super) fn look(folder: &Path) -> io::Result<ReleaseDir> {
         let mut releases = Vec::new();
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
@@ -83,7 +83,7 @@ impl Shelf {
             target.is_some() && fs::canonicalize(folder.join(&release.name)).ok() == target
         };
         let current = releases.iter().find(is_current).map(|release| release.name.clone());
-        Ok(Shelf { folder: folder.to_owned(), releases, current })
+        Ok(ReleaseDir { folder: folder.to_owned(), releases, current })
     }
 
     /// Whether a release is the current one.

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use crate::say::Paint;
+use crate::output::Paint;
 
 /// A count with thousands set apart: `12,345`.
 #[must_use]

@@ -9,14 +9,14 @@ use cannery_archive::{
 };
 use serde::Serialize;
 
-use super::paths;
+use super::key_display;
 
 /// How many of the biggest bodies are named.
 const BIGGEST_MAX: usize = 10;
 
 /// What is in an archive.
 #[derive(Debug, Serialize)]
-pub(super) struct Census {
+pub(super) struct ArchiveStats {
     /// The container: `cdb` or `cdb64`.
     pub(super) format: String,
     /// Which release of the site it is: a number that grows.
@@ -82,7 +82,7 @@ pub(super) struct BigBody {
 }
 
 /// Counts.
-pub(super) fn take(archive: &Archive) -> Result<Census, Corrupt> {
+pub(super) fn take(archive: &Archive) -> Result<ArchiveStats, Corrupt> {
     let mut counter = Counter { archive, census: empty(archive)?, bodies: HashMap::new() };
     for entry in archive.entries() {
         counter.entry(&entry?)?;
@@ -90,9 +90,9 @@ pub(super) fn take(archive: &Archive) -> Result<Census, Corrupt> {
     Ok(counter.finish())
 }
 
-fn empty(archive: &Archive) -> Result<Census, Corrupt> {
+fn empty(archive: &Archive) -> Result<ArchiveStats, Corrupt> {
     let facts = archive.facts();
-    Ok(Census {
+    Ok(ArchiveStats {
         format: archive.format().to_string(),
         serial: facts.serial,
         digest: facts.digest.to_string(),
@@ -115,7 +115,7 @@ fn empty(archive: &Archive) -> Result<Census, Corrupt> {
 
 struct Counter<'a> {
     archive: &'a Archive,
-    census: Census,
+    census: ArchiveStats,
     /// By position, which no two bodies share unless both are empty.
     bodies: HashMap<u64, Body<'a>>,
 }
@@ -216,7 +216,7 @@ impl<'a> Counter<'a> {
         self.bodies.entry(extent.position).or_insert(new).paths += paths;
     }
 
-    fn finish(mut self) -> Census {
+    fn finish(mut self) -> ArchiveStats {
         for coding in Coding::ALL {
             let of_coding = self.bodies.values().filter(|body| body.coding == coding);
             let (bodies, bytes) = of_coding.fold((0, 0), |(count, sum), body| (count + 1, sum + body.bytes));
@@ -234,7 +234,7 @@ impl<'a> Counter<'a> {
 impl Body<'_> {
     fn shown(&self) -> BigBody {
         BigBody {
-            path: paths::shown(self.key),
+            path: key_display::display(self.key),
             coding: self.coding.name(),
             bytes: self.bytes,
             paths: self.paths,

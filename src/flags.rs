@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use crate::say::Failure;
+use crate::output::Failure;
 
 /// The heading for what a command says while it works.
 const SAYING: &str = "Output";

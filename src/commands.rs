@@ -12,12 +12,12 @@ pub mod inspect;
 pub mod releases;
 pub mod verify;
 
-mod census;
+mod archive_stats;
 mod decode;
 mod interrupt;
+mod key_display;
 mod open;
-mod paths;
-mod shelf;
+mod release_dir;
 mod summary;
 mod workshop;
 
@@ -27,8 +27,8 @@ mod sample;
 use std::ffi::OsString;
 
 use crate::flags;
+use crate::output::Failure;
 use crate::reference;
-use crate::say::Failure;
 
 /// Runs `cannery` with these words, the program's name first.
 ///

@@ -31,7 +31,7 @@ pub enum Failure {
     /// The command line is wrong, or asks for help or the version.
     Clap(clap::Error),
     /// Something went wrong, in words.
-    Told {
+    Message {
         /// How the command ends.
         exit: Exit,
         /// What went wrong, and where: one line.
@@ -47,7 +47,7 @@ impl Failure {
     /// A failure of this kind.
     #[must_use]
     pub fn new(exit: Exit, message: impl Into<String>) -> Failure {
-        Failure::Told { exit, message: message.into(), hint: None }
+        Failure::Message { exit, message: message.into(), hint: None }
     }
 
     /// The command line is wrong.
@@ -78,7 +78,9 @@ impl Failure {
     #[must_use]
     pub fn hint(self, text: impl Into<String>) -> Failure {
         match self {
-            Failure::Told { exit, message, .. } => Failure::Told { exit, message, hint: Some(text.into()) },
+            Failure::Message { exit, message, .. } => {
+                Failure::Message { exit, message, hint: Some(text.into()) }
+            }
             other => other,
         }
     }
@@ -92,7 +94,7 @@ impl From<clap::Error> for Failure {
 
 /// Ends a command: says what went wrong, if something did.
 #[must_use]
-pub fn end(result: Result<(), Failure>) -> ExitCode {
+pub fn report(result: Result<(), Failure>) -> ExitCode {
     let exit = match result {
         Ok(()) | Err(Failure::PipeClosed) => Exit::Done,
         Err(Failure::Clap(error)) => {
@@ -100,7 +102,7 @@ pub fn end(result: Result<(), Failure>) -> ExitCode {
             let _ = error.print();
             if error.use_stderr() { Exit::Usage } else { Exit::Done }
         }
-        Err(Failure::Told { exit, message, hint }) => {
+        Err(Failure::Message { exit, message, hint }) => {
             let paint = Paint::for_errors();
             note(format_args!("{} {}", paint.error("error:"), one_line(&message)));
             if let Some(hint) = hint {
@@ -251,12 +253,12 @@ mod tests {
     fn a_reader_that_has_gone_is_no_error() {
         let gone = print_failure(&io::ErrorKind::BrokenPipe.into());
         assert!(matches!(gone, Failure::PipeClosed));
-        assert_eq!(end(Err(gone)), ExitCode::SUCCESS);
+        assert_eq!(report(Err(gone)), ExitCode::SUCCESS);
     }
 
     #[test]
     fn a_hint_does_not_change_the_exit_code() {
         let failure = Failure::input("no such file").hint("name another");
-        assert!(matches!(failure, Failure::Told { exit: Exit::Input, hint: Some(_), .. }));
+        assert!(matches!(failure, Failure::Message { exit: Exit::Input, hint: Some(_), .. }));
     }
 }
