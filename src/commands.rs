@@ -27,6 +27,7 @@ mod sample;
 use std::ffi::OsString;
 
 use crate::flags;
+use crate::flags::tools::{Command, Invocation};
 use crate::output::Failure;
 use crate::reference;
 
@@ -35,28 +36,25 @@ use crate::reference;
 /// # Errors
 /// Whatever the command that they name could not do.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
-    let matches = flags::read(flags::tools::command(), arguments)?;
-    let Some((name, matches)) = matches.subcommand() else {
-        // Without a command, only these flags get here.
-        let about = flags::About::read(&matches).unwrap_or(flags::About::ManualPage);
-        return reference::print_about(&about, flags::tools::command());
-    };
-    if !matches!(name, "archiver" | "server") && flags::About::read(matches).is_some() {
-        return reference::print_manual_page(reference::subcommand(flags::tools::command(), name));
-    }
-    match name {
-        "archiver" => archiver::run_read(flags::archiver::from_matches(matches)?),
-        "server" => server::run_read(flags::server::from_matches(matches)?),
-        "serve" => serve::run(&flags::site::from_matches(matches)?),
-        "inspect" => inspect::run(&flags::tools::inspect(matches)?),
-        "verify" => verify::run(&flags::tools::verify(matches)?),
-        "extract" => extract::run(&flags::tools::extract(matches)?),
-        "explain" => explain::run(&flags::tools::explain(matches)?),
-        "releases" => releases::run(&flags::releases::from_matches(matches)?),
-        "completions" => {
-            let (shell, program) = flags::tools::completions(matches)?;
-            reference::print_completions(&shell, reference::program(&program))
+    match flags::tools::parse(arguments)? {
+        Invocation::Run(command) => run_command(command),
+        Invocation::About(about) => reference::print_about(about, flags::tools::command()),
+        Invocation::ManualPage(name) => {
+            reference::print_manual_page(reference::subcommand(flags::tools::command(), &name))
         }
-        other => Err(Failure::usage(format!("`{other}` is no command"))),
+    }
+}
+
+fn run_command(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Serve(flags) => serve::run(&flags),
+        Command::Archiver(flags) => archiver::run_invocation(flags.into_invocation()?),
+        Command::Server(flags) => server::run_invocation(flags.into_invocation()?),
+        Command::Inspect(flags) => inspect::run(&flags),
+        Command::Verify(flags) => verify::run(&flags),
+        Command::Extract(flags) => extract::run(&flags),
+        Command::Explain(flags) => explain::run(&flags),
+        Command::Releases(flags) => releases::run(&flags),
+        Command::Completions(flags) => reference::print_completions(flags.shell, flags.program.command()),
     }
 }

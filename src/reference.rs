@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use clap::{Arg, ArgAction, Command};
+use clap_complete::Shell;
 
 use crate::flags::{self, About};
 use crate::output::{self, Failure};
@@ -24,9 +25,8 @@ pub fn print_manual_page(command: Command) -> Result<(), Failure> {
 /// Prints the completions of a program for a shell.
 ///
 /// # Errors
-/// The shell is none that is known, or standard output cannot be written.
-pub fn print_completions(shell: &str, mut program: Command) -> Result<(), Failure> {
-    let shell: clap_complete::Shell = shell.parse().map_err(Failure::usage)?;
+/// Standard output cannot be written.
+pub fn print_completions(shell: Shell, mut program: Command) -> Result<(), Failure> {
     let mut script = Vec::new();
     let name = program.get_name().to_owned();
     clap_complete::generate(shell, &mut program, name, &mut script);
@@ -37,22 +37,12 @@ pub fn print_completions(shell: &str, mut program: Command) -> Result<(), Failur
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub fn print_about(about: &About, program: Command) -> Result<(), Failure> {
+pub fn print_about(about: About, program: Command) -> Result<(), Failure> {
     match about {
         About::ManualPage => print_manual_page(program),
         About::Sbom => output::print(sbom::spell()),
         About::SbomText => output::print(sbom::spell_text()),
         About::Completions(shell) => print_completions(shell, program),
-    }
-}
-
-/// The program of this name.
-#[must_use]
-pub fn program(name: &str) -> Command {
-    match name {
-        "cannery-archiver" => flags::archiver::command(),
-        "cannery-server" => flags::server::command(),
-        _ => flags::tools::command(),
     }
 }
 

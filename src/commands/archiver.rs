@@ -14,7 +14,7 @@ use cannery_archiver::{Error, ErrorClass, Report, compile};
 use super::interrupt::Interrupt;
 use super::{inspect, open, summary};
 use crate::flags;
-use crate::flags::archiver::{Archiver, Invocation, Saying};
+use crate::flags::archiver::{Build, Invocation, OutputFlags};
 use crate::output::{self, Exit, Failure, Paint};
 use crate::progress::Shown;
 use crate::reference;
@@ -24,49 +24,49 @@ use crate::reference;
 /// # Errors
 /// The command line is wrong, or the build failed.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
-    run_read(flags::archiver::read(arguments)?)
+    run_invocation(flags::archiver::parse(arguments)?)
 }
 
 /// Runs what a command line asked for.
 ///
 /// # Errors
 /// The build failed.
-pub fn run_read(told: Invocation) -> Result<(), Failure> {
-    match told {
-        Invocation::Build(archiver) => build(&archiver),
-        Invocation::About(about) => reference::print_about(&about, flags::archiver::command()),
+pub fn run_invocation(invocation: Invocation) -> Result<(), Failure> {
+    match invocation {
+        Invocation::Build(build) => run_build(&build),
+        Invocation::About(about) => reference::print_about(about, flags::archiver::command()),
     }
 }
 
-fn build(archiver: &Archiver) -> Result<(), Failure> {
-    let Archiver { options, saying } = archiver;
+fn run_build(build: &Build) -> Result<(), Failure> {
+    let Build { options, output: verbosity } = build;
     let _interrupt = Interrupt::watch(None);
     let started = Instant::now();
-    let shown = Shown::new(saying.progress, saying.quiet);
+    let shown = Shown::new(verbosity.progress, verbosity.quiet);
     let result = compile(options, &shown);
     shown.finish();
     let report = match result {
         Ok(report) => report,
         Err(error) => {
             if let Error::Strict { report, .. } | Error::Sources { report, .. } = &error {
-                tell_unpublished(report, *saying)?;
+                tell_unpublished(report, *verbosity)?;
             }
             return Err(failure(&error));
         }
     };
-    if saying.debug {
+    if verbosity.debug {
         let archive = open::open(&options.archive)?;
         let list = inspect::list(&archive).map_err(open::corrupt(&options.archive))?;
         list.into_iter().for_each(output::note);
     }
-    match saying {
-        Saying { json: true, .. } => output::print_json(&report),
-        Saying { quiet: true, .. } => Ok(()),
-        Saying { .. } => {
+    match verbosity {
+        OutputFlags { json: true, .. } => output::print_json(&report),
+        OutputFlags { quiet: true, .. } => Ok(()),
+        OutputFlags { .. } => {
             tell(&report.diagnostics);
             tell(&report.cache_warnings);
             let took = started.elapsed().as_secs_f64();
-            let details = if saying.debug { summary::Details::All } else { summary::Details::Few };
+            let details = if verbosity.debug { summary::Details::All } else { summary::Details::Few };
             output::print(summary::summary(&options.archive, &report, took, details, Paint::for_results()))
         }
     }
@@ -74,8 +74,8 @@ fn build(archiver: &Archiver) -> Result<(), Failure> {
 
 /// Of a build that did not publish, the remarks are what matters. They are why it failed, so they are
 /// said also where nothing but errors is wanted.
-fn tell_unpublished(report: &Report, saying: Saying) -> Result<(), Failure> {
-    if saying.json {
+fn tell_unpublished(report: &Report, verbosity: OutputFlags) -> Result<(), Failure> {
+    if verbosity.json {
         return output::print_json(report);
     }
     tell(&report.diagnostics);

@@ -29,27 +29,27 @@ const DEFAULT_HOST: &str = "localhost";
 ///
 /// # Errors
 /// The archive is damaged or none, or the request cannot be spelled.
-pub fn run(told: &Explain) -> Result<(), Failure> {
-    let request = spell_request(told)?;
-    let site = Site::new(open::open(&told.archive)?, true);
+pub fn run(flags: &Explain) -> Result<(), Failure> {
+    let request = spell_request(flags)?;
+    let site = Site::new(open::open(&flags.archive)?, true);
     let explained =
-        explain(&site, &request, told.debug, Paint::for_results()).map_err(open::corrupt(&told.archive))?;
+        explain(&site, &request, flags.debug, Paint::for_results()).map_err(open::corrupt(&flags.archive))?;
     output::print(explained)
 }
 
 /// The request as HTTP/1.1 sends it.
-fn spell_request(told: &Explain) -> Result<String, Failure> {
-    let (host, target) = split_url(&told.url);
+fn spell_request(flags: &Explain) -> Result<String, Failure> {
+    let (host, target) = split_url(&flags.url);
     let is_token = |text: &str| {
         text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
     };
-    if told.method.is_empty() || !is_token(&told.method) {
-        return Err(Failure::usage(format!("`{}` is not a method", one_line(&told.method))));
+    if flags.method.is_empty() || !is_token(&flags.method) {
+        return Err(Failure::usage(format!("`{}` is not a method", one_line(&flags.method))));
     }
     let slash = if target.starts_with(['/', '*']) { "" } else { "/" };
-    let mut request = format!("{} {slash}{} HTTP/1.1\r\n", told.method, escape(target));
+    let mut request = format!("{} {slash}{} HTTP/1.1\r\n", flags.method, escape(target));
     let mut has_host = false;
-    for field in &told.fields {
+    for field in &flags.fields {
         let (name, value) = field.split_once(':').unwrap_or_default();
         if name.is_empty() || !is_token(name) || value.contains(|letter: char| letter.is_control()) {
             return Err(Failure::usage(format!("`{}` is not a field", one_line(field)))
@@ -508,14 +508,14 @@ mod tests {
 
     fn explained(url: &str, fields: &[&str], method: &str) -> String {
         let sample = Sample::write();
-        let told = Explain {
+        let flags = Explain {
             archive: sample.archive.clone(),
             url: url.into(),
             fields: fields.iter().map(|field| (*field).to_owned()).collect(),
             method: method.into(),
             debug: false,
         };
-        let request = spell_request(&told).unwrap();
+        let request = spell_request(&flags).unwrap();
         explain(&Site::new(sample.open(), true), &request, false, Paint::none()).unwrap()
     }
 
@@ -609,16 +609,16 @@ mod tests {
 
     #[test]
     fn words_that_cannot_be_sent_are_wrong_usage() {
-        let told = |field: &str, method: &str| Explain {
+        let flags = |field: &str, method: &str| Explain {
             archive: "a".into(),
             url: "/".into(),
             fields: vec![field.to_owned()],
             method: method.to_owned(),
             debug: false,
         };
-        assert!(spell_request(&told("no colon", "GET")).is_err());
-        assert!(spell_request(&told("A: b\r\nC: d", "GET")).is_err());
-        assert!(spell_request(&told("A: b", "GE T")).is_err());
-        assert!(spell_request(&told("A: b", "GET")).is_ok());
+        assert!(spell_request(&flags("no colon", "GET")).is_err());
+        assert!(spell_request(&flags("A: b\r\nC: d", "GET")).is_err());
+        assert!(spell_request(&flags("A: b", "GE T")).is_err());
+        assert!(spell_request(&flags("A: b", "GET")).is_ok());
     }
 }

@@ -26,25 +26,25 @@ const HOSTS_FOLDER: &[u8] = b"_hosts";
 ///
 /// # Errors
 /// The archive is damaged or none, or the folder cannot be written into.
-pub fn run(told: &Extract) -> Result<(), Failure> {
-    let archive = open::open(&told.archive)?;
+pub fn run(flags: &Extract) -> Result<(), Failure> {
+    let archive = open::open(&flags.archive)?;
     archive
         .verify(|_| {})
-        .map_err(|error| open::damaged(Failure::input(format!("{}: {error}", told.archive.display()))))?;
-    prepare(&told.folder, told.force)?;
-    let mut target = Target { folder: &told.folder, force: told.force, files: 0, bytes: 0 };
+        .map_err(|error| open::damaged(Failure::input(format!("{}: {error}", flags.archive.display()))))?;
+    prepare(&flags.directory, flags.force)?;
+    let mut target = Target { folder: &flags.directory, force: flags.force, files: 0, bytes: 0 };
     for entry in archive.entries() {
-        let entry = entry.map_err(open::corrupt(&told.archive))?;
-        if let Some((name, content)) = content(&archive, &entry).map_err(|fault| fault.told(told))? {
+        let entry = entry.map_err(open::corrupt(&flags.archive))?;
+        if let Some((name, content)) = content(&archive, &entry).map_err(|fault| fault.told(flags))? {
             target.write(&name, &content)?;
         }
     }
-    if told.quiet {
+    if flags.quiet {
         return Ok(());
     }
     output::print(format_args!(
         "{}  {}, {}\n",
-        Paint::for_results().strong(&told.folder.display().to_string()),
+        Paint::for_results().strong(&flags.directory.display().to_string()),
         format::counted(target.files, "file"),
         format::bytes(target.bytes),
     ))
@@ -119,10 +119,10 @@ impl From<Corrupt> for Fault {
 }
 
 impl Fault {
-    fn told(self, told: &Extract) -> Failure {
-        let archive = told.archive.display();
+    fn told(self, flags: &Extract) -> Failure {
+        let archive = flags.archive.display();
         match self {
-            Fault::Corrupt(corrupt) => open::corrupt(&told.archive)(corrupt),
+            Fault::Corrupt(corrupt) => open::corrupt(&flags.archive)(corrupt),
             Fault::Undecodable { name, coding, why: Undecodable::Damaged } => open::damaged(Failure::input(
                 format!("{archive}: the {coding} form of {name} does not decode"),
             )),
@@ -212,7 +212,7 @@ mod tests {
     use crate::output::Exit;
 
     fn extract(sample: &Sample, folder: &Path, force: bool) -> Result<(), Failure> {
-        run(&Extract { archive: sample.archive.clone(), folder: folder.to_owned(), force, quiet: true })
+        run(&Extract { archive: sample.archive.clone(), directory: folder.to_owned(), force, quiet: true })
     }
 
     fn exit_of(result: &Result<(), Failure>) -> Exit {

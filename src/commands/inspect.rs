@@ -19,19 +19,19 @@ use crate::output::{self, Failure, Paint, one_line};
 ///
 /// # Errors
 /// The archive is damaged or none, or it has no such path.
-pub fn run(told: &Inspect) -> Result<(), Failure> {
-    let archive = open::open(&told.archive)?;
-    let corrupt = open::corrupt(&told.archive);
-    match &told.path {
-        Some(path) => inspect_path(told, &archive, path),
-        None if told.list && told.json => output::print_json(&listed(&archive).map_err(corrupt)?),
-        None if told.list => output::print_lines(list(&archive).map_err(corrupt)?),
+pub fn run(flags: &Inspect) -> Result<(), Failure> {
+    let archive = open::open(&flags.archive)?;
+    let corrupt = open::corrupt(&flags.archive);
+    match &flags.path {
+        Some(path) => inspect_path(flags, &archive, path),
+        None if flags.list && flags.json => output::print_json(&listed(&archive).map_err(corrupt)?),
+        None if flags.list => output::print_lines(list(&archive).map_err(corrupt)?),
         None => {
             let census = archive_stats::take(&archive).map_err(corrupt)?;
-            if told.json {
+            if flags.json {
                 return output::print_json(&census);
             }
-            output::print(overview(&told.archive, &census, Paint::for_results()))
+            output::print(overview(&flags.archive, &census, Paint::for_results()))
         }
     }
 }
@@ -233,18 +233,18 @@ pub(super) fn template(pieces: Pieces<'_>) -> String {
     pieces.collect()
 }
 
-fn inspect_path(told: &Inspect, archive: &Archive, path: &str) -> Result<(), Failure> {
+fn inspect_path(flags: &Inspect, archive: &Archive, path: &str) -> Result<(), Failure> {
     let absolute = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
     let mut buffer = KeyBuffer::new();
     let key = Key::from_target(absolute.as_bytes(), &mut buffer);
     let key = key.map_err(|error| Failure::usage(format!("{}: {error}", one_line(path))))?;
-    let corrupt = open::corrupt(&told.archive);
-    let host = told.host.as_ref().map(String::as_bytes);
+    let corrupt = open::corrupt(&flags.archive);
+    let host = flags.host.as_ref().map(String::as_bytes);
     let record = archive.path(host, key).map_err(&corrupt)?.ok_or_else(|| {
-        Failure::failed(format!("{}: no path {}", told.archive.display(), one_line(&absolute)))
+        Failure::failed(format!("{}: no path {}", flags.archive.display(), one_line(&absolute)))
             .hint("`cannery inspect --list` lists every path; `cannery explain` says what answers any other")
     })?;
-    if told.json {
+    if flags.json {
         return output::print_json(&Detailed::of(archive, key, &record).map_err(corrupt)?);
     }
     output::print(Detailed::of(archive, key, &record).map_err(corrupt)?.shown(Paint::for_results()))
@@ -365,14 +365,14 @@ mod tests {
     #[test]
     fn a_path_that_is_not_there_is_an_error_with_a_hint() {
         let sample = Sample::write();
-        let told = |path: &str| Inspect {
+        let flags = |path: &str| Inspect {
             archive: sample.archive.clone(),
             path: Some(path.into()),
             host: None,
             list: false,
             json: false,
         };
-        assert!(matches!(run(&told("/missing")), Err(Failure::Message { hint: Some(_), .. })));
-        assert!(matches!(run(&told("/%zz")), Err(Failure::Message { exit: output::Exit::Usage, .. })));
+        assert!(matches!(run(&flags("/missing")), Err(Failure::Message { hint: Some(_), .. })));
+        assert!(matches!(run(&flags("/%zz")), Err(Failure::Message { exit: output::Exit::Usage, .. })));
     }
 }

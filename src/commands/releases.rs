@@ -26,25 +26,26 @@ const PREVIOUS: &str = "previous";
 ///
 /// # Errors
 /// The folder cannot be read, the release is not there or damaged, or the link cannot be turned.
-pub fn run(told: &Releases) -> Result<(), Failure> {
-    let mut shelf = look(told)?;
-    if let Some(wanted) = &told.used {
+pub fn run(flags: &Releases) -> Result<(), Failure> {
+    let mut shelf = look(flags)?;
+    if let Some(wanted) = &flags.selected {
         let name = find(&shelf, wanted)?.name.clone();
         verify::whole(&shelf.path(&name))?;
         let losses = losses(&shelf, &name)?;
         shelf.turn(&name).map_err(|error| unturned(&shelf, &error))?;
-        shelf = look(told)?;
+        shelf = look(flags)?;
         losses.iter().for_each(output::note);
     }
-    if told.json {
+    if flags.json {
         return output::print_json(&listed(&shelf));
     }
     output::print(list(&shelf, Paint::for_results()))
 }
 
-fn look(told: &Releases) -> Result<ReleaseDir, Failure> {
-    ReleaseDir::look(&told.folder)
-        .map_err(|error| Failure::input(format!("cannot read the folder {}: {error}", told.folder.display())))
+fn look(flags: &Releases) -> Result<ReleaseDir, Failure> {
+    ReleaseDir::look(&flags.directory).map_err(|error| {
+        Failure::input(format!("cannot read the folder {}: {error}", flags.directory.display()))
+    })
 }
 
 /// What turning from the current release to this one does to pages that are open: nothing to say if the new one has all

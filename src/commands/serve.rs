@@ -24,19 +24,19 @@ const PORTS_TRIED: u16 = 20;
 ///
 /// # Errors
 /// The build failed, or the server could not start.
-pub fn run(told: &Serve) -> Result<(), Failure> {
-    let config = told.config("".into());
-    let listen = addresses(told, &config.listen)?;
-    let listen_tls = addresses(told, &config.listen_tls)?;
+pub fn run(flags: &Serve) -> Result<(), Failure> {
+    let config = flags.config("".into());
+    let listen = addresses(flags, &config.listen)?;
+    let listen_tls = addresses(flags, &config.listen_tls)?;
     let folder = Workshop::open().map_err(|error| {
         Failure::output(format!("cannot make a temporary folder: {error}"))
             .hint("`TMPDIR` names another place")
     })?;
     let interrupt = Interrupt::watch(Some(folder.path()));
     let archive = folder.path().join("site.cdb");
-    build(told, &archive)?;
+    build(flags, &archive)?;
 
-    let mut config = told.config(archive);
+    let mut config = flags.config(archive);
     config.listen = listen;
     config.listen_tls = listen_tls;
     let server = Server::start(&config).map_err(|error| server::failure(&error))?;
@@ -51,7 +51,7 @@ pub fn run(told: &Serve) -> Result<(), Failure> {
             output::print(format_args!("{}\n", Paint::for_results().strong(&server::url(*kind, &address))))?;
         }
     }
-    if !told.quiet {
+    if !flags.quiet {
         if is_reachable {
             output::note("Other machines on the network can reach this server.");
         }
@@ -61,19 +61,19 @@ pub fn run(told: &Serve) -> Result<(), Failure> {
     Ok(())
 }
 
-fn build(told: &Serve, archive: &std::path::Path) -> Result<(), Failure> {
+fn build(flags: &Serve, archive: &std::path::Path) -> Result<(), Failure> {
     let started = Instant::now();
-    let shown = Shown::new(false, told.quiet);
-    let result = compile(&told.options(archive.to_owned())?, &shown);
+    let shown = Shown::new(false, flags.quiet);
+    let result = compile(&flags.options(archive.to_owned()), &shown);
     shown.finish();
     let report = result.map_err(|error| archiver::failure(&error))?;
-    if told.quiet {
+    if flags.quiet {
         return Ok(());
     }
     archiver::tell(&report.diagnostics);
     let took = started.elapsed().as_secs_f64();
     let details = summary::Details::Few;
-    output::print(summary::summary(&told.folder, &report, took, details, Paint::for_results()))?;
+    output::print(summary::summary(&flags.folder, &report, took, details, Paint::for_results()))?;
     output::print("\n")
 }
 
@@ -81,8 +81,8 @@ fn build(told: &Serve, archive: &std::path::Path) -> Result<(), Failure> {
 ///
 /// The server's own sockets share an address with other servers of the same user, which would answer
 /// every other request. So a plain socket tries each address first.
-fn addresses(told: &Serve, wanted: &[Address]) -> Result<Vec<Address>, Failure> {
-    if told.addresses_named {
+fn addresses(flags: &Serve, wanted: &[Address]) -> Result<Vec<Address>, Failure> {
+    if flags.has_named_addresses() {
         for address in wanted {
             if let Address::Internet(address) = address {
                 TcpListener::bind(address).map_err(|error| taken(*address, &error))?;
@@ -138,6 +138,7 @@ fn taken(address: SocketAddr, error: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
 
     #[test]
     fn a_port_that_is_taken_is_stepped_over() {
@@ -163,10 +164,9 @@ mod tests {
     #[test]
     fn a_port_that_was_named_and_is_taken_is_an_error() {
         let holder = TcpListener::bind("127.0.0.1:0").unwrap();
-        let words = ["serve", "--bind", &holder.local_addr().unwrap().to_string()].map(String::from);
-        let matches = crate::flags::site::command().try_get_matches_from(words).unwrap();
-        let told = crate::flags::site::from_matches(&matches).unwrap();
-        let wanted = told.config("".into()).listen;
-        assert!(matches!(addresses(&told, &wanted), Err(Failure::Message { hint: Some(_), .. })));
+        let address = holder.local_addr().unwrap().to_string();
+        let flags = Serve::try_parse_from(["serve", "--bind", &address]).unwrap();
+        let wanted = flags.config("".into()).listen;
+        assert!(matches!(addresses(&flags, &wanted), Err(Failure::Message { hint: Some(_), .. })));
     }
 }

@@ -27,7 +27,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::open;
-use crate::flags::{self, server::Invocation};
+use crate::flags;
+use crate::flags::server::{Invocation, ServerOptions};
 use crate::format;
 use crate::output::{self, Failure, Paint, one_line};
 use crate::reference;
@@ -37,31 +38,31 @@ use crate::reference;
 /// # Errors
 /// The command line is wrong, or the server could not start.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
-    run_read(flags::server::read(arguments)?)
+    run_invocation(flags::server::parse(arguments)?)
 }
 
 /// Runs what a command line asked for.
 ///
 /// # Errors
 /// The server could not start.
-pub fn run_read(told: Invocation) -> Result<(), Failure> {
-    match told {
-        Invocation::Serve(server) => serve(&server),
-        Invocation::About(about) => reference::print_about(&about, flags::server::command()),
+pub fn run_invocation(invocation: Invocation) -> Result<(), Failure> {
+    match invocation {
+        Invocation::Serve(options) => serve(&options),
+        Invocation::About(about) => reference::print_about(about, flags::server::command()),
     }
 }
 
-fn serve(told: &flags::server::Server) -> Result<(), Failure> {
-    raise_descriptors(told.descriptors_max)?;
-    if let Some(limit) = told.memory_max {
+fn serve(options: &ServerOptions) -> Result<(), Failure> {
+    raise_descriptors(options.descriptors_max)?;
+    if let Some(limit) = options.memory_max {
         limit_memory(limit)?;
     }
-    let mut config = told.config.clone();
-    let quiet = told.quiet;
+    let mut config = options.config.clone();
+    let quiet = options.quiet;
     config.listener = Listener(Arc::new(move |notice| tell(notice, quiet)));
     config.inherited = inherited()?;
-    match (told.processes, process_number()) {
-        (Some(processes), None) => return supervise(told, &config, processes),
+    match (options.processes, process_number()) {
+        (Some(processes), None) => return supervise(options, &config, processes),
         (None, _) => {}
         (Some(processes), Some(number)) => {
             // Nobody would stop this process if the supervisor were killed.
@@ -79,14 +80,14 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
     }
     let notify = notify()?;
     let server =
-        Server::start(&config).map_err(|error| memory_hint(failure(&error), &error, told.memory_max))?;
+        Server::start(&config).map_err(|error| memory_hint(failure(&error), &error, options.memory_max))?;
     server.obey_signals(notify.clone()).map_err(|error| failure(&error))?;
     let speaks = speaks_for_all();
-    if speaks && !told.quiet {
+    if speaks && !options.quiet {
         server.report_sites();
     }
-    if !told.quiet && process_number().is_none() {
-        say_what_is_not_needed(told);
+    if !options.quiet && process_number().is_none() {
+        say_what_is_not_needed(options);
         say_where(server.addresses());
         server.admin_address().iter().for_each(say_where_operators_ask);
     }
@@ -97,11 +98,11 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
     for words in server.held().missing().chain(unreachable).filter(|_| speaks) {
         warn(words);
     }
-    for words in server.held().advice().filter(|_| speaks && !told.quiet) {
+    for words in server.held().advice().filter(|_| speaks && !options.quiet) {
         note(words);
     }
-    if told.debug && speaks {
-        note(setting(told));
+    if options.debug && speaks {
+        note(setting(options));
         note(format_args!("served by {}", server.io()));
         note(server.held());
     }
@@ -111,9 +112,9 @@ fn serve(told: &flags::server::Server) -> Result<(), Failure> {
 }
 
 /// Says once which flags change nothing, however many of them there are.
-fn say_what_is_not_needed(told: &flags::server::Server) {
-    if !told.without_effect.is_empty() {
-        let flags: Vec<_> = told.without_effect.iter().map(|flag| format!("`--{flag}`")).collect();
+fn say_what_is_not_needed(options: &ServerOptions) {
+    if !options.without_effect.is_empty() {
+        let flags: Vec<_> = options.without_effect.iter().map(|flag| format!("`--{flag}`")).collect();
         note(format_args!("no effect: {}; a lookup needs no table in memory", flags.join(", ")));
     }
 }
@@ -146,7 +147,7 @@ fn answer_operators(config: &Config, asked: &[i32]) -> Result<(), Failure> {
 }
 
 /// Keeps several processes running.
-fn supervise(told: &flags::server::Server, config: &Config, processes: usize) -> Result<(), Failure> {
+fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Result<(), Failure> {
     let unknown = |error| Failure::failed(format!("cannot find this program to start it again: {error}"));
     let (program, successor) = (std::env::current_exe().map_err(unknown)?, name().map_err(unknown)?);
     let predecessor = Predecessor::from_environment();
@@ -184,11 +185,11 @@ fn supervise(told: &flags::server::Server, config: &Config, processes: usize) ->
         predecessor,
         has_tls: config.has_tls(),
         drain: config.drain,
-        tell: &|notice| tell(notice, told.quiet),
+        tell: &|notice| tell(notice, options.quiet),
     };
     let ready = || {
-        if !told.quiet {
-            say_what_is_not_needed(told);
+        if !options.quiet {
+            say_what_is_not_needed(options);
             say_where(&addresses);
             operators_address.iter().for_each(say_where_operators_ask);
         }
@@ -312,8 +313,8 @@ fn warn(words: &str) {
 }
 
 /// How the server is set up, on one line.
-fn setting(told: &flags::server::Server) -> String {
-    let config = &told.config;
+fn setting(options: &ServerOptions) -> String {
+    let config = &options.config;
     format!(
         "{}, hosts {}, security headers {}, timeouts {}",
         format::counted(config.threads.get() as u64, "thread"),

@@ -27,9 +27,9 @@ struct Found {
 ///
 /// # Errors
 /// The archive is damaged, or is none.
-pub fn run(told: &Verify) -> Result<(), Failure> {
+pub fn run(flags: &Verify) -> Result<(), Failure> {
     let started = Instant::now();
-    let (archive, seen) = whole(&told.archive)?;
+    let (archive, seen) = whole(&flags.archive)?;
     let found = Found {
         digest: archive.facts().digest.to_string(),
         records: seen.records,
@@ -37,12 +37,12 @@ pub fn run(told: &Verify) -> Result<(), Failure> {
         body_bytes: seen.body_bytes,
         paths: seen.paths,
     };
-    if told.json {
+    if flags.json {
         return output::print_json(&found);
     }
     output::print(format_args!(
         "{}  whole: {}, {} and {} agree, in {}\n  digest {}\n",
-        Paint::for_results().strong(&told.archive.display().to_string()),
+        Paint::for_results().strong(&flags.archive.display().to_string()),
         format::counted(found.records, "record"),
         format::counted(found.paths, "path"),
         format::bytes(found.body_bytes),
@@ -77,13 +77,15 @@ mod tests {
     #[test]
     fn a_byte_that_changed_is_found() {
         let sample = sample::Sample::write();
-        let told = Verify { archive: sample.archive.clone(), json: false };
-        run(&told).unwrap();
+        let flags = Verify { archive: sample.archive.clone(), json: false };
+        run(&flags).unwrap();
         let mut bytes = std::fs::read(&sample.archive).unwrap();
         let last = bytes.len() - 1;
         bytes[last / 2] ^= 1;
         std::fs::write(&sample.archive, bytes).unwrap();
-        let Err(Failure::Message { exit, hint, .. }) = run(&told) else { panic!("the change was not found") };
+        let Err(Failure::Message { exit, hint, .. }) = run(&flags) else {
+            panic!("the change was not found")
+        };
         assert_eq!((exit, hint.is_some()), (Exit::Input, true));
     }
 }

@@ -1,4 +1,4 @@
-//! The flags of `cannery-server`: archive in, answers out.
+//! The flags of `cannery-server`, and the configuration that they mean.
 //!
 //! Never opens the archive or a socket. Knows nothing of the archiver.
 
@@ -13,27 +13,20 @@ use cannery_server::config::{
     Loading, LogFormat, LogTarget, NamedArchive, ProxySource, ReleaseDirectory, Sandbox, SecurityHeaders,
     SpecialPages, Timeouts, TrustedProxies, Wanted,
 };
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
 
-use super::tls;
-use super::{
-    ABOUT, About, SAYING, absent, all, completions, examples, help, man, refuse_absent, required, sbom,
-    sbom_json, sbom_text, switch, threads, value, version, words,
-};
+use super::tls::TlsFlags;
+use super::{About, AboutFlags, end_sentences, examples, one_of, unsupported};
 use crate::output::Failure;
 
-/// Where the server listens if nothing else is said.
+/// The address at which the server listens if the command line names none.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 
-/// How often `--report` tells the figures.
+/// The interval between two lines of `--report`.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Flags of kawipiko's server that built tables in memory, or switched off what is not there.
-const FLAGS_WITHOUT_EFFECT: [&str; 5] =
-    ["index-all", "index-paths", "index-data-meta", "index-data-content", "http3-disable"];
-
 /// Flags of kawipiko's server that are refused by name, with what to do instead.
-const ABSENT_FLAGS: [(&str, &str); 7] = [
+const UNSUPPORTED: [(&str, &str); 7] = [
     ("sources-md5", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
     ("sources-cpio", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
     ("bind-quic", "there is no HTTP/3 yet; `--bind-tls` serves the same clients by HTTP/2"),
@@ -47,484 +40,498 @@ const ABSENT_FLAGS: [(&str, &str); 7] = [
 #[derive(Debug)]
 pub enum Invocation {
     /// To serve.
-    Serve(Box<Server>),
+    Serve(Box<ServerOptions>),
     /// Something about the program itself.
     About(About),
 }
 
-/// What a server was told.
+/// A server to start.
 #[derive(Debug)]
-pub struct Server {
+pub struct ServerOptions {
     /// What to serve, and how.
     pub config: Config,
-    /// How many processes shall serve, with a supervisor; without it, this one serves.
+    /// The number of processes that serve, under a supervisor. `None` serves in this process.
     pub processes: Option<usize>,
-    /// The limit of open descriptors to set before anything is opened.
+    /// The limit of open descriptors, set before anything is opened.
     pub descriptors_max: Option<u64>,
-    /// The limit of memory, in bytes, to set likewise.
+    /// The limit of memory in bytes, set before anything is opened.
     pub memory_max: Option<u64>,
-    /// Flags that were given, are accepted, and change nothing.
+    /// Flags on the command line that are accepted and change nothing.
     pub without_effect: Vec<&'static str>,
-    /// Nothing but errors.
+    /// Prints only warnings and errors.
     pub quiet: bool,
-    /// More than where it listens.
+    /// Prints how the server is set up, in addition to its addresses.
     pub debug: bool,
 }
 
-/// The command.
+/// Serves an archive.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cannery-server",
+    version,
+    override_usage = "cannery-server [OPTIONS] [HOST=]ARCHIVE...",
+    disable_help_flag = true,
+    disable_version_flag = true,
+    max_term_width = 100,
+    args_override_self = true,
+    args = unsupported(&UNSUPPORTED),
+    after_help = examples(
+        &[
+            "cannery-server site.cdb",
+            "cannery-server site.cdb --bind :80 --user www-data",
+            "cannery-server site.cdb --bind :80 --bind-tls :443 --tls-bundle example.com.pem --https-redirect",
+            "cannery-server example.com=a.cdb '*.example.org=b.cdb' c.cdb --access-log access.log",
+        ],
+        "Exit codes: 0 stopped by a signal, 1 cannot start or serve, 2 wrong usage, 3 bad archive.",
+    ),
+)]
+pub struct Flags {
+    #[command(flatten, next_help_heading = "What is served")]
+    content: ContentFlags,
+    #[command(flatten, next_help_heading = "Listening")]
+    listening: ListeningFlags,
+    #[command(flatten, next_help_heading = "TLS")]
+    tls: TlsFlags,
+    #[command(flatten, next_help_heading = "Answers")]
+    responses: ResponseFlags,
+    #[command(flatten, next_help_heading = "Logs and figures")]
+    monitoring: MonitoringFlags,
+    #[command(flatten, next_help_heading = "Sandbox")]
+    sandbox: SandboxFlags,
+    #[command(flatten, next_help_heading = "Output")]
+    output: OutputFlags,
+    #[command(flatten, next_help_heading = "About the program")]
+    about: AboutFlags,
+    #[command(flatten, next_help_heading = "For command lines that were written for kawipiko")]
+    ignored: IgnoredFlags,
+}
+
+#[derive(Debug, Args)]
+struct ContentFlags {
+    /// The archive to serve. Repeatable, with the host that each is for: `example.com=a.cdb`,
+    /// `*.example.com=b.cdb`. The one without a host serves all other hosts. Write `./FILE` if the file's name
+    /// contains `=`. Or name it without the flag.
+    #[arg(
+        long,
+        value_name = "[HOST=]FILE",
+        value_parser = parse_named_archive,
+        required_unless_present_any = ["releases", "dummy", "dummy_empty", "archives"]
+    )]
+    archive: Vec<NamedArchive>,
+
+    /// The same as `--archive`.
+    #[arg(value_name = "[HOST=]ARCHIVE", value_parser = parse_named_archive)]
+    archives: Vec<NamedArchive>,
+
+    /// Serve the archive that the link DIR/current leads to, and answer immutable files that it lacks from the other
+    /// archives of this release directory, so that pages loaded before a deploy or a rollback work after it.
+    /// Repeatable, with hosts like `--archive`.
+    #[arg(long, value_name = "[HOST=]DIR", value_parser = parse_named_archive)]
+    releases: Vec<NamedArchive>,
+
+    /// How many of the other archives of each release directory are answered from, the newest first.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    releases_kept: u16,
+
+    /// Look for new archives and certificates at SIGHUP only, and not twice a second.
+    #[arg(long)]
+    watch_disable: bool,
+
+    /// Map the archive into memory. Without this flag and the next, archives of up to 16 MiB are read into memory
+    /// and larger ones are mapped.
+    #[arg(long)]
+    archive_mmap: bool,
+
+    /// Read the archive into memory of the server's own, from which large bodies are sent without a copy.
+    #[arg(long, conflicts_with_all = ["archive_mmap", "archive_preload"])]
+    archive_inmem: bool,
+
+    /// Map the archive, and bring it into the page cache before the first answer.
+    #[arg(long)]
+    archive_preload: bool,
+
+    /// Serve no archive, but `hello world!` to every request: the most that the engine can do.
+    #[arg(long)]
+    dummy: bool,
+
+    /// The same with an empty body.
+    #[arg(long, conflicts_with = "dummy")]
+    dummy_empty: bool,
+}
+
+#[derive(Debug, Args)]
+struct ListeningFlags {
+    /// Listen here for HTTP without TLS: `IP:PORT`, `[IPV6]:PORT`, `:PORT` for every IPv4 address, `localhost:PORT` or
+    /// `PORT` for this machine alone, or `unix:PATH`. Port 0 is any free port. Repeatable. If no address is given, it
+    /// is 127.0.0.1:8080.
+    #[arg(long, value_name = "ADDRESS")]
+    bind: Vec<Address>,
+
+    /// One more address. The flag that it is named after is repeatable.
+    #[arg(long, value_name = "ADDRESS", hide = true)]
+    bind_2: Vec<Address>,
+
+    /// Permissions of `unix:` sockets, as for `chmod`: with `660` the owner and the group may connect. Without it,
+    /// the umask decides.
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    bind_unix_mode: Option<u32>,
+
+    /// Have the kernel keep a TCP connection back until its client has sent something, for a second at most
+    /// (`TCP_DEFER_ACCEPT`). Cheaper where most connections ask once and go. Linux only.
+    #[arg(long)]
+    defer_accept: bool,
+
+    /// Expect a PROXY protocol header, version 1 or 2, at the beginning of every connection, and take the client's
+    /// address from it. Only for a server that nobody but a proxy can reach.
+    #[arg(long)]
+    proxy_protocol: bool,
+
+    /// How many threads serve, in each process. Without it, as many as the CPUs that the server may run on, shared
+    /// among the processes.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+
+    /// Serve with N processes of `--threads` threads each, under a supervisor that restarts those that die. At
+    /// SIGUSR2 it starts the program anew and hands it the sockets. One more process answers at `--admin` for
+    /// all of them.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=256))]
+    processes: Option<u16>,
+
+    /// The event loop. `auto` takes epoll, which every Linux has; `io_uring` needs Linux 6.1, and
+    /// takes less for new connections, more where thousands are kept.
+    #[arg(
+        long,
+        value_name = "WAY",
+        value_parser = one_of([("auto", Io::Auto), ("epoll", Io::Epoll), ("io_uring", Io::Uring)])
+    )]
+    io: Option<Io>,
+
+    /// How long connections may go on sending after the order to stop.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = value_parser!(u64).range(..=86_400))]
+    drain: u64,
+
+    /// Never give up on a slow or silent peer. Only for measurements.
+    #[arg(long)]
+    timeout_disable: bool,
+
+    /// The limit of open files and connections of a process. Without it, as many as the system allows.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(16..))]
+    limit_descriptors: Option<u64>,
+
+    /// The most connections at a time, over all threads of a process. Further clients wait until one ends.
+    #[arg(long, value_name = "N")]
+    limit_connections: Option<NonZeroUsize>,
+}
+
+#[derive(Debug, Args)]
+struct ResponseFlags {
+    /// Do not serve the server's own pages: `/__/heartbeat`, and `about` and `manual` below `/__/cannery/`. A site's
+    /// own files of these names are served in any case.
+    #[arg(long)]
+    special_pages_disable: bool,
+
+    /// Serve `version` and `sbom` below `/__/cannery/`, too. They tell everybody the exact version of the server and
+    /// of its parts.
+    #[arg(long, conflicts_with = "special_pages_disable")]
+    special_pages_version: bool,
+
+    /// Serve the files in `DIR/.well-known/acme-challenge/` at the same path, as soon as they are there, for every
+    /// host and without a redirect to https: for `certbot certonly --webroot --webroot-path DIR` and other ACME
+    /// clients.
+    #[arg(long, value_name = "DIR")]
+    acme_webroot: Option<PathBuf>,
+
+    /// Ignore the `Host` of requests: serve the default site to everybody.
+    #[arg(long)]
+    hosts_disable: bool,
+
+    /// Do not send `Referrer-Policy: strict-origin-when-cross-origin`, `X-Content-Type-Options: nosniff`
+    /// and `X-Frame-Options: sameorigin`, which are sent otherwise.
+    #[arg(long)]
+    security_headers_disable: bool,
+
+    /// Add `Strict-Transport-Security: max-age=31536000` and
+    /// `Content-Security-Policy: upgrade-insecure-requests` to answers over TLS; or, if there is no `--bind-tls`,
+    /// to all answers, for a server behind a TLS proxy.
+    #[arg(long)]
+    security_headers_tls: bool,
+}
+
+#[derive(Debug, Args)]
+struct MonitoringFlags {
+    /// Append a line for each request to this file, or write it to standard output with `-`. SIGUSR1 reopens the
+    /// file.
+    #[arg(long, value_name = "FILE", value_parser = parse_log_target)]
+    access_log: Option<LogTarget>,
+
+    /// The format of the access log's lines.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "combined",
+        value_parser = one_of([("combined", LogFormat::Combined), ("json", LogFormat::Json)])
+    )]
+    access_log_format: LogFormat,
+
+    /// Listen here for operators: a live page at `/`, metrics for Prometheus at `/metrics`, `/health`, `/ready`,
+    /// `/facts.json` and `/stats.json`. There is no password: let no stranger reach it.
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<Address>,
+
+    /// Answer at `--admin` if the request's `Host` is this name, too: `cannery`, `*.internal`. Without it, only IP
+    /// addresses and `localhost` are accepted. Repeatable.
+    #[arg(long, value_name = "NAME", value_parser = parse_host, requires = "admin")]
+    admin_host: Vec<HostPattern>,
+
+    /// Log the client that this proxy names in `X-Forwarded-For`: an address, a network such as `10.0.0.0/8`, or
+    /// `unix` for all local sockets. The client is the rightmost address that is not itself a trusted proxy's.
+    /// Repeatable.
+    #[arg(long, value_name = "CIDR", requires = "access_log")]
+    trusted_proxy: Vec<ProxySource>,
+
+    /// The header in which trusted proxies name their clients. Only this one is read: name the one that your proxy
+    /// sets, since it passes the other one on as its client sent it.
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "x-forwarded-for",
+        value_parser = one_of([
+            ("x-forwarded-for", ForwardedField::XForwardedFor),
+            ("forwarded", ForwardedField::Forwarded),
+        ])
+    )]
+    trusted_proxy_header: ForwardedField,
+}
+
+#[derive(Debug, Args)]
+struct SandboxFlags {
+    /// Confine the server once it listens: of all files it reaches only the folders of archives, certificates and
+    /// logs, of all system calls only those that serving needs. `auto` confines as far as the kernel can,
+    /// `require` refuses to start where anything is missing, `off` is for debuggers and profilers.
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "auto",
+        value_parser = one_of([("auto", Sandbox::AUTO), ("require", Sandbox::REQUIRED), ("off", Sandbox::OFF)])
+    )]
+    sandbox: Sandbox,
+
+    /// Refuse to start where system calls cannot be filtered (seccomp).
+    #[arg(long)]
+    seccomp_enable: bool,
+
+    /// Become this user once the server listens, if it was started as root. Names or numbers.
+    #[arg(long, value_name = "USER[:GROUP]")]
+    user: Option<String>,
+
+    /// The limit of memory of the server's own, in MiB. Mapped archives do not count.
+    #[arg(long, value_name = "MIB", value_parser = value_parser!(u64).range(16..=1 << 40))]
+    limit_memory: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+struct OutputFlags {
+    /// Print request rate, errors, latency (p99) and open connections every ten seconds.
+    #[arg(long)]
+    report: bool,
+
+    /// Print nothing but warnings and errors.
+    #[arg(long, conflicts_with = "report")]
+    quiet: bool,
+
+    /// Print how the server is set up: threads, event loop, sandbox.
+    #[arg(long, conflicts_with = "quiet")]
+    debug: bool,
+}
+
+/// Flags of kawipiko's server that built tables in memory, or disabled what this server does not have.
+#[derive(Debug, Args)]
+struct IgnoredFlags {
+    #[arg(long, help = NO_EFFECT)]
+    index_all: bool,
+    #[arg(long, help = NO_EFFECT)]
+    index_paths: bool,
+    #[arg(long, help = NO_EFFECT)]
+    index_data_meta: bool,
+    #[arg(long, help = NO_EFFECT)]
+    index_data_content: bool,
+    #[arg(long, help = NO_EFFECT)]
+    http3_disable: bool,
+}
+
+const NO_EFFECT: &str =
+    "Accepted, and without effect: the server needs no table in memory, and has no HTTP/3";
+
+/// Returns the command that parses the flags.
 #[must_use]
-pub fn command() -> Command {
-    super::command("cannery-server", "Serves an archive.")
-        .override_usage("cannery-server [OPTIONS] [HOST=]ARCHIVE...")
-        .disable_help_flag(true)
-        .disable_version_flag(true)
-        .args(content())
-        .args(listening())
-        .args(tls::arguments())
-        .args(answers())
-        .args(observing())
-        .args(holding())
-        .args(
-            [
-                switch(
-                    "report",
-                    "Print request rate, errors, latency (p99) and open connections every ten seconds.",
-                ),
-                switch("quiet", "Print nothing but warnings and errors.").conflicts_with("report"),
-                switch("debug", "Print how the server is set up: threads, event loop, sandbox.")
-                    .conflicts_with("quiet"),
-            ]
-            .map(|argument| argument.help_heading(SAYING)),
-        )
-        .args([man(), completions(), sbom(), help(), version()].map(|argument| argument.help_heading(ABOUT)))
-        .args(FLAGS_WITHOUT_EFFECT.map(|name| {
-            let accepted = "Accepted, and without effect: the server needs no table in memory, and has no HTTP/3.";
-            switch(name, accepted).help_heading("For command lines that were written for kawipiko")
-        }))
-        .args([sbom_text(), sbom_json()])
-        .args(absent(&ABSENT_FLAGS))
-        .after_help(examples(
-            &[
-                "cannery-server site.cdb",
-                "cannery-server site.cdb --bind :80 --user www-data",
-                "cannery-server site.cdb --bind :80 --bind-tls :443 --tls-bundle example.com.pem --https-redirect",
-                "cannery-server example.com=a.cdb '*.example.org=b.cdb' c.cdb --access-log access.log",
-            ],
-            "Exit codes: 0 stopped by a signal, 1 cannot start or serve, 2 wrong usage, 3 bad archive.",
-        ))
+pub fn command() -> clap::Command {
+    end_sentences(Flags::command())
 }
 
-fn listening() -> [Arg; 13] {
-    let second = |name| {
-        let as_in_kawipiko = "One more address. The flag that it is named after is repeatable.";
-        value(name, "ADDRESS", as_in_kawipiko)
-            .value_parser(value_parser!(Address))
-            .action(ArgAction::Append)
-            .hide(true)
-    };
-    [
-        bind(),
-        second("bind-2"),
-        second("bind-tls-2"),
-        value(
-            "bind-unix-mode",
-            "MODE",
-            "Permissions of `unix:` sockets, as for `chmod`: with `660` the owner and the group may connect. Without it, \
-             the umask decides.",
-        )
-        .value_parser(read_mode),
-        switch(
-            "defer-accept",
-            "Have the kernel keep a TCP connection back until its client has sent something, for a second at most \
-             (`TCP_DEFER_ACCEPT`). Cheaper where most connections ask once and go. Linux only.",
-        ),
-        switch(
-            "proxy-protocol",
-            "Expect a PROXY protocol header, version 1 or 2, at the beginning of every connection, and take the client's \
-             address from it. Only for a server that nobody but a proxy can reach.",
-        ),
-        serving_threads(),
-        value(
-            "processes",
-            "N",
-            "Serve with N processes of `--threads` threads each, under a supervisor that restarts those that die. At \
-             SIGUSR2 it starts the program anew and hands it the sockets. One more process answers at `--admin` for \
-             all of them.",
-        )
-        .value_parser(value_parser!(u16).range(1..=256)),
-        value(
-            "io",
-            "WAY",
-            "The event loop. `auto` takes epoll, which every Linux has; `io_uring` needs Linux 6.1, and \
-             takes less for new connections, more where thousands are kept.",
-        )
-        .value_parser(["auto", "epoll", "io_uring"]),
-        value("drain", "SECONDS", "How long connections may go on sending after the order to stop.")
-            .value_parser(value_parser!(u64).range(..=86_400))
-            .default_value("10"),
-        switch("timeout-disable", "Never give up on a slow or silent peer. Only for measurements."),
-        value("limit-descriptors", "N", "The limit of open files and connections of a process. Without it, as many as the system allows.")
-            .value_parser(value_parser!(u64).range(16..)),
-        value(
-            "limit-connections",
-            "N",
-            "The most connections at a time, over all threads of a process. Further clients wait until one ends.",
-        )
-        .value_parser(value_parser!(NonZeroUsize)),
-    ]
-    .map(|argument| argument.help_heading("Listening"))
-}
-
-fn holding() -> [Arg; 4] {
-    [
-        value(
-            "sandbox",
-            "HOW",
-            "Confine the server once it listens: of all files it reaches only the folders of archives, certificates and \
-             logs, of all system calls only those that serving needs. `auto` confines as far as the kernel can, \
-             `require` refuses to start where anything is missing, `off` is for debuggers and profilers.",
-        )
-        .value_parser(["auto", "require", "off"])
-        .default_value("auto"),
-        switch("seccomp-enable", "Refuse to start where system calls cannot be filtered (seccomp)."),
-        value(
-            "user",
-            "USER[:GROUP]",
-            "Become this user once the server listens, if it was started as root. Names or numbers.",
-        ),
-        value(
-            "limit-memory",
-            "MIB",
-            "The limit of memory of the server's own, in MiB. Mapped archives do not count.",
-        )
-        .value_parser(value_parser!(u64).range(16..=1 << 40)),
-    ]
-    .map(|argument| argument.help_heading("Sandbox"))
-}
-
-/// How much of a cage there must be.
-fn sandbox(matches: &ArgMatches) -> Sandbox {
-    let mut sandbox = match matches.get_one::<String>("sandbox").map(String::as_str) {
-        Some("require") => Sandbox::REQUIRED,
-        Some("off") => Sandbox::OFF,
-        _ => Sandbox::AUTO,
-    };
-    if matches.get_flag("seccomp-enable") {
-        sandbox.system_calls = Wanted::Must;
-    }
-    sandbox
-}
-
-/// Whom to be.
-fn account(matches: &ArgMatches) -> Result<Option<Account>, Failure> {
-    let account = matches.get_one::<String>("user").map(|text| Account::find(text)).transpose();
-    account.map_err(|error| Failure::usage(format!("`--user`: {error}")))
-}
-
-/// `--bind`, without its default.
-pub(super) fn bind() -> Arg {
-    value(
-        "bind",
-        "ADDRESS",
-        "Listen here for HTTP without TLS: `IP:PORT`, `[IPV6]:PORT`, `:PORT` for every IPv4 address, `localhost:PORT` or \
-         `PORT` for this machine alone, or `unix:PATH`. Port 0 is any free port. Repeatable. If no address is given, it \
-         is 127.0.0.1:8080.",
-    )
-    .action(ArgAction::Append)
-    .value_parser(value_parser!(Address))
-}
-
-/// `--threads`, as servers understand it.
-pub(super) fn serving_threads() -> Arg {
-    threads(
-        "How many threads serve, in each process. Without it, as many as the CPUs that the server may run on, shared \
-         among the processes.",
-    )
-}
-
-fn content() -> Vec<Arg> {
-    let arguments = [
-        value(
-            "archive",
-            "[HOST=]FILE",
-            "The archive to serve. Repeatable, with the host that each is for: `example.com=a.cdb`, \
-             `*.example.com=b.cdb`. The one without a host serves all other hosts. Write `./FILE` if the file's name \
-             contains `=`. Or name it without the flag.",
-        )
-        .action(ArgAction::Append)
-        .value_parser(read_named_archive)
-        .required_unless_present_any(["releases", "dummy", "dummy-empty", "archives"]),
-        Arg::new("archives")
-            .value_name("[HOST=]ARCHIVE")
-            .help("The same as `--archive`.")
-            .action(ArgAction::Append)
-            .num_args(0..)
-            .value_parser(read_named_archive),
-        value(
-            "releases",
-            "[HOST=]DIR",
-            "Serve the archive that the link DIR/current leads to, and answer immutable files that it lacks from the other \
-             archives of this release directory, so that pages loaded before a deploy or a rollback work after it. \
-             Repeatable, with hosts like `--archive`.",
-        )
-        .action(ArgAction::Append)
-        .value_parser(read_named_archive),
-        value(
-            "releases-kept",
-            "N",
-            "How many of the other archives of each release directory are answered from, the newest first.",
-        )
-        .value_parser(value_parser!(u16))
-        .default_value("5"),
-        switch("watch-disable", "Look for new archives and certificates at SIGHUP only, and not twice a second."),
-        switch(
-            "archive-mmap",
-            "Map the archive into memory. Without this flag and the next, archives of up to 16 MiB are read into memory \
-             and larger ones are mapped.",
-        ),
-        switch(
-            "archive-inmem",
-            "Read the archive into memory of the server's own, from which large bodies are sent without a copy.",
-        )
-        .conflicts_with_all(["archive-mmap", "archive-preload"]),
-        switch("archive-preload", "Map the archive, and bring it into the page cache before the first answer."),
-        switch(
-            "dummy",
-            "Serve no archive, but `hello world!` to every request: the most that the engine can do.",
-        ),
-        switch("dummy-empty", "The same with an empty body.").conflicts_with("dummy"),
-    ];
-    arguments.into_iter().map(|argument| argument.help_heading("What is served")).collect()
-}
-
-fn observing() -> [Arg; 6] {
-    [
-        value(
-            "access-log",
-            "FILE",
-            "Append a line for each request to this file, or write it to standard output with `-`. SIGUSR1 reopens the \
-             file.",
-        ),
-        value("access-log-format", "FORMAT", "The format of the access log's lines.")
-            .value_parser(words(["combined", "json"]))
-            .default_value("combined"),
-        value(
-            "admin",
-            "ADDRESS",
-            "Listen here for operators: a live page at `/`, metrics for Prometheus at `/metrics`, `/health`, `/ready`, \
-             `/facts.json` and `/stats.json`. There is no password: let no stranger reach it.",
-        )
-        .value_parser(value_parser!(Address)),
-        value(
-            "admin-host",
-            "NAME",
-            "Answer at `--admin` if the request's `Host` is this name, too: `cannery`, `*.internal`. Without it, only IP \
-             addresses and `localhost` are accepted. Repeatable.",
-        )
-        .action(ArgAction::Append)
-        .value_parser(read_host)
-        .requires("admin"),
-        value(
-            "trusted-proxy",
-            "CIDR",
-            "Log the client that this proxy names in `X-Forwarded-For`: an address, a network such as `10.0.0.0/8`, or \
-             `unix` for all local sockets. The client is the rightmost address that is not itself a trusted proxy's. \
-             Repeatable.",
-        )
-        .action(ArgAction::Append)
-        .value_parser(value_parser!(ProxySource))
-        .requires("access-log"),
-        value(
-            "trusted-proxy-header",
-            "NAME",
-            "The header in which trusted proxies name their clients. Only this one is read: name the one that your proxy \
-             sets, since it passes the other one on as its client sent it.",
-        )
-        .value_parser(words(["x-forwarded-for", "forwarded"]))
-        .default_value("x-forwarded-for"),
-    ]
-    .map(|argument| argument.help_heading("Logs and figures"))
-}
-
-fn answers() -> [Arg; 6] {
-    [
-        switch(
-            "special-pages-disable",
-            "Do not serve the server's own pages: `/__/heartbeat`, and `about` and `manual` below `/__/cannery/`. A site's \
-             own files of these names are served in any case.",
-        ),
-        switch(
-            "special-pages-version",
-            "Serve `version` and `sbom` below `/__/cannery/`, too. They tell everybody the exact version of the server and \
-             of its parts.",
-        )
-        .conflicts_with("special-pages-disable"),
-        value(
-            "acme-webroot",
-            "DIR",
-            "Serve the files in `DIR/.well-known/acme-challenge/` at the same path, as soon as they are there, for every \
-             host and without a redirect to https: for `certbot certonly --webroot --webroot-path DIR` and other ACME \
-             clients.",
-        )
-        .value_parser(value_parser!(PathBuf)),
-        switch("hosts-disable", "Ignore the `Host` of requests: serve the default site to everybody."),
-        switch(
-            "security-headers-disable",
-            "Do not send `Referrer-Policy: strict-origin-when-cross-origin`, `X-Content-Type-Options: nosniff` \
-             and `X-Frame-Options: sameorigin`, which are sent otherwise.",
-        ),
-        switch(
-            "security-headers-tls",
-            "Add `Strict-Transport-Security: max-age=31536000` and \
-             `Content-Security-Policy: upgrade-insecure-requests` to answers over TLS; or, if there is no `--bind-tls`, \
-             to all answers, for a server behind a TLS proxy.",
-        ),
-    ]
-    .map(|argument| argument.help_heading("Answers"))
-}
-
-/// What the command line asks for.
+/// Parses the command line.
 ///
 /// # Errors
-/// It is wrong.
-pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation, Failure> {
-    from_matches(&super::read(command(), arguments)?)
+/// A flag or a value is wrong, or two flags contradict each other.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation, Failure> {
+    Flags::from_arg_matches(&super::parse(command(), arguments)?)?.into_invocation()
 }
 
-/// The same from a command line that was read already.
-///
-/// # Errors
-/// A value is wrong.
-pub fn from_matches(matches: &ArgMatches) -> Result<Invocation, Failure> {
-    if let Some(about) = About::read(matches) {
-        return Ok(Invocation::About(about));
+impl Flags {
+    /// Returns what the command line asks for.
+    ///
+    /// # Errors
+    /// Two flags contradict each other, or a user is unknown.
+    pub fn into_invocation(self) -> Result<Invocation, Failure> {
+        if let Some(about) = self.about.requested() {
+            return Ok(Invocation::About(about));
+        }
+        Ok(Invocation::Serve(Box::new(ServerOptions {
+            processes: self.listening.processes.map(usize::from),
+            descriptors_max: self.listening.limit_descriptors,
+            memory_max: self.sandbox.limit_memory.map(|mebibytes| mebibytes << 20),
+            without_effect: self.ignored.given(),
+            quiet: self.output.quiet,
+            debug: self.output.debug,
+            config: self.into_config()?,
+        })))
     }
-    refuse_absent(matches, &ABSENT_FLAGS)?;
-    let config = Config {
-        listen: addresses(matches),
-        listen_tls: [all(matches, "bind-tls"), all(matches, "bind-tls-2")].concat(),
-        tls: tls::read(matches)?,
-        http1: !matches.get_flag("http1-disable"),
-        http2: !matches.get_flag("http2-disable"),
-        https_redirect: tls::https_redirect(matches),
-        local_mode: matches.get_one("bind-unix-mode").copied(),
-        defer_accept: matches.get_flag("defer-accept"),
-        inherited: Vec::new(),
-        standby: Vec::new(),
-        content: read_content(matches)?,
-        threads: thread_count(matches),
-        connections_max: matches.get_one("limit-connections").copied(),
-        proxy_protocol: matches.get_flag("proxy-protocol"),
-        hosts: !matches.get_flag("hosts-disable"),
-        security_headers: SecurityHeaders {
-            basic: !matches.get_flag("security-headers-disable"),
-            tls: matches.get_flag("security-headers-tls"),
-        },
-        keeps_redirects: true,
-        timeouts: (!matches.get_flag("timeout-disable")).then(Timeouts::default),
-        drain: Duration::from_secs(required(matches, "drain")?),
-        special_pages: (!matches.get_flag("special-pages-disable"))
-            .then(|| special_pages(matches.get_flag("special-pages-version"))),
-        acme_webroot: matches.get_one("acme-webroot").cloned(),
-        access_log: matches.get_one::<String>("access-log").map(|target| AccessLog {
-            target: if target == "-" { LogTarget::Stdout } else { LogTarget::File(target.into()) },
-            format: match matches.get_one::<String>("access-log-format").map(String::as_str) {
-                Some("json") => LogFormat::Json,
-                _ => LogFormat::Combined,
+
+    fn into_config(self) -> Result<Config, Failure> {
+        let Flags { content, listening, tls, responses, monitoring, sandbox, output, .. } = self;
+        let threads = thread_count(listening.threads, listening.processes);
+        let mut listen = [listening.bind, listening.bind_2].concat();
+        let listen_tls = tls.addresses();
+        if listen.is_empty() && listen_tls.is_empty() {
+            listen.push(DEFAULT_ADDRESS.parse().expect("the default address is valid"));
+        }
+        let special_pages =
+            (!responses.special_pages_disable).then(|| special_pages(responses.special_pages_version));
+        Ok(Config {
+            listen,
+            listen_tls,
+            http1: !tls.http1_disable,
+            http2: !tls.http2_disable,
+            https_redirect: tls.https_redirect(),
+            tls: tls.into_tls()?,
+            local_mode: listening.bind_unix_mode,
+            defer_accept: listening.defer_accept,
+            inherited: Vec::new(),
+            standby: Vec::new(),
+            content: content.into_content()?,
+            threads,
+            connections_max: listening.limit_connections,
+            proxy_protocol: listening.proxy_protocol,
+            hosts: !responses.hosts_disable,
+            security_headers: SecurityHeaders {
+                basic: !responses.security_headers_disable,
+                tls: responses.security_headers_tls,
             },
-            proxies: trusted_proxies(matches),
-        }),
-        admin: matches.get_one("admin").cloned(),
-        admin_hosts: all(matches, "admin-host"),
-        figures: None,
-        report: matches.get_flag("report").then_some(REPORT_INTERVAL),
-        sandbox: sandbox(matches),
-        account: account(matches)?,
-        io: match matches.get_one::<String>("io").map(String::as_str) {
-            Some("epoll") => Io::Epoll,
-            Some("io_uring") => Io::Uring,
-            _ => Io::Auto,
-        },
-        listener: Listener::nobody(),
-    };
-    Ok(Invocation::Serve(Box::new(Server {
-        processes: matches.get_one::<u16>("processes").map(|processes| usize::from(*processes)),
-        config,
-        descriptors_max: matches.get_one("limit-descriptors").copied(),
-        memory_max: matches.get_one::<u64>("limit-memory").map(|mebibytes| mebibytes << 20),
-        without_effect: FLAGS_WITHOUT_EFFECT.into_iter().filter(|name| matches.get_flag(name)).collect(),
-        quiet: matches.get_flag("quiet"),
-        debug: matches.get_flag("debug"),
-    })))
-}
-
-/// Where to listen in the clear: somewhere at least, if there is nothing else.
-fn addresses(matches: &ArgMatches) -> Vec<Address> {
-    let named = [all(matches, "bind"), all(matches, "bind-2")].concat();
-    if named.is_empty() && !matches.contains_id("bind-tls") && !matches.contains_id("bind-tls-2") {
-        return DEFAULT_ADDRESS.parse().into_iter().collect();
-    }
-    named
-}
-
-/// A configuration that serves `path` as it is served by default, for commands that serve what they made.
-pub(super) fn config_of(matches: &ArgMatches, path: PathBuf) -> Config {
-    // Without a cage: the threads that compiled the folder are still there, and would be outside.
-    Config {
-        listen: all(matches, "bind"),
-        threads: thread_count(matches),
-        ..Config::plain(Content::Archives {
-            archives: vec![NamedArchive::new(None, path)],
-            loading: Loading::Automatic,
-            // Whoever compiles into a temporary file compiles once.
-            watch: false,
+            keeps_redirects: true,
+            timeouts: (!listening.timeout_disable).then(Timeouts::default),
+            drain: Duration::from_secs(listening.drain),
+            special_pages,
+            acme_webroot: responses.acme_webroot,
+            admin: monitoring.admin.clone(),
+            admin_hosts: monitoring.admin_host.clone(),
+            access_log: monitoring.into_access_log(),
+            figures: None,
+            report: output.report.then_some(REPORT_INTERVAL),
+            sandbox: sandbox.level(),
+            account: sandbox.account()?,
+            io: listening.io.unwrap_or_default(),
+            listener: Listener::nobody(),
         })
     }
 }
 
-fn read_content(matches: &ArgMatches) -> Result<Content, Failure> {
-    if matches.get_flag("dummy") {
-        return Ok(Content::Dummy { body: DUMMY_BODY });
-    }
-    if matches.get_flag("dummy-empty") {
-        return Ok(Content::Dummy { body: b"" });
-    }
-    let is_asked = |flag| matches.get_flag(flag);
-    let loading = match (is_asked("archive-inmem"), is_asked("archive-preload"), is_asked("archive-mmap")) {
-        (true, ..) => Loading::InMemory,
-        (_, true, _) => Loading::Preloaded,
-        (_, _, true) => Loading::Mapped,
-        _ => Loading::Automatic,
-    };
-    let mut archives: Vec<NamedArchive> = [all(matches, "archive"), all(matches, "archives")].concat();
-    let kept = usize::from(required::<u16>(matches, "releases-kept")?);
-    archives.extend(all(matches, "releases").into_iter().map(|NamedArchive { host, path, .. }| {
-        NamedArchive::of_directory(host, ReleaseDirectory { path, kept })
-    }));
-    for (place, named) in archives.iter().enumerate() {
-        if archives[..place].iter().any(|before| before.host == named.host) {
-            let host = named.host.as_ref().map_or("all other hosts".into(), ToString::to_string);
-            return Err(Failure::usage(format!("two archives are named for {host}")));
+impl ContentFlags {
+    fn into_content(self) -> Result<Content, Failure> {
+        if self.dummy {
+            return Ok(Content::Dummy { body: DUMMY_BODY });
         }
+        if self.dummy_empty {
+            return Ok(Content::Dummy { body: b"" });
+        }
+        let loading = if self.archive_inmem {
+            Loading::InMemory
+        } else if self.archive_preload {
+            Loading::Preloaded
+        } else if self.archive_mmap {
+            Loading::Mapped
+        } else {
+            Loading::Automatic
+        };
+
+        let kept = usize::from(self.releases_kept);
+        let mut archives = [self.archive, self.archives].concat();
+        archives.extend(self.releases.into_iter().map(|NamedArchive { host, path, .. }| {
+            NamedArchive::of_directory(host, ReleaseDirectory { path, kept })
+        }));
+        for (position, named) in archives.iter().enumerate() {
+            if archives[..position].iter().any(|other| other.host == named.host) {
+                let host = named.host.as_ref().map_or("all other hosts".into(), ToString::to_string);
+                return Err(Failure::usage(format!("two archives are named for {host}")));
+            }
+        }
+        Ok(Content::Archives { archives, loading, watch: !self.watch_disable })
     }
-    Ok(Content::Archives { archives, loading, watch: !matches.get_flag("watch-disable") })
 }
 
-/// A host, or all hosts below one.
-fn read_host(text: &str) -> Result<HostPattern, String> {
+impl MonitoringFlags {
+    fn into_access_log(self) -> Option<AccessLog> {
+        let proxies = TrustedProxies { sources: self.trusted_proxy, field: self.trusted_proxy_header };
+        Some(AccessLog {
+            target: self.access_log?,
+            format: self.access_log_format,
+            proxies: (!proxies.sources.is_empty()).then_some(proxies),
+        })
+    }
+}
+
+impl SandboxFlags {
+    fn level(&self) -> Sandbox {
+        let mut sandbox = self.sandbox;
+        if self.seccomp_enable {
+            sandbox.system_calls = Wanted::Must;
+        }
+        sandbox
+    }
+
+    fn account(&self) -> Result<Option<Account>, Failure> {
+        let account = self.user.as_deref().map(Account::find).transpose();
+        account.map_err(|error| Failure::usage(format!("`--user`: {error}")))
+    }
+}
+
+impl IgnoredFlags {
+    /// Returns the names of the flags that are on the command line.
+    fn given(&self) -> Vec<&'static str> {
+        let flags = [
+            ("index-all", self.index_all),
+            ("index-paths", self.index_paths),
+            ("index-data-meta", self.index_data_meta),
+            ("index-data-content", self.index_data_content),
+            ("http3-disable", self.http3_disable),
+        ];
+        flags.into_iter().filter_map(|(name, is_given)| is_given.then_some(name)).collect()
+    }
+}
+
+/// Parses a host name, or `*.` and the name above all hosts that match.
+fn parse_host(text: &str) -> Result<HostPattern, String> {
     HostPattern::parse(text).ok_or_else(|| "write a name such as `metrics.internal` or `*.internal`".into())
 }
 
-/// Permissions in octal digits: nine bits, since no others mean anything to a socket.
-fn read_mode(text: &str) -> Result<u32, String> {
+/// Parses permissions in octal digits. Sockets have no setuid, setgid or sticky bit, so there are nine bits.
+fn parse_mode(text: &str) -> Result<u32, String> {
     let is_octal = text.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| is_octal && *mode <= 0o777);
     mode.ok_or_else(|| "write three octal digits, such as `660`".into())
 }
 
-/// `HOST=FILE`, or a file alone. What is no host before `=` belongs to the name of the file.
-#[allow(clippy::unnecessary_wraps, reason = "as clap wants it")]
-fn read_named_archive(text: &str) -> Result<NamedArchive, String> {
+/// Parses `HOST=FILE` or `FILE`. If the text before `=` is no host, it is part of the file's name.
+#[allow(clippy::unnecessary_wraps, reason = "the signature of a parser of clap")]
+fn parse_named_archive(text: &str) -> Result<NamedArchive, String> {
     let named = text.split_once('=').and_then(|(host, path)| Some((HostPattern::parse(host)?, path)));
     Ok(match named {
         Some((host, path)) => NamedArchive::new(Some(host), path.into()),
@@ -532,17 +539,13 @@ fn read_named_archive(text: &str) -> Result<NamedArchive, String> {
     })
 }
 
-/// Proxies that are believed when they name a client, if there are any.
-fn trusted_proxies(matches: &ArgMatches) -> Option<TrustedProxies> {
-    let sources: Vec<ProxySource> = all(matches, "trusted-proxy");
-    let field = match matches.get_one::<String>("trusted-proxy-header").map(String::as_str) {
-        Some("forwarded") => ForwardedField::Forwarded,
-        _ => ForwardedField::XForwardedFor,
-    };
-    (!sources.is_empty()).then_some(TrustedProxies { sources, field })
+/// Parses a path, or `-` for standard output.
+#[allow(clippy::unnecessary_wraps, reason = "the signature of a parser of clap")]
+fn parse_log_target(text: &str) -> Result<LogTarget, String> {
+    Ok(if text == "-" { LogTarget::Stdout } else { LogTarget::File(text.into()) })
 }
 
-/// The pages that the server has of its own, with or without those that have the exact version.
+/// Returns the server's built-in pages, with or without those that state the exact version.
 pub(crate) fn special_pages(with_version: bool) -> SpecialPages {
     let exact = || ExactPages {
         version: concat!(env!("CARGO_PKG_VERSION"), "\n").to_owned(),
@@ -558,159 +561,15 @@ pub(crate) fn special_pages(with_version: bool) -> SpecialPages {
     }
 }
 
-fn thread_count(matches: &ArgMatches) -> NonZeroUsize {
-    let asked = matches.get_one::<u16>("threads").and_then(|threads| NonZeroUsize::new((*threads).into()));
-    let processes =
-        matches.try_get_one::<u16>("processes").ok().flatten().map_or(1, |count| usize::from(*count));
-    let of_machine = || {
-        let threads = std::thread::available_parallelism().ok()?;
-        NonZeroUsize::new(threads.get() / processes)
+/// Returns the number of threads of each process: `threads`, or the process's part of the CPUs of this machine.
+pub(super) fn thread_count(threads: Option<u16>, processes: Option<u16>) -> NonZeroUsize {
+    let named = threads.and_then(|threads| NonZeroUsize::new(threads.into()));
+    let cpus_per_process = || {
+        let cpus = std::thread::available_parallelism().ok()?;
+        NonZeroUsize::new(cpus.get() / processes.map_or(1, usize::from))
     };
-    asked.or_else(of_machine).unwrap_or(NonZeroUsize::MIN)
+    named.or_else(cpus_per_process).unwrap_or(NonZeroUsize::MIN)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::output::Exit;
-
-    fn server(line: &str) -> Result<Server, Failure> {
-        let words = ["cannery-server"].into_iter().chain(line.split_whitespace());
-        read(words.map(OsString::from)).map(|told| match told {
-            Invocation::Serve(server) => *server,
-            other => panic!("{line}: {other:?}"),
-        })
-    }
-
-    #[test]
-    fn an_archive_is_all_that_is_needed() {
-        let server = server("--archive site.cdb").unwrap();
-        assert_eq!(server.config.listen, [DEFAULT_ADDRESS.parse().unwrap()]);
-        assert!(matches!(server.config.content, Content::Archives { loading: Loading::Automatic, .. }));
-        assert!(server.config.hosts && server.config.security_headers.basic);
-        assert!(!server.config.security_headers.tls && server.config.timeouts.is_some());
-    }
-
-    #[test]
-    fn addresses_add_up_and_replace_the_default() {
-        let server = server("--archive a --bind 127.0.0.1:1 --bind [::1]:2").unwrap();
-        let expected: Vec<Address> = ["127.0.0.1:1", "[::1]:2"].map(|text| text.parse().unwrap()).into();
-        assert_eq!(server.config.listen, expected);
-    }
-
-    #[test]
-    fn the_archive_can_be_held_in_three_ways() {
-        for (flag, expected) in [
-            ("--archive-mmap", Loading::Mapped),
-            ("--archive-inmem", Loading::InMemory),
-            ("--archive-preload", Loading::Preloaded),
-            ("--archive-mmap --archive-preload", Loading::Preloaded),
-        ] {
-            let Content::Archives { loading, .. } =
-                server(&format!("--archive a {flag}")).unwrap().config.content
-            else {
-                panic!("{flag}: no archive");
-            };
-            assert_eq!(loading, expected, "{flag}");
-        }
-    }
-
-    #[test]
-    fn archives_for_hosts_stand_beside_the_one_for_all_others() {
-        let archives = |line: &str| match server(line).unwrap().config.content {
-            Content::Archives { archives, .. } => archives,
-            Content::Dummy { .. } => panic!("{line}: no archive"),
-        };
-        let found = archives("--archive a=b.cdb --archive *.c.d=e.cdb --archive /g/h=i.cdb");
-        let shown: Vec<_> = found
-            .iter()
-            .map(|named| (named.host.as_ref().map(ToString::to_string), named.path.to_str().unwrap()))
-            .collect();
-        let host = |name: &str| Some(name.to_owned());
-        assert_eq!(shown, [(host("a"), "b.cdb"), (host("*.c.d"), "e.cdb"), (None, "/g/h=i.cdb")]);
-        assert!(server("--archive a=b --archive A=c").is_err() && server("--archive b --archive c").is_err());
-    }
-
-    #[test]
-    fn release_directories_stand_beside_archives() {
-        let content = server("--archive a=b.cdb --releases c.d=one --releases two --releases-kept 3")
-            .unwrap()
-            .config
-            .content;
-        let Content::Archives { archives, .. } = content else { panic!("no archive") };
-        let shown: Vec<_> = archives
-            .iter()
-            .map(|named| {
-                (named.path.to_str().unwrap(), named.releases.as_ref().map(|releases| releases.kept))
-            })
-            .collect();
-        assert_eq!(shown, [("b.cdb", None), ("one/current", Some(3)), ("two/current", Some(3))]);
-        assert!(server("--archive a --releases b").is_err(), "two for all other hosts");
-        assert!(server("--releases a=b --archive a=c").is_err());
-    }
-
-    #[test]
-    fn an_archive_needs_no_flag() {
-        let paths = |line: &str| match server(line).unwrap().config.content {
-            Content::Archives { archives, .. } => {
-                archives.into_iter().map(|named| named.path.display().to_string()).collect::<Vec<_>>()
-            }
-            Content::Dummy { .. } => panic!("{line}: no archive"),
-        };
-        assert_eq!(paths("site.cdb"), ["site.cdb"]);
-        assert_eq!(paths("a.example=a.cdb --bind 1 b.cdb"), ["a.cdb", "b.cdb"]);
-        assert_eq!(paths("--archive a.cdb b=b.cdb"), ["a.cdb", "b.cdb"]);
-    }
-
-    #[test]
-    fn second_addresses_are_addresses() {
-        let config =
-            server("a --bind 1 --bind-2 2 --bind-tls 3 --bind-tls-2 4 --tls-self-ecdsa").unwrap().config;
-        assert_eq!((config.listen.len(), config.listen_tls.len()), (2, 2));
-    }
-
-    #[test]
-    fn old_words_without_meaning_are_accepted_and_named() {
-        let server = server("--archive a --index-all --index-data-meta --http3-disable --threads 2").unwrap();
-        assert_eq!(server.without_effect, ["index-all", "index-data-meta", "http3-disable"]);
-        assert_eq!(server.config.threads.get(), 2);
-    }
-
-    #[test]
-    fn old_words_that_are_not_supported_are_refused_by_name() {
-        for (name, instead) in ABSENT_FLAGS {
-            let Err(Failure::Message { exit, message, hint }) = server(&format!("--archive a --{name} 1"))
-            else {
-                panic!("{name} is not refused in words of ours");
-            };
-            assert_eq!((exit, hint.as_deref()), (Exit::Usage, Some(instead)));
-            assert!(message.contains(name), "{message}");
-        }
-    }
-
-    #[test]
-    fn a_dummy_needs_no_archive() {
-        let content = |line| server(line).unwrap().config.content;
-        assert!(matches!(content("--dummy"), Content::Dummy { body } if body == DUMMY_BODY));
-        assert!(matches!(content("--dummy-empty"), Content::Dummy { body: b"" }));
-        assert!(server("").is_err());
-    }
-
-    #[test]
-    fn wrong_values_are_refused() {
-        for line in [
-            "--bind localhost",
-            "--bind example.com:80",
-            "--bind 127.0.0.1",
-            "--threads 0",
-            "--limit-descriptors 3",
-            "--dummy --dummy-empty",
-            "--bind-unix-mode 888",
-            "--bind-unix-mode 1777",
-            "--bind-unix-mode +77",
-            "--bind-unix-mode rw",
-        ] {
-            assert!(server(&format!("--archive a {line}")).is_err(), "{line}");
-        }
-    }
-}
+mod tests;

@@ -1,280 +1,311 @@
-//! The flags of `cannery`: all programs in one, and the commands that look into an archive.
+//! The flags of `cannery`: the other two programs, and the commands that read archives.
 //!
-//! Never opens anything.
+//! Never opens a file.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 
-use super::{
-    SHELLS, archive_to_read, archiver, completions as completions_flag, examples, json, man, releases,
-    required, sbom, server, site, switch, value, words,
-};
+use super::releases::Releases;
+use super::site::Serve;
+use super::{About, SHELLS, archiver, end_sentences, examples, one_of, server};
 use crate::output::Failure;
 
-/// The command, with all that it can do.
-#[must_use]
-pub fn command() -> Command {
-    let command =
-        super::command("cannery", "Compiles a site folder into one immutable archive, and serves it.")
-            .disable_help_subcommand(false)
-            .arg_required_else_help(true)
-            .subcommand(site::command())
-            .subcommand(archiver::command().name("archiver").display_name("cannery-archiver"))
-            .subcommand(server::command().name("server").display_name("cannery-server"))
-            .subcommand(inspect_command())
-            .subcommand(verify_command())
-            .subcommand(extract_command())
-            .subcommand(explain_command())
-            .subcommand(releases::command())
-            .subcommand(completions_command())
-            .args([man(), sbom(), completions_flag()])
-            .after_help(examples(
-                &[
-                    "cannery serve public",
-                    "cannery archiver public site.cdb",
-                    "cannery server site.cdb",
-                    "cannery explain site.cdb /docs/",
-                    "cannery help serve",
-                ],
-                "Exit codes: 0 done, 2 wrong usage; the other codes depend on the command.",
-            ));
-    // The two programs have the flag themselves.
-    let needs_man = |inner: &Command| !inner.get_arguments().any(|argument| argument.get_id() == "man");
-    command.mut_subcommands(|inner| if needs_man(&inner) { inner.arg(man()) } else { inner })
+/// What a command line asks for.
+#[derive(Debug)]
+pub enum Invocation {
+    /// To run a command.
+    Run(Command),
+    /// Something about the program itself.
+    About(About),
+    /// The manual page of the command of this name.
+    ManualPage(String),
 }
 
-/// What `cannery inspect` was told.
-#[derive(Debug)]
+/// Compiles a site folder into one immutable archive, and serves it.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cannery",
+    version,
+    arg_required_else_help = true,
+    max_term_width = 100,
+    args_override_self = true,
+    after_help = examples(
+        &[
+            "cannery serve public",
+            "cannery archiver public site.cdb",
+            "cannery server site.cdb",
+            "cannery explain site.cdb /docs/",
+            "cannery help serve",
+        ],
+        "Exit codes: 0 done, 2 wrong usage; the other codes depend on the command.",
+    ),
+)]
+struct Flags {
+    /// Print the manual page as troff, for `man -l -`.
+    #[arg(long, exclusive = true)]
+    man: bool,
+
+    /// Print the list of libraries in the program, as CycloneDX JSON.
+    #[arg(long, exclusive = true)]
+    sbom: bool,
+
+    /// Print the completions for a shell.
+    #[arg(long, value_name = "SHELL", exclusive = true, value_parser = one_of(SHELLS))]
+    completions: Option<Shell>,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// The commands of `cannery`.
+#[derive(Debug, Subcommand)]
+#[allow(missing_docs, reason = "a doc comment would replace the help text of the command's flags")]
+pub enum Command {
+    Serve(Serve),
+    #[command(display_name = "cannery-archiver")]
+    Archiver(Box<archiver::Flags>),
+    #[command(display_name = "cannery-server")]
+    Server(Box<server::Flags>),
+    Inspect(Inspect),
+    Verify(Verify),
+    Extract(Extract),
+    Explain(Explain),
+    Releases(Releases),
+    Completions(Completions),
+}
+
+/// Shows what an archive contains, or all about one of its paths.
+#[derive(Debug, Args)]
+#[command(
+    version,
+    after_help = examples(
+        &["cannery inspect site.cdb", "cannery inspect site.cdb /docs/", "cannery inspect site.cdb --list"],
+        "Exit codes: 0 shown, 1 no such path, 2 wrong usage, 3 bad archive.",
+    ),
+)]
 pub struct Inspect {
     /// The archive.
     pub archive: PathBuf,
-    /// One path to show in full, as in a URL.
+
+    /// A path as in a URL, such as `/docs/`.
     pub path: Option<String>,
-    /// The host whose site the path is of.
+
+    /// The host whose site the path belongs to.
+    #[arg(long, value_name = "HOST", requires = "path")]
     pub host: Option<String>,
-    /// Every path, a line for each.
+
+    /// List every path with its media type, codings and sizes.
+    #[arg(long, conflicts_with = "path")]
     pub list: bool,
-    /// JSON in place of words.
+
+    /// Print the result as one JSON value.
+    #[arg(long, help_heading = "Output")]
     pub json: bool,
 }
 
-fn inspect_command() -> Command {
-    super::command("inspect", "Shows what an archive contains, or all about one of its paths.")
-        .args([
-            archive_to_read(),
-            Arg::new("path").value_name("PATH").help("A path as in a URL, such as `/docs/`."),
-            value("host", "HOST", "The host whose site the path belongs to.").requires("path"),
-            switch("list", "List every path with its media type, codings and sizes.").conflicts_with("path"),
-            json(),
-        ])
-        .after_help(examples(
-            &[
-                "cannery inspect site.cdb",
-                "cannery inspect site.cdb /docs/",
-                "cannery inspect site.cdb --list",
-            ],
-            "Exit codes: 0 shown, 1 no such path, 2 wrong usage, 3 bad archive.",
-        ))
-}
-
-/// What the command line of `inspect` asks for.
-///
-/// # Errors
-/// A value is missing.
-pub fn inspect(matches: &ArgMatches) -> Result<Inspect, Failure> {
-    Ok(Inspect {
-        archive: required(matches, "archive")?,
-        path: matches.get_one("path").cloned(),
-        host: matches.get_one("host").cloned(),
-        list: matches.get_flag("list"),
-        json: matches.get_flag("json"),
-    })
-}
-
-/// What `cannery verify` was told.
-#[derive(Debug)]
+/// Reads a whole archive, and checks every digest and every record.
+#[derive(Debug, Args)]
+#[command(
+    version,
+    after_help = examples(
+        &["cannery verify site.cdb"],
+        "Exit codes: 0 whole, 2 wrong usage, 3 damaged or not an archive.",
+    ),
+)]
 pub struct Verify {
     /// The archive.
     pub archive: PathBuf,
-    /// JSON in place of words.
+
+    /// Print the result as one JSON value.
+    #[arg(long, help_heading = "Output")]
     pub json: bool,
 }
 
-fn verify_command() -> Command {
-    super::command("verify", "Reads a whole archive, and checks every digest and every record.")
-        .args([archive_to_read(), json()])
-        .after_help(examples(
-            &["cannery verify site.cdb"],
-            "Exit codes: 0 whole, 2 wrong usage, 3 damaged or not an archive.",
-        ))
-}
-
-/// What the command line of `verify` asks for.
-///
-/// # Errors
-/// A value is missing.
-pub fn verify(matches: &ArgMatches) -> Result<Verify, Failure> {
-    Ok(Verify { archive: required(matches, "archive")?, json: matches.get_flag("json") })
-}
-
-/// What `cannery extract` was told.
-#[derive(Debug)]
+/// Writes the files of an archive into a folder, byte for byte.
+#[derive(Debug, Args)]
+#[command(
+    version,
+    after_help = examples(
+        &["cannery extract site.cdb restored"],
+        "Exit codes: 0 done, 2 wrong usage, 3 bad archive, 4 cannot write.",
+    ),
+)]
 pub struct Extract {
     /// The archive.
     pub archive: PathBuf,
-    /// Where to put the files.
-    pub folder: PathBuf,
-    /// Replace files that are there.
+
+    /// The folder to write to. It is created if it does not exist.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+
+    /// Write even if the folder is not empty, and replace files in it.
+    #[arg(long)]
     pub force: bool,
-    /// Nothing but errors.
+
+    /// Print nothing but errors.
+    #[arg(long)]
     pub quiet: bool,
 }
 
-fn extract_command() -> Command {
-    super::command("extract", "Writes the files of an archive into a folder, byte for byte.")
-        .args([
-            archive_to_read(),
-            Arg::new("folder")
-                .value_name("DIR")
-                .required(true)
-                .value_parser(value_parser!(PathBuf))
-                .help("The folder to write to. It is created if it does not exist."),
-            switch("force", "Write even if the folder is not empty, and replace files in it."),
-            switch("quiet", "Print nothing but errors."),
-        ])
-        .after_help(examples(
-            &["cannery extract site.cdb restored"],
-            "Exit codes: 0 done, 2 wrong usage, 3 bad archive, 4 cannot write.",
-        ))
-}
-
-/// What the command line of `extract` asks for.
-///
-/// # Errors
-/// A value is missing.
-pub fn extract(matches: &ArgMatches) -> Result<Extract, Failure> {
-    Ok(Extract {
-        archive: required(matches, "archive")?,
-        folder: required(matches, "folder")?,
-        force: matches.get_flag("force"),
-        quiet: matches.get_flag("quiet"),
-    })
-}
-
-/// What `cannery explain` was told.
-#[derive(Debug)]
+/// Explains how the server would answer a request, without a server.
+#[derive(Debug, Args)]
+#[command(
+    version,
+    after_help = examples(
+        &[
+            "cannery explain site.cdb /docs/",
+            "cannery explain site.cdb https://example.com/old -H 'Accept-Encoding: br'",
+        ],
+        "Exit codes: 0 explained, whatever the answer is, 2 wrong usage, 3 bad archive.",
+    ),
+)]
 pub struct Explain {
     /// The archive.
     pub archive: PathBuf,
-    /// The URL or path to ask for.
+
+    /// A path or a URL, such as `/docs/?a=b`.
     pub url: String,
-    /// Field lines of the request.
+
+    /// A header of the request, such as `Accept-Encoding: br`. Repeatable.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub fields: Vec<String>,
+
     /// The method of the request.
+    #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET")]
     pub method: String,
-    /// Positions within the archive, too.
+
+    /// Print where in the archive the body lies, too.
+    #[arg(long)]
     pub debug: bool,
 }
 
-fn explain_command() -> Command {
-    super::command("explain", "Explains how the server would answer a request, without a server.")
-        .args([
-            archive_to_read(),
-            Arg::new("url").value_name("URL").required(true).help("A path or a URL, such as `/docs/?a=b`."),
-            Arg::new("header")
-                .short('H')
-                .long("header")
-                .value_name("NAME: VALUE")
-                .action(ArgAction::Append)
-                .help("A header of the request, such as `Accept-Encoding: br`. Repeatable."),
-            value("method", "METHOD", "The method of the request.").short('X').default_value("GET"),
-            switch("debug", "Print where in the archive the body lies, too."),
+/// Prints the completions of a program for a shell.
+#[derive(Debug, Args)]
+#[command(
+    version,
+    after_help = examples(
+        &[
+            "cannery completions bash > /etc/bash_completion.d/cannery",
+            "cannery completions zsh cannery-server > _cannery-server",
+        ],
+        "Exit codes: 0 done, 2 wrong usage.",
+    ),
+)]
+pub struct Completions {
+    /// The shell.
+    #[arg(value_parser = one_of(SHELLS))]
+    pub shell: Shell,
+
+    /// The program.
+    #[arg(
+        default_value = "cannery",
+        value_parser = one_of([
+            ("cannery", Program::Cannery),
+            ("cannery-archiver", Program::Archiver),
+            ("cannery-server", Program::Server),
         ])
-        .after_help(examples(
-            &[
-                "cannery explain site.cdb /docs/",
-                "cannery explain site.cdb https://example.com/old -H 'Accept-Encoding: br'",
-            ],
-            "Exit codes: 0 explained, whatever the answer is, 2 wrong usage, 3 bad archive.",
-        ))
+    )]
+    pub program: Program,
 }
 
-/// What the command line of `explain` asks for.
+/// One of the three programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    /// `cannery`
+    Cannery,
+    /// `cannery-archiver`
+    Archiver,
+    /// `cannery-server`
+    Server,
+}
+
+impl Program {
+    /// Returns the command that parses the program's flags.
+    #[must_use]
+    pub fn command(self) -> clap::Command {
+        match self {
+            Program::Cannery => command(),
+            Program::Archiver => archiver::command(),
+            Program::Server => server::command(),
+        }
+    }
+}
+
+/// Returns the command that parses the flags.
+#[must_use]
+pub fn command() -> clap::Command {
+    let man = || {
+        let help = "Print the manual page as troff, for `man -l -`";
+        Arg::new("man").long("man").help(help).action(ArgAction::SetTrue).exclusive(true)
+    };
+    // The two programs have the flag themselves.
+    let has_man = |inner: &clap::Command| inner.get_arguments().any(|argument| argument.get_id() == "man");
+    end_sentences(
+        Flags::command().mut_subcommands(|inner| if has_man(&inner) { inner } else { inner.arg(man()) }),
+    )
+}
+
+/// Parses the command line.
 ///
 /// # Errors
-/// A value is missing.
-pub fn explain(matches: &ArgMatches) -> Result<Explain, Failure> {
-    Ok(Explain {
-        archive: required(matches, "archive")?,
-        url: required(matches, "url")?,
-        fields: super::all(matches, "header"),
-        method: required(matches, "method")?,
-        debug: matches.get_flag("debug"),
+/// It is wrong.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation, Failure> {
+    let matches = super::parse(command(), arguments)?;
+    // `--man` comes alone, so the arguments that its command requires are missing. The two programs require none, and
+    // have pages of their own.
+    if let Some((name, inner)) = matches.subcommand()
+        && !matches!(name, "archiver" | "server")
+        && inner.get_flag("man")
+    {
+        return Ok(Invocation::ManualPage(name.to_owned()));
+    }
+    let flags = Flags::from_arg_matches(&matches)?;
+    Ok(match flags {
+        Flags { command: Some(command), .. } => Invocation::Run(command),
+        Flags { completions: Some(shell), .. } => Invocation::About(About::Completions(shell)),
+        Flags { sbom: true, .. } => Invocation::About(About::Sbom),
+        // Without arguments, clap prints the help.
+        Flags { .. } => Invocation::About(About::ManualPage),
     })
-}
-
-fn completions_command() -> Command {
-    super::command("completions", "Prints the completions of a program for a shell.")
-        .args([
-            Arg::new("shell")
-                .value_name("SHELL")
-                .required(true)
-                .value_parser(words(SHELLS))
-                .help("The shell."),
-            Arg::new("program")
-                .value_name("PROGRAM")
-                .default_value("cannery")
-                .value_parser(words(["cannery", "cannery-archiver", "cannery-server"]))
-                .help("The program."),
-        ])
-        .after_help(examples(
-            &[
-                "cannery completions bash > /etc/bash_completion.d/cannery",
-                "cannery completions zsh cannery-server > _cannery-server",
-            ],
-            "Exit codes: 0 done, 2 wrong usage.",
-        ))
-}
-
-/// The shell and the program that the command line of `completions` names.
-///
-/// # Errors
-/// A value is missing.
-pub fn completions(matches: &ArgMatches) -> Result<(String, String), Failure> {
-    Ok((required(matches, "shell")?, required(matches, "program")?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn matches(line: &str) -> Result<ArgMatches, Failure> {
-        crate::flags::read(command(), line.split_whitespace().map(std::ffi::OsString::from))
+    fn command(line: &str) -> Result<Command, Failure> {
+        match parse(line.split_whitespace().map(OsString::from))? {
+            Invocation::Run(command) => Ok(command),
+            other => panic!("{line}: {other:?}"),
+        }
     }
 
     #[test]
-    fn the_other_programs_are_within() {
-        let all = matches("cannery archiver --sources a --archive b --quiet").unwrap();
-        let (name, inner) = all.subcommand().unwrap();
-        assert_eq!(name, "archiver");
-        let archiver::Invocation::Build(build) = archiver::from_matches(inner).unwrap() else {
-            panic!("no build")
-        };
-        assert!(build.saying.quiet);
-        assert!(matches("cannery server --archive a").is_ok());
+    fn the_other_programs_are_commands() {
+        let archiver = command("cannery archiver --sources a --archive b --quiet").unwrap();
+        assert!(matches!(archiver, Command::Archiver(_)));
+        assert!(matches!(command("cannery server --archive a"), Ok(Command::Server(_))));
     }
 
     #[test]
-    fn a_request_can_be_spelled_out() {
-        let all = matches("cannery explain a.cdb /b -H Accept-Encoding:br -H Host:c -X HEAD").unwrap();
-        let explain = explain(all.subcommand().unwrap().1).unwrap();
+    fn explain_takes_method_and_fields() {
+        let line = "cannery explain a.cdb /b -H Accept-Encoding:br -H Host:c -X HEAD";
+        let Command::Explain(explain) = command(line).unwrap() else { panic!("another command") };
         assert_eq!((explain.url.as_str(), explain.method.as_str()), ("/b", "HEAD"));
         assert_eq!(explain.fields, ["Accept-Encoding:br", "Host:c"]);
     }
 
     #[test]
-    fn wrong_words_are_refused() {
+    fn a_manual_page_needs_no_arguments() {
+        let page = parse(["cannery", "inspect", "--man"].map(OsString::from));
+        assert!(matches!(page, Ok(Invocation::ManualPage(name)) if name == "inspect"));
+    }
+
+    #[test]
+    fn wrong_command_lines_are_refused() {
         for line in [
             "cannery bundle",
             "cannery inspect",
@@ -286,7 +317,7 @@ mod tests {
             "cannery releases a --use",
             "cannery completions tcsh",
         ] {
-            assert!(matches(line).is_err(), "{line}");
+            assert!(command(line).is_err(), "{line}");
         }
     }
 }

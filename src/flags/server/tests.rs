@@ -1,0 +1,142 @@
+//! Tests of the flags of `cannery-server`.
+
+use super::*;
+
+fn server(line: &str) -> Result<ServerOptions, Failure> {
+    let words = ["cannery-server"].into_iter().chain(line.split_whitespace());
+    parse(words.map(OsString::from)).map(|invocation| match invocation {
+        Invocation::Serve(server) => *server,
+        other => panic!("{line}: {other:?}"),
+    })
+}
+
+#[test]
+fn an_archive_is_all_that_is_needed() {
+    let server = server("--archive site.cdb").unwrap();
+    assert_eq!(server.config.listen, [DEFAULT_ADDRESS.parse().unwrap()]);
+    assert!(matches!(server.config.content, Content::Archives { loading: Loading::Automatic, .. }));
+    assert!(server.config.hosts && server.config.security_headers.basic);
+    assert!(!server.config.security_headers.tls && server.config.timeouts.is_some());
+}
+
+#[test]
+fn addresses_add_up_and_replace_the_default() {
+    let server = server("--archive a --bind 127.0.0.1:1 --bind [::1]:2").unwrap();
+    let expected: Vec<Address> = ["127.0.0.1:1", "[::1]:2"].map(|text| text.parse().unwrap()).into();
+    assert_eq!(server.config.listen, expected);
+}
+
+#[test]
+fn archives_are_loaded_in_three_ways() {
+    for (flag, expected) in [
+        ("--archive-mmap", Loading::Mapped),
+        ("--archive-inmem", Loading::InMemory),
+        ("--archive-preload", Loading::Preloaded),
+        ("--archive-mmap --archive-preload", Loading::Preloaded),
+    ] {
+        let Content::Archives { loading, .. } =
+            server(&format!("--archive a {flag}")).unwrap().config.content
+        else {
+            panic!("{flag}: no archive");
+        };
+        assert_eq!(loading, expected, "{flag}");
+    }
+}
+
+#[test]
+fn archives_for_hosts_go_with_one_for_other_hosts() {
+    let archives = |line: &str| match server(line).unwrap().config.content {
+        Content::Archives { archives, .. } => archives,
+        Content::Dummy { .. } => panic!("{line}: no archive"),
+    };
+    let found = archives("--archive a=b.cdb --archive *.c.d=e.cdb --archive /g/h=i.cdb");
+    let shown: Vec<_> = found
+        .iter()
+        .map(|named| (named.host.as_ref().map(ToString::to_string), named.path.to_str().unwrap()))
+        .collect();
+    let host = |name: &str| Some(name.to_owned());
+    assert_eq!(shown, [(host("a"), "b.cdb"), (host("*.c.d"), "e.cdb"), (None, "/g/h=i.cdb")]);
+    assert!(server("--archive a=b --archive A=c").is_err() && server("--archive b --archive c").is_err());
+}
+
+#[test]
+fn release_directories_go_with_archives() {
+    let content = server("--archive a=b.cdb --releases c.d=one --releases two --releases-kept 3")
+        .unwrap()
+        .config
+        .content;
+    let Content::Archives { archives, .. } = content else { panic!("no archive") };
+    let shown: Vec<_> = archives
+        .iter()
+        .map(|named| (named.path.to_str().unwrap(), named.releases.as_ref().map(|releases| releases.kept)))
+        .collect();
+    assert_eq!(shown, [("b.cdb", None), ("one/current", Some(3)), ("two/current", Some(3))]);
+    assert!(server("--archive a --releases b").is_err(), "two for all other hosts");
+    assert!(server("--releases a=b --archive a=c").is_err());
+}
+
+#[test]
+fn an_archive_needs_no_flag() {
+    let paths = |line: &str| match server(line).unwrap().config.content {
+        Content::Archives { archives, .. } => {
+            archives.into_iter().map(|named| named.path.display().to_string()).collect::<Vec<_>>()
+        }
+        Content::Dummy { .. } => panic!("{line}: no archive"),
+    };
+    assert_eq!(paths("site.cdb"), ["site.cdb"]);
+    assert_eq!(paths("a.example=a.cdb --bind 1 b.cdb"), ["a.cdb", "b.cdb"]);
+    assert_eq!(paths("--archive a.cdb b=b.cdb"), ["a.cdb", "b.cdb"]);
+}
+
+#[test]
+fn second_addresses_are_addresses() {
+    let config = server("a --bind 1 --bind-2 2 --bind-tls 3 --bind-tls-2 4 --tls-self-ecdsa").unwrap().config;
+    assert_eq!((config.listen.len(), config.listen_tls.len()), (2, 2));
+}
+
+#[test]
+fn flags_without_effect_are_accepted_and_listed() {
+    let server = server("--archive a --index-all --index-data-meta --http3-disable --threads 2").unwrap();
+    assert_eq!(server.without_effect, ["index-all", "index-data-meta", "http3-disable"]);
+    assert_eq!(server.config.threads.get(), 2);
+}
+
+#[test]
+fn unsupported_flags_are_refused_by_name() {
+    for (name, instead) in UNSUPPORTED {
+        for value in ["", " 1"] {
+            let Err(Failure::Clap(error)) = server(&format!("--archive a --{name}{value}")) else {
+                panic!("{name}{value} is accepted");
+            };
+            assert_eq!(error.exit_code(), 2);
+            let expected = format!("`--{name}` is not supported: {instead}");
+            assert!(error.to_string().contains(&expected), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_dummy_needs_no_archive() {
+    let content = |line| server(line).unwrap().config.content;
+    assert!(matches!(content("--dummy"), Content::Dummy { body } if body == DUMMY_BODY));
+    assert!(matches!(content("--dummy-empty"), Content::Dummy { body: b"" }));
+    assert!(server("").is_err());
+}
+
+#[test]
+fn wrong_values_are_refused() {
+    for line in [
+        "--bind localhost",
+        "--bind example.com:80",
+        "--bind 127.0.0.1",
+        "--threads 0",
+        "--limit-descriptors 3",
+        "--dummy --dummy-empty",
+        "--bind-unix-mode 888",
+        "--bind-unix-mode 1777",
+        "--bind-unix-mode +77",
+        "--bind-unix-mode rw",
+    ] {
+        assert!(server(&format!("--archive a {line}")).is_err(), "{line}");
+    }
+}
