@@ -48,7 +48,7 @@ const UNSAFE_FILES: [&str; 5] = [
 const UNSAFE_CRATES: [&str; 2] = ["crates/archive/src/lib.rs", "crates/eventloop/src/lib.rs"];
 
 /// Where code is.
-const CODE_FOLDERS: [&str; 7] = ["crates", "src", "tests", "examples", "xtask", "bench", "fuzz"];
+const CODE_FOLDERS: [&str; 8] = ["crates", "src", "tests", "testkit", "examples", "xtask", "bench", "fuzz"];
 
 #[test]
 fn crates_import_only_what_the_arrows_allow() {
@@ -65,6 +65,14 @@ fn crates_import_only_what_the_arrows_allow() {
         }
     }
     report("Move the code to the crate that may know both sides; an arrow is never turned round.", &findings);
+}
+
+#[test]
+fn testkit_imports_nothing_of_the_product() {
+    let manifest = Manifest::read(root(), "testkit/Cargo.toml");
+    let imports = manifest.dependencies.iter().filter(|name| name.starts_with("cannery"));
+    let findings: Vec<_> = imports.map(|name| format!("{}: imports {name}", manifest.path)).collect();
+    report("A test must not learn from the product what it expects of it.", &findings);
 }
 
 #[test]

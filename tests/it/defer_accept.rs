@@ -10,9 +10,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
+use cannery_testkit::http1;
+
 use crate::site::{OVER_TLS, PATIENCE, Server, ask_at, await_that, server_command};
-use crate::ways::http1::Http1;
-use crate::ways::tls;
+use crate::transports::connect_tls;
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const LAST_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
@@ -88,7 +89,7 @@ fn who_has_not_asked_takes_no_place_and_is_answered_when_he_asks() {
 #[cfg_attr(feature = "portable", ignore = "only Linux has the option")]
 fn who_has_not_asked_over_tls_takes_no_place_either() {
     let ask = |address: &str| {
-        let answer = Http1::over(tls::connect(address, &["http/1.1"])).ask(LAST_REQUEST, false);
+        let answer = http1::Client::new(connect_tls(address, &["http/1.1"])).request(LAST_REQUEST, false);
         assert_eq!(answer.unwrap_or_else(|ended| panic!("{ended}")).body, BODY);
     };
     let (server, admin, silent) = pass_over_silence(|| deferring(&OVER_TLS), Server::secured, ask);

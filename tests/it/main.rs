@@ -6,7 +6,7 @@ mod authority;
 mod gallery;
 mod random;
 mod site;
-mod ways;
+mod transports;
 
 mod conditional;
 mod conformance;

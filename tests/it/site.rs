@@ -11,7 +11,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use crate::ways::Ways;
+pub(crate) use cannery_testkit::Response;
+pub(crate) use cannery_testkit::http1::{is_complete as is_whole, parse};
+
+use crate::transports::Transports;
 
 /// No answer takes so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -24,29 +27,11 @@ pub(crate) struct Server {
     child: Child,
     pub(crate) address: String,
     /// How else it can be asked, if it listens over TLS as well.
-    ways: Option<Ways>,
+    transports: Option<Transports>,
     /// What the server says, line by line.
     log: Receiver<String>,
     /// Keeps the folder as long as the server runs.
     _folder: Option<tempfile::TempDir>,
-}
-
-/// An answer, taken apart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Response {
-    pub(crate) status: u16,
-    pub(crate) fields: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Response {
-    /// The value of a field that must stand there at most once.
-    pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        let mut values = self.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
-        let value = values.next().map(|(_, value)| value.as_str());
-        assert!(values.next().is_none(), "{name} stands there twice: {:?}", self.fields);
-        value
-    }
 }
 
 /// Runs one of the commands to its end.
@@ -128,13 +113,13 @@ impl Server {
     /// relatives, it is asked for in every way, and all must give the same answer.
     pub(crate) fn start_everywhere(arguments: &[&str]) -> Server {
         let mut server = Server::start(&[arguments, &OVER_TLS].concat());
-        server.ways = Some(Ways::to(&server.address, &server.secured()));
+        server.transports = Some(Transports::new(&server.address, &server.secured()));
         server
     }
 
     /// Where a server that was started everywhere listens over TLS.
     pub(crate) fn secured_address(&self) -> &str {
-        self.ways.as_ref().expect("it was started everywhere").secured_address()
+        self.transports.as_ref().expect("it was started everywhere").tls_address()
     }
 
     /// Where a server that was started with `OVER_TLS` does it, from what it says.
@@ -170,7 +155,7 @@ impl Server {
         // A thread reads what the server prints, so that the server never waits for a reader.
         let (sender, log) = channel();
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
-        Some(Server { child, address, ways: None, log, _folder: None })
+        Some(Server { child, address, transports: None, log, _folder: None })
     }
 
     /// Waits until the server says something with these words in it, and gives the line.
@@ -233,8 +218,8 @@ impl Server {
         let answer = self.raw(request.as_bytes());
         let (response, rest) = parse(&answer, method == "HEAD");
         assert!(rest.is_empty(), "bytes behind the answer: {rest:?}");
-        if let Some(ways) = &self.ways {
-            ways.must_agree(host, method, target, lines, &response);
+        if let Some(transports) = &self.transports {
+            transports.assert_equal(host, method, target, lines, &response);
         }
         response
     }
@@ -304,26 +289,6 @@ pub(crate) fn await_that(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Takes one answer off the front of bytes. Strict: each line ends with CRLF, the length is stated.
-pub(crate) fn parse(bytes: &[u8], head_only: bool) -> (Response, &[u8]) {
-    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
-    let end = end.unwrap_or_else(|| panic!("no head in {:?}", String::from_utf8_lossy(bytes)));
-    let head = std::str::from_utf8(&bytes[..end]).unwrap();
-    let mut lines = head.split("\r\n");
-    let status_line = lines.next().unwrap();
-    let status = status_line.strip_prefix("HTTP/1.1 ").unwrap()[..3].parse().unwrap();
-    let fields = lines.map(|line| line.split_once(": ").unwrap()).map(|(a, b)| (a.to_owned(), b.to_owned()));
-    let mut response = Response { status, fields: fields.collect(), body: Vec::new() };
-    let rest = &bytes[end + 4..];
-    let length: Option<usize> = response.field("Content-Length").map(|length| length.parse().unwrap());
-    if head_only || matches!(status, 204 | 304) {
-        return (response, rest);
-    }
-    let (body, rest) = rest.split_at(length.expect("a length is always stated"));
-    response.body = body.to_vec();
-    (response, rest)
-}
-
 /// The content that a coded body stands for.
 pub(crate) fn decode(coding: Option<&str>, body: &[u8]) -> Vec<u8> {
     let mut content = Vec::new();
@@ -386,12 +351,4 @@ pub(crate) fn skip_outside() -> bool {
         println!("skipped: CANNERY_OUTSIDE=skip");
     }
     skip
-}
-
-/// Whether bytes begin with a whole answer to something other than HEAD.
-pub(crate) fn is_whole(bytes: &[u8]) -> bool {
-    let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { return false };
-    let head = parse(&bytes[..end + 4], true).0;
-    let length = head.field("Content-Length").map_or(0, |length| length.parse().unwrap());
-    bytes.len() >= end + 4 + length
 }

@@ -1,5 +1,5 @@
 //! What TLS adds: which certificate a client is shown, how certificates are replaced, sessions that go on, those who never
-//! end their handshake, and the way from http to https. That the answers are the same is held by all other tests (`ways`).
+//! end their handshake, and the way from http to https. That the answers are the same is held by all other tests (`transports`).
 
 use std::fs;
 use std::io::{Read, Write};
@@ -8,16 +8,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use cannery_testkit::tls::{self, ClientOptions, TlsStream};
 use rustls::HandshakeKind;
 
 use crate::authority::{Authority, DAY, replace};
 use crate::site::{OVER_TLS, Response, Server, parse, run, serve};
-use crate::ways::tls::{self, Tls};
+use crate::transports::{connect, connect_tls, connect_tls_with};
 
 const REQUEST: &[u8] = b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 /// Sends a request, and reads its answer and the end of the connection, which is said and not only done.
-fn ask(mut tls: Tls) -> Response {
+fn ask(mut tls: TlsStream) -> Response {
     tls.write_all(REQUEST).unwrap();
     let mut answer = Vec::new();
     tls.read_to_end(&mut answer).unwrap();
@@ -26,7 +27,7 @@ fn ask(mut tls: Tls) -> Response {
 
 /// The certificate that is shown to who asks for a name, or for none.
 fn shown(server: &str, name: &str) -> Vec<u8> {
-    let tls = tls::connect_to(server, name);
+    let tls = connect_tls_with(server, name, ClientOptions::default());
     assert_eq!(tls.conn.protocol_version(), Some(rustls::ProtocolVersion::TLSv1_3));
     tls.conn.peer_certificates().unwrap()[0].to_vec()
 }
@@ -46,8 +47,12 @@ fn text(path: &Path) -> &str {
 fn each_kind_of_key_is_spoken_with() {
     for flag in ["--tls-self-rsa", "--tls-self-ecdsa", "--tls-self-ed25519"] {
         let (_server, secured) = certified(&[flag]);
-        assert_eq!(ask(tls::connect(&secured, &["http/1.1"])).status, 200, "{flag}");
-        assert_eq!(ask(tls::connect_by_1_2(&secured)).status, 200, "{flag} in TLS 1.2");
+        assert_eq!(ask(connect_tls(&secured, &["http/1.1"])).status, 200, "{flag}");
+        assert_eq!(
+            ask(connect_tls_with(&secured, "localhost", ClientOptions::default().tls12())).status,
+            200,
+            "{flag} in TLS 1.2"
+        );
     }
 }
 
@@ -92,7 +97,7 @@ fn new_certificates_are_taken_up_and_bad_ones_are_not_while_connections_go_on() 
     let [first, second, third] = [(); 3].map(|()| authority.certify(&["localhost"]));
     first.write_bundle(&bundle);
     let (server, secured) = certified(&["--tls-bundle", text(&bundle)]);
-    let before = tls::connect(&secured, &["http/1.1"]);
+    let before = connect_tls(&secured, &["http/1.1"]);
     assert!(shown(&secured, "localhost") == first.octets);
 
     second.write_bundle(&bundle);
@@ -144,10 +149,10 @@ fn a_server_without_a_certificate_that_it_can_use_does_not_start() {
 #[test]
 fn a_session_goes_on_at_any_worker_and_process() {
     let (_server, secured) = certified(&["--tls-self-ecdsa", "--processes", "2"]);
-    let config = tls::resuming();
+    let config = Arc::new(ClientOptions::default().resumption(8).build());
     let mut kinds = Vec::new();
     for _ in 0..12 {
-        let tls = tls::connect_with(&secured, "localhost", Arc::clone(&config));
+        let tls = tls::connect(connect(&secured), "localhost", Arc::clone(&config)).unwrap();
         kinds.push(tls.conn.handshake_kind());
         // The ticket for the next time comes with the answer.
         assert_eq!(ask(tls).status, 200);
@@ -165,14 +170,14 @@ fn who_never_ends_a_handshake_is_ended_and_nobody_else_notices() {
         // The beginning of a record, of a hello, or of nothing.
         stream.write_all(&[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3][..number % 12]).unwrap();
     }
-    assert_eq!(ask(tls::connect(&secured, &["http/1.1"])).status, 200);
+    assert_eq!(ask(connect_tls(&secured, &["http/1.1"])).status, 200);
     for mut stream in silent {
         let mut said = Vec::new();
         // An alert at most, and the end: that it comes is what is awaited here.
         let _ = stream.read_to_end(&mut said);
         assert!(said.is_empty() || said[0] == 21, "{said:?}");
     }
-    assert_eq!(ask(tls::connect(&secured, &["http/1.1"])).status, 200);
+    assert_eq!(ask(connect_tls(&secured, &["http/1.1"])).status, 200);
 }
 
 #[test]
@@ -191,14 +196,14 @@ fn what_is_asked_in_the_clear_is_sent_to_https() {
     assert!(matches!(moved.status, 301 | 308), "{moved:?}");
     assert_eq!(moved.field("Location"), Some("https://example.com:8443/a.txt?x=y"));
     assert_eq!(server.get("/.well-known/acme-challenge/token").body, b"proof");
-    assert_eq!(ask(tls::connect(&secured, &["http/1.1"])).body, b"content");
+    assert_eq!(ask(connect_tls(&secured, &["http/1.1"])).body, b"content");
 }
 
 #[test]
 fn pipelined_requests_and_a_slow_reader_are_served_as_in_the_clear() {
     let content = crate::gallery::noise(2_000_000);
     let server = serve(&[(b"a.txt", b"content"), (b"large.bin", &content)], &["--compress", "identity"]);
-    let mut tls = tls::connect(server.secured_address(), &["http/1.1"]);
+    let mut tls = connect_tls(server.secured_address(), &["http/1.1"]);
     let small = "GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n".repeat(200);
     let last = "GET /large.bin HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     tls.write_all(format!("{small}{last}").as_bytes()).unwrap();

@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use cannery_testkit::tls::{self, ClientOptions, TlsStream};
+use cannery_testkit::{Ended, Response, http1, http2};
 
 use super::releases::{MISSING, RESOURCES, Resource, content};
 use crate::random::Random;
-use crate::site::{PATIENCE, Response, decode};
-use crate::ways::http1::Http1;
-use crate::ways::http2::{Ended, Http2};
-use crate::ways::{connect, tls};
+use crate::site::{PATIENCE, decode};
+use crate::transports::connect;
 
 /// Where the server listens.
 pub(super) struct Target {
@@ -124,16 +125,16 @@ impl Transport {
 
 /// Either protocol, over either kind of connection.
 enum Connection {
-    Http1(Http1<Box<dyn Stream>>),
+    Http1(http1::Client<Box<dyn Stream>>),
     /// With the scheme of its requests.
-    Http2(Http2<Box<dyn Stream>>, &'static str),
+    Http2(http2::Client<Box<dyn Stream>>, &'static str),
 }
 
 trait Stream: Read + Write {}
 
 impl Stream for TcpStream {}
 
-impl Stream for tls::Tls {}
+impl Stream for TlsStream {}
 
 /// A request, and what its client remembers in order to judge the response.
 struct Request {
@@ -180,17 +181,18 @@ impl Client<'_> {
     fn connect(&self) -> Option<Connection> {
         let plain = || Box::new(connect(&self.target.plain));
         let tls = |protocol: &str| -> Option<Box<dyn Stream>> {
-            match tls::try_connect(&self.target.tls, protocol) {
+            let config = Arc::new(ClientOptions::default().protocols(&[protocol]).build());
+            match tls::connect(connect(&self.target.tls), "localhost", config) {
                 Ok(stream) => Some(Box::new(stream)),
                 Err(_) if self.failures == Failures::Tolerated => None,
                 Err(error) => panic!("no TLS connection: {error}"),
             }
         };
         Some(match self.transport {
-            Transport::Http1 => Connection::Http1(Http1::over(plain())),
-            Transport::Http1OverTls => Connection::Http1(Http1::over(tls("http/1.1")?)),
-            Transport::Http2 => Connection::Http2(Http2::begin(plain()), "http"),
-            Transport::Http2OverTls => Connection::Http2(Http2::begin(tls("h2")?), "https"),
+            Transport::Http1 => Connection::Http1(http1::Client::new(plain())),
+            Transport::Http1OverTls => Connection::Http1(http1::Client::new(tls("http/1.1")?)),
+            Transport::Http2 => Connection::Http2(http2::Client::new(plain()), "http"),
+            Transport::Http2OverTls => Connection::Http2(http2::Client::new(tls("h2")?), "https"),
         })
     }
 
@@ -305,7 +307,7 @@ impl Connection {
 }
 
 fn exchange_http1(
-    connection: &mut Http1<Box<dyn Stream>>,
+    connection: &mut http1::Client<Box<dyn Stream>>,
     requests: &[Request],
 ) -> (Vec<Response>, Option<Broken>) {
     let mut responses = Vec::new();
@@ -324,20 +326,20 @@ fn exchange_http1(
 }
 
 fn exchange_http2(
-    connection: &mut Http2<Box<dyn Stream>>,
+    connection: &mut http2::Client<Box<dyn Stream>>,
     scheme: &str,
     requests: &[Request],
 ) -> (Vec<Response>, Option<Broken>) {
     let mut streams = Vec::new();
     for request in requests {
-        match connection.request(&request.to_http2(scheme)) {
+        match connection.send_request(&request.to_http2(scheme)) {
             Ok(stream) => streams.push((stream, request.method == "HEAD")),
             Err(error) => return (Vec::new(), Some(Broken { ended: Ended::Closed(error), is_cut: false })),
         }
     }
 
     let mut responses = vec![None; streams.len()];
-    let broken = connection.receive_all(&streams, &mut responses).err().map(|ended| {
+    let broken = connection.receive_into(&streams, &mut responses).err().map(|ended| {
         let is_cut = responses.iter().flatten().any(|(_, is_complete)| !is_complete);
         Broken { ended, is_cut }
     });

@@ -1,0 +1,127 @@
+//! HTTP/1.1 client (RFC 9112) for persistent connections, with pipelining.
+
+use std::io::{self, ErrorKind, Read, Write};
+
+use crate::{Ended, Response};
+
+/// A connection over any stream.
+#[derive(Debug)]
+pub struct Client<S> {
+    stream: S,
+    /// Bytes received after the last response that was returned.
+    received: Vec<u8>,
+}
+
+impl<S: Read + Write> Client<S> {
+    /// Uses a stream on which no response is pending.
+    pub fn new(stream: S) -> Client<S> {
+        Client { stream, received: Vec::new() }
+    }
+
+    /// Sends a request and reads its response. `is_head` is `true` for the method HEAD.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server closes the connection before the end of the response.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the response is malformed, or if bytes follow it.
+    pub fn request(&mut self, request: &[u8], is_head: bool) -> Result<Response, Ended> {
+        self.send(request)?;
+        let response = self.receive(is_head)?;
+        assert!(self.received.is_empty(), "bytes after the response");
+        Ok(response)
+    }
+
+    /// Sends bytes, such as several requests at once.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server has closed the connection.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes).and_then(|()| self.stream.flush())
+    }
+
+    /// Returns `true` if bytes after the last response that was returned have been received.
+    pub fn has_received(&self) -> bool {
+        !self.received.is_empty()
+    }
+
+    /// Reads the next final response; interim responses are skipped. `is_head` is `true` if it answers a HEAD request.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server closes the connection before the end of the response.
+    pub fn receive(&mut self, is_head: bool) -> Result<Response, Ended> {
+        let mut chunk = [0; 16_384];
+        loop {
+            if let Some(length) = response_length(&self.received, is_head)
+                && self.received.len() >= length
+            {
+                let response = parse(&self.received[..length], is_head).0;
+                self.received.drain(..length);
+                if response.status >= 200 {
+                    return Ok(response);
+                }
+                continue;
+            }
+
+            match self.stream.read(&mut chunk)? {
+                0 => return Err(Ended::Closed(ErrorKind::UnexpectedEof.into())),
+                bytes => self.received.extend_from_slice(&chunk[..bytes]),
+            }
+        }
+    }
+}
+
+/// Parses the response at the start of `bytes`. Returns it with the bytes that follow it. `is_head` is `true` if it
+/// answers a HEAD request.
+///
+/// # Panics
+///
+/// Panics unless each line ends with CRLF, a space follows each colon, and `Content-Length` states the length of the
+/// content: the server sends no other framing.
+#[must_use]
+pub fn parse(bytes: &[u8], is_head: bool) -> (Response, &[u8]) {
+    let end = find_head_end(bytes);
+    let end = end.unwrap_or_else(|| panic!("no header section in {:?}", String::from_utf8_lossy(bytes)));
+    let head = str::from_utf8(&bytes[..end - 4]).unwrap();
+    let mut lines = head.split("\r\n");
+    let status_line = lines.next().unwrap();
+    let status = status_line.strip_prefix("HTTP/1.1 ").unwrap()[..3].parse().unwrap();
+    let fields = lines.map(|line| line.split_once(": ").unwrap()).map(|(a, b)| (a.to_owned(), b.to_owned()));
+    let mut response = Response { status, fields: fields.collect(), body: Vec::new() };
+
+    let rest = &bytes[end..];
+    if is_head || matches!(status, 100..=199 | 204 | 304) {
+        return (response, rest);
+    }
+    let length = content_length(&response).expect("Content-Length is always sent");
+    let (body, rest) = rest.split_at(length);
+    response.body = body.to_vec();
+    (response, rest)
+}
+
+/// Returns `true` if `bytes` begin with a complete response to a method other than HEAD.
+#[must_use]
+pub fn is_complete(bytes: &[u8]) -> bool {
+    response_length(bytes, false).is_some_and(|length| bytes.len() >= length)
+}
+
+/// Returns the length of the response at the start of `bytes`, or `None` while its head is incomplete.
+fn response_length(bytes: &[u8], is_head: bool) -> Option<usize> {
+    let head = find_head_end(bytes)?;
+    let response = parse(&bytes[..head], true).0;
+    let has_no_content = is_head || matches!(response.status, 100..=199 | 204 | 304);
+    Some(head + if has_no_content { 0 } else { content_length(&response).unwrap_or(0) })
+}
+
+fn content_length(response: &Response) -> Option<usize> {
+    response.field("Content-Length").map(|length| length.parse().unwrap())
+}
+
+/// Returns the position after the empty line that ends a header section.
+fn find_head_end(bytes: &[u8]) -> Option<usize> {
+    bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|position| position + 4)
+}

@@ -1,0 +1,7 @@
+//! HTTP/2 for tests (RFC 9113): frames as bytes, and a client that shows each of them.
+
+mod client;
+mod frame;
+
+pub use client::{Client, OPEN_WINDOWS};
+pub use frame::*;
