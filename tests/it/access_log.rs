@@ -1,11 +1,11 @@
-//! The access log: a line for each request, which nobody can forge, and which never stands in the way.
+//! The access log: one line per request, escaped, and written without delaying responses.
 
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::site::{Server, compile, pages, server_command, write_folder};
+use crate::harness::{Server, compile, pages, server_command, write_folder};
 
 struct Logged {
     server: Server,
@@ -29,7 +29,7 @@ impl Logged {
         self.folder.path().join(name)
     }
 
-    /// Stops the server and reads the log, which is whole then.
+    /// Stops the server and reads the log, which is complete then.
     fn finish(self) -> Vec<String> {
         let path = self.path("access.log");
         assert_eq!(self.server.stop(), Some(0));
@@ -42,15 +42,15 @@ fn lines(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn each_request_has_a_line_in_the_combined_format() {
+fn combined_format_has_a_line_per_request() {
     let logged = Logged::start(&[]);
-    logged.server.ask("GET", "/a.txt?q=1", "Referer: http://r/\r\nUser-Agent: t\"e\\s\u{e9}\r\n");
-    logged.server.ask("HEAD", "/a.txt", "");
+    logged.server.request("GET", "/a.txt?q=1", "Referer: http://r/\r\nUser-Agent: t\"e\\s\u{e9}\r\n");
+    logged.server.request("HEAD", "/a.txt", "");
     logged.server.get("/nothing");
     logged.server.raw(b"nonsense\r\n\r\n");
     let lines = logged.finish();
     assert_eq!(lines.len(), 4, "{lines:#?}");
-    // Two threads served: lines of different connections may stand in any order.
+    // Two threads serve, so the order of the lines is undefined.
     let line_with =
         |words: &str| lines.iter().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{lines:#?}"));
     let (start, rest) = line_with("q=1").split_once(" [").unwrap();
@@ -64,11 +64,11 @@ fn each_request_has_a_line_in_the_combined_format() {
 }
 
 #[test]
-fn each_request_has_a_line_of_json_if_told_so() {
+fn json_format_has_a_line_per_request() {
     let logged = Logged::start(&["--access-log-format", "json"]);
-    logged.server.ask("GET", "/a.txt", "User-Agent: \"caf\u{e9}\"\r\n");
+    logged.server.request("GET", "/a.txt", "User-Agent: \"caf\u{e9}\"\r\n");
     logged.server.raw(b"GET /\xff HTTP/1.0\r\n\r\n");
-    logged.server.ask("GET", "/a.txt", "Accept-Encoding: br\r\n");
+    logged.server.request("GET", "/a.txt", "Accept-Encoding: br\r\n");
     let lines = logged.finish();
     let mut parsed: Vec<serde_json::Value> = lines
         .iter()
@@ -97,19 +97,20 @@ fn json_has_tls_version_and_coding() {
     compile(&source, &archive, &[]);
     let log = folder.path().join("log");
     let flags = ["--access-log-format", "json", "--access-log", log.to_str().unwrap()];
-    let server = Server::start_everywhere(&[&["--archive", archive.to_str().unwrap()][..], &flags].concat());
-    server.ask("GET", "/a.txt", "Accept-Encoding: br\r\n");
-    server.ask("GET", "/a.txt", "");
+    let server =
+        Server::start_on_all_transports(&[&["--archive", archive.to_str().unwrap()][..], &flags].concat());
+    server.request("GET", "/a.txt", "Accept-Encoding: br\r\n");
+    server.request("GET", "/a.txt", "");
     assert_eq!(server.stop(), Some(0));
     let lines = lines(&log);
     let with = |word: &str| lines.iter().filter(|line| line.contains(word)).count();
-    // By four ways: half of them over TLS, half of them by HTTP/2.
+    // Four transports: half of them over TLS, half of them HTTP/2.
     assert_eq!((lines.len(), with("\"coding\":\"br\""), with("\"coding\"")), (8, 4, 4), "{lines:#?}");
     assert_eq!((with("\"tls\":\"1.3\""), with("\"version\":\"2.0\"")), (4, 4), "{lines:#?}");
 }
 
 #[test]
-fn a_log_that_was_moved_away_is_opened_anew_when_told() {
+fn sigusr1_reopens_the_log() {
     let logged = Logged::start(&[]);
     logged.server.get("/a.txt");
     let (log, old) = (logged.path("access.log"), logged.path("access.log.1"));
@@ -123,25 +124,25 @@ fn a_log_that_was_moved_away_is_opened_anew_when_told() {
     assert!(logged.finish()[0].contains("/nothing"));
 }
 
-/// Lines come within a second or so without anybody stopping the server.
+/// Waits for lines, which the server writes within about a second.
 fn await_lines(path: &Path, count: usize) {
-    await_that(|| lines(path).len() >= count);
+    wait_until(|| lines(path).len() >= count);
 }
 
 fn await_file(path: &Path) {
-    await_that(|| path.exists());
+    wait_until(|| path.exists());
 }
 
-fn await_that(condition: impl Fn() -> bool) {
+fn wait_until(condition: impl Fn() -> bool) {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while !condition() {
-        assert!(std::time::Instant::now() < end, "it never came to that");
+        assert!(std::time::Instant::now() < end, "the condition was not met in time");
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn a_log_that_cannot_be_written_is_said_once_and_serving_goes_on() {
+fn unwritable_log_is_reported_once() {
     let logged = Logged::start(&[]);
     let log = logged.path("access.log");
     fs::rename(&log, logged.path("old")).unwrap();
@@ -155,14 +156,14 @@ fn a_log_that_cannot_be_written_is_said_once_and_serving_goes_on() {
     logged.server.await_line("written again");
     await_file(&log);
     logged.server.get("/a.txt");
-    await_that(|| lines(&log).len() + lines(&logged.path("old")).len() == 2);
+    wait_until(|| lines(&log).len() + lines(&logged.path("old")).len() == 2);
     assert!(!logged.finish().is_empty());
 }
 
 #[test]
-fn a_log_that_cannot_be_opened_keeps_the_server_from_starting() {
+fn log_that_cannot_be_opened_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let output = crate::site::run(
+    let output = crate::harness::run(
         "cannery-server",
         &["--dummy", "--access-log", folder.path().to_str().unwrap(), "--bind", "127.0.0.1:0"],
     );
@@ -171,8 +172,8 @@ fn a_log_that_cannot_be_opened_keeps_the_server_from_starting() {
 }
 
 #[test]
-fn a_reader_that_does_not_read_never_makes_a_worker_wait() {
-    // Standard output is a pipe that nobody reads until the end.
+fn unread_log_pipe_never_blocks_a_worker() {
+    // Standard output is a pipe that is not read.
     let mut command = server_command();
     command.args(["--dummy", "--access-log", "-", "--threads", "1", "--bind", "127.0.0.1:0"]);
     command.args(["--admin", "127.0.0.1:0"]).stdout(Stdio::piped());
@@ -182,14 +183,14 @@ fn a_reader_that_does_not_read_never_makes_a_worker_wait() {
     let mut stream = server.connect();
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nhello world!\n";
     let mut received = vec![0; answer.len() * 100];
-    // Far more than a pipe and the buffers between hold.
+    // Far more than the pipe and the log's buffers can hold.
     for _ in 0..300 {
         stream.write_all(requests.as_bytes()).unwrap();
         stream.read_exact(&mut received).unwrap();
     }
-    let admin = server.admin();
-    await_that(|| {
-        let metrics = crate::site::ask_at(&admin, "GET", "/metrics", "").body;
+    let admin = server.read_admin_address();
+    wait_until(|| {
+        let metrics = crate::harness::request_at(&admin, "GET", "/metrics", "").body;
         let metrics = String::from_utf8(metrics).unwrap();
         let line = metrics.lines().find(|line| line.starts_with("cannery_log_lines_dropped_total ")).unwrap();
         line.split(' ').nth(1).unwrap().parse::<u64>().unwrap() > 0

@@ -1,10 +1,10 @@
-//! `--acme-webroot`: what an ACME client writes is what the authority gets, and nothing else is.
+//! `--acme-webroot`: files of an ACME client are served, and no others.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use crate::site::{Server, compile, pages, run, write_folder};
+use crate::harness::{Server, compile, pages, run, write_folder};
 
 const PREFIX: &str = "/.well-known/acme-challenge/";
 
@@ -41,11 +41,12 @@ impl Webroot {
     fn serve(&self, flags: &[&str]) -> Server {
         let own = self.flags();
         let own: Vec<&str> = own.iter().map(String::as_str).collect();
-        Server::start_everywhere(&[&own, flags].concat())
+        Server::start_on_all_transports(&[&own, flags].concat())
     }
 }
 
-/// As certbot does it: the folders appear with the first token, which is asked for at once, and vanish with the last.
+/// Behaves as certbot: creates the directories with the first token, which is requested at once, and removes them with the
+/// last.
 #[test]
 fn token_is_served_as_soon_as_it_is_written() {
     let webroot = Webroot::new();
@@ -102,9 +103,9 @@ fn only_small_files_of_tokens_are_served() {
         assert_ne!((response.status, response.body.as_slice()), (200, b"good".as_slice()), "{name}");
         assert!(matches!(response.status, 400 | 404), "{name}: {}", response.status);
     }
-    let head = server.ask("HEAD", &format!("{PREFIX}good?x"), "");
+    let head = server.request("HEAD", &format!("{PREFIX}good?x"), "");
     assert_eq!((head.status, head.field("Content-Length")), (200, Some("4")));
-    assert_eq!(server.ask("POST", &format!("{PREFIX}good"), "").status, 405);
+    assert_eq!(server.request("POST", &format!("{PREFIX}good"), "").status, 405);
 }
 
 #[test]
@@ -115,10 +116,10 @@ fn every_host_has_its_challenges() {
     let [_, archive, flag, path] = webroot.flags();
     let server = Server::start(&["--archive", &format!("example.com={archive}"), &flag, &path]);
     let target = format!("{PREFIX}t");
-    assert_eq!(server.ask_host("other.example", "GET", &target, "").body, b"t");
-    assert_eq!(server.ask_host("other.example", "GET", "/", "").status, 421);
-    assert_eq!(server.ask_host("other.example", "POST", &target, "").status, 421);
-    assert_eq!(server.ask_host("example.com", "GET", &target, "").body, b"t");
+    assert_eq!(server.request_host("other.example", "GET", &target, "").body, b"t");
+    assert_eq!(server.request_host("other.example", "GET", "/", "").status, 421);
+    assert_eq!(server.request_host("other.example", "POST", &target, "").status, 421);
+    assert_eq!(server.request_host("example.com", "GET", &target, "").body, b"t");
 }
 
 #[test]

@@ -1,14 +1,14 @@
-//! What an operator may ask the server about itself.
+//! The admin listener: metrics, statistics, health, and the admin page.
 
 use std::io::Write;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::authority::Authority;
-use crate::site::{Server, ask_at, await_that, compile, pages, skip_outside, write_folder};
+use crate::harness::{Server, compile, pages, request_at, skip_outside, wait_until, write_folder};
 
-/// A server with a listener for operators, and where that is.
-fn served() -> (tempfile::TempDir, Server, String) {
+/// Starts a server with an admin listener. Returns its directory, the server, and the address of the listener.
+fn serve() -> (tempfile::TempDir, Server, String) {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("site");
     std::fs::create_dir(&source).unwrap();
@@ -19,32 +19,32 @@ fn served() -> (tempfile::TempDir, Server, String) {
     let archive = folder.path().join("site.cdb");
     compile(&source, &archive, &[]);
     let server = Server::start(&["--archive", archive.to_str().unwrap(), "--admin", "127.0.0.1:0"]);
-    let admin = server.admin();
+    let admin = server.read_admin_address();
     (folder, server, admin)
 }
 
 fn text(admin: &str, target: &str) -> String {
-    let response = ask_at(admin, "GET", target, "");
+    let response = request_at(admin, "GET", target, "");
     assert_eq!(response.status, 200, "{target}");
     assert_eq!(response.field("Cache-Control"), Some("no-store"));
     String::from_utf8(response.body).unwrap()
 }
 
-/// The value of a metric, which is the rest of its line.
+/// Returns the value of a metric, which is the rest of its line.
 fn metric(metrics: &str, name: &str) -> f64 {
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {name} in\n{metrics}")).parse().unwrap()
 }
 
 #[test]
-fn what_was_answered_is_counted() {
-    let (_folder, server, admin) = served();
+fn responses_are_counted() {
+    let (_folder, server, admin) = serve();
     for target in ["/", "/a.txt", "/a.txt", "/old", "/nothing", "/nothing?x", "/other"] {
         server.get(target);
     }
-    server.ask("HEAD", "/", "");
-    server.ask("GET", "/", "If-None-Match: *\r\n");
-    server.ask("GET", "/a.txt", "Range: bytes=0-1\r\n");
+    server.request("HEAD", "/", "");
+    server.request("GET", "/", "If-None-Match: *\r\n");
+    server.request("GET", "/a.txt", "Range: bytes=0-1\r\n");
     server.raw(b"GET / HTTP/1.1\r\n\r\n");
     let metrics = text(&admin, "/metrics");
     for (name, expected) in [
@@ -62,7 +62,7 @@ fn what_was_answered_is_counted() {
     ] {
         assert_eq!(metric(&metrics, name), expected, "{name}\n{metrics}");
     }
-    // The time is counted when the answer is sent: that of the last one perhaps a moment later.
+    // The duration is counted after the response is sent, for the last one perhaps a moment later.
     assert!(metric(&metrics, "cannery_request_duration_seconds_count") >= 9.0, "{metrics}");
     let stats: serde_json::Value = serde_json::from_str(&text(&admin, "/stats.json")).unwrap();
     assert_eq!(stats["missing"][0]["path"], "/nothing");
@@ -71,8 +71,8 @@ fn what_was_answered_is_counted() {
 }
 
 #[test]
-fn how_connections_end_is_told_apart() {
-    let (_folder, server, admin) = served();
+fn metrics_distinguish_how_connections_end() {
+    let (_folder, server, admin) = serve();
     let ended = |how: &str| {
         metric(&text(&admin, "/metrics"), &format!("cannery_connections_ended_total{{how=\"{how}\"}}"))
     };
@@ -80,22 +80,22 @@ fn how_connections_end_is_told_apart() {
         server.get("/a.txt");
     }
     drop(server.connect());
-    await_that("all are ended in good order", || ended("in_order") == 6.0);
+    wait_until("all connections are closed in order", || ended("in_order") == 6.0);
     let mut stream = server.connect();
     stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-    await_that("an answer comes", || stream.peek(&mut [0; 1]).is_ok_and(|bytes| bytes == 1));
-    // What has come is not read: so the kernel resets the connection.
+    wait_until("a response arrives", || stream.peek(&mut [0; 1]).is_ok_and(|bytes| bytes == 1));
+    // The kernel resets a connection that is closed with unread bytes.
     drop(stream);
-    await_that("one is broken", || ended("broken") == 1.0);
+    wait_until("one connection is broken", || ended("broken") == 1.0);
     assert_eq!(ended("in_order"), 6.0);
 }
 
 #[test]
-fn facts_tell_what_is_served() {
-    let (folder, _server, admin) = served();
+fn facts_name_the_release() {
+    let (folder, _server, admin) = serve();
     let facts: serde_json::Value = serde_json::from_str(&text(&admin, "/facts.json")).unwrap();
     let archive = folder.path().join("site.cdb");
-    let inspected = crate::site::run("cannery", &["inspect", "--json", archive.to_str().unwrap()]);
+    let inspected = crate::harness::run("cannery", &["inspect", "--json", archive.to_str().unwrap()]);
     let inspected: serde_json::Value = serde_json::from_slice(&inspected.stdout).unwrap();
     assert_eq!(facts["sites"][0]["current"]["digest"], inspected["digest"]);
     assert_eq!(facts["sites"][0]["previous"], serde_json::Value::Null);
@@ -104,8 +104,8 @@ fn facts_tell_what_is_served() {
 }
 
 #[test]
-fn a_new_release_is_seen_and_a_bad_one_counted() {
-    let (folder, server, admin) = served();
+fn reloads_are_counted_by_outcome() {
+    let (folder, server, admin) = serve();
     let archive = folder.path().join("site.cdb");
     write_folder(&folder.path().join("site"), &pages(&[("b.txt", "more")]));
     compile(&folder.path().join("site"), &archive, &[]);
@@ -124,28 +124,28 @@ fn a_new_release_is_seen_and_a_bad_one_counted() {
 }
 
 #[test]
-fn operators_are_asked_for_at_their_own_address_only() {
-    let (_folder, server, admin) = served();
+fn admin_pages_are_on_the_admin_listener_only() {
+    let (_folder, server, admin) = serve();
     for target in ["/metrics", "/stats.json", "/ready"] {
         assert_eq!(server.get(target).status, 404, "{target}");
     }
-    assert_eq!(ask_at(&admin, "GET", "/health", "").body, b"alive\n");
-    assert_eq!(ask_at(&admin, "GET", "/ready", "").body, b"ready\n");
-    assert_eq!(ask_at(&admin, "POST", "/metrics", "").status, 405);
-    assert_eq!(ask_at(&admin, "GET", "/nothing", "").status, 404);
-    assert_eq!(ask_at(&admin, "GET", "/metrics", "Host: rebound.example.com\r\n").status, 421);
-    assert_eq!(ask_at(&admin, "GET", "/metrics", "Host: localhost:9\r\n").status, 200);
-    assert_eq!(ask_at(&admin, "HEAD", "/metrics", "").body, b"");
+    assert_eq!(request_at(&admin, "GET", "/health", "").body, b"alive\n");
+    assert_eq!(request_at(&admin, "GET", "/ready", "").body, b"ready\n");
+    assert_eq!(request_at(&admin, "POST", "/metrics", "").status, 405);
+    assert_eq!(request_at(&admin, "GET", "/nothing", "").status, 404);
+    assert_eq!(request_at(&admin, "GET", "/metrics", "Host: rebound.example.com\r\n").status, 421);
+    assert_eq!(request_at(&admin, "GET", "/metrics", "Host: localhost:9\r\n").status, 200);
+    assert_eq!(request_at(&admin, "HEAD", "/metrics", "").body, b"");
 }
 
 #[test]
-fn names_are_trusted_on_request() {
+fn admin_host_allows_further_names() {
     let flags =
         ["--dummy", "--admin", "127.0.0.1:0", "--admin-host", "cannery", "--admin-host", "*.internal"];
     for processes in [&[][..], &["--processes", "1"]] {
         let server = Server::start(&[&flags, processes].concat());
-        let admin = server.admin();
-        let status = |host: &str| ask_at(&admin, "GET", "/metrics", &format!("Host: {host}\r\n")).status;
+        let admin = server.read_admin_address();
+        let status = |host: &str| request_at(&admin, "GET", "/metrics", &format!("Host: {host}\r\n")).status;
         for host in ["cannery", "CANNERY:9090", "a.internal", "localhost"] {
             assert_eq!(status(host), 200, "{host}");
         }
@@ -156,7 +156,7 @@ fn names_are_trusted_on_request() {
 }
 
 #[test]
-fn process_build_and_certificates_are_told() {
+fn metrics_describe_process_build_and_certificates() {
     let (place, authority) = (tempfile::tempdir().unwrap(), Authority::new());
     let bundle = place.path().join("bundle.pem");
     authority.certify(&["example.com"]).write_bundle(&bundle);
@@ -164,8 +164,8 @@ fn process_build_and_certificates_are_told() {
     let flags = ["--dummy", "--bind-tls", "127.0.0.1:0", "--tls-bundle", bundle, "--admin", "127.0.0.1:0"];
     for processes in [&[][..], &["--processes", "2"]] {
         let server = Server::start(&[&flags, processes].concat());
-        let admin = server.admin();
-        await_that("it is looked at", || text(&admin, "/metrics").contains("process_open_fds "));
+        let admin = server.read_admin_address();
+        wait_until("the process is measured", || text(&admin, "/metrics").contains("process_open_fds "));
         let metrics = text(&admin, "/metrics");
         assert!(metrics.contains(concat!("cannery_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"")));
         let since = metric(&metrics, "process_start_time_seconds");
@@ -186,11 +186,11 @@ fn process_build_and_certificates_are_told() {
 }
 
 #[test]
-fn a_python_reader_of_prometheus_understands_the_figures() {
+fn prometheus_client_parses_the_metrics() {
     if skip_outside() {
         return;
     }
-    let (_folder, server, admin) = served();
+    let (_folder, server, admin) = serve();
     server.get("/\"quoted\\path");
     let script = "import sys, urllib.request\n\
         from prometheus_client.parser import text_string_to_metric_families as families\n\
@@ -199,7 +199,7 @@ fn a_python_reader_of_prometheus_understands_the_figures() {
         assert 'cannery_responses' in names and 'cannery_request_duration_seconds' in names, names\n\
         assert {'process_cpu_seconds', 'process_start_time_seconds', 'cannery_build_info'} <= names, names\n\
         print('families', len(names))";
-    let python = crate::site::python();
+    let python = crate::harness::python();
     let output =
         Command::new(python).args(["-c", script, &format!("http://{admin}/metrics")]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -207,17 +207,17 @@ fn a_python_reader_of_prometheus_understands_the_figures() {
 }
 
 #[test]
-fn the_page_lives_in_a_browser() {
+fn admin_page_works_in_a_browser() {
     if skip_outside() {
         return;
     }
-    let (_folder, server, admin) = served();
+    let (_folder, server, admin) = serve();
     for _ in 0..5 {
         server.get("/nothing/here");
     }
     let output = Command::new("node").args(["tests/outside/admin.mjs", &format!("http://{admin}/")]).output();
     let output = output.expect("node: `cargo xtask test` installs what it needs");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("/nothing/here 5") && said.contains("serving"), "{said}");
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.contains("/nothing/here 5") && stdout.contains("serving"), "{stdout}");
 }

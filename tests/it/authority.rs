@@ -1,4 +1,4 @@
-//! A certification authority of the tests' own, and the certificates that it gives.
+//! A certification authority for tests, and the certificates that it issues.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,59 +11,59 @@ use rcgen::{
 
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
-/// Who gives certificates; nobody has heard of it.
+/// An authority that no client trusts by default.
 pub(crate) struct Authority {
-    own: CertifiedIssuer<'static, KeyPair>,
+    issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
 /// A certificate, with its key.
 pub(crate) struct Certificate {
     chain: String,
     key: String,
-    /// The certificate as it is shown to clients.
-    pub(crate) octets: Vec<u8>,
+    /// The certificate in DER.
+    pub(crate) der: Vec<u8>,
 }
 
 impl Authority {
     pub(crate) fn new() -> Authority {
         let mut params = CertificateParams::default();
-        params.distinguished_name = called("an authority that nobody knows");
+        params.distinguished_name = common_name("test authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Authority { own: CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap() }
+        Authority { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap() }
     }
 
-    /// The authority's own certificate, in PEM.
+    /// Returns the authority's own certificate in PEM.
     pub(crate) fn pem(&self) -> String {
-        self.own.pem()
+        self.issuer.pem()
     }
 
-    /// A certificate for these names, good for a few hundred days.
+    /// Issues a certificate for these names, valid for 300 days from now.
     pub(crate) fn certify(&self, names: &[&str]) -> Certificate {
         self.certify_from(names, SystemTime::now())
     }
 
-    /// The same, for 300 days from then on.
+    /// Issues a certificate for these names, valid for 300 days from `start`.
     pub(crate) fn certify_from(&self, names: &[&str], start: SystemTime) -> Certificate {
-        let called = called(names[0]);
+        let subject = common_name(names[0]);
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
-        params.distinguished_name = called;
+        params.distinguished_name = subject;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.not_before = start.into();
         params.not_after = params.not_before + 300 * DAY;
         let key = KeyPair::generate().unwrap();
-        let signed = params.signed_by(&key, &self.own).unwrap();
-        Certificate { chain: signed.pem(), key: key.serialize_pem(), octets: signed.der().to_vec() }
+        let signed = params.signed_by(&key, &self.issuer).unwrap();
+        Certificate { chain: signed.pem(), key: key.serialize_pem(), der: signed.der().to_vec() }
     }
 }
 
 impl Certificate {
-    /// Writes certificate and key into one file, in one step.
+    /// Replaces a file by certificate and key.
     pub(crate) fn write_bundle(&self, path: &Path) {
         replace(path, &format!("{}{}", self.chain, self.key));
     }
 
-    /// Writes them into two files.
+    /// Writes certificate and key to two files and returns their paths.
     pub(crate) fn write_pair(&self, folder: &Path) -> (PathBuf, PathBuf) {
         let (public, private) = (folder.join("public.pem"), folder.join("private.pem"));
         replace(&public, &self.chain);
@@ -72,15 +72,15 @@ impl Certificate {
     }
 }
 
-fn called(name: &str) -> DistinguishedName {
-    let mut called = DistinguishedName::new();
-    called.push(DnType::CommonName, name);
-    called
+fn common_name(name: &str) -> DistinguishedName {
+    let mut subject = DistinguishedName::new();
+    subject.push(DnType::CommonName, name);
+    subject
 }
 
-/// Puts a file in the place of another, so that nobody reads half of it.
+/// Replaces a file atomically.
 pub(crate) fn replace(path: &Path, text: &str) {
-    let beside = path.with_extension("new");
-    fs::write(&beside, text).unwrap();
-    fs::rename(beside, path).unwrap();
+    let temporary = path.with_extension("new");
+    fs::write(&temporary, text).unwrap();
+    fs::rename(temporary, path).unwrap();
 }

@@ -1,17 +1,17 @@
-//! The programs that people use: curl, wget, Python's, Node's and Go's clients, Chromium.
+//! HTTP/1.1 clients: curl, wget, the clients of Python, Node and Go, and Chromium.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::gallery::Gallery;
-use crate::site::{Server, compile, files_below, python, skip_outside};
+use crate::fixture_site::FixtureSite;
+use crate::harness::{Server, compile, files_below, python, skip_outside};
 
-fn served(folder: &str) -> Option<(tempfile::TempDir, Server)> {
+fn serve(folder: &str) -> Option<(tempfile::TempDir, Server)> {
     if skip_outside() {
         return None;
     }
-    assert!(Path::new(folder).is_dir(), "{folder} is not there: `cargo xtask test` installs it");
+    assert!(Path::new(folder).is_dir(), "{folder} is missing: `cargo xtask test` installs it");
     let place = tempfile::tempdir().unwrap();
     let archive = place.path().join("site.cdb");
     compile(Path::new(folder), &archive, &["--compress", "identity,gzip", "--compress-level", "6"]);
@@ -31,8 +31,8 @@ fn output(program: &str, arguments: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn curl_reads_in_each_way_it_knows() {
-    let Some((_place, server)) = served("examples/site") else { return };
+fn curl_loads_a_page_with_each_option() {
+    let Some((_place, server)) = serve("examples/site") else { return };
     let url = format!("http://{}/", server.address);
     let page = fs::read("examples/site/index.html").unwrap();
     for flags in [[].as_slice(), &["--compressed"], &["--http1.0"], &["--http1.1"], &["--path-as-is"]] {
@@ -45,60 +45,60 @@ fn curl_reads_in_each_way_it_knows() {
     assert_eq!(output("curl", &statuses.each_ref().map(String::as_str)), b"404");
 }
 
-/// The program's output as text.
-fn said(program: &str, arguments: &[&str]) -> String {
+/// Returns the output of a program as text.
+fn stdout(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output(program, arguments)).unwrap()
 }
 
 #[test]
-fn curl_loads_all_kinds_on_one_connection() {
+fn curl_loads_each_kind_over_one_connection() {
     if skip_outside() {
         return;
     }
-    let gallery = Gallery::open();
+    let site = FixtureSite::serve();
     for flags in [["--http1.1", "--compressed"], ["--http1.1", "--no-compressed"]] {
         let mut arguments =
             vec!["-sS".to_owned(), "--fail".to_owned(), "-w".to_owned(), "%{num_connects}\n".into()];
         arguments.extend(flags.map(str::to_owned));
-        let lines = fs::read_to_string(&gallery.list).unwrap();
+        let lines = fs::read_to_string(&site.list).unwrap();
         for (number, line) in lines.lines().enumerate() {
             let (target, _) = line.split_once('\t').unwrap();
-            let to = gallery.place().join(number.to_string());
-            arguments.extend([gallery.url(target), "-o".to_owned(), to.to_str().unwrap().to_owned()]);
+            let to = site.place().join(number.to_string());
+            arguments.extend([site.url(target), "-o".to_owned(), to.to_str().unwrap().to_owned()]);
         }
-        let connects = said("curl", &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        let connects = stdout("curl", &arguments.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(connects.lines().filter(|line| *line == "1").count(), 1, "{flags:?}: {connects}");
         for (number, line) in lines.lines().enumerate() {
             let (target, file) = line.split_once('\t').unwrap();
-            let got = fs::read(gallery.place().join(number.to_string())).unwrap();
-            assert!(got == fs::read(file).unwrap(), "{target} with {flags:?}");
+            let content = fs::read(site.place().join(number.to_string())).unwrap();
+            assert!(content == fs::read(file).unwrap(), "{target} with {flags:?}");
         }
     }
 }
 
 #[test]
-fn curl_asks_for_parts_and_only_for_what_is_new() {
+fn curl_sends_ranges_and_conditions() {
     if skip_outside() {
         return;
     }
-    let gallery = Gallery::open();
-    let content = fs::read(gallery.folder.join("noise.bin")).unwrap();
-    let url = gallery.url("/noise.bin");
+    let site = FixtureSite::serve();
+    let content = fs::read(site.folder.join("noise.bin")).unwrap();
+    let url = site.url("/noise.bin");
     let part = |range: &str| output("curl", &["-sS", "--fail", "-r", range, &url]);
     assert!(part("0-9") == content[..10] && part("-7") == content[content.len() - 7..]);
     assert!(part("699000-") == content[699_000..]);
     let parts = part("0-9,100-199");
-    let holds = |bytes: &[u8]| parts.windows(bytes.len()).any(|window| window == bytes);
-    assert!(holds(&content[..10]) && holds(&content[100..200]));
+    let contains = |bytes: &[u8]| parts.windows(bytes.len()).any(|window| window == bytes);
+    assert!(contains(&content[..10]) && contains(&content[100..200]));
 
     let status = |flags: &[&str]| {
-        said("curl", &[&["-sS", "-o", "/dev/null", "-w", "%{http_code}", &url], flags].concat())
+        stdout("curl", &[&["-sS", "-o", "/dev/null", "-w", "%{http_code}", &url], flags].concat())
     };
-    // The files say that they were last modified on 14 November 2023.
+    // Last-Modified of all files is 14 November 2023.
     assert_eq!(status(&["-z", "Wed, 15 Nov 2023 00:00:00 GMT"]), "304");
     assert_eq!(status(&["-z", "Mon, 13 Nov 2023 00:00:00 GMT"]), "200");
     assert_eq!(status(&["-z", "-Mon, 13 Nov 2023 00:00:00 GMT"]), "412");
-    let tag = gallery.place().join("tag");
+    let tag = site.place().join("tag");
     let tag = tag.to_str().unwrap();
     assert_eq!(status(&["--etag-save", tag]), "200");
     assert_eq!(status(&["--etag-compare", tag]), "304");
@@ -106,11 +106,11 @@ fn curl_asks_for_parts_and_only_for_what_is_new() {
     assert_eq!(status(&["-X", "DELETE"]), "405");
     assert_eq!(status(&["--http1.0", "-r", "5-6"]), "206");
     let moved =
-        ["-sS", "-L", "-w", "%{num_redirects} %{http_code}", &gallery.url("/moved?x")].map(str::to_owned);
-    assert_eq!(said("curl", &moved.each_ref().map(String::as_str)), "small\n1 200");
-    // A content that nobody asked for keeps the connection as it is.
+        ["-sS", "-L", "-w", "%{num_redirects} %{http_code}", &site.url("/moved?x")].map(str::to_owned);
+    assert_eq!(stdout("curl", &moved.each_ref().map(String::as_str)), "small\n1 200");
+    // Request content that the server ignores keeps the connection open.
     let content = "x".repeat(50_000);
-    let posted = said(
+    let posted = stdout(
         "curl",
         &[
             "-sS",
@@ -118,8 +118,8 @@ fn curl_asks_for_parts_and_only_for_what_is_new() {
             "GET",
             "-d",
             &content,
-            &gallery.url("/small.txt"),
-            &gallery.url("/small.txt"),
+            &site.url("/small.txt"),
+            &site.url("/small.txt"),
             "-w",
             "%{num_connects}",
         ],
@@ -128,91 +128,91 @@ fn curl_asks_for_parts_and_only_for_what_is_new() {
 }
 
 #[test]
-fn wget_mirrors_the_example_site_without_a_broken_link() {
-    let Some((place, server)) = served("examples/site") else { return };
+fn wget_mirrors_the_example_site() {
+    let Some((place, server)) = serve("examples/site") else { return };
     let url = format!("http://{}/", server.address);
     let mirror = place.path().join("mirror");
     output("wget", &["-q", "-r", "-l", "5", "-p", "-nH", "-P", mirror.to_str().unwrap(), &url]);
     let index = fs::read(mirror.join("index.html")).unwrap();
     assert!(index == fs::read("examples/site/index.html").unwrap());
-    let mut same = 0;
+    let mut equal = 0;
     for (name, path) in files_below(&mirror) {
         let name = Path::new("examples/site").join(String::from_utf8(name).unwrap());
-        // Pages are linked by their names without suffix.
+        // Links to pages have no suffix.
         let source = if name.is_file() { name } else { name.with_extension("html") };
         assert!(fs::read(path).unwrap() == fs::read(&source).unwrap(), "{} differs", source.display());
-        same += 1;
+        equal += 1;
     }
-    assert!(same >= 7, "only {same} files");
+    assert!(equal >= 7, "only {equal} files");
 }
 
 #[test]
-fn wget_goes_on_where_it_was_cut_off() {
+fn wget_resumes_downloads() {
     if skip_outside() {
         return;
     }
-    let gallery = Gallery::open();
+    let site = FixtureSite::serve();
     for name in ["noise.bin", "big.txt"] {
-        let content = fs::read(gallery.folder.join(name)).unwrap();
-        let to = gallery.place().join(name);
+        let content = fs::read(site.folder.join(name)).unwrap();
+        let to = site.place().join(name);
         fs::write(&to, &content[..content.len() / 3]).unwrap();
-        let url = gallery.url(&format!("/{name}"));
+        let url = site.url(&format!("/{name}"));
         output("wget", &["-q", "-c", "-O", to.to_str().unwrap(), &url]);
         assert!(fs::read(&to).unwrap() == content, "{name}");
-        // What is whole already is asked for once more, and nothing of it is left to send.
+        // A request for the rest of a complete file.
         output("wget", &["-q", "-c", "-O", to.to_str().unwrap(), &url]);
         assert!(fs::read(&to).unwrap() == content, "{name}");
     }
 }
 
-/// Runs a program that loads the gallery, which compares as often as is expected of it on few connections.
-fn loads(gallery: &Gallery, program: &str, arguments: &[&str], times: usize, connections: usize) {
-    let before = gallery.connections();
-    let list = gallery.list.to_str().unwrap();
-    let said = said(program, &[arguments, &[&gallery.server.address, list]].concat());
-    let compared: usize = said.trim().strip_prefix("compared ").unwrap().parse().unwrap();
-    assert!(compared >= gallery.targets * times, "{program} compared {compared} times only");
-    let used = gallery.connections() - before - 1;
+/// Runs a program that must load and compare every target this number of times over few connections.
+fn assert_loaded(site: &FixtureSite, program: &str, arguments: &[&str], times: usize, connections: usize) {
+    let before = site.connections();
+    let list = site.list.to_str().unwrap();
+    let stdout = stdout(program, &[arguments, &[&site.server.address, list]].concat());
+    let compared: usize = stdout.trim().strip_prefix("compared ").unwrap().parse().unwrap();
+    assert!(compared >= site.targets * times, "{program} made only {compared} comparisons");
+    let used = site.connections() - before - 1;
     assert!(used <= connections, "{program} {arguments:?} took {used} connections");
 }
 
 #[test]
-fn pythons_clients_load_all_kinds_on_one_connection() {
+fn python_clients_load_each_kind() {
     if skip_outside() {
         return;
     }
-    let gallery = Gallery::open();
+    let site = FixtureSite::serve();
     let python = python();
     for (client, times) in [("http.client", 2), ("httpx", 4), ("aiohttp", 4)] {
-        loads(&gallery, python.to_str().unwrap(), &["tests/outside/load.py", client], times, 1);
+        assert_loaded(&site, python.to_str().unwrap(), &["tests/outside/load.py", client], times, 1);
     }
 }
 
 #[test]
-fn node_loads_all_kinds_on_two_connections() {
+fn node_loads_each_kind_over_two_connections() {
     if skip_outside() {
         return;
     }
-    // One is that of fetch, the other that of the agent.
-    loads(&Gallery::open(), "node", &["tests/outside/load.mjs"], 7, 2);
+    // One connection of fetch, one of the agent.
+    assert_loaded(&FixtureSite::serve(), "node", &["tests/outside/load.mjs"], 7, 2);
 }
 
 #[test]
-fn go_loads_all_kinds_on_one_connection() {
+fn go_loads_each_kind_over_one_connection() {
     if skip_outside() {
         return;
     }
-    let gallery = Gallery::open();
-    let program = gallery.place().join("load");
+    let site = FixtureSite::serve();
+    let program = site.place().join("load");
     let program = program.to_str().unwrap();
     output("go", &["build", "-o", program, "tests/outside/load.go"]);
-    loads(&gallery, program, &[], 2, 1);
+    assert_loaded(&site, program, &[], 2, 1);
 }
 
 #[test]
-fn chromium_loads_pages_without_one_failed_request() {
-    let Some((_place, server)) = served(&documentation()) else { return };
-    let Some((_other_place, example)) = served("examples/site") else { return };
+fn chromium_loads_pages_without_failures() {
+    let Some((_place, server)) = serve(&documentation()) else { return };
+    let Some((_other_place, example)) = serve("examples/site") else { return };
     let url = |server: &Server, path: &str| format!("http://{}{path}", server.address);
     let pages = [
         url(&server, "/"),
@@ -224,6 +224,6 @@ fn chromium_loads_pages_without_one_failed_request() {
     ];
     let mut arguments = vec!["tests/outside/browse.mjs"];
     arguments.extend(pages.iter().map(String::as_str));
-    let said = String::from_utf8(output("node", &arguments)).unwrap();
-    assert_eq!(said.lines().filter(|line| line.starts_with("loaded ")).count(), pages.len(), "{said}");
+    let stdout = String::from_utf8(output("node", &arguments)).unwrap();
+    assert_eq!(stdout.lines().filter(|line| line.starts_with("loaded ")).count(), pages.len(), "{stdout}");
 }

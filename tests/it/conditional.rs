@@ -1,16 +1,16 @@
-//! Conditional requests (RFC 9110 §13), seen from outside.
+//! Conditional requests (RFC 9110, section 13).
 
-use crate::site::{Response, Server, pages, serve};
+use crate::harness::{Response, Server, pages, serve};
 
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
-/// A site of one page that says when it was last modified.
+/// Serves files with `Last-Modified`.
 fn dated() -> Server {
     serve(&pages(&[("a.txt", "content"), ("empty", "")]), &["--last-modified", "@784111777"])
 }
 
 fn status(server: &Server, lines: &str) -> u16 {
-    server.ask("GET", "/a.txt", lines).status
+    server.request("GET", "/a.txt", lines).status
 }
 
 fn etag(response: &Response) -> String {
@@ -18,23 +18,23 @@ fn etag(response: &Response) -> String {
 }
 
 #[test]
-fn a_resource_says_when_it_was_last_modified_if_told_so() {
+fn last_modified_is_sent_with_the_flag_only() {
     let server = dated();
     assert_eq!(server.get("/a.txt").field("Last-Modified"), Some(DATE));
-    assert_eq!(server.ask("HEAD", "/a.txt", "").field("Last-Modified"), Some(DATE));
+    assert_eq!(server.request("HEAD", "/a.txt", "").field("Last-Modified"), Some(DATE));
     let server = serve(&pages(&[("a.txt", "content")]), &[]);
     assert_eq!(server.get("/a.txt").field("Last-Modified"), None);
 }
 
 #[test]
-fn a_date_in_the_future_is_never_sent() {
+fn future_last_modified_is_sent_as_now() {
     let server = serve(&pages(&[("a.txt", "content")]), &["--last-modified", "@99999999999"]);
     let response = server.get("/a.txt");
     assert_eq!(response.field("Last-Modified"), response.field("Date"));
 }
 
 #[test]
-fn the_three_forms_of_a_date_mean_the_same() {
+fn all_date_formats_are_accepted() {
     let server = dated();
     for (date, expected) in [
         ("Sun, 06 Nov 1994 08:49:37 GMT", 304),
@@ -52,11 +52,11 @@ fn the_three_forms_of_a_date_mean_the_same() {
         assert_eq!(status(&server, &format!("If-Unmodified-Since: {date}\r\n")), expected, "{date}");
     }
     let repeated = format!("If-Modified-Since: {DATE}\r\nIf-Modified-Since: {DATE}\r\n");
-    assert_eq!(status(&server, &repeated), 200, "a field that must stand alone does not count twice");
+    assert_eq!(status(&server, &repeated), 200, "a repeated singleton field is ignored");
 }
 
 #[test]
-fn tags_are_compared_as_their_condition_wants() {
+fn entity_tags_use_the_comparison_of_the_field() {
     let server = dated();
     let tag = etag(&server.get("/a.txt"));
     for (condition, expected) in [
@@ -76,7 +76,7 @@ fn tags_are_compared_as_their_condition_wants() {
 }
 
 #[test]
-fn conditions_come_in_their_order() {
+fn conditions_follow_their_precedence() {
     let server = dated();
     let tag = etag(&server.get("/a.txt"));
     let earlier = "Sun, 06 Nov 1994 08:49:36 GMT";
@@ -92,12 +92,12 @@ fn conditions_come_in_their_order() {
 }
 
 #[test]
-fn a_304_repeats_what_a_cache_needs_and_describes_no_bytes() {
+fn not_modified_has_the_required_fields() {
     let server =
         serve(&pages(&[("a.html", "content ".repeat(100).leak())]), &["--last-modified", "@784111777"]);
-    let whole = server.get_coded("/a.html", "gzip");
+    let whole = server.get_with_coding("/a.html", "gzip");
     let lines = format!("Accept-Encoding: gzip\r\nIf-None-Match: {}\r\n", etag(&whole));
-    let response = server.ask("GET", "/a.html", &lines);
+    let response = server.request("GET", "/a.html", &lines);
     assert_eq!(response.status, 304);
     for name in ["ETag", "Vary", "Cache-Control", "Last-Modified"] {
         assert!(response.field(name).is_some(), "{name}");
@@ -110,29 +110,29 @@ fn a_304_repeats_what_a_cache_needs_and_describes_no_bytes() {
 }
 
 #[test]
-fn each_coding_has_its_own_tag_and_is_compared_with_it() {
+fn each_coding_has_its_entity_tag() {
     let server = serve(&pages(&[("a.html", "content ".repeat(100).leak())]), &[]);
-    let tags = ["gzip", "br", "identity"].map(|coding| etag(&server.get_coded("/a.html", coding)));
+    let tags = ["gzip", "br", "identity"].map(|coding| etag(&server.get_with_coding("/a.html", coding)));
     assert!(tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2], "{tags:?}");
     let with = |coding: &str, tag: &str| {
         let lines = format!("Accept-Encoding: {coding}\r\nIf-None-Match: {tag}\r\n");
-        server.ask("GET", "/a.html", &lines).status
+        server.request("GET", "/a.html", &lines).status
     };
     assert_eq!((with("gzip", &tags[0]), with("br", &tags[0]), with("br", &tags[1])), (304, 200, 304));
 }
 
 #[test]
-fn conditions_count_only_where_the_answer_would_be_a_success() {
+fn conditions_apply_to_success_only() {
     let server = serve(
         &pages(&[("404.html", "none"), ("_redirects", "/old /new 301\n/gone /404.html 410\n")]),
         &["--last-modified", "@784111777"],
     );
     for conditions in ["If-None-Match: *\r\n", "If-Match: \"x\"\r\n"] {
-        assert_eq!(server.ask("GET", "/nothing", conditions).status, 404, "{conditions}");
-        assert_eq!(server.ask("GET", "/old", conditions).status, 301, "{conditions}");
-        assert_eq!(server.ask("POST", "/404.html", conditions).status, 405, "{conditions}");
+        assert_eq!(server.request("GET", "/nothing", conditions).status, 404, "{conditions}");
+        assert_eq!(server.request("GET", "/old", conditions).status, 301, "{conditions}");
+        assert_eq!(server.request("POST", "/404.html", conditions).status, 405, "{conditions}");
     }
-    // So nothing is offered that a condition could name.
+    // Such responses have no validators.
     for target in ["/nothing", "/404.html", "/gone"] {
         let response = server.get(target);
         assert!(matches!(response.status, 404 | 410), "{target}");
@@ -141,7 +141,7 @@ fn conditions_count_only_where_the_answer_would_be_a_success() {
 }
 
 #[test]
-fn without_tags_nothing_matches_but_any() {
+fn without_entity_tags_only_any_matches() {
     let server = serve(&pages(&[("a.txt", "content")]), &["--exclude-etag"]);
     assert_eq!(server.get("/a.txt").field("ETag"), None);
     assert_eq!(status(&server, "If-Match: \"x\"\r\n"), 412);

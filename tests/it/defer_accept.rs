@@ -1,6 +1,6 @@
-//! `--defer-accept`: who has connected and not asked is the kernel's matter, for a second.
+//! `--defer-accept`: the kernel passes a connection to the server with its first request, or after one second.
 //!
-//! Never measures that second: where a machine is so slow that it passes meanwhile, the same is tried again.
+//! The tests don't measure that second. If it passes on a slow machine, they try again.
 
 #![cfg_attr(feature = "portable", allow(dead_code, reason = "only Linux has the option"))]
 
@@ -12,14 +12,14 @@ use std::process::{Command, Stdio};
 
 use cannery_testkit::http1;
 
-use crate::site::{OVER_TLS, PATIENCE, Server, ask_at, await_that, server_command};
+use crate::harness::{Server, TIMEOUT, TLS_FLAGS, request_at, server_command, wait_until};
 use crate::transports::connect_tls;
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const LAST_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 const BODY: &[u8] = b"hello world!\n";
 
-/// What every server here is told. With one place, a connection that takes one is in the way of all others.
+/// Flags of every server here. With a limit of one connection, an accepted idle connection blocks all others.
 const OPTIONS: [&str; 8] =
     ["--dummy", "--defer-accept", "--threads", "1", "--limit-connections", "1", "--admin", "127.0.0.1:0"];
 
@@ -31,87 +31,87 @@ fn deferring(arguments: &[&str]) -> Server {
 
 fn connect(address: &str) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
-/// Asks on a connection that is open, which ends with the answer.
-fn ask_on(mut stream: impl Read + Write) -> Vec<u8> {
+/// Sends a request over an open connection and returns everything that the server sends.
+fn request_on(mut stream: impl Read + Write) -> Vec<u8> {
     stream.write_all(LAST_REQUEST).unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    answer
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).unwrap();
+    received
 }
 
-/// How many connections the server has accepted, but for those of operators.
+/// Returns the number of connections that the server has accepted, without those of the admin listener.
 fn accepted(admin: &str) -> u64 {
-    let metrics = String::from_utf8(ask_at(admin, "GET", "/metrics", "").body).unwrap();
+    let metrics = String::from_utf8(request_at(admin, "GET", "/metrics", "").body).unwrap();
     let name = "cannery_connections_accepted_total ";
     metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap()
 }
 
-/// Connects to a server and says nothing, then has `ask` ask on another connection, and does so with new servers until the
-/// one that was silent has not been accepted before the other. Gives the server, where operators ask, and who is silent.
+/// Opens an idle connection to a server and calls `request` on another one. Repeats it with new servers until the idle
+/// connection is not accepted before the other. Returns the server, its admin address, and the idle connection.
 ///
-/// Without the option connections are accepted in the order in which they came, so that this would never be.
-fn pass_over_silence(
+/// Without the option, the kernel would pass the connections in their order.
+fn connect_idle(
     start: impl Fn() -> Server,
     address: impl Fn(&Server) -> String,
-    ask: impl Fn(&str),
+    request: impl Fn(&str),
 ) -> (Server, String, TcpStream) {
     for _ in 0..10 {
         let server = start();
         let address = address(&server);
-        let admin = server.admin();
-        let silent = connect(&address);
-        ask(&address);
+        let admin = server.read_admin_address();
+        let idle = connect(&address);
+        request(&address);
         if accepted(&admin) == 1 {
-            return (server, admin, silent);
+            return (server, admin, idle);
         }
     }
-    panic!("who said nothing was accepted each time");
+    panic!("the idle connection was accepted each time");
 }
 
 #[test]
 #[cfg_attr(feature = "portable", ignore = "only Linux has the option")]
-fn who_has_not_asked_takes_no_place_and_is_answered_when_he_asks() {
+fn idle_connection_is_accepted_with_its_request() {
     for processes in [&[][..], &["--processes", "1"]] {
-        let ask = |address: &str| assert!(ask_on(connect(address)).ends_with(BODY));
+        let request = |address: &str| assert!(request_on(connect(address)).ends_with(BODY));
         let plain = |server: &Server| server.address.clone();
-        let (server, admin, silent) = pass_over_silence(|| deferring(processes), plain, ask);
-        assert!(ask_on(silent).ends_with(BODY));
-        await_that("both are counted", || accepted(&admin) == 2);
+        let (server, admin, idle) = connect_idle(|| deferring(processes), plain, request);
+        assert!(request_on(idle).ends_with(BODY));
+        wait_until("both connections are counted", || accepted(&admin) == 2);
         assert_eq!(server.stop(), Some(0));
     }
 }
 
 #[test]
 #[cfg_attr(feature = "portable", ignore = "only Linux has the option")]
-fn who_has_not_asked_over_tls_takes_no_place_either() {
-    let ask = |address: &str| {
-        let answer = http1::Client::new(connect_tls(address, &["http/1.1"])).request(LAST_REQUEST, false);
-        assert_eq!(answer.unwrap_or_else(|ended| panic!("{ended}")).body, BODY);
+fn idle_tls_connection_is_not_accepted() {
+    let request = |address: &str| {
+        let response = http1::Client::new(connect_tls(address, &["http/1.1"])).request(LAST_REQUEST, false);
+        assert_eq!(response.unwrap_or_else(|ended| panic!("{ended}")).body, BODY);
     };
-    let (server, admin, silent) = pass_over_silence(|| deferring(&OVER_TLS), Server::secured, ask);
-    drop(silent);
-    // His end is something too: with it he comes through.
-    await_that("he is let in to be let out", || accepted(&admin) == 2);
+    let (server, admin, idle) = connect_idle(|| deferring(&TLS_FLAGS), Server::read_tls_address, request);
+    drop(idle);
+    // The kernel also passes a connection that the client closes.
+    wait_until("the closed connection is accepted", || accepted(&admin) == 2);
     assert_eq!(server.stop(), Some(0));
 }
 
 #[test]
 #[cfg_attr(feature = "portable", ignore = "only Linux has the option")]
-fn who_goes_on_saying_nothing_is_accepted_in_the_end() {
+fn idle_connection_is_accepted_after_a_second() {
     let server = deferring(&[]);
-    let admin = server.admin();
-    let silent = server.connect();
-    await_that("he has his place", || accepted(&admin) == 1);
-    assert!(ask_on(silent).ends_with(BODY));
+    let admin = server.read_admin_address();
+    let idle = server.connect();
+    wait_until("the idle connection is accepted", || accepted(&admin) == 1);
+    assert!(request_on(idle).ends_with(BODY));
 }
 
 #[test]
 #[cfg_attr(feature = "portable", ignore = "only Linux has the option")]
-fn sockets_of_a_service_manager_are_told_too() {
+fn inherited_sockets_defer_too() {
     let start = || {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut command = Command::new("sh");
@@ -121,46 +121,46 @@ fn sockets_of_a_service_manager_are_told_too() {
         command.stdin(Stdio::from(OwnedFd::from(socket)));
         Server::run(command)
     };
-    let ask = |address: &str| assert!(ask_on(connect(address)).ends_with(BODY));
-    let (server, ..) = pass_over_silence(start, |server| server.address.clone(), ask);
+    let request = |address: &str| assert!(request_on(connect(address)).ends_with(BODY));
+    let (server, ..) = connect_idle(start, |server| server.address.clone(), request);
     assert_eq!(server.stop(), Some(0));
 }
 
 #[test]
 #[cfg_attr(feature = "portable", ignore = "only Linux has the option")]
-fn a_server_that_ends_closes_its_connections_and_refuses_who_has_not_asked() {
+fn shutdown_resets_idle_connections() {
     let mut server = deferring(&["--drain", "20"]);
     let mut kept = server.connect();
     kept.write_all(REQUEST).unwrap();
-    let mut answer = vec![0; BODY.len()];
-    while !answer.ends_with(BODY) {
+    let mut received = vec![0; BODY.len()];
+    while !received.ends_with(BODY) {
         let mut byte = [0];
         kept.read_exact(&mut byte).unwrap();
-        answer.push(byte[0]);
+        received.push(byte[0]);
     }
-    let mut silent = server.connect();
+    let mut idle = server.connect();
     server.signal("TERM");
     assert_eq!(kept.read_to_end(&mut Vec::new()).unwrap(), 0);
     assert_eq!(server.wait(), Some(0));
-    let refused = silent.write_all(LAST_REQUEST).and_then(|()| silent.read(&mut [0; 1]));
-    assert!(!refused.as_ref().is_ok_and(|bytes| *bytes > 0), "nobody is there to answer: {refused:?}");
+    let refused = idle.write_all(LAST_REQUEST).and_then(|()| idle.read(&mut [0; 1]));
+    assert!(!refused.as_ref().is_ok_and(|bytes| *bytes > 0), "the server has exited: {refused:?}");
 }
 
 #[test]
 #[cfg_attr(feature = "portable", ignore = "only Linux has the option")]
-fn a_local_socket_beside_it_is_as_it_was() {
+fn unix_sockets_are_not_affected() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("door");
+    let path = folder.path().join("socket");
     let server = deferring(&["--bind", &format!("unix:{}", path.display())]);
-    assert!(ask_on(UnixStream::connect(&path).unwrap()).ends_with(BODY));
-    assert!(ask_on(server.connect()).ends_with(BODY));
+    assert!(request_on(UnixStream::connect(&path).unwrap()).ends_with(BODY));
+    assert!(request_on(server.connect()).ends_with(BODY));
 }
 
 #[test]
 #[cfg(feature = "portable")]
-fn where_there_is_no_linux_nobody_starts_with_it() {
+fn flag_is_an_error_without_linux() {
     let output = server_command().args(OPTIONS).args(["--bind", "127.0.0.1:0"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("only Linux") && said.contains("leave `--defer-accept` out"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("only Linux") && stderr.contains("leave `--defer-accept` out"), "{stderr}");
 }

@@ -1,8 +1,8 @@
-//! What an error looks like: the page, whose page, and the fields that its status needs.
+//! Error pages: which page is sent, and the fields that its status needs.
 
-use crate::site::{Response, Server, decode, pages, parse, serve};
+use crate::harness::{Response, Server, decode, pages, parse, serve};
 
-/// A site with pages for some errors, and a folder with pages of its own.
+/// Serves a site with pages for some errors, and a folder with error pages of its own.
 fn server() -> Server {
     let long = "content ".repeat(100);
     let files = [
@@ -32,68 +32,65 @@ fn assert_error(response: &Response, status: u16, page: &str) {
 }
 
 #[test]
-fn the_nearest_page_for_the_status_is_sent() {
+fn nearest_page_for_the_status_is_sent() {
     let server = server();
     assert_error(&server.get("/none"), 404, "root 404");
     assert_error(&server.get("/none.js"), 404, "root 404");
     assert_error(&server.get("/deep/none/of/it"), 404, "deep 404");
-    assert_error(&server.ask("DELETE", "/a.txt", ""), 405, "root 405");
-    assert_error(&server.ask("DELETE", "/deep/a.txt", ""), 405, "deep 405");
-    assert_error(&server.ask("BREW", "/deep/a.txt", ""), 501, "root 501");
+    assert_error(&server.request("DELETE", "/a.txt", ""), 405, "root 405");
+    assert_error(&server.request("DELETE", "/deep/a.txt", ""), 405, "deep 405");
+    assert_error(&server.request("BREW", "/deep/a.txt", ""), 501, "root 501");
     assert_error(&server.get("/deep/%00"), 400, "root 400");
 }
 
 #[test]
-fn a_page_changes_nothing_of_what_its_status_needs() {
+fn custom_pages_keep_the_fields_of_the_status() {
     let server = server();
     for method in ["DELETE", "BREW"] {
-        let response = server.ask(method, "/deep/a.txt", "");
+        let response = server.request(method, "/deep/a.txt", "");
         assert_eq!(response.field("Allow"), Some("GET, HEAD, OPTIONS"), "{method}");
     }
-    let response = server.ask("GET", "/a.txt", "Accept-Encoding: identity\r\nRange: bytes=800-\r\n");
+    let response = server.request("GET", "/a.txt", "Accept-Encoding: identity\r\nRange: bytes=800-\r\n");
     assert_error(&response, 416, "root 416");
     assert_eq!(response.field("Content-Range"), Some("bytes */800"));
     assert_eq!(response.field("Vary"), Some("Accept-Encoding"));
-    assert_error(&server.ask("GET", "/a.txt", "If-Match: \"x\"\r\n"), 412, "root 412");
+    assert_error(&server.request("GET", "/a.txt", "If-Match: \"x\"\r\n"), 412, "root 412");
 }
 
 #[test]
-fn a_host_has_pages_of_its_own() {
+fn hosts_have_error_pages_of_their_own() {
     let server = server();
-    assert_error(&server.ask("DELETE", "http://example.com/a.txt", ""), 405, "host 405");
+    assert_error(&server.request("DELETE", "http://example.com/a.txt", ""), 405, "host 405");
     let response = server.get("http://example.com/none");
     assert_eq!(response.status, 404);
-    assert_ne!(
-        response.body, b"root 404",
-        "the host has a whole site: nothing of the default one is its own"
-    );
+    assert_ne!(response.body, b"root 404", "a host shares nothing with the default site");
 }
 
 #[test]
-fn what_is_no_request_has_the_page_of_the_root() {
+fn malformed_requests_get_the_page_of_the_root() {
     let server = server();
-    let refused = |bytes: &[u8]| {
-        let answer = server.raw(bytes);
-        let (response, rest) = parse(&answer, false);
+    let refusal = |bytes: &[u8]| {
+        let received = server.raw(bytes);
+        let (response, rest) = parse(&received, false);
         assert!(rest.is_empty());
         assert_eq!(response.field("Connection"), Some("close"));
         response
     };
-    assert_error(&refused(b"GET / HTTP/1.1\r\n\r\n"), 400, "root 400");
-    assert_error(&refused(b"GET / HTTP/1.1\r\nHost: example.com\r\nHost: a\r\n\r\n"), 400, "root 400");
+    assert_error(&refusal(b"GET / HTTP/1.1\r\n\r\n"), 400, "root 400");
+    assert_error(&refusal(b"GET / HTTP/1.1\r\nHost: example.com\r\nHost: a\r\n\r\n"), 400, "root 400");
     let large = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "a".repeat(20_000));
-    assert_error(&refused(large.as_bytes()), 431, "root 431");
+    assert_error(&refusal(large.as_bytes()), 431, "root 431");
     assert_error(
-        &refused(b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x, chunked\r\n\r\n"),
+        &refusal(b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x, chunked\r\n\r\n"),
         501,
         "root 501",
     );
-    let version = refused(b"GET / HTTP/3.0\r\nHost: a\r\n\r\n");
+    let version = refusal(b"GET / HTTP/3.0\r\nHost: a\r\n\r\n");
     assert_eq!((version.status, version.field("Cache-Control")), (505, Some("no-store")));
 }
 
 #[test]
-fn a_large_page_arrives_whole() {
+fn large_error_page_arrives_complete() {
     let large = "an error page that explains itself at length\n".repeat(20_000);
     let files = [("_400.html", large.clone().leak() as &str), ("_404.html", large.clone().leak())];
     let server = serve(&pages(&files), &["--compress", "identity"]);
@@ -102,26 +99,22 @@ fn a_large_page_arrives_whole() {
 }
 
 #[test]
-fn a_page_comes_in_the_coding_that_the_client_accepts() {
+fn error_pages_are_negotiated() {
     let page = "a long page ".repeat(100);
     let server = serve(&pages(&[("_404.html", page.clone().leak() as &str)]), &["--compress", "gzip"]);
-    let coded = server.get_coded("/none", "gzip");
+    let coded = server.get_with_coding("/none", "gzip");
     assert_eq!((coded.status, coded.field("Content-Encoding")), (404, Some("gzip")));
     assert!(decode(Some("gzip"), &coded.body) == page.as_bytes());
-    let plain = server.get_coded("/none", "identity");
-    assert_eq!(
-        (plain.status, plain.field("Content-Encoding")),
-        (404, None),
-        "an error is not answered with 406"
-    );
+    let plain = server.get_with_coding("/none", "identity");
+    assert_eq!((plain.status, plain.field("Content-Encoding")), (404, None), "an error never becomes 406");
     assert!(plain.body == page.as_bytes());
 }
 
 #[test]
-fn head_has_the_fields_of_the_page() {
+fn head_has_the_fields_of_the_error_page() {
     let server = server();
     for target in ["/none", "/deep/none", "/%zz"] {
-        let (mut get, mut head) = (server.get(target), server.ask("HEAD", target, ""));
+        let (mut get, mut head) = (server.get(target), server.request("HEAD", target, ""));
         assert!(head.body.is_empty() && !get.body.is_empty());
         for response in [&mut get, &mut head] {
             response.fields.retain(|(name, _)| name != "Date");
@@ -132,21 +125,21 @@ fn head_has_the_fields_of_the_page() {
 }
 
 #[test]
-fn built_in_pages_are_small_and_say_nothing_of_the_server() {
+fn built_in_pages_are_small_and_reveal_nothing() {
     let server = serve(&pages(&[("a.txt", "content")]), &[]);
     let errors = [
         server.get("/none"),
         server.get("/%00"),
-        server.ask("DELETE", "/a.txt", ""),
-        server.ask("BREW", "/a.txt", ""),
-        server.ask("GET", "/a.txt", "If-Match: \"x\"\r\n"),
-        server.ask("GET", "/a.txt", "Range: bytes=99-\r\n"),
+        server.request("DELETE", "/a.txt", ""),
+        server.request("BREW", "/a.txt", ""),
+        server.request("GET", "/a.txt", "If-Match: \"x\"\r\n"),
+        server.request("GET", "/a.txt", "Range: bytes=99-\r\n"),
         parse(&server.raw(b"GET / HTTP/1.1\r\n\r\n"), false).0,
     ];
     for response in errors {
         let page = String::from_utf8(response.body.clone()).unwrap();
         assert!(page.len() < 1024 && page.starts_with("<!doctype html>"), "{page}");
-        assert!(page.contains("content=\"light dark\""), "it follows the reader's colours: {page}");
+        assert!(page.contains("content=\"light dark\""), "no colour scheme: {page}");
         let lower = page.to_ascii_lowercase();
         for word in ["cannery", env!("CARGO_PKG_VERSION"), "localhost", "127.0.0.1", "http://"] {
             assert!(!lower.contains(word), "{word} in {page}");
@@ -156,9 +149,8 @@ fn built_in_pages_are_small_and_say_nothing_of_the_server() {
     }
 }
 
-/// The built-in pages were bare: no status, no path, no way home.
 #[test]
-fn built_in_pages_show_status_path_and_a_way_home() {
+fn built_in_pages_have_status_path_and_link() {
     let server = serve(&pages(&[("index.html", "home")]), &[]);
     let page = |target: &str| {
         let response = server.get(target);
@@ -177,15 +169,15 @@ fn built_in_pages_show_status_path_and_a_way_home() {
     assert!(status == 404 && text.contains("&lt;…</code>"), "{text}");
 }
 
-/// It said nothing that helps the owner of the host.
+/// The page names the host, so that its owner can correct the configuration.
 #[test]
-fn a_host_without_a_site_is_named() {
+fn page_names_a_host_without_site() {
     let folder = tempfile::tempdir().unwrap();
     let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
-    crate::site::write_folder(&source, &pages(&[("index.html", "home")]));
-    crate::site::compile(&source, &archive, &[]);
+    crate::harness::write_folder(&source, &pages(&[("index.html", "home")]));
+    crate::harness::compile(&source, &archive, &[]);
     let server = Server::start(&["--archive", &format!("a.example={}", archive.to_str().unwrap())]);
-    let response = server.ask_host("b.example:80", "GET", "/", "");
+    let response = server.request_host("b.example:80", "GET", "/", "");
     let text = String::from_utf8(response.body).unwrap();
     assert_eq!(response.status, 421);
     assert!(text.contains("no site for the host name") && text.contains("<code>b.example</code>"), "{text}");

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use crate::site::{Server, pages, parse, serve};
+use crate::harness::{Server, pages, parse, serve};
 
 fn hello() -> Server {
     serve(
@@ -33,7 +33,7 @@ fn an_answer_says_all_that_there_is_to_say() {
 fn head_is_get_without_content() {
     let server = hello();
     for target in ["/hello.txt", "/", "/nothing"] {
-        let (mut get, mut head) = (server.get(target), server.ask("HEAD", target, ""));
+        let (mut get, mut head) = (server.get(target), server.request("HEAD", target, ""));
         for response in [&mut get, &mut head] {
             response.fields.retain(|(name, _)| name != "Date");
             response.body.clear();
@@ -47,7 +47,7 @@ fn other_methods_are_told_what_is_allowed() {
     let server = hello();
     for (method, status) in [("OPTIONS", 204), ("POST", 405), ("DELETE", 405), ("TRACE", 405), ("BREW", 501)]
     {
-        let response = server.ask(method, "/hello.txt", "");
+        let response = server.request(method, "/hello.txt", "");
         assert_eq!(response.status, status, "{method}");
         assert_eq!(response.field("Allow"), Some("GET, HEAD, OPTIONS"), "{method}");
     }

@@ -12,8 +12,8 @@ use cannery_testkit::http2::{
 };
 use cannery_testkit::{Ended, Response};
 
-use crate::gallery::{noise, text};
-use crate::site::{OVER_TLS, Server, decode, serve};
+use crate::fixture_site::{noise, text};
+use crate::harness::{Server, TLS_FLAGS, decode, serve};
 use crate::transports::connect_tls;
 
 const LARGE: usize = 3_000_000;
@@ -52,7 +52,7 @@ fn goaway_code<S: Read + Write>(connection: &mut Client<S>) -> Option<u32> {
 #[test]
 fn concurrent_requests_get_their_responses() {
     let server = site();
-    let mut connection = Client::new(connect_tls(server.secured_address(), &["h2"]));
+    let mut connection = Client::new(connect_tls(server.tls_address(), &["h2"]));
     let paths = ["/a.txt", "/", "/page.html", "/style.css", "/nothing", "/large.bin"];
     let expected: Vec<Response> = paths.iter().map(|path| server.get(path)).collect();
     for _ in 0..10 {
@@ -146,10 +146,8 @@ fn flow_control_windows_are_respected() {
 fn slow_reader_receives_a_large_file() {
     let server = site();
     let content = noise(LARGE);
-    let mut connection = Client::with_settings(
-        connect_tls(server.secured_address(), &["h2"]),
-        &[(INITIAL_WINDOW_SIZE, 20_000)],
-    );
+    let mut connection =
+        Client::with_settings(connect_tls(server.tls_address(), &["h2"]), &[(INITIAL_WINDOW_SIZE, 20_000)]);
     let id = connection.send_request(&get("/large.bin")).unwrap();
     let mut received = Vec::new();
     while received.len() < LARGE {
@@ -183,7 +181,7 @@ fn any_header_table_size_gives_the_same_fields() {
         for path in paths.iter().cycle().take(24) {
             let fields = [&get(path)[..], &[("accept-encoding", "br")]].concat();
             let response = connection.request(&fields).unwrap();
-            let expected = server.get_coded(path, "br");
+            let expected = server.get_with_coding(path, "br");
             for (name, value) in &expected.fields {
                 if !["Date", "Connection"].contains(&name.as_str()) {
                     assert_eq!(
@@ -358,7 +356,7 @@ fn graceful_shutdown_completes_responses() {
 fn alpn_selects_http2_if_offered() {
     let server = site();
     let select = |offered: &[&str]| {
-        let tls = connect_tls(server.secured_address(), offered);
+        let tls = connect_tls(server.tls_address(), offered);
         tls.conn.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned())
     };
     assert_eq!(select(&["http/1.1", "h2"]).as_deref(), Some("h2"));
@@ -366,8 +364,8 @@ fn alpn_selects_http2_if_offered() {
     assert_eq!(select(&["spdy/3", "http/1.1"]).as_deref(), Some("http/1.1"));
     assert_eq!(select(&[]), None);
 
-    let without = Server::start(&[&["--dummy", "--http2-disable"], &OVER_TLS[..]].concat());
-    let tls = connect_tls(&without.secured(), &["h2", "http/1.1", "x"]);
+    let without = Server::start(&[&["--dummy", "--http2-disable"], &TLS_FLAGS[..]].concat());
+    let tls = connect_tls(&without.read_tls_address(), &["h2", "http/1.1", "x"]);
     assert_eq!(tls.conn.alpn_protocol(), Some(&b"http/1.1"[..]));
     let answer = without.raw(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
     assert!(answer.starts_with(b"HTTP/1.1 505 "), "{}", String::from_utf8_lossy(&answer));

@@ -1,5 +1,5 @@
-//! The programs that people use load the Python documentation over HTTP/2, in the clear or over TLS: curl, nghttp, httpx,
-//! Node's, Go's and Java's clients, Chromium. Each on one connection, and each compares the bytes with the files.
+//! HTTP/2 clients load the Python documentation over TCP or TLS: curl, nghttp, httpx, the clients of Node, Go and Java, and
+//! Chromium. Each uses one connection and compares the content with the files.
 
 use std::fmt::Write;
 use std::fs;
@@ -7,43 +7,47 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::gallery::noise;
-use crate::site::{OVER_TLS, Server, ask_at, compile, files_below, python, serve, skip_outside, spell};
+use crate::fixture_site::noise;
+use crate::harness::{
+    Server, TLS_FLAGS, compile, files_below, percent_encode, python, request_at, serve, skip_outside,
+};
 
-/// The documentation, served.
+/// A server of the Python documentation.
 struct Documentation {
     _server: Server,
-    /// Where it is served over TLS, and in the clear.
-    secured: String,
-    plain: String,
+    /// URL of the TLS listener.
+    https: String,
+    /// URL of the listener without TLS.
+    http: String,
     admin: String,
-    /// Each target, and the file that it stands for.
+    /// Each request target, and its source file.
     targets: Vec<(String, PathBuf)>,
-    /// The same as the list that programs read: a tab between the two.
+    /// File with a line per target that the clients read: target, tab, path of the file.
     list: PathBuf,
     place: tempfile::TempDir,
 }
 
 impl Documentation {
-    /// A server of the documentation, of an archive that tests which run at the same time share.
+    /// Starts a server. Concurrent tests share the archive. Returns `None` if outside programs are skipped.
     fn open() -> Option<Documentation> {
         if skip_outside() {
             return None;
         }
         let folder = std::env::var("CANNERY_PYTHON_DOCS");
         let folder = folder.unwrap_or_else(|_| "/usr/share/doc/python3.11/html".into());
-        assert!(Path::new(&folder).is_dir(), "{folder} is not there: `cargo xtask test` installs it");
+        assert!(Path::new(&folder).is_dir(), "{folder} is missing: `cargo xtask test` installs it");
         let compiled = compiled(Path::new(&folder));
         let archive = compiled.path().join("site.cdb");
         let arguments = ["--archive", archive.to_str().unwrap(), "--admin", "127.0.0.1:0"];
-        let server = Server::start(&[&arguments[..], &OVER_TLS].concat());
-        let (plain, secured, admin) =
-            (format!("http://{}", server.address), format!("https://{}", server.secured()), server.admin());
+        let server = Server::start(&[&arguments[..], &TLS_FLAGS].concat());
+        let http = format!("http://{}", server.address);
+        let https = format!("https://{}", server.read_tls_address());
+        let admin = server.read_admin_address();
         let place = tempfile::tempdir().unwrap();
         let (mut targets, mut lines) = (Vec::new(), String::new());
         for (name, path) in files_below(Path::new(&folder)) {
             if !name.starts_with(b".") {
-                let target = format!("/{}", spell(&name));
+                let target = format!("/{}", percent_encode(&name));
                 writeln!(lines, "{target}\t{}", path.display()).unwrap();
                 targets.push((target, path));
             }
@@ -51,23 +55,23 @@ impl Documentation {
         assert!(targets.len() > 1000, "{} targets", targets.len());
         let list = place.path().join("targets");
         fs::write(&list, lines).unwrap();
-        Some(Documentation { _server: server, secured, plain, admin, targets, list, place })
+        Some(Documentation { _server: server, https, http, admin, targets, list, place })
     }
 
-    /// How many connections the server has accepted but for those that ask for this.
+    /// Returns the number of connections that the site's listeners have accepted.
     fn connections(&self) -> usize {
-        let metrics = String::from_utf8(ask_at(&self.admin, "GET", "/metrics", "").body).unwrap();
+        let metrics = String::from_utf8(request_at(&self.admin, "GET", "/metrics", "").body).unwrap();
         let name = "cannery_connections_accepted_total ";
-        let value = metrics.lines().find_map(|line| line.strip_prefix(name)).expect("it is counted");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)).expect("the metric exists");
         value.parse().unwrap()
     }
 
-    /// Runs a program that loads all targets, which compares each of them so many times, on one connection.
-    fn is_loaded_by(&self, program: &str, arguments: &[&str], times: usize) {
+    /// Runs a program that must load and compare every target this number of times over one connection.
+    fn assert_loaded_by(&self, program: &str, arguments: &[&str], times: usize) {
         let before = self.connections();
-        let said = said(program, arguments);
+        let stdout = stdout(program, arguments);
         let compared = format!("compared {}", self.targets.len() * times);
-        assert_eq!(said.trim(), compared, "{program} {arguments:?}");
+        assert_eq!(stdout.trim(), compared, "{program} {arguments:?}");
         assert_eq!(self.connections() - before, 1, "{program} {arguments:?}: connections");
     }
 
@@ -76,7 +80,7 @@ impl Documentation {
     }
 }
 
-/// A folder with the archive of another. It is made once, and taken away with the last who uses it.
+/// Returns a directory with the archive of `folder`. Concurrent tests share it; the last one removes it.
 fn compiled(folder: &Path) -> Arc<tempfile::TempDir> {
     static SHARED: Mutex<Weak<tempfile::TempDir>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,18 +93,19 @@ fn compiled(folder: &Path) -> Arc<tempfile::TempDir> {
     })
 }
 
-/// What a program says that must succeed.
-fn said(program: &str, arguments: &[&str]) -> String {
+/// Runs a program, which must succeed, and returns its standard output.
+fn stdout(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let output = output.unwrap_or_else(|error| panic!("{program}: {error}: `cargo xtask test` installs it"));
-    let (said, told) = (String::from_utf8(output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{program}: {} {told}", output.status);
-    said.unwrap()
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program}: {} {stderr}", output.status);
+    String::from_utf8(output.stdout).unwrap()
 }
 
-/// curl loads everything into files, each way on one connection.
+/// Loads all targets with curl over one connection and compares the files.
 fn curl_loads(documentation: &Documentation, origin: &str, flags: &[&str]) {
-    let (mut config, folder) = (String::new(), documentation.place.path().join("curl"));
+    let mut config = String::new();
+    let folder = documentation.place.path().join("curl");
     fs::create_dir(&folder).unwrap();
     for (number, (target, _)) in documentation.targets.iter().enumerate() {
         let to = folder.join(number.to_string());
@@ -109,12 +114,12 @@ fn curl_loads(documentation: &Documentation, origin: &str, flags: &[&str]) {
     let file = documentation.place.path().join("curl.config");
     fs::write(&file, config).unwrap();
     let common = ["-sS", "--insecure", "--fail", "-w", "%{http_version} %{num_connects}\n", "-K"];
-    let written = said("curl", &[&common[..], &[file.to_str().unwrap()], flags].concat());
+    let written = stdout("curl", &[&common[..], &[file.to_str().unwrap()], flags].concat());
     let count = |line: &str| written.lines().filter(|written| *written == line).count();
     assert_eq!((count("2 1"), count("2 0")), (1, documentation.targets.len() - 1), "curl {flags:?}");
     for (number, (target, path)) in documentation.targets.iter().enumerate() {
-        let got = fs::read(folder.join(number.to_string())).unwrap();
-        assert!(got == fs::read(path).unwrap(), "{target} by curl {flags:?}");
+        let content = fs::read(folder.join(number.to_string())).unwrap();
+        assert!(content == fs::read(path).unwrap(), "{target} by curl {flags:?}");
     }
     fs::remove_dir_all(folder).unwrap();
 }
@@ -122,31 +127,31 @@ fn curl_loads(documentation: &Documentation, origin: &str, flags: &[&str]) {
 #[test]
 fn curl_loads_the_documentation_over_http2() {
     let Some(documentation) = Documentation::open() else { return };
-    let at_once = ["--http2", "--parallel", "--parallel-max", "50"];
-    curl_loads(&documentation, &documentation.secured, &at_once);
-    curl_loads(&documentation, &documentation.secured, &[&at_once[..], &["--compressed"]].concat());
-    // On a connection that it has used before, curl 7.88 forgets that it knew of HTTP/2 there, whoever the server is.
+    let parallel = ["--http2", "--parallel", "--parallel-max", "50"];
+    curl_loads(&documentation, &documentation.https, &parallel);
+    curl_loads(&documentation, &documentation.https, &[&parallel[..], &["--compressed"]].concat());
+    // curl 7.88 loses prior knowledge of HTTP/2 on a reused connection, whatever the server.
     for (target, path) in documentation.targets.iter().step_by(20) {
-        let url = format!("{}{target}", documentation.plain);
+        let url = format!("{}{target}", documentation.http);
         let output = Command::new("curl").args(["-sS", "--fail", "--http2-prior-knowledge", &url]).output();
-        assert!(output.unwrap().stdout == fs::read(path).unwrap(), "{target} in the clear");
+        assert!(output.unwrap().stdout == fs::read(path).unwrap(), "{target} without TLS");
     }
 }
 
 #[test]
 fn nghttp_loads_the_documentation_over_http2() {
     let Some(documentation) = Documentation::open() else { return };
-    for origin in [&documentation.secured, &documentation.plain] {
+    for origin in [&documentation.https, &documentation.http] {
         let urls: Vec<_> =
             documentation.targets.iter().map(|(target, _)| format!("{origin}{target}")).collect();
         let urls: Vec<_> = urls.iter().map(String::as_str).collect();
         let before = documentation.connections();
         let flags = ["--no-verify-peer", "--null-out", "--stat"];
-        let statistics = said("nghttp", &[&flags[..], &urls].concat());
+        let statistics = stdout("nghttp", &[&flags[..], &urls].concat());
         let loaded = statistics.lines().filter(|line| line.split_whitespace().any(|word| word == "200"));
         assert_eq!(loaded.count(), urls.len(), "{statistics}");
         assert_eq!(documentation.connections() - before, 1);
-        // It writes whole answers only where it is asked for one.
+        // nghttp writes a complete body only for a single URL.
         for (target, path) in documentation.targets.iter().step_by(20) {
             let output =
                 Command::new("nghttp").args(["--no-verify-peer", &format!("{origin}{target}")]).output();
@@ -158,15 +163,15 @@ fn nghttp_loads_the_documentation_over_http2() {
 #[test]
 fn httpx_loads_the_documentation_over_http2() {
     let Some(documentation) = Documentation::open() else { return };
-    let arguments = ["tests/outside/http2.py", &documentation.secured, documentation.list()];
-    documentation.is_loaded_by(python().to_str().unwrap(), &arguments, 3);
+    let arguments = ["tests/outside/http2.py", &documentation.https, documentation.list()];
+    documentation.assert_loaded_by(python().to_str().unwrap(), &arguments, 3);
 }
 
 #[test]
 fn node_loads_the_documentation_over_http2() {
     let Some(documentation) = Documentation::open() else { return };
-    for origin in [&documentation.secured, &documentation.plain] {
-        documentation.is_loaded_by("node", &["tests/outside/http2.mjs", origin, documentation.list()], 3);
+    for origin in [&documentation.https, &documentation.http] {
+        documentation.assert_loaded_by("node", &["tests/outside/http2.mjs", origin, documentation.list()], 3);
     }
 }
 
@@ -175,28 +180,28 @@ fn go_loads_the_documentation_over_http2() {
     let Some(documentation) = Documentation::open() else { return };
     let program = documentation.place.path().join("http2");
     let program = program.to_str().unwrap();
-    said("go", &["build", "-o", program, "tests/outside/http2.go"]);
-    documentation.is_loaded_by(program, &[&documentation.secured, documentation.list()], 2);
+    stdout("go", &["build", "-o", program, "tests/outside/http2.go"]);
+    documentation.assert_loaded_by(program, &[&documentation.https, documentation.list()], 2);
 }
 
 #[test]
 fn java_loads_the_documentation_over_http2() {
     let Some(documentation) = Documentation::open() else { return };
     let flags = ["-Djdk.internal.httpclient.disableHostnameVerification", "tests/outside/Http2.java"];
-    let arguments = [&flags[..], &[&documentation.secured, documentation.list()]].concat();
-    documentation.is_loaded_by("java", &arguments, 1);
+    let arguments = [&flags[..], &[&documentation.https, documentation.list()]].concat();
+    documentation.assert_loaded_by("java", &arguments, 1);
 }
 
 #[test]
 fn chromium_loads_the_documentation_over_http2() {
     let Some(documentation) = Documentation::open() else { return };
     let pages = ["/", "/library/os.html", "/library/asyncio", "/tutorial"];
-    let arguments = ["tests/outside/http2_pages.mjs", &documentation.secured, documentation.list()];
-    let said = said("node", &[&arguments[..], &pages].concat());
-    assert_eq!(said.trim(), format!("compared {}", documentation.targets.len()));
+    let arguments = ["tests/outside/http2_pages.mjs", &documentation.https, documentation.list()];
+    let output = stdout("node", &[&arguments[..], &pages].concat());
+    assert_eq!(output.trim(), format!("compared {}", documentation.targets.len()));
 }
 
-/// A picture without compression, that takes so many octets (the bitmap of old).
+/// Returns an uncompressed bitmap (BMP) with this number of pixels on each side.
 fn picture(side: u32) -> Vec<u8> {
     let pixels = noise(usize::try_from(side * side * 3).unwrap());
     let length = u32::try_from(pixels.len()).unwrap();
@@ -205,11 +210,11 @@ fn picture(side: u32) -> Vec<u8> {
 }
 
 #[test]
-fn chromium_gets_the_style_before_the_pictures_that_it_asked_for_first() {
+fn chromium_gets_the_style_before_earlier_images() {
     if skip_outside() {
         return;
     }
-    // Each is larger than what may be under way, and so have left, before the style is asked for.
+    // Each is larger than the bytes that can be in flight before the style is requested.
     const PICTURES: usize = 4;
     let links = |of: fn(usize) -> String| (0..PICTURES).map(of).collect::<String>();
     let page = format!(
@@ -227,26 +232,27 @@ fn chromium_gets_the_style_before_the_pictures_that_it_asked_for_first() {
     files.push((b"favicon.ico", b""));
     let server = serve(&files, &["--compress", "identity"]);
 
-    let (host, port) = server.secured_address().rsplit_once(':').unwrap();
-    // A busy browser may ask for the first picture long before it asks for the rest. What has left by then says nothing
-    // of the server, which cannot overtake it; one that prefers nothing would never be seen to.
-    const TRIES: usize = 5;
-    let mut why = String::new();
-    for _ in 0..TRIES {
-        let said = said("node", &["tests/outside/waterfall.mjs", host, port, "/", "/style.css"]);
-        let loads: Vec<Vec<&str>> = said.lines().map(|line| line.split('\t').collect()).collect();
-        assert!(loads.iter().all(|load| load[1] == "h2"), "{said}");
+    let (host, port) = server.tls_address().rsplit_once(':').unwrap();
+    // A busy browser may request the first image long before the rest, and no server could then send the style first. A
+    // server that ignores priorities fails every attempt.
+    const ATTEMPTS: usize = 5;
+    let mut last_report = String::new();
+    for _ in 0..ATTEMPTS {
+        let report = stdout("node", &["tests/outside/waterfall.mjs", host, port, "/", "/style.css"]);
+        let loads: Vec<Vec<&str>> = report.lines().map(|line| line.split('\t').collect()).collect();
+        assert!(loads.iter().all(|load| load[1] == "h2"), "{report}");
         let place = |name: &str| loads.iter().position(|load| load[0] == name).expect(name);
-        let (style, number) = (&loads[place("/style.css")], |text: &str| text.parse::<usize>().unwrap());
+        let style = &loads[place("/style.css")];
+        let number = |text: &str| text.parse::<usize>().unwrap();
         let pictures: Vec<_> = names.iter().map(|name| place(&format!("/{name}"))).collect();
-        let is_asked_last = pictures.iter().all(|&picture| number(loads[picture][3]) < number(style[3]));
-        assert!(is_asked_last, "the pictures were asked for first: {said}");
-        let is_whole_first = pictures.iter().all(|&picture| picture > place("/style.css"));
-        // What had left before the style was asked for cannot be overtaken; most of it had not.
-        if is_whole_first && number(style[5]) < PICTURES * picture.len() / 2 {
+        let is_requested_last = pictures.iter().all(|&picture| number(loads[picture][3]) < number(style[3]));
+        assert!(is_requested_last, "the style was requested before an image: {report}");
+        let is_complete_first = pictures.iter().all(|&picture| picture > place("/style.css"));
+        // Fewer than half of the images' bytes were sent before the style.
+        if is_complete_first && number(style[5]) < PICTURES * picture.len() / 2 {
             return;
         }
-        why = said;
+        last_report = report;
     }
-    panic!("the style never came before the pictures: {why}");
+    panic!("the style never arrived before the images: {last_report}");
 }

@@ -1,55 +1,55 @@
-//! What other people have written to find fault with servers of HTTP/2 and TLS, over all they find fault with.
+//! Conformance suites for HTTP/2 and TLS: h2spec, testssl.sh, and test cases written with tlslite-ng.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::authority::Authority;
-use crate::site::{OVER_TLS, Server, compile, python, serve, skip_outside, write_folder};
+use crate::harness::{Server, TLS_FLAGS, compile, python, serve, skip_outside, write_folder};
 
-/// A server of one small page, which every case of the suites asks for.
+/// Serves one small page, which every case of the suites requests.
 fn server() -> Server {
     serve(&[(b"index.html", b"<title>page</title>")], &[])
 }
 
-/// Runs h2spec with these flags against a port; gives how many cases there are, and those that failed.
+/// Runs h2spec with these flags. Returns the number of cases, and the names of those that failed.
 fn h2spec(address: &str, flags: &[&str]) -> (usize, Vec<String>) {
     let program = std::env::var_os("CANNERY_H2SPEC");
     let program = program.map_or_else(|| "target/outside/go/h2spec".into(), PathBuf::from);
     let (host, port) = address.rsplit_once(':').unwrap();
     let output =
         Command::new(program).args(["--strict", "--host", host, "--port", port]).args(flags).output();
-    let said = String::from_utf8(output.expect("`cargo xtask test` installs h2spec").stdout).unwrap();
-    let count = said.lines().last().and_then(|summary| summary.split_once(" tests, ")?.0.parse().ok());
-    // It repeats what failed behind this word.
-    let failures = said.split("Failures:").nth(1).unwrap_or_default();
+    let stdout = String::from_utf8(output.expect("`cargo xtask test` installs h2spec").stdout).unwrap();
+    let count = stdout.lines().last().and_then(|summary| summary.split_once(" tests, ")?.0.parse().ok());
+    // The output ends with a list of the failures.
+    let failures = stdout.split("Failures:").nth(1).unwrap_or_default();
     let failed = failures.lines().filter_map(|line| line.trim().strip_prefix("\u{d7} "));
-    (count.unwrap_or_else(|| panic!("no summary: {said}")), failed.map(str::to_owned).collect())
+    (count.unwrap_or_else(|| panic!("no summary: {stdout}")), failed.map(str::to_owned).collect())
 }
 
 #[test]
-fn h2spec_finds_no_fault_over_tls() {
+fn h2spec_passes_over_tls() {
     if !skip_outside() {
-        assert_eq!(h2spec(server().secured_address(), &["--tls", "--insecure"]), (146, Vec::new()));
+        assert_eq!(h2spec(server().tls_address(), &["--tls", "--insecure"]), (146, Vec::new()));
     }
 }
 
 #[test]
-fn h2spec_finds_no_fault_in_the_clear() {
+fn h2spec_passes_over_tcp() {
     if !skip_outside() {
-        // What is no preface would be a bad request where HTTP/1.1 is spoken too.
+        // With HTTP/1.1 enabled, an invalid preface is a bad HTTP/1.1 request.
         let server = Server::start(&["--dummy", "--http1-disable"]);
         assert_eq!(h2spec(&server.address, &[]), (146, Vec::new()));
     }
 }
 
-/// What testssl.sh notes of any server on this machine, or of a choice of ours, by its name for it.
+/// Findings of testssl.sh that we accept, with the reasons.
 const KNOWN: [(&str, &str); 5] = [
-    ("cert_revocation", "the made-up authority tells nobody what it has revoked"),
-    ("DNS_CAArecord", "there is no name server for localhost"),
-    ("cipher_order", "clients choose, of which some do AES slowly: none of the suites is weak"),
-    ("engine_problem", "of the machine that it runs on"),
-    ("sessionresumption_ticket", "it cannot ask for that in TLS 1.3 by the openssl of this system"),
+    ("cert_revocation", "the authority of the tests publishes no revocations"),
+    ("DNS_CAArecord", "localhost has no DNS records"),
+    ("cipher_order", "the client chooses, because some have no fast AES, and no suite is weak"),
+    ("engine_problem", "a property of the test machine"),
+    ("sessionresumption_ticket", "testssl.sh cannot test it in TLS 1.3 with the system's openssl"),
 ];
 
 #[test]
@@ -58,7 +58,7 @@ fn testssl_finds_no_weakness() {
         return;
     }
     if std::env::var_os("CANNERY_TEST_IO").is_some() {
-        println!("skipped: it takes a minute, and TLS is the same over each interface of the kernel");
+        println!("skipped: it takes a minute, and TLS doesn't depend on the event loop");
         return;
     }
     let place = tempfile::tempdir().unwrap();
@@ -92,7 +92,10 @@ fn testssl_finds_no_weakness() {
             report.to_str().unwrap(),
             "--add-ca",
         ])
-        .args([trusted.to_str().unwrap(), &format!("https://localhost:{}/", port_of(&server.secured()))])
+        .args([
+            trusted.to_str().unwrap(),
+            &format!("https://localhost:{}/", port_of(&server.read_tls_address())),
+        ])
         .output()
         .expect("`cargo xtask test` installs testssl.sh");
     let findings: serde_json::Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
@@ -107,17 +110,17 @@ fn testssl_finds_no_weakness() {
 }
 
 #[test]
-fn what_no_tls_client_should_say_is_refused_by_its_alert() {
+fn invalid_tls_messages_get_their_alerts() {
     if skip_outside() {
         return;
     }
-    let server = Server::start(&[&["--dummy"], &OVER_TLS[..]].concat());
-    let secured = server.secured();
-    let (host, port) = secured.rsplit_once(':').unwrap();
+    let server = Server::start(&[&["--dummy"], &TLS_FLAGS[..]].concat());
+    let address = server.read_tls_address();
+    let (host, port) = address.rsplit_once(':').unwrap();
     let output = Command::new(python()).args(["tests/outside/tls_cases.py", host, port]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    let passed = said.lines().filter(|line| line.starts_with("passed ")).count();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
+    let passed = stdout.lines().filter(|line| line.starts_with("passed ")).count();
     assert!(passed >= 89, "only {passed} cases");
 }
 

@@ -1,52 +1,52 @@
-//! What httplint, the judge behind REDbot, has to say about each kind of answer, and REDbot itself about resources.
+//! HTTP linters: httplint for each kind of response, and REDbot, which uses it, for whole resources.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::gallery::Gallery;
-use crate::site::{python, skip_outside};
+use crate::fixture_site::FixtureSite;
+use crate::harness::{python, skip_outside};
 
-/// A finding that we live with.
+/// A finding that we accept.
 struct Allowed {
     note: &'static str,
-    /// Status of the answers that it is allowed of; of all if there is none.
+    /// Statuses of the responses that may have it. Empty for all.
     statuses: &'static [u16],
     because: &'static str,
 }
 
-/// What it finds and we keep.
+/// The findings that we accept.
 const ALLOWED: [Allowed; 4] = [
     Allowed {
         note: "STORE_PUBLIC_UNNECESSARY",
         statuses: &[],
-        because: "`public` changes nothing for a cache that knows RFC 9111, and something for those that do not",
+        because: "`public` has no effect on caches that follow RFC 9111, and has one on older caches",
     },
     Allowed {
         note: "BAD_BROTLI",
         statuses: &[206],
-        because: "the last bytes of a coded representation cannot be decoded without those before them",
+        because: "a part of a coded representation cannot be decoded without the bytes before it",
     },
     Allowed {
         note: "PARTIAL_WITHOUT_RANGE",
         statuses: &[206],
-        because: "of several parts each says its range, and the head must not (RFC 9110 §15.3.7.2)",
+        because: "each part of several states its range, and the head must not (RFC 9110, section 15.3.7.2)",
     },
     Allowed {
         note: "STATUS_BAD_REQUEST",
         statuses: &[400],
-        because: "the request was bad: the note says no more than the status",
+        because: "the request was bad, and the note only repeats the status",
     },
 ];
 
-/// Each request with the status that it must get, by kind of answer.
-fn requests(gallery: &Gallery) -> Vec<(u16, String)> {
+/// Returns requests for each kind of response, with the expected status.
+fn requests(site: &FixtureSite) -> Vec<(u16, String)> {
     let tag = |target: &str, coding: &str| {
-        let response = gallery.server.get_coded(target, coding);
+        let response = site.server.get_with_coding(target, coding);
         response.field("ETag").unwrap().to_owned()
     };
     let (plain, coded) = (tag("/big.txt", "identity"), tag("/big.txt", "br"));
     let mut requests = Vec::new();
-    let mut ask = |status: u16, line: &str| requests.push((status, line.to_owned()));
+    let mut expect = |status: u16, line: &str| requests.push((status, line.to_owned()));
     for method in ["GET", "HEAD"] {
         for target in [
             "/",
@@ -62,47 +62,47 @@ fn requests(gallery: &Gallery) -> Vec<(u16, String)> {
             "/noise.bin",
         ] {
             for coding in ["identity", "gzip", "br", "zstd", "gzip, deflate, br, zstd"] {
-                ask(200, &format!("{method}\t{target}\tAccept-Encoding: {coding}"));
+                expect(200, &format!("{method}\t{target}\tAccept-Encoding: {coding}"));
             }
-            ask(200, &format!("{method}\t{target}"));
+            expect(200, &format!("{method}\t{target}"));
         }
-        ask(404, &format!("{method}\t/nothing"));
-        ask(404, &format!("{method}\t/nothing.png"));
-        ask(404, &format!("{method}\t/404.html"));
-        ask(410, &format!("{method}\t/gone"));
-        ask(301, &format!("{method}\t/moved"));
-        ask(308, &format!("{method}\t/guide"));
-        ask(304, &format!("{method}\t/big.txt\tAccept-Encoding: identity\tIf-None-Match: {plain}"));
-        ask(304, &format!("{method}\t/big.txt\tAccept-Encoding: br\tIf-None-Match: {coded}"));
-        ask(304, &format!("{method}\t/small.txt\tIf-Modified-Since: Wed, 15 Nov 2023 00:00:00 GMT"));
-        ask(412, &format!("{method}\t/small.txt\tIf-Match: \"other\""));
-        ask(400, &format!("{method}\t/%00"));
+        expect(404, &format!("{method}\t/nothing"));
+        expect(404, &format!("{method}\t/nothing.png"));
+        expect(404, &format!("{method}\t/404.html"));
+        expect(410, &format!("{method}\t/gone"));
+        expect(301, &format!("{method}\t/moved"));
+        expect(308, &format!("{method}\t/guide"));
+        expect(304, &format!("{method}\t/big.txt\tAccept-Encoding: identity\tIf-None-Match: {plain}"));
+        expect(304, &format!("{method}\t/big.txt\tAccept-Encoding: br\tIf-None-Match: {coded}"));
+        expect(304, &format!("{method}\t/small.txt\tIf-Modified-Since: Wed, 15 Nov 2023 00:00:00 GMT"));
+        expect(412, &format!("{method}\t/small.txt\tIf-Match: \"other\""));
+        expect(400, &format!("{method}\t/%00"));
     }
-    ask(206, "GET\t/big.txt\tAccept-Encoding: identity\tRange: bytes=0-99");
-    ask(206, "GET\t/big.txt\tAccept-Encoding: br\tRange: bytes=-99");
-    ask(206, &format!("GET\t/big.txt\tAccept-Encoding: br\tRange: bytes=0-99\tIf-Range: {coded}"));
-    ask(206, "GET\t/noise.bin\tRange: bytes=0-99,200-299");
-    ask(416, "GET\t/noise.bin\tRange: bytes=10000000-");
-    ask(204, "OPTIONS\t/");
-    ask(405, "DELETE\t/");
-    ask(501, "BREW\t/");
+    expect(206, "GET\t/big.txt\tAccept-Encoding: identity\tRange: bytes=0-99");
+    expect(206, "GET\t/big.txt\tAccept-Encoding: br\tRange: bytes=-99");
+    expect(206, &format!("GET\t/big.txt\tAccept-Encoding: br\tRange: bytes=0-99\tIf-Range: {coded}"));
+    expect(206, "GET\t/noise.bin\tRange: bytes=0-99,200-299");
+    expect(416, "GET\t/noise.bin\tRange: bytes=10000000-");
+    expect(204, "OPTIONS\t/");
+    expect(405, "DELETE\t/");
+    expect(501, "BREW\t/");
     requests
 }
 
 #[test]
-fn httplint_finds_nothing_bad_on_any_kind_of_answer() {
+fn httplint_accepts_each_kind_of_response() {
     if skip_outside() {
         return;
     }
-    let gallery = Gallery::open();
-    let requests = requests(&gallery);
+    let site = FixtureSite::serve();
+    let requests = requests(&site);
     let lines: Vec<&str> = requests.iter().map(|(_, line)| line.as_str()).collect();
-    let said = lint(&gallery.server.address, &lines.join("\n"));
-    let rows: Vec<Vec<&str>> = said.lines().map(|line| line.split('\t').collect()).collect();
+    let output = lint(&site.server.address, &lines.join("\n"));
+    let rows: Vec<Vec<&str>> = output.lines().map(|line| line.split('\t').collect()).collect();
 
     let statuses: Vec<u16> =
         rows.iter().filter(|row| row[0] == "answered").map(|row| row[1].parse().unwrap()).collect();
-    assert_eq!(statuses.len(), requests.len(), "{said}");
+    assert_eq!(statuses.len(), requests.len(), "{output}");
     for ((expected, line), status) in requests.iter().zip(statuses) {
         assert_eq!(status, *expected, "{line:?}");
     }
@@ -120,7 +120,7 @@ fn httplint_finds_nothing_bad_on_any_kind_of_answer() {
     assert!(bad.is_empty(), "{} findings:\n{}", bad.len(), bad.join("\n"));
     for allowed in &ALLOWED {
         let found = notes.iter().any(|row| is_allowed(row, allowed));
-        assert!(found, "{} ({}) is not found any more: take it out", allowed.note, allowed.because);
+        assert!(found, "{} ({}) is no longer found: remove the exception", allowed.note, allowed.because);
     }
 }
 
@@ -137,7 +137,7 @@ fn lint(address: &str, requests: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Resources that REDbot examines, with the status that it must find.
+/// Resources that REDbot examines, with the expected status.
 const EXAMINED: [(&str, u16); 9] = [
     ("/", 200),
     ("/guide/page", 200),
@@ -150,19 +150,19 @@ const EXAMINED: [(&str, u16); 9] = [
     ("/guide", 308),
 ];
 
-/// What it must say of a resource that has all there is.
+/// Notes that it must make on a resource that supports everything.
 const GOOD: [&str; 5] = ["CL_CORRECT", "CONNEG_GZIP_GOOD", "RANGE_CORRECT", "INM_304", "IMS_304"];
 
 #[test]
-fn redbot_finds_nothing_bad_when_it_asks_for_itself() {
+fn redbot_accepts_each_resource() {
     if skip_outside() {
         return;
     }
-    let gallery = Gallery::open();
+    let site = FixtureSite::serve();
     let mut bad = Vec::new();
     for (target, status) in EXAMINED {
-        let said = examine(&gallery.url(target));
-        let mut lines = said.lines();
+        let report = examine(&site.url(target));
+        let mut lines = report.lines();
         assert_eq!(lines.next(), Some(&*status.to_string()), "{target}");
         let notes: Vec<Vec<&str>> = lines.map(|line| line.split('\t').collect()).collect();
         assert!(!notes.is_empty(), "{target}");
@@ -172,7 +172,7 @@ fn redbot_finds_nothing_bad_when_it_asks_for_itself() {
         bad.extend(found.map(|note| format!("{target}  {}", note.join("  "))));
         if target == "/big.txt" {
             for good in GOOD {
-                assert!(notes.iter().any(|note| note[1] == good), "{good} is not said: {said}");
+                assert!(notes.iter().any(|note| note[1] == good), "no note {good}: {report}");
             }
         }
     }

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
 mod authority;
-mod gallery;
+mod fixture_site;
+mod harness;
 mod random;
-mod site;
 mod transports;
 
 mod conditional;
@@ -24,27 +24,27 @@ mod tls;
 mod access_log;
 mod acme;
 mod admin;
-mod cage;
 mod commands;
 mod defer_accept;
 mod exchange;
-mod faults;
+mod go_server_errors;
 mod hostile;
 mod mutants;
+mod odd_names;
 mod processes;
 mod regression;
 mod releases;
 mod reload;
+mod sandbox;
 mod special_pages;
 mod start_and_stop;
 mod trusted_proxies;
-mod ugly;
 mod workers;
 
 mod clients;
+mod complete_sites;
 mod http2_clients;
 mod http2_suites;
 mod lint;
 mod proxies;
 mod proxy_protocol;
-mod real;

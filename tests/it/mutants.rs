@@ -7,8 +7,8 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::harness::{Server, compile, pages, percent_encode, server_command, write_folder};
 use crate::random::Random;
-use crate::site::{Server, compile, pages, server_command, spell, write_folder};
 
 /// Exit code of a program that has panicked.
 const PANICKED: i32 = 101;
@@ -108,7 +108,7 @@ fn server_survives_changed_archives() {
                 let request = format!(
                     "GET {} HTTP/1.1\r\nHost: a.example.com\r\nAccept-Encoding: {coding}\r\n\
                          Connection: close\r\n\r\n",
-                    spell(path.as_bytes())
+                    percent_encode(path.as_bytes())
                 );
                 let mut stream = server.connect();
                 stream.write_all(request.as_bytes()).unwrap();

@@ -1,6 +1,6 @@
-//! Which coding is sent, and what a client that holds a copy is told.
+//! Content negotiation, and conditional requests for each content coding.
 
-use crate::site::{Server, decode, pages, serve};
+use crate::harness::{Server, decode, pages, serve};
 
 fn page() -> String {
     format!("<title>page</title>{}", "<p>a paragraph that repeats itself</p>\n".repeat(100))
@@ -14,7 +14,7 @@ fn all_codings() -> Server {
 }
 
 #[test]
-fn each_coding_is_sent_to_who_wants_it_and_decodes_to_the_file() {
+fn each_coding_is_negotiated() {
     let server = all_codings();
     let mut tags = std::collections::HashSet::new();
     for (accept_encoding, coding) in [
@@ -28,51 +28,55 @@ fn each_coding_is_sent_to_who_wants_it_and_decodes_to_the_file() {
         ("", None),
         ("*;q=0", None),
     ] {
-        let response = server.get_coded("/page.html", accept_encoding);
+        let response = server.get_with_coding("/page.html", accept_encoding);
         assert_eq!(response.field("Content-Encoding"), coding, "{accept_encoding:?}");
         assert_eq!(response.field("Vary"), Some("Accept-Encoding"), "{accept_encoding:?}");
         assert_eq!(decode(coding, &response.body), page().as_bytes(), "{accept_encoding:?}");
         tags.insert((coding, response.field("ETag").unwrap().to_owned()));
     }
     let values: std::collections::HashSet<_> = tags.iter().map(|(_, tag)| tag).collect();
-    assert_eq!((tags.len(), values.len()), (4, 4), "each coding has one tag, and its own");
+    assert_eq!((tags.len(), values.len()), (4, 4), "each coding has its own entity tag");
 }
 
 #[test]
-fn what_does_not_get_smaller_is_not_negotiated() {
-    let response = all_codings().get_coded("/short.html", "gzip, br, zstd");
+fn incompressible_files_are_not_negotiated() {
+    let response = all_codings().get_with_coding("/short.html", "gzip, br, zstd");
     assert_eq!((response.field("Content-Encoding"), response.field("Vary")), (None, None));
 }
 
 #[test]
-fn who_holds_a_copy_is_not_sent_another() {
+fn current_copies_are_not_sent_again() {
     let server = all_codings();
     for accept_encoding in ["identity", "gzip", "br"] {
         let lines = format!("Accept-Encoding: {accept_encoding}\r\n");
-        let whole = server.ask("GET", "/page.html", &lines);
+        let whole = server.request("GET", "/page.html", &lines);
         let tag = whole.field("ETag").unwrap();
         for condition in [tag.to_owned(), format!("W/{tag}"), format!("\"x\", {tag}"), "*".to_owned()] {
-            let response = server.ask("GET", "/page.html", &format!("{lines}If-None-Match: {condition}\r\n"));
+            let response =
+                server.request("GET", "/page.html", &format!("{lines}If-None-Match: {condition}\r\n"));
             assert_eq!((response.status, response.body.len()), (304, 0), "{condition}");
             for name in ["ETag", "Vary", "Cache-Control"] {
                 assert_eq!(response.field(name), whole.field(name), "{name}");
             }
             assert!(response.field("Date").is_some() && response.field("Content-Type").is_none());
         }
-        assert_eq!(server.ask("GET", "/page.html", &format!("{lines}If-None-Match: \"x\"\r\n")).status, 200);
-        assert_eq!(server.ask("GET", "/nothing", "If-None-Match: *\r\n").status, 404);
+        assert_eq!(
+            server.request("GET", "/page.html", &format!("{lines}If-None-Match: \"x\"\r\n")).status,
+            200
+        );
+        assert_eq!(server.request("GET", "/nothing", "If-None-Match: *\r\n").status, 404);
     }
 }
 
 #[test]
-fn an_archive_of_one_coding_refuses_who_cannot_read_it() {
+fn unacceptable_coding_gets_406() {
     let server = serve(&[(b"page.html", page().as_bytes())], &["--compress", "gzip"]);
-    for response in [server.get("/page.html"), server.get_coded("/page.html", "gzip")] {
+    for response in [server.get("/page.html"), server.get_with_coding("/page.html", "gzip")] {
         assert_eq!(response.field("Content-Encoding"), Some("gzip"));
         assert_eq!(decode(Some("gzip"), &response.body), page().as_bytes());
     }
     for accept_encoding in ["identity", "br", "gzip;q=0", ""] {
-        let response = server.get_coded("/page.html", accept_encoding);
+        let response = server.get_with_coding("/page.html", accept_encoding);
         assert_eq!(
             (response.status, response.field("Vary")),
             (406, Some("Accept-Encoding")),
@@ -82,8 +86,8 @@ fn an_archive_of_one_coding_refuses_who_cannot_read_it() {
 }
 
 #[test]
-fn tags_are_the_same_on_every_server() {
-    let tag = |server: &Server| server.get_coded("/page.html", "br").field("ETag").map(str::to_owned);
+fn entity_tags_are_deterministic() {
+    let tag = |server: &Server| server.get_with_coding("/page.html", "br").field("ETag").map(str::to_owned);
     let (one, other) = (all_codings(), all_codings());
     assert_eq!(tag(&one), tag(&other));
     let without = serve(&pages(&[("page.html", "x")]), &["--exclude-etag"]);

@@ -1,4 +1,4 @@
-//! Several processes, service managers, and programs that take over: nobody is refused.
+//! Several processes, socket activation, and takeover by a new program: no connection is refused.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::site::{Server, ask_at, await_that, compile, parse, run, server_command};
+use crate::harness::{Server, compile, parse, request_at, run, server_command, wait_until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_cannery-server");
 
@@ -22,7 +22,7 @@ fn dummy(arguments: &[&str]) -> Command {
     command
 }
 
-/// The processes that a process has started.
+/// Returns the child processes of a process.
 fn children(pid: u32) -> HashSet<u32> {
     let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     listed.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
@@ -33,7 +33,7 @@ fn kill(pid: u32) {
 }
 
 #[test]
-fn a_process_that_dies_is_started_again() {
+fn killed_process_is_restarted() {
     let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--processes", "2", "--threads", "1"]));
     let before = children(server.pid());
     assert_eq!(before.len(), 2);
@@ -41,52 +41,52 @@ fn a_process_that_dies_is_started_again() {
     kill(victim);
     let line = server.await_line("has ended");
     assert!(line.contains("started again") && line.contains("signal: 9"), "{line}");
-    await_that("a new process", || {
+    wait_until("a new process", || {
         let now = children(server.pid());
         now.len() == 2 && !now.contains(&victim)
     });
-    // Each of many connections is answered, also those that went to the one that was gone.
+    // Connections that were queued at the killed process get a response too.
     for _ in 0..50 {
         assert_eq!(server.get("/").body, b"hello world!\n");
     }
     let left = children(server.pid());
     assert_eq!(server.stop(), Some(0));
-    await_that("all of them end", || left.iter().all(|pid| !is_alive(*pid)));
+    wait_until("all processes exit", || left.iter().all(|pid| !is_alive(*pid)));
 }
 
-/// The value of a metric, which is the rest of its line.
+/// Returns the value of a metric, which is the rest of its line.
 fn metric(admin: &str, name: &str) -> f64 {
-    let metrics = String::from_utf8(ask_at(admin, "GET", "/metrics", "").body).unwrap();
+    let metrics = String::from_utf8(request_at(admin, "GET", "/metrics", "").body).unwrap();
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {name} in\n{metrics}")).parse().unwrap()
 }
 
 #[test]
-fn operators_see_all_processes_as_one_and_the_dead_are_not_forgotten() {
+fn metrics_sum_all_processes_and_survive_restarts() {
     let arguments = ["--bind", "127.0.0.1:0", "--processes", "3", "--threads", "1", "--admin", "127.0.0.1:0"];
     let server = Server::run(dummy(&arguments));
-    let admin = server.admin();
+    let admin = server.read_admin_address();
     let facts = || -> serde_json::Value {
-        serde_json::from_slice(&ask_at(&admin, "GET", "/facts.json", "").body).unwrap()
+        serde_json::from_slice(&request_at(&admin, "GET", "/facts.json", "").body).unwrap()
     };
-    await_that("all answer", || facts()["processes"].as_array().unwrap().len() == 3);
+    wait_until("all processes report", || facts()["processes"].as_array().unwrap().len() == 3);
     let serving: HashSet<u64> =
         facts()["processes"].as_array().unwrap().iter().map(|pid| pid.as_u64().unwrap()).collect();
     let started: HashSet<u64> = children(server.pid()).into_iter().map(u64::from).collect();
-    // The one that answers operators is none of those that serve.
+    // The process of the admin listener serves no site.
     assert!(serving.len() == 3 && started.len() == 4 && serving.is_subset(&started));
     assert_eq!(facts()["threads"], 3);
-    assert_eq!(ask_at(&admin, "GET", "/ready", "").status, 200);
+    assert_eq!(request_at(&admin, "GET", "/ready", "").status, 200);
     for _ in 0..50 {
         assert_eq!(server.get("/").status, 200);
     }
     let answered = "cannery_responses_total{status=\"200\"}";
-    // A process that is kept from answering counts with what it told before.
-    await_that("all is counted", || metric(&admin, answered) == 50.0);
-    await_that("all are asked", || metric(&admin, "cannery_processes") == 3.0);
+    // A process that is too busy to report counts with its previous values.
+    wait_until("all responses are counted", || metric(&admin, answered) == 50.0);
+    wait_until("all processes have reported", || metric(&admin, "cannery_processes") == 3.0);
 
     let held = server.connect();
-    await_that("it is the only one that is left", || {
+    wait_until("one connection remains", || {
         metric(&admin, "cannery_connections_accepted_total") >= 51.0
             && metric(&admin, "cannery_connections_open") == 1.0
     });
@@ -94,73 +94,73 @@ fn operators_see_all_processes_as_one_and_the_dead_are_not_forgotten() {
         kill(u32::try_from(*victim).unwrap());
         server.await_line("has ended");
     }
-    await_that("all serve again", || metric(&admin, "cannery_processes") == 3.0);
-    assert_eq!(metric(&admin, answered), 50.0, "a counter never falls");
+    wait_until("all processes are restarted", || metric(&admin, "cannery_processes") == 3.0);
+    assert_eq!(metric(&admin, answered), 50.0, "a counter never decreases");
     assert_eq!(metric(&admin, "cannery_connections_open"), 0.0);
     assert_eq!(metric(&admin, "cannery_connections_ended_total{how=\"broken\"}"), 1.0);
     drop(held);
     for _ in 0..10 {
         assert_eq!(server.get("/").status, 200);
     }
-    await_that("all is counted", || metric(&admin, answered) == 60.0);
-    // The one that answers operators is started again, too.
+    wait_until("all responses are counted", || metric(&admin, answered) == 60.0);
+    // The process of the admin listener is restarted too.
     let operators = *started.difference(&serving).next().unwrap();
     kill(u32::try_from(operators).unwrap());
     server.await_line("has ended");
-    await_that("what the living have counted is told", || metric(&admin, answered) == 10.0);
+    wait_until("the new process collects the counters", || metric(&admin, answered) == 10.0);
     assert_eq!(server.stop(), Some(0));
 }
 
 #[test]
-fn operators_are_told_that_the_processes_drain() {
+fn draining_processes_are_not_ready() {
     let folder = tempfile::tempdir().unwrap();
     let archive = large_site(folder.path());
     let archive = archive.to_str().unwrap();
     let arguments = ["--archive", archive, "--processes", "2", "--admin", "127.0.0.1:0", "--drain", "20"];
     let mut server = Server::start(&arguments);
-    let admin = server.admin();
+    let admin = server.read_admin_address();
     let mut busy = server.connect();
     busy.write_all(b"GET /large.bin HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
     let mut received = vec![0; 1000];
     busy.read_exact(&mut received).unwrap();
     server.signal("TERM");
-    await_that("they are not ready", || ask_at(&admin, "GET", "/ready", "").status == 503);
+    wait_until("the server is not ready", || request_at(&admin, "GET", "/ready", "").status == 503);
     busy.read_to_end(&mut received).unwrap();
     assert_eq!(parse(&received, false).0.body.len(), LARGE_BYTES);
     assert_eq!(server.wait(), Some(0));
 }
 
-/// Whether a process is there, and not only waiting for somebody to notice its end.
+/// Returns `true` if a process runs: a zombie doesn't.
 fn is_alive(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
 #[test]
-fn the_processes_end_with_their_supervisor() {
+fn processes_exit_with_their_supervisor() {
     let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--processes", "3", "--threads", "1"]));
     let left = children(server.pid());
     assert_eq!(left.len(), 3);
     kill(server.pid());
-    await_that("all of them end", || left.iter().all(|pid| !is_alive(*pid)));
+    wait_until("all processes exit", || left.iter().all(|pid| !is_alive(*pid)));
 }
 
 #[test]
-fn processes_that_cannot_serve_are_not_tried_for_ever() {
+fn processes_that_fail_at_start_are_not_restarted() {
     let output = run(
         "cannery-server",
         &["--archive", "/nonexistent/site.cdb", "--processes", "2", "--bind", "127.0.0.1:0"],
     );
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("/nonexistent/site.cdb") && said.contains("ended at its start"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("/nonexistent/site.cdb") && stderr.contains("ended at its start"), "{stderr}");
     assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]
-fn a_local_socket_is_served_and_cleared_away() {
+fn unix_socket_is_served_and_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cannery.sock");
     let bind = format!("unix:{}", path.display());
-    let ask = || {
+    let request = || {
         let mut stream = UnixStream::connect(&path).unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = Vec::new();
@@ -169,15 +169,15 @@ fn a_local_socket_is_served_and_cleared_away() {
     };
     let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--bind", &bind, "--threads", "2"]));
     server.await_line(&bind);
-    assert_eq!(ask(), b"hello world!\n");
-    // A second server must not take the place of a living one.
+    assert_eq!(request(), b"hello world!\n");
+    // A second server must not replace the socket of a running one.
     let second = run("cannery-server", &["--dummy", "--bind", &bind]);
     assert_eq!(second.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&second.stderr).contains("another program listens there"));
     assert_eq!(server.stop(), Some(0));
-    assert!(!path.exists(), "the path is removed with the server");
+    assert!(!path.exists(), "the server removes its path");
 
-    // One that was killed leaves its path behind, which does not keep the next from starting.
+    // A killed server leaves its path, and the next one replaces it.
     let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--bind", &bind, "--threads", "1"]));
     server.await_line(&bind);
     kill(server.pid());
@@ -185,10 +185,10 @@ fn a_local_socket_is_served_and_cleared_away() {
     assert!(path.exists());
     let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--bind", &bind, "--threads", "1"]));
     server.await_line(&bind);
-    assert_eq!(ask(), b"hello world!\n");
+    assert_eq!(request(), b"hello world!\n");
     drop(server);
 
-    // What is no socket is never removed.
+    // A file that is no socket is never removed.
     fs::remove_file(&path).unwrap();
     fs::write(&path, "precious").unwrap();
     assert_eq!(run("cannery-server", &["--dummy", "--bind", &bind]).status.code(), Some(1));
@@ -196,7 +196,7 @@ fn a_local_socket_is_served_and_cleared_away() {
 }
 
 #[test]
-fn the_mode_of_a_local_socket_says_who_may_connect() {
+fn bind_unix_mode_sets_the_mode() {
     let folder = tempfile::tempdir().unwrap();
     for (mode, expected) in [("600", 0o600), ("0660", 0o660), ("666", 0o666)] {
         let path = folder.path().join(mode);
@@ -217,11 +217,11 @@ fn the_mode_of_a_local_socket_says_who_may_connect() {
 }
 
 #[test]
-fn ipv6_is_served_beside_ipv4() {
+fn ipv6_and_ipv4_are_served_together() {
     let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--bind", "[::1]:0", "--threads", "1"]));
     let line = server.await_line("http://[::1]:");
     let address = line.split("http://").nth(1).unwrap().trim_end_matches('/');
-    assert_eq!(ask_at(address, "GET", "/", "").body, b"hello world!\n");
+    assert_eq!(request_at(address, "GET", "/", "").body, b"hello world!\n");
     assert_eq!(server.get("/").body, b"hello world!\n");
 }
 
@@ -243,49 +243,50 @@ fn activated(socket: &TcpListener, arguments: &[&str], notify: Option<&str>) -> 
 }
 
 #[test]
-fn a_new_program_takes_over_without_one_refused_connection() {
+fn socket_activation_refuses_no_connection() {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
-    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let stop = AtomicBool::new(false);
+    let responses = AtomicUsize::new(0);
     let folder = tempfile::tempdir().unwrap();
-    let door = folder.path().join("notify");
-    let words = UnixDatagram::bind(&door).unwrap();
-    words.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let name = door.to_str().unwrap();
-    let await_words = |wanted: &str| {
+    let notify_path = folder.path().join("notify");
+    let notify = UnixDatagram::bind(&notify_path).unwrap();
+    notify.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let notify_name = notify_path.to_str().unwrap();
+    let await_notification = |expected: &str| {
         let mut buffer = [0; 512];
         loop {
-            let bytes = words.recv(&mut buffer).unwrap_or_else(|error| panic!("{wanted}: {error}"));
-            if buffer[..bytes].starts_with(wanted.as_bytes()) {
+            let bytes = notify.recv(&mut buffer).unwrap_or_else(|error| panic!("{expected}: {error}"));
+            if buffer[..bytes].starts_with(expected.as_bytes()) {
                 return;
             }
         }
     };
     let mut last = None;
     std::thread::scope(|scope| {
-        let mut old = activated(&socket, &["--threads", "2"], Some(name));
-        await_words("READY=1");
+        let mut old = activated(&socket, &["--threads", "2"], Some(notify_name));
+        await_notification("READY=1");
         for _ in 0..2 {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
-                    let mut stream = TcpStream::connect(address).expect("not one connection is refused");
+                    let mut stream = TcpStream::connect(address).expect("no connection is refused");
                     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
                     stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
                     let mut answer = Vec::new();
-                    stream.read_to_end(&mut answer).expect("not one connection is reset");
+                    stream.read_to_end(&mut answer).expect("no connection is reset");
                     assert!(answer.ends_with(b"hello world!\n"));
-                    answered.fetch_add(1, Ordering::Relaxed);
+                    responses.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
         for _ in 0..3 {
-            let before = answered.load(Ordering::Relaxed);
-            await_that("answers", || answered.load(Ordering::Relaxed) > before + 100);
-            let new = activated(&socket, &["--threads", "2"], Some(name));
-            await_words("READY=1");
+            let before = responses.load(Ordering::Relaxed);
+            wait_until("further responses", || responses.load(Ordering::Relaxed) > before + 100);
+            let new = activated(&socket, &["--threads", "2"], Some(notify_name));
+            await_notification("READY=1");
             let pid = old.id().to_string();
             assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-            await_words("STOPPING=1");
+            await_notification("STOPPING=1");
             assert!(old.wait().unwrap().success());
             old = new;
         }
@@ -295,25 +296,25 @@ fn a_new_program_takes_over_without_one_refused_connection() {
     let mut last = last.expect("the loop ran");
     last.kill().unwrap();
     last.wait().unwrap();
-    assert!(answered.load(Ordering::Relaxed) > 300);
+    assert!(responses.load(Ordering::Relaxed) > 300);
 }
 
-/// Puts another program in the place of one. Copied by a process of its own: while this one has a program open for
-/// writing, those that other tests start have it open, too, and nobody can run it.
+/// Replaces a program file by another one. A separate process makes the copy: a file that this process has open for
+/// writing would be inherited by the processes that other tests start, and could not be executed (`ETXTBSY`).
 pub(crate) fn replace_program(program: &Path, by: &Path) {
     let next = program.with_extension("next");
     assert!(Command::new("cp").arg(by).arg(&next).status().unwrap().success());
     fs::rename(next, program).unwrap();
 }
 
-/// A supervisor that was left alone by the one that started it.
+/// A supervisor whose parent has exited.
 struct Orphan(u32);
 
 impl Orphan {
-    /// Orders it to stop, and waits until it has.
+    /// Stops the process and waits until it has exited.
     fn stop(self) {
         send(self.0, "TERM");
-        await_that("it stops", || !is_alive(self.0));
+        wait_until("the supervisor exits", || !is_alive(self.0));
     }
 }
 
@@ -330,7 +331,7 @@ fn send(pid: u32, signal: &str) {
 }
 
 #[test]
-fn a_replaced_program_takes_over_at_sigusr2_without_one_refused_connection() {
+fn sigusr2_takeover_refuses_no_connection() {
     let folder = tempfile::tempdir().unwrap();
     let (program, path) = (folder.path().join("server"), folder.path().join("s"));
     let replace = || {
@@ -345,15 +346,16 @@ fn a_replaced_program_takes_over_at_sigusr2_without_one_refused_connection() {
         command.args(["--processes", "2", "--threads", "1"]);
         command
     });
-    let (address, admin) = (old.address.clone(), old.admin());
-    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (address, admin) = (old.address.clone(), old.read_admin_address());
+    let stop = AtomicBool::new(false);
+    let responses = AtomicUsize::new(0);
     let mut new = Orphan(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
-                    assert_eq!(ask_at(&address, "GET", "/", "").body, b"hello world!\n");
-                    answered.fetch_add(1, Ordering::Relaxed);
+                    assert_eq!(request_at(&address, "GET", "/", "").body, b"hello world!\n");
+                    responses.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
@@ -361,21 +363,21 @@ fn a_replaced_program_takes_over_at_sigusr2_without_one_refused_connection() {
         old.signal("USR2");
         let line = old.await_line("to take over");
         new = Orphan(line.split(' ').find_map(|word| word.parse().ok()).unwrap());
-        assert_eq!(old.wait(), Some(0), "the old one leaves");
+        assert_eq!(old.wait(), Some(0), "the old supervisor exits");
         assert_eq!(fs::metadata(format!("/proc/{}/exe", new.0)).unwrap().ino(), number);
-        let before = answered.load(Ordering::Relaxed);
-        await_that("answers", || answered.load(Ordering::Relaxed) > before + 100);
+        let before = responses.load(Ordering::Relaxed);
+        wait_until("further responses", || responses.load(Ordering::Relaxed) > before + 100);
         stop.store(true, Ordering::Relaxed);
     });
-    // The addresses are all the new one's: that of operators, and the path, which goes with it.
-    await_that("both serve", || metric(&admin, "cannery_processes") == 2.0);
+    // The new supervisor has all addresses: the admin listener, and the path of the Unix socket, which it removes.
+    wait_until("both processes serve", || metric(&admin, "cannery_processes") == 2.0);
     assert!(UnixStream::connect(&path).is_ok());
     new.stop();
     assert!(TcpStream::connect(&address).is_err() && !path.exists());
 }
 
 #[test]
-fn a_new_program_that_does_not_serve_changes_nothing() {
+fn failed_takeover_keeps_the_old_program() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("server");
     replace_program(&program, Path::new(PROGRAM));
@@ -401,7 +403,7 @@ fn a_new_program_that_does_not_serve_changes_nothing() {
 }
 
 #[test]
-fn a_process_that_can_start_no_program_says_so() {
+fn sigusr2_without_supervisor_is_reported() {
     let server = Server::run(dummy(&["--bind", "127.0.0.1:0", "--threads", "1"]));
     server.signal("USR2");
     server.await_line("SIGUSR2");
@@ -410,21 +412,21 @@ fn a_process_that_can_start_no_program_says_so() {
 }
 
 #[test]
-fn with_one_old_socket_a_supervisor_shares_it_among_its_processes() {
+fn processes_share_an_inherited_socket() {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap().to_string();
     let mut server = activated(&socket, &["--processes", "2", "--threads", "2"], None);
     for _ in 0..20 {
-        assert_eq!(ask_at(&address, "GET", "/", "").body, b"hello world!\n");
+        assert_eq!(request_at(&address, "GET", "/", "").body, b"hello world!\n");
     }
     assert!(Command::new("kill").args(["-TERM", &server.id().to_string()]).status().unwrap().success());
     assert!(server.wait().unwrap().success());
 }
 
-/// More than the kernel takes for a peer that does not read.
+/// More than the kernel buffers for a client that doesn't read.
 const LARGE_BYTES: usize = 8 << 20;
 
-/// The archive of a site with a large file.
+/// Returns the archive of a site with a large file.
 fn large_site(folder: &Path) -> PathBuf {
     let source = folder.join("site");
     fs::create_dir(&source).unwrap();
@@ -435,7 +437,7 @@ fn large_site(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_running_answer_is_finished_when_the_server_stops_and_nobody_new_is_let_in() {
+fn shutdown_completes_responses_and_stops_listening() {
     let folder = tempfile::tempdir().unwrap();
     let archive = large_site(folder.path());
     let mut server = Server::start(&["--archive", archive.to_str().unwrap(), "--drain", "20"]);
@@ -447,19 +449,19 @@ fn a_running_answer_is_finished_when_the_server_stops_and_nobody_new_is_let_in()
     server.signal("TERM");
     // An idle connection is closed at once.
     assert_eq!(idle.read_to_end(&mut Vec::new()).unwrap(), 0);
-    await_that("the door is closed", || TcpStream::connect(&server.address).is_err());
+    wait_until("the listener is closed", || TcpStream::connect(&server.address).is_err());
     busy.read_to_end(&mut received).unwrap();
     assert_eq!(parse(&received, false).0.body.len(), LARGE_BYTES);
     assert_eq!(server.wait(), Some(0));
 }
 
 #[test]
-fn systemd_finds_no_fault_in_the_units() {
-    if crate::site::skip_outside() {
+fn systemd_accepts_the_units() {
+    if crate::harness::skip_outside() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // What the units name must be there for the check.
+    // The check requires that the program exists.
     for unit in ["cannery.service", "cannery.socket"] {
         let text = fs::read_to_string(format!("contrib/systemd/{unit}")).unwrap();
         fs::write(folder.path().join(unit), text.replace("/usr/local/bin/cannery-server", PROGRAM)).unwrap();
@@ -467,7 +469,6 @@ fn systemd_finds_no_fault_in_the_units() {
     let units = ["cannery.service", "cannery.socket"].map(|unit| folder.path().join(unit));
     let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).args(units).output();
     let output = output.expect("systemd-analyze: `cargo xtask test` installs it");
-    let said = String::from_utf8_lossy(&output.stderr);
-    let of_ours: Vec<&str> = said.lines().filter(|line| line.contains("cannery")).collect();
-    assert!(of_ours.is_empty(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!stderr.lines().any(|line| line.contains("cannery")), "{stderr}");
 }

@@ -1,5 +1,6 @@
-//! Caching proxies in front of the server: nginx, nginx that fetches in slices, HAProxy and Varnish. Through each of
-//! them come the same bytes as from us, for each client in the coding that it reads.
+//! Caching proxies before the server: nginx, nginx with slices, HAProxy and Varnish.
+//!
+//! Each proxy must deliver the same content as the server, in a coding that the client accepts.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -7,11 +8,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::gallery::Gallery;
-use crate::site::{decode, skip_outside};
+use crate::fixture_site::FixtureSite;
+use crate::harness::{decode, skip_outside};
 
-/// No proxy takes so long to start.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Limit for the start of a proxy.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running proxy.
 pub(crate) struct Proxy {
@@ -28,13 +29,12 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// Starts a program that listens at a free address, which its arguments and files are made with, and waits until
-    /// it does.
+    /// Starts a program and waits until it listens. `arguments` returns its arguments for a free address.
     fn start(name: &'static str, program: &str, arguments: impl FnOnce(&str) -> Vec<String>) -> Proxy {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let mut command = Command::new(program);
         command.args(arguments(&address)).stdout(Stdio::null()).stderr(Stdio::null());
-        // Programs for administrators are not on everybody's search path.
+        // Debian installs these programs in sbin.
         let path = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{path}:/usr/local/sbin:/usr/sbin:/sbin"));
         let child = command
@@ -43,21 +43,21 @@ impl Proxy {
         let mut proxy = Proxy { child, address, name };
         let began = Instant::now();
         while TcpStream::connect(&proxy.address).is_err() {
-            assert!(proxy.child.try_wait().unwrap().is_none(), "{name} ended at once");
-            assert!(began.elapsed() < PATIENCE, "{name} never listened");
+            assert!(proxy.child.try_wait().unwrap().is_none(), "{name} exited");
+            assert!(began.elapsed() < TIMEOUT, "{name} never listened");
             std::thread::yield_now();
         }
         proxy
     }
 
-    /// What curl receives from the proxy with these fields: status, fields in lower case, bytes as they were coded.
+    /// Sends a request with these fields by curl. Returns the status, the fields in lower case, and the coded content.
     fn fetch(&self, target: &str, fields: &[&str]) -> (u16, Vec<(String, String)>, Vec<u8>) {
         let heads = tempfile::NamedTempFile::new().unwrap();
         let mut curl = Command::new("curl");
         curl.args(["-sS", "-D", heads.path().to_str().unwrap(), &format!("http://{}{target}", self.address)]);
-        fields.iter().for_each(|field| {
+        for field in fields {
             curl.args(["-H", field]);
-        });
+        }
         let output = curl.output().unwrap();
         assert!(output.status.success(), "{}: {}", self.name, String::from_utf8_lossy(&output.stderr));
         let heads = fs::read_to_string(heads.path()).unwrap();
@@ -72,15 +72,15 @@ fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
     fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-fn written(place: &Path, name: &str, text: &str) -> String {
+fn write(place: &Path, name: &str, text: &str) -> String {
     let path = place.join(name);
     fs::write(&path, text).unwrap();
     path.to_str().unwrap().to_owned()
 }
 
-/// nginx with a cache; `location` says how it fetches.
-fn nginx(gallery: &Gallery, name: &'static str, location: &str) -> Proxy {
-    let (place, origin) = (gallery.place(), &gallery.server.address);
+/// Starts nginx with a cache. `location` configures how it sends requests to the server.
+fn nginx(site: &FixtureSite, name: &'static str, location: &str) -> Proxy {
+    let (place, origin) = (site.place(), &site.server.address);
     Proxy::start(name, "nginx", |address| {
         let folder = place.join(name);
         fs::create_dir(&folder).unwrap();
@@ -98,13 +98,13 @@ fn nginx(gallery: &Gallery, name: &'static str, location: &str) -> Proxy {
             "-e".into(),
             format!("{folder}/errors"),
             "-c".into(),
-            written(place, &format!("{name}.conf"), &text),
+            write(place, &format!("{name}.conf"), &text),
         ]
     })
 }
 
-fn haproxy(gallery: &Gallery) -> Proxy {
-    let (place, origin) = (gallery.place(), &gallery.server.address);
+fn haproxy(site: &FixtureSite) -> Proxy {
+    let (place, origin) = (site.place(), &site.server.address);
     Proxy::start("HAProxy", "haproxy", |address| {
         let text = format!(
             "defaults\nmode http\ntimeout connect 10s\ntimeout client 10s\ntimeout server 10s\n\
@@ -112,11 +112,12 @@ fn haproxy(gallery: &Gallery) -> Proxy {
              frontend front\nbind {address}\nhttp-request cache-use kept\nhttp-response cache-store kept\n\
              default_backend origin\nbackend origin\nserver one {origin}\n"
         );
-        vec!["-db".into(), "-f".into(), written(place, "haproxy.cfg", &text)]
+        vec!["-db".into(), "-f".into(), write(place, "haproxy.cfg", &text)]
     })
 }
 
-/// HAProxy without a cache; `how` is how it speaks to the server, and `place` a folder for its configuration.
+/// Starts HAProxy without a cache. `how` are options of its connection to the server, `place` is a directory for its
+/// configuration.
 pub(crate) fn haproxy_in_front_of(origin: &str, how: &str, place: &Path) -> Proxy {
     Proxy::start("HAProxy", "haproxy", |address| {
         let text = format!(
@@ -124,13 +125,13 @@ pub(crate) fn haproxy_in_front_of(origin: &str, how: &str, place: &Path) -> Prox
              frontend front\nbind {address}\nunique-id-format %rt\ndefault_backend origin\n\
              backend origin\nserver one {origin} {how}\n"
         );
-        vec!["-db".into(), "-f".into(), written(place, "haproxy.cfg", &text)]
+        vec!["-db".into(), "-f".into(), write(place, "haproxy.cfg", &text)]
     })
 }
 
-/// Varnish that keeps what it has for revalidation; `ttl` is a time in VCL.
-fn varnish(gallery: &Gallery, name: &'static str, ttl: &str) -> Proxy {
-    let (place, origin) = (gallery.place(), &gallery.server.address);
+/// Starts Varnish, which revalidates stale responses. `ttl` is a duration in VCL.
+fn varnish(site: &FixtureSite, name: &'static str, ttl: &str) -> Proxy {
+    let (place, origin) = (site.place(), &site.server.address);
     let (host, port) = origin.split_once(':').unwrap();
     Proxy::start("Varnish", "varnishd", |address| {
         let text = format!(
@@ -138,7 +139,7 @@ fn varnish(gallery: &Gallery, name: &'static str, ttl: &str) -> Proxy {
              sub vcl_backend_response {{\nset beresp.ttl = {ttl};\nset beresp.grace = 0s;\nset beresp.keep = 1h;\n\
              return (deliver);\n}}\n"
         );
-        let vcl = written(place, &format!("{name}.vcl"), &text);
+        let vcl = write(place, &format!("{name}.vcl"), &text);
         let folder = place.join(name).to_str().unwrap().to_owned();
         ["-F", "-j", "none", "-a", address, "-f", &vcl, "-n", &folder, "-s", "malloc,32m"]
             .map(str::to_owned)
@@ -146,38 +147,38 @@ fn varnish(gallery: &Gallery, name: &'static str, ttl: &str) -> Proxy {
     })
 }
 
-/// Each target in each coding, asked for several times: from the origin at first, from the cache then.
-fn the_same_bytes_come_through(gallery: &Gallery, proxy: &Proxy) {
+/// Requests each target in each coding twice: the first time from the server, then from the cache.
+fn assert_same_content(site: &FixtureSite, proxy: &Proxy) {
     let mut coded = 0;
-    for line in fs::read_to_string(&gallery.list).unwrap().lines() {
+    for line in fs::read_to_string(&site.list).unwrap().lines() {
         let (target, file) = line.split_once('\t').unwrap();
         let content = fs::read(file).unwrap();
         for _ in 0..2 {
             for accepted in ["gzip", "br", "zstd", "identity"] {
                 let (status, fields, body) = proxy.fetch(target, &[&format!("Accept-Encoding: {accepted}")]);
-                let told = || format!("{target} in {accepted} through {}: {fields:?}", proxy.name);
-                // nginx passes on the answer to the slice that it asked for, and of nothing there is no part.
+                let context = || format!("{target} in {accepted} through {}: {fields:?}", proxy.name);
+                // nginx forwards the response to its first slice, and empty content has no slices.
                 if content.is_empty() && status == 416 {
-                    assert!(proxy.name == "nginx-slices", "{}", told());
+                    assert!(proxy.name == "nginx-slices", "{}", context());
                     continue;
                 }
-                assert_eq!(status, 200, "{}", told());
+                assert_eq!(status, 200, "{}", context());
                 let coding = field(&fields, "content-encoding");
-                assert!(coding.is_none_or(|coding| coding == accepted), "{}", told());
+                assert!(coding.is_none_or(|coding| coding == accepted), "{}", context());
                 coded += usize::from(coding.is_some());
-                assert!(decode(coding, &body) == content, "{}", told());
+                assert!(decode(coding, &body) == content, "{}", context());
             }
         }
     }
-    // Varnish knows gzip alone, and HAProxy answers from any coding that it has and the client reads.
-    assert!(coded >= 8, "{} let {coded} coded answers through", proxy.name);
+    // Varnish stores only gzip, and HAProxy sends any stored coding that the client accepts.
+    assert!(coded >= 8, "{} sent {coded} coded responses", proxy.name);
 }
 
-/// Parts of plain and of coded representations, with and without `If-Range`, and conditions.
-fn parts_and_conditions_come_through(gallery: &Gallery, proxy: &Proxy) {
+/// Requests ranges of identity and coded representations, with and without `If-Range`, and with conditions.
+fn assert_ranges_and_conditions(site: &FixtureSite, proxy: &Proxy) {
     for (target, accepted) in [("/noise.bin", "identity"), ("/big.txt", "gzip"), ("/big.txt", "identity")] {
         let accept = format!("Accept-Encoding: {accepted}");
-        let whole = gallery.server.get_coded(target, accepted);
+        let whole = site.server.get_with_coding(target, accepted);
         let content = decode(whole.field("Content-Encoding"), &whole.body);
         let length = whole.body.len();
         let tag = whole.field("ETag").unwrap();
@@ -185,17 +186,17 @@ fn parts_and_conditions_come_through(gallery: &Gallery, proxy: &Proxy) {
             for condition in ["X-Nothing: nothing".to_owned(), format!("If-Range: {tag}")] {
                 let range = format!("Range: bytes={first}-{last}");
                 let (status, fields, body) = proxy.fetch(target, &[&accept, &range, &condition]);
-                let told = || {
+                let context = || {
                     format!("{range} of {target} in {accepted} through {}: {status} {fields:?}", proxy.name)
                 };
-                // Varnish decodes what it has in gzip for who does not read it, and says so by a weak tag.
-                let is_ours = field(&fields, "etag") == Some(tag);
-                assert!(is_ours || proxy.name == "Varnish", "{}", told());
-                let expected = if is_ours { &whole.body } else { &content };
+                // Varnish decodes gzip for clients without it, and weakens the entity tag.
+                let is_unchanged = field(&fields, "etag") == Some(tag);
+                assert!(is_unchanged || proxy.name == "Varnish", "{}", context());
+                let expected = if is_unchanged { &whole.body } else { &content };
                 match status {
-                    206 => assert!(body == expected[first..=last], "{}", told()),
-                    200 => assert!(body == *expected, "{}", told()),
-                    other => panic!("{other}: {}", told()),
+                    206 => assert!(body == expected[first..=last], "{}", context()),
+                    200 => assert!(body == *expected, "{}", context()),
+                    other => panic!("{other}: {}", context()),
                 }
             }
         }
@@ -206,54 +207,54 @@ fn parts_and_conditions_come_through(gallery: &Gallery, proxy: &Proxy) {
     }
 }
 
-fn check(gallery: &Gallery, proxy: &Proxy) {
-    the_same_bytes_come_through(gallery, proxy);
-    parts_and_conditions_come_through(gallery, proxy);
+fn check(site: &FixtureSite, proxy: &Proxy) {
+    assert_same_content(site, proxy);
+    assert_ranges_and_conditions(site, proxy);
 }
 
 #[test]
-fn nginx_caches_for_each_client_its_own() {
+fn nginx_caches_each_coding() {
     if skip_outside() {
         return;
     }
-    let gallery = Gallery::open();
-    let proxy = nginx(&gallery, "nginx", "proxy_cache_revalidate on;");
-    check(&gallery, &proxy);
+    let site = FixtureSite::serve();
+    let proxy = nginx(&site, "nginx", "proxy_cache_revalidate on;");
+    check(&site, &proxy);
     let (_, fields, _) = proxy.fetch("/noise.bin", &["Accept-Encoding: identity"]);
     assert_eq!(field(&fields, "x-cache"), Some("HIT"));
 }
 
 #[test]
-fn nginx_puts_slices_together() {
+fn nginx_combines_slices() {
     if skip_outside() {
         return;
     }
-    let gallery = Gallery::open();
+    let site = FixtureSite::serve();
     let slices = "slice 64k;\nproxy_cache_key $uri$slice_range;\nproxy_set_header Range $slice_range;\n\
                   proxy_cache_valid 200 206 1h;";
-    let proxy = nginx(&gallery, "nginx-slices", slices);
-    check(&gallery, &proxy);
-    assert!(gallery.answers(206) > 20, "it asked for slices");
+    let proxy = nginx(&site, "nginx-slices", slices);
+    check(&site, &proxy);
+    assert!(site.responses(206) > 20, "nginx requested too few slices");
 }
 
 #[test]
-fn haproxy_caches_for_each_client_its_own() {
+fn haproxy_caches_each_coding() {
     if skip_outside() {
         return;
     }
-    let gallery = Gallery::open();
-    check(&gallery, &haproxy(&gallery));
+    let site = FixtureSite::serve();
+    check(&site, &haproxy(&site));
 }
 
 #[test]
-fn varnish_caches_and_asks_only_for_what_is_new() {
+fn varnish_caches_and_revalidates() {
     if skip_outside() {
         return;
     }
-    let gallery = Gallery::open();
-    check(&gallery, &varnish(&gallery, "caching", "1h"));
-    assert_eq!(gallery.answers(304), 0, "what is fresh is not asked for");
-    // What is stale before the next request can be made is asked for with its tag, and not sent again.
-    the_same_bytes_come_through(&gallery, &varnish(&gallery, "revalidating", "1ms"));
-    assert!(gallery.answers(304) > 20, "only {} answers without bytes", gallery.answers(304));
+    let site = FixtureSite::serve();
+    check(&site, &varnish(&site, "caching", "1h"));
+    assert_eq!(site.responses(304), 0, "Varnish revalidated a fresh response");
+    // With this lifetime, each response is stale at the next request.
+    assert_same_content(&site, &varnish(&site, "revalidating", "1ms"));
+    assert!(site.responses(304) > 20, "only {} revalidations", site.responses(304));
 }

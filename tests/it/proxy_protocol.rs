@@ -1,4 +1,4 @@
-//! The PROXY protocol: who is behind a proxy is known by the header that each connection begins with.
+//! The PROXY protocol: the header at the start of each connection names the client of a proxy.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -7,40 +7,40 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
+use crate::harness::{Server, parse, skip_outside};
 use crate::proxies::haproxy_in_front_of;
-use crate::site::{Server, parse, skip_outside};
 
 const REQUEST: &str = "GET /asked HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 
-/// A block of version 2 for TCP over IPv4, from 192.0.2.7 and with these extensions.
-fn block(extensions: &[u8]) -> Vec<u8> {
-    let mut block = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0".to_vec();
-    block.push(12 + u8::try_from(extensions.len()).unwrap());
-    block.extend_from_slice(&[192, 0, 2, 7, 192, 0, 2, 8, 0x1f, 0x90, 0, 80]);
-    block.extend_from_slice(extensions);
-    block
+/// Returns a header of version 2 for TCP over IPv4 from 192.0.2.7, with these extensions.
+fn version2(extensions: &[u8]) -> Vec<u8> {
+    let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0".to_vec();
+    header.push(12 + u8::try_from(extensions.len()).unwrap());
+    header.extend_from_slice(&[192, 0, 2, 7, 192, 0, 2, 8, 0x1f, 0x90, 0, 80]);
+    header.extend_from_slice(extensions);
+    header
 }
 
-/// A server whose connections all begin with a header, and its log.
-struct Behind {
+/// A server that requires a header on each connection, and its access log.
+struct Proxied {
     server: Server,
     folder: tempfile::TempDir,
 }
 
-impl Behind {
-    fn start(arguments: &[&str]) -> Behind {
+impl Proxied {
+    fn start(arguments: &[&str]) -> Proxied {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("access.log");
         let own = ["--dummy", "--proxy-protocol", "--access-log", log.to_str().unwrap()];
-        Behind { server: Server::start(&[&own, arguments].concat()), folder }
+        Proxied { server: Server::start(&[&own, arguments].concat()), folder }
     }
 
-    /// What the server answers to a header and a request behind it.
-    fn ask(&self, header: &[u8]) -> Vec<u8> {
+    /// Sends a header and a request, and returns the response.
+    fn request(&self, header: &[u8]) -> Vec<u8> {
         self.server.raw(&[header, REQUEST.as_bytes()].concat())
     }
 
-    /// Stops the server and gives the client of each line of its log.
+    /// Stops the server and returns the client in each line of its log.
     fn clients(self) -> Vec<String> {
         assert_eq!(self.server.stop(), Some(0));
         let log = fs::read_to_string(self.folder.path().join("access.log")).unwrap();
@@ -48,62 +48,63 @@ impl Behind {
     }
 }
 
-fn is_answer(bytes: &[u8]) -> bool {
+fn is_response(bytes: &[u8]) -> bool {
     parse(bytes, false).0.body == b"hello world!\n"
 }
 
 #[test]
-fn the_client_of_the_header_is_the_one_in_the_log() {
+fn header_names_the_client_in_the_log() {
     for (header, client) in [
         (b"PROXY TCP4 192.0.2.1 192.0.2.2 56324 443\r\n".to_vec(), "192.0.2.1"),
         (b"PROXY TCP6 2001:db8::1 2001:db8::2 1 2\r\n".to_vec(), "2001:db8::1"),
         (b"PROXY TCP6 ::ffff:192.0.2.3 ::1 1 2\r\n".to_vec(), "192.0.2.3"),
-        (block(b""), "192.0.2.7"),
-        (block(b"\x02\0\x01a\x04\0\0"), "192.0.2.7"),
-        // Nobody is named: whoever has connected.
+        (version2(b""), "192.0.2.7"),
+        (version2(b"\x02\0\x01a\x04\0\0"), "192.0.2.7"),
+        // The header names no client: the log has the peer.
         (b"PROXY UNKNOWN\r\n".to_vec(), "127.0.0.1"),
         (b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0".to_vec(), "127.0.0.1"),
         (b"\r\n\r\n\0\r\nQUIT\n\x21\0\0\x02ab".to_vec(), "127.0.0.1"),
-        // A client without an internet address.
+        // A client with a Unix socket address.
         ([b"\r\n\r\n\0\r\nQUIT\n\x21\x31\0\xd8".as_slice(), &[0; 216]].concat(), "-"),
     ] {
-        let behind = Behind::start(&[]);
-        assert!(is_answer(&behind.ask(&header)), "{header:?}");
-        assert_eq!(behind.clients(), [client], "{header:?}");
+        let proxied = Proxied::start(&[]);
+        assert!(is_response(&proxied.request(&header)), "{header:?}");
+        assert_eq!(proxied.clients(), [client], "{header:?}");
     }
 }
 
 #[test]
-fn a_header_may_come_in_pieces_and_names_the_client_of_all_requests() {
-    let behind = Behind::start(&[]);
-    for header in [b"PROXY TCP4 192.0.2.1 192.0.2.2 56324 443\r\n".to_vec(), block(b"")] {
-        let mut stream = behind.server.connect();
+fn header_may_arrive_in_pieces() {
+    let proxied = Proxied::start(&[]);
+    for header in [b"PROXY TCP4 192.0.2.1 192.0.2.2 56324 443\r\n".to_vec(), version2(b"")] {
+        let mut stream = proxied.server.connect();
         stream.set_nodelay(true).unwrap();
         for byte in &header {
             stream.write_all(&[*byte]).unwrap();
         }
-        // The end of the header, a request and the beginning of another one in one piece.
+        // A request and the start of another one in one piece.
         stream.write_all(b"GET /first HTTP/1.1\r\nHost: h\r\n\r\nGET /sec").unwrap();
         stream.write_all(b"ond HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answers = Vec::new();
-        stream.read_to_end(&mut answers).unwrap();
-        let (_, rest) = parse(&answers, false);
-        assert!(is_answer(rest));
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).unwrap();
+        let (_, rest) = parse(&received, false);
+        assert!(is_response(rest));
     }
-    // Two threads served: lines of different connections may stand in any order.
-    let mut clients = behind.clients();
+    // Two threads serve, so the order of the lines is undefined.
+    let mut clients = proxied.clients();
     clients.sort();
     assert_eq!(clients, ["192.0.2.1", "192.0.2.1", "192.0.2.7", "192.0.2.7"]);
 }
 
 #[test]
-fn what_is_no_header_is_not_answered_but_counted() {
-    let behind = Behind::start(&["--admin", "127.0.0.1:0"]);
-    // Operators ask directly.
-    let admin = behind.server.admin();
-    let metrics = || String::from_utf8(crate::site::ask_at(&admin, "GET", "/metrics", "").body).unwrap();
+fn malformed_headers_are_counted_and_not_answered() {
+    let proxied = Proxied::start(&["--admin", "127.0.0.1:0"]);
+    // The admin listener expects no header.
+    let admin = proxied.server.read_admin_address();
+    let metrics =
+        || String::from_utf8(crate::harness::request_at(&admin, "GET", "/metrics", "").body).unwrap();
     assert!(metrics().contains("cannery_proxy_headers_refused_total 0\n"));
-    let bad_checksum = block(b"\x03\0\x04\0\0\0\0");
+    let bad_checksum = version2(b"\x03\0\x04\0\0\0\0");
     let headers: [&[u8]; 9] = [
         b"",
         b"\r\n",
@@ -116,8 +117,8 @@ fn what_is_no_header_is_not_answered_but_counted() {
         &bad_checksum,
     ];
     for header in headers {
-        let mut stream = behind.server.connect();
-        // It may be closed under what is sent: that is no answer either.
+        let mut stream = proxied.server.connect();
+        // The server may close the connection before it has received everything.
         let _ = stream.write_all(&[header, REQUEST.as_bytes()].concat());
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -129,43 +130,43 @@ fn what_is_no_header_is_not_answered_but_counted() {
         "{metrics}"
     );
     assert!(metrics.contains("cannery_connections_open 0\n"), "{metrics}");
-    // Others do not notice.
-    assert!(is_answer(&behind.ask(&block(b""))));
-    assert_eq!(behind.clients(), ["192.0.2.7"]);
+    // Other connections are served.
+    assert!(is_response(&proxied.request(&version2(b""))));
+    assert_eq!(proxied.clients(), ["192.0.2.7"]);
 }
 
 #[test]
-fn nobody_is_believed_without_the_flag() {
+fn header_without_the_flag_is_a_bad_request() {
     let server = Server::start(&["--dummy"]);
     let answer = server.raw(format!("PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n{REQUEST}").as_bytes());
     assert_eq!(parse(&answer, false).0.status, 400);
 }
 
 #[test]
-fn a_proxy_that_only_looks_whether_we_live_goes_on_as_it_likes() {
-    let behind = Behind::start(&[]);
-    let mut stream = behind.server.connect();
+fn health_checks_of_a_proxy_are_accepted() {
+    let proxied = Proxied::start(&[]);
+    let mut stream = proxied.server.connect();
     stream.write_all(b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0").unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap(), 0);
-    drop(TcpStream::connect(&behind.server.address).unwrap());
-    assert_eq!(behind.clients().len(), 0);
+    drop(TcpStream::connect(&proxied.server.address).unwrap());
+    assert_eq!(proxied.clients().len(), 0);
 }
 
 #[test]
-fn a_local_socket_has_clients_with_addresses() {
+fn header_on_a_unix_socket_names_the_client() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("s");
-    let behind = Behind::start(&["--bind", &format!("unix:{}", path.display())]);
+    let proxied = Proxied::start(&["--bind", &format!("unix:{}", path.display())]);
     let mut stream = UnixStream::connect(&path).unwrap();
-    stream.write_all(&[&block(b""), REQUEST.as_bytes()].concat()).unwrap();
+    stream.write_all(&[&version2(b""), REQUEST.as_bytes()].concat()).unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
-    assert!(is_answer(&answer));
-    assert_eq!(behind.clients(), ["192.0.2.7"]);
+    assert!(is_response(&answer));
+    assert_eq!(proxied.clients(), ["192.0.2.7"]);
 }
 
-/// What curl receives, from an address of its own.
+/// Runs curl from another loopback address and returns what it receives.
 fn curl(arguments: &[&str]) -> Vec<u8> {
     let output =
         Command::new("curl").args(["-sS", "--interface", "127.0.0.9"]).args(arguments).output().unwrap();
@@ -174,18 +175,18 @@ fn curl(arguments: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn curl_speaks_it_to_us() {
+fn curl_sends_the_header() {
     if skip_outside() {
         return;
     }
-    let behind = Behind::start(&[]);
-    let url = format!("http://{}/", behind.server.address);
+    let proxied = Proxied::start(&[]);
+    let url = format!("http://{}/", proxied.server.address);
     assert_eq!(curl(&["--haproxy-protocol", &url, &url]), b"hello world!\nhello world!\n");
-    assert_eq!(behind.clients(), ["127.0.0.9", "127.0.0.9"]);
+    assert_eq!(proxied.clients(), ["127.0.0.9", "127.0.0.9"]);
 }
 
 #[test]
-fn haproxy_names_its_clients_in_both_versions() {
+fn haproxy_sends_both_versions() {
     if skip_outside() {
         return;
     }
@@ -193,19 +194,19 @@ fn haproxy_names_its_clients_in_both_versions() {
         "send-proxy",
         "send-proxy-v2",
         "send-proxy-v2 proxy-v2-options crc32c,unique-id",
-        // It looks whether we live before it lets anybody in, with headers of its own.
+        // Health checks send headers of their own.
         "send-proxy check inter 100ms",
         "send-proxy-v2 check inter 100ms",
     ] {
-        let behind = Behind::start(&[]);
-        let proxy = haproxy_in_front_of(&behind.server.address, how, Path::new(behind.folder.path()));
+        let proxied = Proxied::start(&[]);
+        let proxy = haproxy_in_front_of(&proxied.server.address, how, Path::new(proxied.folder.path()));
         let url = format!("http://{}/", proxy.address);
         for _ in 0..5 {
             assert_eq!(curl(&[&url]), b"hello world!\n", "{how}");
         }
         drop(proxy);
-        // HAProxy may use a connection to us again for the same client alone.
-        let clients = behind.clients();
+        // HAProxy reuses a connection only for the same client.
+        let clients = proxied.clients();
         assert_eq!(clients, ["127.0.0.9"; 5], "{how}");
     }
 }

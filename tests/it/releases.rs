@@ -1,4 +1,4 @@
-//! A folder of releases: listed, turned back and forth, and old pages that work after deploys.
+//! `cannery releases`: lists a release directory, selects and rolls back a release; open pages work after deploys.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -8,33 +8,33 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::site::{Server, compile, run, skip_outside, write_folder};
+use crate::harness::{Server, compile, run, skip_outside, write_folder};
 
-/// A folder of archives.
-struct Shelf {
+/// A release directory.
+struct ReleaseDir {
     folder: tempfile::TempDir,
 }
 
-impl Shelf {
-    fn new() -> Shelf {
-        Shelf { folder: tempfile::tempdir().unwrap() }
+impl ReleaseDir {
+    fn new() -> ReleaseDir {
+        ReleaseDir { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// One with three releases, each after the one before it, and the last one current.
-    fn of_three() -> Shelf {
-        let shelf = Shelf::new();
+    /// Builds three releases, each with `--previous`, and makes the last one current.
+    fn with_three() -> ReleaseDir {
+        let releases = ReleaseDir::new();
         for number in 1..=3 {
             let text = format!("release {number}\n");
             let style = format!("assets/{number}.css");
-            let previous = shelf.path(&format!("{}.cdb", number - 1));
+            let previous = releases.path(&format!("{}.cdb", number - 1));
             let mut flags = vec!["--immutable", "/assets/*"];
             if number > 1 {
                 flags.extend(["--previous", previous.to_str().unwrap()]);
             }
-            shelf.build(&format!("{number}.cdb"), &[("index.html", &text), (&style, "a{}")], &flags);
+            releases.build(&format!("{number}.cdb"), &[("index.html", &text), (&style, "a{}")], &flags);
         }
-        shelf.uses("3");
-        shelf
+        releases.select("3");
+        releases
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -48,28 +48,28 @@ impl Shelf {
         compile(source.path(), &self.path(name), flags);
     }
 
-    fn releases(&self, flags: &[&str]) -> Output {
+    fn run(&self, flags: &[&str]) -> Output {
         run("cannery", &[&["releases", self.folder.path().to_str().unwrap()], flags].concat())
     }
 
-    /// The list that `--use` of this release gives, which must succeed.
-    fn uses(&self, release: &str) -> Value {
+    /// Selects a release, which must succeed, and returns the list that the command prints.
+    fn select(&self, release: &str) -> Value {
         self.json(&["--use", release])
     }
 
     fn json(&self, flags: &[&str]) -> Value {
-        let output = self.releases(&[flags, &["--json"]].concat());
+        let output = self.run(&[flags, &["--json"]].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// That `--use` of this release fails, says these words, and turns nothing.
-    fn refuses(&self, release: &str, code: i32, words: &str) {
+    /// Panics unless `--use` of this release fails with these words and changes nothing.
+    fn assert_refused(&self, release: &str, code: i32, words: &str) {
         let before = fs::read_link(self.path("current")).ok();
-        let output = self.releases(&["--use", release]);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{release}: {said}");
-        assert!(said.contains(words), "{release}: `{words}` is not in {said}");
+        let output = self.run(&["--use", release]);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{release}: {stderr}");
+        assert!(stderr.contains(words), "{release}: `{words}` is not in {stderr}");
         assert_eq!(fs::read_link(self.path("current")).ok(), before, "{release}");
     }
 }
@@ -79,14 +79,14 @@ fn column(list: &Value, name: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_list_says_what_each_release_is() {
-    let shelf = Shelf::of_three();
-    fs::write(shelf.path("notes.txt"), "no archive").unwrap();
-    fs::write(shelf.path(".hidden.cdb"), "half of one, that is being copied").unwrap();
-    fs::write(shelf.path("broken.cdb"), "no archive either").unwrap();
-    let sound = fs::read(shelf.path("1.cdb")).unwrap();
-    fs::write(shelf.path("half"), &sound[..sound.len() - 1]).unwrap();
-    let list = shelf.json(&[]);
+fn list_describes_each_release() {
+    let releases = ReleaseDir::with_three();
+    fs::write(releases.path("notes.txt"), "no archive").unwrap();
+    fs::write(releases.path(".hidden.cdb"), "an incomplete copy").unwrap();
+    fs::write(releases.path("broken.cdb"), "no archive either").unwrap();
+    let sound = fs::read(releases.path("1.cdb")).unwrap();
+    fs::write(releases.path("half"), &sound[..sound.len() - 1]).unwrap();
+    let list = releases.json(&[]);
     assert_eq!(list["current"], "3.cdb");
     assert_eq!(column(&list, "name")[..3], ["3.cdb", "2.cdb", "1.cdb"]);
     assert_eq!(column(&list, "current"), [true, false, false, false, false]);
@@ -100,7 +100,7 @@ fn the_list_says_what_each_release_is() {
     assert_eq!(damaged, ["broken.cdb", "half"]);
     assert!(column(&list, "damaged")[3..].iter().all(|why| why.as_str().is_some_and(|why| !why.is_empty())));
 
-    let text = String::from_utf8(shelf.releases(&[]).stdout).unwrap();
+    let text = String::from_utf8(releases.run(&[]).stdout).unwrap();
     let lines: Vec<_> = text.lines().collect();
     assert!(lines[0].starts_with("3.cdb  ") && lines[0].contains("  current  "), "{text}");
     assert!(lines[0].contains("release 3  6 paths, 2 carried"), "{text}");
@@ -108,55 +108,55 @@ fn the_list_says_what_each_release_is() {
 }
 
 #[test]
-fn a_rollback_is_one_command() {
-    let shelf = Shelf::of_three();
-    let server = Server::start(&["--archive", shelf.path("current").to_str().unwrap()]);
+fn rollback_is_one_command() {
+    let releases = ReleaseDir::with_three();
+    let server = Server::start(&["--archive", releases.path("current").to_str().unwrap()]);
     for (release, current, body) in [
         ("previous", "2.cdb", "release 2\n"),
         ("previous", "1.cdb", "release 1\n"),
         ("3", "3.cdb", "release 3\n"),
         ("2.cdb", "2.cdb", "release 2\n"),
     ] {
-        assert_eq!(shelf.uses(release)["current"], current);
+        assert_eq!(releases.select(release)["current"], current);
         server.await_line("serves a new release");
         assert_eq!(String::from_utf8(server.get("/").body).unwrap(), body);
     }
-    assert_eq!(fs::read_link(shelf.path("current")).unwrap(), Path::new("2.cdb"), "it may move as a whole");
+    assert_eq!(fs::read_link(releases.path("current")).unwrap(), Path::new("2.cdb"), "the link is relative");
 }
 
 #[test]
-fn no_release_that_is_wrong_becomes_current() {
-    let shelf = Shelf::of_three();
-    shelf.refuses("4", 3, "no release `4`");
-    shelf.refuses("nonsense", 3, "no release `nonsense`");
-    let mut changed = fs::read(shelf.path("2.cdb")).unwrap();
+fn invalid_releases_are_refused() {
+    let releases = ReleaseDir::with_three();
+    releases.assert_refused("4", 3, "no release `4`");
+    releases.assert_refused("nonsense", 3, "no release `nonsense`");
+    let mut changed = fs::read(releases.path("2.cdb")).unwrap();
     let middle = changed.len() / 2;
     changed[middle] ^= 1;
-    fs::write(shelf.path("changed.cdb"), &changed).unwrap();
-    shelf.refuses("changed", 3, "changed.cdb");
-    fs::write(shelf.path("cut.cdb"), &changed[..3000]).unwrap();
-    shelf.refuses("cut.cdb", 3, "cut.cdb");
-    shelf.refuses("previous.cdb", 3, "no release");
-    shelf.uses("1");
-    shelf.refuses("previous", 3, "before 1.cdb");
+    fs::write(releases.path("changed.cdb"), &changed).unwrap();
+    releases.assert_refused("changed", 3, "changed.cdb");
+    fs::write(releases.path("cut.cdb"), &changed[..3000]).unwrap();
+    releases.assert_refused("cut.cdb", 3, "cut.cdb");
+    releases.assert_refused("previous.cdb", 3, "no release");
+    releases.select("1");
+    releases.assert_refused("previous", 3, "before 1.cdb");
 }
 
 #[test]
-fn a_serial_that_several_archives_have_is_ambiguous_and_a_name_is_not() {
-    let shelf = Shelf::of_three();
-    fs::copy(shelf.path("1.cdb"), shelf.path("2-again.cdb")).unwrap();
-    fs::rename(shelf.path("1.cdb"), shelf.path("one.cdb")).unwrap();
-    shelf.refuses("1", 3, "several releases have the serial 1");
-    assert_eq!(shelf.uses("one")["current"], "one.cdb");
-    assert_eq!(shelf.uses("2-again.cdb")["current"], "2-again.cdb");
-    fs::rename(shelf.path("3.cdb"), shelf.path("1.cdb")).unwrap();
-    assert_eq!(shelf.uses("1")["current"], "1.cdb", "a name counts before a serial");
+fn repeated_serial_is_ambiguous() {
+    let releases = ReleaseDir::with_three();
+    fs::copy(releases.path("1.cdb"), releases.path("2-again.cdb")).unwrap();
+    fs::rename(releases.path("1.cdb"), releases.path("one.cdb")).unwrap();
+    releases.assert_refused("1", 3, "several releases have the serial 1");
+    assert_eq!(releases.select("one")["current"], "one.cdb");
+    assert_eq!(releases.select("2-again.cdb")["current"], "2-again.cdb");
+    fs::rename(releases.path("3.cdb"), releases.path("1.cdb")).unwrap();
+    assert_eq!(releases.select("1")["current"], "1.cdb", "a name takes precedence over a serial");
 }
 
 #[test]
-fn a_build_after_a_release_that_is_not_there_fails_by_its_name() {
-    let shelf = Shelf::of_three();
-    let (source, archive) = (shelf.path("source"), shelf.path("4.cdb"));
+fn missing_previous_release_is_an_error() {
+    let releases = ReleaseDir::with_three();
+    let (source, archive) = (releases.path("source"), releases.path("4.cdb"));
     write_folder(&source, &[(b"a.css", b"1")]);
     let build = |flags: &[&str]| {
         let (source, archive) = (source.to_str().unwrap(), archive.to_str().unwrap());
@@ -164,36 +164,36 @@ fn a_build_after_a_release_that_is_not_there_fails_by_its_name() {
         let output = run("cannery-archiver", &[&places, flags].concat());
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let (code, said) = build(&["--previous", "/nowhere/at/all.cdb"]);
-    assert!(code == Some(3) && said.contains("/nowhere/at/all.cdb"), "{code:?}: {said}");
-    let three = shelf.path("3.cdb");
-    let (code, said) = build(&["--previous", three.to_str().unwrap(), "--serial", "3"]);
-    assert!(code == Some(2) && said.contains("--serial 3"), "{code:?}: {said}");
+    let (code, stderr) = build(&["--previous", "/nowhere/at/all.cdb"]);
+    assert!(code == Some(3) && stderr.contains("/nowhere/at/all.cdb"), "{code:?}: {stderr}");
+    let three = releases.path("3.cdb");
+    let (code, stderr) = build(&["--previous", three.to_str().unwrap(), "--serial", "3"]);
+    assert!(code == Some(2) && stderr.contains("--serial 3"), "{code:?}: {stderr}");
     assert!(!archive.exists());
     assert_eq!(build(&["--previous", three.to_str().unwrap(), "--serial", "2026"]).0, Some(0));
-    assert_eq!(shelf.uses("2026")["current"], "4.cdb");
+    assert_eq!(releases.select("2026")["current"], "4.cdb");
 }
 
 #[test]
-fn a_file_in_place_of_the_link_is_left_alone() {
-    let shelf = Shelf::new();
-    let empty = String::from_utf8(shelf.releases(&[]).stdout).unwrap();
+fn file_in_place_of_the_link_is_kept() {
+    let releases = ReleaseDir::new();
+    let empty = String::from_utf8(releases.run(&[]).stdout).unwrap();
     assert!(empty.contains("no archive"), "{empty}");
-    shelf.build("1.cdb", &[("a.css", "1")], &[]);
-    shelf.refuses("previous", 3, "current yet");
-    assert_eq!(shelf.json(&[])["current"], Value::Null);
-    shelf.build("current", &[("a.css", "2")], &[]);
-    let before = fs::read(shelf.path("current")).unwrap();
-    shelf.refuses("1.cdb", 4, "is no link");
-    assert!(fs::read(shelf.path("current")).unwrap() == before);
-    fs::remove_file(shelf.path("current")).unwrap();
-    symlink("nowhere", shelf.path("current")).unwrap();
-    assert_eq!(shelf.uses("1")["current"], "1.cdb");
+    releases.build("1.cdb", &[("a.css", "1")], &[]);
+    releases.assert_refused("previous", 3, "current yet");
+    assert_eq!(releases.json(&[])["current"], Value::Null);
+    releases.build("current", &[("a.css", "2")], &[]);
+    let before = fs::read(releases.path("current")).unwrap();
+    releases.assert_refused("1.cdb", 4, "is no link");
+    assert!(fs::read(releases.path("current")).unwrap() == before);
+    fs::remove_file(releases.path("current")).unwrap();
+    symlink("nowhere", releases.path("current")).unwrap();
+    assert_eq!(releases.select("1")["current"], "1.cdb");
     let missing = run("cannery", &["releases", "/nowhere/at/all"]);
     assert_eq!(missing.status.code(), Some(3));
 }
 
-/// The files of an app in which everything but the page has a name that changes with each release.
+/// Returns the files of an application whose asset names change with each release.
 fn app(number: u32) -> Vec<(String, String)> {
     let page = format!(
         "<!doctype html><title>{number}</title><link rel=icon href=data:,>\
@@ -222,24 +222,24 @@ fn app(number: u32) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_page_of_the_release_before_last_works_in_chromium_after_two_deploys() {
+fn open_page_works_after_two_deploys() {
     if skip_outside() {
         return;
     }
-    let shelf = Shelf::new();
+    let releases = ReleaseDir::new();
     let deploy = |number: u32| {
         let files = app(number);
         let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-        let previous = shelf.path("current");
+        let previous = releases.path("current");
         let mut flags = vec!["--immutable", "/assets/*"];
         if number > 1 {
             flags.extend(["--previous", previous.to_str().unwrap()]);
         }
-        shelf.build(&format!("{number}.cdb"), &files, &flags);
-        shelf.uses(&number.to_string());
+        releases.build(&format!("{number}.cdb"), &files, &flags);
+        releases.select(&number.to_string());
     };
     deploy(1);
-    let server = Server::start(&["--archive", shelf.path("current").to_str().unwrap()]);
+    let server = Server::start(&["--archive", releases.path("current").to_str().unwrap()]);
     let mut browser = Command::new("node");
     browser.args(["tests/outside/old_page.mjs", &format!("http://{}/", server.address)]);
     let mut browser = browser.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

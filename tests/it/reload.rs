@@ -1,4 +1,4 @@
-//! New releases under a running server: taken up whole, or refused, and nobody notices.
+//! Reload of archives while serving: releases are swapped atomically, or refused, without an effect on connections.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::site::{Server, compile, pages, parse, write_folder};
+use cannery_testkit::http1::is_complete;
 
-/// A folder in which releases are made.
+use crate::harness::{Server, compile, pages, parse, write_folder};
+
+/// A directory of releases.
 struct Releases {
     folder: tempfile::TempDir,
 }
@@ -24,7 +26,7 @@ impl Releases {
     }
 
     /// Compiles these files into the archive of this name.
-    fn make(&self, name: &str, files: &[(&[u8], &[u8])]) -> PathBuf {
+    fn build(&self, name: &str, files: &[(&[u8], &[u8])]) -> PathBuf {
         let source = tempfile::tempdir().unwrap();
         write_folder(source.path(), files);
         let archive = self.path(name);
@@ -32,11 +34,11 @@ impl Releases {
         archive
     }
 
-    /// A release whose every page says which one it is.
-    fn numbered(&self, name: &str, number: usize) -> PathBuf {
+    /// Builds a release whose every page contains its number.
+    fn build_numbered(&self, name: &str, number: usize) -> PathBuf {
         let small = format!("release {number}\n");
         let large = small.repeat(40_000);
-        self.make(name, &[(b"small.txt", small.as_bytes()), (b"large.txt", large.as_bytes())])
+        self.build(name, &[(b"small.txt", small.as_bytes()), (b"large.txt", large.as_bytes())])
     }
 
     fn serve(&self, archive: &Path, flags: &[&str]) -> Server {
@@ -49,25 +51,25 @@ fn body(server: &Server, target: &str) -> String {
 }
 
 #[test]
-fn a_new_archive_is_served_as_soon_as_it_is_there() {
+fn new_archive_is_served_at_once() {
     let releases = Releases::new();
-    let archive = releases.numbered("site.cdb", 1);
+    let archive = releases.build_numbered("site.cdb", 1);
     let server = releases.serve(&archive, &[]);
     assert_eq!(body(&server, "/small.txt"), "release 1\n");
-    releases.numbered("site.cdb", 2);
+    releases.build_numbered("site.cdb", 2);
     let line = server.await_line("serves a new release");
     assert!(line.contains(" paths") && line.contains("digest "), "{line}");
     assert_eq!(body(&server, "/small.txt"), "release 2\n");
 }
 
 #[test]
-fn without_watching_a_new_archive_waits_for_the_signal() {
+fn watch_disable_reloads_on_sighup_only() {
     let releases = Releases::new();
-    let archive = releases.numbered("site.cdb", 1);
+    let archive = releases.build_numbered("site.cdb", 1);
     let server = releases.serve(&archive, &["--watch-disable"]);
     server.signal("HUP");
     server.await_line("no archive has changed");
-    releases.numbered("site.cdb", 2);
+    releases.build_numbered("site.cdb", 2);
     assert_eq!(body(&server, "/small.txt"), "release 1\n");
     server.signal("HUP");
     server.await_line("serves a new release");
@@ -75,29 +77,29 @@ fn without_watching_a_new_archive_waits_for_the_signal() {
 }
 
 #[test]
-fn a_symlink_that_is_turned_is_a_release_and_turned_back_a_rollback() {
+fn symlink_selects_the_release() {
     let releases = Releases::new();
-    releases.numbered("1.cdb", 1);
-    releases.numbered("2.cdb", 2);
+    releases.build_numbered("1.cdb", 1);
+    releases.build_numbered("2.cdb", 2);
     let current = releases.path("current");
-    let turn = |target: &str| {
+    let select = |target: &str| {
         let next = releases.path("next");
         symlink(target, &next).unwrap();
         fs::rename(&next, &current).unwrap();
     };
-    turn("1.cdb");
+    select("1.cdb");
     let server = releases.serve(&current, &[]);
     for (target, expected) in [("2.cdb", "release 2\n"), ("1.cdb", "release 1\n"), ("2.cdb", "release 2\n")] {
-        turn(target);
+        select(target);
         server.await_line("serves a new release");
         assert_eq!(body(&server, "/small.txt"), expected);
     }
 }
 
 #[test]
-fn what_is_no_archive_is_refused_and_the_old_one_goes_on() {
+fn damaged_archives_are_refused() {
     let releases = Releases::new();
-    let archive = releases.numbered("site.cdb", 1);
+    let archive = releases.build_numbered("site.cdb", 1);
     let server = releases.serve(&archive, &[]);
     let good = fs::read(&archive).unwrap();
     let mut changed = good.clone();
@@ -124,23 +126,23 @@ fn what_is_no_archive_is_refused_and_the_old_one_goes_on() {
     server.await_line("still served");
     assert_eq!(body(&server, "/small.txt"), "release 1\n");
     fs::remove_dir(&archive).unwrap();
-    releases.numbered("site.cdb", 3);
+    releases.build_numbered("site.cdb", 3);
     server.await_line("serves a new release");
     assert_eq!(body(&server, "/small.txt"), "release 3\n");
 }
 
 #[test]
 #[cfg_attr(feature = "portable", ignore = "only Linux has leases")]
-fn an_archive_that_is_written_into_is_served_as_it_was() {
+fn archive_written_in_place_is_served_unchanged() {
     for (flags, notice) in
         [(["--archive-mmap"].as_slice(), "somebody writes into this file"), (&[], "still served")]
     {
-        written_into(flags, notice);
+        assert_served_unchanged(flags, notice);
     }
 }
 
-/// Writes into an archive in each way there is, until the server notices.
-fn written_into(flags: &[&str], notice: &str) {
+/// Truncates, overwrites and empties an archive while a client reads from it.
+fn assert_served_unchanged(flags: &[&str], notice: &str) {
     let releases = Releases::new();
     for (name, change) in [
         (
@@ -153,19 +155,19 @@ fn written_into(flags: &[&str], notice: &str) {
         }),
         ("emptied", |path| fs::write(path, b"").unwrap()),
     ] {
-        let archive = releases.numbered(&format!("{name}.cdb"), 1);
+        let archive = releases.build_numbered(&format!("{name}.cdb"), 1);
         let server = releases.serve(&archive, flags);
         let whole = server.get("/large.txt").body;
-        // One connection is in the middle of the answer.
+        // One connection receives the response meanwhile.
         let mut slow = server.connect();
         slow.write_all(b"GET /large.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
-        let mut begun = vec![0; 1000];
-        slow.read_exact(&mut begun).unwrap();
+        let mut received = vec![0; 1000];
+        slow.read_exact(&mut received).unwrap();
         change(&archive);
         server.await_line(notice);
-        assert!(server.get("/large.txt").body == whole, "{name}: afterwards");
-        slow.read_to_end(&mut begun).unwrap();
-        assert!(parse(&begun, false).0.body == whole, "{name} {flags:?}: on the way");
+        assert!(server.get("/large.txt").body == whole, "{name}: after the change");
+        slow.read_to_end(&mut received).unwrap();
+        assert!(parse(&received, false).0.body == whole, "{name} {flags:?}: during the change");
         if notice != "still served" {
             server.await_line("still served");
         }
@@ -174,9 +176,9 @@ fn written_into(flags: &[&str], notice: &str) {
 
 #[test]
 #[cfg_attr(feature = "portable", ignore = "only Linux has leases")]
-fn a_good_archive_written_in_place_is_taken_up_when_it_is_whole() {
+fn archive_copied_in_place_is_served_when_complete() {
     let releases = Releases::new();
-    let (archive, next) = (releases.numbered("site.cdb", 1), releases.numbered("next.cdb", 2));
+    let (archive, next) = (releases.build_numbered("site.cdb", 1), releases.build_numbered("next.cdb", 2));
     let server = releases.serve(&archive, &["--archive-mmap"]);
     fs::copy(next, &archive).unwrap();
     server.await_line("somebody writes into this file");
@@ -185,17 +187,17 @@ fn a_good_archive_written_in_place_is_taken_up_when_it_is_whole() {
 }
 
 #[test]
-fn each_host_has_its_site() {
+fn each_host_has_its_archive() {
     let releases = Releases::new();
-    let make = |name: &str| releases.make(name, &pages(&[("index.html", name.to_owned().leak())]));
+    let make = |name: &str| releases.build(name, &pages(&[("index.html", name.to_owned().leak())]));
     let (a, b, c) = (make("a.cdb"), make("b.cdb"), make("c.cdb"));
     let (a, b, c) = (a.display(), b.display(), c.display());
-    let ask = |server: &Server, host: &str, target: &str| {
-        let response = server.ask_host(host, "GET", target, "");
+    let request = |server: &Server, host: &str, target: &str| {
+        let response = server.request_host(host, "GET", target, "");
         (response.status, String::from_utf8(response.body).unwrap())
     };
     let named = [format!("example.com={a}"), format!("*.example.com={b}")];
-    let server = Server::start_everywhere(&[
+    let server = Server::start_on_all_transports(&[
         "--archive",
         &named[0],
         "--archive",
@@ -213,36 +215,40 @@ fn each_host_has_its_site() {
         ("127.0.0.1", "c.cdb"),
         ("", "c.cdb"),
     ] {
-        assert_eq!(ask(&server, host, "/"), (200, expected.to_owned()), "{host:?}");
+        assert_eq!(request(&server, host, "/"), (200, expected.to_owned()), "{host:?}");
     }
-    assert_eq!(ask(&server, "other", "http://example.com/").1, "a.cdb", "the target comes before `Host`");
+    assert_eq!(
+        request(&server, "other", "http://example.com/").1,
+        "a.cdb",
+        "the target takes precedence over `Host`"
+    );
 
-    // The nearest counts, wherever it stands.
+    // The nearest name is used, in any order of the flags.
     let (exact, deep) = (format!("exact.example.com={a}"), format!("*.deep.example.com={c}"));
     for order in [[&exact, &named[1], &deep], [&deep, &named[1], &exact]] {
-        let server = Server::start_everywhere(&order.map(|named| ["--archive", named]).concat());
+        let server = Server::start_on_all_transports(&order.map(|named| ["--archive", named]).concat());
         for (host, expected) in [
             ("exact.example.com", "a.cdb"),
             ("www.example.com", "b.cdb"),
             ("deep.example.com", "b.cdb"),
             ("x.deep.example.com", "c.cdb"),
         ] {
-            assert_eq!(ask(&server, host, "/").1, expected, "{host} {order:?}");
+            assert_eq!(request(&server, host, "/").1, expected, "{host} {order:?}");
         }
     }
 
-    let server = Server::start_everywhere(&["--archive", &named[0], "--archive", &named[1]]);
-    assert_eq!(ask(&server, "example.com", "/").1, "a.cdb");
-    assert_eq!(ask(&server, "example.org", "/").0, 421);
+    let server = Server::start_on_all_transports(&["--archive", &named[0], "--archive", &named[1]]);
+    assert_eq!(request(&server, "example.com", "/").1, "a.cdb");
+    assert_eq!(request(&server, "example.org", "/").0, 421);
 }
 
 #[test]
-fn requests_for_several_sites_on_one_connection_get_each_its_bytes() {
+fn one_connection_may_request_several_hosts() {
     let releases = Releases::new();
     let contents = ["a", "b"].map(|name| format!("{name} ").repeat(20_000));
     let archives = ["a", "b"].map(|name| releases.path(name));
     for (content, archive) in contents.iter().zip(&archives) {
-        releases.make(archive.file_name().unwrap().to_str().unwrap(), &[(b"large.txt", content.as_bytes())]);
+        releases.build(archive.file_name().unwrap().to_str().unwrap(), &[(b"large.txt", content.as_bytes())]);
     }
     let named = [format!("a={}", archives[0].display()), format!("b={}", archives[1].display())];
     let server = Server::start(&["--archive", &named[0], "--archive", &named[1]]);
@@ -272,17 +278,17 @@ fn under_full_load_no_request_fails_and_no_bytes_are_mixed() {
     let time = if std::env::var_os("CANNERY_SLOW").is_some() { 30 } else { 3 };
     let releases = Releases::new();
     for number in 0..4 {
-        releases.numbered(&format!("{number}.cdb"), number);
+        releases.build_numbered(&format!("{number}.cdb"), number);
     }
     let archive = releases.path("site.cdb");
     fs::copy(releases.path("0.cdb"), &archive).unwrap();
     let server = releases.serve(&archive, &["--watch-disable"]);
-    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (stop, responses) = (AtomicBool::new(false), AtomicUsize::new(0));
     let before = resources(server.pid());
     std::thread::scope(|scope| {
         for pipelined in [1, 1, 8] {
-            let (stop, answered, server) = (&stop, &answered, &server.address);
-            scope.spawn(move || load(server, pipelined, stop, answered));
+            let (stop, responses, server) = (&stop, &responses, &server.address);
+            scope.spawn(move || load(server, pipelined, stop, responses));
         }
         let end = Instant::now() + Duration::from_secs(time);
         let mut swaps = 0;
@@ -301,14 +307,17 @@ fn under_full_load_no_request_fails_and_no_bytes_are_mixed() {
         println!("{swaps} releases");
     });
     let after = resources(server.pid());
-    println!("{} answers; descriptors and KiB {before:?}, then {after:?}", answered.load(Ordering::Relaxed));
-    assert!(answered.load(Ordering::Relaxed) > 100);
+    println!(
+        "{} responses; descriptors and KiB {before:?}, then {after:?}",
+        responses.load(Ordering::Relaxed)
+    );
+    assert!(responses.load(Ordering::Relaxed) > 100);
     assert!(after.0 <= before.0 + 3, "descriptors: {before:?}, then {after:?}");
     assert!(after.1 <= before.1 + 8 * 1024, "memory: {before:?}, then {after:?}");
 }
 
-/// Asks for both files in turn, so many requests at a time, and holds each answer against its release.
-fn load(address: &str, pipelined: usize, stop: &AtomicBool, answered: &AtomicUsize) {
+/// Requests both files, `pipelined` times each per batch, and checks that each response is of a single release.
+fn load(address: &str, pipelined: usize, stop: &AtomicBool, responses: &AtomicUsize) {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let request = "GET /small.txt HTTP/1.1\r\nHost: h\r\n\r\nGET /large.txt HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -322,7 +331,7 @@ fn load(address: &str, pipelined: usize, stop: &AtomicBool, answered: &AtomicUsi
             let bytes = stream.read(&mut buffer).unwrap();
             assert!(bytes > 0, "the connection was closed");
             received.extend_from_slice(&buffer[..bytes]);
-            while left > 0 && is_whole(&received) {
+            while left > 0 && is_complete(&received) {
                 let (response, rest) = parse(&received, false);
                 assert_eq!(response.status, 200);
                 let text = std::str::from_utf8(&response.body).unwrap();
@@ -330,21 +339,13 @@ fn load(address: &str, pipelined: usize, stop: &AtomicBool, answered: &AtomicUsi
                 assert!(text.lines().all(|line| line == first), "mixed bytes");
                 received = rest.to_vec();
                 left -= 1;
-                answered.fetch_add(1, Ordering::Relaxed);
+                responses.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
 }
 
-/// Whether bytes hold a whole answer.
-fn is_whole(bytes: &[u8]) -> bool {
-    let Some(head) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { return false };
-    let text = std::str::from_utf8(&bytes[..head]).unwrap();
-    let length = text.lines().find_map(|line| line.strip_prefix("Content-Length: ")).unwrap();
-    bytes.len() >= head + 4 + length.parse::<usize>().unwrap()
-}
-
-/// Open descriptors, and private memory in KiB.
+/// Returns the number of open descriptors, and the private memory in KiB.
 fn resources(pid: u32) -> (usize, usize) {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();

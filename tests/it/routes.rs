@@ -1,19 +1,19 @@
-//! What answers a path: aliases, slashes, rules, fallback pages, error pages, hosts.
+//! Resolution of paths: aliases, slashes, rules, fallback pages, error pages, hosts.
 
-use crate::site::{Server, pages, serve};
+use crate::harness::{Server, pages, serve};
 
-fn answers(server: &Server, expected: &[(&str, u16, &str)]) {
+fn assert_routes(server: &Server, expected: &[(&str, u16, &str)]) {
     for (target, status, body) in expected {
         let response = server.get(target);
-        let what = response
+        let outcome = response
             .field("Location")
             .map_or(String::from_utf8_lossy(&response.body).into_owned(), str::to_owned);
-        assert_eq!((response.status, what.as_str()), (*status, *body), "{target}");
+        assert_eq!((response.status, outcome.as_str()), (*status, *body), "{target}");
     }
 }
 
 #[test]
-fn pages_answer_under_their_other_names() {
+fn pages_have_aliases() {
     let files = [
         ("index.html", "home"),
         ("about.html", "about"),
@@ -23,7 +23,7 @@ fn pages_answer_under_their_other_names() {
         ("both.html", "page"),
     ];
     let server = serve(&pages(&files), &[]);
-    answers(
+    assert_routes(
         &server,
         &[
             ("/", 200, "home"),
@@ -68,7 +68,7 @@ fn rules_redirect_and_rewrite() {
         ("texts/a.txt", "text a"),
     ];
     let server = serve(&pages(&files), &[]);
-    answers(
+    assert_routes(
         &server,
         &[
             ("/old", 301, "/new"),
@@ -88,13 +88,13 @@ fn rules_redirect_and_rewrite() {
     assert_eq!(server.get("/pages/none").status, 404);
     assert_eq!(server.get("/_redirects").status, 404);
     assert_eq!(server.get("/host").status, 404);
-    let on_host = server.ask("GET", "http://OTHER.example:80/host", "");
+    let on_host = server.request("GET", "http://OTHER.example:80/host", "");
     assert_eq!((on_host.status, on_host.field("Location")), (303, Some("/of-host")));
     assert_eq!(server.get("http://other.example/kept").body, b"kept");
 }
 
 #[test]
-fn a_redirect_cannot_be_led_astray() {
+fn redirects_stay_on_their_origin() {
     let server = serve(&pages(&[("_redirects", "/go/* /:splat 302\n"), ("x.html", "x")]), &[]);
     for (target, location) in [
         ("/go//evil.example", "/evil.example"),
@@ -107,7 +107,7 @@ fn a_redirect_cannot_be_led_astray() {
 }
 
 #[test]
-fn headers_of_the_site_add_up() {
+fn header_rules_accumulate() {
     let rules = "/*\n  X-Robots-Tag: noindex\n  X-Frame-Options: DENY\n/assets/*\n  X-Robots-Tag: nosnippet\n  Cache-Control: no-store\n";
     let server = serve(&pages(&[("_headers", rules), ("a.txt", "a"), ("assets/b.txt", "b")]), &[]);
     let (a, b) = (server.get("/a.txt"), server.get("/assets/b.txt"));
@@ -119,7 +119,7 @@ fn headers_of_the_site_add_up() {
 }
 
 #[test]
-fn the_nearest_page_answers_for_what_is_missing() {
+fn nearest_fallback_page_is_used() {
     let files = [
         ("404.html", "nothing here"),
         ("deep/404.html", "nothing deep"),
@@ -129,7 +129,7 @@ fn the_nearest_page_answers_for_what_is_missing() {
         ("tiles/7.png", "seven"),
     ];
     let server = serve(&pages(&files), &[]);
-    answers(
+    assert_routes(
         &server,
         &[
             ("/x", 404, "nothing here"),
@@ -147,7 +147,7 @@ fn the_nearest_page_answers_for_what_is_missing() {
 }
 
 #[test]
-fn a_missing_asset_is_never_answered_by_a_page_of_another_kind() {
+fn missing_assets_get_no_fallback_page() {
     for files in [
         &[("index.html", "home"), ("_200.html", "application")][..],
         &[("index.html", "home"), ("_wildcard.html", "application"), ("404.html", "none")],
@@ -159,7 +159,7 @@ fn a_missing_asset_is_never_answered_by_a_page_of_another_kind() {
             "ico", "woff", "woff2", "ttf", "otf", "eot", "mp4", "webm", "mp3", "JS", "Png",
         ] {
             for method in ["GET", "HEAD"] {
-                let response = server.ask(method, &format!("/assets/chunk-1a2b3c.{suffix}?v=1"), "");
+                let response = server.request(method, &format!("/assets/chunk-1a2b3c.{suffix}?v=1"), "");
                 assert_eq!(
                     (response.status, response.field("Cache-Control")),
                     (404, Some("no-store")),
@@ -172,11 +172,11 @@ fn a_missing_asset_is_never_answered_by_a_page_of_another_kind() {
 }
 
 #[test]
-fn numbers_among_numbers_are_no_error_pages() {
+fn numbered_files_are_no_error_pages() {
     let files =
         [("200.png", "a"), ("404.png", "b"), ("n/199.html", "c"), ("n/200.html", "d"), ("n/404.html", "e")];
     let server = serve(&pages(&files), &[]);
-    answers(
+    assert_routes(
         &server,
         &[
             ("/200.png", 200, "a"),
@@ -209,8 +209,8 @@ fn folders_are_listed_on_demand() {
 }
 
 #[test]
-fn what_answers_a_path_comes_in_its_order() {
-    // Each without the one before it answers by the next.
+fn lookup_follows_its_order() {
+    // Without each layer, the next one answers.
     let layers = [
         ("a", "exact", (200, "exact")),
         ("a.html", "alias", (200, "alias")),
@@ -220,17 +220,17 @@ fn what_answers_a_path_comes_in_its_order() {
     ];
     for first in 0..layers.len() {
         let files: Vec<_> = layers[first..].iter().map(|(name, content, _)| (*name, *content)).collect();
-        let (status, what) = layers[first].2;
-        answers(&serve(&pages(&files), &[]), &[("/a", status, what)]);
+        let (status, outcome) = layers[first].2;
+        assert_routes(&serve(&pages(&files), &[]), &[("/a", status, outcome)]);
     }
     let bare = serve(&pages(&[("b", "other")]), &[]).get("/a");
     assert!(bare.status == 404 && String::from_utf8(bare.body).unwrap().contains("Not found</h1>"));
 }
 
 #[test]
-fn a_page_for_everything_never_answers_for_a_missing_asset_unless_the_site_says_so() {
+fn wildcard_of_the_same_type_serves_missing_assets() {
     let files =
-        [("_200.html", "application"), ("told/_wildcard.html", "any"), ("told/_wildcard.js", "script")];
+        [("_200.html", "application"), ("assets/_wildcard.html", "any"), ("assets/_wildcard.js", "script")];
     let server = serve(&pages(&files), &[]);
     for name in
         ["app.js", "app.mjs", "style.css", "photo.png", "photo.JPG", "a.svg", "font.woff2", "app.js.map"]
@@ -238,19 +238,19 @@ fn a_page_for_everything_never_answers_for_a_missing_asset_unless_the_site_says_
         let missing = server.get(&format!("/{name}"));
         assert_eq!((missing.status, missing.field("Cache-Control")), (404, Some("no-store")), "{name}");
     }
-    answers(
+    assert_routes(
         &server,
         &[
             ("/about", 200, "application"),
             ("/a/b.c/d", 200, "application"),
-            ("/told/page", 200, "any"),
-            ("/told/app.js", 200, "script"),
+            ("/assets/page", 200, "any"),
+            ("/assets/app.js", 200, "script"),
         ],
     );
 }
 
 #[test]
-fn caching_follows_the_kind_unless_the_site_says_otherwise() {
+fn cache_control_depends_on_kind_and_rules() {
     let files = [
         ("index.html", "x"),
         ("data.json", "{}"),
@@ -271,8 +271,8 @@ fn caching_follows_the_kind_unless_the_site_says_otherwise() {
     ] {
         assert_eq!(caching(&server, target).as_deref(), Some(expected), "{target}");
     }
-    let told = serve(&pages(&files), &["--cache-control", "private"]);
+    let overridden = serve(&pages(&files), &["--cache-control", "private"]);
     for (target, expected) in [("/", "private"), ("/photo.png", "private"), ("/own.html", "max-age=5")] {
-        assert_eq!(caching(&told, target).as_deref(), Some(expected), "{target}");
+        assert_eq!(caching(&overridden, target).as_deref(), Some(expected), "{target}");
     }
 }

@@ -1,29 +1,29 @@
-//! The pages that the server has of its own, below `/__/`.
+//! Built-in pages below `/__/`.
 
-use crate::site::{Server, compile, pages, run, serve, write_folder};
+use crate::harness::{Server, compile, pages, run, serve, write_folder};
 
 #[test]
-fn a_heartbeat_is_there_whatever_the_site_holds() {
+fn heartbeat_exists_for_every_site() {
     for files in [[("index.html", "page")], [("_wildcard.html", "any")], [("404.html", "none")]] {
         let server = serve(&pages(&files), &[]);
         let response = server.get("/__/heartbeat");
         assert_eq!((response.status, response.body.as_slice()), (200, b"OK\n".as_slice()));
         assert_eq!(response.field("Cache-Control"), Some("no-store"));
-        let head = server.ask("HEAD", "/__/heartbeat", "");
+        let head = server.request("HEAD", "/__/heartbeat", "");
         assert_eq!((head.status, head.field("Content-Length")), (200, Some("3")));
-        assert_eq!(server.ask("POST", "/__/heartbeat", "").status, 405);
+        assert_eq!(server.request("POST", "/__/heartbeat", "").status, 405);
         assert_eq!(server.get("http://localhost/__/heartbeat?now").body, b"OK\n");
     }
 }
 
 #[test]
-fn the_pages_tell_what_this_is() {
+fn built_in_pages_describe_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
     write_folder(&source, &pages(&[("index.html", "page")]));
     compile(&source, &archive, &[]);
     let server =
-        Server::start_everywhere(&["--archive", archive.to_str().unwrap(), "--special-pages-version"]);
+        Server::start_on_all_transports(&["--archive", archive.to_str().unwrap(), "--special-pages-version"]);
     let text = |path: &str| String::from_utf8(server.get(path).body).unwrap();
     assert!(text("/__/cannery/about").contains("Cannery"));
     assert_eq!(text("/__/cannery/version").trim(), env!("CARGO_PKG_VERSION"));
@@ -34,13 +34,13 @@ fn the_pages_tell_what_this_is() {
 }
 
 #[test]
-fn a_site_that_has_such_a_path_comes_first() {
-    let server = serve(&pages(&[("__/heartbeat", "mine")]), &[]);
-    assert_eq!(server.get("/__/heartbeat").body, b"mine");
+fn paths_of_the_site_take_precedence() {
+    let server = serve(&pages(&[("__/heartbeat", "own")]), &[]);
+    assert_eq!(server.get("/__/heartbeat").body, b"own");
 }
 
 #[test]
-fn they_can_be_switched_off() {
+fn built_in_pages_can_be_disabled() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("site");
     std::fs::create_dir(&source).unwrap();
@@ -48,7 +48,7 @@ fn they_can_be_switched_off() {
     let archive = folder.path().join("site.cdb");
     compile(&source, &archive, &[]);
     let server =
-        Server::start_everywhere(&["--archive", archive.to_str().unwrap(), "--special-pages-disable"]);
+        Server::start_on_all_transports(&["--archive", archive.to_str().unwrap(), "--special-pages-disable"]);
     assert_eq!(server.get("/__/heartbeat").status, 404);
     assert_eq!(server.get("/__/cannery/about").status, 404);
 }

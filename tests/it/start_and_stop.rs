@@ -1,9 +1,9 @@
-//! What the server says at its start and at its end.
+//! Messages of the server at start and shutdown.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
-use crate::site::{Server, compile, pages, run, server_command, signal, write_folder};
+use crate::harness::{Server, compile, pages, run, server_command, signal, write_folder};
 
 fn archive(folder: &std::path::Path, flags: &[&str]) -> String {
     let (source, archive) = (folder.join("site"), folder.join("site.cdb"));
@@ -28,23 +28,23 @@ fn start_names_archive_release_digest_and_paths() {
             .args(["--archive", &named, "--bind", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
             .args(processes);
         let mut server = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         for line in BufReader::new(server.stderr.take().unwrap()).lines().map(Result::unwrap) {
             if line.contains("admin page and metrics at http://127.0.0.1:") {
                 signal(&server, "TERM");
             }
-            said.push(line);
+            lines.push(line);
         }
         assert_eq!(server.wait().unwrap().code(), Some(0));
         let digest = inspected["digest"].as_str().unwrap();
-        // Two files, and two more names of them.
+        // Two files and two aliases.
         let expected = format!("serving {archive}{host}: release 7, 4 paths, digest {digest}");
-        assert_eq!(said.iter().filter(|line| **line == expected).count(), 1, "{expected} in {said:#?}");
+        assert_eq!(lines.iter().filter(|line| **line == expected).count(), 1, "{expected} in {lines:#?}");
     }
 }
 
 #[test]
-fn stop_says_how_many_connections_it_waits_for() {
+fn shutdown_reports_the_remaining_connections() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::start(&["--archive", &archive(folder.path(), &[]), "--drain", "300"]);
     let mut streams = [server.connect(), server.connect()];

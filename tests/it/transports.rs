@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cannery_testkit::tls::{self, ClientOptions, TlsStream};
 use cannery_testkit::{Ended, Response, http1, http2};
 
-use crate::site::PATIENCE;
+use crate::harness::TIMEOUT;
 
 /// A connection that is reused by the next request.
 type Reused<C> = Mutex<Option<C>>;
@@ -100,8 +100,8 @@ fn request_reused<C>(
 /// Opens a TCP connection with timeouts.
 pub(crate) fn connect(address: &str) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
     stream.set_nodelay(true).unwrap();
     stream
 }

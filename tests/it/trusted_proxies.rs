@@ -1,26 +1,26 @@
-//! Proxies that name their clients in a header: whose word counts, and in which access log lines.
+//! Trusted proxies: the client address from `Forwarded` or `X-Forwarded-For` in the access log.
 
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use crate::site::{Server, compile, pages, run, write_folder};
+use crate::harness::{Server, compile, pages, run, write_folder};
 
-/// A server that believes some proxies, and its log.
-struct Behind {
+/// A server that trusts some proxies, and its access log.
+struct Proxied {
     server: Server,
     folder: tempfile::TempDir,
 }
 
-impl Behind {
-    fn start(flags: &[&str]) -> Behind {
+impl Proxied {
+    fn start(flags: &[&str]) -> Proxied {
         let folder = tempfile::tempdir().unwrap();
         let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
         write_folder(&source, &pages(&[("index.html", "page")]));
         compile(&source, &archive, &[]);
         let log = folder.path().join("access.log");
         let own = ["--archive", archive.to_str().unwrap(), "--access-log", log.to_str().unwrap()];
-        Behind { server: Server::start_everywhere(&[&own, flags].concat()), folder }
+        Proxied { server: Server::start_on_all_transports(&[&own, flags].concat()), folder }
     }
 
     /// Stops the server and returns the clients of its log, each once.
@@ -37,7 +37,7 @@ impl Behind {
 
 const TRUSTED: [&str; 2] = ["--trusted-proxy", "127.0.0.0/8"];
 
-/// `Server::ask` asks by HTTP/1.1 and HTTP/2, in the clear and over TLS.
+/// Checks HTTP/1.1 and HTTP/2, each over TCP and TLS.
 #[test]
 fn client_is_the_rightmost_address_that_is_not_trusted() {
     for (lines, client) in [
@@ -48,48 +48,48 @@ fn client_is_the_rightmost_address_that_is_not_trusted() {
         ("X-Forwarded-For: nonsense\r\n", "127.0.0.1"),
         ("", "127.0.0.1"),
     ] {
-        let behind = Behind::start(&TRUSTED);
-        assert_eq!(behind.server.ask("GET", "/", lines).status, 200);
-        assert_eq!(behind.clients(), [client], "{lines}");
+        let proxied = Proxied::start(&TRUSTED);
+        assert_eq!(proxied.server.request("GET", "/", lines).status, 200);
+        assert_eq!(proxied.clients(), [client], "{lines}");
     }
 }
 
 #[test]
-fn forwarded_is_read_in_place_of_the_other_header() {
-    let behind = Behind::start(&[&TRUSTED[..], &["--trusted-proxy-header", "forwarded"]].concat());
+fn forwarded_replaces_x_forwarded_for() {
+    let proxied = Proxied::start(&[&TRUSTED[..], &["--trusted-proxy-header", "forwarded"]].concat());
     let lines = "X-Forwarded-For: 198.51.100.1\r\nForwarded: for=\"[2001:db8::9]:80\";proto=https\r\n";
-    assert_eq!(behind.server.ask("GET", "/", lines).status, 200);
-    assert_eq!(behind.clients(), ["2001:db8::9"]);
+    assert_eq!(proxied.server.request("GET", "/", lines).status, 200);
+    assert_eq!(proxied.clients(), ["2001:db8::9"]);
 }
 
 #[test]
-fn other_peers_name_nobody() {
+fn untrusted_peers_name_no_client() {
     for flags in [&[][..], &["--trusted-proxy", "10.0.0.0/8", "--trusted-proxy", "unix"]] {
-        let behind = Behind::start(flags);
-        assert_eq!(behind.server.ask("GET", "/", "X-Forwarded-For: 203.0.113.9\r\n").status, 200);
-        assert_eq!(behind.clients(), ["127.0.0.1"]);
+        let proxied = Proxied::start(flags);
+        assert_eq!(proxied.server.request("GET", "/", "X-Forwarded-For: 203.0.113.9\r\n").status, 200);
+        assert_eq!(proxied.clients(), ["127.0.0.1"]);
     }
 }
 
 #[test]
-fn local_socket_is_trusted_by_its_name() {
+fn unix_socket_can_be_trusted() {
     for (trusted, client) in [("unix", "203.0.113.9"), ("127.0.0.1", "-")] {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("s");
         let address = format!("unix:{}", path.display());
-        let behind = Behind::start(&["--bind", &address, "--trusted-proxy", trusted]);
+        let proxied = Proxied::start(&["--bind", &address, "--trusted-proxy", trusted]);
         let mut stream = UnixStream::connect(&path).unwrap();
         let request =
             "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 203.0.113.9\r\nConnection: close\r\n\r\n";
         stream.write_all(request.as_bytes()).unwrap();
         stream.read_to_end(&mut Vec::new()).unwrap();
-        assert_eq!(behind.clients(), [client]);
+        assert_eq!(proxied.clients(), [client]);
     }
 }
 
-/// The address of the PROXY header is the peer: it is what has to be trusted.
+/// The address in the PROXY header is the peer that must be trusted.
 #[test]
-fn proxy_protocol_names_the_peer_that_is_trusted() {
+fn proxy_protocol_names_the_peer() {
     for (peer, client) in [("10.0.0.7", "203.0.113.9"), ("192.0.2.7", "192.0.2.7")] {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
@@ -111,5 +111,5 @@ fn wrong_networks_are_refused() {
         assert_eq!(output.status.code(), Some(2), "{wrong}");
     }
     let output = run("cannery-server", &["--dummy", "--trusted-proxy", "unix"]);
-    assert_eq!(output.status.code(), Some(2), "without a log it would do nothing");
+    assert_eq!(output.status.code(), Some(2), "it has no effect without a log");
 }

@@ -1,12 +1,12 @@
-//! Threads that serve: connections are spread over them evenly, also where they are few.
+//! Load balancing: connections are distributed evenly over the workers, even if there are few.
 
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::site::{Server, await_that, pages, serve};
+use crate::harness::{Server, pages, serve, wait_until};
 
-/// Sockets of the peers that each thread which serves has: all that it has open but its door, which stays.
+/// Returns the number of open sockets of each worker, including its listener.
 fn sockets(server: &Server) -> Vec<usize> {
     let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
     let workers = tasks.filter_map(|task| {
@@ -26,31 +26,32 @@ fn sockets(server: &Server) -> Vec<usize> {
 #[test]
 #[cfg_attr(
     feature = "portable",
-    ignore = "threads that share their descriptors cannot be told apart from outside"
+    ignore = "threads with shared descriptors cannot be distinguished from outside"
 )]
-fn few_connections_are_spread_evenly() {
+fn few_connections_are_balanced() {
     let server = serve(&pages(&[("a.txt", "here")]), &[]);
     let before = sockets(&server);
-    assert!(before.len() > 1, "nothing to spread over");
+    assert!(before.len() > 1, "only one worker");
     let mut peers: Vec<TcpStream> = Vec::new();
     for number in 1..=12 {
         let mut peer = server.connect();
         peer.write_all(b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-        let mut answer = Vec::new();
-        while !answer.ends_with(b"here") {
+        let mut received = Vec::new();
+        while !received.ends_with(b"here") {
             let mut byte = [0];
             peer.read_exact(&mut byte).unwrap();
-            answer.push(byte[0]);
+            received.push(byte[0]);
         }
         peers.push(peer);
-        let of_peers = || -> Vec<usize> {
+        let connections = || -> Vec<usize> {
             sockets(&server).iter().zip(&before).map(|(now, before)| now - before).collect()
         };
-        // Who hands a connection on has it open for a moment longer: meanwhile its new owner may have answered.
-        await_that("each connection to be in one table", || of_peers().iter().sum::<usize>() == number);
-        let of_peers = of_peers();
-        let (least, most) = (of_peers.iter().min().unwrap(), of_peers.iter().max().unwrap());
+        // A worker that passes a connection to another has it open for a moment longer.
+        wait_until("each connection is open once", || connections().iter().sum::<usize>() == number);
+        let connections = connections();
+        let least = connections.iter().min().unwrap();
+        let most = connections.iter().max().unwrap();
         let tolerated = if *least < 4 { 1 } else { 2 };
-        assert!(most - least <= tolerated, "{of_peers:?}");
+        assert!(most - least <= tolerated, "{connections:?}");
     }
 }

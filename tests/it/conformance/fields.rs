@@ -1,44 +1,45 @@
-//! Fields and their grammar: RFC 9110 §5 to §7.
+//! Header fields and their grammar: RFC 9110, sections 5 to 7.
 
 use super::{site, status, statuses};
 
 #[test]
-fn names_in_any_letter_case_are_the_same_field() {
+fn field_names_are_case_insensitive() {
     let server = site();
     assert_eq!(statuses(&server, b"GET /a.txt HTTP/1.1\r\nhOST: h\r\nCONNECTION: close\r\n\r\n"), [200]);
-    let coded = server.ask("GET", "/page.html", "aCCEPT-eNCODING: gzip\r\n");
+    let coded = server.request("GET", "/page.html", "aCCEPT-eNCODING: gzip\r\n");
     assert_eq!(coded.field("Content-Encoding"), Some("gzip"));
     assert_eq!(status(&server, "IF-NONE-MATCH: *\r\n"), 304);
     assert_eq!(status(&server, "rANGE: bytes=0-0\r\n"), 206);
 }
 
 #[test]
-fn space_around_a_value_is_no_part_of_it() {
+fn whitespace_around_values_is_ignored() {
     let server = site();
     for value in ["bytes=0-0", "  bytes=0-0", "\tbytes=0-0 \t "] {
         assert_eq!(status(&server, &format!("Range:{value}\r\n")), 206, "{value:?}");
     }
     for value in ["gzip", " gzip\t", "  gzip ; q=1", "gzip;q=1 ,br;q=0"] {
-        let response = server.ask("GET", "/page.html", &format!("Accept-Encoding:{value}\r\n"));
+        let response = server.request("GET", "/page.html", &format!("Accept-Encoding:{value}\r\n"));
         assert_eq!(response.field("Content-Encoding"), Some("gzip"), "{value:?}");
     }
 }
 
 #[test]
-fn empty_elements_of_a_list_are_overlooked() {
+fn empty_list_elements_are_ignored() {
     let server = site();
     let tag = server.get("/a.txt").field("ETag").unwrap().to_owned();
     assert_eq!(status(&server, &format!("If-None-Match: , ,{tag},,\r\n")), 304);
     assert_eq!(status(&server, &format!("If-Match: ,,{tag} ,\r\n")), 200);
     assert_eq!(status(&server, "Range: bytes=,0-0, ,\r\n"), 206);
-    let response = server.ask("GET", "/page.html", "Accept-Encoding: ,, gzip ,\r\n");
+    let response = server.request("GET", "/page.html", "Accept-Encoding: ,, gzip ,\r\n");
     assert_eq!(response.field("Content-Encoding"), Some("gzip"));
 }
 
 #[test]
-fn lines_of_one_name_are_one_list() {
+fn repeated_fields_form_one_list() {
     let server = site();
-    let response = server.ask("GET", "/page.html", "Accept-Encoding: br;q=0\r\nAccept-Encoding: gzip\r\n");
+    let response =
+        server.request("GET", "/page.html", "Accept-Encoding: br;q=0\r\nAccept-Encoding: gzip\r\n");
     assert_eq!(response.field("Content-Encoding"), Some("gzip"));
     let bytes =
         b"GET /a.txt HTTP/1.1\r\nHost: h\r\nConnection: x\r\nConnection: close\r\n\r\nGET / HTTP/1.0\r\n\r\n";
@@ -46,7 +47,7 @@ fn lines_of_one_name_are_one_list() {
 }
 
 #[test]
-fn fields_that_mean_nothing_here_change_nothing() {
+fn irrelevant_fields_are_ignored() {
     let server = site();
     let plain = server.get("/a.txt");
     for lines in [
@@ -63,12 +64,12 @@ fn fields_that_mean_nothing_here_change_nothing() {
         "Keep-Alive: timeout=0\r\n",
         "Prefer: return=minimal\r\n",
     ] {
-        let mut response = server.ask("GET", "/a.txt", lines);
+        let mut response = server.request("GET", "/a.txt", lines);
         let date = response.fields.iter().position(|(name, _)| name == "Date").unwrap();
         response.fields[date] = plain.fields.iter().find(|(name, _)| name == "Date").unwrap().clone();
         assert_eq!(response, plain, "{lines}");
     }
-    // Nor does HTTP/1.0 switch to anything.
+    // HTTP/1.0 has no Upgrade.
     assert_eq!(
         statuses(&server, b"GET /a.txt HTTP/1.0\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n"),
         [200]
@@ -76,13 +77,13 @@ fn fields_that_mean_nothing_here_change_nothing() {
 }
 
 #[test]
-fn bytes_beyond_ascii_in_a_value_are_let_through() {
+fn values_may_contain_obs_text() {
     let bytes = b"GET /a.txt HTTP/1.1\r\nHost: h\r\nUser-Agent: \xe4\xff\x80\r\nConnection: close\r\n\r\n";
     assert_eq!(statuses(&site(), bytes), [200]);
 }
 
 #[test]
-fn too_many_or_too_large_fields_are_told_so() {
+fn too_many_or_too_large_fields_get_431() {
     let server = site();
     for lines in [
         "A: b\r\n".repeat(200),
@@ -97,7 +98,7 @@ fn too_many_or_too_large_fields_are_told_so() {
 }
 
 #[test]
-fn no_field_stands_in_an_answer_twice_and_each_is_well_formed() {
+fn response_fields_are_unique_and_well_formed() {
     let server = site();
     let requests = [
         ("GET", "/page.html", "Accept-Encoding: br\r\n"),
@@ -117,9 +118,9 @@ fn no_field_stands_in_an_answer_twice_and_each_is_well_formed() {
         ("GET", "/a.txt", "Expect: miracles\r\n"),
     ];
     for (method, target, lines) in requests {
-        let response = server.ask(method, target, lines);
+        let response = server.request(method, target, lines);
         for (name, value) in &response.fields {
-            // Panics where it stands there twice.
+            // Panics if the field is repeated.
             assert_eq!(response.field(name), Some(value.as_str()), "{method} {target}");
             let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
             assert!(name.bytes().all(is_token), "{name:?}");
@@ -134,15 +135,15 @@ fn no_field_stands_in_an_answer_twice_and_each_is_well_formed() {
             assert_eq!(response.field(name), None, "{method} {target}");
         }
         let date = response.field("Date").unwrap_or_else(|| panic!("{method} {target} has no date"));
-        assert!(is_fixed_date(date), "{date}");
+        assert!(is_imf_fixdate(date), "{date}");
     }
 }
 
-/// Whether a date has the preferred form (RFC 9110 §5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
-fn is_fixed_date(date: &str) -> bool {
+/// Returns `true` for a date in the preferred form, such as `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, section 5.6.7).
+fn is_imf_fixdate(date: &str) -> bool {
     let pattern = "Aaa, 00 Aaa 0000 00:00:00 GMT";
     date.len() == pattern.len()
-        && date.chars().zip(pattern.chars()).all(|(letter, wanted)| match wanted {
+        && date.chars().zip(pattern.chars()).all(|(letter, expected)| match expected {
             'A' => letter.is_ascii_uppercase(),
             'a' => letter.is_ascii_lowercase(),
             '0' => letter.is_ascii_digit(),

@@ -1,19 +1,19 @@
-//! Messages and connections: RFC 9112.
+//! Message framing and connections: RFC 9112.
 
 use std::io::{Read, Write};
 
-use super::{answers, converse, site, statuses};
-use crate::site::parse;
+use super::{exchange, responses, site, statuses};
+use crate::harness::parse;
 
 const LAST: &str = "GET /a.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 
 #[test]
-fn empty_lines_before_a_request_line_are_passed_over() {
+fn empty_lines_before_a_request_are_ignored() {
     assert_eq!(statuses(&site(), format!("\r\n\r\n{LAST}").as_bytes()), [200]);
 }
 
 #[test]
-fn what_breaks_the_grammar_of_a_head_is_bad_and_ends_the_connection() {
+fn malformed_heads_close_the_connection() {
     let server = site();
     for head in [
         "GET /a.txt HTTP/1.1\r\n Host: h\r\n\r\n",
@@ -37,16 +37,16 @@ fn what_breaks_the_grammar_of_a_head_is_bad_and_ends_the_connection() {
         "G\u{e4}T /a.txt HTTP/1.1\r\nHost: h\r\n\r\n",
         "\x16\x03\x01\x02\r\n\r\n",
     ] {
-        // A request behind it must not be answered.
+        // The request after it must get no response.
         let bytes = format!("{head}{LAST}");
-        let answers = answers(&server, bytes.as_bytes(), &[]);
-        assert_eq!(answers.len(), 1, "{head:?}");
-        assert_eq!((answers[0].status, answers[0].field("Connection")), (400, Some("close")), "{head:?}");
+        let responses = responses(&server, bytes.as_bytes(), &[]);
+        assert_eq!(responses.len(), 1, "{head:?}");
+        assert_eq!((responses[0].status, responses[0].field("Connection")), (400, Some("close")), "{head:?}");
     }
 }
 
 #[test]
-fn framing_that_cannot_be_relied_on_is_bad_and_ends_the_connection() {
+fn ambiguous_framing_closes_the_connection() {
     let server = site();
     for lines in [
         "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
@@ -69,23 +69,27 @@ fn framing_that_cannot_be_relied_on_is_bad_and_ends_the_connection() {
         "Content-Length: 18446744073709551616\r\n",
     ] {
         let bytes = format!("GET /a.txt HTTP/1.1\r\nHost: h\r\n{lines}\r\n0\r\n\r\n{LAST}");
-        let answers = answers(&server, bytes.as_bytes(), &[]);
-        assert_eq!(answers.len(), 1, "{lines:?}");
-        assert_eq!((answers[0].status, answers[0].field("Connection")), (400, Some("close")), "{lines:?}");
+        let responses = responses(&server, bytes.as_bytes(), &[]);
+        assert_eq!(responses.len(), 1, "{lines:?}");
+        assert_eq!(
+            (responses[0].status, responses[0].field("Connection")),
+            (400, Some("close")),
+            "{lines:?}"
+        );
     }
     let old = b"GET /a.txt HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     assert_eq!(statuses(&server, old), [400], "HTTP/1.0 has no transfer codings");
 }
 
 #[test]
-fn a_transfer_coding_that_is_not_known_is_not_implemented() {
+fn unknown_transfer_coding_gets_501() {
     let bytes =
         format!("GET /a.txt HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n{LAST}");
     assert_eq!(statuses(&site(), bytes.as_bytes()), [501]);
 }
 
 #[test]
-fn chunked_content_is_read_and_its_trailers_change_nothing() {
+fn chunked_content_and_trailers_are_ignored() {
     let server = site();
     for content in [
         "0\r\n\r\n",
@@ -97,17 +101,17 @@ fn chunked_content_is_read_and_its_trailers_change_nothing() {
     ] {
         let bytes =
             format!("GET /a.txt HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\n\r\n{content}{LAST}");
-        let answers = answers(&server, bytes.as_bytes(), &[]);
-        assert_eq!(answers.len(), 2, "{content:?}");
+        let responses = responses(&server, bytes.as_bytes(), &[]);
+        assert_eq!(responses.len(), 2, "{content:?}");
         assert!(
-            answers.iter().all(|answer| answer.status == 200 && answer.body == b"content"),
+            responses.iter().all(|response| response.status == 200 && response.body == b"content"),
             "{content:?}"
         );
     }
 }
 
 #[test]
-fn bad_chunks_end_the_connection() {
+fn malformed_chunks_close_the_connection() {
     let server = site();
     let long = format!("0;{}\r\n\r\n", "x".repeat(1000));
     for content in [
@@ -133,10 +137,10 @@ fn bad_chunks_end_the_connection() {
 }
 
 #[test]
-fn content_that_does_not_come_whole_ends_the_connection() {
+fn incomplete_content_closes_the_connection() {
     let server = site();
     let mut stream = server.connect();
-    stream.write_all(b"PUT /a.txt HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nhalf of it").unwrap();
+    stream.write_all(b"PUT /a.txt HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nincomplete").unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();
@@ -145,38 +149,40 @@ fn content_that_does_not_come_whole_ends_the_connection() {
 }
 
 #[test]
-fn nothing_behind_a_close_is_answered() {
+fn requests_after_close_get_no_response() {
     let server = site();
     for options in ["close", "Close", "keep-alive, close", "foo,close", ", close"] {
         let bytes = format!(
             "GET /a.txt HTTP/1.1\r\nHost: h\r\nConnection: {options}\r\n\r\n{LAST}GET / HTTP/1.0\r\n\r\n"
         );
-        let answers = answers(&server, bytes.as_bytes(), &[]);
-        assert_eq!(answers.len(), 1, "{options}");
-        assert_eq!(answers[0].field("Connection"), Some("close"), "{options}");
+        let responses = responses(&server, bytes.as_bytes(), &[]);
+        assert_eq!(responses.len(), 1, "{options}");
+        assert_eq!(responses[0].field("Connection"), Some("close"), "{options}");
     }
 }
 
 #[test]
-fn a_connection_stays_open_unless_somebody_ends_it() {
+fn connections_persist_by_default() {
     let server = site();
-    let answers =
-        converse(&server, b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\nGET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n", 2);
-    assert!(answers.iter().all(|answer| answer.field("Connection").is_none()));
-    // What HTTP/1.0 cannot rely on is said.
-    let answers = converse(&server, b"GET /a.txt HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", 1);
-    assert_eq!(answers[0].field("Connection"), Some("keep-alive"));
+    let responses =
+        exchange(&server, b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\nGET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n", 2);
+    assert!(responses.iter().all(|response| response.field("Connection").is_none()));
+    // HTTP/1.0 needs an explicit keep-alive.
+    let responses = exchange(&server, b"GET /a.txt HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", 1);
+    assert_eq!(responses[0].field("Connection"), Some("keep-alive"));
     assert_eq!(statuses(&server, b"GET /a.txt HTTP/1.0\r\n\r\nGET /a.txt HTTP/1.0\r\n\r\n"), [200]);
 }
 
 #[test]
-fn a_refusal_arrives_even_where_the_peer_goes_on_sending() {
+fn refusal_arrives_although_the_client_keeps_sending() {
     let server = site();
     let mut stream = server.connect();
     stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost : h\r\n\r\n").unwrap();
-    // Were the connection closed at once, this would be answered by a reset, which throws away what was not yet read.
+    // If the server closed the connection at once, the kernel would reset it, and the client would lose the response.
     let piece = vec![b'x'; 64 * 1024];
-    (0..64).for_each(|_| stream.write_all(&piece).unwrap());
+    for _ in 0..64 {
+        stream.write_all(&piece).unwrap();
+    }
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();
@@ -185,19 +191,22 @@ fn a_refusal_arrives_even_where_the_peer_goes_on_sending() {
 }
 
 #[test]
-fn a_later_minor_version_is_read_as_ours_and_a_later_major_one_is_refused() {
+fn minor_versions_are_accepted_and_major_refused() {
     let server = site();
     for version in ["HTTP/1.2", "HTTP/1.9"] {
         let request = format!("GET /a.txt {version}\r\nHost: h\r\nConnection: close\r\n\r\n");
-        let answer = server.raw(request.as_bytes());
-        assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n"), "{version}");
+        let response = server.raw(request.as_bytes());
+        assert!(response.starts_with(b"HTTP/1.1 200 OK\r\n"), "{version}");
     }
     assert!(server.raw(b"GET /a.txt HTTP/1.0\r\n\r\n").starts_with(b"HTTP/1.1 200 OK\r\n"));
     for version in ["HTTP/2.0", "HTTP/3.0", "HTTP/0.9"] {
         let request = format!("GET /a.txt {version}\r\nHost: h\r\n\r\n");
-        let answer = &answers(&server, request.as_bytes(), &[])[0];
-        assert_eq!(answer.status, 505, "{version}");
-        let page = String::from_utf8_lossy(&answer.body);
-        assert!(page.contains("HTTP/1.0") && page.contains("HTTP/1.1"), "which versions are spoken: {page}");
+        let response = &responses(&server, request.as_bytes(), &[])[0];
+        assert_eq!(response.status, 505, "{version}");
+        let page = String::from_utf8_lossy(&response.body);
+        assert!(
+            page.contains("HTTP/1.0") && page.contains("HTTP/1.1"),
+            "the page names the supported versions: {page}"
+        );
     }
 }

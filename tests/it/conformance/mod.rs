@@ -1,5 +1,6 @@
-//! The requirements of RFC 9110 and RFC 9112 that no other promise covers, in the order of the two texts.
-//! docs/conformance.md says which test holds which requirement. Never tests what a client or a proxy must do.
+//! Requirements of RFC 9110 and RFC 9112 that no other test covers, in the order of the two documents.
+//!
+//! docs/conformance.md lists the test of each requirement. Requirements on clients and proxies are out of scope.
 
 mod fields;
 mod framing;
@@ -10,11 +11,11 @@ mod targets;
 
 use std::io::{Read, Write};
 
-use crate::site::{Response, Server, is_whole, pages, parse, serve};
+use crate::harness::{Response, Server, is_complete, pages, parse, serve};
 
-/// A small site with a page to negotiate, a rule of each kind, and fields of its own.
+/// Serves a small site with a negotiated page, a rule of each kind, and header fields of its own.
 fn site() -> Server {
-    // Long enough in each coding that a few small parts of it are shorter than the whole.
+    // Long enough that a few small parts are shorter than the whole page in each coding.
     let lines: String = (0..1000).map(|number| format!("<p>{}</p>\n", number * 7919 % 10_007)).collect();
     let page = format!("<title>page</title>{lines}");
     serve(
@@ -37,48 +38,51 @@ fn site() -> Server {
     )
 }
 
-/// Sends bytes, and takes all answers until the server closes apart; `head_only` says which of them have no content.
-fn answers(server: &Server, bytes: &[u8], head_only: &[bool]) -> Vec<Response> {
+/// Sends bytes and parses all responses until the server closes the connection. `is_head` is `true` for each response to a
+/// HEAD request, `false` if missing.
+fn responses(server: &Server, bytes: &[u8], is_head: &[bool]) -> Vec<Response> {
     let received = server.raw(bytes);
-    let (mut rest, mut answers) = (received.as_slice(), Vec::new());
+    let mut rest = received.as_slice();
+    let mut responses = Vec::new();
     while !rest.is_empty() {
-        let is_head = head_only.get(answers.len()).copied().unwrap_or_default();
-        let (answer, others) = parse(rest, is_head);
-        answers.push(answer);
+        let is_head = is_head.get(responses.len()).copied().unwrap_or_default();
+        let (response, others) = parse(rest, is_head);
+        responses.push(response);
         rest = others;
     }
-    answers
+    responses
 }
 
-/// The statuses of all answers to bytes, until the server closes.
+/// Sends bytes and returns the statuses of all responses until the server closes the connection.
 fn statuses(server: &Server, bytes: &[u8]) -> Vec<u16> {
-    answers(server, bytes, &[]).iter().map(|answer| answer.status).collect()
+    responses(server, bytes, &[]).iter().map(|response| response.status).collect()
 }
 
-/// The status of the answer to a request with these lines of the head, on a connection that ends behind it.
+/// Returns the status of the response to a request with these header lines.
 fn status(server: &Server, lines: &str) -> u16 {
-    server.ask("GET", "/a.txt", lines).status
+    server.request("GET", "/a.txt", lines).status
 }
 
-/// Sends bytes on an open connection, and reads as many answers as are asked for.
-fn converse(server: &Server, bytes: &[u8], count: usize) -> Vec<Response> {
+/// Sends bytes and reads `count` responses from a connection that stays open.
+fn exchange(server: &Server, bytes: &[u8], count: usize) -> Vec<Response> {
     let mut stream = server.connect();
     stream.write_all(bytes).unwrap();
-    let (mut received, mut chunk) = (Vec::new(), [0; 4096]);
+    let mut received = Vec::new();
+    let mut chunk = [0; 4096];
     loop {
-        let mut answers = Vec::new();
+        let mut responses = Vec::new();
         let mut rest = received.as_slice();
-        while is_whole(rest) {
-            let (answer, others) = parse(rest, false);
-            answers.push(answer);
+        while is_complete(rest) {
+            let (response, others) = parse(rest, false);
+            responses.push(response);
             rest = others;
         }
-        if answers.len() >= count {
-            assert!(rest.is_empty(), "more than {count} answers");
-            return answers;
+        if responses.len() >= count {
+            assert!(rest.is_empty(), "more than {count} responses");
+            return responses;
         }
         let bytes = stream.read(&mut chunk).unwrap();
-        assert!(bytes > 0, "the server closed after {} of {count} answers", answers.len());
+        assert!(bytes > 0, "the server closed after {} of {count} responses", responses.len());
         received.extend_from_slice(&chunk[..bytes]);
     }
 }

@@ -1,52 +1,56 @@
-//! Representations, negotiation, conditions and ranges: RFC 9110 §8, §12, §13, §14.
+//! Representations, negotiation, conditions and ranges: RFC 9110, sections 8, 12, 13 and 14.
 
 use super::{site, status};
-use crate::site::{Response, decode};
+use crate::harness::{Response, decode};
 
-/// All fields of an answer but those that always differ.
+/// Returns the fields of a response except `Date` and those in `without`.
 fn fields(response: &Response, without: &[&str]) -> Vec<(String, String)> {
     let kept = response.fields.iter().filter(|(name, _)| name != "Date" && !without.contains(&name.as_str()));
     kept.cloned().collect()
 }
 
 #[test]
-fn a_part_is_described_like_the_whole() {
+fn partial_response_has_the_fields_of_the_full_one() {
     let server = site();
     for coding in ["identity", "br"] {
-        let ask =
-            |line: &str| server.ask("GET", "/page.html", &format!("Accept-Encoding: {coding}\r\n{line}\r\n"));
-        let whole = ask("X: y");
+        let request = |line: &str| {
+            server.request("GET", "/page.html", &format!("Accept-Encoding: {coding}\r\n{line}\r\n"))
+        };
+        let whole = request("X: y");
         for name in
             ["Cache-Control", "ETag", "Expires", "Content-Location", "Vary", "Last-Modified", "X-Other"]
         {
             assert!(whole.field(name).is_some(), "{name}");
         }
-        let part = ask("Range: bytes=0-9");
+        let part = request("Range: bytes=0-9");
         assert_eq!(part.status, 206);
         assert_eq!(fields(&part, &["Content-Range", "Content-Length"]), fields(&whole, &["Content-Length"]));
         assert_eq!((part.body.as_slice(), part.field("Content-Length")), (&whole.body[..10], Some("10")));
-        // Several parts are of another type and in no coding: each part says what it is itself.
-        let parts = ask("Range: bytes=0-9,50-59");
+        // A multipart response has another type and no coding: each part has fields of its own.
+        let parts = request("Range: bytes=0-9,50-59");
         assert_eq!((parts.status, parts.field("Content-Range")), (206, None));
         let not_of_parts = ["Content-Length", "Content-Type", "Content-Encoding"];
         assert_eq!(fields(&parts, &not_of_parts), fields(&whole, &not_of_parts));
         let heads =
             String::from_utf8_lossy(&parts.body).matches(&format!("Content-Encoding: {coding}\r\n")).count();
         assert_eq!(heads, if coding == "identity" { 0 } else { 2 }, "{coding}");
-        // More than If-Range needs: who merges parts looks for the type in each of them (docs/conformance.md).
+        // More fields than If-Range requires: clients that combine parts compare their types (docs/conformance.md).
         let tag = whole.field("ETag").unwrap();
-        assert_eq!(fields(&ask(&format!("Range: bytes=0-9\r\nIf-Range: {tag}")), &[]), fields(&part, &[]));
+        assert_eq!(
+            fields(&request(&format!("Range: bytes=0-9\r\nIf-Range: {tag}")), &[]),
+            fields(&part, &[])
+        );
     }
 }
 
 #[test]
-fn a_304_has_what_the_200_would_have_had_and_describes_no_content() {
+fn not_modified_has_the_fields_of_the_200() {
     let server = site();
     for coding in ["identity", "br"] {
         let lines = format!("Accept-Encoding: {coding}\r\n");
-        let whole = server.ask("GET", "/page.html", &lines);
+        let whole = server.request("GET", "/page.html", &lines);
         for method in ["GET", "HEAD"] {
-            let response = server.ask(method, "/page.html", &format!("{lines}If-None-Match: *\r\n"));
+            let response = server.request(method, "/page.html", &format!("{lines}If-None-Match: *\r\n"));
             assert_eq!((response.status, response.body.len()), (304, 0));
             let of_content = ["Content-Length", "Content-Type", "Content-Encoding"];
             assert_eq!(fields(&response, &[]), fields(&whole, &of_content), "{coding} {method}");
@@ -55,7 +59,7 @@ fn a_304_has_what_the_200_would_have_had_and_describes_no_content() {
 }
 
 #[test]
-fn every_answer_that_was_negotiated_says_on_what() {
+fn negotiated_responses_have_vary() {
     let server = site();
     for (method, lines, expected) in [
         ("GET", "", 200),
@@ -67,14 +71,14 @@ fn every_answer_that_was_negotiated_says_on_what() {
         ("HEAD", "If-None-Match: *\r\n", 304),
         ("GET", "Range: bytes=1000000-\r\n", 416),
     ] {
-        let response = server.ask(method, "/page.html", lines);
+        let response = server.request(method, "/page.html", lines);
         assert_eq!(response.status, expected, "{method} {lines}");
         assert_eq!(response.field("Vary"), Some("Accept-Encoding"), "{method} {lines}");
     }
 }
 
 #[test]
-fn the_weights_of_codings_are_followed() {
+fn coding_weights_are_respected() {
     let server = site();
     let identity = server.get("/page.html").body;
     for (value, expected) in [
@@ -94,7 +98,7 @@ fn the_weights_of_codings_are_followed() {
         (Some("br;q=1.5, gzip"), Some("gzip")),
     ] {
         let line = value.map_or(String::new(), |value| format!("Accept-Encoding: {value}\r\n"));
-        let response = server.ask("GET", "/page.html", &line);
+        let response = server.request("GET", "/page.html", &line);
         let coding = response.field("Content-Encoding");
         let expected = if expected == Some("zstd") && coding.is_none() { None } else { expected };
         assert_eq!(coding, expected, "{value:?}");
@@ -103,7 +107,7 @@ fn the_weights_of_codings_are_followed() {
 }
 
 #[test]
-fn conditions_on_head_are_evaluated_as_on_get() {
+fn conditions_apply_to_head() {
     let server = site();
     for (lines, expected) in [
         ("If-None-Match: *\r\n", 304),
@@ -111,49 +115,49 @@ fn conditions_on_head_are_evaluated_as_on_get() {
         ("If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n", 304),
         ("If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n", 412),
     ] {
-        assert_eq!(server.ask("HEAD", "/a.txt", lines).status, expected, "{lines}");
+        assert_eq!(server.request("HEAD", "/a.txt", lines).status, expected, "{lines}");
         assert_eq!(status(&server, lines), expected, "{lines}");
     }
 }
 
 #[test]
-fn dates_in_a_list_are_no_date() {
+fn list_of_dates_is_ignored() {
     let server = site();
     let date = "Sun, 06 Nov 1994 08:49:37 GMT";
     assert_eq!(status(&server, &format!("If-Modified-Since: {date}, {date}\r\n")), 200);
     assert_eq!(status(&server, &format!("If-Unmodified-Since: {date}, {date}\r\n")), 200);
-    // Two digits of a year that would lie more than fifty years ahead are of the past.
+    // A two-digit year more than fifty years in the future is in the past (RFC 9110, section 5.6.7).
     assert_eq!(status(&server, "If-Modified-Since: Sunday, 06-Nov-94 08:49:37 GMT\r\n"), 304);
 }
 
 #[test]
-fn one_range_is_never_answered_in_parts() {
+fn single_range_is_never_multipart() {
     let server = site();
-    for asked in ["bytes=0-0", "bytes=0-9,10-19", "bytes=0-9,5-14", "bytes=0-9,1000000-"] {
-        let response = server.ask("GET", "/page.html", &format!("Range: {asked}\r\n"));
-        assert_eq!(response.status, 206, "{asked}");
-        assert_eq!(response.field("Content-Type"), Some("text/html; charset=utf-8"), "{asked}");
-        assert!(response.field("Content-Range").is_some(), "{asked}");
+    for range in ["bytes=0-0", "bytes=0-9,10-19", "bytes=0-9,5-14", "bytes=0-9,1000000-"] {
+        let response = server.request("GET", "/page.html", &format!("Range: {range}\r\n"));
+        assert_eq!(response.status, 206, "{range}");
+        assert_eq!(response.field("Content-Type"), Some("text/html; charset=utf-8"), "{range}");
+        assert!(response.field("Content-Range").is_some(), "{range}");
     }
 }
 
 #[test]
-fn numbers_of_any_length_are_read_in_a_range() {
+fn range_positions_may_have_any_length() {
     let server = site();
     let nines = "9".repeat(200);
-    for (asked, expected) in [
+    for (range, expected) in [
         (format!("bytes=0-{nines}"), 206),
         (format!("bytes=-{nines}"), 206),
         (format!("bytes={nines}-"), 416),
         (format!("bytes=0-0,{nines}-{nines}"), 206),
     ] {
-        assert_eq!(status(&server, &format!("Range: {asked}\r\n")), expected, "{asked:.30}");
+        assert_eq!(status(&server, &format!("Range: {range}\r\n")), expected, "{range:.30}");
     }
 }
 
 #[test]
-fn what_has_no_bytes_has_no_parts() {
-    let server = crate::site::serve(&[(b"empty.txt", b"")], &[]);
-    let ask = |range: &str| server.ask("GET", "/empty.txt", &format!("Range: {range}\r\n")).status;
-    assert_eq!((ask("bytes=-1"), ask("bytes=0-"), ask("bytes=0-0")), (200, 416, 416));
+fn empty_content_has_no_ranges() {
+    let server = crate::harness::serve(&[(b"empty.txt", b"")], &[]);
+    let request = |range: &str| server.request("GET", "/empty.txt", &format!("Range: {range}\r\n")).status;
+    assert_eq!((request("bytes=-1"), request("bytes=0-"), request("bytes=0-0")), (200, 416, 416));
 }

@@ -1,11 +1,11 @@
-//! What goes with each status: RFC 9110 §15.
+//! Fields and content of each status: RFC 9110, section 15.
 
 use std::fs;
 
-use super::{answers, site};
-use crate::site::{Response, Server, compile, pages, serve, write_folder};
+use super::{responses, site};
+use crate::harness::{Response, Server, compile, pages, serve, write_folder};
 
-/// An answer with each status that is an error, but 408, which takes patience, and 500 and 421.
+/// Returns a response with each error status except 408, which takes a timeout, and 500.
 fn errors(server: &Server) -> Vec<Response> {
     let mut found: Vec<Response> = [
         ("GET", "/%zz", ""),
@@ -19,18 +19,18 @@ fn errors(server: &Server) -> Vec<Response> {
         ("BREW", "/a.txt", ""),
     ]
     .iter()
-    .map(|(method, target, lines)| server.ask(method, target, lines))
+    .map(|(method, target, lines)| server.request(method, target, lines))
     .collect();
     let long = format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "a".repeat(9000));
     let large = format!("GET / HTTP/1.1\r\nHost: h\r\nA: {}\r\n\r\n", "a".repeat(20_000));
     for request in ["GET / HTTP/1.1\r\n\r\n", "GET / HTTP/3.0\r\n\r\n", &long, &large] {
-        found.extend(answers(server, request.as_bytes(), &[]));
+        found.extend(responses(server, request.as_bytes(), &[]));
     }
     found
 }
 
 #[test]
-fn an_error_is_explained_and_kept_by_nobody() {
+fn errors_are_explained_and_not_cached() {
     let found = errors(&site());
     let mut statuses: Vec<u16> = found.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
@@ -42,7 +42,7 @@ fn an_error_is_explained_and_kept_by_nobody() {
         assert_eq!(response.field("Content-Type"), Some("text/html; charset=utf-8"));
         assert_eq!(response.field("Cache-Control"), Some("no-store"), "{}", response.status);
         assert!(response.field("Date").is_some(), "{}", response.status);
-        // Readable in light and dark, small, and without a word about the server.
+        // For light and dark schemes, small, and without information about the server.
         assert!(page.contains("color-scheme content=\"light dark\"") && page.len() < 1000, "{page}");
         let lower = page.to_lowercase();
         for word in ["cannery", "localhost", "127.0.0.1", env!("CARGO_PKG_VERSION")] {
@@ -52,7 +52,7 @@ fn an_error_is_explained_and_kept_by_nobody() {
 }
 
 #[test]
-fn every_redirect_says_where_to() {
+fn redirects_have_a_location() {
     let server = site();
     for (target, status, location) in [
         ("/old", 301, "/new"),
@@ -64,7 +64,7 @@ fn every_redirect_says_where_to() {
     ] {
         let response = server.get(target);
         assert_eq!((response.status, response.field("Location")), (status, Some(location)), "{target}");
-        // A mistake that is called permanent shall be forgotten all the same.
+        // Caches must be able to forget a permanent redirect that was a mistake.
         let caching = if matches!(status, 301 | 308) { "public, max-age=3600" } else { "no-cache" };
         assert_eq!(response.field("Cache-Control"), Some(caching), "{target}");
         assert!(
@@ -75,7 +75,7 @@ fn every_redirect_says_where_to() {
 }
 
 #[test]
-fn a_location_is_a_uri_reference_whatever_was_asked() {
+fn location_is_always_a_uri_reference() {
     let files = [("docs/index.html", "docs"), ("_redirects", "/go/* /new/:splat?own=1#part 302\n")];
     let server = serve(&pages(&files), &[]);
     let mut checked = 0;
@@ -85,9 +85,9 @@ fn a_location_is_a_uri_reference_whatever_was_asked() {
         {
             let request =
                 [b"GET ", before, &[byte], after, b" HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"];
-            let response = &answers(&server, &request.concat(), &[])[0];
+            let response = &responses(&server, &request.concat(), &[])[0];
             if let Some(location) = response.field("Location") {
-                assert!(is_relative_reference(location), "{byte:#x} behind {before:?}: {location}");
+                assert!(is_relative_reference(location), "{byte:#x} after {before:?}: {location}");
                 checked += 1;
             }
         }
@@ -95,9 +95,9 @@ fn a_location_is_a_uri_reference_whatever_was_asked() {
     assert!(checked > 700, "{checked} of them are redirects");
 }
 
-/// Whether text is a path from the root with a query and a fragment, as RFC 3986 spells them.
+/// Returns `true` if the text is an absolute path with optional query and fragment (RFC 3986, section 4.2).
 fn is_relative_reference(text: &str) -> bool {
-    let is_spelled = |part: &str, more: &str| {
+    let is_valid = |part: &str, more: &str| {
         let mut bytes = part.bytes();
         while let Some(byte) = bytes.next() {
             let good = match byte {
@@ -118,47 +118,47 @@ fn is_relative_reference(text: &str) -> bool {
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
     path.starts_with('/')
         && !path.starts_with("//")
-        && is_spelled(path, "")
-        && is_spelled(query, "?")
-        && is_spelled(fragment, "?")
+        && is_valid(path, "")
+        && is_valid(query, "?")
+        && is_valid(fragment, "?")
 }
 
 #[test]
-fn an_archive_that_is_damaged_is_an_error_of_the_server() {
+fn damaged_archive_is_a_server_error() {
     let folder = tempfile::tempdir().unwrap();
     let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
     fs::create_dir(&source).unwrap();
     let content = "the content of the only page, which is nowhere else in the file";
     write_folder(&source, &pages(&[("a.txt", content), ("b.txt", "whole")]));
     compile(&source, &archive, &["--compress", "identity"]);
-    // The record says where the body is: let it point behind the end of the file.
+    // Makes the record's position of the body point past the end of the file.
     let mut bytes = fs::read(&archive).unwrap();
-    let find = |bytes: &[u8], wanted: &[u8]| {
+    let find = |bytes: &[u8], pattern: &[u8]| {
         bytes
-            .windows(wanted.len())
+            .windows(pattern.len())
             .enumerate()
-            .filter(|(_, found)| *found == wanted)
+            .filter(|(_, found)| *found == pattern)
             .map(|(at, _)| at)
             .collect::<Vec<_>>()
     };
     let position = u32::try_from(find(&bytes, content.as_bytes())[0]).unwrap();
     let references = find(&bytes, &position.to_le_bytes());
-    assert!(!references.is_empty(), "the record names the position of the body");
+    assert!(!references.is_empty(), "the record has the position of the body");
     for reference in references {
         bytes[reference..reference + 4].copy_from_slice(&(u32::MAX - 9).to_le_bytes());
     }
     fs::write(&archive, bytes).unwrap();
-    let server = Server::start_everywhere(&["--archive", archive.to_str().unwrap()]);
+    let server = Server::start_on_all_transports(&["--archive", archive.to_str().unwrap()]);
     let response = server.get("/a.txt");
     assert_eq!(response.status, 500);
     assert_eq!(response.field("Cache-Control"), Some("no-store"));
     assert!(String::from_utf8_lossy(&response.body).contains("<p>"));
-    assert_eq!(server.get("/b.txt").body, b"whole", "what is sound goes on");
+    assert_eq!(server.get("/b.txt").body, b"whole", "intact records are served");
 }
 
 #[test]
-fn an_error_page_of_the_site_is_never_kept_for_good() {
-    // The name carries the first digits of the SHA-256 of the content `x`: as a file it would be immutable.
+fn custom_error_pages_are_never_immutable() {
+    // The name has the first digits of the SHA-256 of the content `x`, so the file itself is immutable.
     let files = [
         ("404.html", "x"),
         ("app-2d711642b726b044.js", "x"),

@@ -1,9 +1,9 @@
-//! Targets and hosts: RFC 9110 §4 and §7, RFC 9112 §3.
+//! Request targets and hosts: RFC 9110, sections 4 and 7; RFC 9112, section 3.
 
-use super::{answers, site, statuses};
+use super::{responses, site, statuses};
 
 #[test]
-fn a_target_of_eight_thousand_bytes_is_read() {
+fn target_of_8000_bytes_is_accepted() {
     let server = site();
     let query = "q".repeat(8000 - "/a.txt?".len());
     let response = server.get(&format!("/a.txt?{query}"));
@@ -12,21 +12,21 @@ fn a_target_of_eight_thousand_bytes_is_read() {
 }
 
 #[test]
-fn a_location_is_never_longer_than_what_is_read() {
+fn location_is_never_longer_than_a_target() {
     let server = site();
-    // Bytes beyond ASCII are let through in a query, and escaped in a Location: three for one.
+    // A query may contain bytes outside ASCII. Location has each of them as an escape of three bytes.
     let query = "\u{e4}".repeat(1200);
     let longest = server.get(&format!("/docs?{query}"));
     assert_eq!(longest.status, 308);
     let location = longest.field("Location").unwrap();
     assert!(location.len() > 7000, "{}", location.len());
-    assert_eq!(server.get(location).status, 200, "what was sent is read");
+    assert_eq!(server.get(location).status, 200, "the server accepts its own Location");
     let query = "\u{e4}".repeat(1600);
     assert_eq!(server.get(&format!("/docs?{query}")).status, 414);
 }
 
 #[test]
-fn an_absolute_target_has_a_host_and_nothing_that_hides_it() {
+fn absolute_form_needs_a_host_without_userinfo() {
     let server = site();
     for target in [
         "http://user@localhost/a.txt",
@@ -43,22 +43,22 @@ fn an_absolute_target_has_a_host_and_nothing_that_hides_it() {
 }
 
 #[test]
-fn a_secured_resource_is_not_served_on_an_open_line() {
+fn https_target_over_plain_tcp_is_misdirected() {
     let server = site();
     let response = server.get("https://localhost/a.txt");
     assert_eq!((response.status, response.field("Connection")), (421, Some("close")));
 }
 
 #[test]
-fn the_host_of_an_absolute_target_counts_and_a_bad_host_field_is_refused_all_the_same() {
-    let server = crate::site::serve(
-        &crate::site::pages(&[("a.txt", "default"), ("_hosts/example.com/a.txt", "host")]),
+fn absolute_form_overrides_a_valid_host_field() {
+    let server = crate::harness::serve(
+        &crate::harness::pages(&[("a.txt", "default"), ("_hosts/example.com/a.txt", "host")]),
         &[],
     );
     let request = |target: &str, host: &str| {
         format!("GET {target} HTTP/1.1\r\nConnection: close\r\n{host}\r\n").into_bytes()
     };
-    let body = |target: &str, host: &str| answers(&server, &request(target, host), &[])[0].body.clone();
+    let body = |target: &str, host: &str| responses(&server, &request(target, host), &[])[0].body.clone();
     assert_eq!(body("http://example.com/a.txt", "Host: other.example\r\n"), b"host");
     assert_eq!(body("http://other.example/a.txt", "Host: example.com\r\n"), b"default");
     assert_eq!(body("/a.txt", "Host: EXAMPLE.com:8080\r\n"), b"host");
@@ -68,17 +68,17 @@ fn the_host_of_an_absolute_target_counts_and_a_bad_host_field_is_refused_all_the
 }
 
 #[test]
-fn only_options_may_ask_for_the_server_as_a_whole() {
+fn asterisk_form_is_for_options_only() {
     let server = site();
-    assert_eq!(server.ask("OPTIONS", "*", "").status, 204);
-    assert_eq!(server.ask("GET", "*", "").status, 400);
-    assert_eq!(server.ask("HEAD", "*", "").status, 400);
-    assert_eq!(server.ask("OPTIONS", "localhost:80", "").status, 400);
-    assert_eq!(server.ask("GET", "localhost:80", "").status, 400);
+    assert_eq!(server.request("OPTIONS", "*", "").status, 204);
+    assert_eq!(server.request("GET", "*", "").status, 400);
+    assert_eq!(server.request("HEAD", "*", "").status, 400);
+    assert_eq!(server.request("OPTIONS", "localhost:80", "").status, 400);
+    assert_eq!(server.request("GET", "localhost:80", "").status, 400);
 }
 
 #[test]
-fn a_bad_target_is_not_mended() {
+fn malformed_targets_are_not_repaired() {
     let server = site();
     for line in
         ["GET /a b.txt HTTP/1.1", "GET  /a.txt HTTP/1.1", "GET /a.txt\tHTTP/1.1", "GET a.txt HTTP/1.1"]
@@ -89,7 +89,7 @@ fn a_bad_target_is_not_mended() {
 }
 
 #[test]
-fn nothing_outside_the_archive_exists() {
+fn files_outside_the_archive_are_unreachable() {
     let server = site();
     for target in [
         "/etc/passwd",
@@ -109,7 +109,7 @@ fn nothing_outside_the_archive_exists() {
 }
 
 #[test]
-fn a_target_with_a_fragment_is_bad() {
+fn target_with_a_fragment_is_bad() {
     let server = site();
     for target in ["/a.txt#part", "/a.txt?q#part", "/a.txt#part?q", "/#", "http://localhost/a.txt#part"] {
         assert_eq!(server.get(target).status, 400, "{target}");
@@ -117,7 +117,7 @@ fn a_target_with_a_fragment_is_bad() {
 }
 
 #[test]
-fn a_host_that_breaks_the_grammar_is_bad() {
+fn malformed_hosts_are_bad() {
     let server = site();
     for host in ["a%zz", "a%4", "[::zz]", "[]", "[::1", "[::1]x", "[fe80::1%25eth0]", "[v.x]", "a\\b"] {
         let request = format!("GET /a.txt HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");

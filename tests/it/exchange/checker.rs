@@ -9,8 +9,8 @@ use cannery_testkit::tls::{self, ClientOptions, TlsStream};
 use cannery_testkit::{Ended, Response, http1, http2};
 
 use super::releases::{MISSING, RESOURCES, Resource, content};
+use crate::harness::{TIMEOUT, decode};
 use crate::random::Random;
-use crate::site::{PATIENCE, decode};
 use crate::transports::connect;
 
 /// Where the server listens.
@@ -51,19 +51,19 @@ impl Progress {
     /// Waits until clients have checked this number of further responses.
     pub(super) fn await_responses(&self, responses: u64) {
         let goal = self.seen().checked + responses;
-        self.await_that("more responses", |seen| seen.checked >= goal);
+        self.wait_until("more responses", |seen| seen.checked >= goal);
     }
 
     /// Waits until a client has received a response from this release over a new connection.
     pub(super) fn await_release(&self, release: u64) {
-        self.await_that("a response of the new release", |seen| seen.release == release);
+        self.wait_until("a response of the new release", |seen| seen.release == release);
     }
 
     /// Waits for a condition, or until a client has failed.
-    fn await_that(&self, what: &str, is_met: impl Fn(&Seen) -> bool) {
+    fn wait_until(&self, what: &str, is_met: impl Fn(&Seen) -> bool) {
         let is_awaited = |seen: &mut Seen| !is_met(seen) && !seen.is_over;
         let (seen, result) =
-            self.has_changed.wait_timeout_while(self.seen(), 3 * PATIENCE, is_awaited).unwrap();
+            self.has_changed.wait_timeout_while(self.seen(), 3 * TIMEOUT, is_awaited).unwrap();
         drop(seen);
         assert!(!result.timed_out(), "clients waited in vain for {what}");
     }

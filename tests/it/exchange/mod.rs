@@ -14,7 +14,7 @@ use checker::{Failures, Target, check_under_load};
 use releases::{RELEASES, Site};
 
 use crate::authority::Authority;
-use crate::site::{Server, await_that, server_command};
+use crate::harness::{Server, server_command, wait_until};
 
 /// Responses that the clients check between two exchanges, at least.
 const RESPONSES_BETWEEN: u64 = 150;
@@ -35,7 +35,7 @@ fn start(program: &Path, site: &Site, bundle: &Path, flags: &[&str]) -> (Server,
     command.args(["--archive", text(site.archive()), "--tls-bundle", text(bundle)]);
     command.args(["--bind", "127.0.0.1:0", "--bind-tls", "127.0.0.1:0"]).args(flags);
     let server = Server::run(command);
-    let target = Target { plain: server.address.clone(), tls: server.secured() };
+    let target = Target { plain: server.address.clone(), tls: server.read_tls_address() };
     (server, target)
 }
 
@@ -107,7 +107,7 @@ fn kill_one_worker(running: &Running) {
     let children = || fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let victim = children().split_whitespace().next().expect("a process that serves").to_owned();
     assert!(Command::new("kill").args(["-KILL", &victim]).status().unwrap().success());
-    await_that("another process to start", || {
+    wait_until("another process to start", || {
         let now = children();
         let now: Vec<&str> = now.split_whitespace().collect();
         now.len() == 2 && !now.contains(&victim.as_str())
@@ -121,7 +121,7 @@ fn take_over(program: &Path, server: &mut Server, running: &mut Running) {
     assert!(Command::new("kill").args(["-USR2", &old.to_string()]).status().unwrap().success());
     let line = server.await_line("to take over");
     running.0 = line.split(' ').find_map(|word| word.parse().ok()).expect("the number of a process");
-    await_that("the old supervisor to exit", || !is_running(old));
+    wait_until("the old supervisor to exit", || !is_running(old));
 }
 
 /// Returns `true` if a process exists and is no zombie.
@@ -143,7 +143,7 @@ fn install(program: &Path) {
 fn releases_change_over_a_lossy_network() {
     const INSIDE: &str = "CANNERY_LOSSY_NAMESPACE";
     if std::env::var_os(INSIDE).is_none() {
-        if crate::site::skip_outside() || !can_lose_packets() {
+        if crate::harness::skip_outside() || !can_lose_packets() {
             println!("skipped: this test needs nft and the right to create a network namespace");
             return;
         }

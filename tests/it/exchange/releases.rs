@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::site::compile;
+use crate::harness::compile;
 
 /// Number of releases that are exchanged for each other.
 pub(super) const RELEASES: u64 = 4;

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::site::{Server, run, signal, write_folder};
+use crate::harness::{Server, run, signal, write_folder};
 
 /// A folder with a site, and a place for its archive.
 struct Place {

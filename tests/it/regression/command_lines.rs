@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use crate::site::{Server, pages, run, server_command, write_folder};
+use crate::harness::{Server, pages, run, server_command, write_folder};
 
 /// A folder with a site, and the place of its archive.
 struct Place {

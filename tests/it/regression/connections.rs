@@ -7,13 +7,13 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::site::{Response, Server, is_whole, pages, parse, run, serve, write_folder};
+use crate::harness::{Response, Server, is_complete, pages, parse, run, serve, write_folder};
 
 /// Sends a request and reads the answer to it, or as much of it as comes.
 fn ask_on(stream: &mut TcpStream) -> Option<Response> {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").ok()?;
     let (mut received, mut chunk) = (Vec::new(), [0; 4096]);
-    while !is_whole(&received) {
+    while !is_complete(&received) {
         match stream.read(&mut chunk) {
             Ok(0) | Err(_) => return None,
             Ok(bytes) => received.extend_from_slice(&chunk[..bytes]),
@@ -117,7 +117,7 @@ fn a_takeover_loses_no_request_on_a_kept_connection() {
 fn plain_http_on_a_port_for_tls_is_told_what_is_wrong() {
     // The page of the site for other bad requests would not help here.
     let server = serve(&pages(&[("a.txt", "content"), ("_400.html", "root 400")]), &[]);
-    let mut stream = TcpStream::connect(server.secured_address()).unwrap();
+    let mut stream = TcpStream::connect(server.tls_address()).unwrap();
     stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();
@@ -134,7 +134,7 @@ fn an_archive_beyond_the_memory_limit_names_the_limit() {
     let noise: Vec<u8> =
         (0..40_000_000_u32).map(|number| (number.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
     write_folder(&source, &[(b"large.bin", &noise)]);
-    crate::site::compile(&source, &archive, &["--compress", "identity"]);
+    crate::harness::compile(&source, &archive, &["--compress", "identity"]);
     let archive = archive.to_str().unwrap();
     let output = run(
         "cannery-server",

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
 
-use crate::site::{Response, Server, compile, run, write_folder};
+use crate::harness::{Response, Server, compile, run, write_folder};
 
 /// A release directory.
 struct Directory {
@@ -116,9 +116,9 @@ fn the_answer_is_that_of_the_earlier_release() {
         assert_eq!(after.field(name), before.field(name), "{name}");
     }
     let etag = after.field("ETag").unwrap();
-    let conditional = server.ask("GET", "/assets/app-1.js", &format!("If-None-Match: {etag}\r\n"));
+    let conditional = server.request("GET", "/assets/app-1.js", &format!("If-None-Match: {etag}\r\n"));
     assert_eq!(conditional.status, 304);
-    let range = server.ask("GET", "/assets/app-1.js", "Range: bytes=0-6\r\n");
+    let range = server.request("GET", "/assets/app-1.js", "Range: bytes=0-6\r\n");
     assert_eq!((range.status, text(&range)), (206, "release"));
 }
 
@@ -183,7 +183,7 @@ fn each_host_has_its_release_directory() {
     let (first, second) = (format!("one.test={}", one.text()), other.text());
     let server = Server::start(&["--releases", &first, "--releases", &second, "--processes", "2"]);
     let status = |host: &str, number: u32| {
-        server.ask_host(host, "GET", &format!("/assets/app-{number}.js"), "").status
+        server.request_host(host, "GET", &format!("/assets/app-{number}.js"), "").status
     };
     assert_eq!([status("one.test", 1), status("one.test", 2)], [200, 200]);
     assert_eq!([status("other.test", 1), status("other.test", 2)], [200, 404]);
@@ -204,7 +204,7 @@ fn a_site_that_was_taken_down_stays_down() {
     directory.build_files("2.cdb", &[files[0].clone(), files[1].clone()], &[]);
     directory.uses("2");
     let server = Server::start(&["--releases", &directory.text()]);
-    let status = |host: &str, path: &str| server.ask_host(host, "GET", path, "").status;
+    let status = |host: &str, path: &str| server.request_host(host, "GET", path, "").status;
     assert_eq!(status("a.test", "/assets/a.js"), 200);
     assert_eq!(status("b.test", "/assets/b.js"), 404);
     assert_eq!(status("a.test", "/assets/b.js"), 404);

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-use crate::site::{Server, ask_at, await_that, server_command};
+use crate::harness::{Server, request_at, server_command, wait_until};
 
 /// A server whose access log is a pipe that no process reads, with more lines than the pipe and all buffers hold.
 fn stuck() -> (Server, String) {
@@ -12,7 +12,7 @@ fn stuck() -> (Server, String) {
     command.args(["--dummy", "--access-log", "-", "--threads", "1", "--bind", "127.0.0.1:0"]);
     command.args(["--admin", "127.0.0.1:0"]).stdout(Stdio::piped());
     let server = Server::run(command);
-    let admin = server.admin();
+    let admin = server.read_admin_address();
     let request = format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "0123456789".repeat(100));
     let requests = request.repeat(100);
     let mut stream = server.connect();
@@ -26,7 +26,7 @@ fn stuck() -> (Server, String) {
 }
 
 fn dropped(admin: &str) -> usize {
-    let metrics = String::from_utf8(ask_at(admin, "GET", "/metrics", "").body).unwrap();
+    let metrics = String::from_utf8(request_at(admin, "GET", "/metrics", "").body).unwrap();
     let value = metrics.lines().find_map(|line| line.strip_prefix("cannery_log_lines_dropped_total "));
     value.unwrap().parse().unwrap()
 }
@@ -38,7 +38,7 @@ fn unread_log_delays_neither_signals_nor_the_end() {
     let pid = server.pid().to_string();
     let script = "i=0; while [ $i -lt 100 ]; do kill -USR1 $0; i=$((i+1)); done";
     assert!(Command::new("sh").args(["-c", script, &pid]).status().unwrap().success());
-    assert_eq!(ask_at(&admin, "GET", "/ready", "").status, 200);
+    assert_eq!(request_at(&admin, "GET", "/ready", "").status, 200);
     server.signal("TERM");
     server.await_line("access log takes no more lines");
     assert_eq!(server.await_end(), Some(0));
@@ -61,7 +61,7 @@ fn unread_standard_error_does_not_delay_signals() {
     // Each of these signals has a line on standard error, and a pipe has room for 64 KiB.
     let script = "i=0; while [ $i -lt 1500 ]; do kill -USR2 $0; i=$((i+1)); done; kill -TERM $0";
     assert!(Command::new("sh").args(["-c", script, &child.id().to_string()]).status().unwrap().success());
-    await_that("the server ends", || {
+    wait_until("the server ends", || {
         let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
         stat.contains(") Z ")
     });
@@ -80,20 +80,20 @@ fn full_disk_loses_whole_lines_and_counts_them() {
     command.args(["-c", script, env!("CARGO_BIN_EXE_cannery-server"), "--dummy", "--access-log"]).arg(&log);
     command.args(["--threads", "1", "--bind", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
     let server = Server::run(command);
-    let admin = server.admin();
+    let admin = server.read_admin_address();
     let lines = || fs::read_to_string(&log).unwrap().lines().map(str::to_owned).collect::<Vec<_>>();
 
     for number in 0..20 {
         server.get(&format!("/{number}"));
     }
-    await_that("all lines are written or counted", || lines().len() + dropped(&admin) == 20);
+    wait_until("all lines are written or counted", || lines().len() + dropped(&admin) == 20);
     assert!(dropped(&admin) > 0 && !lines().is_empty());
     assert!(fs::read(&log).unwrap().ends_with(b"\n"));
     server.await_line("access log cannot be written");
 
     fs::File::create(&log).unwrap();
     server.get("/again");
-    await_that("there is room again", || lines().len() == 1);
+    wait_until("there is room again", || lines().len() == 1);
     assert_eq!(server.stop(), Some(0));
     let line = &lines()[0];
     assert!(line.starts_with("127.0.0.1 - - [") && line.contains("GET /again "), "{line}");

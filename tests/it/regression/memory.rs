@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::net::TcpStream;
 
-use crate::site::{PATIENCE, Server, compile, pages, write_folder};
+use crate::harness::{Server, TIMEOUT, compile, pages, write_folder};
 
 /// A site whose pages are copied to be sent.
 fn start(folder: &std::path::Path, flags: &[&str]) -> Server {
@@ -35,8 +35,8 @@ fn kibibytes(server: &Server, name: &str) -> u64 {
     line.trim_start_matches(':').split_whitespace().next().unwrap().parse().unwrap()
 }
 
-fn await_that(what: &str, condition: impl Fn() -> bool) {
-    let end = std::time::Instant::now() + PATIENCE;
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let end = std::time::Instant::now() + TIMEOUT;
     while !condition() {
         assert!(std::time::Instant::now() < end, "{what}");
         std::thread::yield_now();
@@ -49,15 +49,15 @@ fn await_that(what: &str, condition: impl Fn() -> bool) {
 fn a_memory_limit_sheds_slow_readers_and_serves_on() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), &["--limit-memory", "64", "--admin", "127.0.0.1:0"]);
-    let admin = server.admin();
+    let admin = server.read_admin_address();
     let mut slow = pipeline(&server, 500);
     let is_shed = || {
-        let metrics = crate::site::ask_at(&admin, "GET", "/metrics", "").body;
+        let metrics = crate::harness::request_at(&admin, "GET", "/metrics", "").body;
         let metrics = String::from_utf8(metrics).unwrap();
         let counted = metrics.lines().find_map(|line| line.split_once("how=\"shed\"} "));
         counted.unwrap().1.parse::<u64>().unwrap() > 0
     };
-    await_that("some are shed", is_shed);
+    wait_until("some are shed", is_shed);
     for _ in 0..20 {
         assert_eq!(server.get("/a.txt").body.len(), 4000);
     }
@@ -74,9 +74,9 @@ fn memory_of_slow_readers_goes_back_to_the_system() {
     assert_eq!(server.get("/a.txt").body.len(), 4000);
     let before = kibibytes(&server, "VmRSS");
     let slow = pipeline(&server, 500);
-    await_that("it keeps much", || kibibytes(&server, "VmRSS") > before + 40 * 1024);
+    wait_until("it keeps much", || kibibytes(&server, "VmRSS") > before + 40 * 1024);
     drop(slow);
-    await_that("it returns most of it", || kibibytes(&server, "VmRSS") < before + 16 * 1024);
+    wait_until("it returns most of it", || kibibytes(&server, "VmRSS") < before + 16 * 1024);
 }
 
 /// There was no room for a copy, and the next request ended the process by SIGBUS.
@@ -88,11 +88,11 @@ fn a_mapped_archive_larger_than_the_memory_limit_survives_truncation() {
     write_folder(&source, &[(b"large.bin", &vec![7; 96 << 20])]);
     compile(&source, &archive, &["--compress", "identity"]);
     let server = Server::start(&["--archive", archive.to_str().unwrap(), "--limit-memory", "64"]);
-    let tail = |server: &Server| server.ask("GET", "/large.bin", "Range: bytes=-2\r\n").body;
+    let tail = |server: &Server| server.request("GET", "/large.bin", "Range: bytes=-2\r\n").body;
     assert_eq!(tail(&server), [7, 7]);
     OpenOptions::new().write(true).open(&archive).unwrap().set_len(0).unwrap();
     server.await_line("somebody writes into this file");
     assert_eq!(tail(&server), [7, 7]);
-    assert_eq!(server.ask("GET", "/large.bin", "Range: bytes=0-1\r\n").body, [7, 7]);
+    assert_eq!(server.request("GET", "/large.bin", "Range: bytes=0-1\r\n").body, [7, 7]);
     assert_eq!(server.stop(), Some(0));
 }

@@ -17,7 +17,7 @@ mod supervisor;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use crate::site::{Server, compile, pages, run, server_command, signal, write_folder};
+use crate::harness::{Server, compile, pages, run, server_command, signal, write_folder};
 
 /// A site's own policy took the place of the server's, which was ordered by a flag, and nobody was told.
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::site::{Server, ask_at, compile, pages, run, write_folder};
+use crate::harness::{Server, compile, pages, request_at, run, write_folder};
 
 /// They were logged and counted with the 404 that the site would have answered, and listed as missing.
 #[test]
@@ -14,16 +14,16 @@ fn own_pages_count_as_found() {
     compile(&source, &archive, &[]);
     let (archive, log) = (archive.to_str().unwrap(), log.to_str().unwrap());
     let server = Server::start(&["--archive", archive, "--access-log", log, "--admin", "127.0.0.1:0"]);
-    let admin = server.admin();
+    let admin = server.read_admin_address();
 
     let heartbeat = server.get("/__/heartbeat");
-    server.ask("HEAD", "/__/heartbeat", "");
+    server.request("HEAD", "/__/heartbeat", "");
     let about = server.get("/__/cannery/about");
-    let metrics = String::from_utf8(ask_at(&admin, "GET", "/metrics", "").body).unwrap();
+    let metrics = String::from_utf8(request_at(&admin, "GET", "/metrics", "").body).unwrap();
     assert!(metrics.contains("cannery_responses_total{status=\"200\"} 3\n"), "{metrics}");
     assert!(!metrics.contains("cannery_responses_total{status=\"404\"}"), "{metrics}");
     let stats: serde_json::Value =
-        serde_json::from_slice(&ask_at(&admin, "GET", "/stats.json", "").body).unwrap();
+        serde_json::from_slice(&request_at(&admin, "GET", "/stats.json", "").body).unwrap();
     assert_eq!(stats["missing"], serde_json::json!([]));
 
     assert_eq!(server.stop(), Some(0));

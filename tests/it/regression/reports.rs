@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::site::{run, write_folder};
+use crate::harness::{run, write_folder};
 
 /// Builds a folder literal; returns the exit code and what was said.
 fn build(files: &[(&str, &str)], flags: &[&str]) -> (i32, String) {

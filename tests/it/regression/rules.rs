@@ -1,6 +1,6 @@
 //! Rules of a site: what they refuse, what they join, and which answers they hold for.
 
-use crate::site::{Response, Server, pages, run, serve, write_folder};
+use crate::harness::{Response, Server, pages, run, serve, write_folder};
 
 /// Builds a folder literal, and returns the exit code and what the archiver printed.
 fn build(files: &[(&'static str, &'static str)], flags: &[&str]) -> (Option<i32>, String) {
@@ -105,19 +105,19 @@ fn a_challenge_is_what_its_path_leads_to() {
     let folder = tempfile::tempdir().unwrap();
     let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
     write_folder(&source, &pages(&[("index.html", "home"), (".well-known/acme-challenge/t", "proof")]));
-    crate::site::compile(&source, &archive, &[]);
+    crate::harness::compile(&source, &archive, &[]);
     let named = format!("known.example={}", archive.display());
     let mut command = vec!["--archive", named.as_str(), "--https-redirect"];
-    command.extend(crate::site::OVER_TLS);
+    command.extend(crate::harness::TLS_FLAGS);
     let server = Server::start(&command);
-    let ask = |host, target| server.ask_host(host, "GET", target, "");
-    assert_eq!(ask("known.example", "/.well-known/acme-challenge/t").body, b"proof");
+    let request = |host, target| server.request_host(host, "GET", target, "");
+    assert_eq!(request("known.example", "/.well-known/acme-challenge/t").body, b"proof");
     for target in
         ["/.well-known/acme-challenge/%2e%2e/%2e%2e/index.html", "/.well-known/acme-challenge/../t", "/"]
     {
-        assert_eq!(ask("known.example", target).status, 308, "{target}");
+        assert_eq!(request("known.example", target).status, 308, "{target}");
     }
-    assert_eq!(ask("other.example", "/").status, 421);
+    assert_eq!(request("other.example", "/").status, 421);
 }
 
 /// Browsers have dropped what it asks for, and it opened holes in older ones.
@@ -162,9 +162,9 @@ fn rules_apply_by_the_path_that_was_requested() {
     assert_eq!(values(&fallback, "Cache-Control"), ["max-age=7"]);
     assert_eq!(server.get("/app/y").field("X-App"), None);
     let tag = fallback.field("ETag").unwrap();
-    let again = server.ask("GET", "/app/x", &format!("If-None-Match: {tag}\r\n"));
+    let again = server.request("GET", "/app/x", &format!("If-None-Match: {tag}\r\n"));
     assert_eq!((again.status, again.field("X-App")), (304, Some("1")));
-    let part = server.ask("GET", "/app/x", "Range: bytes=0-1\r\n");
+    let part = server.request("GET", "/app/x", "Range: bytes=0-1\r\n");
     assert_eq!((part.status, part.field("X-App"), part.body.as_slice()), (206, Some("1"), b"ap".as_slice()));
     let rewritten = server.get("/into/a.html");
     assert_eq!(
@@ -179,7 +179,7 @@ fn rules_apply_by_the_path_that_was_requested() {
         ("GET", "/docs/a.html", "Range: bytes=99-\r\n", 416),
         ("GET", "/docs/a.html", "If-Match: \"x\"\r\n", 412),
     ] {
-        let answer = server.ask(method, target, lines);
+        let answer = server.request(method, target, lines);
         assert_eq!((answer.status, answer.field("X-Docs")), (status, Some("1")), "{method} {target} {lines}");
     }
     let unreadable = server.get("/%zz");
@@ -194,13 +194,13 @@ fn a_preflight_has_the_fields_of_its_path() {
     let server = site(&[("index.html", "home"), ("api/a.json", "{}"), ("_headers", rules)]);
     for target in ["/api/a.json", "/api/none"] {
         let lines = "Origin: https://other.example\r\nAccess-Control-Request-Method: GET\r\n";
-        let answer = server.ask("OPTIONS", target, lines);
+        let answer = server.request("OPTIONS", target, lines);
         assert_eq!((answer.status, answer.field("Allow")), (204, Some("GET, HEAD, OPTIONS")), "{target}");
         assert_eq!(answer.field("Access-Control-Allow-Origin"), Some("*"));
         assert_eq!(answer.field("Access-Control-Allow-Headers"), Some("x-token"));
         assert_eq!((answer.field("Vary"), answer.field("Content-Type")), (Some("Origin"), None));
     }
-    assert_eq!(server.ask("OPTIONS", "/", "").field("Access-Control-Allow-Origin"), None);
+    assert_eq!(server.request("OPTIONS", "/", "").field("Access-Control-Allow-Origin"), None);
 }
 
 /// Rules for one host were taken and never applied.
@@ -217,7 +217,7 @@ fn rules_for_hosts_apply_on_those_hosts() {
     ];
     let server = site(&files);
     let field = |host: &str, target: &str, name: &str| {
-        server.ask_host(host, "GET", target, "").field(name).map(str::to_owned)
+        server.request_host(host, "GET", target, "").field(name).map(str::to_owned)
     };
     for target in ["/", "/nope"] {
         assert_eq!(field("preview.example", target, "X-Robots-Tag").as_deref(), Some("noindex"), "{target}");

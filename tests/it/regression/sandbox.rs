@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{AddressFamily, SocketType, connect, socket};
 
-use crate::site::{Server, compile, pages, run, write_folder};
+use crate::harness::{Server, compile, pages, run, write_folder};
 
 /// The user and group `nobody`.
 const NOBODY: &str = "65534:65534";
@@ -154,7 +154,7 @@ fn processes_shake_hands_in_the_sandbox() {
     let folder = site();
     let archive = path(folder.path(), "site.cdb");
     let flags = ["--archive", &archive, "--processes", "2", "--sandbox", "require"];
-    let server = Server::start_everywhere(&flags);
+    let server = Server::start_on_all_transports(&flags);
     for _ in 0..4 {
         assert_eq!(server.get("/a.txt").body, b"a page");
     }

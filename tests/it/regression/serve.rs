@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 
-use crate::site::{Response, ask_at, pages, write_folder};
+use crate::harness::{Response, pages, request_at, write_folder};
 
 /// A running `cannery serve`.
 struct Serve {
@@ -51,7 +51,7 @@ impl Drop for Serve {
 }
 
 fn get(url: &str, target: &str) -> Response {
-    ask_at(url.trim_start_matches("http://").trim_end_matches('/'), "GET", target, "")
+    request_at(url.trim_start_matches("http://").trim_end_matches('/'), "GET", target, "")
 }
 
 const ANY_PORT: [&str; 2] = ["--bind", "127.0.0.1:0"];
@@ -120,8 +120,8 @@ fn failed_requests_are_lines_on_the_terminal() {
     let url = serve.url();
     assert_eq!(get(&url, "/").status, 200);
     let address = url.trim_start_matches("http://").trim_end_matches('/');
-    ask_at(address, "GET", "/no\x1b[2Jne", "Referer: http://h/page\r\n");
-    ask_at(address, "GET", "/none", "Referer: http://h/page\r\n");
+    request_at(address, "GET", "/no\x1b[2Jne", "Referer: http://h/page\r\n");
+    request_at(address, "GET", "/none", "Referer: http://h/page\r\n");
     assert_eq!(serve.line("none"), "404 GET /none  (from http://h/page)");
 }
 

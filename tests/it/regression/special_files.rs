@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::authority::Authority;
-use crate::site::{Server, compile, pages, run, write_folder};
+use crate::harness::{Server, compile, pages, run, write_folder};
 
 fn make_fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());

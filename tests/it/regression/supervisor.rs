@@ -7,9 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use crate::harness::{Server, server_command, wait_until};
 #[cfg(not(feature = "portable"))]
 use crate::processes::replace_program;
-use crate::site::{Server, await_that, server_command};
 
 fn supervised() -> Command {
     let mut command = server_command();
@@ -47,11 +47,11 @@ fn a_process_killed_at_startup_is_started_again() {
             Server::follow(child)
         });
         let pid = started.recv().unwrap();
-        await_that("a process", || !children(pid).is_empty());
+        wait_until("a process", || !children(pid).is_empty());
         // It is there no more if the supervisor has noticed already.
         let _ = Command::new("kill").args(["-KILL", &children(pid)[0]]).status().unwrap();
         let server = server.join().unwrap();
-        await_that("both run", || children(pid).len() == 2);
+        wait_until("both run", || children(pid).len() == 2);
         for _ in 0..10 {
             assert_eq!(server.get("/").body, b"hello world!\n");
         }
@@ -93,7 +93,7 @@ fn others_serve_the_connections_of_a_process_that_is_gone() {
         let runs = |pid: &String| {
             fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.starts_with(&program))
         };
-        await_that("a new process", || {
+        wait_until("a new process", || {
             children(server.pid()).iter().any(|pid| *pid != before[1] && runs(pid))
         });
         for _ in 0..60 {

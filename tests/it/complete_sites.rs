@@ -1,9 +1,9 @@
-//! Real sites, fetched whole: each file in each coding, each alias, each redirect.
+//! Complete sites: the Python documentation, an icon set, and a pyramid of map tiles.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::site::{Server, compile, decode, files_below, skip_outside, spell};
+use crate::harness::{Server, compile, decode, files_below, percent_encode, skip_outside};
 
 #[path = "../../bench/src/tiles.rs"]
 mod tiles;
@@ -12,21 +12,21 @@ mod tiles;
 fn serve(folder: &Path, place: &tempfile::TempDir, flags: &[&str]) -> (Server, PathBuf) {
     let archive = place.path().join("site.cdb");
     compile(folder, &archive, flags);
-    (Server::start_everywhere(&["--archive", archive.to_str().unwrap()]), archive)
+    (Server::start_on_all_transports(&["--archive", archive.to_str().unwrap()]), archive)
 }
 
-fn folder_of(variable: &str, otherwise: &str) -> PathBuf {
-    let folder = std::env::var_os(variable).map_or_else(|| PathBuf::from(otherwise), PathBuf::from);
-    assert!(folder.is_dir(), "{} is not there: `cargo xtask test` installs it", folder.display());
+fn folder(variable: &str, default: &str) -> PathBuf {
+    let folder = std::env::var_os(variable).map_or_else(|| PathBuf::from(default), PathBuf::from);
+    assert!(folder.is_dir(), "{} is missing: `cargo xtask test` installs it", folder.display());
     folder
 }
 
 #[test]
-fn the_python_documentation_is_served_whole_in_every_coding() {
+fn python_documentation_is_served_in_every_coding() {
     if skip_outside() {
         return;
     }
-    let folder = folder_of("CANNERY_PYTHON_DOCS", "/usr/share/doc/python3.11/html");
+    let folder = folder("CANNERY_PYTHON_DOCS", "/usr/share/doc/python3.11/html");
     let place = tempfile::tempdir().unwrap();
     let flags = ["--compress", "identity,gzip,brotli,zstd", "--compress-level", "gzip=6,brotli=4,zstd=3"];
     let (server, _) = serve(&folder, &place, &flags);
@@ -36,9 +36,9 @@ fn the_python_documentation_is_served_whole_in_every_coding() {
             continue;
         }
         let content = fs::read(path).unwrap();
-        let target = format!("/{}", spell(&name));
+        let target = format!("/{}", percent_encode(&name));
         for accept_encoding in ["identity", "gzip", "br", "zstd"] {
-            let response = server.get_coded(&target, accept_encoding);
+            let response = server.get_with_coding(&target, accept_encoding);
             let coding = response.field("Content-Encoding");
             coded += usize::from(coding.is_some());
             assert!(coding.is_none_or(|coding| coding == accept_encoding), "{target}: {coding:?}");
@@ -56,29 +56,29 @@ fn the_python_documentation_is_served_whole_in_every_coding() {
             }
         }
     }
-    assert!(coded > 1500 && pages > 400, "{coded} coded answers, {pages} pages");
+    assert!(coded > 1500 && pages > 400, "{coded} coded responses, {pages} pages");
 }
 
 #[test]
-fn an_icon_set_is_served_whole() {
+fn icon_set_is_served() {
     if skip_outside() {
         return;
     }
-    let modules = folder_of("CANNERY_NPM", "target/outside/npm");
+    let modules = folder("CANNERY_NPM", "target/outside/npm");
     let folder = modules.join("node_modules/@fortawesome/fontawesome-free/svgs");
     let place = tempfile::tempdir().unwrap();
     let (server, _) = serve(&folder, &place, &["--compress", "identity,gzip"]);
     let files = files_below(&folder);
     assert!(files.len() > 1500, "{} files", files.len());
     for (name, path) in files {
-        let response = server.get_coded(&format!("/{}", spell(&name)), "gzip");
+        let response = server.get_with_coding(&format!("/{}", percent_encode(&name)), "gzip");
         assert_eq!(response.field("Content-Type"), Some("image/svg+xml"));
         assert!(decode(response.field("Content-Encoding"), &response.body) == fs::read(path).unwrap());
     }
 }
 
 #[test]
-fn a_pyramid_of_tiles_is_served_from_little_more_than_its_distinct_bytes() {
+fn tiles_are_deduplicated() {
     let slow = std::env::var_os("CANNERY_SLOW").is_some();
     let pyramid = tiles::Pyramid::new(if slow { 250_000 } else { 5_000 }, 1);
     let place = tempfile::tempdir().unwrap();
@@ -97,7 +97,7 @@ fn a_pyramid_of_tiles_is_served_from_little_more_than_its_distinct_bytes() {
     let bound = bytes + 120 * files.len() as u64 + 8192;
     assert!(archived <= bound, "{archived} bytes for {} paths and {bytes} distinct bytes", files.len());
     for (name, path) in files.iter().step_by(files.len() / 1000) {
-        let response = server.get(&format!("/{}", spell(name)));
+        let response = server.get(&format!("/{}", percent_encode(name)));
         assert!(response.body == fs::read(path).unwrap(), "{name:?}");
     }
 }

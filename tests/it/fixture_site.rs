@@ -1,25 +1,25 @@
-//! One folder with a file of each kind, for the programs of others: compiled, served, and listed for them.
+//! Fixture site: a folder with a file of each kind, compiled, served, and listed for outside programs.
 
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::site::{Server, ask_at, compile, files_below, spell};
+use crate::harness::{Server, compile, files_below, percent_encode, request_at};
 
-/// A served folder, and what a program needs to know to load all of it.
-pub(crate) struct Gallery {
+/// A served folder and the data that a program needs to load all of it.
+pub(crate) struct FixtureSite {
     pub(crate) server: Server,
     /// The source folder.
     pub(crate) folder: PathBuf,
-    /// The list that programs read: a line for each target, a tab, and the file that it stands for.
+    /// File with a line per target: target, tab, path of the source file.
     pub(crate) list: PathBuf,
-    /// How many targets that are.
+    /// The number of targets.
     pub(crate) targets: usize,
     admin: String,
     place: tempfile::TempDir,
 }
 
-/// Bytes that no coding makes smaller, the same on every machine.
+/// Returns incompressible bytes, the same on every machine.
 pub(crate) fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
@@ -31,15 +31,15 @@ pub(crate) fn noise(length: usize) -> Vec<u8> {
     (0..length).map(|_| next()).collect()
 }
 
-/// Text that every coding makes smaller, of which no two lines are the same.
+/// Returns compressible text whose lines differ.
 pub(crate) fn text(length: usize) -> Vec<u8> {
     let lines = (0..).map(|number| format!("Line {number} of a text that goes on and on.\n"));
     lines.flat_map(String::into_bytes).take(length).collect()
 }
 
-impl Gallery {
+impl FixtureSite {
     /// Compiles the folder in every coding and serves it.
-    pub(crate) fn open() -> Gallery {
+    pub(crate) fn serve() -> FixtureSite {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("site");
         write_files(&folder);
@@ -47,41 +47,41 @@ impl Gallery {
         let flags = ["--compress", "identity,gzip,brotli,zstd", "--compress-level", "gzip=6,brotli=4,zstd=3"];
         compile(&folder, &archive, &[&flags[..], &["--last-modified", "@1700000000"]].concat());
         let server = Server::start(&["--archive", archive.to_str().unwrap(), "--admin", "127.0.0.1:0"]);
-        let admin = server.admin();
+        let admin = server.read_admin_address();
         let mut lines = String::new();
         let mut files = files_below(&folder);
-        // Rule files are not served, and the error page is one under its own name too.
+        // Rule files are not served, and the error page has status 404 at its own path too.
         files.retain(|(name, _)| name[0] != b'_' && name != b"404.html");
         for (name, path) in &files {
-            writeln!(lines, "/{}\t{}", spell(name), path.display()).unwrap();
+            writeln!(lines, "/{}\t{}", percent_encode(name), path.display()).unwrap();
         }
         let list = place.path().join("targets");
         fs::write(&list, lines).unwrap();
-        Gallery { server, folder, list, targets: files.len(), admin, place }
+        FixtureSite { server, folder, list, targets: files.len(), admin, place }
     }
 
-    /// A folder for what programs write.
+    /// Returns a directory for the output of programs.
     pub(crate) fn place(&self) -> &Path {
         self.place.path()
     }
 
-    /// The URL of a target.
+    /// Returns the URL of a target.
     pub(crate) fn url(&self, target: &str) -> String {
         format!("http://{}{target}", self.server.address)
     }
 
-    /// How many connections the server has accepted so far.
+    /// Returns the number of connections that the server has accepted.
     pub(crate) fn connections(&self) -> usize {
-        self.metric("cannery_connections_accepted_total").expect("connections are counted")
+        self.metric("cannery_connections_accepted_total").expect("the metric exists")
     }
 
-    /// How many answers of a status the server has given so far.
-    pub(crate) fn answers(&self, status: u16) -> usize {
+    /// Returns the number of responses with this status.
+    pub(crate) fn responses(&self, status: u16) -> usize {
         self.metric(&format!("cannery_responses_total{{status=\"{status}\"}}")).unwrap_or(0)
     }
 
     fn metric(&self, name: &str) -> Option<usize> {
-        let metrics = String::from_utf8(ask_at(&self.admin, "GET", "/metrics", "").body).unwrap();
+        let metrics = String::from_utf8(request_at(&self.admin, "GET", "/metrics", "").body).unwrap();
         let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         value.map(|value| value.parse().unwrap())
     }

@@ -1,9 +1,9 @@
-//! Faults that the field's well-known Go server has, each a promise that we do not have it.
+//! Errors of the Go server that this project replaces, which it must not share.
 
-use crate::site::{pages, serve};
+use crate::harness::{pages, serve};
 
 #[test]
-fn the_same_bytes_under_two_suffixes_keep_two_types() {
+fn equal_files_keep_their_media_types() {
     let server = serve(&pages(&[("a.css", "x{}"), ("b.txt", "x{}"), ("c.js", "x{}")]), &[]);
     let types =
         ["/a.css", "/b.txt", "/c.js"].map(|path| server.get(path).field("Content-Type").unwrap().to_owned());
@@ -14,13 +14,13 @@ fn the_same_bytes_under_two_suffixes_keep_two_types() {
 }
 
 #[test]
-fn an_error_page_equal_to_the_index_page_is_still_an_error() {
+fn error_page_may_equal_the_index_page() {
     let server = serve(&pages(&[("index.html", "same"), ("404.html", "same")]), &[]);
     assert_eq!((server.get("/").status, server.get("/nothing").status), (200, 404));
 }
 
 #[test]
-fn an_empty_file_and_a_redirect_live_side_by_side() {
+fn empty_file_and_redirect_coexist() {
     let server = serve(&pages(&[("empty.txt", ""), ("_redirects", "/a /b 301\n")]), &[]);
     let empty = server.get("/empty.txt");
     assert_eq!((empty.status, empty.field("Content-Length")), (200, Some("0")));
@@ -28,7 +28,7 @@ fn an_empty_file_and_a_redirect_live_side_by_side() {
 }
 
 #[test]
-fn names_that_differ_in_their_suffix_do_not_end_the_build() {
+fn names_may_differ_in_their_suffix_only() {
     let server = serve(
         &pages(&[
             ("a", "bare"),
@@ -44,7 +44,7 @@ fn names_that_differ_in_their_suffix_do_not_end_the_build() {
 }
 
 #[test]
-fn charset_is_stated_only_of_what_is_utf_8() {
+fn charset_is_sent_for_utf8_only() {
     let server = serve(&[(b"good.txt", "é".as_bytes()), (b"bad.txt", b"\xe9"), (b"p.png", b"x")], &[]);
     assert_eq!(server.get("/good.txt").field("Content-Type"), Some("text/plain; charset=utf-8"));
     assert_eq!(server.get("/bad.txt").field("Content-Type"), Some("text/plain"));
@@ -52,7 +52,7 @@ fn charset_is_stated_only_of_what_is_utf_8() {
 }
 
 #[test]
-fn a_path_of_slashes_costs_no_more_than_another() {
+fn path_of_many_slashes_is_served() {
     let server = serve(&pages(&[("_wildcard.html", "any")]), &[]);
     let target = "/".repeat(8000);
     assert_eq!(server.get(&target).body, b"any");
@@ -61,8 +61,8 @@ fn a_path_of_slashes_costs_no_more_than_another() {
 }
 
 #[test]
-fn pages_are_not_kept_for_ever_and_fingerprinted_files_are() {
-    // The name carries the first digits of the SHA-256 of the content `x`.
+fn only_fingerprinted_files_are_immutable() {
+    // The first name has the first digits of the SHA-256 of the content `x`.
     let server = serve(
         &pages(&[("index.html", "x"), ("app-2d711642b726b044.js", "x"), ("app-2d711642b726b045.js", "x")]),
         &[],

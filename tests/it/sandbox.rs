@@ -1,16 +1,16 @@
-//! The cage, as the system shows it from outside: on each thread of the real server.
+//! The sandbox of a running server, as `/proc` shows it for each thread.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::site::{Server, compile, pages, run, write_folder};
+use crate::harness::{Server, compile, pages, run, write_folder};
 
-/// The number of `nobody`, who owns nothing.
+/// The user ID of `nobody`.
 const NOBODY: &str = "65534";
 
-/// What `/proc` tells of each thread of a server, by the thread's name.
+/// Returns the fields of `/proc/PID/task/TID/status` for each thread of a server, by the thread's name.
 fn threads(server: &Server) -> BTreeMap<String, BTreeMap<String, String>> {
     let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
     let statuses = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap());
@@ -23,7 +23,7 @@ fn threads(server: &Server) -> BTreeMap<String, BTreeMap<String, String>> {
     statuses.map(fields).map(|fields| (fields["Name"].clone(), fields)).collect()
 }
 
-/// A folder that anybody may look into, with an archive and a place for a log.
+/// Creates a directory that every user can read, with an archive and a writable directory for a log.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -33,7 +33,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// Puts an archive with this content into the folder, whole.
+/// Publishes an archive with this content.
 fn publish(folder: &Path, content: &'static str) {
     let source = tempfile::tempdir().unwrap();
     write_folder(source.path(), &pages(&[("a.txt", content)]));
@@ -51,8 +51,8 @@ fn is_root() -> bool {
 }
 
 #[test]
-#[cfg_attr(feature = "portable", ignore = "only Linux has the cage")]
-fn each_thread_of_the_server_is_held() {
+#[cfg_attr(feature = "portable", ignore = "the sandbox needs Linux")]
+fn each_thread_is_sandboxed() {
     let folder = folder();
     let server = start(folder.path(), &["--admin", "127.0.0.1:0", "--report", "--sandbox", "require"]);
     assert_eq!(server.get("/a.txt").body, b"one");
@@ -70,7 +70,7 @@ fn each_thread_of_the_server_is_held() {
         let filters = |thread: &BTreeMap<String, String>| thread["Seccomp_filters"].parse::<u32>().unwrap();
         assert!(
             name == "cannery-server" || filters(thread) > filters(process),
-            "{name}: no filter of its own"
+            "{name}: no seccomp filter of its own"
         );
     }
     let limits = fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();
@@ -80,10 +80,10 @@ fn each_thread_of_the_server_is_held() {
 }
 
 #[test]
-#[cfg_attr(feature = "portable", ignore = "only Linux has the cage")]
-fn root_becomes_whom_it_is_told_and_goes_on_taking_up_releases_and_writing_its_log() {
+#[cfg_attr(feature = "portable", ignore = "the sandbox needs Linux")]
+fn unprivileged_user_can_reload_and_reopen_the_log() {
     if !is_root() {
-        println!("skipped: only root can become somebody else");
+        println!("skipped: only root can change its user");
         return;
     }
     let folder = folder();
@@ -105,12 +105,12 @@ fn root_becomes_whom_it_is_told_and_goes_on_taking_up_releases_and_writing_its_l
     server.await_line("serves a new release");
     assert_eq!(server.get("/a.txt").body, b"two");
     fs::remove_file(folder.path().join("logs/access.log")).unwrap();
-    // The archive is root's; whoever writes into it has to wait all the same.
+    // Although root owns the archive, the lease delays processes that write to it.
     let archive = folder.path().join("site.cdb");
     fs::OpenOptions::new().write(true).open(&archive).unwrap().set_len(0).unwrap();
     server.await_line("copied");
     assert_eq!(server.get("/a.txt").body, b"two");
-    // The log is opened anew before what comes after the signal is written.
+    // Lines of requests after the signal go to the new file.
     server.signal("USR1");
     server.get("/a.txt");
     assert_eq!(server.stop(), Some(0));
@@ -119,8 +119,8 @@ fn root_becomes_whom_it_is_told_and_goes_on_taking_up_releases_and_writing_its_l
 }
 
 #[test]
-#[cfg_attr(feature = "portable", ignore = "only Linux has the cage")]
-fn root_that_stays_root_keeps_nothing_but_the_opening_of_files_and_says_so() {
+#[cfg_attr(feature = "portable", ignore = "the sandbox needs Linux")]
+fn root_keeps_two_capabilities_and_is_reported() {
     if !is_root() {
         println!("skipped: not root");
         return;
@@ -136,8 +136,8 @@ fn root_that_stays_root_keeps_nothing_but_the_opening_of_files_and_says_so() {
 }
 
 #[test]
-#[cfg_attr(feature = "portable", ignore = "only Linux has the cage")]
-fn a_cage_that_is_off_leaves_the_process_as_it_is() {
+#[cfg_attr(feature = "portable", ignore = "the sandbox needs Linux")]
+fn sandbox_off_changes_nothing() {
     let folder = folder();
     let server = start(folder.path(), &["--sandbox", "off"]);
     assert!(threads(&server).values().all(|thread| thread["Seccomp"] == "0"));
@@ -148,8 +148,8 @@ fn a_cage_that_is_off_leaves_the_process_as_it_is() {
 }
 
 #[test]
-#[cfg_attr(feature = "portable", ignore = "only Linux has the cage")]
-fn what_is_in_force_is_said_when_asked() {
+#[cfg_attr(feature = "portable", ignore = "the sandbox needs Linux")]
+fn debug_output_names_the_layers() {
     let folder = folder();
     let server = start(folder.path(), &["--debug"]);
     let line = server.await_line("system calls");
@@ -157,36 +157,36 @@ fn what_is_in_force_is_said_when_asked() {
 }
 
 #[test]
-fn a_user_that_does_not_exist_is_wrong_usage() {
+fn unknown_user_is_a_usage_error() {
     let output = run("cannery-server", &["--dummy", "--user", "no such user"]);
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("there is no user `no such user`"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("there is no user `no such user`"), "{stderr}");
 }
 
 #[test]
-#[cfg_attr(feature = "portable", ignore = "only Linux has the cage")]
-fn who_is_not_root_cannot_become_somebody_else_and_is_told_so() {
+#[cfg_attr(feature = "portable", ignore = "the sandbox needs Linux")]
+fn changing_the_user_needs_root() {
     if !is_root() {
-        println!("skipped: only root can begin as somebody else");
+        println!("skipped: only root can start a program as another user");
         return;
     }
     let server = env!("CARGO_BIN_EXE_cannery-server");
     let as_nobody = ["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", server];
     let flags = ["--dummy", "--bind", "127.0.0.1:0", "--user", "1:1"];
     let output = run("setpriv", &[&as_nobody[..], &flags].concat());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("cannot leave the other groups"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("cannot leave the other groups"), "{stderr}");
 }
 
 #[test]
 #[cfg_attr(feature = "portable", ignore = "without leases an archive is not mapped")]
-fn memory_has_a_limit_that_what_is_mapped_does_not_count_against() {
+fn memory_limit_excludes_mapped_archives() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("site");
     fs::create_dir(&source).unwrap();
-    // Larger than the limit by itself.
+    // Larger than the limit.
     fs::write(source.join("large.bin"), vec![7; 160 << 20]).unwrap();
     let archive = folder.path().join("site.cdb");
     compile(&source, &archive, &["--compress", "identity"]);
@@ -195,8 +195,8 @@ fn memory_has_a_limit_that_what_is_mapped_does_not_count_against() {
     let server = Server::start(&named);
     let limits = fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();
     assert!(limits.lines().any(|line| line.starts_with("Max data size") && line.contains(" 134217728 ")));
-    assert_eq!(server.ask("GET", "/large.bin", "Range: bytes=-2\r\n").body, [7, 7]);
+    assert_eq!(server.request("GET", "/large.bin", "Range: bytes=-2\r\n").body, [7, 7]);
 
     let output = run("cannery-server", &[&named[..], &["--archive-inmem", "--bind", "127.0.0.1:0"]].concat());
-    assert!(output.status.code().is_some_and(|code| code > 0), "it ends in good order: {output:?}");
+    assert!(output.status.code().is_some_and(|code| code > 0), "not an ordered exit: {output:?}");
 }

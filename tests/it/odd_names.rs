@@ -1,11 +1,11 @@
-//! A folder of ugly names: whatever can be served is, and what cannot is told.
+//! File names with unusual bytes: the archiver serves them, or reports why it cannot.
 
 use std::fs;
 
-use crate::site::{Server, compile, files_below, spell, write_folder};
+use crate::harness::{Server, compile, files_below, percent_encode, write_folder};
 
 #[test]
-fn every_name_is_reachable() {
+fn unusual_names_are_served_or_reported() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("site");
     fs::create_dir(&folder).unwrap();
@@ -15,7 +15,7 @@ fn every_name_is_reachable() {
         b"with space.txt".as_slice(),
         b"100%.txt",
         b"%41.txt",
-        b"what?.txt",
+        b"question?.txt",
         b"new\nline.txt",
         b"quote\".txt",
         b"back\\slash.txt",
@@ -53,14 +53,14 @@ fn every_name_is_reachable() {
     assert!(std::process::Command::new("mkfifo").arg(folder.join("fifo")).status().unwrap().success());
     let archive = place.path().join("site.cdb");
     let output = compile(&folder, &archive, &["--compress", "identity"]);
-    let told =
+    let report =
         String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     for word in ["broken", "fifo", "loop/again", "hash#.txt"] {
-        assert!(told.contains(word), "{word} is not told of in {told}");
+        assert!(report.contains(word), "{word} is not in {report}");
     }
-    let server = Server::start_everywhere(&["--archive", archive.to_str().unwrap()]);
+    let server = Server::start_on_all_transports(&["--archive", archive.to_str().unwrap()]);
     for (number, name) in names.iter().enumerate() {
-        let target = format!("/{}", spell(name));
+        let target = format!("/{}", percent_encode(name));
         let response = server.get(&target);
         assert_eq!(
             (response.status, response.body),
@@ -71,8 +71,9 @@ fn every_name_is_reachable() {
     assert_eq!(server.get("/empty.txt").body, b"");
     assert_eq!(server.get("/hash%23.txt").status, 404);
 
-    let back = place.path().join("back");
-    let output = crate::site::run("cannery", &["extract", archive.to_str().unwrap(), back.to_str().unwrap()]);
+    let extracted = place.path().join("extracted");
+    let output =
+        crate::harness::run("cannery", &["extract", archive.to_str().unwrap(), extracted.to_str().unwrap()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(files_below(&back).len(), names.len() + 1);
+    assert_eq!(files_below(&extracted).len(), names.len() + 1);
 }

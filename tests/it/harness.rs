@@ -1,6 +1,6 @@
-//! The only harness: a folder literal, an archive of it, a running server, a raw socket.
+//! Test harness: a folder literal, an archive of it, a running server, and requests over real sockets.
 //!
-//! Never sleeps: it waits for the server's word that it listens, and for the bytes of an answer.
+//! It never sleeps: it waits for the messages of the server and for the bytes of a response.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,29 +12,29 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 pub(crate) use cannery_testkit::Response;
-pub(crate) use cannery_testkit::http1::{is_complete as is_whole, parse};
+pub(crate) use cannery_testkit::http1::{is_complete, parse};
 
 use crate::transports::Transports;
 
-/// No answer takes so long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Limit for each operation, far longer than any takes on a loaded machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What makes a server listen over TLS too, with a key and a certificate that it makes itself.
-pub(crate) const OVER_TLS: [&str; 3] = ["--bind-tls", "127.0.0.1:0", "--tls-self-ecdsa"];
+/// Flags for a TLS listener with a self-signed certificate.
+pub(crate) const TLS_FLAGS: [&str; 3] = ["--bind-tls", "127.0.0.1:0", "--tls-self-ecdsa"];
 
 /// A running server.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: String,
-    /// How else it can be asked, if it listens over TLS as well.
+    /// The connections over all transports, for a server that listens with and without TLS.
     transports: Option<Transports>,
-    /// What the server says, line by line.
+    /// Lines of the server's standard error.
     log: Receiver<String>,
-    /// Keeps the folder as long as the server runs.
+    /// Removed when the server is dropped.
     _folder: Option<tempfile::TempDir>,
 }
 
-/// Runs one of the commands to its end.
+/// Runs one of the programs and waits until it exits.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Output {
     let program = match program {
         "cannery" => env!("CARGO_BIN_EXE_cannery"),
@@ -45,7 +45,8 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Output {
     Command::new(program).args(arguments).output().unwrap()
 }
 
-/// Writes a folder literal below `root`: paths that end with `/` are folders, `-> x` as content is a link.
+/// Writes a folder literal below `root`. A path with a trailing slash is a folder; the content `-> x` makes a symbolic link
+/// to `x`.
 pub(crate) fn write_folder(root: &Path, files: &[(&[u8], &[u8])]) {
     for (name, content) in files {
         let path = root.join(std::ffi::OsStr::from_bytes(name));
@@ -58,10 +59,10 @@ pub(crate) fn write_folder(root: &Path, files: &[(&[u8], &[u8])]) {
     }
 }
 
-/// Compiles `folder` into `archive` with these flags, which must succeed.
+/// Compiles `folder` into `archive`. Panics if the archiver fails.
 pub(crate) fn compile(folder: &Path, archive: &Path, flags: &[&str]) -> Output {
     let mut arguments = vec!["--sources", folder.to_str().unwrap(), "--archive", archive.to_str().unwrap()];
-    // Most tests need no start page.
+    // Most tests have no page for `/`.
     arguments.push("--allow-empty");
     arguments.extend(flags);
     let output = run("cannery-archiver", &arguments);
@@ -69,7 +70,7 @@ pub(crate) fn compile(folder: &Path, archive: &Path, flags: &[&str]) -> Output {
     output
 }
 
-/// A server of a folder literal, compiled with these flags, that listens in every way.
+/// Compiles a folder literal with these flags, and serves it on all transports.
 pub(crate) fn serve(files: &[(&[u8], &[u8])], flags: &[&str]) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("site");
@@ -77,19 +78,19 @@ pub(crate) fn serve(files: &[(&[u8], &[u8])], flags: &[&str]) -> Server {
     write_folder(&source, files);
     let archive = folder.path().join("site.cdb");
     compile(&source, &archive, flags);
-    let mut server = Server::start_everywhere(&["--archive", archive.to_str().unwrap()]);
+    let mut server = Server::start_on_all_transports(&["--archive", archive.to_str().unwrap()]);
     server._folder = Some(folder);
     server
 }
 
-/// The files of text, for short literals.
+/// Converts a folder literal of text files.
 pub(crate) fn pages(files: &[(&'static str, &'static str)]) -> Vec<(&'static [u8], &'static [u8])> {
     files.iter().map(|(name, content)| (name.as_bytes(), content.as_bytes())).collect()
 }
 
-/// The server in its whole sandbox, where a debug build ends at a refused system call, over the interface of the kernel
-/// that the whole suite is run on. `CANNERY_TEST_SANDBOX` and `CANNERY_TEST_IO` give other values for `--sandbox` and
-/// `--io`: `auto` is for a machine without Landlock.
+/// Returns the command of the server in its complete sandbox, in which a debug build is killed by a forbidden system call.
+/// `CANNERY_TEST_SANDBOX` and `CANNERY_TEST_IO` set other values for `--sandbox` and `--io`; a machine without Landlock
+/// needs `CANNERY_TEST_SANDBOX=auto`.
 pub(crate) fn server_command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cannery-server"));
     let sandbox = if cfg!(feature = "portable") { "auto" } else { "require" };
@@ -109,21 +110,21 @@ impl Server {
         Server::run(command)
     }
 
-    /// Starts `cannery-server` on two free ports, one of them for TLS. Whatever it is asked for by `ask` and its
-    /// relatives, it is asked for in every way, and all must give the same answer.
-    pub(crate) fn start_everywhere(arguments: &[&str]) -> Server {
-        let mut server = Server::start(&[arguments, &OVER_TLS].concat());
-        server.transports = Some(Transports::new(&server.address, &server.secured()));
+    /// Starts `cannery-server` on two free ports, one of them for TLS. `request` and `get` then send each request over all
+    /// transports and compare the responses.
+    pub(crate) fn start_on_all_transports(arguments: &[&str]) -> Server {
+        let mut server = Server::start(&[arguments, &TLS_FLAGS].concat());
+        server.transports = Some(Transports::new(&server.address, &server.read_tls_address()));
         server
     }
 
-    /// Where a server that was started everywhere listens over TLS.
-    pub(crate) fn secured_address(&self) -> &str {
-        self.transports.as_ref().expect("it was started everywhere").tls_address()
+    /// Returns the address of the TLS listener of a server that was started on all transports.
+    pub(crate) fn tls_address(&self) -> &str {
+        self.transports.as_ref().expect("started on all transports").tls_address()
     }
 
-    /// Where a server that was started with `OVER_TLS` does it, from what it says.
-    pub(crate) fn secured(&self) -> String {
+    /// Reads the address of the TLS listener from the server's messages.
+    pub(crate) fn read_tls_address(&self) -> String {
         self.await_line("https://").split("https://").nth(1).unwrap().trim_end_matches('/').to_owned()
     }
 
@@ -158,19 +159,19 @@ impl Server {
         Some(Server { child, address, transports: None, log, _folder: None })
     }
 
-    /// Waits until the server says something with these words in it, and gives the line.
+    /// Waits for a line of the server's standard error that contains these words, and returns it.
     pub(crate) fn await_line(&self, words: &str) -> String {
-        let mut heard = Vec::new();
+        let mut lines = Vec::new();
         loop {
-            match self.log.recv_timeout(PATIENCE) {
+            match self.log.recv_timeout(TIMEOUT) {
                 Ok(line) if line.contains(words) => return line,
-                Ok(line) => heard.push(line),
-                Err(error) => panic!("{error}: the server never said {words:?}, but {heard:#?}"),
+                Ok(line) => lines.push(line),
+                Err(error) => panic!("{error}: no line with {words:?} in {lines:#?}"),
             }
         }
     }
 
-    /// Everything that the server says until it has ended.
+    /// Returns the remaining lines of standard error, up to the exit of the server.
     #[cfg(not(feature = "portable"))]
     pub(crate) fn lines(&self) -> Vec<String> {
         self.log.iter().collect()
@@ -187,37 +188,37 @@ impl Server {
 
     pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         stream
     }
 
-    /// The same server's listener for operators, to be asked like a server.
-    pub(crate) fn admin(&self) -> String {
+    /// Reads the address of the admin listener from the server's messages.
+    pub(crate) fn read_admin_address(&self) -> String {
         self.await_line("admin page").split("http://").nth(1).unwrap().trim_end_matches('/').to_owned()
     }
 
-    /// Sends bytes as they are and reads everything until the server closes.
+    /// Sends bytes and returns everything that the server sends until it closes the connection.
     pub(crate) fn raw(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = self.connect();
         stream.write_all(bytes).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        answer
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).unwrap();
+        received
     }
 
-    /// Asks for a target with these further lines of the head.
-    pub(crate) fn ask(&self, method: &str, target: &str, lines: &str) -> Response {
-        self.ask_host("localhost", method, target, lines)
+    /// Sends a request with these further header lines, each with CRLF.
+    pub(crate) fn request(&self, method: &str, target: &str, lines: &str) -> Response {
+        self.request_host("localhost", method, target, lines)
     }
 
-    /// Asks a host for a target with these further lines of the head.
-    pub(crate) fn ask_host(&self, host: &str, method: &str, target: &str, lines: &str) -> Response {
+    /// Sends a request to a host with these further header lines, each with CRLF.
+    pub(crate) fn request_host(&self, host: &str, method: &str, target: &str, lines: &str) -> Response {
         let request =
             format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{lines}\r\n");
-        let answer = self.raw(request.as_bytes());
-        let (response, rest) = parse(&answer, method == "HEAD");
-        assert!(rest.is_empty(), "bytes behind the answer: {rest:?}");
+        let received = self.raw(request.as_bytes());
+        let (response, rest) = parse(&received, method == "HEAD");
+        assert!(rest.is_empty(), "bytes after the response: {rest:?}");
         if let Some(transports) = &self.transports {
             transports.assert_equal(host, method, target, lines, &response);
         }
@@ -225,38 +226,38 @@ impl Server {
     }
 
     pub(crate) fn get(&self, target: &str) -> Response {
-        self.ask("GET", target, "")
+        self.request("GET", target, "")
     }
 
-    pub(crate) fn get_coded(&self, target: &str, accept_encoding: &str) -> Response {
-        self.ask("GET", target, &format!("Accept-Encoding: {accept_encoding}\r\n"))
+    pub(crate) fn get_with_coding(&self, target: &str, accept_encoding: &str) -> Response {
+        self.request("GET", target, &format!("Accept-Encoding: {accept_encoding}\r\n"))
     }
 
-    /// Waits until the server has ended, and gives its exit code.
+    /// Waits until the server exits, and returns its exit code.
     pub(crate) fn wait(&mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 
-    /// Waits until the server has ended, for as long as anything is waited for, and returns its exit code.
+    /// Waits until the server exits, at most [`TIMEOUT`], and returns its exit code.
     pub(crate) fn await_end(&mut self) -> Option<i32> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
             }
-            assert!(Instant::now() < end, "the server never ended");
+            assert!(Instant::now() < end, "the server doesn't exit");
             std::thread::yield_now();
         }
     }
 
-    /// Orders the server to stop, and gives its exit code.
+    /// Stops the server by SIGTERM and returns its exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
         self.signal("TERM");
         self.child.wait().unwrap().code()
     }
 }
 
-/// Sends a process a signal, by its name without `SIG`.
+/// Sends a signal, by its name without `SIG`, to a process.
 pub(crate) fn signal(child: &Child, name: &str) {
     let status = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status().unwrap();
     assert!(status.success());
@@ -269,27 +270,27 @@ impl Drop for Server {
     }
 }
 
-/// Asks whoever listens at an address, on a connection of its own.
-pub(crate) fn ask_at(address: &str, method: &str, target: &str, lines: &str) -> Response {
+/// Sends a request to an address over a new connection.
+pub(crate) fn request_at(address: &str, method: &str, target: &str, lines: &str) -> Response {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let host = if lines.contains("Host:") { String::new() } else { format!("Host: {address}\r\n") };
     write!(stream, "{method} {target} HTTP/1.1\r\n{host}Connection: close\r\n{lines}\r\n").unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    parse(&answer, method == "HEAD").0
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).unwrap();
+    parse(&received, method == "HEAD").0
 }
 
-/// Waits until something is so.
-pub(crate) fn await_that(what: &str, condition: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
+/// Waits until a condition is met, which `description` names in the panic message.
+pub(crate) fn wait_until(description: &str, condition: impl Fn() -> bool) {
+    let end = Instant::now() + TIMEOUT;
     while !condition() {
-        assert!(Instant::now() < end, "it never came to that: {what}");
+        assert!(Instant::now() < end, "timed out: {description}");
         std::thread::yield_now();
     }
 }
 
-/// The content that a coded body stands for.
+/// Decodes a body with this content coding.
 pub(crate) fn decode(coding: Option<&str>, body: &[u8]) -> Vec<u8> {
     let mut content = Vec::new();
     match coding {
@@ -305,13 +306,13 @@ pub(crate) fn decode(coding: Option<&str>, body: &[u8]) -> Vec<u8> {
             content.reserve(usize::try_from(length).unwrap());
             zstd_safe::decompress(&mut content, body).unwrap();
         }
-        Some(other) => panic!("an unknown coding {other}"),
+        Some(other) => panic!("unknown coding {other}"),
     }
     content
 }
 
-/// The path as a URL spells it: everything but letters, digits and `/-._~` escaped.
-pub(crate) fn spell(path: &[u8]) -> String {
+/// Percent-encodes a path: all bytes except ASCII letters, digits and `/-._~` (RFC 3986, section 2).
+pub(crate) fn percent_encode(path: &[u8]) -> String {
     path.iter()
         .map(|byte| match byte {
             b'/' | b'-' | b'.' | b'_' | b'~' => char::from(*byte).to_string(),
@@ -321,9 +322,10 @@ pub(crate) fn spell(path: &[u8]) -> String {
         .collect()
 }
 
-/// Every file below a folder, links followed, by its path within.
+/// Returns all files below a folder by their relative paths, sorted. Follows symbolic links.
 pub(crate) fn files_below(folder: &Path) -> Vec<(Vec<u8>, PathBuf)> {
-    let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
     while let Some(current) = folders.pop() {
         for entry in fs::read_dir(current).unwrap() {
             let path = entry.unwrap().path();
@@ -338,13 +340,13 @@ pub(crate) fn files_below(folder: &Path) -> Vec<(Vec<u8>, PathBuf)> {
     found
 }
 
-/// The Python that has the packages that the tests need.
+/// Returns the Python interpreter that has the packages of the tests.
 pub(crate) fn python() -> PathBuf {
     std::env::var_os("CANNERY_PYTHON")
         .map_or_else(|| "target/outside/python/bin/python".into(), PathBuf::from)
 }
 
-/// Whether outside programs are to be left out, which is said.
+/// Returns `true`, and prints a note, if tests with outside programs must be skipped.
 pub(crate) fn skip_outside() -> bool {
     let skip = std::env::var_os("CANNERY_OUTSIDE").is_some_and(|value| value == "skip");
     if skip {
