@@ -1,13 +1,13 @@
-//! The table of counts: one line for each case, as it is committed and as people read it.
+//! The table of counts: one line for each case, as committed in `bench/counts.txt`.
 
 use std::fmt;
 
-/// What was counted, and with what.
+/// Counts, and the tools that they were made with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table {
     /// Compiler, simulator and C library.
     pub(super) tools: String,
-    /// In order.
+    /// Sorted by step and case.
     pub(super) counts: Vec<Count>,
 }
 
@@ -19,11 +19,11 @@ pub(super) struct Count {
     pub(super) instructions: u64,
 }
 
-/// A case of two tables.
+/// The comparison of one case between two tables.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Compared {
     pub(super) text: String,
-    /// Whether it costs more than is let pass, or stands in one table alone.
+    /// Set if the case costs more than the tolerance, or if only one table has it.
     pub(super) is_finding: bool,
 }
 
@@ -31,27 +31,30 @@ const TITLE: &str =
     "# Instructions of the request path: `cargo xtask counts` compares, `--accept` writes this.\n# ";
 
 impl Table {
-    /// Reads a table; nothing if the text is none.
+    /// Parses a table. Returns `None` if the text has another format.
     pub(super) fn parse(text: &str) -> Option<Table> {
         let (tools, lines) = text.strip_prefix(TITLE)?.split_once('\n')?;
         let counts: Option<Vec<_>> = lines.lines().map(parse_line).collect();
         Some(Table { tools: tools.into(), counts: counts? })
     }
 
-    /// Every case of both tables: what was written, what was counted, and whether that is too much more.
+    /// Compares every case of both tables: `self` was committed, `counted` is new.
     pub(super) fn compare(&self, counted: &Table, percent_max: u64) -> Vec<Compared> {
         let mut cases: Vec<_> = self.counts.iter().chain(&counted.counts).map(Count::name).collect();
         cases.sort_unstable();
         cases.dedup();
-        cases.into_iter().map(|name| compare(name, self.of(name), counted.of(name), percent_max)).collect()
+        cases
+            .into_iter()
+            .map(|name| compare(name, self.count(name), counted.count(name), percent_max))
+            .collect()
     }
 
-    fn of(&self, name: (&str, &str)) -> Option<u64> {
+    fn count(&self, name: (&str, &str)) -> Option<u64> {
         self.counts.iter().find(|count| count.name() == name).map(|count| count.instructions)
     }
 }
 
-/// The counts in order, those of one case as one.
+/// Sorts the counts and adds up those of the same case.
 pub(super) fn sum(mut counts: Vec<Count>) -> Vec<Count> {
     counts.sort();
     counts.dedup_by(|next, sum| {
@@ -84,7 +87,7 @@ fn compare(name: (&str, &str), written: Option<u64>, counted: Option<u64>, perce
             Compared { text, is_finding: 100 * counted > (100 + percent_max) * written }
         }
         (Some(written), None) => {
-            Compared { text: format!("{case} {written:>7} is counted no more"), is_finding: true }
+            Compared { text: format!("{case} {written:>7} is no longer counted"), is_finding: true }
         }
         (None, counted) => Compared {
             text: format!("{case} {:>7} is not in the table", counted.unwrap_or_default()),
@@ -117,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_read_as_it_is_written() {
+    fn table_is_parsed_as_written() {
         let table = table(&[("a", 1), ("a_name_longer_than_its_column", 123_456_789)]);
         assert_eq!(Table::parse(&table.to_string()), Some(table));
         for text in ["", "a b 1\n", &format!("{TITLE}rustc 1\na b\n"), &format!("{TITLE}rustc 1\na b 1 2\n")]
@@ -127,19 +130,19 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_one_case_count_together() {
+    fn threads_of_a_case_are_added_up() {
         let counts = sum(table(&[("b", 2), ("a", 1), ("b", 3)]).counts);
         assert_eq!(counts, table(&[("a", 1), ("b", 5)]).counts);
     }
 
     #[test]
-    fn what_costs_too_much_is_found_and_what_costs_less_is_not() {
-        let written = table(&[("dearer", 100), ("cheaper", 100), ("same", 100), ("gone", 100)]);
-        let counted = table(&[("dearer", 103), ("cheaper", 50), ("same", 102), ("new", 1)]);
+    fn increases_beyond_the_tolerance_are_found() {
+        let written = table(&[("slower", 100), ("faster", 100), ("same", 100), ("gone", 100)]);
+        let counted = table(&[("slower", 103), ("faster", 50), ("same", 102), ("new", 1)]);
         let compared = written.compare(&counted, 2);
         let findings: Vec<_> = compared.iter().filter(|line| line.is_finding).collect();
         let is_named = |name: &str| findings.iter().any(|line| line.text.contains(name));
-        assert!(is_named("dearer") && is_named("gone") && is_named("new"), "{compared:?}");
+        assert!(is_named("slower") && is_named("gone") && is_named("new"), "{compared:?}");
         assert_eq!((compared.len(), findings.len()), (5, 3));
     }
 }
