@@ -1,4 +1,4 @@
-//! What can go wrong in a task: whose fault, where, and what to do next.
+//! Errors of tasks: whose fault, where, and how to continue.
 
 use std::fmt;
 use std::io;
@@ -7,23 +7,23 @@ use std::process::{Command, ExitStatus};
 
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The caller's words make no task.
+    /// The command line has no valid task.
     Usage { problem: String },
-    /// A program is not there, or the kernel would not start it.
+    /// A program is missing, or the kernel didn't start it.
     Start { program: String, source: io::Error },
-    /// A program ran and said that it failed; its own words stand above.
+    /// A program ran and failed, after printing its own error.
     Failed { program: String, status: ExitStatus },
-    /// A file or folder would not be read or written.
+    /// A file or directory can't be read or written.
     File { path: PathBuf, source: io::Error },
-    /// Something this machine needs and does not have.
+    /// The machine lacks a program or a package.
     Missing { what: String, remedy: String },
-    /// Something answered, but not what it should.
+    /// A program or a file had another result than expected.
     Unexpected { what: String, expected: String, got: String },
-    /// Checks of the text that did not hold.
+    /// Findings of the checks of texts.
     Untidy { findings: Vec<String> },
-    /// Steps of the request path that cost more than is let pass, or are new or gone.
+    /// Steps of the request path that cost more than the tolerance, or that only one table has.
     Counts { percent_max: u64, findings: Vec<String> },
-    /// Steps that failed, named in the summary above.
+    /// Steps failed; the summary above names them.
     Steps { failed: usize, total: usize },
 }
 
@@ -41,7 +41,7 @@ impl Error {
     }
 }
 
-/// The program's name and its first argument, enough to find it in the output above.
+/// Returns the program's name and its first argument, enough to find it in the output.
 fn name(command: &Command) -> String {
     let first = command.get_args().next().map(|word| format!(" {}", word.display()));
     format!("{}{}", command.get_program().display(), first.unwrap_or_default())
@@ -53,7 +53,7 @@ impl fmt::Display for Error {
             Error::Usage { problem } => write!(f, "{problem}\n\n{}", crate::USAGE),
             Error::Start { program, source } => write!(f, "cannot start `{program}`: {source}"),
             Error::Failed { program, status } => {
-                write!(f, "`{program}` failed ({status}); its output says why")
+                write!(f, "`{program}` failed ({status}); see its output")
             }
             Error::File { path, source } => write!(f, "{}: {source}", path.display()),
             Error::Missing { what, remedy } => write!(f, "missing: {what}; {remedy}"),
@@ -61,8 +61,8 @@ impl fmt::Display for Error {
             Error::Untidy { findings } => write!(f, "not tidy:\n  {}", findings.join("\n  ")),
             Error::Counts { percent_max, findings } => write!(
                 f,
-                "more than {percent_max} % above bench/counts.txt, or not in it:\n  {}\nIf that is worth it, say why in \
-                 the commit, and write the table with `cargo xtask counts --accept`.",
+                "more than {percent_max} % above bench/counts.txt, or not in it:\n  {}\nIf the change is worth it, give the \
+                 reason in the commit and write the table with `cargo xtask counts --accept`.",
                 findings.join("\n  ")
             ),
             Error::Steps { failed, total } => write!(f, "{failed} of {total} steps failed"),

@@ -1,17 +1,19 @@
-//! The project's own scripts: `cargo xtask`, the one door for people and for continuous integration.
+//! The project's scripts: `cargo xtask`, for developers and continuous integration.
 //!
-//! Everything here starts other programs and reports what they said. It is no part of the product, and
-//! the product never depends on it. It ends no process but those it started itself.
+//! Tasks start other programs and report their results. The product never depends on this crate. A task ends only processes
+//! that it started itself.
 
 #![forbid(unsafe_code)]
 
 mod checks;
 mod counts;
 mod error;
+mod links;
 mod outside;
 mod project;
 mod steps;
 mod tidy;
+mod vocabulary;
 mod words;
 
 #[path = "../../bench/src/tiles.rs"]
@@ -29,16 +31,16 @@ use crate::words::Words;
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test [--fast | --slow]             install what the tests need, then run all of them
+  test [--fast | --slow]             install the programs that the tests need, then run all checks
                                      --fast: only formatting, clippy and cargo test
-                                     --slow: the long tests, cargo deny and counts too
-  ci                                 what continuous integration runs: test, cargo deny
-  tidy                               the checks about text alone, and the structure test
-  bench [NAME] [OPTIONS]             benchmarks, all comparisons with other servers or one scenario;
+                                     --slow: also the long tests, cargo deny and counts
+  ci                                 the checks of continuous integration: test, cargo deny
+  tidy                               only the checks of texts and of the structure
+  bench [NAME] [OPTIONS]             benchmarks: all comparisons with other servers, or one scenario;
                                      `cargo xtask bench --help` lists the options
-  counts [--accept]                  instructions of the request path, against bench/counts.txt
-                                     --accept: write what is counted into it
-  tiles DIR [--count N] [--seed S]   write the pyramid of map tiles
+  counts [--accept]                  instructions of the request path, compared with bench/counts.txt
+                                     --accept: write the counts into it
+  tiles DIR [--count N] [--seed S]   write a pyramid of map tiles
 
 The man page is printed by `cannery --man`.";
 
@@ -68,7 +70,7 @@ fn run(mut words: Words) -> Result<(), Error> {
             checks::run(extent)
         }
         "ci" => words.finish().and_then(|()| checks::run(Extent::Integration)),
-        "tidy" => words.finish().and_then(|()| checks::tidy()),
+        "tidy" => words.finish().and_then(|()| checks::check_texts()),
         "bench" => bench(words),
         "counts" => {
             let accept = words.flag("--accept");

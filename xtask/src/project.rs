@@ -1,4 +1,4 @@
-//! Where things are in this project, and how its programs are started.
+//! Paths of the project, and commands that run in it.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,29 +6,29 @@ use std::process::{Command, Stdio};
 
 use crate::error::Error;
 
-/// The folder of the workspace.
+/// Returns the root of the workspace.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask stands one folder below the root")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is one directory below the root")
 }
 
-/// Where cargo builds, as far as it is told through the environment.
+/// Returns the build directory, which `CARGO_TARGET_DIR` may change.
 pub(crate) fn target() -> PathBuf {
     root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
-/// Where things from elsewhere go that tests and benchmarks use: never into the tree that is committed.
+/// Returns the directory of downloads that tests and benchmarks use. It is never committed.
 pub(crate) fn outside() -> PathBuf {
     root().join("target/outside")
 }
 
-/// The cargo that runs us, started in the root of the workspace, with its first words.
+/// Returns the cargo that runs us as a command in the root of the workspace, with its first arguments.
 pub(crate) fn cargo(words: &str) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(words.split_whitespace()).current_dir(root()).stdin(Stdio::null());
     command
 }
 
-/// Runs a program to its end with its output on ours.
+/// Runs a program to its end. Its output goes to ours.
 pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
     let status = command.status().map_err(|source| Error::start(command, source))?;
     if status.success() { Ok(()) } else { Err(Error::failed(command, status)) }
@@ -43,11 +43,11 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Where a program is on the search path, if it is.
+/// Returns the path of a program on the search path, or `None`.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    // Programs for administrators are not on everybody's search path.
+    // A user's search path often lacks the directories of administrators' programs.
     let administrators = ["/usr/local/sbin", "/usr/sbin"].map(PathBuf::from);
-    let folders = env::split_paths(&path).chain(administrators);
-    folders.map(|folder| folder.join(name)).find(|candidate| candidate.is_file())
+    let directories = env::split_paths(&path).chain(administrators);
+    directories.map(|directory| directory.join(name)).find(|candidate| candidate.is_file())
 }

@@ -1,10 +1,10 @@
-//! Steps of a task: each is announced, timed and remembered; one that fails does not end the others.
+//! Steps of a task: each is announced and timed. After a failed step, the others still run.
 
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
 
-/// What was done so far.
+/// The steps so far.
 #[derive(Default)]
 pub(crate) struct Steps {
     done: Vec<Step>,
@@ -19,7 +19,7 @@ struct Step {
 enum Outcome {
     Passed,
     Failed,
-    LeftOut(&'static str),
+    Skipped(&'static str),
 }
 
 impl Steps {
@@ -39,16 +39,20 @@ impl Steps {
         self.done.push(Step { name, took, outcome });
     }
 
-    /// Says that a step is not run, and why.
-    pub(crate) fn leave_out(&mut self, name: &'static str, reason: &'static str) {
-        self.done.push(Step { name, took: Duration::ZERO, outcome: Outcome::LeftOut(reason) });
+    /// Records that a step isn't run, with the reason.
+    pub(crate) fn skip(&mut self, name: &'static str, reason: &'static str) {
+        self.done.push(Step { name, took: Duration::ZERO, outcome: Outcome::Skipped(reason) });
     }
 
-    /// Prints the summary, and fails if any step failed.
+    /// Prints the summary.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a step failed.
     pub(crate) fn finish(self) -> Result<(), Error> {
         for step in &self.done {
             let reason = match step.outcome {
-                Outcome::LeftOut(reason) => reason,
+                Outcome::Skipped(reason) => reason,
                 Outcome::Passed | Outcome::Failed => "",
             };
             println!(
@@ -68,7 +72,7 @@ impl Outcome {
         match self {
             Outcome::Passed => "passed",
             Outcome::Failed => "FAILED",
-            Outcome::LeftOut(_) => "left out",
+            Outcome::Skipped(_) => "skipped",
         }
     }
 }
@@ -78,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_step_fails_the_whole_and_the_steps_after_it_still_run() {
+    fn steps_run_after_a_failed_one() {
         let mut steps = Steps::default();
         let mut ran = false;
         steps.run("first", || Err(Error::Usage { problem: "no".into() }));
@@ -86,7 +90,7 @@ mod tests {
             ran = true;
             Ok(())
         });
-        steps.leave_out("third", "not today");
+        steps.skip("third", "not today");
         assert!(ran);
         assert!(matches!(steps.finish(), Err(Error::Steps { failed: 1, total: 3 })));
     }

@@ -1,10 +1,8 @@
-//! The words of a command line, taken out one after the other. What nobody took is an error at the end.
-//!
-//! It knows no task and no flag by name.
+//! The arguments of a command line. A task removes the ones it knows; any left at the end is an error.
 
 use crate::error::Error;
 
-/// The words not taken yet, in their order.
+/// The remaining arguments, in order.
 pub(crate) struct Words {
     left: Vec<String>,
 }
@@ -14,38 +12,42 @@ impl Words {
         Words { left: words.collect() }
     }
 
-    /// The first word left, whatever it is. Take flags before it.
+    /// Removes and returns the first argument. Take flags before it.
     pub(crate) fn next(&mut self) -> Option<String> {
         if self.left.is_empty() { None } else { Some(self.left.remove(0)) }
     }
 
-    /// Whether a flag stands anywhere.
+    /// Removes a flag, wherever it is. Returns `true` if it was present.
     pub(crate) fn flag(&mut self, name: &str) -> bool {
-        let place = self.left.iter().position(|word| word == name);
-        place.map(|place| self.left.remove(place)).is_some()
+        let position = self.left.iter().position(|word| word == name);
+        position.map(|position| self.left.remove(position)).is_some()
     }
 
     /// Returns the number after a flag, or `default` if the flag is absent.
     pub(crate) fn number(&mut self, name: &str, default: u64) -> Result<u64, Error> {
-        let Some(place) = self.left.iter().position(|word| word == name) else {
+        let Some(position) = self.left.iter().position(|word| word == name) else {
             return Ok(default);
         };
-        self.left.remove(place);
-        let number = if place < self.left.len() { self.left.remove(place) } else { String::new() };
+        self.left.remove(position);
+        let number = if position < self.left.len() { self.left.remove(position) } else { String::new() };
         let wrong = |_| Error::Usage { problem: format!("{name} needs a number, got `{number}`") };
         number.parse().map_err(wrong)
     }
 
-    /// Returns the words that are left, for another program.
+    /// Returns the remaining arguments, for another program.
     pub(crate) fn into_rest(self) -> Vec<String> {
         self.left
     }
 
-    /// No word may be left.
+    /// Ends the parsing.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an argument is left.
     pub(crate) fn finish(self) -> Result<(), Error> {
         match self.left.first() {
             None => Ok(()),
-            Some(word) => Err(Error::Usage { problem: format!("`{word}` means nothing here") }),
+            Some(word) => Err(Error::Usage { problem: format!("unexpected argument `{word}`") }),
         }
     }
 }
@@ -59,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_may_stand_before_and_after_what_they_belong_to() {
+    fn flags_may_be_anywhere() {
         let mut words = words("--seed 7 folder --count 9");
         assert_eq!(words.number("--count", 1).unwrap(), 9);
         assert_eq!(words.number("--seed", 1).unwrap(), 7);
@@ -69,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_nobody_takes_is_refused() {
+    fn unexpected_argument_is_an_error() {
         assert!(words("--wrong").finish().is_err());
         assert!(words("--count").number("--count", 1).is_err());
         assert!(words("--count many").number("--count", 1).is_err());
