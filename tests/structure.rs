@@ -163,7 +163,7 @@ fn every_test_that_the_conformance_page_names_exists() {
 fn every_requirement_on_the_conformance_page_has_a_test() {
     let page = fs::read_to_string(root().join("docs/conformance.md")).expect("the page is there");
     let texts = ["RFC 9110", "RFC 9112", "RFC 9111", "RFC 9113", "RFC 7541", "RFC 9218", "TLS"];
-    let bare = table::without_test(&page, &[&texts[..], &["What we chose", "Deviations"]].concat());
+    let bare = table::without_test(&page, &[&texts[..], &["Our choices", "Deviations"]].concat());
     let findings: Vec<_> = bare.iter().map(|line| format!("docs/conformance.md:{line}")).collect();
     report("Write the test that would fail without it, and name it in the row.", &findings);
 }
