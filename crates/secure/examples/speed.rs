@@ -1,8 +1,8 @@
-//! What a session costs: `cargo run --release -p cannery-secure --example speed`.
+//! Benchmarks sessions: `cargo run --release -p cannery-secure --example speed`.
 //!
-//! Prints the time of a request opened with its answer sealed, beside what `rustls` alone takes by both of its
-//! interfaces; the time of handshakes; and the memory of sessions that rest. One thread, medians of 15 runs. Requests
-//! are sealed beforehand and answers are not opened: only the server's half is measured. It holds nothing to account.
+//! Prints the time to open a request and seal its response, compared with both interfaces of `rustls`; the time of
+//! handshakes; and the memory of idle sessions. One thread, medians of 15 runs. Requests are sealed in advance and
+//! responses are not opened, so only the server's half is measured. It checks no threshold.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a panic is the report")]
@@ -28,8 +28,8 @@ const REQUEST: [u8; 120] = [b'r'; 120];
 
 fn main() {
     for suite in [CipherSuite::TLS13_AES_256_GCM_SHA384, CipherSuite::TLS13_AES_128_GCM_SHA256] {
-        println!("{suite:?}: microseconds for a request opened and its answer sealed");
-        println!("  {:>9} {:>9} {:>11} {:>9}", "answer", "ours", "unbuffered", "buffered");
+        println!("{suite:?}: microseconds to open a request and seal its response");
+        println!("  {:>9} {:>9} {:>11} {:>9}", "response", "ours", "unbuffered", "buffered");
         for length in [13, 500, 2_000, 16_000, 89_700, 262_144] {
             let body = vec![7; length];
             println!(
@@ -43,21 +43,21 @@ fn main() {
     println!("handshakes: microseconds, the server's half");
     for kind in support::KINDS {
         for version in support::VERSIONS {
-            let (full, resumed) =
-                (median(|| handshakes(kind, version, false)), median(|| handshakes(kind, version, true)));
+            let full = median(|| handshakes(kind, version, false));
+            let resumed = median(|| handshakes(kind, version, true));
             println!("  {kind:?} {version:?}: full {full:.0}, resumed {resumed:.0}");
         }
     }
     for version in support::VERSIONS {
         println!(
-            "memory of a session that rests, {version:?}: {} bytes (and {} in its struct)",
-            resting(version),
+            "memory of an idle session, {version:?}: {} bytes (and {} in its struct)",
+            idle_bytes(version),
             size_of::<Session>()
         );
     }
 }
 
-/// The middle of so many runs.
+/// Returns the median of [`RUNS`] runs.
 fn median(mut run: impl FnMut() -> f64) -> f64 {
     let mut times: Vec<f64> = (0..RUNS).map(|_| run()).collect();
     times.sort_by(f64::total_cmp);
@@ -70,7 +70,7 @@ fn client_config(suite: CipherSuite) -> Arc<ClientConfig> {
     Arc::new(support::client_config_of(provider, Version::Tls13, &[]))
 }
 
-/// The same certificate for `rustls` alone.
+/// Returns the configuration of a server of `rustls`.
 fn server_config() -> Arc<ServerConfig> {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -128,28 +128,31 @@ fn unbuffered(suite: CipherSuite, body: &[u8]) -> f64 {
     }
     let mut requests = requests(&mut client);
     let head = [b'h'; 200];
-    let (mut gathered, mut sealed) = (Vec::new(), vec![0; body.len() + 20_000]);
+    let mut response = Vec::new();
+    let mut sealed = vec![0; body.len() + 20_000];
     let start = Instant::now();
     for request in &mut requests {
         let (plain, _) = process(&mut server, request);
         assert_eq!(plain, REQUEST.len());
-        gathered.clear();
-        gathered.extend_from_slice(&head);
-        gathered.extend_from_slice(body);
+        response.clear();
+        response.extend_from_slice(&head);
+        response.extend_from_slice(body);
         if let ConnectionState::WriteTraffic(mut traffic) = server.process_tls_records(&mut []).state.unwrap()
         {
-            traffic.encrypt(&gathered, &mut sealed).unwrap();
+            traffic.encrypt(&response, &mut sealed).unwrap();
         }
     }
     microseconds(start, REQUESTS)
 }
 
-/// Lets `rustls` take records; returns the length of what is plain, and what is to be sent.
+/// Passes records to `rustls`. Returns the length of their content, and the records to send.
 fn process(server: &mut UnbufferedServerConnection, input: &mut [u8]) -> (usize, Vec<u8>) {
-    let (mut used, mut plain, mut sealed) = (0, 0, Vec::new());
+    let mut consumed = 0;
+    let mut plain = 0;
+    let mut sealed = Vec::new();
     loop {
-        let UnbufferedStatus { discard, state } = server.process_tls_records(&mut input[used..]);
-        used += discard;
+        let UnbufferedStatus { discard, state } = server.process_tls_records(&mut input[consumed..]);
+        consumed += discard;
         match state.unwrap() {
             ConnectionState::ReadTraffic(mut traffic) => {
                 while let Some(record) = traffic.next_record() {
@@ -204,35 +207,37 @@ fn buffered(suite: CipherSuite, body: &[u8]) -> f64 {
     microseconds(start, REQUESTS)
 }
 
-/// One handshake's time in [`Session::open`], the mean of some.
+/// Returns the mean time of a handshake in [`Session::open`], in microseconds.
 fn handshakes(kind: SelfSigned, version: Version, is_resumed: bool) -> f64 {
     let now = SystemTime::now();
     let context =
-        Context::new(Settings { seed: Some(Seed::fresh(now).unwrap()), ..support::settings(kind) }).unwrap();
+        Context::new(Settings { seed: Some(Seed::generate(now).unwrap()), ..support::settings(kind) })
+            .unwrap();
     let mut config = support::client_config(version, &["h2"]);
     if !is_resumed {
         config.resumption = Resumption::disabled();
     }
     let config = Arc::new(config);
-    // The first fills the client's store of tickets.
+    // The first connection fills the client's ticket store.
     support::Pair::connected(&context, &config);
-    let (count, mut spent) = (20, 0.0);
+    let count = 20;
+    let mut spent = 0.0;
     for _ in 0..count {
         let mut pair = support::Pair::new(&context, &config, "localhost");
         while pair.client.is_handshaking() || pair.session.is_handshaking() || pair.client.wants_write() {
-            pair.client_speaks();
+            pair.flush_client();
             let start = Instant::now();
-            pair.session_listens().unwrap();
+            pair.open_in_session().unwrap();
             spent += microseconds(start, 1);
-            pair.client_listens().unwrap();
+            pair.read_in_client().unwrap();
         }
         assert_eq!(pair.session.is_resumed(), is_resumed);
     }
     spent / f64::from(count)
 }
 
-/// What a thousand sessions take of memory each, by what the kernel says that the process has.
-fn resting(version: Version) -> usize {
+/// Returns the resident memory of the process per idle session, in bytes.
+fn idle_bytes(version: Version) -> usize {
     let context = support::context(support::settings(SelfSigned::Ecdsa));
     let config = Arc::new(support::client_config(version, &["h2"]));
     let session = || support::Pair::connected(&context, &config).session;
@@ -244,7 +249,7 @@ fn resting(version: Version) -> usize {
     (after.saturating_sub(before)) / sessions.len()
 }
 
-/// The resident bytes of this process.
+/// Returns the resident memory of this process, in bytes.
 fn resident() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

@@ -1,7 +1,6 @@
-//! Chains with their keys, loaded and checked, and the choice among them by what a client asks for.
+//! Certificate chains with their keys: loaded, checked, and selected by what a client offers.
 //!
-//! Never shows a key: what this prints for debugging are names. A set of certificates does not change; a new one
-//! takes its place as a whole.
+//! A set of certificates is immutable and replaced as a whole. Its debug output contains no key.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -17,79 +16,74 @@ use rustls_pki_types::CertificateDer;
 use webpki::EndEntityCert;
 
 use crate::files::{self, Key};
-use crate::names::Names;
-use crate::ocsp::{self, Said};
-use crate::validity::{Validity, seconds_of};
+use crate::names::NameIndex;
+use crate::ocsp::{self, CertStatus};
+use crate::validity::{Validity, unix_seconds};
 use crate::{Error, SelfSigned, Warning};
 
-/// Where a chain and its key come from.
+/// The files of a certificate chain and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The chain in PEM, the site's certificate first.
     pub chain: PathBuf,
-    /// The private key in PEM; none where it is in the file of the chain.
+    /// The private key in PEM; `None` if it is in the file of the chain.
     pub key: Option<PathBuf>,
-    /// An OCSP response in DER to be handed to clients that ask for one (RFC 6066 §8).
+    /// An OCSP response in DER to be stapled for clients that request one (RFC 6066 §8).
     pub staple: Option<PathBuf>,
 }
 
-/// A certificate with its key.
+/// All certificates of a server. The first is the default: clients get it that send no server name or an unknown one.
+pub struct Certificates {
+    /// Never empty once loaded.
+    all: Vec<Certificate>,
+    names: NameIndex,
+    warnings: Vec<Warning>,
+}
+
 struct Certificate {
     certified: Arc<CertifiedKey>,
-    /// The same with an OCSP response, for as long as that holds.
     stapled: Option<Stapled>,
     validity: Validity,
     path: PathBuf,
 }
 
-/// A certificate as an operator sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
-    /// The file of its chain.
-    pub path: PathBuf,
-    /// The first DNS name that it is for; empty if there is none.
-    pub name: String,
-    /// When it expires, in seconds since 1970.
-    pub not_after: i64,
-}
-
+/// The same certificate and key with an OCSP response, which is valid for a limited time.
 struct Stapled {
     certified: Arc<CertifiedKey>,
     validity: Validity,
     path: PathBuf,
 }
 
-/// All certificates of a server. The first is shown to clients that name no host, or one that no certificate has.
-pub struct Certificates {
-    /// Never empty.
-    all: Vec<Certificate>,
-    names: Names,
-    warnings: Vec<Warning>,
-}
-
-impl Certificate {
-    /// The first DNS name, or nothing.
-    fn first_name(&self) -> String {
-        let first = self.certified.end_entity_cert().ok().and_then(|der| EndEntityCert::try_from(der).ok());
-        first.and_then(|parsed| parsed.valid_dns_names().next().map(str::to_owned)).unwrap_or_default()
-    }
+/// A certificate as the operator's interfaces show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// The file of its chain.
+    pub path: PathBuf,
+    /// Its first DNS name; empty if it has none.
+    pub name: String,
+    /// When it expires, in seconds since 1970.
+    pub not_after: i64,
 }
 
 impl Certificates {
-    /// Reads and checks all of `sources`; `now` is what tells whether they have expired.
+    /// Reads and checks all of `sources`. Certificates that are not valid at `now` are loaded with a warning.
+    ///
+    /// # Errors
+    /// There is no source, or a file of one cannot be used.
     pub fn load(sources: &[Source], now: SystemTime) -> Result<Self, Error> {
         if sources.is_empty() {
-            return Err(Error::Nothing);
+            return Err(Error::NoSource);
         }
+
         let mut certificates = Self::empty();
         for source in sources {
-            let mut sections = files::sections(&source.chain)?;
+            let mut sections = files::read_pem(&source.chain)?;
             if sections.chain.is_empty() {
                 return Err(Error::NoCertificate { path: source.chain.clone() });
             }
             let (key_path, key) = match &source.key {
-                None => (&source.chain, the_key(&source.chain, &mut sections)?),
-                Some(path) => (path, the_key(path, &mut files::sections(path)?)?),
+                None => (&source.chain, only_key(&source.chain, &mut sections)?),
+                Some(path) => (path, only_key(path, &mut files::read_pem(path)?)?),
             };
             let certified = certify(&source.chain, sections.chain, key_path, &key)?;
             certificates.add(certified, &source.chain, source.staple.as_deref(), now)?;
@@ -97,26 +91,29 @@ impl Certificates {
         Ok(certificates)
     }
 
-    /// Makes a key and a certificate for `names` in memory.
+    /// Generates a key and a self-signed certificate for `names` in memory.
+    ///
+    /// # Errors
+    /// One of `names` is no DNS name or address, or key generation fails.
     pub fn self_signed(kind: SelfSigned, names: &[String], now: SystemTime) -> Result<Self, Error> {
-        let (certificate, key) = kind.make(names, now)?;
-        let memory = Path::new("(made in memory)");
+        let (certificate, key) = kind.generate(names, now)?;
+        let in_memory = Path::new("(made in memory)");
         let mut certificates = Self::empty();
-        certificates.add(certify(memory, vec![certificate], memory, &key)?, memory, None, now)?;
+        certificates.add(certify(in_memory, vec![certificate], in_memory, &key)?, in_memory, None, now)?;
         Ok(certificates)
     }
 
-    /// Both: those of `self` come first.
+    /// Appends the certificates of `others`.
     #[must_use]
-    pub fn and(mut self, others: Self) -> Self {
-        let before = self.all.len();
+    pub fn merge(mut self, others: Self) -> Self {
+        let start = self.all.len();
         self.all.extend(others.all);
-        self.names.append(others.names, before);
+        self.names.append(others.names, start);
         self.warnings.extend(others.warnings);
         self
     }
 
-    /// What each certificate is for, and until when it holds.
+    /// Returns a summary of each certificate.
     pub(crate) fn summaries(&self) -> Vec<Summary> {
         let summary = |certificate: &Certificate| Summary {
             path: certificate.path.clone(),
@@ -126,13 +123,13 @@ impl Certificates {
         self.all.iter().map(summary).collect()
     }
 
-    /// What the operator should know, though all of them can be used.
+    /// Returns the defects that don't prevent the use of a certificate.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
     fn empty() -> Self {
-        Self { all: Vec::new(), names: Names::default(), warnings: Vec::new() }
+        Self { all: Vec::new(), names: NameIndex::default(), warnings: Vec::new() }
     }
 
     fn add(
@@ -144,32 +141,43 @@ impl Certificates {
     ) -> Result<(), Error> {
         let bad = |why: String| Error::BadCertificate { path: path.to_owned(), why };
         let first = certified.end_entity_cert().map_err(|error| bad(error.to_string()))?;
-        let validity = Validity::of(first).ok_or_else(|| bad("it has no dates".to_owned()))?;
-        match validity.at(seconds_of(now)) {
+
+        let validity = Validity::of_certificate(first).ok_or_else(|| bad("it has no dates".to_owned()))?;
+        match validity.compare(unix_seconds(now)) {
             Ordering::Less => self.warnings.push(Warning::NotYetValid(path.to_owned())),
             Ordering::Equal => {}
             Ordering::Greater => self.warnings.push(Warning::Expired(path.to_owned())),
         }
+
         let parsed = EndEntityCert::try_from(first).map_err(|error| bad(format!("{error:?}")))?;
-        let mut is_nameless = true;
+        let mut has_name = false;
         for name in parsed.valid_dns_names() {
             self.names.add(name, self.all.len());
-            is_nameless = false;
+            has_name = true;
         }
-        if is_nameless {
-            self.warnings.push(Warning::Nameless(path.to_owned()));
+        if !has_name {
+            self.warnings.push(Warning::NoDnsName(path.to_owned()));
         }
+
         if !is_in_order(&certified.cert) {
-            self.warnings.push(Warning::Unordered(path.to_owned()));
+            self.warnings.push(Warning::ChainOutOfOrder(path.to_owned()));
         }
-        let stapled = staple.map(|path| self.staple(path, &certified, &parsed, now)).transpose()?.flatten();
-        let path = path.to_owned();
-        self.all.push(Certificate { certified: Arc::new(certified), stapled, validity, path });
+
+        let stapled = match staple {
+            Some(staple) => self.load_staple(staple, &certified, &parsed, now)?,
+            None => None,
+        };
+        self.all.push(Certificate {
+            certified: Arc::new(certified),
+            stapled,
+            validity,
+            path: path.to_owned(),
+        });
         Ok(())
     }
 
-    /// Reads the OCSP response for a certificate; none if it would help no client.
-    fn staple(
+    /// Reads the OCSP response for a certificate. Returns `None`, with a warning, if clients could not use it.
+    fn load_staple(
         &mut self,
         path: &Path,
         certified: &CertifiedKey,
@@ -177,17 +185,22 @@ impl Certificates {
         now: SystemTime,
     ) -> Result<Option<Stapled>, Error> {
         let path = path.to_owned();
-        let response = files::staple(&path)?;
-        let said =
-            ocsp::read(&response, parsed).map_err(|why| Error::BadStaple { path: path.clone(), why })?;
-        let Said::Good(validity) = said else {
-            self.warnings.push(match said {
-                Said::NotGood => Warning::StapleNotGood(path),
-                _ => Warning::StapleOfAnother(path),
-            });
-            return Ok(None);
+        let response = files::read_staple(&path)?;
+        let status = ocsp::certificate_status(&response, parsed)
+            .map_err(|why| Error::BadStaple { path: path.clone(), why })?;
+        let validity = match status {
+            CertStatus::Good(validity) => validity,
+            CertStatus::NotGood => {
+                self.warnings.push(Warning::StapleNotGood(path));
+                return Ok(None);
+            }
+            CertStatus::NotIncluded => {
+                self.warnings.push(Warning::StapleMismatch(path));
+                return Ok(None);
+            }
         };
-        match validity.at(seconds_of(now)) {
+
+        match validity.compare(unix_seconds(now)) {
             Ordering::Less => self.warnings.push(Warning::StapleNotYetValid(path.clone())),
             Ordering::Equal => {}
             Ordering::Greater => self.warnings.push(Warning::StapleExpired(path.clone())),
@@ -196,42 +209,58 @@ impl Certificates {
         Ok(Some(Stapled { certified, validity, path }))
     }
 
-    /// The OCSP responses that held at `before` and no longer do `now`, both in seconds since 1970.
-    pub(crate) fn staples_expired(&self, before: i64, now: i64) -> Vec<Warning> {
+    /// Returns a warning for each OCSP response that was valid at `before` and has expired at `now`, both in seconds since
+    /// 1970.
+    pub(crate) fn staples_expired_between(&self, before: i64, now: i64) -> Vec<Warning> {
         let stapled = self.all.iter().filter_map(|certificate| certificate.stapled.as_ref());
         stapled
-            .filter(|staple| staple.validity.at(before).is_eq() && staple.validity.at(now).is_gt())
+            .filter(|staple| staple.validity.compare(before).is_eq() && staple.validity.compare(now).is_gt())
             .map(|staple| Warning::StapleExpired(staple.path.clone()))
             .collect()
     }
 
-    /// Refuses to take the place of `others` with a certificate that clients will refuse, where they accept the one
-    /// before.
-    pub(crate) fn check_instead_of(&self, others: &Self, now: SystemTime) -> Result<(), Error> {
-        let now = seconds_of(now);
-        let is_worse = |new: &Certificate| {
-            let is_before = |old: &&Certificate| old.path == new.path;
-            !new.validity.at(now).is_eq()
-                && others.all.iter().find(is_before).is_some_and(|old| old.validity.at(now).is_eq())
+    /// Checks that these certificates may replace `old` ones.
+    ///
+    /// # Errors
+    /// A certificate is not valid now, and the old one in the same file is.
+    pub(crate) fn check_replaces(&self, old: &Self, now: SystemTime) -> Result<(), Error> {
+        let now = unix_seconds(now);
+        let is_regression = |new: &Certificate| {
+            let replaced = old.all.iter().find(|old| old.path == new.path);
+            !new.validity.compare(now).is_eq()
+                && replaced.is_some_and(|replaced| replaced.validity.compare(now).is_eq())
         };
-        match self.all.iter().find(|new| is_worse(new)) {
-            Some(new) => Err(Error::OutOfTime { path: new.path.clone() }),
+        match self.all.iter().find(|new| is_regression(new)) {
+            Some(new) => Err(Error::NotValidNow { path: new.path.clone() }),
             None => Ok(()),
         }
     }
 
-    /// The certificate for a client: of those with its name, the first that it can verify, where such with a key that
-    /// signs fast come before RSA. If it can verify none, the handshake shall fail for that reason and not for lack of
-    /// a certificate, so the first is given then.
-    pub(crate) fn choose(&self, hello: &ClientHello<'_>, now: i64) -> Option<Arc<CertifiedKey>> {
-        let places = hello.server_name().map_or(&[][..], |name| self.names.find(name));
-        let mut named = places.iter().filter_map(|&place| self.all.get(place));
+    /// Selects the certificate for a client at `now`, in seconds since 1970.
+    ///
+    /// Among the certificates for the server name it is the first that the client can verify. Keys that sign fast come
+    /// before RSA. If the client can verify none, it gets the first, so that the handshake fails for that reason and not
+    /// for lack of a certificate.
+    pub(crate) fn select(&self, hello: &ClientHello<'_>, now: i64) -> Option<Arc<CertifiedKey>> {
+        let positions = hello.server_name().map_or(&[][..], |name| self.names.find(name));
+        let mut named = positions.iter().filter_map(|&position| self.all.get(position));
         let first = named.clone().next().or(self.all.first())?;
-        let can_use = |certificate: &&Certificate| can_verify(hello, &certificate.certified);
-        let fast = named.clone().find(|certificate| !is_rsa(&certificate.certified) && can_use(certificate));
-        let chosen = fast.or_else(|| named.find(can_use)).unwrap_or(first);
-        let stapled = chosen.stapled.as_ref().filter(|stapled| stapled.validity.at(now).is_eq());
-        Some(stapled.map_or(&chosen.certified, |stapled| &stapled.certified).clone())
+
+        let is_usable = |certificate: &&Certificate| can_verify(hello, &certificate.certified);
+        let fast =
+            named.clone().find(|certificate| !is_rsa(&certificate.certified) && is_usable(certificate));
+        let selected = fast.or_else(|| named.find(is_usable)).unwrap_or(first);
+
+        let stapled = selected.stapled.as_ref().filter(|stapled| stapled.validity.compare(now).is_eq());
+        Some(stapled.map_or(&selected.certified, |stapled| &stapled.certified).clone())
+    }
+}
+
+impl Certificate {
+    /// Returns the first DNS name; empty if there is none.
+    fn first_name(&self) -> String {
+        let first = self.certified.end_entity_cert().ok().and_then(|der| EndEntityCert::try_from(der).ok());
+        first.and_then(|parsed| parsed.valid_dns_names().next().map(str::to_owned)).unwrap_or_default()
     }
 }
 
@@ -245,16 +274,16 @@ fn is_rsa(certified: &CertifiedKey) -> bool {
     certified.key.algorithm() == SignatureAlgorithm::RSA
 }
 
-/// Whether each of a chain is issued by the next.
+/// Returns `true` if each certificate of a chain is issued by the next one.
 fn is_in_order(chain: &[CertificateDer<'_>]) -> bool {
-    let parsed: Vec<_> = chain.iter().filter_map(|one| EndEntityCert::try_from(one).ok()).collect();
-    parsed.len() == chain.len() && parsed.windows(2).all(|two| two[0].issuer() == two[1].subject())
+    let parsed: Vec<_> = chain.iter().filter_map(|der| EndEntityCert::try_from(der).ok()).collect();
+    parsed.len() == chain.len() && parsed.windows(2).all(|pair| pair[0].issuer() == pair[1].subject())
 }
 
-/// Whether a client can verify a signature by this key, and has a suite for it.
+/// Returns `true` if a client supports a signature scheme of this key, and a cipher suite for it.
 fn can_verify(hello: &ClientHello<'_>, certified: &CertifiedKey) -> bool {
     let is_rsa = is_rsa(certified);
-    let suits = |suite: &CipherSuite| match suite {
+    let supports_key = |suite: &CipherSuite| match suite {
         CipherSuite::TLS13_AES_256_GCM_SHA384
         | CipherSuite::TLS13_AES_128_GCM_SHA256
         | CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => true,
@@ -267,11 +296,11 @@ fn can_verify(hello: &ClientHello<'_>, certified: &CertifiedKey) -> bool {
         _ => false,
     };
     certified.key.choose_scheme(hello.signature_schemes()).is_some()
-        && hello.cipher_suites().iter().any(suits)
+        && hello.cipher_suites().iter().any(supports_key)
 }
 
-/// The one key of a file.
-fn the_key(path: &Path, sections: &mut files::Sections) -> Result<Key, Error> {
+/// Returns the key of a file that must hold exactly one.
+fn only_key(path: &Path, sections: &mut files::PemSections) -> Result<Key, Error> {
     let path = path.to_owned();
     match (sections.keys.len(), sections.has_encrypted_key) {
         (0, true) => Err(Error::EncryptedKey { path }),
@@ -280,7 +309,7 @@ fn the_key(path: &Path, sections: &mut files::Sections) -> Result<Key, Error> {
     }
 }
 
-/// Puts a chain and a key together, if they belong together.
+/// Combines a chain with its key, and checks that they belong together.
 fn certify(
     chain_path: &Path,
     chain: Vec<CertificateDer<'static>>,

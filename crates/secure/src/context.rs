@@ -1,7 +1,7 @@
 //! What all sessions of a server share: certificates, ticket keys, versions and protocols.
 //!
-//! A context is made once and handed to every worker; copies are the same context. What changes in it, certificates and
-//! the keys of tickets, is read once a handshake and never by an established session.
+//! A context is built once and cloned for every worker; clones share their state. Only certificates and ticket keys change.
+//! A session reads them once, during its handshake.
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -15,36 +15,40 @@ use rustls::{ServerConfig, SupportedProtocolVersion};
 
 use crate::seed::Seed;
 use crate::tickets::Tickets;
-use crate::validity::seconds_of;
-use crate::{Certificates, Error, Protocol, Session, Summary, Version, Warning};
+use crate::validity::unix_seconds;
+use crate::{Certificates, Error, Failure, Protocol, Session, Summary, Version, Warning};
 
-/// What a context is made of.
+/// The settings of a [`Context`].
 pub struct Settings {
-    /// Whom we can prove to be.
+    /// The server's certificates and keys.
     pub certificates: Certificates,
-    /// What ticket keys grow from; processes with the same seed resume each other's sessions. Without, none is resumed.
+    /// The seed of the ticket keys. Processes with the same seed resume each other's sessions; without a seed, sessions
+    /// are not resumed.
     pub seed: Option<Seed>,
-    /// The versions that are spoken.
+    /// The enabled versions.
     pub versions: Vec<Version>,
-    /// The protocols above, the one that is preferred first. A client that asks for none is taken to mean HTTP/1.1.
+    /// The protocols that ALPN offers, in order of preference. The caller treats a client without ALPN as HTTP/1.1.
     pub protocols: Vec<Protocol>,
-    /// The present, for the keys of tickets and what is stapled.
+    /// The current time, for ticket keys and OCSP responses.
     pub now: SystemTime,
 }
 
-/// Makes sessions. Cheap to clone.
+/// Creates sessions. Cheap to clone.
 #[derive(Clone)]
 pub struct Context {
     config: Arc<ServerConfig>,
-    certificates: Arc<Chooser>,
+    resolver: Arc<CertificateResolver>,
     tickets: Option<Arc<Tickets>>,
 }
 
 impl Context {
-    /// Puts the parts together.
+    /// Builds a context.
+    ///
+    /// # Errors
+    /// No version or no protocol is enabled, or the system's random number generator fails.
     pub fn new(settings: Settings) -> Result<Self, Error> {
         if settings.protocols.is_empty() {
-            return Err(Error::NoneLeft("protocol"));
+            return Err(Error::NoneEnabled("protocol"));
         }
         let versions: Vec<&'static SupportedProtocolVersion> =
             [(Version::Tls13, &rustls::version::TLS13), (Version::Tls12, &rustls::version::TLS12)]
@@ -52,87 +56,96 @@ impl Context {
                 .filter_map(|(version, supported)| settings.versions.contains(&version).then_some(supported))
                 .collect();
         if versions.is_empty() {
-            return Err(Error::NoneLeft("version of TLS"));
+            return Err(Error::NoneEnabled("version of TLS"));
         }
-        // The library looks for the kernel's counter of restored virtual machines (`/dev/sysgenid`), with which it never
-        // repeats random numbers after a restore, when it is first asked for some: later, a sandbox may keep it from it.
+
+        // On first use the library opens the kernel's counter of restored virtual machines (`/dev/sysgenid`), which keeps it
+        // from repeating random numbers after a restore. The sandbox, which is entered later, would prevent that.
         aws_lc_rs::rand::fill(&mut [0]).map_err(|_| Error::NoRandomness)?;
-        let certificates = Arc::new(Chooser {
+
+        let resolver = Arc::new(CertificateResolver {
             certificates: RwLock::new(Arc::new(settings.certificates)),
-            now: AtomicI64::new(seconds_of(settings.now)),
+            now: AtomicI64::new(unix_seconds(settings.now)),
         });
         let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_protocol_versions(&versions)
             .map_err(|error| Error::Setup(error.to_string()))?;
-        let mut config = builder.with_no_client_auth().with_cert_resolver(certificates.clone());
-        config.alpn_protocols = settings.protocols.iter().flat_map(|protocol| protocol.names()).collect();
-        // Sessions that a server remembers would need a lock and memory for each; tickets need neither.
+        let mut config = builder.with_no_client_auth().with_cert_resolver(resolver.clone());
+        config.alpn_protocols = settings.protocols.iter().flat_map(|protocol| protocol.alpn_names()).collect();
+        // A session cache would need a lock, and memory for each session; tickets need neither.
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        // A client opens one connection, or a few that one ticket serves: a second is bytes for nothing.
+        // One ticket serves all the connections that a client opens, so a second one would only add bytes.
         config.send_tls13_tickets = usize::from(settings.seed.is_some());
         config.max_early_data_size = 0;
-        // Ours is what seals once the handshake is done.
+        // We protect the records after the handshake.
         config.enable_secret_extraction = true;
+
         let tickets = settings.seed.map(|seed| Arc::new(Tickets::new(seed, settings.now)));
         if let Some(tickets) = &tickets {
             config.ticketer = tickets.clone();
         }
-        Ok(Self { config: Arc::new(config), certificates, tickets })
+        Ok(Self { config: Arc::new(config), resolver, tickets })
     }
 
-    /// What the certificates in use are for, and until when they hold.
+    /// Returns a summary of each certificate in use.
     pub fn certificates(&self) -> Vec<Summary> {
-        self.certificates.all().summaries()
+        self.resolver.certificates().summaries()
     }
 
-    /// A session for a connection that has just come.
-    pub fn session(&self) -> Result<Session, crate::Failure> {
+    /// Creates the session of a new connection.
+    ///
+    /// # Errors
+    /// `rustls` refuses the settings.
+    pub fn session(&self) -> Result<Session, Failure> {
         Session::new(self.config.clone())
     }
 
-    /// Lets all handshakes that begin from now on use other certificates; those under way, and established sessions,
-    /// go on with what they have. Refused if one of them is out of its time and the one before, in the same file, is not.
+    /// Replaces the certificates for all handshakes that begin from now on. Handshakes in progress and established sessions
+    /// are not affected.
+    ///
+    /// # Errors
+    /// A new certificate is not valid at `now`, and the one it replaces, in the same file, is.
     pub fn replace_certificates(&self, certificates: Certificates, now: SystemTime) -> Result<(), Error> {
-        certificates.check_instead_of(&self.certificates.all(), now)?;
-        let mut place = self.certificates.certificates.write().unwrap_or_else(PoisonError::into_inner);
-        *place = Arc::new(certificates);
+        certificates.check_replaces(&self.resolver.certificates(), now)?;
+        let mut current = self.resolver.certificates.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(certificates);
         Ok(())
     }
 
-    /// Turns the keys of tickets when their period is over, and lets go of OCSP responses that hold no longer, of which it
-    /// tells once. To be called every few seconds, by any thread.
+    /// Rotates ticket keys at the end of their period, and stops sending OCSP responses that have expired. Returns a warning
+    /// for each of those, once. Any thread may call this; one should, every few seconds.
     pub fn advance(&self, now: SystemTime) -> Vec<Warning> {
         if let Some(tickets) = &self.tickets {
             tickets.advance(now);
         }
-        let now = seconds_of(now);
-        let before = self.certificates.now.swap(now, Ordering::Relaxed);
-        self.certificates.all().staples_expired(before, now)
+        let now = unix_seconds(now);
+        let before = self.resolver.now.swap(now, Ordering::Relaxed);
+        self.resolver.certificates().staples_expired_between(before, now)
     }
 }
 
 impl fmt::Debug for Context {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Context").field("certificates", &self.certificates).finish_non_exhaustive()
+        formatter.debug_struct("Context").field("certificates", &self.resolver).finish_non_exhaustive()
     }
 }
 
-/// Hands `rustls` the certificate for each client.
+/// Selects the certificate for each client, on behalf of `rustls`.
 #[derive(Debug)]
-struct Chooser {
+struct CertificateResolver {
     certificates: RwLock<Arc<Certificates>>,
-    /// The present as it was told last, in seconds since 1970.
+    /// The time of the last [`Context::advance`], in seconds since 1970.
     now: AtomicI64,
 }
 
-impl Chooser {
-    fn all(&self) -> Arc<Certificates> {
+impl CertificateResolver {
+    fn certificates(&self) -> Arc<Certificates> {
         self.certificates.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl ResolvesServerCert for Chooser {
+impl ResolvesServerCert for CertificateResolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.all().choose(&hello, self.now.load(Ordering::Relaxed))
+        self.certificates().select(&hello, self.now.load(Ordering::Relaxed))
     }
 }

@@ -1,11 +1,11 @@
-//! What is wrong with certificates, keys or settings, told to the operator who has to put it right.
+//! Errors in certificates, keys or settings, reported to the operator.
 //!
-//! Never holds a byte of a key, nor a line of a file that may have one in it.
+//! Contains no byte of a key, and no line of a file that may hold one.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why there are no certificates, or no context. Each says which file it is about and what to do next.
+/// Why certificates could not be loaded or a context could not be built. Each names the file and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -14,18 +14,18 @@ pub enum Error {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the system call.
         cause: io::Error,
     },
 
-    /// A FIFO, a device, a socket or a directory has the file's name.
-    #[error("{}: is no regular file; put the certificate or key into one", path.display())]
+    /// The path names a FIFO, a device, a socket or a directory.
+    #[error("{}: is not a regular file; put the certificate or key into one", path.display())]
     NotRegular {
         /// The file.
         path: PathBuf,
     },
 
-    /// A file is longer than any chain and key.
+    /// The file is longer than any chain with its key.
     #[error("{}: is larger than {limit} bytes, which no certificate chain with its key is", path.display())]
     TooLarge {
         /// The file.
@@ -34,21 +34,21 @@ pub enum Error {
         limit: u64,
     },
 
-    /// The text between the lines BEGIN and END cannot be read.
+    /// A PEM section cannot be decoded.
     #[error("{}: is damaged: a section has no END line, or is not base64; copy the file again", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
     },
 
-    /// No section CERTIFICATE.
+    /// The file has no section CERTIFICATE.
     #[error("{}: holds no certificate; a line `-----BEGIN CERTIFICATE-----` is expected (PEM)", path.display())]
     NoCertificate {
         /// The file.
         path: PathBuf,
     },
 
-    /// The first certificate is none that can be read.
+    /// The first certificate cannot be parsed.
     #[error("{}: the first certificate cannot be read ({why}); have it issued again", path.display())]
     BadCertificate {
         /// The file.
@@ -57,30 +57,30 @@ pub enum Error {
         why: String,
     },
 
-    /// No section PRIVATE KEY.
+    /// The file has no section PRIVATE KEY.
     #[error("{}: holds no private key; give the file that does, or one file with chain and key", path.display())]
     NoKey {
         /// The file.
         path: PathBuf,
     },
 
-    /// The key is sealed with a password, which there is nobody to type.
-    #[error("{}: the private key is encrypted; take the password off: openssl pkey -in FILE -out FILE", path.display())]
+    /// The key is encrypted with a password, and a server has no terminal to type it at.
+    #[error("{}: the private key is encrypted; remove the password: openssl pkey -in FILE -out FILE", path.display())]
     EncryptedKey {
         /// The file.
         path: PathBuf,
     },
 
-    /// More keys than one.
+    /// The file has several keys.
     #[error("{}: holds {count} private keys; keep the one that belongs to the first certificate", path.display())]
     ManyKeys {
         /// The file.
         path: PathBuf,
-        /// How many.
+        /// The number of keys.
         count: usize,
     },
 
-    /// A key of a kind, or with a parameter, that is not taken.
+    /// The key's algorithm, or one of its parameters, is not supported.
     #[error(
         "{}: the private key is of a kind that is not supported; use ECDSA (P-256, P-384, P-521), RSA (2048 to \
          8192 bits) or Ed25519",
@@ -91,10 +91,10 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// Key and first certificate do not belong together.
+    /// The key is not that of the first certificate.
     #[error(
         "{}: the private key is not that of the first certificate in {}; the certificate of the site comes \
-         first, its issuers behind it",
+         first, its issuers after it",
         key.display(),
         certificate.display()
     )]
@@ -105,14 +105,17 @@ pub enum Error {
         key: PathBuf,
     },
 
-    /// A certificate that is to take the place of one that clients accept, and that they would refuse.
-    #[error("{}: the new certificate has expired or does not hold yet, and the one before still does", path.display())]
-    OutOfTime {
+    /// A certificate that clients would refuse was to replace one that they accept.
+    #[error(
+        "{}: the new certificate has expired or is not valid yet, and the previous one is still valid",
+        path.display()
+    )]
+    NotValidNow {
         /// The file.
         path: PathBuf,
     },
 
-    /// An OCSP response that no client would take.
+    /// The file holds no successful OCSP response.
     #[error("{}: is no successful OCSP response in DER ({why}); fetch it again: openssl ocsp -respout FILE", path.display())]
     BadStaple {
         /// The file.
@@ -121,23 +124,23 @@ pub enum Error {
         why: &'static str,
     },
 
-    /// No source of certificates at all.
-    #[error("there is no certificate; give a file, or have one made for trying out")]
-    Nothing,
+    /// No source of certificates was given.
+    #[error("there is no certificate; give a file, or use a self-signed certificate for testing")]
+    NoSource,
 
-    /// A key or certificate could not be made.
-    #[error("a certificate could not be made: {0}")]
-    NotMade(String),
+    /// A key or a self-signed certificate could not be generated.
+    #[error("a certificate could not be generated: {0}")]
+    NotGenerated(String),
 
-    /// The system gives no random bytes.
-    #[error("the system gives no random bytes; without them no connection can be kept secret")]
+    /// The system's random number generator failed.
+    #[error("the system returns no random bytes; without them no connection can be kept secret")]
     NoRandomness,
 
-    /// Every version or every protocol is switched off.
-    #[error("no {0} is left; switch one of them on")]
-    NoneLeft(&'static str),
+    /// All versions or all protocols are disabled.
+    #[error("no {0} is enabled; enable one")]
+    NoneEnabled(&'static str),
 
-    /// The library refuses what was asked for.
+    /// `rustls` refused the settings.
     #[error("TLS cannot be set up: {0}")]
     Setup(String),
 }

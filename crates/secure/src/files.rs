@@ -1,7 +1,6 @@
-//! The files of a certificate: chain, key and staple, read and taken apart.
+//! The files of a certificate: chain and key in PEM, and the OCSP response.
 //!
-//! Never keeps the text of a key: what was read is overwritten when it goes, and errors tell of the file only
-//! what is no secret.
+//! Key material does not outlive its use: buffers are zeroed when dropped, and errors quote no line of a file.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -18,7 +17,7 @@ use crate::Error;
 /// The longest file that is read, in bytes: a hundred times a chain with its key.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// A private key in DER that is overwritten when it goes.
+/// A private key in DER, zeroed when dropped.
 pub(crate) struct Key(PrivateKeyDer<'static>);
 
 impl Key {
@@ -37,21 +36,20 @@ impl Drop for Key {
     }
 }
 
-/// What the sections of a PEM file hold.
-pub(crate) struct Sections {
+/// The relevant sections of a PEM file.
+pub(crate) struct PemSections {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) keys: Vec<Key>,
-    /// A key is there that only its password opens.
     pub(crate) has_encrypted_key: bool,
 }
 
-/// Reads a PEM file. Sections that are neither certificate nor private key are passed over, as are texts between.
-pub(crate) fn sections(path: &Path) -> Result<Sections, Error> {
-    let text = bytes(path)?;
+/// Reads a PEM file. Ignores other sections than certificates and private keys, and text between sections.
+pub(crate) fn read_pem(path: &Path) -> Result<PemSections, Error> {
+    let text = read(path)?;
     let mut sections =
-        Sections { chain: Vec::new(), keys: Vec::new(), has_encrypted_key: is_encrypted(&text) };
+        PemSections { chain: Vec::new(), keys: Vec::new(), has_encrypted_key: has_encrypted_key(&text) };
     for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(&text) {
-        // The error of the reader may quote the line, which may be one of a key.
+        // The reader's error may quote a line, which may be one of a key.
         let (kind, der) = section.map_err(|_| Error::Damaged { path: path.to_owned() })?;
         match kind {
             SectionKind::Certificate => sections.chain.push(der.into()),
@@ -64,26 +62,27 @@ pub(crate) fn sections(path: &Path) -> Result<Sections, Error> {
     Ok(sections)
 }
 
-/// Whether a key is sealed with a password: by PKCS #8, or by the header of the older forms.
-fn is_encrypted(text: &[u8]) -> bool {
-    let contains = |what: &[u8]| text.windows(what.len()).any(|window| window == what);
+/// Returns `true` if a key is encrypted with a password: by PKCS #8, or by the header of the older formats (RFC 1421).
+fn has_encrypted_key(text: &[u8]) -> bool {
+    let contains = |pattern: &[u8]| text.windows(pattern.len()).any(|window| window == pattern);
     contains(b"BEGIN ENCRYPTED PRIVATE KEY") || contains(b"Proc-Type: 4,ENCRYPTED")
 }
 
 /// Reads the file of an OCSP response.
-pub(crate) fn staple(path: &Path) -> Result<Vec<u8>, Error> {
-    Ok(bytes(path)?.to_vec())
+pub(crate) fn read_staple(path: &Path) -> Result<Vec<u8>, Error> {
+    Ok(read(path)?.to_vec())
 }
 
-/// A whole file, of at most [`FILE_BYTES_MAX`].
-fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
+/// Reads a file of at most [`FILE_BYTES_MAX`].
+fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
     let unreadable = |cause| Error::Unreadable { path: path.to_owned(), cause };
-    // A FIFO under this name must not make the caller wait for its other end. Regular files do not notice the flag.
+    // Opening a FIFO would otherwise wait for its other end. The flag has no effect on regular files.
     let file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).map_err(unreadable)?;
     if !file.metadata().map_err(unreadable)?.is_file() {
         return Err(Error::NotRegular { path: path.to_owned() });
     }
-    // Sized at once: a vector that grows leaves copies of a key behind.
+
+    // Allocated once: a vector that grows would leave copies of a key in freed memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(64 * 1024));
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {

@@ -1,8 +1,7 @@
-//! A session whose handshake is under way: `rustls` is handed record after record until it is done, and then hands over
-//! its keys.
+//! A session during its handshake, which `rustls` performs one record at a time before it hands over its keys.
 //!
-//! It is given whole records only, and never one more than it needs: so nothing of what follows the handshake is opened by
-//! it, and nothing that it keeps is lost.
+//! We pass `rustls` whole records only, and none beyond those that it needs. So it never opens a record that follows the
+//! handshake, and no buffered input is lost when it is replaced.
 
 use std::sync::Arc;
 
@@ -11,28 +10,36 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, Unbuffered
 use rustls::{HandshakeKind, PeerMisbehaved, ProtocolVersion, ServerConfig};
 
 use crate::established::Established;
-use crate::record::{self, ALERT, CHANGE_CIPHER_SPEC, HANDSHAKE, HEAD_BYTES, Protection};
-use crate::{Failure, Opened, Protocol, Version, limits};
+use crate::record::{self, ALERT, CHANGE_CIPHER_SPEC, HANDSHAKE, HEADER_BYTES, RecordProtection};
+use crate::{Failure, HandshakeStep, OpenOutcome, Protocol, Version, limits};
 
-/// Alerts that `rustls` leaves to us, in the clear (RFC 8446 §6).
+// The alerts that `rustls` leaves to us, in plaintext (RFC 8446 §6).
 const UNEXPECTED_MESSAGE: u8 = 10;
 const RECORD_OVERFLOW: u8 = 22;
 const ILLEGAL_PARAMETER: u8 = 47;
 const DECODE_ERROR: u8 = 50;
 
-/// The state of `rustls`, and how far it has come.
+/// A handshake in progress.
 pub(crate) struct Handshake {
     connection: UnbufferedServerConnection,
-    /// Bytes of the handshake that are done with.
-    done_bytes: usize,
-    /// Bytes at the start of the input that `rustls` has seen and not done with: parts of a message.
-    seen_bytes: usize,
-    /// Whether what is sent is sealed by now, so that `rustls` alone can send an alert.
-    is_sealing: bool,
+    /// Handshake bytes that `rustls` has consumed.
+    consumed_bytes: usize,
+    /// Bytes at the start of the input that `rustls` has seen but not consumed: parts of a message.
+    pending_bytes: usize,
+    /// Whether our records are encrypted by now, so that only `rustls` can send an alert.
+    is_encrypting: bool,
 }
 
-/// What a handshake comes to.
-pub(crate) struct Done {
+/// How far a handshake has come.
+pub(crate) enum Progress {
+    /// It needs more input, or the permission to take an expensive step.
+    Pending,
+    /// Its keys can be taken over by [`Handshake::finish`].
+    Done,
+}
+
+/// What a handshake established.
+pub(crate) struct HandshakeResult {
     pub(crate) established: Established,
     pub(crate) protocol: Option<Protocol>,
     pub(crate) version: Version,
@@ -41,62 +48,73 @@ pub(crate) struct Done {
 
 impl Handshake {
     pub(crate) fn new(config: Arc<ServerConfig>) -> Result<Self, Failure> {
-        let connection = UnbufferedServerConnection::new(config)?;
-        Ok(Self { connection, done_bytes: 0, seen_bytes: 0, is_sealing: false })
+        Ok(Self {
+            connection: UnbufferedServerConnection::new(config)?,
+            consumed_bytes: 0,
+            pending_bytes: 0,
+            is_encrypting: false,
+        })
     }
 
-    /// Takes records of the handshake from `input`, from `opened.used` on; true as soon as it is done.
+    /// Processes the handshake records in `input`, which begin at `outcome.consumed`.
     pub(crate) fn advance(
         &mut self,
         input: &mut [u8],
-        opened: &mut Opened,
+        outcome: &mut OpenOutcome,
         sealed: &mut Vec<u8>,
-        may_work: bool,
-    ) -> Result<bool, Failure> {
+        may_handshake: bool,
+    ) -> Result<Progress, Failure> {
         self.check_start(input, sealed)?;
         loop {
-            let rest = &mut input[opened.used..];
-            let unseen = &rest[self.seen_bytes..];
+            let rest = &mut input[outcome.consumed..];
+            let unseen = &rest[self.pending_bytes..];
             let Some(length) = record::length(unseen) else { break };
-            // What is sealed may be longer. `rustls` would take as much in the clear.
-            if length > HEAD_BYTES + limits::CONTENT_BYTES_MAX && !self.is_sealing {
+
+            // Encrypted records may be longer. `rustls` would accept that length in plaintext too.
+            if length > HEADER_BYTES + limits::CONTENT_BYTES_MAX && !self.is_encrypting {
                 self.alert(RECORD_OVERFLOW, sealed);
                 return Err(Failure::Misbehaved("a record is too long".to_owned()));
             }
-            let (kind, is_too_long) = (unseen[0], length > limits::RECORD_BYTES_MAX);
+
+            let kind = unseen[0];
+            let is_too_long = length > limits::RECORD_BYTES_MAX;
             if unseen.len() < length && !is_too_long {
                 break;
             }
-            if kind == HANDSHAKE && !may_work {
-                opened.is_put_off = true;
-                return Ok(false);
+            if kind == HANDSHAKE && !may_handshake {
+                outcome.handshake_step = HandshakeStep::Deferred;
+                return Ok(Progress::Pending);
             }
-            // The head of a record that is too long is enough to be told so.
-            let end = self.seen_bytes + if is_too_long { HEAD_BYTES } else { length };
-            let done = self.feed(&mut rest[..end], opened, sealed)?;
-            opened.has_worked |= kind == HANDSHAKE && done > 0;
-            self.seen_bytes = end - done;
-            opened.used += done;
-            self.done_bytes += done;
+
+            // `rustls` refuses a record that is too long when it sees the header.
+            let end = self.pending_bytes + if is_too_long { HEADER_BYTES } else { length };
+            let consumed = self.feed(&mut rest[..end], outcome, sealed)?;
+            if kind == HANDSHAKE && consumed > 0 {
+                outcome.handshake_step = HandshakeStep::Taken;
+            }
+            self.pending_bytes = end - consumed;
+            outcome.consumed += consumed;
+            self.consumed_bytes += consumed;
+
             if !self.connection.is_handshaking() {
-                return Ok(true);
+                return Ok(Progress::Done);
             }
-            if opened.has_ended {
-                return Ok(false);
+            if outcome.peer_has_closed {
+                return Ok(Progress::Pending);
             }
         }
-        self.check_length(input.len() - opened.used, sealed)?;
-        Ok(false)
+        self.check_length(input.len() - outcome.consumed, sealed)?;
+        Ok(Progress::Pending)
     }
 
-    /// Refuses what cannot begin a handshake before anything is made of it.
+    /// Refuses input that cannot be the start of a handshake, before `rustls` sees it.
     fn check_start(&self, input: &[u8], sealed: &mut Vec<u8>) -> Result<(), Failure> {
-        if self.done_bytes > 0 || self.seen_bytes > 0 {
+        if self.consumed_bytes > 0 || self.pending_bytes > 0 {
             return Ok(());
         }
         match input {
             [] | [_] | [CHANGE_CIPHER_SPEC..=HANDSHAKE, 3, ..] => Ok(()),
-            // A record, but none that may come first (RFC 8446 §5).
+            // A record whose type must not come first (RFC 8446 §5).
             [_, 3, ..] => {
                 self.alert(UNEXPECTED_MESSAGE, sealed);
                 Err(Failure::Misbehaved("a record of a kind that cannot come first".to_owned()))
@@ -107,39 +125,40 @@ impl Handshake {
     }
 
     fn check_length(&self, waiting_bytes: usize, sealed: &mut Vec<u8>) -> Result<(), Failure> {
-        if self.done_bytes + waiting_bytes <= limits::HANDSHAKE_BYTES_MAX {
+        if self.consumed_bytes + waiting_bytes <= limits::HANDSHAKE_BYTES_MAX {
             return Ok(());
         }
         self.alert(DECODE_ERROR, sealed);
         Err(Failure::HandshakeTooLong)
     }
 
-    /// Hands whole records to `rustls` and takes what it has to say. Returns how many bytes it is done with.
+    /// Passes whole records to `rustls` and appends its output to `sealed`. Returns the number of consumed bytes.
     fn feed(
         &mut self,
         records: &mut [u8],
-        opened: &mut Opened,
+        outcome: &mut OpenOutcome,
         sealed: &mut Vec<u8>,
     ) -> Result<usize, Failure> {
-        let (mut done, start) = (0, sealed.len());
+        let mut consumed = 0;
+        let start = sealed.len();
         loop {
             let UnbufferedStatus { discard, state } =
-                self.connection.process_tls_records(&mut records[done..]);
-            done += discard;
+                self.connection.process_tls_records(&mut records[consumed..]);
+            consumed += discard;
             match state {
                 Ok(ConnectionState::EncodeTlsData(mut data)) => {
                     let start = sealed.len();
                     encode(&mut data, sealed);
-                    self.note_sealing(&sealed[start..]);
+                    self.note_encryption(&sealed[start..]);
                 }
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
-                    opened.has_ended = true;
-                    return Ok(done);
+                    outcome.peer_has_closed = true;
+                    return Ok(consumed);
                 }
-                Ok(_) => return Ok(done),
+                Ok(_) => return Ok(consumed),
                 Err(error) => {
-                    self.take_alert(&mut records[done..], sealed);
+                    self.take_alert(&mut records[consumed..], sealed);
                     if sealed.len() == start {
                         self.alert(alert_for(&error), sealed);
                     }
@@ -149,24 +168,24 @@ impl Handshake {
         }
     }
 
-    /// Remembers whether these records, which are sent, are the last in the clear: in TLS 1.3 the first ones, in TLS 1.2
-    /// those that end with a change of ciphers.
-    fn note_sealing(&mut self, mut records: &[u8]) {
-        self.is_sealing |= self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+    /// Notes whether the records to send are the last ones in plaintext: in TLS 1.3 the first flight, in TLS 1.2 the flight
+    /// that ends with ChangeCipherSpec.
+    fn note_encryption(&mut self, mut records: &[u8]) {
+        self.is_encrypting |= self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
         while let Some(rest) = record::length(records).and_then(|length| records.get(length..)) {
-            self.is_sealing |= records[0] == CHANGE_CIPHER_SPEC;
+            self.is_encrypting |= records[0] == CHANGE_CIPHER_SPEC;
             records = rest;
         }
     }
 
-    /// Appends a fatal alert, if it may still be in the clear.
+    /// Appends a fatal alert, unless it would have to be encrypted.
     fn alert(&self, alert: u8, sealed: &mut Vec<u8>) {
-        if !self.is_sealing {
+        if !self.is_encrypting {
             sealed.extend_from_slice(&[ALERT, 3, 3, 0, 2, 2, alert]);
         }
     }
 
-    /// Takes what `rustls` has to say behind an error, and no step more: it must not look at the records again.
+    /// Appends the alert with which `rustls` follows an error. Stops before it would process the records again.
     fn take_alert(&mut self, records: &mut [u8], sealed: &mut Vec<u8>) {
         while self.connection.wants_write() {
             match self.connection.process_tls_records(records).state {
@@ -176,27 +195,29 @@ impl Handshake {
         }
     }
 
-    /// Takes the keys over.
-    pub(crate) fn finish(self, sealed: &mut Vec<u8>) -> Result<Done, Failure> {
+    /// Takes over the keys.
+    pub(crate) fn finish(self, sealed: &mut Vec<u8>) -> Result<HandshakeResult, Failure> {
         let connection = self.connection;
         let is_tls13 = connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
         let is_resumed = connection.handshake_kind() == Some(HandshakeKind::Resumed);
-        let protocol = connection.alpn_protocol().map(Protocol::named);
+        let protocol = connection.alpn_protocol().map(Protocol::from_alpn_name);
+
         let (secrets, keys) = connection.dangerous_into_kernel_connection()?;
-        let protection = |(sequence, secrets)| Protection::new(is_tls13, sequence, &secrets);
-        let unknown = || Failure::Internal("a cipher that is not known".to_owned());
+        let protection = |(sequence, secrets)| RecordProtection::new(is_tls13, sequence, &secrets);
+        let unknown = || Failure::Internal("an unknown cipher".to_owned());
         let opening = protection(secrets.rx).ok_or_else(unknown)?;
         let sealing = protection(secrets.tx).ok_or_else(unknown)?;
         let mut established = Established::new(opening, sealing, is_tls13.then(|| Box::new(keys)));
-        if self.seen_bytes > 0 {
+
+        if self.pending_bytes > 0 {
             return Err(established.refuse_fragment(sealed));
         }
         let version = if is_tls13 { Version::Tls13 } else { Version::Tls12 };
-        Ok(Done { established, protocol, version, is_resumed })
+        Ok(HandshakeResult { established, protocol, version, is_resumed })
     }
 }
 
-/// Appends a record of `rustls`, which says how much room it needs when it has none.
+/// Appends a record of `rustls`, which reports the size that it needs if it gets an empty buffer.
 fn encode(data: &mut EncodeTlsData<'_, ServerConnectionData>, sealed: &mut Vec<u8>) {
     let start = sealed.len();
     if let Err(EncodeError::InsufficientSize(short)) = data.encode(&mut []) {
@@ -205,7 +226,7 @@ fn encode(data: &mut EncodeTlsData<'_, ServerConnectionData>, sealed: &mut Vec<u
     }
 }
 
-/// The alert for an error about which `rustls` says none.
+/// Returns the alert for an error for which `rustls` sends none.
 fn alert_for(error: &rustls::Error) -> u8 {
     match error {
         rustls::Error::InvalidMessage(_) => DECODE_ERROR,
@@ -214,7 +235,7 @@ fn alert_for(error: &rustls::Error) -> u8 {
     }
 }
 
-/// Whether a request in the clear begins here.
+/// Returns `true` if the input is the start of a plaintext HTTP request.
 fn looks_like_http(input: &[u8]) -> bool {
     ["GET ", "HEAD ", "POST ", "PUT ", "OPTIONS ", "PRI * "]
         .iter()

@@ -1,17 +1,19 @@
-//! TLS without I/O: bytes of the network in, plain bytes out, and back.
+//! TLS without I/O: decrypts what a client sends and encrypts what the server sends, in the caller's buffers.
 //!
-//! A [`Context`] holds what all connections share: [`Certificates`] by name, the keys of tickets, versions and
-//! protocols. A [`Session`] is one connection's: it opens the records that came and seals what is to be sent,
-//! in buffers of its caller. Files are read in one place, when [`Certificates`] are loaded; no session touches
-//! one, makes a system call or looks at a clock of its own.
+//! A [`Context`] holds what all connections share: [`Certificates`] by name, the keys of session tickets, versions and
+//! protocols. A [`Session`] belongs to one connection and opens and seals its records. Files are read in one place, when
+//! [`Certificates`] are loaded; a session touches no file, makes no system call and reads no clock.
 //!
-//! The handshake, certificates' signatures and key schedules are those of `rustls`, whose types show nowhere: the next
-//! version of it is a change to this crate alone. The records behind the handshake are ours ([`record`] says why).
+//! `rustls` does the handshake, the signatures and the key schedule. Its types don't appear in this crate's interface, so
+//! that its next version changes this crate alone. We protect the records after the handshake ourselves; [`record`]
+//! explains why.
 
 #![forbid(unsafe_code)]
 
+// Limits on what a peer can make grow.
 pub mod limits;
 
+// Certificates: loading, checking, and selection by server name.
 mod certificates;
 mod der;
 mod error;
@@ -22,22 +24,24 @@ mod self_signed;
 mod validity;
 mod warning;
 
+// Session tickets.
 mod seed;
 mod tickets;
 
+// What all sessions share, and one connection's session.
 mod context;
 mod failure;
 mod outcome;
 mod protocol;
 mod session;
-mod version;
 
+// The stages of a session: the handshake, and records after it.
 mod established;
 mod handshake;
 mod record;
 mod record_split;
 
-// The other end that tests speak to names this crate as they do.
+// The client that the tests share refers to this crate by its name.
 #[cfg(test)]
 extern crate self as cannery_secure;
 #[cfg(test)]
@@ -50,10 +54,9 @@ pub use certificates::{Certificates, Source, Summary};
 pub use context::{Context, Settings};
 pub use error::Error;
 pub use failure::Failure;
-pub use outcome::Opened;
-pub use protocol::Protocol;
+pub use outcome::{HandshakeStep, OpenOutcome};
+pub use protocol::{Protocol, Version};
 pub use seed::{SEED_BYTES, Seed};
 pub use self_signed::SelfSigned;
 pub use session::Session;
-pub use version::Version;
 pub use warning::Warning;

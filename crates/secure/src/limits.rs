@@ -1,36 +1,36 @@
-//! Every number that a peer can push against below HTTP: its unit, its value, and why.
+//! Limits on what a peer can make this crate do or keep, below HTTP: each with its unit, its value and the reason for it.
 //!
-//! A limit stands here or, if it is HTTP's, in the table of `wire`. How long a handshake may take is the
-//! server's to say, where the clock is.
+//! HTTP's limits are in `wire`. The time limit for a handshake belongs to the server, which has the clock.
 
-/// What a peer may send until its handshake is done, in bytes with the records' heads. Hellos of browsers have
-/// 2 KiB with a post-quantum share, and a client may have to send a second one; it is asked for no certificate.
-/// The part of it that is not a whole message yet waits with the caller, who thus keeps no more than this.
+/// The most that a peer may send before its handshake is done, in bytes including record headers. A browser's hello has
+/// 2 KiB with a post-quantum key share, and a client may have to send a second one; we request no client certificate.
+/// An incomplete message stays in the caller's buffer, which therefore needs no more than this.
 pub const HANDSHAKE_BYTES_MAX: usize = 20 * 1024;
 
-/// The longest record, in bytes with its head: 16 KiB of content, what RFC 5246 §6.2.3 lets sealing add (2 KiB, where
-/// RFC 8446 §5.2 lets it add 256 bytes), and five bytes of head.
+/// The longest record, in bytes including its header: 16 KiB of content, the expansion that RFC 5246 §6.2.3 allows (2 KiB;
+/// RFC 8446 §5.2 allows 256 bytes), and five bytes of header.
 pub const RECORD_BYTES_MAX: usize = 16 * 1024 + 2048 + 5;
 
-/// Records that carry nothing for us, one after the other: empty ones, warnings, new keys, tries to shake hands again.
-/// Each costs us more than the peer. Libraries send one at a time; BoringSSL and `rustls` bear 32 changes of key.
-pub const BARREN_RECORDS_MAX: u8 = 32;
+/// Consecutive records without application data: empty ones, warnings, key updates, attempts to renegotiate. Each costs us
+/// more than the peer. Libraries send one at a time; BoringSSL and `rustls` accept 32 key updates.
+pub const EMPTY_RECORDS_MAX: u8 = 32;
 
 /// The content of the longest record that we send, in bytes (RFC 8446 §5.1).
 pub const CONTENT_BYTES_MAX: usize = 16 * 1024;
 
-/// The content of a record at the start of a long answer, in bytes: a peer can open none before all of it has
+/// The content of each record at the start of a long response, in bytes. A peer can't open a record before all of it has
 /// arrived, so the first flight of a connection should hold several.
 pub const FIRST_CONTENT_BYTES: usize = 4 * 1024;
 
-/// How much goes in such records after a pause, in bytes: ten segments of 1,460 bytes are a connection's first
-/// flight (RFC 6928), and what comes behind them waits for a round trip anyway.
+/// Content that is sent in such small records after a pause, in bytes. A connection's first flight is ten segments of
+/// 1,460 bytes (RFC 6928), and everything after it waits for a round trip anyway.
 pub const FIRST_FLIGHT_BYTES: usize = 14 * 1024;
 
-/// Records that a key may still seal when its connection is told to end, where the version of TLS knows no other key:
-/// TLS 1.2 with AES-GCM, whose keys seal 2^24 records. Up to a gibibyte of answers that are under way is still sent.
+/// Records that a key may still seal when its connection should end, if the TLS version has no key update: TLS 1.2 with
+/// AES-GCM, whose keys seal 2^24 records. Responses of up to one gibibyte that are in progress can still be sent.
 pub const KEY_RECORDS_LEFT: u64 = 1 << 16;
 
 const _: () = assert!(RECORD_BYTES_MAX <= HANDSHAKE_BYTES_MAX, "a hello may fill a record");
 const _: () = assert!(FIRST_CONTENT_BYTES < FIRST_FLIGHT_BYTES, "several records in the first flight");
-const _: () = assert!(FIRST_FLIGHT_BYTES <= CONTENT_BYTES_MAX, "what fits the first flight fits a record");
+const _: () =
+    assert!(FIRST_FLIGHT_BYTES <= CONTENT_BYTES_MAX, "the content of the first flight fits one record");

@@ -1,40 +1,40 @@
-//! Which certificates a name has: exact names first, then wildcards of one label (RFC 6125 §6.4.3).
+//! An index of certificates by DNS name: exact names, then wildcards of one label (RFC 6125 §6.4.3).
 //!
-//! Never decides among the certificates of a name: that depends on what a client can verify.
+//! Selecting one of several certificates for a name is up to the caller, because it depends on the client.
 
 use std::collections::HashMap;
 
-/// Places in the list of certificates by name, each list in the order in which they were added.
+/// Positions in the list of certificates by name, in the order in which they were added.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct NameIndex {
     exact: HashMap<Box<str>, Vec<usize>>,
-    /// By what follows the star, with its dot: `.example.com`.
+    /// Keyed by the part after the asterisk, including its dot: `.example.com`.
     wildcard: HashMap<Box<str>, Vec<usize>>,
 }
 
-impl Names {
-    /// Adds a name of a certificate: `www.example.com` or `*.example.com`.
-    pub(crate) fn add(&mut self, name: &str, place: usize) {
+impl NameIndex {
+    /// Adds a name of the certificate at `position`: `www.example.com` or `*.example.com`.
+    pub(crate) fn add(&mut self, name: &str, position: usize) {
         let name = name.to_ascii_lowercase();
-        let places = match name.strip_prefix('*') {
-            Some(rest) => self.wildcard.entry(rest.into()).or_default(),
+        let positions = match name.strip_prefix('*') {
+            Some(suffix) => self.wildcard.entry(suffix.into()).or_default(),
             None => self.exact.entry(name.into()).or_default(),
         };
-        if !places.contains(&place) {
-            places.push(place);
+        if !positions.contains(&position) {
+            positions.push(position);
         }
     }
 
-    /// Adds all of `others`, whose certificates stand in the list from `start` on.
-    pub(crate) fn append(&mut self, others: Self, start: usize) {
-        for (mine, theirs) in [(&mut self.exact, others.exact), (&mut self.wildcard, others.wildcard)] {
-            for (name, places) in theirs {
-                mine.entry(name).or_default().extend(places.iter().map(|place| place + start));
+    /// Adds all names of `other`, whose certificates begin at position `start` of the combined list.
+    pub(crate) fn append(&mut self, other: Self, start: usize) {
+        for (ours, theirs) in [(&mut self.exact, other.exact), (&mut self.wildcard, other.wildcard)] {
+            for (name, positions) in theirs {
+                ours.entry(name).or_default().extend(positions.iter().map(|position| position + start));
             }
         }
     }
 
-    /// The certificates for a name that a client asked for, which is in lower case already. Empty where there is none.
+    /// Returns the positions of the certificates for a server name in lower case; empty if there is none.
     pub(crate) fn find(&self, name: &str) -> &[usize] {
         let exact = self.exact.get(name);
         let found = exact.or_else(|| self.wildcard.get(&name[name.find('.')?..]));

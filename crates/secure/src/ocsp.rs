@@ -27,17 +27,20 @@ const ENDLESS_SECONDS: i64 = 24 * 60 * 60;
 
 /// What a response says of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum CertStatus {
     /// It is good, in this time.
     Good(Validity),
     /// It is revoked, or not known to who answers.
     NotGood,
     /// Nothing: it is about others.
-    Nothing,
+    NotIncluded,
 }
 
 /// Reads what a response in DER says of a certificate, or why it is none.
-pub(crate) fn read(response: &[u8], certificate: &EndEntityCert<'_>) -> Result<Said, &'static str> {
+pub(crate) fn certificate_status(
+    response: &[u8],
+    certificate: &EndEntityCert<'_>,
+) -> Result<CertStatus, &'static str> {
     let mut answers = answers(response)?;
     while !answers.is_empty() {
         let (answer, rest) = element(answers, SEQUENCE).ok_or("an answer in it is cut or damaged")?;
@@ -46,7 +49,7 @@ pub(crate) fn read(response: &[u8], certificate: &EndEntityCert<'_>) -> Result<S
         }
         answers = rest;
     }
-    Ok(Said::Nothing)
+    Ok(CertStatus::NotIncluded)
 }
 
 /// The answers of a response, one behind the other (RFC 6960 §4.2.1).
@@ -78,7 +81,7 @@ fn answers(response: &[u8]) -> Result<&[u8], &'static str> {
 }
 
 /// What one answer says of the certificate: `Some(None)` if it is about another.
-fn read_answer(answer: &[u8], certificate: &EndEntityCert<'_>) -> Option<Option<Said>> {
+fn read_answer(answer: &[u8], certificate: &EndEntityCert<'_>) -> Option<Option<CertStatus>> {
     let (identity, rest) = element(answer, SEQUENCE)?;
     let (algorithm, identity) = element(identity, SEQUENCE)?;
     let (algorithm, _) = element(algorithm, OBJECT_IDENTIFIER)?;
@@ -89,13 +92,13 @@ fn read_answer(answer: &[u8], certificate: &EndEntityCert<'_>) -> Option<Option<
         return Some(None);
     }
     // Good, revoked and unknown are told by their numbers: 0, 1 and 2; the first holds nothing.
-    let Some((_, rest)) = element(rest, 0x80) else { return Some(Some(Said::NotGood)) };
+    let Some((_, rest)) = element(rest, 0x80) else { return Some(Some(CertStatus::NotGood)) };
     let (not_before, rest) = time(rest)?;
     let not_after = match element(rest, tagged(0)) {
         Some((next, _)) => time(next)?.0,
         None => not_before.saturating_add(ENDLESS_SECONDS),
     };
-    Some(Some(Said::Good(Validity { not_before, not_after })))
+    Some(Some(CertStatus::Good(Validity { not_before, not_after })))
 }
 
 /// Whether `hash` is that of a name, of which `name` is the content.

@@ -1,15 +1,25 @@
-//! What a session tells of the bytes that it was handed.
+//! The result of opening records.
 
-/// What became of the bytes that were handed to [`Session::open`](crate::Session::open).
+/// What [`Session::open`](crate::Session::open) did with its input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
-    /// How many of them, from the start, are done with. The others must be handed in again, as they were left,
-    /// with what comes behind them.
-    pub used: usize,
-    /// The peer says that nothing follows.
-    pub has_ended: bool,
-    /// A step of the handshake was taken that costs much.
-    pub has_worked: bool,
-    /// Such a step is due, and was not allowed: nothing more can happen before it is.
-    pub is_put_off: bool,
+pub struct OpenOutcome {
+    /// Bytes at the start of the input that have been processed. The caller passes the remaining bytes again, as they were
+    /// left, followed by those that are received next.
+    pub consumed: usize,
+    /// The peer sends nothing more (close_notify), or the session has failed.
+    pub peer_has_closed: bool,
+    /// Whether a handshake message was processed, which costs much more than a record.
+    pub handshake_step: HandshakeStep,
+}
+
+/// Whether a call took an expensive step of the handshake.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HandshakeStep {
+    /// No handshake message was complete.
+    #[default]
+    None,
+    /// At least one was processed.
+    Taken,
+    /// One is complete, and the caller did not permit its processing. The session makes no progress until it does.
+    Deferred,
 }

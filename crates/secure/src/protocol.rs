@@ -1,25 +1,45 @@
-//! The protocols above TLS, and the names by which clients ask for them. Knows nothing of what they say.
+//! TLS versions, and the application protocols that are negotiated by ALPN.
 
-/// What is spoken inside, agreed on by ALPN (RFC 7301).
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// RFC 5246, restricted to elliptic-curve key exchange and authenticated encryption.
+    Tls12,
+    /// RFC 8446.
+    Tls13,
+}
+
+impl Version {
+    /// Returns the version as logs print it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Version::Tls12 => "1.2",
+            Version::Tls13 => "1.3",
+        }
+    }
+}
+
+/// An application protocol, negotiated by ALPN (RFC 7301).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// HTTP/1.1, and HTTP/1.0 for those who ask for that.
+    /// HTTP/1.1, and HTTP/1.0 for clients that offer only that.
     Http11,
     /// HTTP/2.
     Http2,
 }
 
 impl Protocol {
-    /// The names that clients ask for it by.
-    pub(crate) fn names(self) -> Vec<Vec<u8>> {
+    /// Returns the protocol names that select this protocol, in order of preference.
+    pub(crate) fn alpn_names(self) -> Vec<Vec<u8>> {
         match self {
             Self::Http11 => vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()],
             Self::Http2 => vec![b"h2".to_vec()],
         }
     }
 
-    /// The protocol of one of these names.
-    pub(crate) fn named(name: &[u8]) -> Self {
+    /// Returns the protocol that one of [`alpn_names`](Self::alpn_names) selects.
+    pub(crate) fn from_alpn_name(name: &[u8]) -> Self {
         if name == b"h2" { Self::Http2 } else { Self::Http11 }
     }
 }

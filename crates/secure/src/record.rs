@@ -1,10 +1,11 @@
-//! A record's protection once the handshake is done: what RFC 8446 §5.2 and RFC 5246 §6.2.3.3 say of nonces, additional
-//! data and padding, around the AEAD of the library.
+//! Record protection after the handshake: the nonces, additional data and padding of RFC 8446 §5.2 and RFC 5246 §6.2.3.3,
+//! around the library's AEAD.
 //!
-//! This stands here, and is not left to `rustls`, for the copies: there content is copied into a vector of its own before
-//! it is sealed and once more behind that, here it goes from where it lies into the bytes that are sent. It knows keys and
-//! records, and nothing of what a record says. `rustls` did the handshake and hands the keys over, as it does for those
-//! who let the kernel seal.
+//! We protect records ourselves to avoid copies. `rustls` copies content into a buffer of its own before encryption, and
+//! the record again afterwards; here content is encrypted directly into the bytes that are sent. `rustls` performs the
+//! handshake and then hands over its keys, as it does for kernel TLS.
+//!
+//! This module knows keys and records, and does not interpret their content.
 
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
@@ -13,159 +14,167 @@ use rustls::ConnectionTrafficSecrets;
 
 use crate::limits::CONTENT_BYTES_MAX;
 
-/// The types of records (RFC 8446 §5.1).
+// The content types of records (RFC 8446 §5.1).
 pub(crate) const CHANGE_CIPHER_SPEC: u8 = 20;
 pub(crate) const ALERT: u8 = 21;
 pub(crate) const HANDSHAKE: u8 = 22;
 pub(crate) const APPLICATION_DATA: u8 = 23;
 
-/// Type, version, and two bytes of length.
-pub(crate) const HEAD_BYTES: usize = 5;
+/// Type, version, and a length of two bytes.
+pub(crate) const HEADER_BYTES: usize = 5;
 
 const TAG_BYTES: usize = 16;
 
-/// The nonce's part that AES-GCM in TLS 1.2 writes before the content (RFC 5288 §3).
+/// The explicit part of the nonce, which AES-GCM in TLS 1.2 writes before the content (RFC 5288 §3).
 const EXPLICIT_NONCE_BYTES: usize = 8;
 
-/// What protected records look like.
+/// The layout of protected records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// TLS 1.3: the type is sealed with the content, and nothing stands before it.
+pub(crate) enum RecordFormat {
+    /// TLS 1.3: the content type is encrypted with the content, and the nonce is implicit.
     Tls13,
-    /// TLS 1.2 with AES-GCM: a part of the nonce before the content.
-    Tls12Explicit,
-    /// TLS 1.2 with ChaCha20-Poly1305 (RFC 7905).
+    /// TLS 1.2 with AES-GCM: a part of the nonce precedes the content.
+    Tls12ExplicitNonce,
+    /// TLS 1.2 with ChaCha20-Poly1305 (RFC 7905): the nonce is implicit.
     Tls12,
 }
 
-impl Form {
-    /// Bytes between the head of a record and its content.
+impl RecordFormat {
+    /// Bytes between the record header and the content.
     fn nonce_bytes(self) -> usize {
-        if self == Self::Tls12Explicit { EXPLICIT_NONCE_BYTES } else { 0 }
+        if self == Self::Tls12ExplicitNonce { EXPLICIT_NONCE_BYTES } else { 0 }
     }
 
-    /// Bytes of a type that is sealed with the content.
+    /// Bytes of the encrypted content type.
     fn type_bytes(self) -> usize {
         usize::from(self == Self::Tls13)
     }
 
-    /// The longest record that may come, in bytes with its head: RFC 8446 §5.2 lets sealing add 256 bytes to the content,
-    /// RFC 5246 §6.2.3 2 KiB.
+    /// Returns the length of the longest record that a peer may send, in bytes including its header. RFC 8446 §5.2 lets
+    /// protection add 256 bytes to the content, RFC 5246 §6.2.3 adds 2 KiB.
     pub(crate) fn record_bytes_max(self) -> usize {
-        HEAD_BYTES + CONTENT_BYTES_MAX + if self == Self::Tls13 { 256 } else { 2048 }
+        HEADER_BYTES + CONTENT_BYTES_MAX + if self == Self::Tls13 { 256 } else { 2048 }
     }
 
-    /// What a record has beside its content.
+    /// Returns the bytes of a record that we send in addition to its content.
     pub(crate) fn overhead(self) -> usize {
-        HEAD_BYTES + self.nonce_bytes() + self.type_bytes() + TAG_BYTES
+        HEADER_BYTES + self.nonce_bytes() + self.type_bytes() + TAG_BYTES
     }
 }
 
-/// Why a record is not opened.
+/// Why a record cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unopened {
-    /// It was not sealed with the key, or is not what was sealed, or not the next in order.
-    Forged,
-    /// More content than a record may have.
-    TooLong,
-    /// Of a type that cannot be, or of none.
-    Untyped,
+pub(crate) enum OpenError {
+    /// Authentication failed: the record was changed, reordered, or not sealed with the key.
+    BadMac,
+    /// The content is longer than a record may hold.
+    Overflow,
+    /// The record has an impossible content type or none.
+    NoType,
 }
 
-/// One direction's key, and how many records it has protected.
-pub(crate) struct Protection {
-    form: Form,
+/// The protection of records in one direction: a key, and the number of records it has protected.
+pub(crate) struct RecordProtection {
+    format: RecordFormat,
     key: LessSafeKey,
     iv: [u8; NONCE_LEN],
     sequence: u64,
-    /// How many records the key may seal.
+    /// The number of records that the key may seal.
     sequence_max: u64,
 }
 
-impl Protection {
-    /// Takes over a direction in which `sequence` records were protected. `None` for a cipher that is not known here.
+impl RecordProtection {
+    /// Takes over a direction in which `sequence` records have been protected. Returns `None` for an unknown cipher.
     pub(crate) fn new(is_tls13: bool, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
         let (algorithm, key, iv, sequence_max) = match secrets {
-            // RFC 8446 §5.5: records of the full length until an attacker's advantage is too great.
+            // RFC 8446 §5.5: 2^24.5 records of full length.
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv, 1 << 24),
             ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv, 1 << 24),
             ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv, u64::MAX),
             _ => return None,
         };
-        let form = match (is_tls13, algorithm == &CHACHA20_POLY1305) {
-            (true, _) => Form::Tls13,
-            (false, true) => Form::Tls12,
-            (false, false) => Form::Tls12Explicit,
+        let format = match (is_tls13, algorithm == &CHACHA20_POLY1305) {
+            (true, _) => RecordFormat::Tls13,
+            (false, true) => RecordFormat::Tls12,
+            (false, false) => RecordFormat::Tls12ExplicitNonce,
         };
-        let key = LessSafeKey::new(UnboundKey::new(algorithm, key.as_ref()).ok()?);
-        Some(Self { form, key, iv: iv.as_ref().try_into().ok()?, sequence, sequence_max })
+        Some(Self {
+            format,
+            key: LessSafeKey::new(UnboundKey::new(algorithm, key.as_ref()).ok()?),
+            iv: iv.as_ref().try_into().ok()?,
+            sequence,
+            sequence_max,
+        })
     }
 
-    pub(crate) fn form(&self) -> Form {
-        self.form
+    pub(crate) fn format(&self) -> RecordFormat {
+        self.format
     }
 
-    /// Whether only the last record is left that the key may seal: it must tell of another key, or of the end.
-    pub(crate) fn is_used_up(&self) -> bool {
+    /// Returns `true` if the key may seal only one more record: a KeyUpdate or an alert.
+    pub(crate) fn is_exhausted(&self) -> bool {
         self.sequence + 1 >= self.sequence_max
     }
 
-    /// Returns how many records the key may still seal.
+    /// Returns the number of records that the key may still seal.
     pub(crate) fn records_left(&self) -> u64 {
         self.sequence_max.saturating_sub(self.sequence)
     }
 
-    /// Lets the key seal only so many records from here on.
+    /// Limits the key to `records` more records.
     #[cfg(test)]
     pub(crate) fn limit(&mut self, records: u64) {
         self.sequence_max = self.sequence + records;
     }
 
-    /// Opens a whole record in place, of at most [`Form::record_bytes_max`]. Returns its type and its content.
-    pub(crate) fn open<'a>(&mut self, record: &'a mut [u8]) -> Result<(u8, &'a [u8]), Unopened> {
-        let (head, sealed) = record.split_first_chunk_mut::<HEAD_BYTES>().ok_or(Unopened::Forged)?;
-        if self.form == Form::Tls13 && head[0] != APPLICATION_DATA {
-            return Err(Unopened::Untyped);
+    /// Opens a whole record of at most [`RecordFormat::record_bytes_max`] in place. Returns its content type and content.
+    pub(crate) fn open<'a>(&mut self, record: &'a mut [u8]) -> Result<(u8, &'a [u8]), OpenError> {
+        let (header, sealed) = record.split_first_chunk_mut::<HEADER_BYTES>().ok_or(OpenError::BadMac)?;
+        if self.format == RecordFormat::Tls13 && header[0] != APPLICATION_DATA {
+            return Err(OpenError::NoType);
         }
-        let nonce_bytes = self.form.nonce_bytes();
-        let length = sealed.len().checked_sub(nonce_bytes + TAG_BYTES).ok_or(Unopened::Forged)?;
+
+        let nonce_bytes = self.format.nonce_bytes();
+        let length = sealed.len().checked_sub(nonce_bytes + TAG_BYTES).ok_or(OpenError::BadMac)?;
         let (explicit, sealed) = sealed.split_at_mut(nonce_bytes);
-        // With the type and padding of TLS 1.3 it may be longer, which is seen once those are open.
-        if length > CONTENT_BYTES_MAX && self.form != Form::Tls13 {
-            return Err(Unopened::TooLong);
+        // In TLS 1.3 this includes the type and padding, whose length is known only after decryption.
+        if length > CONTENT_BYTES_MAX && self.format != RecordFormat::Tls13 {
+            return Err(OpenError::Overflow);
         }
+
         let mut nonce = self.nonce();
         nonce[NONCE_LEN - nonce_bytes..].copy_from_slice(explicit);
         let nonce = Nonce::assume_unique_for_key(nonce);
-        let opened = match self.form {
-            Form::Tls13 => self.key.open_in_place(nonce, Aad::from(*head), sealed),
-            _ => self.key.open_in_place(nonce, Aad::from(self.tls12_data(*head, length)), sealed),
+        let opened = match self.format {
+            RecordFormat::Tls13 => self.key.open_in_place(nonce, Aad::from(*header), sealed),
+            _ => self.key.open_in_place(nonce, Aad::from(self.tls12_data(*header, length)), sealed),
         };
-        let content = &*opened.map_err(|_| Unopened::Forged)?;
+        let content = &*opened.map_err(|_| OpenError::BadMac)?;
         self.sequence += 1;
-        if self.form != Form::Tls13 {
-            return Ok((head[0], content));
+
+        if self.format != RecordFormat::Tls13 {
+            return Ok((header[0], content));
         }
         if content.len() > CONTENT_BYTES_MAX + 1 {
-            return Err(Unopened::TooLong);
+            return Err(OpenError::Overflow);
         }
-        // Zeros behind the type are padding.
-        let end = content.iter().rposition(|&byte| byte != 0).ok_or(Unopened::Untyped)?;
+        // Zeros after the type are padding.
+        let end = content.iter().rposition(|&byte| byte != 0).ok_or(OpenError::NoType)?;
         Ok((content[end], &content[..end]))
     }
 
-    /// Seals `content` into a record of this type. `room` has the length of the record.
-    pub(crate) fn seal(&mut self, kind: u8, content: &[u8], room: &mut [u8]) -> Option<()> {
-        let (head, sealed, tag) = self.lay_out(kind, room, content.len())?;
+    /// Seals `content` into `record`, which must have the record's length. Returns `None` if the key is exhausted.
+    pub(crate) fn seal(&mut self, kind: u8, content: &[u8], record: &mut [u8]) -> Option<()> {
+        let (header, sealed, tag) = self.lay_out(kind, record, content.len())?;
         let nonce = Nonce::assume_unique_for_key(self.nonce());
         let kinds = [kind];
-        let kinds = &kinds[..self.form.type_bytes()];
-        match self.form {
-            Form::Tls13 => {
-                self.key.seal_out_of_place_scatter(nonce, Aad::from(head), content, sealed, kinds, tag)
+        let kinds = &kinds[..self.format.type_bytes()];
+        match self.format {
+            RecordFormat::Tls13 => {
+                self.key.seal_out_of_place_scatter(nonce, Aad::from(header), content, sealed, kinds, tag)
             }
             _ => {
-                let data = Aad::from(self.tls12_data(head, content.len()));
+                let data = Aad::from(self.tls12_data(header, content.len()));
                 self.key.seal_out_of_place_scatter(nonce, data, content, sealed, kinds, tag)
             }
         }
@@ -174,23 +183,27 @@ impl Protection {
         Some(())
     }
 
-    /// Seals what `fill` writes into the place of the content, which has the length that `room` leaves it.
-    pub(crate) fn seal_gathered(
+    /// Seals the content that `fill` writes into its place in `record`. The length of `record` determines that of the
+    /// content. Returns `None` if the key is exhausted.
+    pub(crate) fn seal_with(
         &mut self,
         kind: u8,
-        room: &mut [u8],
+        record: &mut [u8],
         fill: impl FnOnce(&mut [u8]),
     ) -> Option<()> {
-        let length = room.len().checked_sub(self.form.overhead())?;
-        let (head, content, tag) = self.lay_out(kind, room, length)?;
+        let length = record.len().checked_sub(self.format.overhead())?;
+        let (header, content, tag) = self.lay_out(kind, record, length)?;
         fill(content);
+
         let nonce = Nonce::assume_unique_for_key(self.nonce());
         let kinds = [kind];
-        let kinds = &kinds[..self.form.type_bytes()];
-        match self.form {
-            Form::Tls13 => self.key.seal_in_place_scatter(nonce, Aad::from(head), content, kinds, tag),
+        let kinds = &kinds[..self.format.type_bytes()];
+        match self.format {
+            RecordFormat::Tls13 => {
+                self.key.seal_in_place_scatter(nonce, Aad::from(header), content, kinds, tag)
+            }
             _ => {
-                let data = Aad::from(self.tls12_data(head, length));
+                let data = Aad::from(self.tls12_data(header, length));
                 self.key.seal_in_place_scatter(nonce, data, content, kinds, tag)
             }
         }
@@ -199,27 +212,27 @@ impl Protection {
         Some(())
     }
 
-    /// Writes the head of a record and what stands before the content. Returns the head, the place of the content and
-    /// what follows that; nothing once the key has sealed what it may, so that no nonce comes twice.
+    /// Writes the header and the explicit nonce of a record. Returns the header, the place of the content, and the rest.
+    /// Returns `None` if the key is exhausted, so that no nonce is used twice.
     fn lay_out<'a>(
         &self,
         kind: u8,
-        room: &'a mut [u8],
+        record: &'a mut [u8],
         length: usize,
-    ) -> Option<([u8; HEAD_BYTES], &'a mut [u8], &'a mut [u8])> {
+    ) -> Option<([u8; HEADER_BYTES], &'a mut [u8], &'a mut [u8])> {
         if self.sequence >= self.sequence_max {
             return None;
         }
-        let (head, rest) = room.split_first_chunk_mut::<HEAD_BYTES>()?;
+        let (header, rest) = record.split_first_chunk_mut::<HEADER_BYTES>()?;
         let [high, low] = u16::try_from(rest.len()).ok()?.to_be_bytes();
-        *head = [if self.form == Form::Tls13 { APPLICATION_DATA } else { kind }, 3, 3, high, low];
-        let (explicit, rest) = rest.split_at_mut_checked(self.form.nonce_bytes())?;
+        *header = [if self.format == RecordFormat::Tls13 { APPLICATION_DATA } else { kind }, 3, 3, high, low];
+        let (explicit, rest) = rest.split_at_mut_checked(self.format.nonce_bytes())?;
         explicit.copy_from_slice(&self.nonce()[NONCE_LEN - explicit.len()..]);
         let (content, tag) = rest.split_at_mut_checked(length)?;
-        Some((*head, content, tag))
+        Some((*header, content, tag))
     }
 
-    /// The nonce of the next record: the number of the record, by exclusive or on what both sides know (RFC 8446 §5.3).
+    /// Returns the nonce of the next record: its sequence number XORed with the IV (RFC 8446 §5.3).
     fn nonce(&self) -> [u8; NONCE_LEN] {
         let mut nonce = self.iv;
         for (byte, digit) in nonce[NONCE_LEN - 8..].iter_mut().zip(self.sequence.to_be_bytes()) {
@@ -228,21 +241,21 @@ impl Protection {
         nonce
     }
 
-    /// The additional data of TLS 1.2: number, type, version, and the length of the content (RFC 5246 §6.2.3.3).
-    fn tls12_data(&self, head: [u8; HEAD_BYTES], length: usize) -> [u8; 13] {
+    /// Returns the additional data of TLS 1.2: sequence number, type, version and content length (RFC 5246 §6.2.3.3).
+    fn tls12_data(&self, header: [u8; HEADER_BYTES], length: usize) -> [u8; 13] {
+        let length = u16::try_from(length).expect("a record's length field has 16 bits");
         let mut data = [0; 13];
         data[..8].copy_from_slice(&self.sequence.to_be_bytes());
-        data[8..11].copy_from_slice(&head[..3]);
-        // No record is longer than its own length can say.
-        data[11..].copy_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes());
+        data[8..11].copy_from_slice(&header[..3]);
+        data[11..].copy_from_slice(&length.to_be_bytes());
         data
     }
 }
 
-/// The length of the record at the start of `input`, its head included; `None` while that is not there.
+/// Returns the length of the record at the start of `input`, including its header; `None` if the header is incomplete.
 pub(crate) fn length(input: &[u8]) -> Option<usize> {
     match input {
-        [_, _, _, high, low, ..] => Some(HEAD_BYTES + usize::from(u16::from_be_bytes([*high, *low]))),
+        [_, _, _, high, low, ..] => Some(HEADER_BYTES + usize::from(u16::from_be_bytes([*high, *low]))),
         _ => None,
     }
 }

@@ -1,44 +1,46 @@
-//! Which bytes go into which record: small runs gather, long ones fill records of their own.
+//! Splits content into records: short runs share a record, long ones fill records of their own.
 //!
-//! Sealing a record costs about what copying four kilobytes does. So short runs are copied behind each other, until a
-//! record is full; a long one is cut into records where it lies, and what was gathered before it goes alone, unless the
-//! record is to be short anyway.
+//! Sealing a record costs about as much as copying four kilobytes. So short runs are copied together until a record is
+//! full. A long run is sealed where it is, without a copy; the short runs before it get a record of their own, unless the
+//! record must be small anyway.
 
 use std::io::IoSlice;
 
 use crate::limits;
 
-/// A run, or what is left of it, from this many bytes on is sealed where it lies.
-const ALONE_BYTES_MIN: usize = 4 * 1024;
+/// A run is sealed where it is if at least this many bytes of it remain.
+const CONTIGUOUS_BYTES_MIN: usize = 4 * 1024;
 
-/// Runs, of which some bytes were taken.
+/// Runs of bytes that are consumed from the front.
 #[derive(Clone, Copy)]
 pub(crate) struct Runs<'a> {
+    /// Invariant: empty, or the first run has more than `consumed` bytes.
     runs: &'a [IoSlice<'a>],
-    /// How much of the first is taken.
-    taken: usize,
-    /// How many bytes are left in all of them.
-    left: usize,
+    /// Bytes consumed of the first run.
+    consumed: usize,
+    /// Bytes that remain in all runs.
+    remaining: usize,
 }
 
 impl<'a> Runs<'a> {
     pub(crate) fn new(runs: &'a [IoSlice<'a>]) -> Self {
-        let mut runs = Self { runs, taken: 0, left: runs.iter().map(|run| run.len()).sum() };
+        let remaining = runs.iter().map(|run| run.len()).sum();
+        let mut runs = Self { runs, consumed: 0, remaining };
         runs.skip_empty();
         runs
     }
 
-    /// How many bytes are left.
-    pub(crate) fn left(&self) -> usize {
-        self.left
+    /// Returns the number of bytes that remain.
+    pub(crate) fn remaining(&self) -> usize {
+        self.remaining
     }
 
-    /// How many bytes the next record takes, of at most `max`.
+    /// Returns how many bytes the next record should hold, at most `max`.
     pub(crate) fn next_length(&self, max: usize) -> usize {
         let mut length = self.first().len();
-        if length < ALONE_BYTES_MIN {
+        if length < CONTIGUOUS_BYTES_MIN {
             for run in self.runs.iter().skip(1) {
-                if length >= max || (run.len() >= ALONE_BYTES_MIN && max > ALONE_BYTES_MIN) {
+                if length >= max || (run.len() >= CONTIGUOUS_BYTES_MIN && max > CONTIGUOUS_BYTES_MIN) {
                     break;
                 }
                 length += run.len();
@@ -47,57 +49,57 @@ impl<'a> Runs<'a> {
         length.min(max)
     }
 
-    /// The next `length` bytes where they lie, if one run holds them all.
-    pub(crate) fn whole(&mut self, length: usize) -> Option<&'a [u8]> {
-        let whole = self.first().get(..length)?;
+    /// Consumes the next `length` bytes without a copy. Returns `None`, and consumes nothing, unless one run has them all.
+    pub(crate) fn take_contiguous(&mut self, length: usize) -> Option<&'a [u8]> {
+        let bytes = self.first().get(..length)?;
         self.advance(length);
-        Some(whole)
+        Some(bytes)
     }
 
-    /// Copies the next bytes until `room` is full.
-    pub(crate) fn copy(&mut self, mut room: &mut [u8]) {
-        while !room.is_empty() && self.left > 0 {
+    /// Copies the next bytes until `target` is full.
+    pub(crate) fn copy_to(&mut self, mut target: &mut [u8]) {
+        while !target.is_empty() && self.remaining > 0 {
             let part = self.first();
-            let part = &part[..part.len().min(room.len())];
-            let (here, rest) = room.split_at_mut(part.len());
-            here.copy_from_slice(part);
-            room = rest;
+            let part = &part[..part.len().min(target.len())];
+            let (head, tail) = target.split_at_mut(part.len());
+            head.copy_from_slice(part);
+            target = tail;
             self.advance(part.len());
         }
     }
 
     fn first(&self) -> &'a [u8] {
-        self.runs.first().map_or(&[], |run| &run[self.taken..])
+        self.runs.first().map_or(&[], |run| &run[self.consumed..])
     }
 
-    /// Goes on by `bytes` of the first run.
+    /// Consumes `bytes` of the first run.
     fn advance(&mut self, bytes: usize) {
-        self.taken += bytes;
-        self.left -= bytes;
+        self.consumed += bytes;
+        self.remaining -= bytes;
         self.skip_empty();
     }
 
     fn skip_empty(&mut self) {
         while let Some((first, rest)) = self.runs.split_first()
-            && self.taken >= first.len()
+            && self.consumed >= first.len()
         {
             self.runs = rest;
-            self.taken = 0;
+            self.consumed = 0;
         }
     }
 }
 
-/// How large records are, by what went before: small at the start of a long answer.
+/// Dynamic record sizing: small records at the start of a long response, full ones after the first flight.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Growth {
-    /// What was sealed since the last pause, up to [`limits::FIRST_FLIGHT_BYTES`].
+pub(crate) struct RecordSizing {
+    /// Content sealed since the last pause, up to [`limits::FIRST_FLIGHT_BYTES`].
     flight_bytes: usize,
 }
 
-impl Growth {
-    /// The most content that the next record may have, when so much is left to be sealed.
-    pub(crate) fn content_bytes_max(self, left: usize) -> usize {
-        let fits_flight = self.flight_bytes + left <= limits::FIRST_FLIGHT_BYTES;
+impl RecordSizing {
+    /// Returns the most content that the next record may have, if `remaining` bytes are to be sealed.
+    pub(crate) fn content_bytes_max(self, remaining: usize) -> usize {
+        let fits_flight = self.flight_bytes + remaining <= limits::FIRST_FLIGHT_BYTES;
         if fits_flight || self.flight_bytes >= limits::FIRST_FLIGHT_BYTES {
             limits::CONTENT_BYTES_MAX
         } else {
@@ -105,7 +107,7 @@ impl Growth {
         }
     }
 
-    /// So much content was sealed.
+    /// Counts `bytes` of content that were sealed.
     pub(crate) fn add(&mut self, bytes: usize) {
         self.flight_bytes = (self.flight_bytes + bytes).min(limits::FIRST_FLIGHT_BYTES);
     }

@@ -1,8 +1,9 @@
-//! The secret that the keys of tickets grow from, and its ratchet.
+//! The secret from which the keys of session tickets are derived, and its ratchet.
 //!
-//! Whoever has the seed of a period computes those of all later ones, and of no earlier one. So processes that were
-//! given the same seed agree on the keys for ever, without a word between them; and who steals it learns nothing of the
-//! connections that came before the last period but one. Never printed; overwritten when it goes.
+//! The seed is replaced every six hours by a one-way function of itself: the seed of one period yields those of all later
+//! periods and of no earlier one. Processes that share a seed therefore agree on all later keys without communicating, and
+//! an attacker who steals it can't decrypt connections from before the previous period (forward secrecy). The secret is
+//! never printed, and is zeroed when dropped.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -14,13 +15,13 @@ use zeroize::Zeroizing;
 
 use crate::Error;
 
-/// How long a key seals tickets. It opens them for one period more.
+/// How long a key encrypts tickets. It decrypts them for one period more.
 pub(crate) const PERIOD: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// A seed as it is handed from process to process: eight bytes of its period, and 32 that are secret.
+/// Length of a serialized seed: eight bytes for its period, and the secret of 32 bytes.
 pub const SEED_BYTES: usize = 8 + 32;
 
-/// The steps that a seed goes at most: a hundred years. A clock that is farther off is wrong.
+/// The most steps that a seed advances at once: a hundred years. A clock that is further ahead is wrong.
 const STEPS_MAX: u64 = 100 * 366 * 4;
 
 /// The secret of one period.
@@ -32,14 +33,17 @@ pub struct Seed {
 }
 
 impl Seed {
-    /// A seed that nobody else has.
-    pub fn fresh(now: SystemTime) -> Result<Self, Error> {
+    /// Generates a random seed for the period of `now`.
+    ///
+    /// # Errors
+    /// The system's random number generator fails.
+    pub fn generate(now: SystemTime) -> Result<Self, Error> {
         let mut secret = Zeroizing::new([0; 32]);
         rand::fill(&mut *secret).map_err(|_| Error::NoRandomness)?;
         Ok(Self { period: period(now), secret })
     }
 
-    /// For another process of this server, over a channel that nobody else reads.
+    /// Serializes the seed for another process of this server. The channel to that process must be private.
     pub fn to_bytes(&self) -> Zeroizing<[u8; SEED_BYTES]> {
         let mut bytes = Zeroizing::new([0; SEED_BYTES]);
         bytes[..8].copy_from_slice(&self.period.to_be_bytes());
@@ -47,23 +51,27 @@ impl Seed {
         bytes
     }
 
-    /// What [`to_bytes`](Self::to_bytes) made.
+    /// Parses a seed that [`to_bytes`](Self::to_bytes) serialized.
     pub fn from_bytes(bytes: &[u8; SEED_BYTES]) -> Self {
-        let (mut period, mut secret) = ([0; 8], Zeroizing::new([0; 32]));
+        let mut period = [0; 8];
+        let mut secret = Zeroizing::new([0; 32]);
         period.copy_from_slice(&bytes[..8]);
         secret.copy_from_slice(&bytes[8..]);
         Self { period: u64::from_be_bytes(period), secret }
     }
 
-    /// The same, read from what another process wrote; nothing of it is left in memory but the seed.
+    /// Reads a serialized seed, leaving no other copy of it in memory.
+    ///
+    /// # Errors
+    /// `source` fails or ends early.
     pub fn read(mut source: impl Read) -> io::Result<Self> {
         let mut bytes = Zeroizing::new([0; SEED_BYTES]);
         source.read_exact(&mut *bytes)?;
         Ok(Self::from_bytes(&bytes))
     }
 
-    /// Goes on to the period of `now`; what the seed was before is overwritten. A clock that was set back, or that is a
-    /// century off, changes nothing.
+    /// Advances to the period of `now` and overwrites the earlier secret. Does nothing if the clock was set back or is a
+    /// century ahead.
     pub fn advance(&mut self, now: SystemTime) {
         let steps = period(now).saturating_sub(self.period);
         if steps <= STEPS_MAX {
@@ -73,29 +81,29 @@ impl Seed {
         }
     }
 
-    /// The number of the period.
+    /// Returns the number of the period.
     pub(crate) fn period(&self) -> u64 {
         self.period
     }
 
-    /// The seed of the period that follows.
+    /// Derives the seed of the next period.
     pub(crate) fn next(&self) -> Self {
         let mut secret = Zeroizing::new([0; 32]);
         self.derive(b"cannery tickets: next seed", &mut *secret);
         Self { period: self.period + 1, secret }
     }
 
-    /// A secret of this period for one purpose.
+    /// Derives a secret of this period for one `purpose`, by HKDF (RFC 5869).
     pub(crate) fn derive(&self, purpose: &[u8], secret: &mut [u8]) {
         let info = [purpose];
         let key = Prk::new_less_safe(HKDF_SHA256, &*self.secret);
         let derived = key.expand(&info, Length(secret.len()));
         let filled = derived.and_then(|derived| derived.fill(secret));
-        filled.expect("at most 255 times the 32 bytes of a hash are asked for");
+        filled.expect("at most 255 times the 32 bytes of a hash are requested");
     }
 }
 
-/// How many periods lie between 1970 and `now`.
+/// Returns the number of whole periods between 1970 and `now`.
 pub(crate) fn period(now: SystemTime) -> u64 {
     now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / PERIOD.as_secs()
 }
@@ -106,7 +114,7 @@ impl fmt::Debug for Seed {
     }
 }
 
-/// The length of what is derived.
+/// The length of the output of HKDF, in the form in which `aws-lc-rs` takes it.
 struct Length(usize);
 
 impl KeyType for Length {

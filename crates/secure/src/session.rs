@@ -1,7 +1,7 @@
-//! One connection's TLS: records in, plain bytes out, and back.
+//! The TLS session of one connection: opens the records that it receives, and seals those that it sends.
 //!
-//! Keeps nothing of what passes through: what is not a whole record stays with the caller, and what is sealed goes into
-//! the caller's buffer. Makes no system call, and allocates nothing once the handshake is done.
+//! A session buffers nothing: an incomplete record stays with the caller, and sealed records go into the caller's buffer.
+//! Once the handshake is done it allocates nothing. It makes no system call.
 
 use std::fmt;
 use std::io::IoSlice;
@@ -10,17 +10,17 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 
 use crate::established::Established;
-use crate::handshake::{Done, Handshake};
-use crate::{Failure, Opened, Protocol, Version};
+use crate::handshake::{Handshake, HandshakeResult, Progress};
+use crate::{Failure, OpenOutcome, Protocol, Version};
 
-/// One session, the server's side.
+/// The server's side of one session.
 pub struct Session {
     stage: Stage,
     protocol: Option<Protocol>,
     version: Option<Version>,
     is_resumed: bool,
-    /// Nothing is opened any more: the peer has ended, or failed.
-    is_deaf: bool,
+    /// The peer sent its close_notify, or the session failed: later input is discarded.
+    read_closed: bool,
 }
 
 enum Stage {
@@ -32,31 +32,36 @@ enum Stage {
 
 impl Session {
     pub(crate) fn new(config: Arc<ServerConfig>) -> Result<Self, Failure> {
-        let stage = Stage::Handshake(Box::new(Handshake::new(config)?));
-        Ok(Self { stage, protocol: None, version: None, is_resumed: false, is_deaf: false })
+        Ok(Self {
+            stage: Stage::Handshake(Box::new(Handshake::new(config)?)),
+            protocol: None,
+            version: None,
+            is_resumed: false,
+            read_closed: false,
+        })
     }
 
-    /// Whether the handshake is still under way, or failed: nothing can be sealed before it is done.
+    /// Returns `true` until the handshake is done, or if it failed. Nothing can be sealed in this state.
     pub fn is_handshaking(&self) -> bool {
         !matches!(self.stage, Stage::Established(_))
     }
 
-    /// What was agreed on by ALPN; none where the client did not ask, or before the handshake is done.
+    /// Returns the protocol that ALPN selected; `None` if the client offers none, or before the handshake is done.
     pub fn protocol(&self) -> Option<Protocol> {
         self.protocol
     }
 
-    /// The version of TLS; `None` before the handshake is done.
+    /// Returns the version of TLS; `None` before the handshake is done.
     pub fn version(&self) -> Option<Version> {
         self.version
     }
 
-    /// Whether this session goes on from an earlier one, by a ticket.
+    /// Returns `true` if this session resumed an earlier one by a ticket.
     pub fn is_resumed(&self) -> bool {
         self.is_resumed
     }
 
-    /// Lets the key that seals be used up after so many records, as it is after millions.
+    /// Limits the key that seals to `records` more records, in place of millions.
     #[cfg(test)]
     pub(crate) fn limit_key(&mut self, records: u64) {
         if let Stage::Established(established) = &mut self.stage {
@@ -64,52 +69,64 @@ impl Session {
         }
     }
 
-    /// Opens the records at the start of `input`, which it changes in place. Plain bytes are appended to `plain`; what must
-    /// be sent, handshake, ticket or alert, to `sealed`, also where this fails. Where `may_work` is false it stops before
-    /// a step that costs much.
+    /// Opens the records at the start of `input`, which it overwrites.
+    ///
+    /// Appends their content to `plain`. Appends the records to send (handshake, ticket or alert) to `sealed`, on failure
+    /// too. Unless `may_handshake`, it stops before it processes a handshake message, because that is expensive.
+    ///
+    /// # Errors
+    /// The peer violated the protocol or sent a fatal alert. Later calls discard their input.
     pub fn open(
         &mut self,
         input: &mut [u8],
         plain: &mut Vec<u8>,
         sealed: &mut Vec<u8>,
-        may_work: bool,
-    ) -> Result<Opened, Failure> {
-        let mut opened = Opened { has_ended: self.is_deaf, ..Opened::default() };
-        if self.is_deaf {
-            opened.used = input.len();
-            return Ok(opened);
+        may_handshake: bool,
+    ) -> Result<OpenOutcome, Failure> {
+        if self.read_closed {
+            return Ok(OpenOutcome {
+                consumed: input.len(),
+                peer_has_closed: true,
+                ..OpenOutcome::default()
+            });
         }
-        let result = self.open_until_end(input, &mut opened, plain, sealed, may_work);
-        self.is_deaf = opened.has_ended || result.is_err();
-        result.map(|()| opened)
+        let mut outcome = OpenOutcome::default();
+        let result = self.open_records(input, &mut outcome, plain, sealed, may_handshake);
+        self.read_closed = outcome.peer_has_closed || result.is_err();
+        result.map(|()| outcome)
     }
 
-    fn open_until_end(
+    fn open_records(
         &mut self,
         input: &mut [u8],
-        opened: &mut Opened,
+        outcome: &mut OpenOutcome,
         plain: &mut Vec<u8>,
         sealed: &mut Vec<u8>,
-        may_work: bool,
+        may_handshake: bool,
     ) -> Result<(), Failure> {
         if let Stage::Handshake(handshake) = &mut self.stage
-            && handshake.advance(input, opened, sealed, may_work)?
+            && let Progress::Done = handshake.advance(input, outcome, sealed, may_handshake)?
             && let Stage::Handshake(handshake) = std::mem::replace(&mut self.stage, Stage::Failed)
         {
-            let Done { established, protocol, version, is_resumed } = handshake.finish(sealed)?;
+            let HandshakeResult { established, protocol, version, is_resumed } = handshake.finish(sealed)?;
             self.stage = Stage::Established(established);
             self.protocol = protocol;
             self.version = Some(version);
             self.is_resumed = is_resumed;
         }
         match &mut self.stage {
-            Stage::Established(established) => established.open(input, opened, plain, sealed),
+            Stage::Established(established) => established.open(input, outcome, plain, sealed),
             Stage::Handshake(_) | Stage::Failed => Ok(()),
         }
     }
 
-    /// Seals `runs` into records, appended to `sealed`. Short runs gather in one record; records are small at the start of a
-    /// long answer, so that the peer can open the first ones early.
+    /// Seals the concatenation of `runs` into records, which it appends to `sealed`.
+    ///
+    /// Short runs share a record. Records are small at the start of a long response, so that the peer can open the first
+    /// ones early (dynamic record sizing).
+    ///
+    /// # Errors
+    /// The handshake is not done, the session is closed, or the key has reached its limit.
     pub fn seal(&mut self, runs: &[IoSlice<'_>], sealed: &mut Vec<u8>) -> Result<(), Failure> {
         match &mut self.stage {
             Stage::Established(established) => established.seal(runs, sealed),
@@ -119,22 +136,22 @@ impl Session {
         }
     }
 
-    /// Whether the connection should end soon: its key is almost used up, and its version of TLS knows no way to another
-    /// (TLS 1.2). What is sealed beyond that fails with [`Failure::KeyUsedUp`]; the end can still be said.
-    pub fn is_wearing_out(&self) -> bool {
-        matches!(&self.stage, Stage::Established(established) if established.is_wearing_out())
+    /// Returns `true` if the connection should end soon, because its key is close to its limit and its TLS version has no
+    /// key update (TLS 1.2). Beyond the limit, [`seal`](Self::seal) fails with [`Failure::KeyExhausted`];
+    /// [`close`](Self::close) still works.
+    pub fn is_near_key_limit(&self) -> bool {
+        matches!(&self.stage, Stage::Established(established) if established.is_near_key_limit())
     }
 
-    /// The peer has had all that was sent and was silent for a second or more: what follows is sent as if the
-    /// connection were new, in small records first.
-    pub fn rest(&mut self) {
+    /// Starts over with small records. To be called after a pause in which everything sent was acknowledged, because the
+    /// connection's congestion window may be small again.
+    pub fn reset_record_size(&mut self) {
         if let Stage::Established(established) = &mut self.stage {
-            established.rest();
+            established.reset_record_size();
         }
     }
 
-    /// Seals the word that nothing follows (close_notify), once. Nothing is said where the handshake is not done, or
-    /// where an alert has ended the session.
+    /// Seals a close_notify, once. Does nothing before the handshake is done, or after an alert ended the session.
     pub fn close(&mut self, sealed: &mut Vec<u8>) {
         if let Stage::Established(established) = &mut self.stage {
             established.close(sealed);

@@ -1,10 +1,13 @@
-//! Tickets: what a client needs to resume, sealed so that only this server's processes can open it.
+//! Session tickets: the state that a client needs to resume, encrypted for this server's processes alone (RFC 5077,
+//! RFC 8446 §4.6.1).
 //!
-//! A ticket is a name of eight bytes, a random nonce of twelve, what `rustls` has to keep, and a tag: AES-256-GCM, with
-//! the name as additional data. A key seals for one period, six hours, and opens for one more. The key of the period
-//! that follows opens too, for the moment in which one process has turned and another has not. Nothing is remembered
-//! about a ticket, so one that was used can be used again until its key is gone; data before the handshake is done, which
-//! alone would be harmed by that, is not accepted.
+//! A ticket consists of a key name of eight bytes, a random nonce of twelve, the state that `rustls` stores, and a tag. It
+//! is sealed by AES-256-GCM with the key name as additional data. A key encrypts for one period of six hours, and decrypts
+//! for one more. The key of the following period decrypts too, because one process may rotate its keys a moment before
+//! another.
+//!
+//! The server stores nothing for a ticket, so a ticket can be used repeatedly until its key is gone. That would endanger
+//! only early data, which we don't accept.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -20,16 +23,16 @@ use crate::seed::{PERIOD, Seed, period};
 const NAME_BYTES: usize = 8;
 const TAG_BYTES: usize = 16;
 
-/// The keys of all tickets, for all sessions of a context.
+/// Encrypts and decrypts the tickets of all sessions of a context.
 pub(crate) struct Tickets(RwLock<Arc<Keys>>);
 
 struct Keys {
-    /// The seed of the period that follows the current one: those before it cannot be had from it.
+    /// The seed of the period after the current one, from which earlier seeds cannot be computed.
     following: Seed,
     current: Arc<Key>,
-    /// Opens what a process sealed that turned a moment earlier.
+    /// Decrypts tickets of a process that rotated its keys a moment earlier.
     next: Key,
-    /// Opens what was sealed in the period before, if this process saw it.
+    /// Decrypts tickets of the previous period, if this process had its key.
     previous: Option<Arc<Key>>,
 }
 
@@ -39,26 +42,29 @@ struct Key {
 }
 
 impl Tickets {
-    /// Keys that grow from `seed` as of `now`.
+    /// Derives the keys for `now` from `seed`.
     pub(crate) fn new(mut seed: Seed, now: SystemTime) -> Self {
         seed.advance(now);
-        Self(RwLock::new(Arc::new(Keys::of(&seed, None))))
+        Self(RwLock::new(Arc::new(Keys::new(&seed, None))))
     }
 
-    /// Goes on to the period of `now`, if it is another. The key before the last is gone once no handshake uses it.
+    /// Rotates the keys if `now` is in a later period. A handshake in progress may still use the earlier set.
     pub(crate) fn advance(&self, now: SystemTime) {
         let keys = self.keys();
         if period(now) < keys.following.period() {
             return;
         }
+
         let mut seed = keys.following.clone();
         let previous = (period(now) == seed.period()).then(|| keys.current.clone());
         seed.advance(now);
+        // The seed refuses a clock that is a century ahead.
         if seed.period() != period(now) {
             return;
         }
-        let turned = Arc::new(Keys::of(&seed, previous));
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = turned;
+
+        let rotated = Arc::new(Keys::new(&seed, previous));
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = rotated;
     }
 
     fn keys(&self) -> Arc<Keys> {
@@ -67,14 +73,14 @@ impl Tickets {
 }
 
 impl Keys {
-    /// The keys of the period of `seed`.
-    fn of(seed: &Seed, previous: Option<Arc<Key>>) -> Self {
+    /// Derives the keys of the seed's period and of the next one.
+    fn new(seed: &Seed, previous: Option<Arc<Key>>) -> Self {
         let following = seed.next();
-        Self { current: Arc::new(Key::of(seed)), next: Key::of(&following), previous, following }
+        Self { current: Arc::new(Key::new(seed)), next: Key::new(&following), previous, following }
     }
 
-    /// The key that sealed a ticket, by its name.
-    fn named(&self, name: &[u8]) -> Option<&Key> {
+    /// Returns the key with this name.
+    fn by_name(&self, name: &[u8]) -> Option<&Key> {
         let mut keys =
             [Some(&*self.current), self.previous.as_deref(), Some(&self.next)].into_iter().flatten();
         keys.find(|key| key.name == name)
@@ -82,8 +88,9 @@ impl Keys {
 }
 
 impl Key {
-    fn of(seed: &Seed) -> Self {
-        let (mut name, mut secret) = ([0; NAME_BYTES], Zeroizing::new([0; 32]));
+    fn new(seed: &Seed) -> Self {
+        let mut name = [0; NAME_BYTES];
+        let mut secret = Zeroizing::new([0; 32]);
         seed.derive(b"cannery tickets: name of key", &mut name);
         seed.derive(b"cannery tickets: key", &mut *secret);
         let key = UnboundKey::new(&AES_256_GCM, &*secret).expect("the key has the length of the algorithm");
@@ -96,9 +103,9 @@ impl ProducesTickets for Tickets {
         true
     }
 
-    /// What a ticket is good for at least, in seconds: one that was made at the end of a period has one more.
+    /// Returns how long a ticket is valid at least, in seconds: one issued at the end of a period is valid for the next.
     fn lifetime(&self) -> u32 {
-        u32::try_from(PERIOD.as_secs()).unwrap_or(u32::MAX)
+        u32::try_from(PERIOD.as_secs()).expect("six hours fit 32 bits of seconds")
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
@@ -106,10 +113,12 @@ impl ProducesTickets for Tickets {
         let Key { name, key } = &*keys.current;
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce).ok()?;
+
         let mut ticket = Vec::with_capacity(NAME_BYTES + NONCE_LEN + plain.len() + TAG_BYTES);
         ticket.extend_from_slice(name);
         ticket.extend_from_slice(&nonce);
         ticket.extend_from_slice(plain);
+
         let sealed = ticket.get_mut(NAME_BYTES + NONCE_LEN..)?;
         let nonce = Nonce::assume_unique_for_key(nonce);
         let tag = key.seal_in_place_separate_tag(nonce, Aad::from(name), sealed).ok()?;
@@ -121,8 +130,9 @@ impl ProducesTickets for Tickets {
         let (name, rest) = ticket.split_at_checked(NAME_BYTES)?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
         let (sealed, tag) = sealed.split_last_chunk::<TAG_BYTES>()?;
+
         let keys = self.keys();
-        let key = &keys.named(name)?.key;
+        let key = &keys.by_name(name)?.key;
         let mut plain = vec![0; sealed.len()];
         let nonce = Nonce::assume_unique_for_key(*nonce);
         key.open_separate_gather(nonce, Aad::from(name), sealed, tag, &mut plain).ok()?;

@@ -1,59 +1,58 @@
-//! What is wrong with certificates and does not keep them from being used, told to the operator. Never holds a byte of them.
+//! Defects of certificates that don't prevent their use, reported to the operator.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Something about a certificate that does not keep it from being used, and the file that it is in.
+/// A defect of a certificate or an OCSP response, with the file that it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
-    /// Clients will refuse it: it holds no longer.
+    /// The certificate has expired: clients refuse it.
     Expired(PathBuf),
-    /// Clients will refuse it: it does not hold yet.
+    /// The certificate is not valid yet: clients refuse it.
     NotYetValid(PathBuf),
-    /// It has no DNS name, so that it answers only for clients that name none.
-    Nameless(PathBuf),
-    /// Of its chain one is not issued by the next, so that some clients find no way to whom they trust.
-    Unordered(PathBuf),
-    /// The OCSP response is not handed out: there is, or should be, a newer one.
+    /// The certificate has no DNS name, so it is used only for clients that send none.
+    NoDnsName(PathBuf),
+    /// A certificate of the chain is not issued by the next one, so some clients find no path to a root.
+    ChainOutOfOrder(PathBuf),
+    /// The OCSP response is not sent: a newer one exists or should exist.
     StapleExpired(PathBuf),
-    /// The OCSP response is not handed out before its time.
+    /// The OCSP response is not sent before its validity begins.
     StapleNotYetValid(PathBuf),
-    /// The OCSP response is not handed out: it is not about this certificate.
-    StapleOfAnother(PathBuf),
-    /// The OCSP response is not handed out: it does not call the certificate good.
+    /// The OCSP response is not sent: it is about another certificate.
+    StapleMismatch(PathBuf),
+    /// The OCSP response is not sent: its status is not "good".
     StapleNotGood(PathBuf),
 }
 
 impl fmt::Display for Warning {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (path, what) = match self {
+        let (path, text) = match self {
             Self::Expired(path) => {
                 (path, "the certificate has expired, and clients will refuse it; renew it")
             }
-            Self::NotYetValid(path) => (path, "the certificate does not hold yet; is the clock right?"),
-            Self::Nameless(path) => (path, "the certificate names no host (no DNS name in subjectAltName)"),
-            Self::Unordered(path) => (
+            Self::NotYetValid(path) => (path, "the certificate is not valid yet; is the clock right?"),
+            Self::NoDnsName(path) => (path, "the certificate names no host (no DNS name in subjectAltName)"),
+            Self::ChainOutOfOrder(path) => (
                 path,
                 "a certificate of the chain is not issued by the one that follows it; put that of the site first, \
-                 and behind each the one of its issuer",
+                 and after each the one of its issuer",
             ),
             Self::StapleExpired(path) => {
-                (path, "the OCSP response holds no longer, and is not handed out; fetch it again")
+                (path, "the OCSP response has expired and is not sent to clients; fetch it again")
             }
-            Self::StapleNotYetValid(path) => (
+            Self::StapleNotYetValid(path) => {
+                (path, "the OCSP response is not valid yet and is not sent to clients; is the clock right?")
+            }
+            Self::StapleMismatch(path) => (
                 path,
-                "the OCSP response does not hold yet, and is not handed out before; is the clock right?",
-            ),
-            Self::StapleOfAnother(path) => (
-                path,
-                "the OCSP response is not about the certificate, and is not handed out; fetch it again",
+                "the OCSP response is not about the certificate and is not sent to clients; fetch it again",
             ),
             Self::StapleNotGood(path) => (
                 path,
-                "the OCSP response says that the certificate is revoked or not known, and is not handed out; \
+                "the OCSP response says that the certificate is revoked or unknown and is not sent to clients; \
                  have another certificate issued",
             ),
         };
-        write!(formatter, "{}: {what}", path.display())
+        write!(formatter, "{}: {text}", path.display())
     }
 }

@@ -1,4 +1,4 @@
-//! An established session allocates nothing: neither to open a request nor to seal an answer, small or large.
+//! An established session allocates nothing to open a request or to seal a response, small or large.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -12,7 +12,7 @@ use cannery_secure::SelfSigned;
 use support::{Pair, VERSIONS, client_config, context, settings};
 
 #[test]
-fn requests_and_answers_allocate_nothing() {
+fn requests_and_responses_allocate_nothing() {
     let context = context(settings(SelfSigned::Ecdsa));
     for version in VERSIONS {
         let mut pair = Pair::connected(&context, &Arc::new(client_config(version, &["h2"])));
@@ -23,8 +23,11 @@ fn requests_and_answers_allocate_nothing() {
             pair.client.write_tls(&mut request).unwrap();
             requests.push(request);
         }
-        let (head, small, large) = ([b'h'; 200], [b's'; 500], vec![b'l'; 89_700]);
-        let (mut plain, mut sealed) = (Vec::with_capacity(1024), Vec::with_capacity(128 * 1024));
+        let head = [b'h'; 200];
+        let small = [b's'; 500];
+        let large = vec![b'l'; 89_700];
+        let mut plain = Vec::with_capacity(1024);
+        let mut sealed = Vec::with_capacity(128 * 1024);
         let counted = allocation_counter::measure(|| {
             for (number, request) in requests.iter_mut().enumerate() {
                 plain.clear();

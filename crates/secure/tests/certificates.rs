@@ -1,4 +1,4 @@
-//! Certificates from files, the choice among them by name and by what a client can verify, and their replacement.
+//! Certificates from files, their selection by server name and client capabilities, and their replacement.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use cannery_secure::{Certificates, Context, Error, SelfSigned, Settings, Source, Version, Warning};
 use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PKCS_RSA_SHA256};
 use rustls::{SignatureScheme, crypto::aws_lc_rs};
-use support::certs::{Made, bundle, issued, make, make_with, pem, write};
+use support::certs::{TestCert, bundle, generate, generate_with, issued, pem, write};
 use support::{Pair, VERSIONS, client_config, client_config_of, settings};
 use tempfile::TempDir;
 
@@ -24,36 +24,39 @@ fn context(certificates: Certificates) -> Context {
     support::context(Settings { certificates, ..settings(SelfSigned::Ecdsa) })
 }
 
-/// The certificate that a client is shown who asks for a name.
-fn shown(context: &Context, name: &str) -> Vec<u8> {
+/// Returns the certificate that a client receives that requests a server name.
+fn selected(context: &Context, name: &str) -> Vec<u8> {
     let mut pair = Pair::new(context, &Arc::new(client_config(Version::Tls13, &[])), name);
-    pair.shake_hands().unwrap();
+    pair.handshake().unwrap();
     pair.client.peer_certificates().unwrap()[0].to_vec()
 }
 
 #[test]
-fn one_file_or_two_hold_a_certificate_of_any_kind() {
-    let folder = TempDir::new().unwrap();
+fn chain_and_key_load_from_one_file_or_two() {
+    let directory = TempDir::new().unwrap();
     let now = SystemTime::now();
     for algorithm in [&PKCS_ECDSA_P256_SHA256, &PKCS_ECDSA_P384_SHA384, &PKCS_ED25519, &PKCS_RSA_SHA256] {
-        let made = make_with(algorithm, &["localhost"], now, now + Duration::from_secs(3600));
-        let one = bundle(&folder, "bundle.pem", &made);
-        let key = Some(write(&folder, "key.pem", &made.key));
-        let two = Source { chain: write(&folder, "chain.pem", &made.certificate), key, staple: None };
+        let made = generate_with(algorithm, &["localhost"], now, now + Duration::from_secs(3600));
+        let one = bundle(&directory, "bundle.pem", &made);
+        let key = Some(write(&directory, "key.pem", &made.key));
+        let two = Source { chain: write(&directory, "chain.pem", &made.certificate), key, staple: None };
         for source in [one, two] {
             let context = context(load(&[source]).unwrap());
-            assert_eq!(shown(&context, "localhost"), made.der, "{algorithm:?}");
+            assert_eq!(selected(&context, "localhost"), made.der, "{algorithm:?}");
         }
     }
 }
 
 #[test]
-fn a_name_is_answered_by_its_certificate_and_a_strange_one_by_the_first() {
-    let folder = TempDir::new().unwrap();
-    let all =
-        [make(&["first.example"]), make(&["*.example.com"]), make(&["www.example.com", "Second.Example"])];
+fn server_name_selects_its_certificate_or_the_first() {
+    let directory = TempDir::new().unwrap();
+    let all = [
+        generate(&["first.example"]),
+        generate(&["*.example.com"]),
+        generate(&["www.example.com", "Second.Example"]),
+    ];
     let sources: Vec<_> =
-        (0..).zip(&all).map(|(number, made)| bundle(&folder, &format!("{number}.pem"), made)).collect();
+        (0..).zip(&all).map(|(number, made)| bundle(&directory, &format!("{number}.pem"), made)).collect();
     let context = context(load(&sources).unwrap());
     for (name, expected) in [
         ("first.example", 0),
@@ -64,20 +67,20 @@ fn a_name_is_answered_by_its_certificate_and_a_strange_one_by_the_first() {
         ("a.b.example.com", 0),
         ("example.com", 0),
         ("stranger.example", 0),
-        // An address is not sent as a name.
+        // Clients send no server name for an address.
         ("192.0.2.1", 0),
     ] {
-        assert_eq!(shown(&context, name), all[expected].der, "{name}");
+        assert_eq!(selected(&context, name), all[expected].der, "{name}");
     }
 }
 
 #[test]
-fn of_two_certificates_for_a_name_a_client_is_shown_one_that_it_can_verify() {
-    let folder = TempDir::new().unwrap();
+fn client_receives_a_certificate_that_it_can_verify() {
+    let directory = TempDir::new().unwrap();
     let now = SystemTime::now();
-    let made = |algorithm| make_with(algorithm, &["localhost"], now, now + Duration::from_secs(3600));
+    let made = |algorithm| generate_with(algorithm, &["localhost"], now, now + Duration::from_secs(3600));
     let all = [made(&PKCS_RSA_SHA256), made(&PKCS_ECDSA_P256_SHA256)];
-    let sources = [bundle(&folder, "rsa.pem", &all[0]), bundle(&folder, "ecdsa.pem", &all[1])];
+    let sources = [bundle(&directory, "rsa.pem", &all[0]), bundle(&directory, "ecdsa.pem", &all[1])];
     let context = context(load(&sources).unwrap());
     for version in VERSIONS {
         for (schemes, expected) in [
@@ -100,79 +103,79 @@ fn of_two_certificates_for_a_name_a_client_is_shown_one_that_it_can_verify() {
 }
 
 #[test]
-fn certificates_are_replaced_for_those_who_come_and_not_for_those_who_are_there() {
-    let folder = TempDir::new().unwrap();
-    let (old, new) = (make(&["localhost"]), make(&["localhost"]));
-    let context = context(load(&[bundle(&folder, "old.pem", &old)]).unwrap());
+fn replacement_affects_new_handshakes_only() {
+    let directory = TempDir::new().unwrap();
+    let (old, new) = (generate(&["localhost"]), generate(&["localhost"]));
+    let context = context(load(&[bundle(&directory, "old.pem", &old)]).unwrap());
     let config = Arc::new(client_config(Version::Tls13, &[]));
-    let mut there = Pair::connected(&context, &config);
+    let mut established = Pair::connected(&context, &config);
     let mut halfway = Pair::new(&context, &config, "localhost");
-    halfway.client_speaks();
-    halfway.session_listens().unwrap();
-    let new_ones = load(&[bundle(&folder, "new.pem", &new)]).unwrap();
+    halfway.flush_client();
+    halfway.open_in_session().unwrap();
+    let new_ones = load(&[bundle(&directory, "new.pem", &new)]).unwrap();
     context.clone().replace_certificates(new_ones, SystemTime::now()).unwrap();
-    there.client_says(b"still").unwrap();
-    assert_eq!(there.plain, b"still");
-    halfway.shake_hands().unwrap();
+    established.send_from_client(b"still").unwrap();
+    assert_eq!(established.plain, b"still");
+    halfway.handshake().unwrap();
     assert_eq!(halfway.client.peer_certificates().unwrap()[0].to_vec(), old.der);
-    assert_eq!(shown(&context, "localhost"), new.der);
+    assert_eq!(selected(&context, "localhost"), new.der);
 }
 
 #[test]
-fn a_certificate_out_of_its_time_takes_the_place_of_none_that_clients_accept() {
-    let folder = TempDir::new().unwrap();
+fn invalid_certificate_does_not_replace_a_valid_one() {
+    let directory = TempDir::new().unwrap();
     let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
-    let made = |from, to| make_with(&PKCS_ECDSA_P256_SHA256, &["localhost"], from, to);
+    let made = |from, to| generate_with(&PKCS_ECDSA_P256_SHA256, &["localhost"], from, to);
     let good = made(now - hour, now + hour);
-    let context = context(load(&[bundle(&folder, "one.pem", &good)]).unwrap());
-    let replace = |file: &str, made: &Made, now| {
-        context.replace_certificates(load(&[bundle(&folder, file, made)]).unwrap(), now)
+    let context = context(load(&[bundle(&directory, "one.pem", &good)]).unwrap());
+    let replace = |file: &str, made: &TestCert, now| {
+        context.replace_certificates(load(&[bundle(&directory, file, made)]).unwrap(), now)
     };
     let (expired, early) = (made(now - 2 * hour, now - hour), made(now + hour, now + 3 * hour));
     for bad in [&expired, &early] {
         let error = replace("one.pem", bad, now).unwrap_err().to_string();
-        assert!(error.contains("one.pem: the new certificate has expired or does not hold yet"), "{error}");
-        assert_eq!(shown(&context, "localhost"), good.der);
+        assert!(error.contains("one.pem: the new certificate has expired or is not valid yet"), "{error}");
+        assert_eq!(selected(&context, "localhost"), good.der);
     }
-    // Where the one before is no better, or was another file's, nothing is lost.
+    // If the previous one is invalid too, or comes from another file, nothing is lost.
     replace("one.pem", &expired, now + 2 * hour).unwrap();
-    assert_eq!(shown(&context, "localhost"), expired.der);
+    assert_eq!(selected(&context, "localhost"), expired.der);
     replace("one.pem", &good, now).unwrap();
     replace("two.pem", &expired, now).unwrap();
-    assert_eq!(shown(&context, "localhost"), expired.der);
+    assert_eq!(selected(&context, "localhost"), expired.der);
 }
 
 #[test]
-fn made_and_loaded_certificates_stand_together() {
-    let folder = TempDir::new().unwrap();
-    let made = make(&["made.example"]);
-    let loaded = load(&[bundle(&folder, "made.pem", &made)]).unwrap();
+fn generated_and_loaded_certificates_merge() {
+    let directory = TempDir::new().unwrap();
+    let made = generate(&["made.example"]);
+    let loaded = load(&[bundle(&directory, "made.pem", &made)]).unwrap();
     let own =
         Certificates::self_signed(SelfSigned::Ed25519, &["localhost".to_owned()], SystemTime::now()).unwrap();
-    let context = context(own.and(loaded));
-    assert_eq!(shown(&context, "made.example"), made.der);
-    assert_ne!(shown(&context, "localhost"), made.der);
+    let context = context(own.merge(loaded));
+    assert_eq!(selected(&context, "made.example"), made.der);
+    assert_ne!(selected(&context, "localhost"), made.der);
 }
 
 #[test]
-fn what_an_operator_should_know_is_told() {
-    let folder = TempDir::new().unwrap();
+fn defects_are_reported_as_warnings() {
+    let directory = TempDir::new().unwrap();
     let now = SystemTime::now();
     let hour = Duration::from_secs(3600);
-    let made = |names, from, to| make_with(&PKCS_ECDSA_P256_SHA256, names, from, to);
+    let made = |names, from, to| generate_with(&PKCS_ECDSA_P256_SHA256, names, from, to);
     let (issued, issuer) = issued(&["d.example"]);
-    let chain = |first: &Made, second: &Made| Made {
+    let chain = |first: &TestCert, second: &TestCert| TestCert {
         certificate: first.certificate.clone() + &second.certificate,
         key: issued.key.clone(),
         der: Vec::new(),
     };
     let sources = [
-        bundle(&folder, "old.pem", &made(&["a.example"], now - 2 * hour, now - hour)),
-        bundle(&folder, "early.pem", &made(&["b.example"], now + hour, now + 2 * hour)),
-        bundle(&folder, "nameless.pem", &made(&[], now - hour, now + hour)),
-        bundle(&folder, "good.pem", &made(&["c.example"], now - hour, now + hour)),
-        bundle(&folder, "chain.pem", &chain(&issued, &issuer)),
-        bundle(&folder, "stranger.pem", &chain(&issued, &make(&["e.example"]))),
+        bundle(&directory, "old.pem", &made(&["a.example"], now - 2 * hour, now - hour)),
+        bundle(&directory, "early.pem", &made(&["b.example"], now + hour, now + 2 * hour)),
+        bundle(&directory, "nameless.pem", &made(&[], now - hour, now + hour)),
+        bundle(&directory, "good.pem", &made(&["c.example"], now - hour, now + hour)),
+        bundle(&directory, "chain.pem", &chain(&issued, &issuer)),
+        bundle(&directory, "stranger.pem", &chain(&issued, &generate(&["e.example"]))),
     ];
     let certificates = load(&sources).unwrap();
     let path = |source: &Source| source.chain.clone();
@@ -181,22 +184,22 @@ fn what_an_operator_should_know_is_told() {
         [
             Warning::Expired(path(&sources[0])),
             Warning::NotYetValid(path(&sources[1])),
-            Warning::Nameless(path(&sources[2])),
-            Warning::Unordered(path(&sources[5])),
+            Warning::NoDnsName(path(&sources[2])),
+            Warning::ChainOutOfOrder(path(&sources[5])),
         ]
     );
     assert!(certificates.warnings()[0].to_string().contains("old.pem: the certificate has expired"));
 }
 
 #[test]
-fn each_fault_of_a_file_is_named_with_the_file() {
-    let folder = TempDir::new().unwrap();
-    let (made, other) = (make(&["a.example"]), make(&["b.example"]));
+fn errors_name_the_file() {
+    let directory = TempDir::new().unwrap();
+    let (made, other) = (generate(&["a.example"]), generate(&["b.example"]));
     let alone =
-        |name: &str, text: &str| Source { chain: write(&folder, name, text), key: None, staple: None };
+        |name: &str, text: &str| Source { chain: write(&directory, name, text), key: None, staple: None };
     let with_key = |name: &str, chain: &str, key: &str| {
-        let key = Some(write(&folder, &format!("key-{name}"), key));
-        Source { chain: write(&folder, name, chain), key, staple: None }
+        let key = Some(write(&directory, &format!("key-{name}"), key));
+        Source { chain: write(&directory, name, chain), key, staple: None }
     };
     let cut = &made.certificate[..200];
     let encrypted = pem("ENCRYPTED PRIVATE KEY", b"sealed");
@@ -222,33 +225,37 @@ fn each_fault_of_a_file_is_named_with_the_file() {
             with_key("1.pem", &made.certificate, &other.key),
             "key-1.pem: the private key is not that of the first certificate",
         ),
-        (with_key("2.pem", &(other.certificate.clone() + &made.certificate), &made.key), "issuers behind it"),
+        (with_key("2.pem", &(other.certificate.clone() + &made.certificate), &made.key), "issuers after it"),
         (with_key("3.pem", &made.certificate, ""), "key-3.pem: holds no private key"),
         (Source { chain: PathBuf::from("/nowhere.pem"), key: None, staple: None }, "/nowhere.pem: "),
     ] {
         let error = load(&[source]).unwrap_err().to_string();
         assert!(error.contains(expected), "{error:?} lacks {expected:?}");
     }
-    assert!(matches!(load(&[]), Err(Error::Nothing)));
-    let large = write(&folder, "large.pem", vec![b'x'; 1024 * 1024 + 1]);
+    assert!(matches!(load(&[]), Err(Error::NoSource)));
+    let large = write(&directory, "large.pem", vec![b'x'; 1024 * 1024 + 1]);
     assert!(matches!(load(&[Source { chain: large, key: None, staple: None }]), Err(Error::TooLarge { .. })));
 }
 
 #[test]
-fn nothing_that_is_printed_shows_a_key() {
-    let folder = TempDir::new().unwrap();
-    let made = make(&["localhost"]);
+fn debug_output_and_errors_contain_no_key() {
+    let directory = TempDir::new().unwrap();
+    let made = generate(&["localhost"]);
     let secret: Vec<&str> = made.key.lines().filter(|line| !line.starts_with("--")).collect();
-    let certificates = load(&[bundle(&folder, "made.pem", &made)]).unwrap();
+    let certificates = load(&[bundle(&directory, "made.pem", &made)]).unwrap();
     let mut printed = format!("{certificates:?}");
     let context = context(certificates);
     let pair = Pair::connected(&context, &Arc::new(client_config(Version::Tls13, &[])));
     printed += &format!("{context:?} {:?}", pair.session);
-    // A key whose text is damaged is where an error might quote a line.
+    // An error about damaged PEM might quote a line of the key.
     for damage in ["*", "-----BEGIN", "="] {
         let damaged = made.key.replacen(&secret[1][10..12], damage, 1);
-        let error = load(&[bundle(&folder, "damaged.pem", &Made { key: damaged, ..make(&["localhost"]) })])
-            .unwrap_err();
+        let error = load(&[bundle(
+            &directory,
+            "damaged.pem",
+            &TestCert { key: damaged, ..generate(&["localhost"]) },
+        )])
+        .unwrap_err();
         printed += &format!("{error} {error:?}");
     }
     for line in &secret {
@@ -257,24 +264,28 @@ fn nothing_that_is_printed_shows_a_key() {
             assert!(!printed.contains(part), "a part of the key is in {printed}");
         }
     }
-    assert!(printed.contains("Certificates") && Path::new(folder.path()).exists());
+    assert!(printed.contains("Certificates") && Path::new(directory.path()).exists());
 }
 
 #[test]
-fn nothing_is_left_when_all_is_switched_off() {
+fn context_needs_a_protocol_and_a_version() {
     let none = Context::new(Settings { protocols: Vec::new(), ..settings(SelfSigned::Ecdsa) });
-    assert!(none.unwrap_err().to_string().contains("no protocol is left"));
+    assert!(none.unwrap_err().to_string().contains("no protocol is enabled"));
     let none = Context::new(Settings { versions: Vec::new(), ..settings(SelfSigned::Ecdsa) });
-    assert!(none.unwrap_err().to_string().contains("no version of TLS is left"));
+    assert!(none.unwrap_err().to_string().contains("no version of TLS is enabled"));
 }
 
 #[test]
-fn a_version_that_is_switched_off_is_not_spoken() {
+fn disabled_version_is_refused() {
     for version in VERSIONS {
         let context = support::context(Settings { versions: vec![version], ..settings(SelfSigned::Ecdsa) });
-        for asked in VERSIONS {
-            let mut pair = Pair::new(&context, &Arc::new(client_config(asked, &[])), "localhost");
-            assert_eq!(pair.shake_hands().is_ok(), asked == version, "{asked:?} where {version:?} is spoken");
+        for offered in VERSIONS {
+            let mut pair = Pair::new(&context, &Arc::new(client_config(offered, &[])), "localhost");
+            assert_eq!(
+                pair.handshake().is_ok(),
+                offered == version,
+                "{offered:?} where {version:?} is enabled"
+            );
         }
     }
 }

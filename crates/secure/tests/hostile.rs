@@ -1,4 +1,4 @@
-//! Peers that break off, damage, flood or never end, in memory: each costs a bounded amount and ends with an alert.
+//! Peers that truncate, damage or flood the session, in memory: each costs a bounded amount and ends with an alert.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -7,71 +7,71 @@ mod support;
 
 use std::sync::Arc;
 
-use cannery_secure::{Context, Failure, SelfSigned, Version, limits};
+use cannery_secure::{Context, Failure, HandshakeStep, SelfSigned, Version, limits};
 use support::{Pair, VERSIONS, client_config, context, record_lengths, settings};
 
 fn pair(context: &Context, version: Version) -> Pair {
     Pair::new(context, &Arc::new(client_config(version, &["h2"])), "localhost")
 }
 
-/// The first flight of a client.
+/// Returns the first flight of a client.
 fn hello(context: &Context, version: Version) -> Vec<u8> {
     let mut pair = pair(context, version);
-    pair.client_speaks();
+    pair.flush_client();
     pair.to_session
 }
 
 #[test]
-fn a_hello_damaged_in_any_byte_never_panics_and_never_opens_anything() {
+fn damaged_hello_never_panics_nor_yields_data() {
     let context = context(settings(SelfSigned::Ecdsa));
     for version in VERSIONS {
         let hello = hello(&context, version);
-        for place in 0..hello.len() {
+        for position in 0..hello.len() {
             let mut damaged = hello.clone();
-            damaged[place] ^= 0x55;
+            damaged[position] ^= 0x55;
             let (mut plain, mut sealed) = (Vec::new(), Vec::new());
             let mut session = context.session().unwrap();
             let result = session.open(&mut damaged, &mut plain, &mut sealed, true);
-            assert!(plain.is_empty() && session.is_handshaking(), "{version:?} byte {place}: {result:?}");
+            assert!(plain.is_empty() && session.is_handshaking(), "{version:?} byte {position}: {result:?}");
         }
     }
 }
 
 #[test]
-fn a_second_flight_damaged_in_any_byte_ends_the_handshake() {
+fn damaged_second_flight_ends_the_handshake() {
     let context = context(settings(SelfSigned::Ecdsa));
     for version in VERSIONS {
         let mut length = 1;
-        let mut place = 0;
-        while place < length {
+        let mut position = 0;
+        while position < length {
             let mut pair = pair(&context, version);
-            pair.client_speaks();
-            pair.session_listens().unwrap();
-            pair.client_listens().unwrap();
-            pair.client_speaks();
+            pair.flush_client();
+            pair.open_in_session().unwrap();
+            pair.read_in_client().unwrap();
+            pair.flush_client();
             length = pair.to_session.len();
             let starts = record_lengths(&pair.to_session).into_iter().scan(0, |end, length| {
                 *end += length;
                 Some(*end - length)
             });
-            // The version of a record in the clear means nothing.
-            let is_version = starts.into_iter().any(|start| (start + 1..start + 3).contains(&place));
-            pair.to_session[place] ^= 0x55;
-            let result = pair.session_listens();
+            // The version field of a plaintext record is ignored.
+            let is_version = starts.into_iter().any(|start| (start + 1..start + 3).contains(&position));
+            pair.to_session[position] ^= 0x55;
+            let result = pair.open_in_session();
             if is_version && result.is_ok() {
-                place += 1;
+                position += 1;
                 continue;
             }
-            assert!(pair.session.is_handshaking(), "{version:?} byte {place} of {length}: {result:?}");
+            assert!(pair.session.is_handshaking(), "{version:?} byte {position} of {length}: {result:?}");
             assert!(pair.plain.is_empty());
-            place += 1;
+            position += 1;
         }
         assert!(length > 40, "{version:?}: the flight has {length} bytes");
     }
 }
 
 #[test]
-fn a_handshake_that_breaks_off_waits_wherever_it_does() {
+fn incomplete_hello_waits_for_more() {
     let context = context(settings(SelfSigned::Ecdsa));
     for version in VERSIONS {
         let hello = hello(&context, version);
@@ -79,39 +79,45 @@ fn a_handshake_that_breaks_off_waits_wherever_it_does() {
             let (mut plain, mut sealed) = (Vec::new(), Vec::new());
             let mut cut = hello[..end].to_vec();
             let opened = context.session().unwrap().open(&mut cut, &mut plain, &mut sealed, true).unwrap();
-            assert_eq!((opened.used, opened.has_worked, sealed.len()), (0, false, 0), "{version:?} at {end}");
+            assert_eq!(
+                (opened.consumed, opened.handshake_step, sealed.len()),
+                (0, HandshakeStep::None, 0),
+                "{version:?} at {end}"
+            );
         }
     }
 }
 
 #[test]
-fn a_hello_without_end_is_refused_when_it_is_too_long() {
+fn endless_hello_is_refused_at_the_limit() {
     let context = context(settings(SelfSigned::Ecdsa));
     for part in [1, 100, 16384] {
         let mut session = context.session().unwrap();
-        // The start of a hello that says to be 64 KiB long, in records of so much content.
-        let (mut input, mut plain, mut sealed) = (Vec::new(), Vec::new(), Vec::new());
+        // The start of a hello whose length field is 64 KiB, in records with `part` bytes of content.
+        let mut input = Vec::new();
+        let mut plain = Vec::new();
+        let mut sealed = Vec::new();
         let mut content = vec![1, 0, 0xff, 0xff];
-        let mut held = 0;
+        let mut buffered = 0;
         let failure = loop {
             content.resize(part.max(4), 0);
             let [high, low] = u16::try_from(content.len()).unwrap().to_be_bytes();
             input.extend_from_slice(&[22, 3, 1, high, low]);
             input.append(&mut content);
             match session.open(&mut input, &mut plain, &mut sealed, true) {
-                Ok(opened) => drop(input.drain(..opened.used)),
+                Ok(opened) => drop(input.drain(..opened.consumed)),
                 Err(failure) => break failure,
             }
-            held = input.len();
-            assert!(held <= limits::HANDSHAKE_BYTES_MAX);
+            buffered = input.len();
+            assert!(buffered <= limits::HANDSHAKE_BYTES_MAX);
         };
         assert!(matches!(failure, Failure::HandshakeTooLong), "{failure}");
-        assert_eq!(sealed, [21, 3, 3, 0, 2, 2, 50], "after {held} bytes");
+        assert_eq!(sealed, [21, 3, 3, 0, 2, 2, 50], "after {buffered} bytes");
     }
 }
 
 #[test]
-fn a_record_in_the_clear_that_is_too_long_is_refused_by_its_head() {
+fn header_of_an_oversized_plaintext_record_is_refused() {
     let context = context(settings(SelfSigned::Ecdsa));
     for (length, is_too_long) in [(1 << 14, false), ((1 << 14) + 1, true), (u16::MAX, true)] {
         let [high, low] = u16::to_be_bytes(length);
@@ -124,10 +130,10 @@ fn a_record_in_the_clear_that_is_too_long_is_refused_by_its_head() {
 }
 
 #[test]
-fn a_second_flight_in_the_clear_that_cannot_be_is_refused_in_the_clear() {
+fn invalid_plaintext_flight_gets_plaintext_alert() {
     let context = context(settings(SelfSigned::Ecdsa));
     let short_share = [&[22, 3, 3, 0, 36, 16, 0, 0, 32, 31][..], &[1; 31]].concat();
-    // A share that is too short, none, one that is cut, content, and a record that is too long.
+    // A short key share, an empty one, a truncated one, application data, and an oversized record.
     for (flight, alert) in [
         (&short_share[..], 47),
         (&[22, 3, 3, 0, 5, 16, 0, 0, 1, 0], 50),
@@ -136,64 +142,64 @@ fn a_second_flight_in_the_clear_that_cannot_be_is_refused_in_the_clear() {
         (&[22, 3, 3, 0x40, 1], 22),
     ] {
         let mut pair = pair(&context, Version::Tls12);
-        pair.client_speaks();
-        pair.session_listens().unwrap();
+        pair.flush_client();
+        pair.open_in_session().unwrap();
         pair.to_client.clear();
         pair.to_session.extend_from_slice(flight);
-        pair.session_listens().unwrap_err();
+        pair.open_in_session().unwrap_err();
         assert_eq!(pair.to_client, [21, 3, 3, 0, 2, 2, alert], "{flight:?}");
     }
 }
 
 #[test]
-fn nothing_is_said_in_the_clear_once_what_is_sent_is_sealed() {
+fn no_plaintext_alert_is_sent_after_encryption_began() {
     let context = context(settings(SelfSigned::Ecdsa));
-    // What follows the first flight of TLS 1.3 can only be told by the key of that.
+    // After the server's first flight in TLS 1.3, alerts must be encrypted.
     for flight in [&[22, 3, 3, 0xff, 0xff][..], &[22, 3, 3, 0, 5, 16, 0, 0, 1, 0], &[21, 3, 3, 0, 2, 1]] {
         let mut pair = pair(&context, Version::Tls13);
-        pair.client_speaks();
-        pair.session_listens().unwrap();
+        pair.flush_client();
+        pair.open_in_session().unwrap();
         pair.to_client.clear();
         pair.to_session.extend_from_slice(flight);
-        let _ = pair.session_listens();
+        let _ = pair.open_in_session();
         assert!(pair.to_client.first().is_none_or(|&kind| kind == 23), "{:?} to {flight:?}", pair.to_client);
     }
 }
 
 #[test]
-fn bytes_behind_a_hello_do_not_count_as_content() {
+fn plaintext_data_after_the_hello_is_refused() {
     let context = context(settings(SelfSigned::Ecdsa));
     let mut pair = pair(&context, Version::Tls13);
-    pair.client_speaks();
-    // Content in the clear, which nobody may believe.
+    pair.flush_client();
+    // Application data in plaintext is not authenticated.
     pair.to_session.extend_from_slice(&[23, 3, 3, 0, 5]);
     pair.to_session.extend_from_slice(b"GET /");
-    assert!(pair.session_listens().is_err());
+    assert!(pair.open_in_session().is_err());
     assert!(pair.plain.is_empty());
 }
 
 #[test]
-fn new_keys_are_taken_and_given_and_a_flood_of_them_is_not() {
+fn key_updates_work_and_a_flood_is_refused() {
     let context = context(settings(SelfSigned::Ecdsa));
     let mut pair = Pair::connected(&context, &Arc::new(client_config(Version::Tls13, &[])));
-    for round in 0..3 * limits::BARREN_RECORDS_MAX {
+    for round in 0..3 * limits::EMPTY_RECORDS_MAX {
         pair.client.refresh_traffic_keys().unwrap();
-        pair.client_says(b"x").unwrap();
-        assert_eq!(pair.session_says(&[b"with a new key"]), b"with a new key", "round {round}");
+        pair.send_from_client(b"x").unwrap();
+        assert_eq!(pair.send_from_session(&[b"with a new key"]), b"with a new key", "round {round}");
     }
-    assert_eq!(pair.plain, vec![b'x'; 3 * usize::from(limits::BARREN_RECORDS_MAX)]);
-    let flood = (0..=limits::BARREN_RECORDS_MAX).map(|_| {
+    assert_eq!(pair.plain, vec![b'x'; 3 * usize::from(limits::EMPTY_RECORDS_MAX)]);
+    let flood = (0..=limits::EMPTY_RECORDS_MAX).map(|_| {
         pair.client.refresh_traffic_keys().unwrap();
-        pair.client_speaks();
-        pair.session_listens()
+        pair.flush_client();
+        pair.open_in_session()
     });
     let refused = flood.filter_map(Result::err).next().unwrap();
     assert!(refused.to_string().contains("without content"), "{refused}");
-    pair.client_listens().unwrap_err();
+    pair.read_in_client().unwrap_err();
 }
 
 #[test]
-fn a_session_that_failed_opens_nothing_any_more() {
+fn failed_session_ignores_later_input() {
     let context = context(settings(SelfSigned::Ecdsa));
     for version in VERSIONS {
         let mut pair = Pair::connected(&context, &Arc::new(client_config(version, &[])));
@@ -201,11 +207,11 @@ fn a_session_that_failed_opens_nothing_any_more() {
         forged.resize(45, 7);
         let result = pair.session.open(&mut forged, &mut pair.plain, &mut pair.to_client, true);
         assert!(matches!(result, Err(Failure::Damaged)));
-        let alert = pair.client_listens().unwrap_err();
+        let alert = pair.read_in_client().unwrap_err();
         assert!(alert.to_string().contains("BadRecordMac"), "{alert}");
         let mut more = forged.clone();
         let opened = pair.session.open(&mut more, &mut pair.plain, &mut pair.to_client, true).unwrap();
-        assert!(opened.has_ended && opened.used == more.len() && pair.plain.is_empty());
+        assert!(opened.peer_has_closed && opened.consumed == more.len() && pair.plain.is_empty());
         pair.session.close(&mut pair.to_client);
         assert!(pair.to_client.is_empty(), "nothing follows a fatal alert");
     }
@@ -223,7 +229,7 @@ fn random_bytes_never_panic() {
     let mut failures = 0;
     for round in 0..2000 {
         let mut input: Vec<u8> = (0..random()).map(|_| random()).collect();
-        // Most begin as a record does, so that they come farther.
+        // Most begin with a plausible header, so that they are parsed further.
         let kind = 20 + random() % 5;
         for (byte, start) in input.iter_mut().zip([kind, 3, 3, 0]) {
             *byte = start;

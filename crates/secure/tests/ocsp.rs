@@ -1,4 +1,4 @@
-//! OCSP responses: which are handed out, with which certificate, and until when.
+//! OCSP stapling: which responses are sent, with which certificate, and until when.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 use cannery_secure::{Certificates, Context, Error, SelfSigned, Settings, Source, Warning};
-use support::certs::{Made, bundle, make, write};
+use support::certs::{TestCert, bundle, generate, write};
 use support::{Pair, VERSIONS, settings};
 use tempfile::TempDir;
 use webpki::EndEntityCert;
@@ -20,12 +20,12 @@ const HOUR: Duration = Duration::from_secs(3600);
 const SHA_1: &[u8] = &[0x2b, 14, 3, 2, 0x1a];
 const SHA_256: &[u8] = &[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 1];
 
-/// What a certificate is said to be.
+// The status of a certificate.
 const GOOD: &[u8] = &[0x80, 0];
 const REVOKED: &[u8] = b"\xa1\x11\x18\x0f20200101000000Z";
 const UNKNOWN: &[u8] = &[0x82, 0];
 
-/// An element of DER.
+/// Encodes an element in DER.
 fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let content = parts.concat();
     let length = u16::try_from(content.len()).unwrap().to_be_bytes();
@@ -51,9 +51,9 @@ fn time(at: SystemTime) -> Vec<u8> {
     element(0x18, &[text.as_bytes()])
 }
 
-/// What a responder says of a certificate.
-fn answer(
-    certificate: &Made,
+/// Encodes a SingleResponse (RFC 6960 §4.2.1).
+fn single_response(
+    certificate: &TestCert,
     (oid, algorithm): (&[u8], &'static Algorithm),
     status: &[u8],
     from: SystemTime,
@@ -75,33 +75,38 @@ fn answer(
     element(0x30, &[&identity, status, &time(from), &next])
 }
 
-/// A response with these answers.
-fn response(answers: &[&[u8]]) -> Vec<u8> {
+/// Encodes a response that consists of these SingleResponses.
+fn response(singles: &[&[u8]]) -> Vec<u8> {
     let responder = element(0xa2, &[&element(4, &[b"a hash of its key"])]);
-    let data = element(0x30, &[&responder, &time(SystemTime::now()), &element(0x30, answers)]);
+    let data = element(0x30, &[&responder, &time(SystemTime::now()), &element(0x30, singles)]);
     let basic = element(0x30, &[&data, &element(0x30, &[]), &element(3, &[b"\0signed"])]);
     let kind = [6, 9, 0x2b, 6, 1, 5, 5, 7, 0x30, 1, 1];
     let typed = element(0x30, &[&kind, &element(4, &[&basic])]);
     element(0x30, &[&[10, 1, 0], &element(0xa0, &[&typed])])
 }
 
-fn good(certificate: &Made, from: SystemTime, to: Option<SystemTime>) -> Vec<u8> {
-    answer(certificate, (SHA_1, &SHA1_FOR_LEGACY_USE_ONLY), GOOD, from, to)
+fn good(certificate: &TestCert, from: SystemTime, to: Option<SystemTime>) -> Vec<u8> {
+    single_response(certificate, (SHA_1, &SHA1_FOR_LEGACY_USE_ONLY), GOOD, from, to)
 }
 
-fn load(folder: &TempDir, made: &Made, response: &[u8], now: SystemTime) -> Result<Certificates, Error> {
-    let staple = Some(write(folder, "staple.der", response));
-    Certificates::load(&[Source { staple, ..bundle(folder, "made.pem", made) }], now)
+fn load(
+    directory: &TempDir,
+    made: &TestCert,
+    response: &[u8],
+    now: SystemTime,
+) -> Result<Certificates, Error> {
+    let staple = Some(write(directory, "staple.der", response));
+    Certificates::load(&[Source { staple, ..bundle(directory, "made.pem", made) }], now)
 }
 
 fn context(certificates: Certificates, now: SystemTime) -> Context {
     support::context(Settings { certificates, now, ..settings(SelfSigned::Ecdsa) })
 }
 
-/// What clients of both versions are handed who ask for it.
-fn handed_out(context: &Context) -> Vec<u8> {
+/// Returns the staple that clients of both versions receive on request.
+fn stapled(context: &Context) -> Vec<u8> {
     let [first, second] = VERSIONS.map(|version| {
-        let (config, seen) = support::client_config_that_keeps_staples(version);
+        let (config, seen) = support::client_config_storing_staples(version);
         Pair::connected(context, &Arc::new(config));
         seen.lock().unwrap().clone()
     });
@@ -110,69 +115,70 @@ fn handed_out(context: &Context) -> Vec<u8> {
 }
 
 #[test]
-fn a_response_is_handed_to_clients_that_ask_for_as_long_as_it_holds() {
-    let folder = TempDir::new().unwrap();
-    let (made, now) = (make(&["localhost"]), SystemTime::now());
+fn response_is_stapled_until_it_expires() {
+    let directory = TempDir::new().unwrap();
+    let (made, now) = (generate(&["localhost"]), SystemTime::now());
     let response = response(&[&good(&made, now - HOUR, Some(now + HOUR))]);
-    let certificates = load(&folder, &made, &response, now).unwrap();
+    let certificates = load(&directory, &made, &response, now).unwrap();
     assert_eq!(certificates.warnings(), []);
     let context = context(certificates, now);
-    assert_eq!(handed_out(&context), response);
+    assert_eq!(stapled(&context), response);
     assert_eq!(context.advance(now + HOUR / 2), []);
-    assert_eq!(handed_out(&context), response);
-    let expired = [Warning::StapleExpired(folder.path().join("staple.der"))];
+    assert_eq!(stapled(&context), response);
+    let expired = [Warning::StapleExpired(directory.path().join("staple.der"))];
     assert_eq!(context.advance(now + HOUR + Duration::from_secs(2)), expired);
-    assert_eq!(handed_out(&context), b"", "the handshake succeeds without");
-    assert_eq!(context.advance(now + 2 * HOUR), [], "told once");
+    assert_eq!(stapled(&context), b"", "the handshake succeeds without a staple");
+    assert_eq!(context.advance(now + 2 * HOUR), [], "one warning for each response");
 }
 
 #[test]
-fn a_response_is_found_among_others_and_by_any_hash() {
-    let folder = TempDir::new().unwrap();
-    let (made, other, now) = (make(&["localhost"]), make(&["localhost"]), SystemTime::now());
+fn response_may_hold_others_and_use_any_hash() {
+    let directory = TempDir::new().unwrap();
+    let (made, other, now) = (generate(&["localhost"]), generate(&["localhost"]), SystemTime::now());
     let (from, to) = (now - HOUR, Some(now + HOUR));
-    let by_sha_256 = answer(&made, (SHA_256, &SHA256), GOOD, from, to);
-    let of_other = answer(&other, (SHA_256, &SHA256), REVOKED, from, to);
+    let by_sha_256 = single_response(&made, (SHA_256, &SHA256), GOOD, from, to);
+    let of_other = single_response(&other, (SHA_256, &SHA256), REVOKED, from, to);
     let both = response(&[&of_other, &by_sha_256]);
-    let certificates = load(&folder, &made, &both, now).unwrap();
+    let certificates = load(&directory, &made, &both, now).unwrap();
     assert_eq!(certificates.warnings(), []);
-    assert_eq!(handed_out(&context(certificates, now)), both);
+    assert_eq!(stapled(&context(certificates, now)), both);
 }
 
 #[test]
-fn a_response_that_helps_no_client_is_warned_of_and_not_handed_out() {
-    let folder = TempDir::new().unwrap();
-    let path = || folder.path().join("staple.der");
-    let (made, other, now) = (make(&["localhost"]), make(&["localhost"]), SystemTime::now());
+fn useless_response_is_not_stapled_but_warned_of() {
+    let directory = TempDir::new().unwrap();
+    let path = || directory.path().join("staple.der");
+    let (made, other, now) = (generate(&["localhost"]), generate(&["localhost"]), SystemTime::now());
     let (from, to, day) = (now - HOUR, Some(now + HOUR), 24 * HOUR);
-    let said = |status| answer(&made, (SHA_1, &SHA1_FOR_LEGACY_USE_ONLY), status, from, to);
-    // The same certificate by a hash that nobody knows, and by the hash of another issuer.
-    let unknown_hash = answer(&made, (&[0x2b, 14, 3, 2, 0x1b], &SHA1_FOR_LEGACY_USE_ONLY), GOOD, from, to);
-    let wrong_hash = answer(&made, (SHA_256, &SHA1_FOR_LEGACY_USE_ONLY), GOOD, from, to);
-    for (answer, expected) in [
+    let with_status = |status| single_response(&made, (SHA_1, &SHA1_FOR_LEGACY_USE_ONLY), status, from, to);
+    // The same certificate by an unknown hash algorithm, and by another algorithm's hash of the issuer.
+    let unknown_hash =
+        single_response(&made, (&[0x2b, 14, 3, 2, 0x1b], &SHA1_FOR_LEGACY_USE_ONLY), GOOD, from, to);
+    let wrong_hash = single_response(&made, (SHA_256, &SHA1_FOR_LEGACY_USE_ONLY), GOOD, from, to);
+    for (single, expected) in [
         (good(&made, now - 2 * HOUR, Some(now - HOUR)), Warning::StapleExpired(path())),
         (good(&made, now - day - HOUR, None), Warning::StapleExpired(path())),
         (good(&made, now + HOUR, Some(now + 2 * HOUR)), Warning::StapleNotYetValid(path())),
-        (good(&other, from, to), Warning::StapleOfAnother(path())),
-        (unknown_hash, Warning::StapleOfAnother(path())),
-        (wrong_hash, Warning::StapleOfAnother(path())),
-        (said(REVOKED), Warning::StapleNotGood(path())),
-        (said(UNKNOWN), Warning::StapleNotGood(path())),
+        (good(&other, from, to), Warning::StapleMismatch(path())),
+        (unknown_hash, Warning::StapleMismatch(path())),
+        (wrong_hash, Warning::StapleMismatch(path())),
+        (with_status(REVOKED), Warning::StapleNotGood(path())),
+        (with_status(UNKNOWN), Warning::StapleNotGood(path())),
     ] {
-        let certificates = load(&folder, &made, &response(&[&answer]), now).unwrap();
+        let certificates = load(&directory, &made, &response(&[&single]), now).unwrap();
         assert_eq!(certificates.warnings(), [expected]);
-        assert_eq!(handed_out(&context(certificates, now)), b"");
+        assert_eq!(stapled(&context(certificates, now)), b"");
     }
-    let endless = load(&folder, &made, &response(&[&good(&made, from, None)]), now).unwrap();
-    assert_eq!(endless.warnings(), [], "a day without a word of the next");
-    let nothing = load(&folder, &made, &response(&[]), now).unwrap();
-    assert_eq!(nothing.warnings(), [Warning::StapleOfAnother(path())]);
+    let without_next_update = load(&directory, &made, &response(&[&good(&made, from, None)]), now).unwrap();
+    assert_eq!(without_next_update.warnings(), [], "without nextUpdate, valid for a day");
+    let nothing = load(&directory, &made, &response(&[]), now).unwrap();
+    assert_eq!(nothing.warnings(), [Warning::StapleMismatch(path())]);
 }
 
 #[test]
-fn what_is_no_response_is_refused_with_the_file() {
-    let folder = TempDir::new().unwrap();
-    let made = make(&["localhost"]);
+fn malformed_response_is_refused_with_its_file() {
+    let directory = TempDir::new().unwrap();
+    let made = generate(&["localhost"]);
     let followed = [&response(&[])[..], b"x"].concat();
     for (bytes, expected) in [
         (&b""[..], "does not begin"),
@@ -184,25 +190,25 @@ fn what_is_no_response_is_refused_with_the_file() {
         (&response(&[&[0x30, 5]]), "cut or damaged"),
         (&response(&[&[0x30, 0]]), "is damaged"),
     ] {
-        let error = load(&folder, &made, bytes, SystemTime::now()).unwrap_err().to_string();
+        let error = load(&directory, &made, bytes, SystemTime::now()).unwrap_err().to_string();
         assert!(error.contains("staple.der") && error.contains(expected), "{error} lacks {expected}");
     }
 }
 
 #[test]
-fn no_bytes_of_a_response_make_it_panic() {
-    let folder = TempDir::new().unwrap();
-    let (made, now) = (make(&["localhost"]), SystemTime::now());
+fn malformed_response_never_panics() {
+    let directory = TempDir::new().unwrap();
+    let (made, now) = (generate(&["localhost"]), SystemTime::now());
     let whole = response(&[&good(&made, now - HOUR, Some(now + HOUR))]);
     for end in 0..whole.len() {
-        assert!(load(&folder, &made, &whole[..end], now).is_err(), "cut at {end}");
+        assert!(load(&directory, &made, &whole[..end], now).is_err(), "cut at {end}");
     }
     let mut refused = 0;
-    for place in 0..whole.len() {
+    for position in 0..whole.len() {
         for value in [0, 0x30, 0x7f, 0x80, 0x81, 0x84, 0xff] {
             let mut damaged = whole.clone();
-            damaged[place] = value;
-            refused += usize::from(load(&folder, &made, &damaged, now).is_err());
+            damaged[position] = value;
+            refused += usize::from(load(&directory, &made, &damaged, now).is_err());
         }
     }
     assert!(refused > whole.len(), "only {refused} were refused");

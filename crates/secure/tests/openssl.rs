@@ -1,6 +1,6 @@
-//! Sessions against the command `openssl` over a socket: another implementation, that shares nothing with ours.
+//! Interoperability with the command `openssl` over a socket: an implementation that shares no code with ours.
 //!
-//! Where the command is not installed each test says so and passes.
+//! If the command is not installed, each test prints that and passes.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -17,11 +17,11 @@ use cannery_secure::{Certificates, Context, Seed, Settings, Source, Version};
 use support::certs::{bundle, issued, write};
 use support::{KINDS, VERSIONS, settings};
 
-/// How long a peer may say nothing before the test fails: never reached by one that works.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The read timeout, after which the test fails.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The answer to everything.
-const ANSWER: &[u8] = b"HTTP/1.0 200 OK\r\n\r\nanswered\n";
+/// The response to every request.
+const RESPONSE: &[u8] = b"HTTP/1.0 200 OK\r\n\r\nanswered\n";
 
 fn is_installed() -> bool {
     let version = Command::new("openssl").arg("version").output();
@@ -32,47 +32,50 @@ fn is_installed() -> bool {
     is_installed
 }
 
-/// Serves so many connections on a free port, one after the other: answers the first bytes that come, or ends with the
-/// peer. Returns the port.
+/// Serves `connections` on a free port, one after the other: responds to a request, or closes when the peer does. Returns
+/// the port.
 fn serve(context: Context, connections: usize) -> (u16, thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = thread::spawn(move || {
         for _ in 0..connections {
             let (stream, _) = listener.accept().unwrap();
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
-            answer(&context, stream);
+            stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+            respond(&context, stream);
         }
     });
     (port, server)
 }
 
-fn answer(context: &Context, mut stream: TcpStream) {
+fn respond(context: &Context, mut stream: TcpStream) {
     let mut session = context.session().unwrap();
-    let (mut input, mut plain, mut sealed, mut buffer) = (Vec::new(), Vec::new(), Vec::new(), [0; 4096]);
+    let mut input = Vec::new();
+    let mut plain = Vec::new();
+    let mut sealed = Vec::new();
+    let mut buffer = [0; 4096];
     loop {
         let Ok(received @ 1..) = stream.read(&mut buffer) else { return };
         input.extend_from_slice(&buffer[..received]);
         let opened = session.open(&mut input, &mut plain, &mut sealed, true);
-        let has_ended = opened.as_ref().map_or(true, |opened| opened.has_ended);
-        input.drain(..opened.map_or(0, |opened| opened.used));
-        // A request ends with an empty line; what else comes is thrown away.
-        let is_asked = plain.windows(2).any(|two| two == b"\n\n" || two == b"\n\r");
-        if is_asked {
-            session.seal(&[IoSlice::new(ANSWER)], &mut sealed).unwrap();
+        let has_closed = opened.as_ref().map_or(true, |opened| opened.peer_has_closed);
+        input.drain(..opened.map_or(0, |opened| opened.consumed));
+        // A request ends with an empty line.
+        let is_complete = plain.windows(2).any(|two| two == b"\n\n" || two == b"\n\r");
+        if is_complete {
+            session.seal(&[IoSlice::new(RESPONSE)], &mut sealed).unwrap();
         }
-        if is_asked || has_ended {
+        if is_complete || has_closed {
             session.close(&mut sealed);
         }
-        if stream.write_all(&sealed).is_err() || is_asked || has_ended {
+        if stream.write_all(&sealed).is_err() || is_complete || has_closed {
             return;
         }
         sealed.clear();
     }
 }
 
-/// Runs `openssl s_client` with these arguments and this to say.
-fn s_client(port: u16, arguments: &[&str], say: &str) -> (Output, String) {
+/// Runs `openssl s_client` with these arguments and this input.
+fn s_client(port: u16, arguments: &[&str], input: &str) -> (Output, String) {
     let mut client = Command::new("openssl")
         .args(["s_client", "-connect", &format!("127.0.0.1:{port}"), "-servername", "localhost", "-ign_eof"])
         .args(arguments)
@@ -81,8 +84,8 @@ fn s_client(port: u16, arguments: &[&str], say: &str) -> (Output, String) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // One that has failed already hears nothing.
-    let _ = client.stdin.take().unwrap().write_all(say.as_bytes());
+    // Fails if the client has exited already.
+    let _ = client.stdin.take().unwrap().write_all(input.as_bytes());
     let output = client.wait_with_output().unwrap();
     let text =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -90,7 +93,7 @@ fn s_client(port: u16, arguments: &[&str], say: &str) -> (Output, String) {
 }
 
 fn context(settings: Settings) -> Context {
-    let seed = Some(Seed::fresh(SystemTime::now()).unwrap());
+    let seed = Some(Seed::generate(SystemTime::now()).unwrap());
     support::context(Settings { seed, ..settings })
 }
 
@@ -102,7 +105,7 @@ fn flag(version: Version) -> &'static str {
 }
 
 #[test]
-fn openssl_is_answered_in_every_version_with_every_key() {
+fn openssl_connects_by_every_version_and_key() {
     if !is_installed() {
         return;
     }
@@ -118,7 +121,7 @@ fn openssl_is_answered_in_every_version_with_every_key() {
 }
 
 #[test]
-fn openssl_is_answered_with_every_suite() {
+fn openssl_connects_by_every_suite() {
     if !is_installed() {
         return;
     }
@@ -139,9 +142,9 @@ fn openssl_resumes_in_every_version() {
     if !is_installed() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for version in VERSIONS {
-        let file = folder.path().join(flag(version));
+        let file = directory.path().join(flag(version));
         let file = file.to_str().unwrap();
         let (port, server) = serve(context(settings(cannery_secure::SelfSigned::Ecdsa)), 2);
         let (_, first) = s_client(port, &[flag(version), "-sess_out", file], "GET / HTTP/1.0\n\n");
@@ -153,7 +156,7 @@ fn openssl_resumes_in_every_version() {
 }
 
 #[test]
-fn old_versions_and_old_suites_are_refused_with_an_alert() {
+fn old_versions_and_suites_get_an_alert() {
     if !is_installed() {
         return;
     }
@@ -173,22 +176,22 @@ fn old_versions_and_old_suites_are_refused_with_an_alert() {
 }
 
 #[test]
-fn a_response_of_its_responder_is_read_and_shown_to_its_client() {
+fn openssl_accepts_the_response_of_its_responder() {
     if !is_installed() {
         return;
     }
-    let folder = tempfile::TempDir::new().unwrap();
+    let directory = tempfile::TempDir::new().unwrap();
     let (made, issuer) = issued(&["localhost"]);
-    let source = bundle(&folder, "made.pem", &made);
-    let ca = write(&folder, "ca.pem", issuer.certificate);
-    let key = write(&folder, "ca.key", issuer.key);
+    let source = bundle(&directory, "made.pem", &made);
+    let ca = write(&directory, "ca.pem", issuer.certificate);
+    let key = write(&directory, "ca.key", issuer.key);
     let der = made.der.as_slice().into();
     let serial = webpki::EndEntityCert::try_from(&der).unwrap().serial().to_vec();
     let serial: String = serial.iter().map(|byte| format!("{byte:02X}")).collect();
     let index =
-        write(&folder, "index.txt", format!("V\t491231235959Z\t\t{serial}\tunknown\t/CN=localhost\n"));
-    let staple = folder.path().join("staple.der");
-    let answered = Command::new("openssl")
+        write(&directory, "index.txt", format!("V\t491231235959Z\t\t{serial}\tunknown\t/CN=localhost\n"));
+    let staple = directory.path().join("staple.der");
+    let responder = Command::new("openssl")
         .args(["ocsp", "-index"])
         .arg(index)
         .arg("-CA")
@@ -205,16 +208,16 @@ fn a_response_of_its_responder_is_read_and_shown_to_its_client() {
         .arg(&staple)
         .output()
         .unwrap();
-    assert!(answered.status.success(), "{}", String::from_utf8_lossy(&answered.stderr));
+    assert!(responder.status.success(), "{}", String::from_utf8_lossy(&responder.stderr));
     let source = Source { staple: Some(staple), ..source };
     let certificates = Certificates::load(&[source], SystemTime::now()).unwrap();
     assert_eq!(certificates.warnings(), []);
     let context = support::context(Settings { certificates, ..settings(KINDS[1]) });
     let (port, server) = serve(context, 1);
-    let (_, said) = s_client(port, &["-status", "-CAfile", ca.to_str().unwrap()], "GET / HTTP/1.0\n\n");
+    let (_, text) = s_client(port, &["-status", "-CAfile", ca.to_str().unwrap()], "GET / HTTP/1.0\n\n");
     server.join().unwrap();
     assert!(
-        said.contains("OCSP Response Status: successful") && said.contains("Cert Status: good"),
-        "{said}"
+        text.contains("OCSP Response Status: successful") && text.contains("Cert Status: good"),
+        "{text}"
     );
 }

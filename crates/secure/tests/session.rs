@@ -1,4 +1,4 @@
-//! Sessions against clients of `rustls`, in memory: every version, every kind of key, every split of what comes.
+//! Sessions against `rustls` clients in memory: every version, every kind of key, input split anywhere.
 
 #![forbid(unsafe_code)]
 
@@ -6,13 +6,13 @@ mod support;
 
 use std::sync::Arc;
 
-use cannery_secure::{Failure, Opened, Protocol, SelfSigned, Version, limits};
+use cannery_secure::{Failure, HandshakeStep, OpenOutcome, Protocol, SelfSigned, Version, limits};
 use rustls::crypto::aws_lc_rs;
 use rustls::{NamedGroup, ProtocolVersion};
 use support::{KINDS, Pair, VERSIONS, client_config, client_config_of, context, record_lengths, settings};
 
 #[test]
-fn every_version_and_every_key_carries_bytes_both_ways() {
+fn every_version_and_key_carries_data() {
     for kind in KINDS {
         let context = context(settings(kind));
         for version in VERSIONS {
@@ -25,45 +25,49 @@ fn every_version_and_every_key_carries_bytes_both_ways() {
             assert_eq!(pair.client.protocol_version(), Some(expected), "{kind:?}");
             assert_eq!(pair.session.protocol(), Some(Protocol::Http2), "{kind:?} {version:?}");
             assert_eq!(pair.client.alpn_protocol(), Some(&b"h2"[..]));
-            pair.client_says(b"a request").unwrap();
+            pair.send_from_client(b"a request").unwrap();
             assert_eq!(pair.plain, b"a request", "{kind:?} {version:?}");
-            assert_eq!(pair.session_says(&[b"an ", b"", b"answer"]), b"an answer", "{kind:?} {version:?}");
+            assert_eq!(
+                pair.send_from_session(&[b"a ", b"", b"response"]),
+                b"a response",
+                "{kind:?} {version:?}"
+            );
         }
     }
 }
 
 #[test]
-fn the_handshake_succeeds_however_its_bytes_are_split() {
+fn handshake_succeeds_for_any_split() {
     let context = context(settings(SelfSigned::Ecdsa));
     for version in VERSIONS {
         let config = Arc::new(client_config(version, &["http/1.1"]));
         for part in [1, 2, 3, 5, 7, 64, 500, 1999] {
             let mut pair = Pair::new(&context, &config, "localhost");
-            pair.shake_hands_in_parts(part).unwrap();
+            pair.handshake_in_parts(part).unwrap();
             assert!(!pair.session.is_handshaking(), "{version:?} in parts of {part}");
-            pair.client_says(b"x").unwrap();
+            pair.send_from_client(b"x").unwrap();
             assert_eq!(pair.plain, b"x");
         }
     }
 }
 
 #[test]
-fn records_open_however_they_are_split() {
+fn records_open_for_any_split() {
     let context = context(settings(SelfSigned::Ecdsa));
     for version in VERSIONS {
         let config = Arc::new(client_config(version, &[]));
         let mut pair = Pair::connected(&context, &config);
         for round in 0..60 {
-            pair.client_speaks();
+            pair.flush_client();
             for text in [&b"one"[..], b"two and three"] {
                 std::io::Write::write_all(&mut pair.client.writer(), text).unwrap();
-                pair.client_speaks();
+                pair.flush_client();
             }
             let sent = std::mem::take(&mut pair.to_session);
             let cut = round % sent.len();
             for part in [&sent[..cut], &sent[cut..]] {
                 pair.to_session.extend_from_slice(part);
-                pair.session_listens().unwrap();
+                pair.open_in_session().unwrap();
             }
             assert_eq!(std::mem::take(&mut pair.plain), b"onetwo and three", "{version:?} cut at {cut}");
             assert!(pair.to_session.is_empty());
@@ -72,7 +76,7 @@ fn records_open_however_they_are_split() {
 }
 
 #[test]
-fn the_post_quantum_group_is_taken_where_the_client_has_it() {
+fn post_quantum_group_is_preferred() {
     let context = context(settings(SelfSigned::Ecdsa));
     let pair = Pair::connected(&context, &Arc::new(client_config(Version::Tls13, &[])));
     let group = pair.client.negotiated_key_exchange_group().map(|group| group.name());
@@ -80,8 +84,8 @@ fn the_post_quantum_group_is_taken_where_the_client_has_it() {
 }
 
 #[test]
-fn of_suites_that_are_all_strong_the_client_has_its_first() {
-    // Who has no hardware for AES puts ChaCha20 first.
+fn client_order_of_suites_is_honored() {
+    // Clients without AES instructions put ChaCha20 first.
     let context = context(settings(SelfSigned::Ecdsa));
     for version in VERSIONS {
         let all = aws_lc_rs::default_provider().cipher_suites;
@@ -100,25 +104,25 @@ fn of_suites_that_are_all_strong_the_client_has_its_first() {
 }
 
 #[test]
-fn protocols_are_chosen_by_what_the_client_asks_for() {
+fn alpn_selects_the_protocol() {
     let context = context(settings(SelfSigned::Ecdsa));
-    for (asked, expected) in [
+    for (offered, expected) in [
         (&["h2", "http/1.1"][..], Some(Protocol::Http2)),
         (&["http/1.1", "h2"], Some(Protocol::Http2)),
         (&["http/1.1"], Some(Protocol::Http11)),
         (&["http/1.0"], Some(Protocol::Http11)),
         (&[], None),
     ] {
-        let pair = Pair::connected(&context, &Arc::new(client_config(Version::Tls13, asked)));
-        assert_eq!(pair.session.protocol(), expected, "{asked:?}");
+        let pair = Pair::connected(&context, &Arc::new(client_config(Version::Tls13, offered)));
+        assert_eq!(pair.session.protocol(), expected, "{offered:?}");
     }
     let mut pair = Pair::new(&context, &Arc::new(client_config(Version::Tls13, &["spdy/3"])), "localhost");
-    assert!(matches!(pair.shake_hands(), Err(Failure::Incompatible(_))));
-    assert!(pair.client_listens().unwrap_err().to_string().contains("NoApplicationProtocol"));
+    assert!(matches!(pair.handshake(), Err(Failure::Incompatible(_))));
+    assert!(pair.read_in_client().unwrap_err().to_string().contains("NoApplicationProtocol"));
 }
 
 #[test]
-fn long_answers_begin_with_small_records_and_go_on_with_full_ones() {
+fn long_response_starts_with_small_records() {
     let context = context(settings(SelfSigned::Ecdsa));
     for version in VERSIONS {
         let mut pair = Pair::connected(&context, &Arc::new(client_config(version, &[])));
@@ -134,30 +138,30 @@ fn long_answers_begin_with_small_records_and_go_on_with_full_ones() {
         let (last, full) = contents[small..].split_last().unwrap();
         assert!(full.iter().all(|&length| length == limits::CONTENT_BYTES_MAX), "{contents:?}");
         assert!(*last > 0);
-        assert_eq!(pair.client_listens().unwrap(), body);
+        assert_eq!(pair.read_in_client().unwrap(), body);
     }
 }
 
 #[test]
-fn many_small_runs_gather_into_one_record() {
+fn small_runs_share_a_record() {
     let context = context(settings(SelfSigned::Ecdsa));
     let mut pair = Pair::connected(&context, &Arc::new(client_config(Version::Tls13, &[])));
     let run = [7; 100];
     let runs = [std::io::IoSlice::new(&run); 64];
     pair.session.seal(&runs, &mut pair.to_client).unwrap();
     assert_eq!(record_lengths(&pair.to_client), [6400 + 22]);
-    assert_eq!(pair.client_listens().unwrap(), [7; 6400]);
+    assert_eq!(pair.read_in_client().unwrap(), [7; 6400]);
 }
 
 #[test]
-fn the_end_is_told_both_ways() {
+fn close_notify_passes_in_both_directions() {
     let context = context(settings(SelfSigned::Ecdsa));
     for version in VERSIONS {
         let mut pair = Pair::connected(&context, &Arc::new(client_config(version, &[])));
         pair.client.send_close_notify();
-        pair.client_says(b"").unwrap();
-        assert!(pair.opened.has_ended);
-        assert_eq!(pair.session_says(&[b"still answered"]), b"still answered");
+        pair.send_from_client(b"").unwrap();
+        assert!(pair.outcome.peer_has_closed);
+        assert_eq!(pair.send_from_session(&[b"a late response"]), b"a late response");
         pair.session.close(&mut pair.to_client);
         let mut sent = pair.to_client.as_slice();
         pair.client.read_tls(&mut sent).unwrap();
@@ -166,26 +170,26 @@ fn the_end_is_told_both_ways() {
 }
 
 #[test]
-fn a_step_that_costs_much_is_put_off_until_it_is_allowed() {
+fn handshake_step_is_deferred_until_permitted() {
     let context = context(settings(SelfSigned::Rsa));
     let mut pair = Pair::new(&context, &Arc::new(client_config(Version::Tls13, &[])), "localhost");
-    pair.client_speaks();
+    pair.flush_client();
     let hello = pair.to_session.len();
     let (head, tail) = pair.to_session.split_at_mut(hello - 1);
     let opened = pair.session.open(head, &mut pair.plain, &mut pair.to_client, false).unwrap();
-    assert_eq!((opened.used, opened.is_put_off), (0, false));
+    assert_eq!((opened.consumed, opened.handshake_step), (0, HandshakeStep::None));
     assert_eq!(tail.len(), 1);
-    let put_off =
+    let deferred =
         pair.session.open(&mut pair.to_session, &mut pair.plain, &mut pair.to_client, false).unwrap();
-    assert_eq!((put_off.used, put_off.is_put_off, put_off.has_worked), (0, true, false));
+    assert_eq!((deferred.consumed, deferred.handshake_step), (0, HandshakeStep::Deferred));
     assert!(pair.to_client.is_empty());
-    pair.session_listens().unwrap();
-    assert_eq!((pair.opened.used, pair.opened.is_put_off, pair.opened.has_worked), (hello, false, true));
-    pair.shake_hands().unwrap();
+    pair.open_in_session().unwrap();
+    assert_eq!((pair.outcome.consumed, pair.outcome.handshake_step), (hello, HandshakeStep::Taken));
+    pair.handshake().unwrap();
 }
 
 #[test]
-fn what_is_not_tls_is_told_apart() {
+fn plain_http_and_other_protocols_are_recognized() {
     let context = context(settings(SelfSigned::Ecdsa));
     let open = |bytes: &[u8]| {
         let (mut plain, mut sealed) = (Vec::new(), Vec::new());
@@ -195,12 +199,16 @@ fn what_is_not_tls_is_told_apart() {
     assert!(matches!(open(b"SSH-2.0-client\r\n"), Err(Failure::NotTls)));
     assert!(matches!(open(&[0; 64]), Err(Failure::NotTls)));
     for start in 0..2 {
-        assert_eq!(open(&b"GET /"[..start]).map_err(|_| ()), Ok(Opened::default()), "too little to tell");
+        assert_eq!(
+            open(&b"GET /"[..start]).map_err(|_| ()),
+            Ok(OpenOutcome::default()),
+            "too short to decide"
+        );
     }
 }
 
 #[test]
-fn a_record_that_cannot_come_first_is_answered_with_an_alert() {
+fn unexpected_first_record_gets_an_alert() {
     let context = context(settings(SelfSigned::Ecdsa));
     for kind in [0, 19, 23, 24, 255] {
         let (mut plain, mut sealed) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Resumption: over contexts of one seed, and where it must not happen.
+//! Session resumption: between contexts with the same seed, and the cases in which it must not happen.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -24,27 +24,27 @@ fn client(version: Version) -> Arc<ClientConfig> {
 }
 
 #[test]
-fn a_session_goes_on_in_another_process_of_the_same_seed() {
-    let seed = Seed::fresh(SystemTime::now()).unwrap();
+fn session_resumes_in_another_process_with_the_seed() {
+    let seed = Seed::generate(SystemTime::now()).unwrap();
     for version in VERSIONS {
         let config = client(version);
         let first = Pair::connected(&context(Some(&seed)), &config);
         assert!(!first.session.is_resumed());
-        let handed_over = Seed::from_bytes(&seed.to_bytes());
-        let mut second = Pair::connected(&context(Some(&handed_over)), &config);
+        let received = Seed::from_bytes(&seed.to_bytes());
+        let mut second = Pair::connected(&context(Some(&received)), &config);
         assert!(second.session.is_resumed(), "{version:?}");
-        second.client_says(b"again").unwrap();
+        second.send_from_client(b"again").unwrap();
         assert_eq!(second.plain, b"again");
-        assert_eq!(second.session_says(&[b"welcome"]), b"welcome");
+        assert_eq!(second.send_from_session(&[b"welcome"]), b"welcome");
     }
 }
 
 #[test]
-fn another_seed_and_none_mean_a_full_handshake() {
+fn other_seed_or_none_means_a_full_handshake() {
     let now = SystemTime::now();
     for version in VERSIONS {
         let config = client(version);
-        let seeds = [Seed::fresh(now).unwrap(), Seed::fresh(now).unwrap()];
+        let seeds = [Seed::generate(now).unwrap(), Seed::generate(now).unwrap()];
         Pair::connected(&context(Some(&seeds[0])), &config);
         assert!(!Pair::connected(&context(Some(&seeds[1])), &config).session.is_resumed(), "{version:?}");
         let config = client(version);
@@ -54,10 +54,10 @@ fn another_seed_and_none_mean_a_full_handshake() {
 }
 
 #[test]
-fn a_ticket_is_good_for_its_period_and_the_next() {
+fn ticket_is_valid_for_its_period_and_the_next() {
     let now = SystemTime::now();
     for version in VERSIONS {
-        let context = context(Some(&Seed::fresh(now).unwrap()));
+        let context = context(Some(&Seed::generate(now).unwrap()));
         let config = client(version);
         Pair::connected(&context, &config);
         context.advance(now + PERIOD);
@@ -68,41 +68,41 @@ fn a_ticket_is_good_for_its_period_and_the_next() {
 }
 
 #[test]
-fn a_ticket_is_no_good_for_another_name() {
-    let context = context(Some(&Seed::fresh(SystemTime::now()).unwrap()));
+fn ticket_does_not_resume_under_another_name() {
+    let context = context(Some(&Seed::generate(SystemTime::now()).unwrap()));
     for version in VERSIONS {
         let config = client(version);
         Pair::connected(&context, &config);
         let mut other = Pair::new(&context, &config, "other.example");
-        other.shake_hands().unwrap();
+        other.handshake().unwrap();
         assert!(!other.session.is_resumed(), "{version:?}");
     }
 }
 
 #[test]
 fn one_ticket_is_sent() {
-    let context = context(Some(&Seed::fresh(SystemTime::now()).unwrap()));
+    let context = context(Some(&Seed::generate(SystemTime::now()).unwrap()));
     let pair = Pair::connected(&context, &client(Version::Tls13));
     assert_eq!(pair.client.tls13_tickets_received(), 1);
 }
 
 #[test]
-fn data_before_the_handshake_is_done_is_not_accepted() {
-    let context = context(Some(&Seed::fresh(SystemTime::now()).unwrap()));
+fn early_data_is_not_accepted() {
+    let context = context(Some(&Seed::generate(SystemTime::now()).unwrap()));
     let mut config = client_config(Version::Tls13, &["h2"]);
     config.enable_early_data = true;
     let config = Arc::new(config);
     Pair::connected(&context, &config);
     let mut pair = Pair::new(&context, &config, "localhost");
     assert!(pair.client.early_data().is_none(), "the ticket allows none");
-    pair.shake_hands().unwrap();
+    pair.handshake().unwrap();
     assert!(pair.session.is_resumed());
     assert!(!pair.client.is_early_data_accepted());
 }
 
 #[test]
-fn early_data_for_a_server_that_was_here_before_is_passed_over() {
-    // A server of the same name took early data, and gave a ticket that says so.
+fn early_data_for_a_previous_server_is_skipped() {
+    // A server of the same name accepted early data, and issued a ticket that allows it.
     let certificate = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(certificate.signing_key.serialize_der()).unwrap();
     let mut before =
@@ -132,17 +132,17 @@ fn early_data_for_a_server_that_was_here_before_is_passed_over() {
         client.read_tls(&mut sent.as_slice()).unwrap();
         client.process_new_packets().unwrap();
     }
-    // Nobody knows that ticket here, nor the key of what was said by it.
-    let context = context(Some(&Seed::fresh(SystemTime::now()).unwrap()));
+    // Our server can decrypt neither that ticket nor the early data.
+    let context = context(Some(&Seed::generate(SystemTime::now()).unwrap()));
     let mut pair = Pair::new(&context, &config, "localhost");
-    // As much as requests take. `rustls` counts a record again with each one that follows, and passes over 16 KiB.
+    // The size of a few requests. `rustls` counts a record again with each one that follows, and skips up to 16 KiB.
     for _ in 0..4 {
         pair.client.early_data().expect("the ticket allows some").write_all(&[b'x'; 500]).unwrap();
-        pair.client_speaks();
+        pair.flush_client();
     }
-    pair.shake_hands().unwrap();
+    pair.handshake().unwrap();
     assert!(!pair.client.is_early_data_accepted() && !pair.session.is_resumed());
-    assert_eq!(pair.plain, b"", "what was said too early");
-    pair.client_says(b"said again").unwrap();
-    assert_eq!(pair.plain, b"said again");
+    assert_eq!(pair.plain, b"", "early data is discarded");
+    pair.send_from_client(b"sent again").unwrap();
+    assert_eq!(pair.plain, b"sent again");
 }

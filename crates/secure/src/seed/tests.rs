@@ -7,22 +7,22 @@ fn at(periods: u64) -> SystemTime {
 }
 
 #[test]
-fn who_goes_step_by_step_and_who_leaps_have_the_same_seed() {
-    let mut slow = Seed::fresh(at(1000)).unwrap();
-    let mut fast = Seed::from_bytes(&slow.to_bytes());
+fn many_steps_equal_one_leap() {
+    let mut stepped = Seed::generate(at(1000)).unwrap();
+    let mut leapt = Seed::from_bytes(&stepped.to_bytes());
     for period in 1000..1020 {
-        slow.advance(at(period));
+        stepped.advance(at(period));
     }
-    fast.advance(at(1019));
-    assert_eq!(*Seed::read(&fast.to_bytes()[..]).unwrap().to_bytes(), *fast.to_bytes());
-    assert!(Seed::read(&fast.to_bytes()[1..]).is_err());
-    assert_eq!(*slow.to_bytes(), *fast.to_bytes());
-    assert_eq!(slow.period(), 1019);
+    leapt.advance(at(1019));
+    assert_eq!(*Seed::read(&leapt.to_bytes()[..]).unwrap().to_bytes(), *leapt.to_bytes());
+    assert!(Seed::read(&leapt.to_bytes()[1..]).is_err());
+    assert_eq!(*stepped.to_bytes(), *leapt.to_bytes());
+    assert_eq!(stepped.period(), 1019);
 }
 
 #[test]
-fn a_clock_set_back_or_centuries_off_changes_nothing() {
-    let mut seed = Seed::fresh(at(1000)).unwrap();
+fn implausible_clock_changes_nothing() {
+    let mut seed = Seed::generate(at(1000)).unwrap();
     let before = seed.to_bytes();
     seed.advance(at(999));
     seed.advance(UNIX_EPOCH - Duration::from_secs(1));
@@ -31,8 +31,8 @@ fn a_clock_set_back_or_centuries_off_changes_nothing() {
 }
 
 #[test]
-fn every_seed_is_another_and_every_purpose_too() {
-    let (one, two) = (Seed::fresh(at(1)).unwrap(), Seed::fresh(at(1)).unwrap());
+fn seeds_and_purposes_yield_different_secrets() {
+    let (one, two) = (Seed::generate(at(1)).unwrap(), Seed::generate(at(1)).unwrap());
     assert_ne!(*one.to_bytes(), *two.to_bytes());
     let derived = |seed: &Seed, purpose: &[u8]| {
         let mut secret = [0; 44];
@@ -44,7 +44,7 @@ fn every_seed_is_another_and_every_purpose_too() {
 }
 
 #[test]
-fn debugging_shows_no_secret() {
+fn debug_output_contains_no_secret() {
     let seed = Seed::from_bytes(&[0xab; SEED_BYTES]);
     assert_eq!(format!("{seed:?}"), format!("Seed {{ period: {}, .. }}", 0xabab_abab_abab_abab_u64));
 }

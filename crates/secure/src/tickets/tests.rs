@@ -4,7 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
 
-const PLAIN: &[u8] = b"what has to be kept";
+const PLAIN: &[u8] = b"the state of a session";
 
 fn start() -> SystemTime {
     UNIX_EPOCH + PERIOD * 80_000
@@ -15,19 +15,19 @@ fn tickets(seed: &Seed, now: SystemTime) -> Tickets {
 }
 
 #[test]
-fn a_ticket_opens_in_every_process_of_the_seed_and_in_no_other() {
-    let seed = Seed::fresh(start()).unwrap();
+fn only_processes_with_the_seed_decrypt() {
+    let seed = Seed::generate(start()).unwrap();
     let (one, two) = (tickets(&seed, start()), tickets(&seed, start() + Duration::from_secs(5)));
-    let stranger = tickets(&Seed::fresh(start()).unwrap(), start());
+    let other = tickets(&Seed::generate(start()).unwrap(), start());
     let ticket = one.encrypt(PLAIN).unwrap();
     assert_eq!(two.decrypt(&ticket).as_deref(), Some(PLAIN));
-    assert_eq!(stranger.decrypt(&ticket), None);
+    assert_eq!(other.decrypt(&ticket), None);
     assert!(!ticket.windows(PLAIN.len()).any(|window| window == PLAIN));
 }
 
 #[test]
-fn a_ticket_opens_in_its_period_and_the_next_and_not_in_the_third() {
-    let tickets = tickets(&Seed::fresh(start()).unwrap(), start());
+fn ticket_expires_in_the_third_period() {
+    let tickets = tickets(&Seed::generate(start()).unwrap(), start());
     let ticket = tickets.encrypt(PLAIN).unwrap();
     tickets.advance(start() + PERIOD - Duration::from_secs(1));
     assert!(tickets.decrypt(&ticket).is_some());
@@ -38,8 +38,8 @@ fn a_ticket_opens_in_its_period_and_the_next_and_not_in_the_third() {
 }
 
 #[test]
-fn a_process_that_turned_earlier_is_understood() {
-    let seed = Seed::fresh(start()).unwrap();
+fn ticket_of_a_process_that_rotated_first_decrypts() {
+    let seed = Seed::generate(start()).unwrap();
     let (late, early) = (tickets(&seed, start()), tickets(&seed, start()));
     early.advance(start() + PERIOD);
     let ticket = early.encrypt(PLAIN).unwrap();
@@ -47,20 +47,20 @@ fn a_process_that_turned_earlier_is_understood() {
 }
 
 #[test]
-fn a_process_that_slept_or_started_later_agrees_with_the_others() {
-    let seed = Seed::fresh(start()).unwrap();
+fn suspended_process_agrees_with_a_new_one() {
+    let seed = Seed::generate(start()).unwrap();
     let now = start() + 9 * PERIOD;
-    let (slept, started) = (tickets(&seed, start()), tickets(&seed, now));
-    slept.advance(now);
-    let ticket = slept.encrypt(PLAIN).unwrap();
+    let (suspended, started) = (tickets(&seed, start()), tickets(&seed, now));
+    suspended.advance(now);
+    let ticket = suspended.encrypt(PLAIN).unwrap();
     assert!(started.decrypt(&ticket).is_some());
-    let before_sleep = tickets(&seed, start()).encrypt(PLAIN).unwrap();
-    assert_eq!(slept.decrypt(&before_sleep), None);
+    let before_suspension = tickets(&seed, start()).encrypt(PLAIN).unwrap();
+    assert_eq!(suspended.decrypt(&before_suspension), None);
 }
 
 #[test]
-fn a_clock_set_back_keeps_the_keys() {
-    let tickets = tickets(&Seed::fresh(start()).unwrap(), start());
+fn implausible_clock_keeps_the_keys() {
+    let tickets = tickets(&Seed::generate(start()).unwrap(), start());
     let ticket = tickets.encrypt(PLAIN).unwrap();
     tickets.advance(start() - 3 * PERIOD);
     tickets.advance(UNIX_EPOCH + Duration::from_secs(1 << 40));
@@ -68,22 +68,22 @@ fn a_clock_set_back_keeps_the_keys() {
 }
 
 #[test]
-fn cut_and_damaged_tickets_open_nowhere() {
-    let tickets = tickets(&Seed::fresh(start()).unwrap(), start());
+fn truncated_and_damaged_tickets_are_refused() {
+    let tickets = tickets(&Seed::generate(start()).unwrap(), start());
     let ticket = tickets.encrypt(PLAIN).unwrap();
     for end in 0..ticket.len() {
         assert_eq!(tickets.decrypt(&ticket[..end]), None, "cut at {end}");
     }
-    for place in 0..ticket.len() {
+    for position in 0..ticket.len() {
         let mut damaged = ticket.clone();
-        damaged[place] ^= 1;
-        assert_eq!(tickets.decrypt(&damaged), None, "a bit of byte {place}");
+        damaged[position] ^= 1;
+        assert_eq!(tickets.decrypt(&damaged), None, "a bit of byte {position}");
     }
 }
 
 #[test]
-fn two_tickets_of_the_same_have_nothing_in_common_but_the_name() {
-    let tickets = tickets(&Seed::fresh(start()).unwrap(), start());
+fn tickets_of_the_same_state_share_only_the_key_name() {
+    let tickets = tickets(&Seed::generate(start()).unwrap(), start());
     let (one, two) = (tickets.encrypt(PLAIN).unwrap(), tickets.encrypt(PLAIN).unwrap());
     assert_eq!(one[..NAME_BYTES], two[..NAME_BYTES]);
     assert_ne!(one[NAME_BYTES..][..NONCE_LEN], two[NAME_BYTES..][..NONCE_LEN]);

@@ -1,6 +1,6 @@
-//! The other end: clients of `rustls` that speak to a session in memory, and the certificates for it.
+//! `rustls` clients that are connected to a session in memory, and certificates for it.
 //!
-//! Nothing is played but trust: the client takes any certificate, and verifies that the server has its key.
+//! The client accepts any certificate, and verifies that the server has its key.
 
 #![allow(dead_code, reason = "not every test uses everything")]
 
@@ -11,25 +11,27 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use cannery_secure::{
-    Certificates, Context, Failure, Opened, Protocol, SelfSigned, Session, Settings, Version,
+    Certificates, Context, Failure, OpenOutcome, Protocol, SelfSigned, Session, Settings, Version,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
 
-/// All kinds of keys.
+/// The reason why the calls of this module cannot fail.
+const PAIR: &str = "client and session are compatible";
+
+/// All kinds of self-signed keys.
 pub(crate) const KINDS: [SelfSigned; 3] = [SelfSigned::Rsa, SelfSigned::Ecdsa, SelfSigned::Ed25519];
 
-/// All versions.
+/// All versions of TLS.
 pub(crate) const VERSIONS: [Version; 2] = [Version::Tls12, Version::Tls13];
 
-/// Settings for one certificate that is made here, without tickets.
+/// Returns settings with a self-signed certificate and without tickets.
 pub(crate) fn settings(kind: SelfSigned) -> Settings {
     let now = SystemTime::now();
     Settings {
-        certificates: Certificates::self_signed(kind, &["localhost".to_owned()], now)
-            .expect("the two can talk"),
+        certificates: Certificates::self_signed(kind, &["localhost".to_owned()], now).expect(PAIR),
         seed: None,
         versions: VERSIONS.to_vec(),
         protocols: vec![Protocol::Http2, Protocol::Http11],
@@ -37,17 +39,17 @@ pub(crate) fn settings(kind: SelfSigned) -> Settings {
     }
 }
 
-/// A context of these settings.
+/// Builds a context, which must succeed.
 pub(crate) fn context(settings: Settings) -> Context {
-    Context::new(settings).expect("the two can talk")
+    Context::new(settings).expect(PAIR)
 }
 
-/// What a client is to be like.
+/// Returns the configuration of a client with all cipher suites and groups.
 pub(crate) fn client_config(version: Version, protocols: &[&str]) -> ClientConfig {
     client_config_of(aws_lc_rs::default_provider(), version, protocols)
 }
 
-/// The same, with some suites or groups only.
+/// Returns the configuration of a client with the suites and groups of `provider`.
 pub(crate) fn client_config_of(
     provider: CryptoProvider,
     version: Version,
@@ -57,13 +59,13 @@ pub(crate) fn client_config_of(
     config_of(provider, version, protocols, AnyCertificate::new(schemes))
 }
 
-/// A client that can verify only these signatures.
+/// Returns the configuration of a client that supports only these signature schemes.
 pub(crate) fn client_config_with_schemes(version: Version, schemes: &[SignatureScheme]) -> ClientConfig {
     config_of(aws_lc_rs::default_provider(), version, &[], AnyCertificate::new(schemes.to_vec()))
 }
 
-/// A client that asks for an OCSP response, and where it puts that.
-pub(crate) fn client_config_that_keeps_staples(version: Version) -> (ClientConfig, Arc<Mutex<Vec<u8>>>) {
+/// Returns the configuration of a client that requests an OCSP response, and the place where it stores that.
+pub(crate) fn client_config_storing_staples(version: Version) -> (ClientConfig, Arc<Mutex<Vec<u8>>>) {
     let provider = aws_lc_rs::default_provider();
     let verifier = AnyCertificate::new(provider.signature_verification_algorithms.supported_schemes());
     let staple = verifier.staple.clone();
@@ -90,81 +92,81 @@ fn config_of(
     config
 }
 
-/// A client and a session, and what is on the way between them.
+/// A client and a session, with the bytes in flight between them.
 pub(crate) struct Pair {
     pub(crate) client: ClientConnection,
     pub(crate) session: Session,
-    /// On the way to the session.
+    /// Bytes in flight to the session, including an incomplete record that it left there.
     pub(crate) to_session: Vec<u8>,
-    /// On the way to the client, and not there yet.
+    /// Bytes in flight to the client.
     pub(crate) to_client: Vec<u8>,
-    /// What the session has opened.
+    /// The content of all records that the session has opened.
     pub(crate) plain: Vec<u8>,
-    /// What it said of the last that was opened.
-    pub(crate) opened: Opened,
+    /// The outcome of the last call that opened records.
+    pub(crate) outcome: OpenOutcome,
 }
 
 impl Pair {
     pub(crate) fn new(context: &Context, config: &Arc<ClientConfig>, name: &str) -> Self {
-        let name = ServerName::try_from(name.to_owned()).expect("the two can talk");
+        let name = ServerName::try_from(name.to_owned()).expect(PAIR);
         Self {
-            client: ClientConnection::new(config.clone(), name).expect("the two can talk"),
-            session: context.session().expect("the two can talk"),
+            client: ClientConnection::new(config.clone(), name).expect(PAIR),
+            session: context.session().expect(PAIR),
             to_session: Vec::new(),
             to_client: Vec::new(),
             plain: Vec::new(),
-            opened: Opened::default(),
+            outcome: OpenOutcome::default(),
         }
     }
 
-    /// A pair that has shaken hands.
+    /// Creates a pair and completes its handshake.
     pub(crate) fn connected(context: &Context, config: &Arc<ClientConfig>) -> Self {
         let mut pair = Self::new(context, config, "localhost");
-        pair.shake_hands().expect("the two can talk");
+        pair.handshake().expect(PAIR);
         pair
     }
 
-    /// Lets both talk until neither has anything to say.
-    pub(crate) fn shake_hands(&mut self) -> Result<(), Failure> {
-        self.shake_hands_in_parts(usize::MAX)
+    /// Exchanges bytes until neither side has any to send.
+    pub(crate) fn handshake(&mut self) -> Result<(), Failure> {
+        self.handshake_in_parts(usize::MAX)
     }
 
-    /// The same, with so many bytes at a time on the way to the session.
-    pub(crate) fn shake_hands_in_parts(&mut self, part: usize) -> Result<(), Failure> {
+    /// Completes the handshake, passing at most `part` bytes at a time to the session.
+    pub(crate) fn handshake_in_parts(&mut self, part: usize) -> Result<(), Failure> {
         for _ in 0..10 {
-            let before = (self.client.is_handshaking(), self.to_client.len());
-            self.client_speaks();
+            let was_handshaking = self.client.is_handshaking();
+            self.flush_client();
             let sent = std::mem::take(&mut self.to_session);
             for part in sent.chunks(part.min(sent.len().max(1))) {
                 self.to_session.extend_from_slice(part);
-                self.session_listens()?;
+                self.open_in_session()?;
             }
-            let heard = self.to_client.len();
-            self.client_listens().expect("the two can talk");
-            if heard == 0 && !before.0 && !self.client.wants_write() {
+            let received = self.to_client.len();
+            self.read_in_client().expect(PAIR);
+            if received == 0 && !was_handshaking && !self.client.wants_write() {
                 return Ok(());
             }
         }
-        panic!("they never come to an end");
+        panic!("the handshake does not end");
     }
 
-    /// What the client has to say is on its way.
-    pub(crate) fn client_speaks(&mut self) {
+    /// Moves the client's output to the bytes in flight.
+    pub(crate) fn flush_client(&mut self) {
         while self.client.wants_write() {
-            self.client.write_tls(&mut self.to_session).expect("the two can talk");
+            self.client.write_tls(&mut self.to_session).expect(PAIR);
         }
     }
 
-    /// The session opens what is on its way, and keeps what is no whole record.
-    pub(crate) fn session_listens(&mut self) -> Result<(), Failure> {
+    /// Passes the bytes in flight to the session. An incomplete record stays there.
+    pub(crate) fn open_in_session(&mut self) -> Result<(), Failure> {
         let result = self.session.open(&mut self.to_session, &mut self.plain, &mut self.to_client, true);
-        self.opened = result?;
-        self.to_session.drain(..self.opened.used);
+        self.outcome = result?;
+        self.to_session.drain(..self.outcome.consumed);
         Ok(())
     }
 
-    /// The client takes what is on its way; returns the plain bytes.
-    pub(crate) fn client_listens(&mut self) -> Result<Vec<u8>, Error> {
+    /// Passes the bytes in flight to the client. Returns the content.
+    pub(crate) fn read_in_client(&mut self) -> Result<Vec<u8>, Error> {
         let mut plain = Vec::new();
         let sent = std::mem::take(&mut self.to_client);
         let mut sent = sent.as_slice();
@@ -173,7 +175,7 @@ impl Pair {
             let state = self.client.process_new_packets()?;
             let start = plain.len();
             plain.resize(start + state.plaintext_bytes_to_read(), 0);
-            self.client.reader().read_exact(&mut plain[start..]).expect("so much is there");
+            self.client.reader().read_exact(&mut plain[start..]).expect("the client has this many bytes");
             if taken == 0 {
                 break;
             }
@@ -181,24 +183,25 @@ impl Pair {
         Ok(plain)
     }
 
-    /// The client says something, which the session opens.
-    pub(crate) fn client_says(&mut self, plain: &[u8]) -> Result<(), Failure> {
-        self.client.writer().write_all(plain).expect("the two can talk");
-        self.client_speaks();
-        self.session_listens()
+    /// Sends `plain` from the client to the session.
+    pub(crate) fn send_from_client(&mut self, plain: &[u8]) -> Result<(), Failure> {
+        self.client.writer().write_all(plain).expect(PAIR);
+        self.flush_client();
+        self.open_in_session()
     }
 
-    /// The session says something, which the client opens.
-    pub(crate) fn session_says(&mut self, runs: &[&[u8]]) -> Vec<u8> {
+    /// Sends the concatenation of `runs` from the session to the client. Returns what the client received.
+    pub(crate) fn send_from_session(&mut self, runs: &[&[u8]]) -> Vec<u8> {
         let runs: Vec<_> = runs.iter().map(|run| IoSlice::new(run)).collect();
-        self.session.seal(&runs, &mut self.to_client).expect("the two can talk");
-        self.client_listens().expect("the two can talk")
+        self.session.seal(&runs, &mut self.to_client).expect(PAIR);
+        self.read_in_client().expect(PAIR)
     }
 }
 
-/// The lengths of the records in `sealed`, heads included.
+/// Returns the lengths of the records in `sealed`, including their headers.
 pub(crate) fn record_lengths(sealed: &[u8]) -> Vec<usize> {
-    let (mut lengths, mut rest) = (Vec::new(), sealed);
+    let mut lengths = Vec::new();
+    let mut rest = sealed;
     while let [_, _, _, high, low, ..] = rest {
         let length = 5 + usize::from(u16::from_be_bytes([*high, *low]));
         lengths.push(length);
@@ -207,7 +210,7 @@ pub(crate) fn record_lengths(sealed: &[u8]) -> Vec<usize> {
     lengths
 }
 
-/// Takes any certificate, verifies that the server has its key, and keeps the staple.
+/// Accepts any certificate, verifies that the server has its key, and stores the staple.
 #[derive(Debug)]
 struct AnyCertificate {
     algorithms: WebPkiSupportedAlgorithms,

@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 
 use cannery_eventloop::{Received, Socket};
 use cannery_secure::limits::RECORD_BYTES_MAX;
-use cannery_secure::{Failure, Opened, Protocol, Session};
+use cannery_secure::{Failure, HandshakeStep, OpenOutcome, Protocol, Session};
 use cannery_wire::limits::{SEALED_BYTES_MAX, SEALED_BYTES_MIN, SEGMENTS_MAX};
 
 use crate::connection::ack_tracker::Confirmed;
@@ -89,7 +89,7 @@ impl Secured {
 
     /// The peer was silent for a while: what follows is sent as at the beginning.
     pub(crate) fn rest(&mut self) {
-        self.session.rest();
+        self.session.reset_record_size();
     }
 
     /// The memory of what it keeps, in bytes.
@@ -98,9 +98,9 @@ impl Secured {
         self.begun.capacity() + self.waiting.capacity()
     }
 
-    /// See [`Session::is_wearing_out`].
+    /// See [`Session::is_near_key_limit`].
     pub(crate) fn is_wearing_out(&self) -> bool {
-        self.session.is_wearing_out()
+        self.session.is_near_key_limit()
     }
 
     /// Whether records wait that the socket had no room for.
@@ -153,7 +153,7 @@ impl Secured {
             if self.is_blocked() {
                 return Ok(Came::NotYet);
             }
-            if opened.is_put_off {
+            if opened.handshake_step == HandshakeStep::Deferred {
                 return Ok(Came::Later);
             }
             if is_all || share.bytes == 0 && !self.ended {
@@ -170,17 +170,18 @@ impl Secured {
         buffers: &mut SealedBuffers,
         came: usize,
         share: &mut Share,
-    ) -> io::Result<Result<Opened, Failure>> {
+    ) -> io::Result<Result<OpenOutcome, Failure>> {
         buffers.plain.clear();
         buffers.sealed.clear();
         let SealedBuffers { received, plain, sealed } = buffers;
         let outcome = self.session.open(&mut received[..came], plain, sealed, share.handshakes > 0);
         if let Ok(opened) = &outcome {
-            share.handshakes = share.handshakes.saturating_sub(u32::from(opened.has_worked));
-            self.ended = opened.has_ended;
-            self.is_put_off = opened.is_put_off;
+            share.handshakes =
+                share.handshakes.saturating_sub(u32::from(opened.handshake_step == HandshakeStep::Taken));
+            self.ended = opened.peer_has_closed;
+            self.is_put_off = opened.handshake_step == HandshakeStep::Deferred;
             // An idle connection shall hold no buffer: what is empty here takes no memory.
-            self.begun = received[opened.used..came].to_vec();
+            self.begun = received[opened.consumed..came].to_vec();
         } else {
             self.begun = Vec::new();
             self.closed = true;

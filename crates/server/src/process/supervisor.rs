@@ -102,7 +102,7 @@ impl Supervisor<'_> {
         let signals = signals()?;
         let serving = of_processes.len();
         let mut places = places(of_processes, of_operators)?;
-        let seed = self.has_tls.then(|| Seed::fresh(SystemTime::now())).transpose();
+        let seed = self.has_tls.then(|| Seed::generate(SystemTime::now())).transpose();
         let mut hands = Hands { seed: seed.map_err(io::Error::other)? };
         for number in 0..places.len() {
             start(&mut places, number, serving, self.command, &mut hands);

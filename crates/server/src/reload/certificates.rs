@@ -97,7 +97,7 @@ fn load(tls: &Tls, names: &[String], now: SystemTime) -> Result<Certificates, ca
     let made = tls.self_signed.map(|kind| Certificates::self_signed(kind, names, now)).transpose()?;
     match made {
         Some(made) if tls.certificates.is_empty() => Ok(made),
-        Some(made) => Ok(Certificates::load(&tls.certificates, now)?.and(made)),
+        Some(made) => Ok(Certificates::load(&tls.certificates, now)?.merge(made)),
         None => Certificates::load(&tls.certificates, now),
     }
 }
@@ -125,7 +125,7 @@ fn stamps(tls: &Tls) -> Vec<Option<Stamp>> {
 
 /// The seed that this process was given, or a fresh one.
 fn seed(tls: &Tls, now: SystemTime) -> Result<Seed, StartError> {
-    let Some(descriptor) = tls.seed else { return Ok(Seed::fresh(now)?) };
+    let Some(descriptor) = tls.seed else { return Ok(Seed::generate(now)?) };
     let failed = |source| StartError::Seed { descriptor, source };
     let opened = cannery_eventloop::inherit(descriptor).map_err(failed)?;
     Seed::read(File::from(opened)).map_err(failed)
