@@ -14,8 +14,8 @@
 pub mod limits;
 
 // Certificates: loading, checking, and selection by server name.
+mod asn1;
 mod certificates;
-mod der;
 mod error;
 mod files;
 mod names;

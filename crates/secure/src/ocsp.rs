@@ -1,117 +1,144 @@
-//! An OCSP response that is to be handed out with a certificate (RFC 6960): whether it is for that, what it says of it, and
-//! how long.
+//! OCSP responses to be stapled (RFC 6960): whether one is about a certificate, its status, and how long it is valid.
 //!
-//! Its signature is for clients to verify, who know whom to trust; nothing is decided here but whether a response helps
-//! them. Never panics on any bytes.
+//! We decide only whether a response is useful to clients. They verify its signature, because they know which roots they
+//! trust.
 
-use aws_lc_rs::digest::{Algorithm, Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512};
+use aws_lc_rs::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512, digest};
+use der::asn1::{AnyRef, ObjectIdentifier, OctetStringRef};
+use der::{Decode, Encode, Reader, SliceReader, Tag, TagNumber, Tagged};
 use webpki::EndEntityCert;
 
-use crate::der::{ENUMERATED, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE, element, tagged, time};
+use crate::asn1::{read_explicit, read_sequence, read_time};
 use crate::validity::Validity;
 
-/// The kind of response that there is (id-pkix-ocsp-basic, RFC 6960 §4.2.1).
-const BASIC: [u8; 9] = [0x2b, 6, 1, 5, 5, 7, 0x30, 1, 1];
+/// The only type of response in use (id-pkix-ocsp-basic, RFC 6960 §4.2.1).
+const BASIC_RESPONSE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.1.1");
 
-/// The hashes by which a response names the issuer: SHA-1, and SHA-256, SHA-384 and SHA-512.
-const HASHES: [(&[u8], &Algorithm); 4] = [
-    (&[0x2b, 14, 3, 2, 0x1a], &SHA1_FOR_LEGACY_USE_ONLY),
-    (&[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 1], &SHA256),
-    (&[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 2], &SHA384),
-    (&[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 3], &SHA512),
+/// The hash algorithms that may identify the issuer: SHA-1, SHA-256, SHA-384 and SHA-512.
+const HASHES: [(ObjectIdentifier, &Algorithm); 4] = [
+    (ObjectIdentifier::new_unwrap("1.3.14.3.2.26"), &SHA1_FOR_LEGACY_USE_ONLY),
+    (ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.1"), &SHA256),
+    (ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.2"), &SHA384),
+    (ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.3"), &SHA512),
 ];
 
-/// How long a response holds that does not say when there will be a newer one, in seconds. Such a one says that newer
-/// ones are there at any time (RFC 6960 §4.2.2.1), and so is not made for keeping.
-const ENDLESS_SECONDS: i64 = 24 * 60 * 60;
+/// The status `good`, a NULL with the implicit tag 0. `revoked` and `unknown` have the tags 1 and 2.
+const GOOD: Tag = Tag::ContextSpecific { constructed: false, number: TagNumber(0) };
 
-/// What a response says of a certificate.
+/// How long a response without nextUpdate is valid, in seconds. It states that newer ones are available at any time
+/// (RFC 6960 §4.2.2.1), so it is not meant to be cached for long.
+const WITHOUT_NEXT_UPDATE_SECONDS: i64 = 24 * 60 * 60;
+
+/// The status of a certificate according to a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CertStatus {
-    /// It is good, in this time.
+    /// Good, within this period.
     Good(Validity),
-    /// It is revoked, or not known to who answers.
+    /// Revoked, or unknown to the responder.
     NotGood,
-    /// Nothing: it is about others.
+    /// The response is about other certificates.
     NotIncluded,
 }
 
-/// Reads what a response in DER says of a certificate, or why it is none.
+/// Reads the status of `certificate` from a response in DER.
+///
+/// # Errors
+/// The bytes are no successful response; the error is the reason.
 pub(crate) fn certificate_status(
     response: &[u8],
     certificate: &EndEntityCert<'_>,
 ) -> Result<CertStatus, &'static str> {
-    let mut answers = answers(response)?;
-    while !answers.is_empty() {
-        let (answer, rest) = element(answers, SEQUENCE).ok_or("an answer in it is cut or damaged")?;
-        if let Some(said) = read_answer(answer, certificate).ok_or("an answer in it is damaged")? {
-            return Ok(said);
+    let basic_response = basic_response(response)?;
+    let responses = single_responses(basic_response.as_bytes()).map_err(|_| "the answer in it is damaged")?;
+
+    let mut reader = SliceReader::new(responses).map_err(|_| "it is too long")?;
+    while !reader.is_finished() {
+        let single = read_sequence(&mut reader).map_err(|_| "an answer in it is cut or damaged")?;
+        let status = single_response_status(single, certificate).map_err(|_| "an answer in it is damaged")?;
+        if status != CertStatus::NotIncluded {
+            return Ok(status);
         }
-        answers = rest;
     }
     Ok(CertStatus::NotIncluded)
 }
 
-/// The answers of a response, one behind the other (RFC 6960 §4.2.1).
-fn answers(response: &[u8]) -> Result<&[u8], &'static str> {
-    let (response, behind) = element(response, SEQUENCE).ok_or("it does not begin as one, or is cut")?;
-    if !behind.is_empty() {
+/// Returns the encoded BasicOCSPResponse of an OCSPResponse (RFC 6960 §4.2.1).
+fn basic_response(response: &[u8]) -> Result<&OctetStringRef, &'static str> {
+    let mut reader = SliceReader::new(response).map_err(|_| "it is too long")?;
+    let response = read_sequence(&mut reader).map_err(|_| "it does not begin as one, or is cut")?;
+    if !reader.is_finished() {
         return Err("something follows it");
     }
-    let (status, rest) = element(response, ENUMERATED).ok_or("it has no status")?;
-    if status != [0] {
+
+    let mut fields = SliceReader::new(response).map_err(|_| "it is too long")?;
+    let status = AnyRef::decode(&mut fields).ok().filter(|status| status.tag() == Tag::Enumerated);
+    if status.ok_or("it has no status")?.value() != [0] {
         return Err("the responder refused to answer");
     }
-    let basic = || {
-        let (typed, _) = element(element(rest, tagged(0))?.0, SEQUENCE)?;
-        let (kind, rest) = element(typed, OBJECT_IDENTIFIER)?;
-        (kind == BASIC).then_some(element(rest, OCTET_STRING)?.0)
-    };
-    let basic = basic().ok_or("it holds no answer")?;
-    let answers = || {
-        let (data, _) = element(element(basic, SEQUENCE)?.0, SEQUENCE)?;
-        // The version is told only where it is not the first.
-        let data = element(data, tagged(0)).map_or(data, |(_, rest)| rest);
-        // Who answers is known by name or by key.
-        let (_, rest) = element(data, tagged(1)).or_else(|| element(data, tagged(2)))?;
-        let (_produced, rest) = time(rest)?;
-        Some(element(rest, SEQUENCE)?.0)
-    };
-    answers().ok_or("the answer in it is damaged")
+
+    match read_response_bytes(&mut fields) {
+        Ok((BASIC_RESPONSE, basic_response)) => Ok(basic_response),
+        _ => Err("it holds no answer"),
+    }
 }
 
-/// What one answer says of the certificate: `Some(None)` if it is about another.
-fn read_answer(answer: &[u8], certificate: &EndEntityCert<'_>) -> Option<Option<CertStatus>> {
-    let (identity, rest) = element(answer, SEQUENCE)?;
-    let (algorithm, identity) = element(identity, SEQUENCE)?;
-    let (algorithm, _) = element(algorithm, OBJECT_IDENTIFIER)?;
-    let (issuer, identity) = element(identity, OCTET_STRING)?;
-    let (_issuer_key, identity) = element(identity, OCTET_STRING)?;
-    let (serial, _) = element(identity, INTEGER)?;
-    if serial != certificate.serial() || !is_hash(issuer, algorithm, certificate.issuer()) {
-        return Some(None);
-    }
-    // Good, revoked and unknown are told by their numbers: 0, 1 and 2; the first holds nothing.
-    let Some((_, rest)) = element(rest, 0x80) else { return Some(Some(CertStatus::NotGood)) };
-    let (not_before, rest) = time(rest)?;
-    let not_after = match element(rest, tagged(0)) {
-        Some((next, _)) => time(next)?.0,
-        None => not_before.saturating_add(ENDLESS_SECONDS),
-    };
-    Some(Some(CertStatus::Good(Validity { not_before, not_after })))
+/// Reads the field `responseBytes`. Returns the type of the response, and the encoded response.
+fn read_response_bytes<'a>(
+    fields: &mut SliceReader<'a>,
+) -> der::Result<(ObjectIdentifier, &'a OctetStringRef)> {
+    let response_bytes = read_explicit(fields, 0)?.unwrap_or_default();
+    let response_bytes = read_sequence(&mut SliceReader::new(response_bytes)?)?;
+    let mut fields = SliceReader::new(response_bytes)?;
+    Ok((ObjectIdentifier::decode(&mut fields)?, <&OctetStringRef>::decode(&mut fields)?))
 }
 
-/// Whether `hash` is that of a name, of which `name` is the content.
-fn is_hash(hash: &[u8], algorithm: &[u8], name: &[u8]) -> bool {
-    let Some((_, algorithm)) = HASHES.iter().find(|(known, _)| *known == algorithm) else { return false };
-    let mut context = Context::new(algorithm);
-    let digits = name.len().to_be_bytes();
-    let digits = &digits[digits.iter().position(|&digit| digit != 0).unwrap_or(digits.len() - 1)..];
-    context.update(&[SEQUENCE]);
-    if name.len() >= 0x80 {
-        context.update(&[0x80 | u8::try_from(digits.len()).unwrap_or(u8::MAX)]);
+/// Returns the encoded SingleResponses of a BasicOCSPResponse, one after the other (RFC 6960 §4.2.1).
+fn single_responses(basic_response: &[u8]) -> der::Result<&[u8]> {
+    let basic_response = read_sequence(&mut SliceReader::new(basic_response)?)?;
+    let response_data = read_sequence(&mut SliceReader::new(basic_response)?)?;
+
+    let mut fields = SliceReader::new(response_data)?;
+    let _version = read_explicit(&mut fields, 0)?;
+    let _responder_id = AnyRef::decode(&mut fields)?;
+    let _produced_at = read_time(&mut fields)?;
+    read_sequence(&mut fields)
+}
+
+/// Returns the status of `certificate` according to a SingleResponse.
+fn single_response_status(
+    single_response: &[u8],
+    certificate: &EndEntityCert<'_>,
+) -> der::Result<CertStatus> {
+    let mut fields = SliceReader::new(single_response)?;
+    if !identifies(read_sequence(&mut fields)?, certificate)? {
+        return Ok(CertStatus::NotIncluded);
     }
-    context.update(digits);
-    context.update(name);
-    context.finish().as_ref() == hash
+    if AnyRef::decode(&mut fields)?.tag() != GOOD {
+        return Ok(CertStatus::NotGood);
+    }
+
+    let not_before = read_time(&mut fields)?;
+    let not_after = match read_explicit(&mut fields, 0)? {
+        Some(next_update) => read_time(&mut SliceReader::new(next_update)?)?,
+        None => not_before.saturating_add(WITHOUT_NEXT_UPDATE_SECONDS),
+    };
+    Ok(CertStatus::Good(Validity { not_before, not_after }))
+}
+
+/// Returns `true` if the content of a CertID identifies `certificate`, by its serial number and the hash of its issuer's
+/// name.
+fn identifies(cert_id: &[u8], certificate: &EndEntityCert<'_>) -> der::Result<bool> {
+    let mut fields = SliceReader::new(cert_id)?;
+    let algorithm = ObjectIdentifier::decode(&mut SliceReader::new(read_sequence(&mut fields)?)?)?;
+    let issuer_name_hash = <&OctetStringRef>::decode(&mut fields)?;
+    let _issuer_key_hash = <&OctetStringRef>::decode(&mut fields)?;
+    let serial = AnyRef::decode(&mut fields)?;
+    serial.tag().assert_eq(Tag::Integer)?;
+
+    let Some((_, algorithm)) = HASHES.iter().find(|(known, _)| *known == algorithm) else {
+        return Ok(false);
+    };
+    let issuer_name = AnyRef::new(Tag::Sequence, certificate.issuer())?.to_der()?;
+    Ok(serial.value() == certificate.serial()
+        && digest(algorithm, &issuer_name).as_ref() == issuer_name_hash.as_bytes())
 }

@@ -1,14 +1,17 @@
-//! From when to when a certificate or an OCSP response holds; that of a certificate is read from its DER (RFC 5280 §4.1).
+//! The period in which a certificate or an OCSP response is valid.
 //!
-//! No library at hand tells the dates without verifying the chain up to a root, which a server has not. Nothing is
-//! decided by this but a warning. Never panics on any bytes: what is not understood is `None`.
+//! We read a certificate's dates from its DER (RFC 5280 §4.1), because `rustls-webpki` reads them only while it verifies a
+//! chain up to a root, and a server has no roots.
 
 use std::cmp::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::der::{INTEGER, SEQUENCE, element, tagged, time};
+use der::asn1::AnyRef;
+use der::{Decode, SliceReader};
 
-/// Both ends, in seconds since 1970.
+use crate::asn1::{read_explicit, read_sequence, read_time};
+
+/// Both ends of the period, inclusive, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
     pub(crate) not_before: i64,
@@ -16,23 +19,26 @@ pub(crate) struct Validity {
 }
 
 impl Validity {
-    /// Reads the dates of a certificate in DER.
+    /// Reads the dates of a certificate in DER. Returns `None` if they cannot be parsed.
     pub(crate) fn of_certificate(certificate: &[u8]) -> Option<Self> {
-        let (certificate, _) = element(certificate, SEQUENCE)?;
-        let (mut signed, _) = element(certificate, SEQUENCE)?;
-        if let Some((_, rest)) = element(signed, tagged(0)) {
-            signed = rest;
-        }
-        let (_, rest) = element(signed, INTEGER)?;
-        let (_algorithm, rest) = element(rest, SEQUENCE)?;
-        let (_issuer, rest) = element(rest, SEQUENCE)?;
-        let (dates, _) = element(rest, SEQUENCE)?;
-        let (not_before, rest) = time(dates)?;
-        let (not_after, _) = time(rest)?;
-        Some(Self { not_before, not_after })
+        Self::read(certificate).ok()
     }
 
-    /// Where `now` lies, in seconds since 1970: before that time, within it or behind it.
+    fn read(certificate: &[u8]) -> der::Result<Self> {
+        let certificate = read_sequence(&mut SliceReader::new(certificate)?)?;
+        let tbs_certificate = read_sequence(&mut SliceReader::new(certificate)?)?;
+
+        let mut fields = SliceReader::new(tbs_certificate)?;
+        let _version = read_explicit(&mut fields, 0)?;
+        let _serial_number = AnyRef::decode(&mut fields)?;
+        let _signature_algorithm = AnyRef::decode(&mut fields)?;
+        let _issuer = AnyRef::decode(&mut fields)?;
+
+        let mut dates = SliceReader::new(read_sequence(&mut fields)?)?;
+        Ok(Self { not_before: read_time(&mut dates)?, not_after: read_time(&mut dates)? })
+    }
+
+    /// Compares `now`, in seconds since 1970, with the period: before it, in it, or after it.
     pub(crate) fn compare(&self, now: i64) -> Ordering {
         if now < self.not_before {
             Ordering::Less
@@ -44,37 +50,39 @@ impl Validity {
     }
 }
 
-/// Seconds since 1970; what lies before is 1970.
+/// Returns the seconds since 1970; 0 for earlier times.
 pub(crate) fn unix_seconds(now: SystemTime) -> i64 {
-    let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    i64::try_from(now).unwrap_or(i64::MAX)
+    let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_1970.as_secs()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
-    fn no_bytes_of_a_certificate_make_it_panic() {
+    fn malformed_certificate_never_panics() {
         let names = ["localhost".to_owned()];
-        let now = UNIX_EPOCH + std::time::Duration::from_secs(1_800_000_000);
+        let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
         let (certificate, _) = crate::SelfSigned::Ecdsa.generate(&names, now).unwrap();
         let whole = Validity::of_certificate(&certificate).unwrap();
         assert_eq!((whole.not_before, whole.not_after), (1_799_913_600, 1_834_300_800));
         for end in 0..certificate.len() {
             assert_eq!(Validity::of_certificate(&certificate[..end]), None, "a certificate cut at {end}");
         }
-        for place in 0..certificate.len() {
+        for position in 0..certificate.len() {
             for value in [0, 0x30, 0x7f, 0x80, 0x81, 0x84, 0xff] {
                 let mut damaged = certificate.to_vec();
-                damaged[place] = value;
+                damaged[position] = value;
                 let _ = Validity::of_certificate(&damaged);
             }
         }
     }
 
     #[test]
-    fn a_time_lies_before_within_or_behind() {
+    fn time_is_before_in_or_after_the_period() {
         let validity = Validity { not_before: 100, not_after: 200 };
         let at = |seconds| validity.compare(seconds);
         assert_eq!(
