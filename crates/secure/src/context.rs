@@ -71,7 +71,8 @@ impl Context {
             .with_protocol_versions(&versions)
             .map_err(|error| Error::Setup(error.to_string()))?;
         let mut config = builder.with_no_client_auth().with_cert_resolver(resolver.clone());
-        config.alpn_protocols = settings.protocols.iter().flat_map(|protocol| protocol.alpn_names()).collect();
+        config.alpn_protocols =
+            settings.protocols.iter().flat_map(|protocol| protocol.alpn_names()).collect();
         // A session cache would need a lock, and memory for each session; tickets need neither.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         // One ticket serves all the connections that a client opens, so a second one would only add bytes.
