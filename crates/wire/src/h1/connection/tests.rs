@@ -1,0 +1,91 @@
+//! Unit tests of the HTTP/1 state machine.
+
+use super::*;
+
+/// Hands a connection `input` in pieces of `piece` bytes, and gives the targets that came out.
+fn targets(input: &[u8], piece: usize) -> Result<Vec<Vec<u8>>, Refusal> {
+    let mut connection = Connection::default();
+    let (mut held, mut targets) = (Vec::new(), Vec::new());
+    let mut output = Output::new();
+    for bytes in input.chunks(piece) {
+        held.extend_from_slice(bytes);
+        loop {
+            let mut head = Head::EMPTY;
+            let (used, step) = connection.next_request(&held, &mut head);
+            let done = match step {
+                Step::Request => {
+                    targets.push(head.common.request.target.to_vec());
+                    connection.respond_with_bytes(&head, b"", &mut output);
+                    false
+                }
+                Step::More => true,
+                Step::Refused(refusal) => return Err(refusal),
+                Step::End => return Ok(targets),
+            };
+            held.drain(..used);
+            if done {
+                break;
+            }
+        }
+    }
+    Ok(targets)
+}
+
+#[test]
+fn pipelined_requests_come_out_in_order_however_they_are_split() {
+    let input = b"GET /1 HTTP/1.1\r\nHost: h\r\n\r\n\
+        GET /2 HTTP/1.1\r\nHost: h\r\nContent-Length: 20\r\n\r\nGET /x HTTP/1.1\r\n\r\n!\
+        \r\nGET /3 HTTP/1.1\r\nHost: h\r\n\r\n";
+    for piece in 1..=input.len() {
+        assert_eq!(targets(input, piece).unwrap(), [b"/1", b"/2", b"/3"], "in pieces of {piece}");
+    }
+}
+
+#[test]
+fn a_refusal_does_not_depend_on_the_split() {
+    let input = b"GET / HTTP/1.1\r\nHost: h\r\nA : b\r\n\r\n";
+    for piece in 1..=input.len() {
+        assert_eq!(targets(input, piece), Err(Refusal::FieldLine), "in pieces of {piece}");
+    }
+}
+
+#[test]
+fn chunked_content_is_skipped_however_it_is_split() {
+    let input = b"GET /1 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\
+        13\r\nGET /x HTTP/1.1\r\n\r\n\r\n0\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n";
+    for piece in 1..=input.len() {
+        assert_eq!(targets(input, piece).unwrap(), [b"/1", b"/2"], "in pieces of {piece}");
+    }
+}
+
+#[test]
+fn bad_content_is_refused_with_its_head_or_ends_the_connection() {
+    let input = b"GET /1 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\
+        zz\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n";
+    assert_eq!(targets(input, input.len()), Err(Refusal::Framing));
+    for piece in 1..62 {
+        let outcome = targets(input, piece);
+        assert!(outcome == Ok(vec![b"/1".to_vec()]) || outcome == Err(Refusal::Framing), "{piece}");
+    }
+}
+
+#[test]
+fn content_that_is_not_read_ends_the_connection() {
+    let input = b"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 70000\r\n\r\n";
+    let mut connection = Connection::default();
+    let mut head = Head::EMPTY;
+    let (_, Step::Request) = connection.next_request(input, &mut head) else { panic!("no request") };
+    connection.respond_with_bytes(&head, b"", &mut Output::new());
+    assert!(connection.is_closing());
+}
+
+#[test]
+fn who_waits_to_continue_is_told_to() {
+    let input = b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n";
+    let mut connection = Connection::default();
+    let mut output = Output::new();
+    let mut head = Head::EMPTY;
+    let (_, Step::Request) = connection.next_request(input, &mut head) else { panic!("no request") };
+    connection.respond_with_bytes(&head, b"answer", &mut output);
+    assert_eq!(output.parts().0, b"HTTP/1.1 100 Continue\r\n\r\nanswer");
+}

@@ -1,0 +1,78 @@
+//! Unit tests of discarding request content.
+
+use super::*;
+
+/// How many bytes of `input` are content if it comes in pieces of `piece` bytes, and whether it ended.
+fn skip(input: &[u8], piece: usize) -> Result<(usize, bool), Unreadable> {
+    let mut content = Content::of(Framing::Chunked).unwrap();
+    let mut skipped = 0;
+    for bytes in input.chunks(piece) {
+        skipped += content.skip(bytes)?;
+        if content.is_done() {
+            break;
+        }
+    }
+    Ok((skipped, content.is_done()))
+}
+
+#[test]
+fn chunks_are_skipped_however_they_are_split() {
+    for body in [
+        "0\r\n\r\n",
+        "5\r\nhello\r\n0\r\n\r\n",
+        "a;name=\"value\"\r\n0123456789\r\n00\r\n\r\n",
+        "1\r\nx\r\n0\r\nTrailer: va:lue\r\nOther:\r\n\r\n",
+        "1F\r\nGET / HTTP/1.1\r\nHost: inner\r\n\r\n\r\n0\r\n\r\n",
+    ] {
+        let input = format!("{body}GET / HTTP/1.1\r\n");
+        for piece in 1..=input.len() {
+            assert_eq!(skip(input.as_bytes(), piece), Ok((body.len(), true)), "{body:?} by {piece}");
+        }
+    }
+}
+
+#[test]
+fn what_breaks_the_grammar_is_never_guessed_at() {
+    let long = "x".repeat(usize::from(CHUNK_LINE_BYTES_MAX) + 1);
+    for body in [
+        "\r\n\r\n",
+        ";\r\n",
+        "g\r\n",
+        "0x5\r\nhello\r\n",
+        "+5\r\nhello\r\n",
+        " 5\r\nhello\r\n",
+        "5 \r\nhello\r\n",
+        "5\nhello\r\n",
+        "5\r\nhello0\r\n\r\n",
+        "5\r\nhello\n0\r\n\r\n",
+        "5\r\nhello!\n0\r\n\r\n",
+        "5\r\nhello\n\n0\r\n\r\n",
+        "5;a\nb\r\nhello\r\n",
+        "5;a\rb\r\nhello\r\n",
+        "0\r\n\n",
+        "0\r\na: \rb\r\n\r\n",
+        "123456789\r\n",
+        "ffffffff\r\n",
+        &format!("5;{long}\r\n"),
+        &format!("0\r\n{long}: a\r\n"),
+        &format!("0\r\na: {long}\r\n"),
+        "0\r\nno colon\r\n\r\n",
+        "0\r\nname\r\n\r\n",
+        "0\r\n: no name\r\n\r\n",
+        "0\r\na : space before the colon\r\n\r\n",
+        "0\r\na: b\r\n folded\r\n\r\n",
+        "0\r\na: b\0\r\n\r\n",
+    ] {
+        let input = format!("{body}{}", "y".repeat(100_000));
+        for piece in [1, 7, input.len()] {
+            assert_eq!(skip(input.as_bytes(), piece), Err(Unreadable), "{body:?} by {piece}");
+        }
+    }
+}
+
+#[test]
+fn no_more_is_read_than_is_worth_it() {
+    let chunk = format!("400\r\n{}\r\n", "z".repeat(1024));
+    assert_eq!(skip(chunk.repeat(64).as_bytes(), 1000), Err(Unreadable));
+    assert_eq!(Content::of(Framing::Length(CONTENT_SKIPPED_BYTES_MAX + 1)), None);
+}

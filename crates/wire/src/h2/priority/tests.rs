@@ -1,0 +1,47 @@
+//! Unit tests of the priority parser.
+
+use super::*;
+use proptest::prelude::*;
+
+#[test]
+fn urgency_and_incremental_are_read() {
+    for (value, urgency, incremental) in [
+        ("", 3, false),
+        ("u=0", 0, false),
+        ("i", 3, true),
+        ("u=5, i", 5, true),
+        ("i,u=1", 1, true),
+        ("u=2;a=b;c, i=?0", 2, false),
+        (" u=7 ,\ti=?1 ", 7, true),
+        // The last of a name counts (RFC 8941 §3.2).
+        ("u=1, u=4", 4, false),
+        // Other members, and members of another type, mean nothing.
+        ("u=1, x=\"a, \\\"b\", i", 1, true),
+        ("u=8", 3, false),
+        ("u=-1, i", 3, true),
+        ("u=1.5, i=1", 3, false),
+        ("u, i", 3, true),
+    ] {
+        assert_eq!(Priority::parse(value.as_bytes()), Priority { urgency, incremental }, "{value:?}");
+    }
+}
+
+#[test]
+fn what_breaks_the_grammar_says_nothing() {
+    for value in ["u=1,", "u=1 i", "u=", "=1", "U=1", "u=1,,i", ",u=1", "i, x=\"a", "u=1; ,=", "\0"] {
+        assert_eq!(Priority::parse(value.as_bytes()), Priority::DEFAULT, "{value:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read(value in proptest::collection::vec(any::<u8>(), 0..40)) {
+        prop_assert!(Priority::parse(&value).urgency <= 7);
+    }
+
+    #[test]
+    fn a_well_formed_value_is_read_as_it_was_written(urgency in 0u8..8, incremental: bool) {
+        let value = format!("u={urgency}{}", if incremental { ", i" } else { "" });
+        prop_assert_eq!(Priority::parse(value.as_bytes()), Priority { urgency, incremental });
+    }
+}
