@@ -12,7 +12,7 @@ use cannery_wire::hpack::{Decoder, put_field};
 use cannery_wire::limits::STREAMS_MAX;
 use cannery_wire::{ArchiveRef, Output, RequestHead, ServerFields};
 
-use crate::foreign::end::{End, spelled};
+use crate::interop::end::{End, spelled};
 
 /// Bodies that are asked for, in bytes.
 const BODIES: [u64; 8] = [0, 1, 13, 8192, 8193, 16_384, 100_000, 1_000_000];

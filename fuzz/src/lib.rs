@@ -8,10 +8,10 @@
 mod archives;
 mod choices;
 // The ordinary tests of `wire` run the same from seeds.
-#[path = "../../crates/wire/tests/foreign/peers/mod.rs"]
-mod foreign;
 mod frames;
 mod hpack;
+#[path = "../../crates/wire/tests/interop/peers/mod.rs"]
+mod interop;
 mod proxied;
 mod requests;
 mod rules;
@@ -20,9 +20,9 @@ mod twins;
 
 pub use archives::{archive_open, key};
 pub use choices::{accept_encoding, conditions, date, ranges};
-pub use foreign::{client as foreign_client, server as foreign_server};
 pub use frames::frames;
 pub use hpack::{hpack, hpack_encoder};
+pub use interop::{client as interop_client, server as interop_server};
 pub use proxied::proxy_header;
 pub use requests::requests;
 pub use rules::{headers, redirects};
@@ -45,6 +45,6 @@ pub const TARGETS: [Target; 15] = [
     ("redirects", redirects),
     ("headers", headers),
     ("frames", frames),
-    ("foreign_client", foreign_client),
-    ("foreign_server", foreign_server),
+    ("interop_client", interop_client),
+    ("interop_server", interop_server),
 ];

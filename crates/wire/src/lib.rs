@@ -16,10 +16,10 @@ pub mod proxy;
 pub mod response_head;
 
 mod archive_ref;
+mod builtin_fields;
 mod decimal;
 mod grammar;
 mod output;
-mod own_fields;
 mod refusal;
 mod request_head;
 mod scan;

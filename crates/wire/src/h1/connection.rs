@@ -3,8 +3,8 @@
 use cannery_site::{Answer, Method};
 
 use super::content::{Content, Unreadable};
+use super::encode;
 use super::parse::{Framing, Head, Parsed, parse};
-use super::spell;
 use crate::output::Output;
 use crate::refusal::Refusal;
 use crate::request_head::Version;
@@ -188,7 +188,7 @@ impl Connection {
         output: &mut Output,
     ) {
         let keeps = self.begin_response(head, output);
-        spell::answer(output, answer, archive, fields, connection_option(keeps, head));
+        encode::answer(output, answer, archive, fields, connection_option(keeps, head));
     }
 
     /// Answers the request that came last with bytes that are spelled already, [`connection_option`] among them.
@@ -208,7 +208,7 @@ impl Connection {
         self.closing = true;
         // RFC 9110 §9.3.2 knows no exception.
         let answer = if self.is_head { answer.without_body() } else { *answer };
-        spell::answer(output, &answer, archive, fields, Some("close"));
+        encode::answer(output, &answer, archive, fields, Some("close"));
     }
 
     /// Decides whether the connection stays open, and tells.

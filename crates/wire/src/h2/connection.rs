@@ -4,11 +4,11 @@
 //! connection or about streams as such are in `control.rs`, answers in `answer.rs`. Never holds content, nor a stream that has
 //! nothing to wait for.
 
-mod blocks;
-mod content;
-mod opened;
+mod header_blocks;
+mod request_content;
+mod stream_ids;
 
-use self::blocks::Block;
+use self::header_blocks::Block;
 use super::abuse::Budget;
 use super::body::Body;
 use super::error::{ErrorCode, Fault};

@@ -4,7 +4,7 @@
 
 use cannery_archive::{NO_LINE_ID, NewHead, NewHpackLine};
 
-use super::encode::put_string;
+use super::encoder::put_string;
 use super::field::FIELD_OVERHEAD;
 use super::static_table;
 use crate::limits::HPACK_TABLE_BYTES;

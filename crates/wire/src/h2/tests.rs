@@ -4,7 +4,7 @@ mod abuse;
 mod allocations;
 mod basics;
 mod faults;
+mod model;
 mod peer;
 mod priorities;
 mod requests;
-mod twin;

@@ -5,17 +5,17 @@
 //! for its turn ([`Connection::fill`]). Never pushes, never makes a system call, never reads a clock.
 
 mod abuse;
-mod answer;
 mod body;
 mod connection;
 mod control;
+mod encode;
 mod error;
 mod flow;
 mod frame;
 mod priority;
 mod request;
+mod respond;
 mod settings;
-mod spell;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //!
 //! Never holds a stream: most have none by the time that somebody asks.
 
-use super::blocks::Role;
+use super::header_blocks::Role;
 use super::{Connection, Going};
 use crate::h2::error::ErrorCode;
 use crate::h2::stream::Content;

@@ -99,7 +99,12 @@ fn told(site: &Site, request: &str, fields: &ServerFields) -> (Vec<String>, u16)
 fn h1_text(site: &Site, request: &str, fields: &ServerFields) -> Vec<u8> {
     let mut output = Output::new();
     answered(site, request, |answer, archive| {
-        h1::spell_answer(&mut output, &Answer { body: Body::Empty, ..*answer }, archive.bytes, fields);
+        h1::response_without_option(
+            &mut output,
+            &Answer { body: Body::Empty, ..*answer },
+            archive.bytes,
+            fields,
+        );
     });
     output.parts().0.to_vec()
 }

@@ -8,9 +8,9 @@ use cannery_base::date::format_http_date;
 use cannery_site::{Answer, ContentRange, Fields, Location, Page, SiteFields, SiteLine, Validators};
 
 use crate::archive_ref::ArchiveRef;
+use crate::builtin_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies};
 use crate::decimal::Decimal;
 use crate::hpack::{EncoderTable, index, put_field, put_name_index, put_text_length};
-use crate::own_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies};
 use crate::server_fields::ServerFields;
 
 /// Appends the block of an answer.

@@ -1,4 +1,4 @@
-//! Our HTTP/2 against the `h2` crate, from seeds. The fuzz targets `foreign_client` and `foreign_server` go on from there.
+//! Our HTTP/2 against the `h2` crate, from seeds. The fuzz targets `interop_client` and `interop_server` go on from there.
 //!
 //! `CANNERY_SEED` replays one.
 
@@ -32,11 +32,11 @@ fn bytes_of(seed: u64) -> Vec<u8> {
 }
 
 #[test]
-fn what_the_foreign_client_receives_is_what_was_answered() {
+fn h2_client_receives_each_response() {
     run(peers::client, 1_500);
 }
 
 #[test]
-fn we_judge_bytes_as_the_foreign_server_does() {
+fn verdicts_match_those_of_the_h2_server() {
     run(peers::server, 20_000);
 }

@@ -5,11 +5,11 @@
 
 mod connection;
 mod content;
+mod encode;
 mod parse;
-mod spell;
 
 pub use connection::{Awaits, Connection, Step, connection_option};
-pub use parse::{Framing, Head};
+pub use encode::dummy_response;
 #[cfg(test)]
-pub(crate) use spell::answer_without_option as spell_answer;
-pub use spell::dummy_response;
+pub(crate) use encode::response_without_option;
+pub use parse::{Framing, Head};

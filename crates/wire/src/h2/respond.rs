@@ -7,8 +7,8 @@ use cannery_site::{Answer, Body as AnswerBody, ErrorPage};
 
 use super::body::Body;
 use super::connection::{Asked, Connection, StreamId};
+use super::encode;
 use super::frame::{FrameHead, HEAD_BYTES, PAYLOAD_BYTES, flag, kind};
-use super::spell;
 use super::stream::Content;
 use crate::archive_ref::{ArchiveRef, slice};
 use crate::hpack::put_field;
@@ -29,7 +29,7 @@ impl Connection {
     ) {
         let Some(asked) = self.take_asked(stream) else { return };
         let head = Head::begin(output);
-        spell::head(&mut self.encoder, answer, archive, fields, output.inline_mut());
+        encode::head(&mut self.encoder, answer, archive, fields, output.inline_mut());
         match &answer.body {
             AnswerBody::Archive(extent) if extent.length > 0 => {
                 head.end(asked.id, 0, output);

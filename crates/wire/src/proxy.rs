@@ -3,8 +3,8 @@
 //! The specification is HAProxy's `doc/proxy-protocol.txt`. A header is read only where every connection must
 //! begin with one, and never looked for: who may send one unasked may give himself any address (its section 5).
 
-mod binary;
-mod line;
+mod v1;
+mod v2;
 
 use std::net::SocketAddr;
 
@@ -36,10 +36,10 @@ pub enum Parsed {
 /// the answer is never `More`.
 #[must_use]
 pub fn parse(input: &[u8]) -> Parsed {
-    if agrees(input, line::BEGINNING) {
-        line::parse(input)
-    } else if agrees(input, &binary::SIGNATURE) {
-        binary::parse(input)
+    if agrees(input, v1::BEGINNING) {
+        v1::parse(input)
+    } else if agrees(input, &v2::SIGNATURE) {
+        v2::parse(input)
     } else {
         Parsed::Malformed
     }
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_of_a_header_is_bounded() {
-        let mut block = binary::SIGNATURE.to_vec();
+        let mut block = v2::SIGNATURE.to_vec();
         block.extend_from_slice(b"\x21\x11\xff\xff");
         for beginning in [b"PROXY UNKNOWN ".as_slice(), b"PROXY TCP4 ", &block] {
             let mut input = beginning.to_vec();

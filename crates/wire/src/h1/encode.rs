@@ -9,16 +9,16 @@ use cannery_site::{
 };
 
 use crate::archive_ref::slice;
+use crate::builtin_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies};
 use crate::decimal::put_digits;
 use crate::limits::COPIED_BODY_BYTES_MAX;
 use crate::output::Output;
-use crate::own_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies};
 use crate::response_head::reason_phrase;
 use crate::server_fields::ServerFields;
 
 /// Appends an answer of a connection that stays open.
 #[cfg(test)]
-pub(crate) fn answer_without_option(
+pub(crate) fn response_without_option(
     output: &mut Output,
     answer: &Answer<'_>,
     archive: &[u8],

@@ -5,7 +5,7 @@
 //! spelled by [`put_field`], without a table. Never knows what fields mean, nor where a header block comes from.
 
 mod decoder;
-mod encode;
+mod encoder;
 mod encoder_table;
 mod error;
 mod field;
@@ -17,8 +17,8 @@ mod static_table;
 mod table;
 
 pub use decoder::{Decoder, List};
-pub use encode::put_field;
-pub(crate) use encode::put_text_length;
+pub use encoder::put_field;
+pub(crate) use encoder::put_text_length;
 pub(crate) use encoder_table::put_name_index;
 pub use encoder_table::{EncoderTable, FIRST_SERVER_LINE_ID};
 pub use error::DecodeError;

@@ -1,5 +1,0 @@
-//! libFuzzer's way in: `cargo +nightly fuzz run --features libfuzzer foreign_client`.
-
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| cannery_fuzz::foreign_client(data));
