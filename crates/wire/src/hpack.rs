@@ -1,8 +1,8 @@
-//! Header compression for HTTP/2 (RFC 7541).
+//! Header compression for HTTP/2 (HPACK, RFC 7541).
 //!
-//! What a peer sends is read by a [`Decoder`], which remembers what the peer has put into its table. What we send is spelled
-//! ahead, a [`encode_line`] at a time; [`EncoderTable`] remembers which of those the peer has in its table. What cannot be spelled ahead is
-//! spelled by [`put_field`], without a table. Never knows what fields mean, nor where a header block comes from.
+//! [`Decoder`] decodes what a peer sends, and holds the peer's dynamic table. What we send is encoded ahead of time, line by
+//! line, by [`encode_line`]; [`EncoderTable`] tracks which of these lines are in the peer's table. What cannot be encoded
+//! ahead of time is encoded by [`put_field`], without a table. This module doesn't know what fields mean.
 
 mod decoder;
 mod encoder;
@@ -12,7 +12,6 @@ mod field;
 mod integer;
 mod line;
 mod name;
-
 mod static_table;
 mod table;
 

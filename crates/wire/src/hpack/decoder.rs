@@ -1,8 +1,7 @@
-//! A header block to its fields (RFC 7541 §3, §6), one after the other.
+//! HPACK decoder: the fields of header blocks, one by one (RFC 7541 §3, §6).
 //!
-//! Never knows what they mean, and never stops in the middle because somebody does not like one: the table has to see the
-//! whole block, or all blocks behind it would be read wrongly. The work is linear in what the block stands for, which is
-//! bounded.
+//! A block is always decoded to its end, even if its request is refused: the dynamic table must see the whole block, because
+//! all later blocks depend on it. The work is linear in the decoded size, which is bounded (decompression bombs).
 
 use std::ops::Range;
 
@@ -15,34 +14,37 @@ use super::table::Table;
 use crate::huffman;
 use crate::limits::{FIELD_LIST_BYTES_DECODED_MAX, FIELD_LIST_BYTES_MAX, HPACK_TABLE_BYTES};
 
-/// What a block was.
+/// Size of a decoded field list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum List {
-    /// All fields were handed over.
+    /// Within the limit: `take` got all fields.
     Whole,
-    /// Those beyond [`FIELD_LIST_BYTES_MAX`] were not: the request is to be refused, the connection goes on.
+    /// Larger than [`FIELD_LIST_BYTES_MAX`]: `take` didn't get the fields beyond it. The request must be refused; the
+    /// connection goes on.
     TooLarge,
 }
 
-/// Reads a connection's header blocks, in the order in which they were sent.
+/// Decodes a connection's header blocks, in the order in which they were sent.
 #[derive(Debug)]
 pub struct Decoder {
     table: Table,
 }
 
 impl Decoder {
-    /// For a new connection. Allocates nothing yet.
+    /// Creates a decoder for a new connection. Doesn't allocate.
     #[must_use]
     pub fn new() -> Decoder {
         Decoder { table: Table::new() }
     }
 
-    /// Reads a whole block, HEADERS and what continued it, and hands over its fields one by one. `strings` is room for
-    /// what has to be decoded, which is cleared.
+    /// Decodes a whole block (HEADERS and its CONTINUATION frames), and passes its fields to `take`, one by one.
+    ///
+    /// `strings` is a scratch buffer, which is cleared.
     ///
     /// # Errors
     ///
-    /// The peer's fault; the connection is to be ended, and this decoder used no more.
+    /// Returns an error if the block is invalid, which is the peer's fault. The connection must be closed, because the
+    /// state of this decoder is no longer valid.
     pub fn decode(
         &mut self,
         block: &[u8],
@@ -54,21 +56,22 @@ impl Decoder {
         while let Some(first) = rest.first() {
             let field;
             if first & 0x80 != 0 {
-                let (index, behind) = integer::decode(rest, 7)?;
-                (field, rest) = (self.field(index)?, behind);
+                let (index, after) = integer::decode(rest, 7)?;
+                (field, rest) = (self.field(index)?, after);
             } else {
-                let is_kept = first & 0x40 != 0;
+                let is_indexed = first & 0x40 != 0;
                 strings.clear();
-                (field, rest) = self.literal(rest, is_kept, strings)?;
-                if is_kept {
+                (field, rest) = self.literal(rest, is_indexed, strings)?;
+                if is_indexed {
                     self.table.insert(&field);
                 }
             }
+
             list_bytes += field.size();
             if list_bytes <= FIELD_LIST_BYTES_MAX {
                 take(field);
             } else if list_bytes > FIELD_LIST_BYTES_DECODED_MAX {
-                return Err(DecodeError::Endless);
+                return Err(DecodeError::TooLarge);
             }
         }
         Ok(if list_bytes > FIELD_LIST_BYTES_MAX { List::TooLarge } else { List::Whole })
@@ -79,49 +82,50 @@ impl Decoder {
         (0..).map_while(|number| self.table.get(number)).map(|field| field.size()).sum()
     }
 
-    /// Reads the changes of the table's size that a block may begin with (RFC 7541 §4.2).
+    /// Applies the changes of the table's size that a block may begin with (RFC 7541 §4.2), and returns the rest of the
+    /// block.
     #[inline]
     fn size_updates<'b>(&mut self, mut block: &'b [u8]) -> Result<&'b [u8], DecodeError> {
         while let Some(0x20..=0x3f) = block.first() {
-            let (size, behind) = integer::decode(block, 5)?;
+            let (size, after) = integer::decode(block, 5)?;
             if size > HPACK_TABLE_BYTES {
                 return Err(DecodeError::TableSize);
             }
             self.table.set_size_max(size);
-            block = behind;
+            block = after;
         }
         Ok(block)
     }
 
-    /// The field of this index (RFC 7541 §2.3.3).
+    /// Returns the field with this index (RFC 7541 §2.3.3).
     #[inline]
     fn field(&self, index: usize) -> Result<Field<'_>, DecodeError> {
-        // An index of 0, which is none, wraps round to what is in no table.
+        // The invalid index 0 wraps around to an index beyond both tables.
         if let Some(field) = STATIC_TABLE.get(index.wrapping_sub(1)) {
             return Ok(*field);
         }
         self.table.get(index.wrapping_sub(STATIC_FIELDS + 1)).ok_or(DecodeError::Index)
     }
 
-    /// Reads a field that is spelled out, and what is left behind it (RFC 7541 §6.2).
+    /// Decodes a literal field (RFC 7541 §6.2). Returns it with the rest of the block.
     fn literal<'a, 'b: 'a>(
         &self,
         block: &'b [u8],
-        is_kept: bool,
+        is_indexed: bool,
         strings: &'a mut Vec<u8>,
     ) -> Result<(Field<'a>, &'b [u8]), DecodeError> {
         if let Some(0x20..=0x3f) = block.first() {
             return Err(DecodeError::TableSize);
         }
-        let (index, mut rest) = integer::decode(block, if is_kept { 6 } else { 4 })?;
+        let (index, mut rest) = integer::decode(block, if is_indexed { 6 } else { 4 })?;
         let name_text = if index == 0 {
-            let (text, behind) = string(rest, strings)?;
-            rest = behind;
+            let (text, after) = string(rest, strings)?;
+            rest = after;
             text
         } else if let Some(field) = STATIC_TABLE.get(index - 1) {
             Text::Plain(field.name_text)
         } else {
-            // The table may drop the entry before the name is used (RFC 7541 §4.4).
+            // Copied, because inserting this field may evict the entry with its name (RFC 7541 §4.4).
             let start = strings.len();
             strings.extend_from_slice(self.field(index)?.name_text);
             Text::Decoded(start..strings.len())
@@ -140,10 +144,10 @@ impl Default for Decoder {
     }
 }
 
-/// Where a string's bytes are.
+/// Location of a string.
 enum Text<'a> {
     Plain(&'a [u8]),
-    /// In the room for what is decoded, which may still move.
+    /// In the scratch buffer, which may still be reallocated.
     Decoded(Range<usize>),
 }
 
@@ -156,7 +160,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Reads a string from the front of a block (RFC 7541 §5.2), and what is left behind it.
+/// Decodes a string from the front of a block (RFC 7541 §5.2). Returns it with the rest of the block.
 fn string<'b>(block: &'b [u8], strings: &mut Vec<u8>) -> Result<(Text<'b>, &'b [u8]), DecodeError> {
     let is_coded = block.first().is_some_and(|byte| byte & 0x80 != 0);
     let (length, rest) = integer::decode(block, 7)?;

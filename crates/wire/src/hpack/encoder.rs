@@ -1,13 +1,13 @@
-//! A field to a header block, by itself: what the archiver does ahead, and the server where nothing could be done ahead.
+//! Stateless HPACK encoder, for the archiver and for fields that cannot be encoded ahead of time.
 //!
-//! Never uses the dynamic table, so what it spells means the same on every connection.
+//! It never uses the dynamic table, so its output is valid on every connection.
 
 use super::integer;
 use super::static_table;
 use crate::huffman;
 
-/// Appends a field: by its index if the static table has it, else as a literal that is put into no table (RFC 7541
-/// §6.1, §6.2.2). The name is in small letters.
+/// Appends a field: as an index if the static table has it, otherwise as a literal without indexing (RFC 7541 §6.1,
+/// §6.2.2). The name must be in lower case.
 pub fn put_field(block: &mut Vec<u8>, name: &str, value: &[u8]) {
     debug_assert!(!name.bytes().any(|byte| byte.is_ascii_uppercase()), "RFC 9113 §8.2.1: {name}");
     match static_table::find(name, value) {
@@ -24,7 +24,7 @@ pub fn put_field(block: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
-/// Appends a string, in the Huffman code if that is shorter (RFC 7541 §5.2).
+/// Appends a string, Huffman-coded if that is shorter (RFC 7541 §5.2).
 pub(super) fn put_string(block: &mut Vec<u8>, string: &[u8]) {
     let coded_bytes = huffman::encoded_bytes(string);
     if coded_bytes < string.len() {
@@ -36,7 +36,7 @@ pub(super) fn put_string(block: &mut Vec<u8>, string: &[u8]) {
     }
 }
 
-/// Appends what comes before a string that is not in the Huffman code.
+/// Appends the length of a string that is not Huffman-coded.
 #[inline]
 pub(crate) fn put_text_length(block: &mut Vec<u8>, length: usize) {
     integer::put(block, 0, 7, length);
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_put_in_the_shortest_form_without_a_table() {
+    fn fields_take_the_shortest_form() {
         let put = |name: &str, value: &str| {
             let mut block = Vec::new();
             put_field(&mut block, name, value.as_bytes());
@@ -55,8 +55,8 @@ mod tests {
         };
         assert_eq!(put(":status", "200"), [0x88]);
         assert_eq!(put(":status", "410"), b"\x08\x82\x68\x20");
-        assert_eq!(put("date", "0"), b"\x0f\x12\x010", "as long in the Huffman code");
-        assert_eq!(put("age", "~~"), b"\x0f\x06\x02~~", "longer in the Huffman code");
+        assert_eq!(put("date", "0"), b"\x0f\x12\x010", "Huffman-coded it would be as long");
+        assert_eq!(put("age", "~~"), b"\x0f\x06\x02~~", "Huffman-coded it would be longer");
         assert_eq!(put("x-ab", ""), b"\0\x83\xf2\xb0\xe3\0");
     }
 }

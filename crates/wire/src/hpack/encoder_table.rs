@@ -1,206 +1,230 @@
-//! What we have put into a peer's table, and fields as they are to be sent to it (RFC 7541 §6).
+//! HPACK encoder state: the lines of ours that a peer's dynamic table holds (RFC 7541 §2.3.2, §6).
 //!
-//! Lines are put in when they are first sent, as long as there is room, and stay: nothing is ever dropped from the table but
-//! all at once, so to know a line's index takes one byte for each line that there can be. Never searches, never allocates.
+//! A line is inserted when it is first sent, as long as there is room, and stays: we never let the peer evict single
+//! entries, but empty the whole table. So one byte for each line ID is enough to find a line's index. Nothing is searched
+//! or allocated.
 
 use cannery_archive::{HpackLine, LINE_IDS};
 
+use super::integer;
 use super::static_table::STATIC_FIELDS;
 use crate::limits::HPACK_TABLE_BYTES;
 
-/// The number of the first of the server's own lines; below it are those of an archive.
+/// ID of the first line of the server's own. Lower IDs are those of an archive's lines.
 pub const FIRST_SERVER_LINE_ID: u8 = LINE_IDS;
 
-/// How many lines can be in a table: 61 behind the first index, so that every index is one byte.
+/// Number of line IDs. After the 61 static entries, the index of every line fits one byte.
 const LINES: usize = 64;
 
 const _: () = assert!(STATIC_FIELDS + LINES < 0x7f, "an index must fit its byte");
 const _: () = assert!((FIRST_SERVER_LINE_ID as usize) < LINES, "the server has lines too");
-const _: () = assert!(HPACK_TABLE_BYTES <= u16::MAX as usize, "sizes must fit");
+const _: () = assert!(HPACK_TABLE_BYTES <= u16::MAX as usize, "sizes must fit 16 bits");
 
-/// What a peer may be told at most to keep, whatever it offers: what it offers before it has said anything.
+/// The largest table that we use, whatever the peer allows. It is also the size of every table before the first SETTINGS
+/// (RFC 9113 §6.5.2).
 #[allow(clippy::cast_possible_truncation, reason = "asserted above")]
-const TABLE_BYTES: u16 = HPACK_TABLE_BYTES as u16;
+const TABLE_BYTES_MAX: u16 = HPACK_TABLE_BYTES as u16;
 
-/// The archive whose lines have numbers.
+/// Index of the entry that was inserted last (RFC 7541 §2.3.3).
+#[allow(clippy::cast_possible_truncation, reason = "asserted above")]
+const NEWEST_INDEX: u8 = STATIC_FIELDS as u8 + 1;
+
+/// Encoder state of one connection.
+#[derive(Debug)]
+pub struct EncoderTable {
+    /// Insertion order of each line ID, starting at 1; 0 if the line is not in the table.
+    insertions: [u8; LINES],
+    /// Number of lines in the table, at most [`LINES`].
+    count: u8,
+    /// Size of these lines (RFC 7541 §4.1), in bytes: `used <= size_max`.
+    used: u16,
+    /// Maximum size of the table, as last sent to the peer or known to it from the start.
+    size_max: u16,
+    /// The change of `size_max` that the next block begins with.
+    size_update: Option<SizeUpdate>,
+    /// The archive whose line IDs are in use.
+    owner: Option<Owner>,
+    /// Whether the current block is for an archive other than the owner, so that its lines are sent as literals.
+    is_for_other_archive: bool,
+}
+
+/// A change of the table's maximum size (RFC 7541 §4.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SizeUpdate {
+    /// To this size.
+    One(u16),
+    /// To the smallest size that the peer allowed since the last block, then to the last one.
+    Two(u16, u16),
+}
+
+/// The archive that gives line IDs their meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Owner {
-    /// Which of those that the connection answers from.
+    /// Number of the archive among those that the connection serves.
     archive: u16,
-    /// The beginning of its digest.
+    /// First bytes of its digest.
     identity: u64,
 }
 
-/// One connection's memory of what its peer's table holds.
-#[derive(Debug)]
-pub struct EncoderTable {
-    /// For each number of a line, as the how manieth it was put in, from 1 on; 0 if it is not there.
-    ordinals: [u8; LINES],
-    /// How many were put in: no more than `LINES`.
-    count: u8,
-    /// Whether the lines of the archive that is answered from are sent as literals: the numbers are another's.
-    is_other_archive: bool,
-    /// Whether the table must be told a size before the next field.
-    is_to_be_resized: bool,
-    /// Whether it must be emptied before that.
-    is_to_be_emptied: bool,
-    /// What the lines in it count (RFC 7541 §4.1): `used <= told`.
-    used: u16,
-    /// The size that the peer was told, or knows without.
-    told: u16,
-    /// The size that it is to be told, and the smallest that it has offered since it was told one.
-    wanted: u16,
-    least: u16,
-    owner: Option<Owner>,
-}
-
 impl EncoderTable {
-    /// Of a new connection: nothing, in a table of the size that every peer has at first.
+    /// Creates the state of a new connection: an empty table of the initial size.
     #[must_use]
     pub fn new() -> EncoderTable {
         EncoderTable {
-            ordinals: [0; LINES],
+            insertions: [0; LINES],
             count: 0,
-            is_other_archive: false,
-            is_to_be_resized: false,
-            is_to_be_emptied: false,
             used: 0,
-            told: TABLE_BYTES,
-            wanted: TABLE_BYTES,
-            least: TABLE_BYTES,
+            size_max: TABLE_BYTES_MAX,
+            size_update: None,
             owner: None,
+            is_for_other_archive: false,
         }
     }
 
-    /// The peer has set SETTINGS_HEADER_TABLE_SIZE: the smallest that it named, and the last.
-    pub fn set_size_max(&mut self, least: u32, last: u32) {
-        let fitting = |bytes: u32| u16::try_from(bytes).unwrap_or(u16::MAX).min(TABLE_BYTES);
-        self.least = self.least.min(fitting(least));
-        self.wanted = fitting(last);
-        self.is_to_be_resized = self.least < self.told || self.wanted != self.told;
+    /// Handles SETTINGS_HEADER_TABLE_SIZE. `smallest` and `last` are the smallest and the last value of a SETTINGS frame.
+    pub fn set_size_max(&mut self, smallest: u32, last: u32) {
+        let clamp = |bytes: u32| u16::try_from(bytes).unwrap_or(u16::MAX).min(TABLE_BYTES_MAX);
+        let last = clamp(last);
+        let smallest = clamp(smallest).min(match self.size_update {
+            Some(SizeUpdate::One(size)) => size.min(self.size_max),
+            Some(SizeUpdate::Two(smallest, _)) => smallest,
+            None => self.size_max,
+        });
+
+        self.size_update = if smallest < self.size_max && smallest < last {
+            Some(SizeUpdate::Two(smallest, last))
+        } else if last != self.size_max {
+            Some(SizeUpdate::One(last))
+        } else {
+            None
+        };
     }
 
-    /// Begins a block whose lines are of this archive; `identity` is the beginning of its digest, and 0 if there is none.
+    /// Begins a block of lines of this archive. `identity` is the beginning of its digest, or 0 if there is no archive.
     ///
-    /// If another archive has taken the place of the one whose lines were put in, the table is emptied for it. Lines of an
-    /// archive in another place are literals: two hosts on one connection would else empty it for each other again and again.
+    /// If another archive took the owner's place (a new release), the table is emptied and the archive becomes the owner.
+    /// An archive in another place (another host on the same connection) gets literals instead: otherwise two hosts would
+    /// empty the table for each other again and again.
     #[inline]
     pub fn begin_block(&mut self, block: &mut Vec<u8>, archive: u16, identity: u64) {
         let owner = Some(Owner { archive, identity });
-        if self.owner == owner && !self.is_to_be_resized {
-            self.is_other_archive = false;
+        if self.owner == owner && self.size_update.is_none() {
+            self.is_for_other_archive = false;
             return;
         }
-        self.change_owner_or_size(block, archive, identity);
+        self.begin_block_after_change(block, archive, identity);
     }
 
     #[cold]
-    fn change_owner_or_size(&mut self, block: &mut Vec<u8>, archive: u16, identity: u64) {
-        self.is_other_archive = match self.owner {
+    fn begin_block_after_change(&mut self, block: &mut Vec<u8>, archive: u16, identity: u64) {
+        let mut must_empty = false;
+        self.is_for_other_archive = match self.owner {
             _ if identity == 0 => true,
             Some(owner) if owner.identity != identity && owner.archive != archive => true,
             Some(owner) if owner.identity == identity => false,
-            known => {
-                self.is_to_be_emptied |= known.is_some();
+            replaced => {
+                must_empty = replaced.is_some();
                 self.owner = Some(Owner { archive, identity });
                 false
             }
         };
-        if self.is_to_be_emptied || self.is_to_be_resized {
-            self.resize(block);
+        if must_empty || self.size_update.is_some() {
+            self.put_size_updates(block, must_empty);
         }
     }
 
-    /// Tells the smallest size that the peer has offered, or none to empty the table, and then the last (RFC 7541 §4.2).
-    fn resize(&mut self, block: &mut Vec<u8>) {
-        if self.is_to_be_emptied || self.least < self.used {
-            self.least = 0;
+    /// Appends the pending changes of the table's size (RFC 7541 §4.2), and a change to 0 if the table has to be emptied.
+    fn put_size_updates(&mut self, block: &mut Vec<u8>, must_empty: bool) {
+        let (smallest, last) = match self.size_update.take() {
+            Some(SizeUpdate::One(size)) => (size.min(self.size_max), size),
+            Some(SizeUpdate::Two(smallest, last)) => (smallest, last),
+            None => (self.size_max, self.size_max),
+        };
+
+        // If not all lines fit the smallest size, none is kept.
+        let smallest = if must_empty || smallest < self.used { 0 } else { smallest };
+        if smallest < self.size_max {
+            self.put_size_update(block, smallest);
         }
-        if self.least < self.told {
-            self.tell_size(block, self.least);
+        if smallest == 0 {
+            self.insertions = [0; LINES];
+            self.count = 0;
+            self.used = 0;
         }
-        if self.least == 0 {
-            (self.ordinals, self.count, self.used) = ([0; LINES], 0, 0);
+        if last != self.size_max {
+            self.put_size_update(block, last);
         }
-        if self.wanted != self.told {
-            self.tell_size(block, self.wanted);
-        }
-        self.least = self.wanted;
-        (self.is_to_be_resized, self.is_to_be_emptied) = (false, false);
     }
 
-    fn tell_size(&mut self, block: &mut Vec<u8>, bytes: u16) {
-        super::integer::put(block, 0x20, 5, bytes.into());
-        self.told = bytes;
+    fn put_size_update(&mut self, block: &mut Vec<u8>, bytes: u16) {
+        integer::put(block, 0x20, 5, bytes.into());
+        self.size_max = bytes;
     }
 
     /// Appends a line of the archive that the block was begun for.
     #[inline]
     pub fn put_archive_line(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>) {
-        // The server's numbers are none of an archive's.
+        // A damaged archive must not use the server's IDs.
         let id = usize::from(line.id);
-        let is_numbered = id < usize::from(LINE_IDS) && !self.is_other_archive;
-        self.put_numbered(block, line, if is_numbered { id } else { LINES });
+        let has_id = id < usize::from(LINE_IDS) && !self.is_for_other_archive;
+        self.put_line(block, line, if has_id { id } else { LINES });
     }
 
-    /// Appends one of the server's own lines, which are the same for all archives.
+    /// Appends a line of the server's own, which is the same for all archives.
     #[inline]
     pub fn put_server_line(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>) {
-        self.put_numbered(block, line, usize::from(line.id));
+        self.put_line(block, line, usize::from(line.id));
     }
 
+    /// Appends a line under an ID. IDs of [`LINES`] and more are in no table.
     #[inline]
-    fn put_numbered(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>, id: usize) {
+    fn put_line(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>, id: usize) {
         if line.size == 0 {
-            // What is no index of the static table is of a damaged archive.
+            // An entry of the static table. The mask matters only for a damaged archive.
             return block.push(0x80 | line.static_index & 0x3f);
         }
-        match self.ordinals.get(id) {
+        match self.insertions.get(id) {
             None => put_literal(block, line),
-            Some(0) => self.put_new(block, line, id),
-            // The last one that was put in stands behind the static table.
-            Some(ordinal) => block.push(0x80 | (FIRST_INDEX + self.count - ordinal)),
+            Some(0) => self.put_first(block, line, id),
+            Some(insertion) => block.push(0x80 | (NEWEST_INDEX + self.count - insertion)),
         }
     }
 
-    /// Appends a line as a literal, which the peer is told to keep if there is room.
+    /// Appends a line as a literal, which the peer inserts into its table if there is room (RFC 7541 §6.2.1).
     #[cold]
-    fn put_new(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>, id: usize) {
-        let Some(used) = self.used.checked_add(line.size).filter(|used| *used <= self.told) else {
+    fn put_first(&mut self, block: &mut Vec<u8>, line: HpackLine<'_>, id: usize) {
+        let Some(used) = self.used.checked_add(line.size).filter(|used| *used <= self.size_max) else {
             return put_literal(block, line);
         };
         self.used = used;
         self.count += 1;
-        self.ordinals[id] = self.count;
+        self.insertions[id] = self.count;
         block.push(0x40 | line.static_index & 0x3f);
         block.extend_from_slice(line.literal);
-    }
-}
-
-/// The index of the field that was put in last (RFC 7541 §2.3.3).
-#[allow(clippy::cast_possible_truncation, reason = "asserted above")]
-const FIRST_INDEX: u8 = STATIC_FIELDS as u8 + 1;
-
-/// Appends a line that nobody is to keep (RFC 7541 §6.2.2).
-fn put_literal(block: &mut Vec<u8>, line: HpackLine<'_>) {
-    put_name_index(block, line.static_index & 0x3f);
-    block.extend_from_slice(line.literal);
-}
-
-/// Appends the beginning of a literal that nobody is to keep, whose name the static table has; or, with 0, whose name
-/// follows.
-#[inline]
-pub(crate) fn put_name_index(block: &mut Vec<u8>, static_index: u8) {
-    if static_index < 0x0f {
-        block.push(static_index);
-    } else {
-        block.extend_from_slice(&[0x0f, static_index - 0x0f]);
     }
 }
 
 impl Default for EncoderTable {
     fn default() -> Self {
         EncoderTable::new()
+    }
+}
+
+/// Appends a line as a literal without indexing (RFC 7541 §6.2.2).
+fn put_literal(block: &mut Vec<u8>, line: HpackLine<'_>) {
+    put_name_index(block, line.static_index & 0x3f);
+    block.extend_from_slice(line.literal);
+}
+
+/// Appends the first byte or two of a literal without indexing (RFC 7541 §6.2.2).
+///
+/// `static_index` is the static entry with the literal's name, or 0 if the name follows.
+#[inline]
+pub(crate) fn put_name_index(block: &mut Vec<u8>, static_index: u8) {
+    if static_index < 0x0f {
+        block.push(static_index);
+    } else {
+        block.extend_from_slice(&[0x0f, static_index - 0x0f]);
     }
 }
 

@@ -1,25 +1,23 @@
-//! A field, and what one may be made of.
-//!
-//! Never decides what it means.
+//! Decoded fields, and the grammar of their names and values in HTTP/2.
 
 use super::name::Name;
 use crate::scan::value_end;
 
-/// A field of a request.
+/// A decoded field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// Which it is.
+    /// The name, if requests have a use for it.
     pub name: Name,
-    /// The name as it was sent.
+    /// The name as sent.
     pub name_text: &'a [u8],
-    /// The value as it was sent.
+    /// The value as sent.
     pub value: &'a [u8],
-    /// Whether name and value are what RFC 9113 §8.2.1 and §8.3 allow in a request; one that has others is malformed.
+    /// Whether RFC 9113 §8.2.1 and §8.3 allow this name and value in a request. Otherwise the request is malformed.
     pub is_well_formed: bool,
 }
 
 impl Field<'_> {
-    /// What it counts in a table and in a list (RFC 7541 §4.1, RFC 9113 §6.5.2).
+    /// Returns the size that counts in a table and in a field list, in bytes (RFC 7541 §4.1, RFC 9113 §6.5.2).
     #[must_use]
     #[inline]
     pub fn size(&self) -> usize {
@@ -27,22 +25,22 @@ impl Field<'_> {
     }
 }
 
-/// What each field counts beside its name and value (RFC 7541 §4.1).
+/// Size of each field in addition to its name and value, in bytes (RFC 7541 §4.1).
 pub(super) const FIELD_OVERHEAD: usize = 32;
 
-/// Whether a name may stand in a request: one that we know, or a token in small letters (RFC 9113 §8.2.1). A
-/// pseudo-field that we do not know may not (§8.3).
+/// Returns `true` if requests may have a field of this name: a known one, or a token in lower case (RFC 9113 §8.2.1).
+/// Unknown pseudo-header fields are not allowed (§8.3).
 pub(super) fn is_name(name: Name, text: &[u8]) -> bool {
-    name != Name::Other || (!text.is_empty() && text.iter().all(|byte| is_small_token_byte(*byte)))
+    name != Name::Other || (!text.is_empty() && text.iter().all(|byte| is_lowercase_token_byte(*byte)))
 }
 
-/// RFC 9110 §5.6.2, without capital letters.
-const fn is_small_token_byte(byte: u8) -> bool {
+/// Returns `true` for the bytes of a token (RFC 9110 §5.6.2), except upper case letters.
+const fn is_lowercase_token_byte(byte: u8) -> bool {
     matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'0'..=b'9' | b'^'..=b'z' | b'|' | b'~')
 }
 
-/// Whether a value may stand in a request: no control byte but the tab, and no blank at its ends (RFC 9113 §8.2.1,
-/// RFC 9110 §5.5).
+/// Returns `true` if requests may have this field value: no control bytes except the tab, and no white space at its ends
+/// (RFC 9113 §8.2.1, RFC 9110 §5.5).
 pub(super) fn is_value(value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     !is_blank(value.first()) && !is_blank(value.last()) && value_end(value).is_none()
@@ -53,24 +51,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_tokens_in_small_letters() {
-        let may = |text: &str| is_name(Name::of(text.as_bytes()), text.as_bytes());
+    fn names_are_lowercase_tokens() {
+        let is_allowed_name = |text: &str| is_name(Name::of(text.as_bytes()), text.as_bytes());
         for text in [":path", "accept", "x-1!#$%&'*+-.^_`|~z", "te"] {
-            assert!(may(text), "{text}");
+            assert!(is_allowed_name(text), "{text}");
         }
         for text in ["", ":", ":status", ":protocol", "Accept", "a b", "a:b", "a\0", "é", "a{", "(a)", "a/b"]
         {
-            assert!(!may(text), "{text}");
+            assert!(!is_allowed_name(text), "{text}");
         }
         let is_allowed = |byte: u8| {
             let is_token = b"!#$%&'*+-.^_`|~".contains(&byte) || byte.is_ascii_alphanumeric();
             is_token && !byte.is_ascii_uppercase()
         };
-        assert!((0..=u8::MAX).all(|byte| is_small_token_byte(byte) == is_allowed(byte)));
+        assert!((0..=u8::MAX).all(|byte| is_lowercase_token_byte(byte) == is_allowed(byte)));
     }
 
     #[test]
-    fn values_hold_no_controls_and_no_blanks_at_their_ends() {
+    fn values_have_no_control_bytes_and_no_outer_spaces() {
         for value in ["", "a", "a b\tc", "\u{e9}"] {
             assert!(is_value(value.as_bytes()), "{value}");
         }

@@ -1,26 +1,27 @@
-//! Numbers of HPACK (RFC 7541 §5.1): a few bits of a byte, and more bytes if they do not suffice.
+//! HPACK integers (RFC 7541 §5.1): a few bits of a byte, followed by more bytes if they don't suffice.
 //!
-//! Never reads more than four of those: nothing that we accept is as large as 2^28.
+//! At most four more bytes are decoded, because nothing that we accept is as large as 2^28.
 
 use super::error::DecodeError;
 
-/// Bytes that may follow the first.
+/// Maximum number of bytes after the first.
 const MORE_BYTES_MAX: u32 = 4;
 
-/// Reads a number from the front of `block`, whose first byte holds its first `bits` bits, and what is left.
+/// Decodes an integer from the front of `block`, whose first byte holds its first `bits` bits. Returns it with the rest of
+/// the block.
 #[inline]
 pub(super) fn decode(block: &[u8], bits: u32) -> Result<(usize, &[u8]), DecodeError> {
     let (first, rest) = block.split_first().ok_or(DecodeError::Truncated)?;
-    let most = (1_usize << bits) - 1;
-    let number = usize::from(*first) & most;
-    if number < most { Ok((number, rest)) } else { decode_more(number, rest) }
+    let prefix_max = (1_usize << bits) - 1;
+    let number = usize::from(*first) & prefix_max;
+    if number < prefix_max { Ok((number, rest)) } else { decode_more(number, rest) }
 }
 
 #[cold]
 fn decode_more(mut number: usize, mut rest: &[u8]) -> Result<(usize, &[u8]), DecodeError> {
     for place in 0..MORE_BYTES_MAX {
-        let (byte, behind) = rest.split_first().ok_or(DecodeError::Truncated)?;
-        rest = behind;
+        let (byte, after) = rest.split_first().ok_or(DecodeError::Truncated)?;
+        rest = after;
         number += usize::from(byte & 0x7f) << (7 * place);
         if byte & 0x80 == 0 {
             return Ok((number, rest));
@@ -29,16 +30,16 @@ fn decode_more(mut number: usize, mut rest: &[u8]) -> Result<(usize, &[u8]), Dec
     Err(DecodeError::Number)
 }
 
-/// Appends a number whose first `bits` bits stand beside the bits of `form`.
+/// Appends an integer whose first `bits` bits share a byte with the bits of `form`.
 #[inline]
 pub(super) fn put(out: &mut Vec<u8>, form: u8, bits: u32, number: usize) {
-    let most = (1_usize << bits) - 1;
+    let prefix_max = (1_usize << bits) - 1;
     let byte = |number: usize| number.to_le_bytes()[0];
-    if number < most {
+    if number < prefix_max {
         return out.push(form | byte(number));
     }
-    out.push(form | byte(most));
-    let mut rest = number - most;
+    out.push(form | byte(prefix_max));
+    let mut rest = number - prefix_max;
     while rest >= 0x80 {
         out.push(byte(rest | 0x80));
         rest >>= 7;
@@ -58,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_the_appendix() {
+    fn integers_of_the_appendix() {
         // RFC 7541 appendix C.1.
         assert_eq!(put_to_vec(0b1010_0000, 5, 10), [0b1010_1010]);
         assert_eq!(put_to_vec(0, 5, 1337), [31, 154, 10]);
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_without_end_is_refused() {
+    fn truncated_and_unbounded_integers_are_refused() {
         assert_eq!(decode(&[], 7), Err(DecodeError::Truncated));
         assert_eq!(decode(&[0x3f], 5), Err(DecodeError::Truncated));
         assert_eq!(decode(&[0x3f, 0x80, 0x80], 5), Err(DecodeError::Truncated));
@@ -78,7 +79,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_put_comes_back(number in 0_usize..1 << 28, bits in 1_u32..=8) {
+        fn decoding_reverses_encoding(number in 0_usize..1 << 28, bits in 1_u32..=8) {
             let put = put_to_vec(0, bits, number);
             prop_assert_eq!(decode(&put, bits), Ok((number, [].as_slice())));
         }

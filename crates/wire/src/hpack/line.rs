@@ -1,6 +1,6 @@
-//! A field line, spelled once for all connections: what the archiver and the server make ahead.
+//! Field lines encoded ahead of time, by the archiver and at server start.
 //!
-//! Knows no connection's table, and is never used on the request path.
+//! They are independent of any connection's table. Never used on the request path.
 
 use cannery_archive::{NO_LINE_ID, NewHead, NewHpackLine};
 
@@ -9,8 +9,9 @@ use super::field::FIELD_OVERHEAD;
 use super::static_table;
 use crate::limits::HPACK_TABLE_BYTES;
 
-/// A line of this name, which is in small letters. `id` is its number, or [`NO_LINE_ID`]; a line that no table can hold
-/// has none.
+/// Encodes a field line. The name must be in lower case.
+///
+/// `id` is the line's ID, or [`NO_LINE_ID`]. A line that is larger than any table gets no ID.
 #[must_use]
 pub fn encode_line(id: u8, name: &str, value: &[u8]) -> NewHpackLine {
     let (whole, named) = static_table::find(name, value);
@@ -24,22 +25,24 @@ pub fn encode_line(id: u8, name: &str, value: &[u8]) -> NewHpackLine {
     put_string(&mut literal, value);
     let size = name.len() + value.len() + FIELD_OVERHEAD;
     let id = if size <= HPACK_TABLE_BYTES { id } else { NO_LINE_ID };
+    // Without an ID only the difference to 0 matters.
     let size = u16::try_from(size).unwrap_or(u16::MAX);
     NewHpackLine { id, static_index: named.unwrap_or(0), size, literal }
 }
 
-/// The four runs of a head as HTTP/2 spells them, made from its status and text. `id_of` numbers each line, which it is
-/// given as its name in small letters and its value.
+/// Encodes the four runs of lines of a response head, from its status and its text for HTTP/1.1.
+///
+/// `id_of` returns the ID of a line, given its name in lower case and its value.
 #[must_use]
 pub fn encode_head(head: &NewHead, mut id_of: impl FnMut(&str, &[u8]) -> u8) -> [Vec<NewHpackLine>; 4] {
     let status = head.status.to_string();
-    let mut spell = |name: &str, value: &[u8]| encode_line(id_of(name, value), name, value);
-    let status = vec![spell(":status", status.as_bytes())];
-    let mut run = |text: &[u8]| parse_field_lines(text).map(|(name, value)| spell(&name, value)).collect();
+    let mut encode = |name: &str, value: &[u8]| encode_line(id_of(name, value), name, value);
+    let status = vec![encode(":status", status.as_bytes())];
+    let mut run = |text: &[u8]| parse_field_lines(text).map(|(name, value)| encode(&name, value)).collect();
     [status, run(&head.content_type), run(&head.representation), run(&head.resource)]
 }
 
-/// The fields of a run of lines of HTTP/1.1: each name in small letters, and its value.
+/// Parses field lines of HTTP/1.1. Returns each name, in lower case, with its value.
 pub fn parse_field_lines(text: &[u8]) -> impl Iterator<Item = (String, &[u8])> {
     text.split(|byte| *byte == b'\n').filter_map(|line| {
         let colon = line.iter().position(|byte| *byte == b':')?;

@@ -1,21 +1,19 @@
-//! The names of fields that a request is made of, so that nobody compares them twice.
-//!
-//! Never decides what a field means.
+//! Names of request fields, compared once when they are decoded.
 
-/// The names, each with what it is spelled.
+/// Defines the names, each with its text.
 macro_rules! names {
     ($($name:ident $text:literal)*) => {
-        /// A field's name, as far as requests need to know it.
+        /// A field name that requests have a use for.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[allow(missing_docs, reason = "each is called what it is spelled")]
+        #[allow(missing_docs, reason = "each is named after its text")]
         pub enum Name {
             $($name,)*
-            /// Any other.
+            /// Any other name.
             Other,
         }
 
         impl Name {
-            /// The name that is spelled so, in small letters.
+            /// Returns the name with this text, which is in lower case.
             #[must_use]
             pub const fn of(text: &[u8]) -> Name {
                 match text {
@@ -24,7 +22,7 @@ macro_rules! names {
                 }
             }
 
-            /// How it is spelled; nothing for [`Name::Other`].
+            /// Returns the name's text; empty for [`Name::Other`].
             #[must_use]
             pub const fn text(self) -> &'static [u8] {
                 match self {
@@ -37,7 +35,7 @@ macro_rules! names {
 }
 
 names! {
-    // The pseudo-fields of a request (RFC 9113 §8.3.1).
+    // The pseudo-header fields of a request (RFC 9113 §8.3.1).
     Authority b":authority"
     Method b":method"
     Path b":path"
@@ -66,7 +64,7 @@ names! {
 }
 
 impl Name {
-    /// Whether it is one of the pseudo-fields of a request, which come before the others.
+    /// Returns `true` for the pseudo-header fields of a request, which come before the others.
     #[must_use]
     pub const fn is_pseudo(self) -> bool {
         matches!(self, Name::Authority | Name::Method | Name::Path | Name::Scheme)

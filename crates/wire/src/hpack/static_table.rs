@@ -1,14 +1,12 @@
-//! The fields that every peer knows: RFC 7541 appendix A.
-//!
-//! Never changes.
+//! HPACK static table (RFC 7541 appendix A).
 
 use super::field::Field;
 use super::name::Name;
 
-/// How many there are. Dynamic fields are numbered from the next number on.
+/// Number of static entries. Indices of the dynamic table follow.
 pub(super) const STATIC_FIELDS: usize = 61;
 
-/// The fields, of which the first has the index 1.
+/// The entries, of which the first has index 1.
 pub(super) static STATIC_TABLE: [Field<'static>; STATIC_FIELDS] = {
     let none = Field { name: Name::Other, name_text: b"", value: b"", is_well_formed: false };
     let mut table = [none; STATIC_FIELDS];
@@ -16,7 +14,7 @@ pub(super) static STATIC_TABLE: [Field<'static>; STATIC_FIELDS] = {
     while at < STATIC_FIELDS {
         let (name_text, value) = (TEXTS[at].0.as_bytes(), TEXTS[at].1.as_bytes());
         let name = Name::of(name_text);
-        // All but `:status`, which no request has.
+        // All but `:status`, which requests don't have.
         let is_well_formed = name.is_pseudo() || name_text[0] != b':';
         table[at] = Field { name, name_text, value, is_well_formed };
         at += 1;
@@ -24,7 +22,7 @@ pub(super) static STATIC_TABLE: [Field<'static>; STATIC_FIELDS] = {
     table
 };
 
-/// Indices of names that heads are made of.
+/// Indices of the names that response heads use.
 pub(crate) mod index {
     use std::ops::RangeInclusive;
 
@@ -37,11 +35,11 @@ pub(crate) mod index {
     pub(crate) const LOCATION: u8 = 46;
 }
 
-/// The index of this field, or that of its name alone, or none.
+/// Returns the index of this field and that of the first entry with its name, as far as there are any.
 pub(super) fn find(name: &str, value: &[u8]) -> (Option<u8>, Option<u8>) {
     let mut named = (1..).zip(&TEXTS).filter(|(_, (known, _))| *known == name);
     let first = named.clone().next().map(|(index, _)| index);
-    // A value that is empty in the table is none that the table knows.
+    // Entries without a value stand for their name alone.
     let same = named.find(|(_, (_, known))| !known.is_empty() && known.as_bytes() == value);
     (same.map(|(index, _)| index), first)
 }

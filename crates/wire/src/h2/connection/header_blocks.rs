@@ -153,7 +153,7 @@ impl Connection {
 
 fn code_of(error: DecodeError) -> Fault {
     Fault::Connection(match error {
-        DecodeError::Endless => ErrorCode::EnhanceYourCalm,
+        DecodeError::TooLarge => ErrorCode::EnhanceYourCalm,
         _ => ErrorCode::Compression,
     })
 }

@@ -206,7 +206,7 @@ fn a_bomb_is_told_from_a_large_request() {
     let list = decoder.decode(&[0xbe; 10], &mut Vec::new(), |field| handed += field.size());
     assert_eq!((list, handed), (Ok(List::TooLarge), 16_000));
     assert_eq!(decoder.decode(&[0xbe; 4], &mut Vec::new(), |_| {}), Ok(List::Whole));
-    assert_eq!(decoder.decode(&[0xbe; 40], &mut Vec::new(), |_| {}), Err(DecodeError::Endless));
+    assert_eq!(decoder.decode(&[0xbe; 40], &mut Vec::new(), |_| {}), Err(DecodeError::TooLarge));
 }
 
 #[test]
