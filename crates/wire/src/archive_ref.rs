@@ -1,28 +1,27 @@
-//! Which archive an answer comes from.
-//!
-//! Knows nothing of what is in it.
+//! The archive that a response comes from.
 
 use cannery_archive::Extent;
 
-/// The archive that an answer's ranges are of.
+/// The archive that the ranges of an answer refer to.
 #[derive(Debug, Clone, Copy)]
 pub struct ArchiveRef<'a> {
-    /// Which of those that the connection answers from, as [`crate::Segment::Archive`] names it.
+    /// Number of the archive among those that the connection serves, as in [`crate::Segment::Archive`].
     pub number: u16,
-    /// All of it.
+    /// The whole archive.
     pub bytes: &'a [u8],
-    /// The beginning of its digest: two archives with the same one are the same.
+    /// First bytes of the archive's digest: archives with the same identity are equal.
     pub identity: u64,
 }
 
 impl ArchiveRef<'_> {
-    /// For answers without an archive.
+    /// For responses without an archive.
     pub const NONE: ArchiveRef<'static> = ArchiveRef { number: 0, bytes: b"", identity: 0 };
 }
 
-/// The bytes of a range, which `site` has checked to lie within the archive.
+/// Returns the bytes of a range, or `None` if it exceeds the archive, which `site` has already checked.
 #[inline]
 pub(crate) fn slice(archive: &[u8], extent: Extent) -> Option<&[u8]> {
-    let (position, length) = (usize::try_from(extent.position).ok()?, usize::try_from(extent.length).ok()?);
+    let position = usize::try_from(extent.position).ok()?;
+    let length = usize::try_from(extent.length).ok()?;
     archive.get(position..)?.get(..length)
 }

@@ -1,18 +1,18 @@
-//! Numbers in decimal digits, as heads have them.
+//! Decimal numbers in response heads.
 //!
-//! Never allocates.
+//! We don't use `itoa` here, because `Content-Length` needs its digits right-aligned in a buffer of its caller's.
 
-/// The digits of the largest number.
+/// Number of digits of the largest number.
 pub(crate) const DIGITS_MAX: usize = 20;
 
-/// Puts the digits of a number at the end of `room`, which has [`DIGITS_MAX`] bytes at least; returns where they begin.
+/// Writes a number to the end of `buffer`, which has at least [`DIGITS_MAX`] bytes. Returns the position of the first digit.
 #[inline]
-pub(crate) fn put_digits(room: &mut [u8], number: u64) -> usize {
-    let mut first = room.len();
+pub(crate) fn put_digits(buffer: &mut [u8], number: u64) -> usize {
+    let mut first = buffer.len();
     let mut rest = number;
     loop {
         first -= 1;
-        room[first] = b'0' + (rest % 10) as u8;
+        buffer[first] = b'0' + (rest % 10) as u8;
         rest /= 10;
         if rest == 0 {
             return first;
@@ -22,20 +22,20 @@ pub(crate) fn put_digits(room: &mut [u8], number: u64) -> usize {
 
 /// The digits of a number.
 pub(crate) struct Decimal {
-    digits: [u8; DIGITS_MAX],
+    buffer: [u8; DIGITS_MAX],
     first: usize,
 }
 
 impl Decimal {
     #[inline]
-    pub(crate) fn of(number: u64) -> Decimal {
-        let mut digits = [0; DIGITS_MAX];
-        let first = put_digits(&mut digits, number);
-        Decimal { digits, first }
+    pub(crate) fn new(number: u64) -> Decimal {
+        let mut buffer = [0; DIGITS_MAX];
+        let first = put_digits(&mut buffer, number);
+        Decimal { buffer, first }
     }
 
     #[inline]
     pub(crate) fn digits(&self) -> &[u8] {
-        &self.digits[self.first..]
+        &self.buffer[self.first..]
     }
 }

@@ -1,29 +1,37 @@
-//! The protocols: bytes to requests and answers to bytes, as state machines without I/O.
+//! HTTP as state machines without I/O: bytes to requests, and responses to bytes.
 //!
-//! A connection is handed what the peer sent and says what was asked ([`h1::Connection::next_request`]); it
-//! is handed the answer and spells it into an [`Output`]. Never makes a system call, never reads a clock,
-//! knows no TLS: bytes and time are arguments.
+//! A connection parses the peer's bytes into requests ([`h1::Connection::next_request`]), and writes the response for the
+//! site's answer into an [`Output`]. This crate makes no system call, reads no clock and knows no TLS: bytes and time are
+//! arguments.
 
 #![forbid(unsafe_code)]
 
+// Connections: state machines, parsers and encoders of both protocols.
 pub mod h1;
 pub mod h2;
-
-pub mod hpack;
-pub mod huffman;
-pub mod limits;
+// The PROXY protocol, which may precede either.
 pub mod proxy;
-pub mod response_head;
 
-mod archive_ref;
-mod builtin_fields;
-mod decimal;
-mod grammar;
-mod output;
+// Requests, or why bytes are not a request.
 mod refusal;
 mod request_head;
-mod scan;
+
+// Responses, and the buffer that collects them.
+mod builtin_fields;
+mod output;
+pub mod response_head;
 mod server_fields;
+
+// Header compression of HTTP/2.
+pub mod hpack;
+pub mod huffman;
+
+// What all of them share: limits, grammar, byte searches.
+mod archive_ref;
+mod decimal;
+mod grammar;
+pub mod limits;
+mod scan;
 
 pub use archive_ref::ArchiveRef;
 pub use output::{Output, Segment};

@@ -92,7 +92,7 @@ impl Output {
     /// Adds a decimal number.
     #[inline]
     pub fn put_number(&mut self, number: u64) {
-        self.put(Decimal::of(number).digits());
+        self.put(Decimal::new(number).digits());
     }
 
     /// Says by its number of which archive the ranges are that follow.

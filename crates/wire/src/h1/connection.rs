@@ -1,10 +1,13 @@
-//! The state of one HTTP/1 connection between calls: small, because an idle connection is nothing else.
+//! State machine of one HTTP/1 connection: pipelining, keep-alive, close.
+//!
+//! Its state between calls is small, because an idle connection keeps nothing else.
 
 use cannery_site::{Answer, Method};
 
 use super::content::{Content, Unreadable};
 use super::encode;
 use super::parse::{Framing, Head, Parsed, parse};
+use crate::limits::HEAD_BYTES_MAX;
 use crate::output::Output;
 use crate::refusal::Refusal;
 use crate::request_head::Version;
@@ -13,171 +16,209 @@ use crate::server_fields::ServerFields;
 /// One HTTP/1 connection.
 #[derive(Debug, Default)]
 pub struct Connection {
-    /// Bytes of a head that were looked at already, and do not hold its end.
-    scanned: usize,
-    /// What is still to come of the last request's content, and to be thrown away.
-    content: Content,
-    /// Whether the last request's content, or some of it, came with its head.
-    content_came: bool,
-    /// Whether the last request's content is read to its end.
-    reads_content: bool,
-    /// Whether nothing more is read: what is spelled is the last answer.
-    closing: bool,
-    /// Whether the next answer is the last one.
-    last: bool,
-    /// Whether the peer has said that it asks no more.
-    is_peers_last: bool,
+    reading: Reading,
+    close: Close,
     /// Whether any request was answered.
-    answered: bool,
-    /// Whether it can be asked for what is at `https` (RFC 9110 §7.4).
+    has_responded: bool,
+    /// Whether the connection is encrypted, so that it serves targets of the scheme `https` (RFC 9110 §7.4).
     is_secured: bool,
-    /// Whether what came last and is no request, or not yet, asks for no content: `HEAD`.
-    is_head: bool,
 }
 
-/// What a peer owes.
+/// What the next bytes belong to.
+#[derive(Debug, Clone, Copy)]
+enum Reading {
+    /// A request head, of which `scanned` bytes have arrived that don't contain its end.
+    ///
+    /// `is_head` is set if the incomplete or refused request is for `HEAD`.
+    Head { scanned: usize, is_head: bool },
+    /// The content of the last request, which is discarded. Never [`Content::Done`].
+    Content(Content),
+    /// Nothing: the content of the last request cannot be read to its end, or is not worth it.
+    Closed,
+}
+
+/// When the connection closes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Close {
+    /// Not yet.
+    #[default]
+    No,
+    /// After the next response, which says so.
+    AfterNext,
+    /// After what was written so far, because the peer asked for it or for a reason of ours.
+    Now { by_peer: bool },
+}
+
+/// What the peer has to send next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaits {
-    /// Nothing: its next request, if it likes.
+    /// Nothing, or its next request.
     Request,
-    /// The rest of a head.
+    /// The rest of a request head.
     Head,
     /// The rest of a request's content.
     Content,
 }
 
-/// What the bytes at hand are.
+/// What the input of [`Connection::next_request`] begins with.
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
     /// A request, to be answered by [`Connection::respond`].
     Request,
-    /// Not a whole one yet.
+    /// An incomplete request.
     More,
-    /// Nothing that can be answered as a request: see [`Connection::refuse`].
+    /// Something that cannot be answered as a request: see [`Connection::refuse`].
     Refused(Refusal),
-    /// The content of a request that was answered cannot be read to its end: the connection ends.
+    /// Invalid content of a request that was already answered: the connection closes.
     End,
 }
 
+impl Reading {
+    /// The next request head, of which nothing has arrived yet.
+    const NEXT_HEAD: Reading = Reading::Head { scanned: 0, is_head: false };
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        Reading::NEXT_HEAD
+    }
+}
+
 impl Connection {
-    /// A connection of which nothing is read yet, in the clear or not.
+    /// Creates a connection on which nothing was received yet.
     #[must_use]
     pub fn new(is_secured: bool) -> Connection {
         Connection { is_secured, ..Connection::default() }
     }
 
-    /// Whether the connection ends behind what was spelled so far.
+    /// Returns `true` if the connection closes after what was written so far.
     #[must_use]
     pub fn is_closing(&self) -> bool {
-        self.closing
+        matches!(self.close, Close::Now { .. })
     }
 
-    /// Whether the connection ends because the peer wants it, who has said all that it has to say.
+    /// Returns `true` if the connection closes because the peer asked for it, and everything that the peer announced
+    /// has arrived.
     #[must_use]
     pub fn is_closed_by_peer(&self) -> bool {
-        self.closing && self.is_peers_last && self.content.is_done()
+        self.close == Close::Now { by_peer: true } && !matches!(self.reading, Reading::Content(_))
     }
 
-    /// Whether any request was answered so far.
+    /// Returns `true` if any request was answered so far.
     #[must_use]
     pub fn has_responded(&self) -> bool {
-        self.answered
+        self.has_responded
     }
 
-    /// Whether the connection stays open behind the answer to the request that came last.
+    /// Returns `true` if the connection stays open after the response to the last request.
     #[must_use]
     pub fn keeps_open(&self, head: &Head<'_>) -> bool {
-        // Content that is too long to be worth reading ends the connection instead.
-        head.keep_alive && self.reads_content && !self.last
+        // Content that is too long to be worth reading closes the connection instead.
+        head.keep_alive && self.close == Close::No && !matches!(self.reading, Reading::Closed)
     }
 
-    /// Lets the next answer be the last one, which says so.
+    /// Closes the connection after the next response, which announces it.
     pub fn close_after_next(&mut self) {
-        self.last = true;
-    }
-
-    /// What the peer owes, if anything.
-    #[must_use]
-    pub fn awaits(&self) -> Awaits {
-        if !self.content.is_done() {
-            Awaits::Content
-        } else if self.scanned > 0 {
-            Awaits::Head
-        } else {
-            Awaits::Request
+        if self.close == Close::No {
+            self.close = Close::AfterNext;
         }
     }
 
-    /// Reads the next request in `input`, which begins where the last call left off, into `head`, which is worth
-    /// nothing unless there is one. Tells how many bytes are done with.
+    /// Returns what the peer has to send next.
+    #[must_use]
+    pub fn awaits(&self) -> Awaits {
+        match self.reading {
+            Reading::Content(_) => Awaits::Content,
+            Reading::Head { scanned: 1.., .. } => Awaits::Head,
+            Reading::Head { .. } | Reading::Closed => Awaits::Request,
+        }
+    }
+
+    /// Reads the next request from `input`, which starts with the first byte that the last call didn't consume.
+    ///
+    /// Returns the number of bytes consumed. `head` is valid only after [`Step::Request`].
     #[inline]
     pub fn next_request<'a>(&mut self, input: &'a [u8], head: &mut Head<'a>) -> (usize, Step) {
-        let skipped = if self.content.is_done() {
-            0
-        } else {
-            match self.content.skip(input) {
-                Ok(skipped) => skipped,
+        let (skipped, scanned) = match &mut self.reading {
+            Reading::Head { scanned, .. } => (0, *scanned),
+            Reading::Content(content) => match content.skip(input) {
+                Ok(skipped) => {
+                    if content.is_done() {
+                        self.reading = Reading::NEXT_HEAD;
+                    }
+                    (skipped, 0)
+                }
                 Err(Unreadable) => {
-                    self.closing = true;
+                    self.reading = Reading::Closed;
+                    self.close = Close::Now { by_peer: false };
                     return (input.len(), Step::End);
                 }
-            }
+            },
+            Reading::Closed => return (input.len(), Step::End),
         };
+
         let input = &input[skipped..];
         if input.is_empty() {
             return (skipped, Step::More);
         }
-        if self.scanned > 0 && !has_end_of_head(&input[self.scanned.saturating_sub(3).min(input.len())..]) {
-            let too_large = input.len() >= crate::limits::HEAD_BYTES_MAX;
-            self.scanned = input.len();
-            // The whole parser tells which limit was passed.
-            if !too_large {
-                self.is_head = asks_for_no_content(input);
-                return (skipped, Step::More);
+
+        // Looks for the end of a head among the new bytes before parsing it again. A head that is too large is parsed
+        // in any case, because the parser reports which limit it exceeds.
+        if scanned > 0 && input.len() < HEAD_BYTES_MAX {
+            let unscanned = scanned.saturating_sub(3).min(input.len());
+            if !has_end_of_head(&input[unscanned..]) {
+                return (skipped, self.await_rest(input));
             }
         }
+
         match parse(input, head, self.is_secured) {
             Parsed::Head(length) => {
-                self.scanned = 0;
-                let (used, step) = self.begin_content(head, &input[length..]);
-                (skipped + length + used, step)
+                let (content_bytes, step) = self.begin_content(head, &input[length..]);
+                (skipped + length + content_bytes, step)
             }
-            Parsed::More => {
-                self.scanned = input.len();
-                self.is_head = asks_for_no_content(input);
-                (skipped, Step::More)
-            }
+            Parsed::More => (skipped, self.await_rest(input)),
             Parsed::Refused(refusal) => {
-                self.is_head = asks_for_no_content(input);
+                self.reading = Reading::Head { scanned, is_head: begins_as_head(input) };
                 (skipped, Step::Refused(refusal))
             }
         }
     }
 
-    /// Looks at what is there of a request's content already: where it is bad, so is the request.
+    /// Remembers that `input` is the beginning of a request head.
+    fn await_rest(&mut self, input: &[u8]) -> Step {
+        self.reading = Reading::Head { scanned: input.len(), is_head: begins_as_head(input) };
+        Step::More
+    }
+
+    /// Discards the content of a request as far as it has arrived with its head.
+    ///
+    /// Returns the number of bytes consumed. If the content is invalid, so is the request.
     #[inline]
     fn begin_content(&mut self, head: &Head<'_>, rest: &[u8]) -> (usize, Step) {
-        self.content_came = !rest.is_empty();
-        self.reads_content = true;
+        self.reading = Reading::NEXT_HEAD;
         if head.framing == Framing::Length(0) {
             return (0, Step::Request);
         }
-        let Some(content) = Content::of(head.framing) else {
-            self.reads_content = false;
+        let Some(mut content) = Content::new(head.framing) else {
+            self.reading = Reading::Closed;
             return (0, Step::Request);
         };
-        self.content = content;
-        match self.content.skip(rest) {
-            Ok(used) => (used, Step::Request),
+        match content.skip(rest) {
+            Ok(skipped) => {
+                if !content.is_done() {
+                    self.reading = Reading::Content(content);
+                }
+                (skipped, Step::Request)
+            }
             Err(Unreadable) => {
-                self.content = Content::Done;
-                self.is_head = head.common.request.method == Method::Head;
+                let is_head = head.common.request.method == Method::Head;
+                self.reading = Reading::Head { scanned: 0, is_head };
                 (0, Step::Refused(Refusal::Framing))
             }
         }
     }
 
-    /// Spells the answer to the request that came last.
+    /// Writes the response to the last request.
     #[inline]
     pub fn respond(
         &mut self,
@@ -187,17 +228,19 @@ impl Connection {
         fields: &ServerFields,
         output: &mut Output,
     ) {
-        let keeps = self.begin_response(head, output);
-        encode::answer(output, answer, archive, fields, connection_option(keeps, head));
+        let keeps_open = self.begin_response(head, output);
+        encode::response(output, answer, archive, fields, connection_option(keeps_open, head));
     }
 
-    /// Answers the request that came last with bytes that are spelled already, [`connection_option`] among them.
+    /// Responds to the last request with bytes that are already encoded, [`connection_option`] included.
     pub fn respond_with_bytes(&mut self, head: &Head<'_>, bytes: &[u8], output: &mut Output) {
         self.begin_response(head, output);
         output.put(bytes);
     }
 
-    /// Spells the answer to what is no request, whose status is [`Refusal::status`], and ends the connection.
+    /// Writes the response to something that is not a request, and closes the connection.
+    ///
+    /// The status of `answer` is [`Refusal::status`].
     pub fn refuse(
         &mut self,
         answer: &Answer<'_>,
@@ -205,37 +248,48 @@ impl Connection {
         fields: &ServerFields,
         output: &mut Output,
     ) {
-        self.closing = true;
-        // RFC 9110 §9.3.2 knows no exception.
-        let answer = if self.is_head { answer.without_body() } else { *answer };
-        encode::answer(output, &answer, archive, fields, Some("close"));
+        self.close = Close::Now { by_peer: false };
+        // RFC 9110 §9.3.2 has no exception for errors.
+        let is_head = matches!(self.reading, Reading::Head { is_head: true, .. });
+        let answer = if is_head { answer.without_body() } else { *answer };
+        encode::response(output, &answer, archive, fields, Some("close"));
     }
 
-    /// Decides whether the connection stays open, and tells.
+    /// Decides whether the connection stays open after this response, and returns the decision.
     fn begin_response(&mut self, head: &Head<'_>, output: &mut Output) -> bool {
-        if head.expects_continue && !self.content_came && !self.content.is_done() {
+        if head.expects_continue && self.has_no_content_yet(head) {
             output.put(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
-        self.closing = !self.keeps_open(head);
-        self.is_peers_last = !head.keep_alive && self.reads_content;
-        self.answered = true;
-        !self.closing
+        self.has_responded = true;
+        let keeps_open = self.keeps_open(head);
+        if !keeps_open {
+            let by_peer = !head.keep_alive && !matches!(self.reading, Reading::Closed);
+            self.close = Close::Now { by_peer };
+        }
+        keeps_open
+    }
+
+    /// Returns `true` if the content of the last request is awaited, and no byte of it has arrived.
+    fn has_no_content_yet(&self, head: &Head<'_>) -> bool {
+        matches!(self.reading, Reading::Content(content) if Content::new(head.framing) == Some(content))
     }
 }
 
-/// The value of `Connection`, where one is needed: HTTP/1.1 stays open and HTTP/1.0 ends by default.
+/// Returns the value of `Connection`, or `None` if the version's default holds: HTTP/1.1 connections stay open,
+/// HTTP/1.0 connections close.
 #[must_use]
-pub fn connection_option(keeps: bool, head: &Head<'_>) -> Option<&'static str> {
-    match (keeps, head.common.version) {
+pub fn connection_option(keeps_open: bool, head: &Head<'_>) -> Option<&'static str> {
+    match (keeps_open, head.common.version) {
         (false, _) => Some("close"),
         (true, Version::Http10) => Some("keep-alive"),
         (true, _) => None,
     }
 }
 
-/// Whether bytes that are no request, or not yet, begin as one for `HEAD` does: read as the parser reads them, so
-/// that it makes no difference how many of them are there already.
-fn asks_for_no_content(input: &[u8]) -> bool {
+/// Returns `true` if an incomplete or invalid request begins like a `HEAD` request.
+///
+/// Skips empty lines as the parser does, so that the result doesn't depend on how the request is split.
+fn begins_as_head(input: &[u8]) -> bool {
     let mut line = input;
     while let Some(rest) = line.strip_prefix(b"\r\n") {
         line = rest;
@@ -243,8 +297,10 @@ fn asks_for_no_content(input: &[u8]) -> bool {
     line.starts_with(b"HEAD ")
 }
 
+/// Returns `true` if `bytes` contain an empty line.
+///
+/// Bare line feeds count as well, so that the parser refuses them at once instead of waiting for more.
 fn has_end_of_head(bytes: &[u8]) -> bool {
-    // Bare line feeds as well: the parser shall refuse them at once, not wait for more.
     bytes.windows(4).any(|window| window == b"\r\n\r\n") || bytes.windows(2).any(|window| window == b"\n\n")
 }
 

@@ -1,61 +1,68 @@
-//! The content of a request: read to its end and thrown away, so that the next request is found.
+//! Request content: read to its end and discarded, to find the next request.
 //!
-//! No request that we answer needs any. Never lets content be read as the next request: what breaks the
-//! grammar of RFC 9112 §7.1, or is longer than is worth reading, ends the connection.
+//! No request that we answer needs its content. Content is never parsed as the next request (request smuggling): if it
+//! violates the grammar of RFC 9112 §7.1, or is longer than is worth reading, the connection closes.
 
 use super::parse::Framing;
 use crate::grammar::{is_token_byte, is_value_byte};
 use crate::limits::{CHUNK_LINE_BYTES_MAX, CONTENT_SKIPPED_BYTES_MAX};
 
-/// How much of a request's content is still to come.
+/// [`CONTENT_SKIPPED_BYTES_MAX`] as a number that fits the state of an idle connection.
+const BYTES_MAX: u32 = {
+    assert!(CONTENT_SKIPPED_BYTES_MAX <= u32::MAX as u64, "content that is skipped is counted in 32 bits");
+    #[expect(clippy::cast_possible_truncation, reason = "asserted above")]
+    let bytes = CONTENT_SKIPPED_BYTES_MAX as u32;
+    bytes
+};
+
+/// The part of a request's content that has not arrived yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Content {
-    /// All of it has come.
+    /// Nothing: all of it has arrived.
     #[default]
     Done,
-    /// So many bytes.
+    /// This number of bytes.
     Length(u32),
-    /// Chunks, of which so many bytes may still come before it is too much.
+    /// Chunks, and the number of bytes that they may still take before the content is too long.
     Chunked(Chunked, u32),
 }
 
-/// Where in the chunked coding (RFC 9112 §7.1) the content is.
+/// Position within the chunked transfer coding (RFC 9112 §7.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunked {
-    /// In a chunk's size, of which so many digits have come.
+    /// Within a chunk's size, after `digits` digits.
     Size { size: u32, digits: u8 },
-    /// In what follows a chunk's size on its line; so many bytes of it.
+    /// Within the chunk extensions, after `bytes` bytes.
     Extension { size: u32, bytes: u16 },
-    /// Behind the CR of a chunk's first line.
+    /// After the CR of the line with the chunk's size.
     SizeEnd { size: u32 },
-    /// In a chunk's data, of which so many bytes are still to come.
+    /// Within a chunk's data, before this number of bytes.
     Data(u32),
-    /// Behind a chunk's data.
+    /// After a chunk's data.
     DataEnd,
-    /// Behind the CR behind a chunk's data.
+    /// After the CR that follows a chunk's data.
     DataLineEnd,
-    /// In the name of a trailer field (RFC 9112 §7.1.2), of which `bytes` have come; none at the start of a line.
+    /// Within the name of a trailer field (RFC 9112 §7.1.2), after `bytes` bytes; 0 at the start of a line.
     TrailerName { bytes: u16 },
-    /// In the value of a trailer field, whose line has `bytes` so far.
+    /// Within the value of a trailer field, after `bytes` bytes of its line.
     TrailerValue { bytes: u16 },
-    /// After the CR of a line of the trailer section, which was empty or not.
+    /// After the CR of a line of the trailer section.
     TrailerEnd { was_empty: bool },
 }
 
-/// The content cannot be read to its end.
+/// The content is invalid or too long, so that its end cannot be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unreadable;
 
 impl Content {
-    /// What follows a head; nothing where it is not worth reading.
-    pub(super) fn of(framing: Framing) -> Option<Content> {
-        let most = u32::try_from(CONTENT_SKIPPED_BYTES_MAX).unwrap_or(u32::MAX);
+    /// Returns the content that follows a head, or `None` if it is too long to be worth reading.
+    pub(super) fn new(framing: Framing) -> Option<Content> {
         match framing {
             Framing::Length(0) => Some(Content::Done),
             Framing::Length(length) => {
-                u32::try_from(length).ok().filter(|length| *length <= most).map(Content::Length)
+                u32::try_from(length).ok().filter(|length| *length <= BYTES_MAX).map(Content::Length)
             }
-            Framing::Chunked => Some(Content::Chunked(Chunked::Size { size: 0, digits: 0 }, most)),
+            Framing::Chunked => Some(Content::Chunked(Chunked::Size { size: 0, digits: 0 }, BYTES_MAX)),
         }
     }
 
@@ -63,7 +70,9 @@ impl Content {
         self == Content::Done
     }
 
-    /// Throws away what `input` has of the content, and returns how many bytes that were.
+    /// Discards the content at the beginning of `input`, and returns its length in bytes.
+    ///
+    /// Consumes all of `input` unless the content ends within it.
     pub(super) fn skip(&mut self, input: &[u8]) -> Result<usize, Unreadable> {
         match self {
             Content::Done => Ok(0),
@@ -95,20 +104,22 @@ impl Content {
     }
 }
 
-/// A step through the chunked coding: bytes of the input, and the state behind them; none at the end.
+/// A step through the chunked coding.
 struct Step {
+    /// Bytes of the input that it consumes.
     bytes: usize,
+    /// The position after them; `None` at the end of the content.
     next: Option<Chunked>,
 }
 
 impl Chunked {
-    /// The next step, if `input` has any byte for it.
+    /// Returns the next step, or `None` if `input` is empty.
     fn step(self, input: &[u8]) -> Result<Option<Step>, Unreadable> {
         let Some(first) = input.first().copied() else { return Ok(None) };
         let one = |next| Ok(Some(Step { bytes: 1, next: Some(next) }));
         match self {
             Chunked::Size { size, digits } => match (char::from(first).to_digit(16), first) {
-                // Eight digits say more than is ever read.
+                // Eight digits fit into 32 bits, and exceed any length that is read.
                 (Some(digit), _) if digits < 8 => {
                     one(Chunked::Size { size: size << 4 | digit, digits: digits + 1 })
                 }
@@ -159,7 +170,7 @@ impl Chunked {
     }
 }
 
-/// The step over the LF that must end a line here.
+/// Returns the step over the LF that must end a line here.
 fn after(byte: u8, next: Chunked) -> Result<Option<Step>, Unreadable> {
     if byte == b'\n' { Ok(Some(Step { bytes: 1, next: Some(next) })) } else { Err(Unreadable) }
 }

@@ -1,6 +1,7 @@
-//! An answer to the bytes of HTTP/1.1: the canned head, then what only the server knows.
+//! HTTP/1.1 response encoder: the pre-rendered head from the archive, then the fields that only the server knows.
 //!
-//! Copies runs that were spelled before; formats nothing but a length. Never copies a large body.
+//! Copies runs of lines that the archiver rendered, and formats nothing but numbers and dates. Never copies a large
+//! body.
 
 use cannery_archive::{Extent, Head};
 use cannery_base::date::format_http_date;
@@ -9,14 +10,14 @@ use cannery_site::{
 };
 
 use crate::archive_ref::slice;
-use crate::builtin_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies};
+use crate::builtin_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies_by_encoding};
 use crate::decimal::put_digits;
 use crate::limits::COPIED_BODY_BYTES_MAX;
 use crate::output::Output;
 use crate::response_head::reason_phrase;
 use crate::server_fields::ServerFields;
 
-/// Appends an answer of a connection that stays open.
+/// Appends a response without a `Connection` field.
 #[cfg(test)]
 pub(crate) fn response_without_option(
     output: &mut Output,
@@ -24,11 +25,11 @@ pub(crate) fn response_without_option(
     archive: &[u8],
     fields: &ServerFields,
 ) {
-    self::answer(output, answer, archive, fields, None);
+    response(output, answer, archive, fields, None);
 }
 
-/// Appends an answer. `archive` is the file that the answer's ranges are of.
-pub(super) fn answer(
+/// Appends the response for an answer. The answer's ranges refer to `archive`.
+pub(super) fn response(
     output: &mut Output,
     answer: &Answer<'_>,
     archive: &[u8],
@@ -36,18 +37,19 @@ pub(super) fn answer(
     connection: Option<&str>,
 ) {
     if let Some(site_fields) = answer.site_fields {
-        put_with_site_fields(output, answer, site_fields, archive, fields);
-        put_end(output, answer, fields, connection, site_fields.overrides());
+        put_fields_with_rules(output, answer, site_fields, archive, fields);
+        put_end_of_head(output, answer, fields, connection, site_fields.overrides());
         put_body(output, &answer.body, archive);
         return;
     }
+
     let mut overrides = 0;
     match &answer.fields {
         Fields::Canned { head, validators } => {
             if answer.status == head.status {
                 output.put(head.text);
             } else {
-                put_other_status(output, answer.status, head);
+                put_with_other_status(output, answer.status, head);
             }
             put_validators(output, *validators, fields);
             overrides = head.overrides;
@@ -61,7 +63,7 @@ pub(super) fn answer(
         }
         Fields::Multipart { multipart, validators } => {
             put_status_line(output, answer.status);
-            put_parts_type(output, multipart.boundary());
+            put_multipart_type(output, multipart.boundary());
             output.put(multipart.head().resource());
             put_validators(output, *validators, fields);
             overrides = multipart.head().overrides;
@@ -77,25 +79,26 @@ pub(super) fn answer(
             put_location(output, location, answer.status, fields);
         }
         Fields::BuiltIn { page, complete_length } => {
-            put_own(output, answer.status, *page, *complete_length);
+            put_builtin_head(output, answer.status, *page, *complete_length);
             match page {
                 Some(Page { head, .. }) => {
                     output.put(head.content_type());
                     output.put(head.representation());
                     output.put(head.resource());
                 }
-                None => put_page_fields(output, answer.status),
+                None => put_builtin_page_fields(output, answer.status),
             }
             overrides = page.map_or(0, |page| page.head.overrides);
         }
     }
-    put_end(output, answer, fields, connection, overrides);
+    put_end_of_head(output, answer, fields, connection, overrides);
     put_body(output, &answer.body, archive);
 }
 
-/// An answer to which the rules of `_headers` add fields: its own head without those that they replace, then theirs.
+/// Appends the head of an answer to which rules of `_headers` add fields: the lines that the rules don't replace, then
+/// the fields of the rules.
 #[cold]
-fn put_with_site_fields(
+fn put_fields_with_rules(
     output: &mut Output,
     answer: &Answer<'_>,
     site_fields: &SiteFields,
@@ -114,6 +117,7 @@ fn put_with_site_fields(
             output.put(if is_caching && status >= 400 { b"Cache-Control: no-store\r\n" } else { line });
         }
     };
+
     let mut has_content = true;
     if !matches!(answer.fields, Fields::BuiltIn { .. }) {
         put_status_line(output, status);
@@ -129,7 +133,7 @@ fn put_with_site_fields(
             put_content_range(output, *range);
         }
         Fields::Multipart { multipart, validators } => {
-            put_parts_type(output, multipart.boundary());
+            put_multipart_type(output, multipart.boundary());
             put_lines(output, multipart.head().resource());
             put_validators(output, *validators, fields);
         }
@@ -142,20 +146,21 @@ fn put_with_site_fields(
             has_content = false;
         }
         Fields::BuiltIn { page, complete_length } => {
-            put_own(output, status, *page, *complete_length);
+            put_builtin_head(output, status, *page, *complete_length);
             match page {
                 Some(Page { head, .. }) => put_lines(output, head.lines()),
                 None => {
-                    put_page_fields(output, status);
+                    put_builtin_page_fields(output, status);
                     has_content = false;
                 }
             }
         }
     }
-    let is_parts = matches!(answer.fields, Fields::Multipart { .. });
+
+    let is_multipart = matches!(answer.fields, Fields::Multipart { .. });
     for line in site_fields.lines(archive, status, has_content) {
         let name = line.name(archive);
-        if is_parts && name == b"Content-Type" {
+        if is_multipart && name == b"Content-Type" {
             continue;
         }
         output.put(name);
@@ -169,10 +174,12 @@ fn put_with_site_fields(
     }
 }
 
-fn put_parts_type(output: &mut Output, boundary: [&[u8]; 2]) {
+fn put_multipart_type(output: &mut Output, boundary: [&[u8]; 2]) {
     output.put(b"Content-Type: ");
     output.put(PARTS_TYPE.as_bytes());
-    boundary.into_iter().for_each(|piece| output.put(piece));
+    for piece in boundary {
+        output.put(piece);
+    }
     output.put(b"\r\n");
 }
 
@@ -183,9 +190,9 @@ fn put_location(output: &mut Output, location: &Location<'_>, status: u16, field
     put_line(output, b"Cache-Control: ", redirect_caching(status, fields));
 }
 
-/// What ends a head.
+/// Appends the length, the connection option, the server's fields and the empty line.
 #[inline(always)]
-fn put_end(
+fn put_end_of_head(
     output: &mut Output,
     answer: &Answer<'_>,
     fields: &ServerFields,
@@ -226,7 +233,7 @@ fn put_extent(output: &mut Output, extent: Extent, archive: &[u8]) {
     }
 }
 
-// Nearly every answer has them.
+// Always inlined, because nearly every response has validators.
 #[inline(always)]
 fn put_validators(output: &mut Output, validators: Validators<'_>, fields: &ServerFields) {
     if let Some(etag) = validators.etag {
@@ -236,22 +243,23 @@ fn put_validators(output: &mut Output, validators: Validators<'_>, fields: &Serv
     }
     if let Some(modified) = validators.modified {
         output.put(b"Last-Modified: ");
-        // RFC 9110 §8.8.2.1: never later than the answer.
+        // RFC 9110 §8.8.2.1: never later than the response.
         output.put(&format_http_date(modified.min(fields.seconds())));
         output.put(b"\r\n");
     }
 }
 
-/// The line in one piece, for most of what a piece costs does not depend on its length.
+/// Appends `Content-Length` as one slice, because most of the cost of appending a slice doesn't depend on its length.
 #[inline]
 fn put_content_length(output: &mut Output, length: u64) {
     const NAME: &[u8; 16] = b"Content-Length: ";
     let mut line = *b"Content-Length: 01234567890123456789\r\n";
+
+    // The digits are right-aligned, and the name is moved up to them.
     let end = line.len() - 2;
-    // Up to its digits.
-    let first = put_digits(&mut line[..end], length) - NAME.len();
-    line[first..][..NAME.len()].copy_from_slice(NAME);
-    output.put(&line[first..]);
+    let start = put_digits(&mut line[..end], length) - NAME.len();
+    line[start..][..NAME.len()].copy_from_slice(NAME);
+    output.put(&line[start..]);
 }
 
 fn put_content_range(output: &mut Output, range: ContentRange) {
@@ -278,10 +286,11 @@ fn put_status_line(output: &mut Output, status: u16) {
     output.put(b"\r\n");
 }
 
-/// A head under another status than the one that it was spelled for. An error is kept by nobody, whatever holds for
-/// the page that stands in for it.
+/// Appends a head under a status other than the one that it was rendered for.
+///
+/// Errors are never cached, whatever holds for the page that is shown for them.
 #[cold]
-fn put_other_status(output: &mut Output, status: u16, head: &Head<'_>) {
+fn put_with_other_status(output: &mut Output, status: u16, head: &Head<'_>) {
     put_status_line(output, status);
     output.put(head.content_type());
     output.put(head.representation());
@@ -294,19 +303,19 @@ fn put_other_status(output: &mut Output, status: u16, head: &Head<'_>) {
     }
 }
 
-/// The fields of an answer of the server itself that its status needs.
-fn put_own(output: &mut Output, status: u16, page: Option<Page<'_>>, complete_length: Option<u64>) {
+/// Appends the status line of a response that the server makes itself, and the fields that its status requires.
+fn put_builtin_head(output: &mut Output, status: u16, page: Option<Page<'_>>, complete_length: Option<u64>) {
     put_status_line(output, status);
     match status {
-        // RFC 9110 §9.3.7: what can be asked for besides.
+        // RFC 9110 §9.3.7: the methods and features that a client can use.
         204 => {
             put_line(output, b"Allow: ", ALLOWED);
             put_line(output, b"Accept-Ranges: ", "bytes");
         }
-        // RFC 9110 §15.5.6: 405 must say what is allowed.
+        // RFC 9110 §15.5.6 requires `Allow` for 405.
         405 | 501 => put_line(output, b"Allow: ", ALLOWED),
-        // A page that varies itself says so already.
-        406 | 416 if !page.is_some_and(|page| varies(page.head.resource())) => {
+        // The head of a page that varies has this line already.
+        406 | 416 if !page.is_some_and(|page| varies_by_encoding(page.head.resource())) => {
             output.put(b"Vary: Accept-Encoding\r\n");
         }
         _ => {}
@@ -318,15 +327,15 @@ fn put_own(output: &mut Output, status: u16, page: Option<Page<'_>>, complete_le
     }
 }
 
-/// What describes a page that is built in.
-fn put_page_fields(output: &mut Output, status: u16) {
+/// Appends the fields that describe a built-in page.
+fn put_builtin_page_fields(output: &mut Output, status: u16) {
     if status != 204 {
         put_line(output, b"Content-Type: ", PAGE_TYPE);
         put_line(output, b"Cache-Control: ", "no-store");
     }
 }
 
-/// The whole answer of `--dummy`: the status line, the length, the body.
+/// Returns the whole response of `--dummy`: the status line, the length and the body.
 #[must_use]
 pub fn dummy_response(body: &[u8], connection: Option<&str>) -> Vec<u8> {
     let option = connection.map_or(String::new(), |option| format!("Connection: {option}\r\n"));

@@ -1,7 +1,8 @@
-//! Bytes to the head of a request (RFC 9112 §2–§6): asks for more, or refuses.
+//! HTTP/1 request head parser (RFC 9112 §2–§6).
 //!
-//! Strict where two readers could differ: line ends are CRLF, no space before a colon, no folded lines,
-//! one framing. Never allocates, never mends an ambiguous request.
+//! It is strict wherever two parsers could disagree, which is how request smuggling begins: lines end with CRLF, no space
+//! precedes a colon, no lines are folded, and there is one framing. It never allocates, and never repairs an ambiguous
+//! request.
 
 use cannery_site::{Method, Target, Values};
 
@@ -11,21 +12,21 @@ use crate::refusal::Refusal;
 use crate::request_head::{RequestHead, Version};
 use crate::scan::{is_name, plain_name_end, target_end, value_end};
 
-/// The head of a request of HTTP/1, and what it says of its connection.
+/// The head of an HTTP/1 request.
 #[derive(Debug, Clone, Copy)]
 pub struct Head<'a> {
-    /// What is asked, and who asks.
+    /// What requests of all versions of HTTP have.
     pub common: RequestHead<'a>,
-    /// Whether the connection stays open behind the answer.
+    /// Whether the client lets the connection stay open after the response.
     pub keep_alive: bool,
-    /// Whether the client waits for `100 Continue` before it sends its content.
+    /// Whether the client waits for `100 Continue` before it sends content.
     pub expects_continue: bool,
-    /// Where the content ends.
+    /// How the end of the content is determined.
     pub framing: Framing,
 }
 
 impl Head<'_> {
-    /// No head: room for one.
+    /// An empty head, to be filled by the parser.
     pub const EMPTY: Head<'static> = Head {
         common: RequestHead::EMPTY,
         keep_alive: false,
@@ -34,29 +35,30 @@ impl Head<'_> {
     };
 }
 
-/// Where a request's content ends (RFC 9112 §6.3).
+/// How the end of a request's content is determined (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// After so many bytes; most requests have none.
+    /// After this number of bytes; most requests have none.
     Length(u64),
     /// After the last chunk.
     Chunked,
 }
 
-/// What the bytes at hand are.
+/// Outcome of [`parse`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Parsed {
-    /// A head that takes so many bytes.
+    /// A head of this length in bytes.
     Head(usize),
-    /// The beginning of one.
+    /// The beginning of a head.
     More,
-    /// None.
+    /// Not a head.
     Refused(Refusal),
 }
 
-/// Reads one head from the front of `input` into `head`, which is worth nothing if there is none.
+/// Parses one head from the front of `input` into `head`, which is valid only after [`Parsed::Head`].
 ///
-/// Into, since a head takes half a kilobyte: to hand it on from function to function would cost more than to read it.
+/// We fill a head of the caller's because it takes half a kilobyte: returning it through several functions would cost
+/// more than parsing it.
 pub(crate) fn parse<'a>(input: &'a [u8], head: &mut Head<'a>, is_secured: bool) -> Parsed {
     let mut reader = Reader { input, at: 0, is_secured };
     match reader.read_head(head) {
@@ -68,20 +70,20 @@ pub(crate) fn parse<'a>(input: &'a [u8], head: &mut Head<'a>, is_secured: bool) 
     }
 }
 
-/// What is too large in a head that has not ended: its target, or all of it.
+/// Returns what is too large in an incomplete head: its target, or the whole head.
 fn too_large(input: &[u8]) -> Refusal {
     let line_ended = input.iter().take(TARGET_BYTES_MAX).any(|byte| *byte == b'\n');
     if line_ended { Refusal::HeadTooLarge } else { Refusal::TargetTooLong }
 }
 
-/// Why reading stopped before the head was complete.
+/// Why parsing stopped before the end of the head.
 enum Stop {
-    /// The bytes end here.
+    /// The input ends here.
     End,
     Refused(Refusal),
 }
 
-/// What the fields said so far.
+/// The fields parsed so far.
 struct Fields<'h, 'a> {
     head: &'h mut Head<'a>,
     close: bool,
@@ -97,27 +99,31 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// Parses a whole head.
     fn read_head(&mut self, head: &mut Head<'a>) -> Result<(), Stop> {
         let common = &mut head.common;
         common.clear();
+
         self.skip_empty_lines()?;
         common.method_name = self.method()?;
         common.request.method = Method::of(common.method_name);
         common.request.target = self.target()?;
         common.version = self.version()?;
         let is_http10 = common.version == Version::Http10;
+
         let fields_start = self.at;
         head.expects_continue = false;
         let mut fields =
             Fields { head, close: false, keep_alive: false, content_length: None, chunked: false };
         self.fields(&mut fields)?;
-
         let Fields { head, close, keep_alive, content_length, chunked } = fields;
         head.common.field_lines = &self.input[fields_start..self.at];
+
         if head.common.request.host.is_none() && !is_http10 {
             return Err(Stop::Refused(Refusal::Host));
         }
         head.framing = match (content_length, chunked) {
+            // Two framings: two parsers could take different bytes for the next request.
             (Some(_), true) => return Err(Stop::Refused(Refusal::Framing)),
             // RFC 9112 §6.1: HTTP/1.0 has no transfer codings.
             (None, true) if is_http10 => return Err(Stop::Refused(Refusal::Framing)),
@@ -129,7 +135,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// RFC 9112 §2.2: empty lines before a request line are skipped.
+    /// Skips empty lines before a request line (RFC 9112 §2.2).
     fn skip_empty_lines(&mut self) -> Result<(), Stop> {
         while let Some(b'\r') = self.input.get(self.at) {
             self.expect(b"\r\n", Refusal::RequestLine)?;
@@ -137,15 +143,16 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// RFC 9112 §3: a method longer than any that there is, is not implemented.
+    /// Parses the method. One that is longer than any known method is not implemented (RFC 9112 §3).
     #[inline]
     fn method(&mut self) -> Result<&'a [u8], Stop> {
         let rest = &self.input[self.at..];
-        // What nearly everybody asks.
+        // Fast path: nearly all requests are GET.
         if let Some((b"GET ", _)) = rest.split_first_chunk() {
             self.at += 4;
             return Ok(&rest[..3]);
         }
+
         if rest.iter().take_while(|byte| is_token_byte(**byte)).take(METHOD_BYTES_MAX + 1).count()
             > METHOD_BYTES_MAX
         {
@@ -154,6 +161,7 @@ impl<'a> Reader<'a> {
         self.token(b' ', Refusal::RequestLine)
     }
 
+    /// Parses the request target (RFC 9112 §3.2) and the space after it.
     fn target(&mut self) -> Result<&'a [u8], Stop> {
         let rest = &self.input[self.at..];
         let length = target_end(rest);
@@ -163,6 +171,7 @@ impl<'a> Reader<'a> {
         let target = &rest[..length.ok_or(Stop::End)?];
         self.at += target.len();
         self.expect(b" ", Refusal::RequestLine)?;
+
         if target.is_empty() {
             return Err(Stop::Refused(Refusal::RequestLine));
         }
@@ -172,12 +181,13 @@ impl<'a> Reader<'a> {
         Ok(target)
     }
 
-    /// Reads the version and the end of the request line.
+    /// Parses the version and the end of the request line.
     fn version(&mut self) -> Result<Version, Stop> {
         if self.input[self.at..].starts_with(b"HTTP/1.1\r\n") {
             self.at += 10;
             return Ok(Version::Http11);
         }
+
         self.expect(b"HTTP/", Refusal::RequestLine)?;
         let major = self.digit()?;
         self.expect(b".", Refusal::RequestLine)?;
@@ -196,6 +206,7 @@ impl<'a> Reader<'a> {
         if byte.is_ascii_digit() { Ok(byte) } else { Err(Stop::Refused(Refusal::RequestLine)) }
     }
 
+    /// Parses the field lines and the empty line after them.
     fn fields(&mut self, fields: &mut Fields<'_, 'a>) -> Result<(), Stop> {
         for _ in 0..FIELDS_MAX + 1 {
             if self.input.get(self.at) == Some(&b'\r') {
@@ -209,7 +220,7 @@ impl<'a> Reader<'a> {
         Err(Stop::Refused(Refusal::HeadTooLarge))
     }
 
-    /// Reads a field's name and the colon behind it.
+    /// Parses a field name and the colon after it.
     #[inline]
     fn name(&mut self) -> Result<&'a [u8], Stop> {
         let rest = &self.input[self.at..];
@@ -222,7 +233,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a token (RFC 9110 §5.6.2) and the byte that ends it.
+    /// Parses a token (RFC 9110 §5.6.2) and the byte `end` after it.
     #[inline]
     fn token(&mut self, end: u8, refusal: Refusal) -> Result<&'a [u8], Stop> {
         let rest = &self.input[self.at..];
@@ -234,7 +245,7 @@ impl<'a> Reader<'a> {
         Ok(&rest[..length])
     }
 
-    /// Reads a field's value (RFC 9110 §5.5) and the end of its line.
+    /// Parses a field value (RFC 9110 §5.5) and the end of its line.
     #[inline]
     fn value(&mut self) -> Result<&'a [u8], Stop> {
         let rest = &self.input[self.at..];
@@ -244,7 +255,7 @@ impl<'a> Reader<'a> {
         Ok(trim(&rest[..length]))
     }
 
-    /// Reads exactly these bytes.
+    /// Parses exactly these bytes.
     #[inline]
     fn expect(&mut self, bytes: &[u8], refusal: Refusal) -> Result<(), Stop> {
         let rest = &self.input[self.at..];
@@ -255,15 +266,16 @@ impl<'a> Reader<'a> {
             }
             return Err(Stop::Refused(refusal));
         }
-        // What is there so far must agree, so that what can never be right is refused at once.
+        // An incomplete match waits for more; a mismatch is refused at once.
         if bytes.starts_with(rest) { Err(Stop::End) } else { Err(Stop::Refused(refusal)) }
     }
 }
 
 impl<'a> Fields<'_, 'a> {
+    /// Stores a field.
     #[inline]
     fn take(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
-        // The length first: it tells most fields apart without looking at their letters.
+        // The length comes first, because it tells most fields apart without comparing their letters.
         match name.len() {
             4 if is_name(name, b"host") => {
                 let first = self.head.common.request.host.replace(value).is_none();
@@ -310,7 +322,7 @@ impl<'a> Fields<'_, 'a> {
 
 /// Fields of conditional and range requests.
 impl<'a> Fields<'_, 'a> {
-    /// Takes a field of conditional or range requests; tells whether it was one.
+    /// Stores a field of conditional or range requests. Returns `false` if it is another field.
     fn take_condition(&mut self, name: &[u8], value: &'a [u8]) -> Result<bool, Refusal> {
         let conditions = &mut self.head.common.request.conditions;
         match name.len() {
@@ -331,10 +343,10 @@ fn push<'a>(values: &mut Values<'a>, value: &'a [u8]) -> Result<(), Refusal> {
     if values.push(value) { Ok(()) } else { Err(Refusal::HeadTooLarge) }
 }
 
-/// What the absolute form must hold beyond the grammar: an authority that is a host and nothing else (RFC 9110
-/// §4.2.1, §4.2.4), and a scheme that this connection can be asked for (§7.4).
+/// Checks an absolute form beyond its grammar: the authority must be a host without user information (RFC 9110 §4.2.1,
+/// §4.2.4), and the scheme must be one that this connection serves (§7.4).
 fn check_authority(target: &[u8], is_secured: bool) -> Result<(), Refusal> {
-    // What is none of the forms has its own answer, which depends on the method.
+    // A target in none of the forms gets a response that depends on the method.
     let Some(Target { authority: Some(authority), .. }) = Target::parse(target) else { return Ok(()) };
     if !is_host(authority) || authority.starts_with(b":") {
         return Err(Refusal::RequestLine);
@@ -345,8 +357,9 @@ fn check_authority(target: &[u8], is_secured: bool) -> Result<(), Refusal> {
     }
 }
 
-/// RFC 9112 §6.3: where `chunked` is not the last coding, nobody can tell where the content ends. Empty elements
-/// are not overlooked here as they are elsewhere: other readers disagree about them (§11.2).
+/// Checks `Transfer-Encoding`: unless `chunked` is the last coding, the end of the content is unknown (RFC 9112 §6.3).
+///
+/// Empty elements are not ignored as in other lists, because other parsers disagree about them (request smuggling, §11.2).
 fn check_transfer_codings(value: &[u8]) -> Result<(), Refusal> {
     let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
     let mut codings = value.rsplit(|byte| *byte == b',').map(trim);

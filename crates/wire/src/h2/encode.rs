@@ -8,7 +8,7 @@ use cannery_base::date::format_http_date;
 use cannery_site::{Answer, ContentRange, Fields, Location, Page, SiteFields, SiteLine, Validators};
 
 use crate::archive_ref::ArchiveRef;
-use crate::builtin_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies};
+use crate::builtin_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies_by_encoding};
 use crate::decimal::Decimal;
 use crate::hpack::{EncoderTable, index, put_field, put_name_index, put_text_length};
 use crate::server_fields::ServerFields;
@@ -239,13 +239,13 @@ impl Block<'_> {
             // RFC 9110 §15.5.6: 405 must say what is allowed.
             405 | 501 => self.field("allow", ALLOWED),
             // A page that varies itself says so already.
-            406 | 416 if !page.is_some_and(|page| varies(page.head.resource())) => {
+            406 | 416 if !page.is_some_and(|page| varies_by_encoding(page.head.resource())) => {
                 self.field("vary", "Accept-Encoding");
             }
             _ => {}
         }
         if let Some(length) = complete_length {
-            self.pieces(index::CONTENT_RANGE, &[b"bytes */", Decimal::of(length).digits()]);
+            self.pieces(index::CONTENT_RANGE, &[b"bytes */", Decimal::new(length).digits()]);
         }
     }
 
@@ -265,7 +265,7 @@ impl Block<'_> {
     }
 
     fn status(&mut self, status: u16) {
-        put_field(self.bytes, ":status", Decimal::of(status.into()).digits());
+        put_field(self.bytes, ":status", Decimal::new(status.into()).digits());
     }
 
     #[inline]
@@ -283,7 +283,7 @@ impl Block<'_> {
     }
 
     fn content_range(&mut self, range: ContentRange) {
-        let [first, last, complete] = [range.first, range.last, range.complete_length].map(Decimal::of);
+        let [first, last, complete] = [range.first, range.last, range.complete_length].map(Decimal::new);
         let pieces = [b"bytes ", first.digits(), b"-", last.digits(), b"/", complete.digits()];
         self.pieces(index::CONTENT_RANGE, &pieces);
     }
@@ -297,7 +297,7 @@ impl Block<'_> {
 
     #[inline]
     fn number(&mut self, name: u8, number: u64) {
-        let number = Decimal::of(number);
+        let number = Decimal::new(number);
         put_name_index(self.bytes, name);
         put_text_length(self.bytes, number.digits().len());
         self.bytes.extend_from_slice(number.digits());

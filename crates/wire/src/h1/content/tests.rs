@@ -4,7 +4,7 @@ use super::*;
 
 /// How many bytes of `input` are content if it comes in pieces of `piece` bytes, and whether it ended.
 fn skip(input: &[u8], piece: usize) -> Result<(usize, bool), Unreadable> {
-    let mut content = Content::of(Framing::Chunked).unwrap();
+    let mut content = Content::new(Framing::Chunked).unwrap();
     let mut skipped = 0;
     for bytes in input.chunks(piece) {
         skipped += content.skip(bytes)?;
@@ -74,5 +74,5 @@ fn what_breaks_the_grammar_is_never_guessed_at() {
 fn no_more_is_read_than_is_worth_it() {
     let chunk = format!("400\r\n{}\r\n", "z".repeat(1024));
     assert_eq!(skip(chunk.repeat(64).as_bytes(), 1000), Err(Unreadable));
-    assert_eq!(Content::of(Framing::Length(CONTENT_SKIPPED_BYTES_MAX + 1)), None);
+    assert_eq!(Content::new(Framing::Length(CONTENT_SKIPPED_BYTES_MAX + 1)), None);
 }
