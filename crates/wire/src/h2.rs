@@ -1,8 +1,8 @@
-//! One HTTP/2 connection (RFC 9113), as far as a server of files needs it, with priorities (RFC 9218).
+//! HTTP/2 connections (RFC 9113), as far as a file server needs them, with priorities (RFC 9218).
 //!
-//! Requests come out as soon as their heads are whole and are answered at once: their content is thrown away. An answer
-//! that is small and that the peer has room for leaves with its head, and makes no stream; any other waits as a stream
-//! for its turn ([`Connection::fill`]). Never pushes, never makes a system call, never reads a clock.
+//! Requests come out as soon as their header sections are complete, and are answered at once: their content is discarded. A
+//! small response that fits the peer's windows is written whole and creates no stream; any other waits as a stream for its
+//! turn ([`Connection::fill`]). No server push.
 
 mod abuse;
 mod body;
@@ -17,6 +17,7 @@ mod request;
 mod respond;
 mod settings;
 mod stream;
+
 #[cfg(test)]
 mod tests;
 

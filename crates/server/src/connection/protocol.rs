@@ -100,7 +100,7 @@ impl Protocol {
                 h2::Awaits::Request => Awaits::Request,
                 h2::Awaits::Head => Awaits::Head,
                 h2::Awaits::Content => Awaits::Content,
-                h2::Awaits::Room => Awaits::Window,
+                h2::Awaits::Window => Awaits::Window,
             },
         }
     }

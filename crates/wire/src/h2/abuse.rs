@@ -1,8 +1,8 @@
-//! What a peer may have us do without asking for anything: how much of it, and when it is enough.
+//! Budgets against abuse: how much work a peer may cause without requesting anything.
 //!
-//! A connection that only asks and takes its answers never meets these. Work that answers nothing is paid for from a
-//! purse; time fills it again, and so does each answer, since who asks much has much to say besides. Never reads a
-//! clock: the time is handed in.
+//! A connection that only sends requests and accepts their responses never exceeds them. Frames that produce no response are
+//! charged to a token bucket. It refills over time and with each response, because a busy client also sends more control
+//! frames. The time is an argument.
 
 use super::error::ErrorCode;
 use crate::limits::{
@@ -10,14 +10,14 @@ use crate::limits::{
     RESETS_PER_SECOND, SETTINGS_COST,
 };
 
-/// What one connection may still do.
+/// The budgets of one connection.
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// For frames that ask for nothing.
+    /// Tokens for frames that produce no response.
     credit: u32,
-    /// For streams that end before their answer.
+    /// Tokens for streams that end before their response.
     resets: u32,
-    /// When both were filled last.
+    /// Time of the last refill, in seconds since 1970.
     seconds: u64,
 }
 
@@ -26,63 +26,68 @@ impl Budget {
         Budget { credit: CREDIT_MAX, resets: RESETS_MAX, seconds: 0 }
     }
 
-    /// It is so many seconds since 1970.
+    /// Refills both buckets for the time that has passed. `seconds` counts from 1970.
     #[inline]
     pub(super) fn set_time(&mut self, seconds: u64) {
         if seconds != self.seconds {
-            self.pass(seconds);
+            self.refill(seconds);
         }
     }
 
     #[cold]
-    fn pass(&mut self, seconds: u64) {
+    fn refill(&mut self, seconds: u64) {
+        // More than 32 bits of seconds fill any bucket, just as 32 bits do.
         let passed = u32::try_from(seconds.saturating_sub(self.seconds)).unwrap_or(u32::MAX);
         self.seconds = seconds;
-        self.credit = fill(self.credit, passed.saturating_mul(CREDIT_PER_SECOND), CREDIT_MAX);
-        self.resets = fill(self.resets, passed.saturating_mul(RESETS_PER_SECOND), RESETS_MAX);
+        self.credit = add_tokens(self.credit, passed.saturating_mul(CREDIT_PER_SECOND), CREDIT_MAX);
+        self.resets = add_tokens(self.resets, passed.saturating_mul(RESETS_PER_SECOND), RESETS_MAX);
     }
 
-    /// A frame of ours took so many bytes of content to the peer, who may say that it has room again.
+    /// Refills the budget for a DATA frame of ours with this number of bytes, because the peer may send window updates for
+    /// it.
     #[inline]
-    pub(super) fn content_sent(&mut self, bytes: u32) {
+    pub(super) fn credit_data(&mut self, bytes: u32) {
         if bytes >= CREDITED_DATA_BYTES_MIN {
-            self.credit = fill(self.credit, CREDIT_PER_RESPONSE, CREDIT_MAX);
+            self.credit = add_tokens(self.credit, CREDIT_PER_RESPONSE, CREDIT_MAX);
         }
     }
 
-    /// An answer left, all of it.
+    /// Refills both budgets for a response that was written to its end.
     #[inline]
-    pub(super) fn answered(&mut self) {
-        self.credit = fill(self.credit, CREDIT_PER_RESPONSE, CREDIT_MAX);
-        self.resets = fill(self.resets, 1, RESETS_MAX);
+    pub(super) fn credit_response(&mut self) {
+        self.credit = add_tokens(self.credit, CREDIT_PER_RESPONSE, CREDIT_MAX);
+        self.resets = add_tokens(self.resets, 1, RESETS_MAX);
     }
 
-    /// A frame that asks for nothing: PING, PRIORITY, PRIORITY_UPDATE, WINDOW_UPDATE, RST_STREAM of what has ended,
-    /// DATA or CONTINUATION without content, and whatever is unknown.
+    /// Charges a frame that produces no response: PING, PRIORITY, PRIORITY_UPDATE, WINDOW_UPDATE, RST_STREAM for a stream that
+    /// has ended, DATA or CONTINUATION without content, and unknown types.
     #[inline]
-    pub(super) fn frame(&mut self) -> Result<(), ErrorCode> {
-        spend(&mut self.credit, 1)
+    pub(super) fn charge_frame(&mut self) -> Result<(), ErrorCode> {
+        take_tokens(&mut self.credit, 1)
     }
 
-    /// SETTINGS with so many parameters.
-    pub(super) fn settings(&mut self, parameters: usize) -> Result<(), ErrorCode> {
-        spend(&mut self.credit, SETTINGS_COST.saturating_add(u32::try_from(parameters).unwrap_or(u32::MAX)))
+    /// Charges SETTINGS with this number of parameters.
+    pub(super) fn charge_settings(&mut self, parameters: usize) -> Result<(), ErrorCode> {
+        debug_assert!(parameters < 1 << 24, "a frame has fewer than 2^24 bytes");
+        let parameters = u32::try_from(parameters).unwrap_or(u32::MAX);
+        take_tokens(&mut self.credit, SETTINGS_COST.saturating_add(parameters))
     }
 
-    /// A stream ended before its answer did: the peer reset it, or made us do so (CVE-2023-44487, CVE-2025-8671).
-    pub(super) fn reset(&mut self) -> Result<(), ErrorCode> {
-        spend(&mut self.resets, 1)
+    /// Charges a stream that ended before its response: the peer reset it, or made us reset it (CVE-2023-44487,
+    /// CVE-2025-8671).
+    pub(super) fn charge_reset(&mut self) -> Result<(), ErrorCode> {
+        take_tokens(&mut self.resets, 1)
     }
 }
 
 #[inline]
-fn fill(purse: u32, more: u32, most: u32) -> u32 {
-    purse.saturating_add(more).min(most)
+fn add_tokens(bucket: u32, tokens: u32, capacity: u32) -> u32 {
+    bucket.saturating_add(tokens).min(capacity)
 }
 
 #[inline]
-fn spend(purse: &mut u32, cost: u32) -> Result<(), ErrorCode> {
-    *purse = purse.checked_sub(cost).ok_or(ErrorCode::EnhanceYourCalm)?;
+fn take_tokens(bucket: &mut u32, tokens: u32) -> Result<(), ErrorCode> {
+    *bucket = bucket.checked_sub(tokens).ok_or(ErrorCode::EnhanceYourCalm)?;
     Ok(())
 }
 

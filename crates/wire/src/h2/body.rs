@@ -1,6 +1,6 @@
-//! The body of an answer that waits: what is left of it, and how a part of that goes into an output.
+//! Pending response bodies, written in chunks.
 //!
-//! Never copies a range of the archive, and knows neither frames nor windows.
+//! Ranges of the archive are never copied. This module knows neither frames nor windows.
 
 use std::collections::VecDeque;
 
@@ -10,44 +10,44 @@ use cannery_site::{ErrorPage, Multipart, MultipartPiece};
 use crate::limits::COPIED_BODY_BYTES_MAX;
 use crate::output::{Output, Segment};
 
-/// What is left of a body.
+/// The rest of a body.
 #[derive(Debug)]
 pub(super) enum Body {
     /// A range of the archive of this number.
     Archive(u16, Extent),
-    /// Text, and ranges of the archive between.
+    /// Text, and ranges of the archive in between.
     Pieces(Box<Pieces>),
 }
 
-/// Text, and ranges of the archive between.
+/// Text, and ranges of the archive in between.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
-    /// The text of all pieces, one behind the other.
+    /// The text of all pieces, concatenated.
     text: Vec<u8>,
-    /// Of that, what is put.
-    text_put: usize,
+    /// The part of `text` that was written, in bytes.
+    text_written: usize,
     pieces: VecDeque<Segment>,
-    /// Bytes of all pieces.
+    /// Length of all pieces, in bytes.
     left: u64,
 }
 
 impl Body {
-    /// Bytes that we have in memory for no longer than a call.
-    pub(super) fn of_text(text: &[u8]) -> Body {
+    /// Copies a text.
+    pub(super) fn from_text(text: &[u8]) -> Body {
         let mut pieces = Pieces::default();
         pieces.add_text(text);
         Body::Pieces(Box::new(pieces))
     }
 
-    /// A built-in page.
-    pub(super) fn of_error_page(page: &ErrorPage<'_>) -> Body {
+    /// Copies a built-in page.
+    pub(super) fn from_error_page(page: &ErrorPage<'_>) -> Body {
         let mut pieces = Pieces::default();
         page.for_each_piece(&mut |piece| pieces.add_text(piece));
         Body::Pieces(Box::new(pieces))
     }
 
-    /// A body of several parts, of the archive of this number.
-    pub(super) fn of_multipart(multipart: &Multipart<'_>, archive: u16) -> Body {
+    /// Creates a body of several parts, from the archive with this number.
+    pub(super) fn from_multipart(multipart: &Multipart<'_>, archive: u16) -> Body {
         let mut pieces = Pieces::default();
         multipart.for_each_piece(&mut |piece| match piece {
             MultipartPiece::Text(text) => pieces.add_text(text),
@@ -57,7 +57,7 @@ impl Body {
         Body::Pieces(Box::new(pieces))
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes left.
     #[inline]
     pub(super) fn left(&self) -> u64 {
         match self {
@@ -66,16 +66,18 @@ impl Body {
         }
     }
 
-    /// How many bytes one output takes at once: text is copied.
+    /// Returns the length of the next chunk, at most `bytes_max`. Chunks of text are short, because they are copied.
     #[inline]
-    pub(super) fn bytes_at_once(&self) -> u64 {
-        match self {
-            Body::Archive(..) => u64::MAX,
-            Body::Pieces(_) => COPIED_BODY_BYTES_MAX,
-        }
+    pub(super) fn chunk_bytes(&self, bytes_max: u32) -> u32 {
+        let bytes = match self {
+            Body::Archive(_, extent) => extent.length,
+            Body::Pieces(pieces) => pieces.left.min(COPIED_BODY_BYTES_MAX),
+        };
+        // A length beyond 32 bits is larger than `bytes_max`.
+        u32::try_from(bytes).map_or(bytes_max, |bytes| bytes.min(bytes_max))
     }
 
-    /// Puts the next `bytes` into `output`; so many are left.
+    /// Writes the next `bytes` bytes, which must be left, to `output`.
     #[inline]
     pub(super) fn put(&mut self, bytes: u64, output: &mut Output) {
         match self {
@@ -113,10 +115,9 @@ impl Pieces {
             let taken = length(*piece).min(wanted);
             match piece {
                 Segment::Inline(left) => {
-                    // No more than `left`, which is a usize.
-                    let taken = usize::try_from(taken).unwrap_or(*left);
-                    output.put(&self.text[self.text_put..][..taken]);
-                    self.text_put += taken;
+                    let taken = usize::try_from(taken).expect("no more than `left`");
+                    output.put(&self.text[self.text_written..][..taken]);
+                    self.text_written += taken;
                     *left -= taken;
                 }
                 Segment::Archive(archive, extent) => {
@@ -146,7 +147,7 @@ fn length(piece: Segment) -> u64 {
     }
 }
 
-/// The first `bytes` of a range, which has so many, and the rest.
+/// Splits a range after `bytes` bytes, which it must have.
 fn split(extent: Extent, bytes: u64) -> (Extent, Extent) {
     let Extent { position, length } = extent;
     (Extent { position, length: bytes }, Extent { position: position + bytes, length: length - bytes })
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_come_out_as_they_went_in_however_they_are_cut() {
+    fn pieces_survive_any_split() {
         let extent = Extent { position: 50, length: 10 };
         for step in 1..30 {
             let mut pieces = Pieces::default();

@@ -1,21 +1,21 @@
-//! The state of one HTTP/2 connection, and what each frame of the peer's does to it (RFC 9113 §5, §6).
+//! State machine of one HTTP/2 connection: what each of the peer's frames does to it (RFC 9113 §5, §6).
 //!
-//! Header blocks and content have files of their own below, as has which streams there were; frames that are about the
-//! connection or about streams as such are in `control.rs`, answers in `answer.rs`. Never holds content, nor a stream that has
-//! nothing to wait for.
+//! Header blocks, request content and stream IDs have modules of their own below. Frames about the connection or about
+//! streams as such are in `control.rs`, responses in `respond.rs`. Request content is never stored, and a stream exists only
+//! while it waits for something.
 
 mod header_blocks;
 mod request_content;
 mod stream_ids;
 
-use self::header_blocks::Block;
+use self::header_blocks::HeaderBlock;
 use super::abuse::Budget;
 use super::body::Body;
 use super::error::{ErrorCode, Fault};
-use super::flow::{WINDOW_BYTES, Window};
-use super::frame::{self, FrameHead, HEAD_BYTES, PAYLOAD_BYTES, PREFACE, flag, kind};
+use super::flow::{INITIAL_WINDOW_BYTES, Window};
+use super::frame::{self, FrameHead, HEAD_BYTES, PAYLOAD_BYTES_MAX, PREFACE, flag, kind};
 use super::priority::Priority;
-use super::request::{About, HeadStore};
+use super::request::{HeadStore, RequestInfo};
 use super::settings;
 use super::stream::{Content, Stream, Streams};
 use crate::hpack::{Decoder, EncoderTable};
@@ -26,143 +26,144 @@ use crate::refusal::Refusal;
 #[derive(Debug)]
 pub struct Connection {
     pub(super) stage: Stage,
-    pub(super) going: Going,
+    pub(super) goaway: Goaway,
     decoder: Decoder,
-    /// What the peer's table holds of our fields.
     pub(super) encoder: EncoderTable,
     pub(super) streams: Streams,
-    /// The highest stream that the peer has opened.
-    pub(super) last: u32,
-    /// Of the 64 streams up to that one, which were opened: the others were passed over (RFC 9113 §5.1.1).
-    opened: u64,
-    /// Streams that we have reset before the peer had ended them, the last of them behind: what still comes on them was
-    /// under way, and is let pass (RFC 9113 §5.1).
-    cut_off: Vec<u32>,
-    /// The request that came last, until it is answered.
-    pub(super) asked: Option<Asked>,
-    /// A header block that is not whole.
-    block: Option<Box<Block>>,
-    /// What the peer has room for on all streams together.
+    /// The highest stream that the peer has opened; 0 if there is none.
+    pub(super) last_stream: u32,
+    /// Which of the 64 streams up to `last_stream` were opened, one bit each: the others were skipped (RFC 9113 §5.1.1).
+    opened_streams: u64,
+    /// Streams that we reset before the peer ended them, oldest first. Frames on them may still be in flight, and are
+    /// ignored (RFC 9113 §5.1).
+    reset_streams: Vec<u32>,
+    /// The last request, until it is answered.
+    pub(super) pending_request: Option<PendingRequest>,
+    /// An incomplete header block.
+    block: Option<Box<HeaderBlock>>,
+    /// Flow-control window for content that we send on all streams together.
     pub(super) window: Window,
-    /// What it has room for on a stream that is new.
-    pub(super) stream_window: u32,
-    /// Content that came since the peer was last told that there is room.
-    received: u32,
+    /// Initial size of the same window for each stream, in bytes.
+    pub(super) initial_window: u32,
+    /// Bytes of content received since our last WINDOW_UPDATE.
+    unacknowledged: u32,
     pub(super) budget: Budget,
-    /// What the client wants of streams that are still idle (RFC 9218 §7.1).
-    pub(super) priorities: Vec<(u32, Priority)>,
-    /// Whether the beginning of a frame is there.
-    is_partial: bool,
+    /// Priorities of streams that are still idle (RFC 9218 §7.1), oldest first.
+    pub(super) early_priorities: Vec<(u32, Priority)>,
+    /// Whether the beginning of a frame, or of the preface, has arrived.
+    has_partial_frame: bool,
 }
 
-/// How far a connection has come.
+/// Progress of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The client's preface is to come.
+    /// Before the client's connection preface.
     Preface,
-    /// Its SETTINGS are, which must follow (RFC 9113 §3.4).
+    /// Before the SETTINGS frame that must follow it (RFC 9113 §3.4).
     Settings,
     Open,
     /// Nothing more is read.
-    Ended,
+    Closed,
 }
 
-/// How far we have said that we go (RFC 9113 §6.8).
+/// Progress of a graceful shutdown (RFC 9113 §6.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Going {
-    No,
-    /// The peer knows, or will; requests that it sent before that are still answered.
+pub(super) enum Goaway {
+    NotSent,
+    /// The peer was notified. Requests that it sent before the notice arrived are still answered.
     Announced,
     /// Streams above this one are not answered.
-    Gone(u32),
+    Final(u32),
 }
 
-/// A stream of one connection.
+/// ID of a stream within its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamId(u32);
 
 impl StreamId {
-    /// Its number on the wire.
+    /// Returns the ID as sent on the wire.
     #[must_use]
     pub fn number(self) -> u32 {
         self.0
     }
 }
 
-/// A request that is to be answered.
+/// A request that was not answered yet.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct PendingRequest {
     pub(super) id: u32,
-    pub(super) about: About,
+    pub(super) info: RequestInfo,
     pub(super) content: Content,
 }
 
-/// What the bytes at hand are.
+/// Outcome of [`Connection::next_request`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// A request, whose head is in the [`HeadStore`]; to be answered before anything else is read.
+    /// A request, whose head is in the [`HeadStore`]. It must be answered before the next call.
     Request(StreamId),
-    /// A request that has an answer of its own: see [`Connection::refuse`].
+    /// A request that must be answered by [`Connection::refuse`].
     Refused(StreamId, Refusal),
-    /// Not a whole frame yet.
+    /// An incomplete frame.
     More,
-    /// What waits to be sent must leave first; the bytes that are left are to be handed in again.
+    /// The output is full: call again with the rest of the input once it was sent.
     Full,
-    /// Nothing more is read: what is spelled is the last that is said.
+    /// Nothing more is read; the connection closes after what was written so far.
     End,
 }
 
-/// What a peer owes.
+/// What the peer has to send next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaits {
-    /// Nothing: its next request, if it likes.
+    /// Nothing, or its next request.
     Request,
-    /// The rest of a frame, or of a header block, and nothing on any stream.
+    /// The rest of a frame or of a header block. No stream waits for anything.
     Head,
     /// The rest of a request's content.
     Content,
-    /// Room for the rest of an answer, in a window of its own.
-    Room,
+    /// A WINDOW_UPDATE that lets the rest of a response leave (RFC 9113 §5.2).
+    Window,
 }
 
-/// What a frame was, beside its effects.
-enum Taken {
+/// What a frame was, apart from its effects.
+enum FrameOutcome {
+    /// No request, or a part of one.
     Nothing,
     Request,
     Refused(Refusal),
 }
 
 impl Connection {
-    /// A connection of which nothing is read yet.
+    /// Creates a connection on which nothing was received yet.
     #[must_use]
     pub fn new() -> Connection {
         Connection {
             stage: Stage::Preface,
-            going: Going::No,
+            goaway: Goaway::NotSent,
             decoder: Decoder::new(),
             encoder: EncoderTable::new(),
             streams: Streams::default(),
-            last: 0,
-            opened: 0,
-            cut_off: Vec::new(),
-            asked: None,
+            last_stream: 0,
+            opened_streams: 0,
+            reset_streams: Vec::new(),
+            pending_request: None,
             block: None,
-            window: Window::new(WINDOW_BYTES),
-            stream_window: WINDOW_BYTES,
-            received: 0,
+            window: Window::new(INITIAL_WINDOW_BYTES),
+            initial_window: INITIAL_WINDOW_BYTES,
+            unacknowledged: 0,
             budget: Budget::new(),
-            priorities: Vec::new(),
-            is_partial: false,
+            early_priorities: Vec::new(),
+            has_partial_frame: false,
         }
     }
 
-    /// Says what a server says first (RFC 9113 §3.4): our settings.
+    /// Writes the server's connection preface (RFC 9113 §3.4): our settings.
     pub fn begin(&mut self, output: &mut Output) {
         frame::put(output, kind::SETTINGS, 0, 0, &settings::OURS);
     }
 
-    /// Reads the frames in `input`, which begins where the last call left off, up to the next request. Tells how many
-    /// bytes are done with. What frames have to be answered with goes into `output`.
+    /// Reads frames from `input`, up to the next request, and writes the frames that they require to `output`.
+    ///
+    /// `input` starts with the first byte that the last call didn't consume. Returns the number of bytes consumed.
     #[inline]
     pub fn next_request(
         &mut self,
@@ -172,11 +173,16 @@ impl Connection {
     ) -> (usize, Step) {
         self.budget.set_time(store.seconds());
         let mut used = 0;
+
         if self.stage == Stage::Preface {
             let Some(preface) = input.first_chunk() else {
-                self.is_partial = !input.is_empty();
-                let may_be = PREFACE.starts_with(input);
-                return if may_be { (0, Step::More) } else { self.fail(ErrorCode::Protocol, input, output) };
+                self.has_partial_frame = !input.is_empty();
+                let may_match = PREFACE.starts_with(input);
+                return if may_match {
+                    (0, Step::More)
+                } else {
+                    self.fail(ErrorCode::Protocol, input, output)
+                };
             };
             if preface != PREFACE {
                 return self.fail(ErrorCode::Protocol, input, output);
@@ -184,30 +190,33 @@ impl Connection {
             self.stage = Stage::Settings;
             used = PREFACE.len();
         }
+
         loop {
-            if self.stage == Stage::Ended {
+            if self.stage == Stage::Closed {
                 return (input.len(), Step::End);
             }
             if !output.has_room() {
                 return (used, Step::Full);
             }
+
             let rest = &input[used..];
             let head = FrameHead::read(rest);
-            // RFC 9113 §4.2. Known before the frame has come.
-            if head.is_some_and(|head| head.length > PAYLOAD_BYTES) {
+            // RFC 9113 §4.2: a frame that is too large is an error as soon as its head has arrived.
+            if head.is_some_and(|head| head.length > PAYLOAD_BYTES_MAX as usize) {
                 return self.fail(ErrorCode::FrameSize, input, output);
             }
             let whole = head.and_then(|head| Some((head, rest.get(HEAD_BYTES..HEAD_BYTES + head.length)?)));
             let Some((head, payload)) = whole else {
-                self.is_partial = !rest.is_empty();
+                self.has_partial_frame = !rest.is_empty();
                 return (used, Step::More);
             };
             used += HEAD_BYTES + head.length;
-            let fault = match self.take(head, payload, store, output) {
-                Ok(Taken::Nothing) => continue,
-                Ok(Taken::Request) => return (used, Step::Request(StreamId(self.last))),
-                Ok(Taken::Refused(refusal)) => {
-                    return (used, Step::Refused(StreamId(self.last), refusal));
+
+            let fault = match self.handle_frame(head, payload, store, output) {
+                Ok(FrameOutcome::Nothing) => continue,
+                Ok(FrameOutcome::Request) => return (used, Step::Request(StreamId(self.last_stream))),
+                Ok(FrameOutcome::Refused(refusal)) => {
+                    return (used, Step::Refused(StreamId(self.last_stream), refusal));
                 }
                 Err(fault) => fault,
             };
@@ -221,142 +230,151 @@ impl Connection {
         }
     }
 
-    /// Whether bodies wait, so that the archives must be kept that they come from.
+    /// Returns `true` if bodies wait to be sent, so that their archives must be kept.
     #[must_use]
     #[inline]
     pub fn has_bodies(&self) -> bool {
         self.streams.has_bodies()
     }
 
-    /// The memory of what waits beside the tables of fields, in bytes: a header block, streams, priorities.
+    /// Returns the memory that waiting streams, header blocks and priorities take, in bytes. The tables of HPACK are not
+    /// included.
     #[must_use]
     pub fn memory(&self) -> usize {
         let block = self.block.as_ref().map_or(0, |block| block.memory());
-        let lists = self.cut_off.capacity() * size_of::<u32>()
-            + self.priorities.capacity() * size_of::<(u32, Priority)>();
+        let lists = self.reset_streams.capacity() * size_of::<u32>()
+            + self.early_priorities.capacity() * size_of::<(u32, Priority)>();
         block + lists + self.streams.memory()
     }
 
-    /// What the peer owes, if anything, once all is sent that [`Connection::fill`] had.
+    /// Returns what the peer has to send next, once everything was sent that [`Connection::fill`] wrote.
     #[must_use]
     pub fn awaits(&self) -> Awaits {
-        // What is owed on a stream comes first: else each frame that comes in two pieces would begin the wait for it anew.
+        // Streams come first: otherwise each frame that arrives in two pieces would restart their timeouts.
         if self.streams.has_bodies() {
-            Awaits::Room
+            Awaits::Window
         } else if self.streams.has_content() {
             Awaits::Content
-        } else if self.block.is_some() || self.is_partial {
+        } else if self.block.is_some() || self.has_partial_frame {
             Awaits::Head
         } else {
             Awaits::Request
         }
     }
 
-    /// Ends the connection at once: nothing more is answered, and what waits is not sent.
+    /// Closes the connection at once. Nothing more is answered, and pending bodies are dropped.
     pub fn end(&mut self, output: &mut Output) {
-        if self.stage != Stage::Ended {
-            self.end_with(ErrorCode::None, output);
+        if self.stage != Stage::Closed {
+            self.close(ErrorCode::None, output);
         }
     }
 
-    fn end_with(&mut self, code: ErrorCode, output: &mut Output) {
-        self.stage = Stage::Ended;
+    fn close(&mut self, code: ErrorCode, output: &mut Output) {
+        self.stage = Stage::Closed;
         self.streams = Streams::default();
-        self.cut_off = Vec::new();
+        self.reset_streams = Vec::new();
         self.block = None;
-        self.is_partial = false;
-        // RFC 9113 §6.8: what was said of the last stream before cannot be taken back.
-        let last = if let Going::Gone(last) = self.going { last } else { self.last };
-        frame::put_go_away(output, last, code);
+        self.has_partial_frame = false;
+
+        // RFC 9113 §6.8: the last stream must not increase from one GOAWAY to the next.
+        let last = if let Goaway::Final(last) = self.goaway { last } else { self.last_stream };
+        frame::put_goaway(output, last, code);
     }
 
-    /// Whether nothing is left to be read or answered: what is spelled is the last that is said.
+    /// Returns `true` if nothing is left to be read or answered: the connection closes after what was written so far.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.stage == Stage::Ended || (matches!(self.going, Going::Gone(_)) && self.streams.is_empty())
+        self.stage == Stage::Closed || (matches!(self.goaway, Goaway::Final(_)) && self.streams.is_empty())
     }
 
-    /// Ends the connection for a fault of the peer's (RFC 9113 §5.4.1).
+    /// Closes the connection for a connection error of the peer's (RFC 9113 §5.4.1).
     #[cold]
     fn fail(&mut self, code: ErrorCode, input: &[u8], output: &mut Output) -> (usize, Step) {
-        if self.stage != Stage::Ended {
-            self.end_with(code, output);
+        if self.stage != Stage::Closed {
+            self.close(code, output);
         }
         (input.len(), Step::End)
     }
 
-    /// Ends a stream for a fault of the peer's (RFC 9113 §5.4.2); fails if there were too many.
+    /// Resets a stream for a stream error of the peer's (RFC 9113 §5.4.2).
+    ///
+    /// # Errors
+    ///
+    /// Returns the code of a connection error if there were too many of them.
     #[cold]
     fn reset(&mut self, id: u32, code: ErrorCode, output: &mut Output) -> Result<(), ErrorCode> {
-        // RFC 9113 §6.4: a stream that is idle cannot be reset.
+        // RFC 9113 §6.4: an idle stream must not be reset.
         if self.is_idle(id) {
             return Err(code);
         }
         frame::put_reset(output, id, code);
-        let is_ended = self.streams.remove(id).is_none_or(|stream| stream.content == Content::Ended);
-        if !is_ended {
-            self.cut_off(id);
+        let has_ended = self.streams.remove(id).is_none_or(|stream| stream.content == Content::Ended);
+        if !has_ended {
+            self.remember_reset(id);
         }
-        self.budget.reset()
+        self.budget.charge_reset()
     }
 
-    /// Does what a frame wants.
+    /// Handles a frame. HEADERS on an open connection take the fast path.
     #[inline]
-    fn take(
+    fn handle_frame(
         &mut self,
         head: FrameHead,
         payload: &[u8],
         store: &mut HeadStore,
         output: &mut Output,
-    ) -> Result<Taken, Fault> {
+    ) -> Result<FrameOutcome, Fault> {
         if head.kind == kind::HEADERS && self.block.is_none() && self.stage == Stage::Open {
-            return self.take_headers(head, payload, store);
+            return self.handle_headers(head, payload, store);
         }
-        self.take_other(head, payload, store, output)
+        self.handle_other_frame(head, payload, store, output)
     }
 
     #[inline(never)]
-    fn take_other(
+    fn handle_other_frame(
         &mut self,
         head: FrameHead,
         payload: &[u8],
         store: &mut HeadStore,
         output: &mut Output,
-    ) -> Result<Taken, Fault> {
-        // RFC 9113 §6.10: nothing may stand between the frames of a block; §3.4: nothing before the first SETTINGS.
+    ) -> Result<FrameOutcome, Fault> {
+        // RFC 9113 §6.10: an incomplete header block is followed by CONTINUATION, and nothing else is.
         if self.block.is_some() != (head.kind == kind::CONTINUATION) {
             return Err(ErrorCode::Protocol.into());
         }
+        // RFC 9113 §3.4: SETTINGS is the first frame.
         if self.stage == Stage::Settings {
             if head.kind != kind::SETTINGS || head.has(flag::ACK) {
                 return Err(ErrorCode::Protocol.into());
             }
             self.stage = Stage::Open;
         }
+
         match head.kind {
-            kind::CONTINUATION => return self.take_continuation(head, payload, store),
-            kind::DATA => self.take_data(head, payload, output)?,
-            kind::PRIORITY => self.take_priority(head, payload)?,
-            kind::RST_STREAM => self.take_reset(head, payload)?,
-            kind::SETTINGS => self.take_settings(head, payload, output)?,
+            kind::CONTINUATION => return self.handle_continuation(head, payload, store),
+            kind::DATA => self.handle_data(head, payload, output)?,
+            kind::PRIORITY => self.handle_priority(head, payload)?,
+            kind::RST_STREAM => self.handle_reset(head, payload)?,
+            kind::SETTINGS => self.handle_settings(head, payload, output)?,
             kind::PUSH_PROMISE => return Err(ErrorCode::Protocol.into()),
-            kind::PING => self.take_ping(head, payload, output)?,
-            kind::GOAWAY => self.take_go_away(head, payload)?,
-            kind::WINDOW_UPDATE => self.take_window_update(head, payload)?,
-            kind::PRIORITY_UPDATE => self.take_priority_update(head, payload)?,
-            // RFC 9113 §5.5: what is unknown is ignored.
-            _ => self.budget.frame()?,
+            kind::PING => self.handle_ping(head, payload, output)?,
+            kind::GOAWAY => self.handle_goaway(head, payload)?,
+            kind::WINDOW_UPDATE => self.handle_window_update(head, payload)?,
+            kind::PRIORITY_UPDATE => self.handle_priority_update(head, payload)?,
+            // RFC 9113 §5.5: unknown frame types are ignored.
+            _ => self.budget.charge_frame()?,
         }
-        Ok(Taken::Nothing)
+        Ok(FrameOutcome::Nothing)
     }
 
-    /// Adds the stream of a request that is answered and waits: for room, or for its content. Of its window so many
-    /// bytes are taken.
-    pub(super) fn add_stream(&mut self, asked: Asked, body: Option<Body>, taken: u32) {
-        let Asked { id, about, content } = asked;
-        let mut window = Window::new(self.stream_window);
-        window.take(taken);
-        self.streams.add(Stream { id, priority: about.priority, window, content, body });
+    /// Adds the stream of an answered request that waits: for its window, or for its content.
+    ///
+    /// `sent_bytes` of the response's content were already written.
+    pub(super) fn add_stream(&mut self, request: PendingRequest, body: Option<Body>, sent_bytes: u32) {
+        let PendingRequest { id, info, content } = request;
+        let mut window = Window::new(self.initial_window);
+        window.consume(sent_bytes);
+        self.streams.add(Stream { id, priority: info.priority, window, content, body });
     }
 }
 

@@ -1,7 +1,8 @@
-//! An answer's fields as a header block (RFC 9113 §8.3, RFC 7541): the canned lines, then what only the server knows.
+//! HTTP/2 response encoder: header blocks (RFC 9113 §8.3, RFC 7541) of lines that the archiver encoded, then the fields that
+//! only the server knows.
 //!
-//! Says what HTTP/1 says in the same cases (`h1/spell.rs`), but for `Connection`. Copies what was spelled before; formats
-//! nothing but a length and dates. Knows no frames.
+//! The fields are those of HTTP/1.1 in the same cases (`h1/encode.rs`), except for `Connection`. Copies encoded lines, and
+//! formats nothing but numbers and dates. This module knows no frames.
 
 use cannery_archive::{Head, HpackLine, HpackLines};
 use cannery_base::date::format_http_date;
@@ -13,9 +14,9 @@ use crate::decimal::Decimal;
 use crate::hpack::{EncoderTable, index, put_field, put_name_index, put_text_length};
 use crate::server_fields::ServerFields;
 
-/// Appends the block of an answer.
+/// Appends the header block of the response for an answer.
 #[inline]
-pub(super) fn head(
+pub(super) fn header_block(
     encoder: &mut EncoderTable,
     answer: &Answer<'_>,
     archive: ArchiveRef<'_>,
@@ -24,92 +25,97 @@ pub(super) fn head(
 ) {
     encoder.begin_block(block, archive.number, archive.identity);
     let mut block = Block { encoder, bytes: block };
+
     let overrides = if let Some(site_fields) = answer.site_fields {
-        block.with_site_fields(answer, site_fields, archive.bytes, fields)
+        block.put_head_with_rules(answer, site_fields, archive.bytes, fields)
     } else if let Fields::Canned { head, validators } = &answer.fields
         && answer.status == head.status
     {
-        block.whole(head);
-        block.validators(*validators, fields);
+        block.put_head(head);
+        block.put_validators(*validators, fields);
         head.overrides
     } else {
-        block.other(answer, fields)
+        block.put_other_head(answer, fields)
     };
+
     if let Some(length) = answer.content_length {
-        block.number(index::CONTENT_LENGTH, length);
+        block.put_number(index::CONTENT_LENGTH, length);
     }
     block.bytes.extend_from_slice(fields.hpack_date());
-    fields.hpack_lines(overrides).for_each(|line| block.encoder.put_server_line(block.bytes, line));
+    for line in fields.hpack_lines(overrides) {
+        block.encoder.put_server_line(block.bytes, line);
+    }
 }
 
-/// A block that is being spelled.
+/// A header block under construction.
 struct Block<'b> {
     encoder: &'b mut EncoderTable,
     bytes: &'b mut Vec<u8>,
 }
 
 impl Block<'_> {
-    /// A head under the status that it was spelled for.
+    /// Appends a head under the status that it was rendered for.
     #[inline]
-    fn whole(&mut self, head: &Head<'_>) {
+    fn put_head(&mut self, head: &Head<'_>) {
         let mut lines = head.hpack.all();
         match lines.next() {
-            Some(line) if index::STATUS.contains(&line.static_index) => self.line(line),
-            // Of a damaged archive: a block without a status would cost the connection.
-            _ => return self.lines_under(head.status, head.hpack.lines()),
+            Some(line) if index::STATUS.contains(&line.static_index) => self.put_line(line),
+            // A damaged archive: a block without a status would be a connection error.
+            _ => return self.put_status_and_lines(head.status, head.hpack.lines()),
         }
-        self.lines(lines);
+        self.put_lines(lines);
     }
 
-    /// All answers but the most frequent: the fields up to the length. Says which of the server's fields the site sets.
+    /// Appends the fields of any other response, up to its length. Returns which of the server's fields the site sets.
     #[cold]
-    fn other(&mut self, answer: &Answer<'_>, fields: &ServerFields) -> u8 {
+    fn put_other_head(&mut self, answer: &Answer<'_>, fields: &ServerFields) -> u8 {
         let status = answer.status;
         match &answer.fields {
             Fields::Canned { head, validators } => {
-                self.other_status(status, head);
-                self.validators(*validators, fields);
+                self.put_head_with_other_status(status, head);
+                self.put_validators(*validators, fields);
                 head.overrides
             }
             Fields::Partial { head, validators, range } => {
-                self.lines_under(status, head.hpack.lines());
-                self.validators(*validators, fields);
-                self.content_range(*range);
+                self.put_status_and_lines(status, head.hpack.lines());
+                self.put_validators(*validators, fields);
+                self.put_content_range(*range);
                 head.overrides
             }
             Fields::Multipart { multipart, validators } => {
-                self.status(status);
+                self.put_status(status);
                 let boundary = multipart.boundary();
                 let pieces = [PARTS_TYPE.as_bytes(), boundary[0], boundary[1]];
-                self.pieces(index::CONTENT_TYPE, &pieces);
-                self.lines(multipart.head().hpack.resource());
-                self.validators(*validators, fields);
+                self.put_literal(index::CONTENT_TYPE, &pieces);
+                self.put_lines(multipart.head().hpack.resource());
+                self.put_validators(*validators, fields);
                 multipart.head().overrides
             }
             Fields::NotModified { head, validators } => {
-                self.lines_under(status, head.hpack.resource());
-                self.validators(*validators, fields);
+                self.put_status_and_lines(status, head.hpack.resource());
+                self.put_validators(*validators, fields);
                 head.overrides
             }
             Fields::Redirect(location) => {
-                self.status(status);
-                self.location(location, status, fields);
+                self.put_status(status);
+                self.put_location(location, status, fields);
                 0
             }
             Fields::BuiltIn { page, complete_length } => {
-                self.own(status, *page, *complete_length);
+                self.put_builtin_head(status, *page, *complete_length);
                 match page {
-                    Some(Page { head, .. }) => self.lines(head.hpack.lines()),
-                    None => self.page_fields(status),
+                    Some(Page { head, .. }) => self.put_lines(head.hpack.lines()),
+                    None => self.put_builtin_page_fields(status),
                 }
                 page.map_or(0, |page| page.head.overrides)
             }
         }
     }
 
-    /// An answer to which the rules of `_headers` add fields: its own head without those that they replace, then theirs.
+    /// Appends the fields of an answer to which rules of `_headers` add fields: the lines that the rules don't replace, then
+    /// the fields of the rules. Returns which of the server's fields the site sets.
     #[cold]
-    fn with_site_fields(
+    fn put_head_with_rules(
         &mut self,
         answer: &Answer<'_>,
         site_fields: &SiteFields,
@@ -126,184 +132,192 @@ impl Block<'_> {
                     continue;
                 }
                 if is_caching && status >= 400 {
-                    block.field("cache-control", "no-store");
+                    block.put_field("cache-control", "no-store");
                 } else {
-                    block.line(line);
+                    block.put_line(line);
                 }
             }
         };
+
         let mut has_content = true;
         if !matches!(answer.fields, Fields::BuiltIn { .. }) {
-            self.status(status);
+            self.put_status(status);
         }
         match &answer.fields {
             Fields::Canned { head, validators } => {
                 put_lines(self, head.hpack.lines());
-                self.validators(*validators, fields);
+                self.put_validators(*validators, fields);
             }
             Fields::Partial { head, validators, range } => {
                 put_lines(self, head.hpack.lines());
-                self.validators(*validators, fields);
-                self.content_range(*range);
+                self.put_validators(*validators, fields);
+                self.put_content_range(*range);
             }
             Fields::Multipart { multipart, validators } => {
                 let boundary = multipart.boundary();
-                self.pieces(index::CONTENT_TYPE, &[PARTS_TYPE.as_bytes(), boundary[0], boundary[1]]);
+                self.put_literal(index::CONTENT_TYPE, &[PARTS_TYPE.as_bytes(), boundary[0], boundary[1]]);
                 put_lines(self, multipart.head().hpack.resource());
-                self.validators(*validators, fields);
+                self.put_validators(*validators, fields);
             }
             Fields::NotModified { head, validators } => {
                 put_lines(self, head.hpack.resource());
-                self.validators(*validators, fields);
+                self.put_validators(*validators, fields);
             }
             Fields::Redirect(location) => {
-                self.location(location, status, fields);
+                self.put_location(location, status, fields);
                 has_content = false;
             }
             Fields::BuiltIn { page, complete_length } => {
-                self.own(status, *page, *complete_length);
+                self.put_builtin_head(status, *page, *complete_length);
                 match page {
                     Some(Page { head, .. }) => put_lines(self, head.hpack.lines()),
                     None => {
-                        self.page_fields(status);
+                        self.put_builtin_page_fields(status);
                         has_content = false;
                     }
                 }
             }
         }
-        let is_parts = matches!(answer.fields, Fields::Multipart { .. });
+
+        let is_multipart = matches!(answer.fields, Fields::Multipart { .. });
         for line in site_fields.lines(archive, status, has_content) {
             let name = line.name(archive);
-            if !(is_parts && name == b"Content-Type") {
-                self.site_line(name, line, archive);
+            if !(is_multipart && name == b"Content-Type") {
+                self.put_rule_line(name, line, archive);
             }
         }
         site_fields.overrides()
     }
 
-    /// A line that the rules add: as literals, for no table holds it.
-    fn site_line(&mut self, name: &[u8], line: SiteLine<'_>, archive: &[u8]) {
+    /// Appends a field of a rule, as a literal: no table holds it.
+    fn put_rule_line(&mut self, name: &[u8], line: SiteLine<'_>, archive: &[u8]) {
         self.bytes.push(0);
         put_text_length(self.bytes, name.len());
         self.bytes.extend(name.iter().map(u8::to_ascii_lowercase));
         let joined: usize = line.values(archive).map(|value| value.len() + 2).sum();
+        // There is one separator fewer than there are values.
         put_text_length(self.bytes, joined.saturating_sub(2));
-        for (place, value) in line.values(archive).enumerate() {
-            if place > 0 {
+        for (number, value) in line.values(archive).enumerate() {
+            if number > 0 {
                 self.bytes.extend_from_slice(b", ");
             }
             self.bytes.extend_from_slice(value);
         }
     }
 
-    fn location(&mut self, location: &Location<'_>, status: u16, fields: &ServerFields) {
+    fn put_location(&mut self, location: &Location<'_>, status: u16, fields: &ServerFields) {
         put_name_index(self.bytes, index::LOCATION);
         put_text_length(self.bytes, location.length());
         location.for_each_piece(&mut |piece| self.bytes.extend_from_slice(piece));
-        self.field("cache-control", redirect_caching(status, fields));
+        self.put_field("cache-control", redirect_caching(status, fields));
     }
 
-    /// What describes a page that is built in.
-    fn page_fields(&mut self, status: u16) {
+    /// Appends the fields that describe a built-in page.
+    fn put_builtin_page_fields(&mut self, status: u16) {
         if status != 204 {
-            self.field("content-type", PAGE_TYPE);
-            self.field("cache-control", "no-store");
+            self.put_field("content-type", PAGE_TYPE);
+            self.put_field("cache-control", "no-store");
         }
     }
 
-    /// A head under another status than the one that it was spelled for. An error is kept by nobody, whatever holds for
-    /// the page that stands in for it.
-    fn other_status(&mut self, status: u16, head: &Head<'_>) {
+    /// Appends a head under a status other than the one that it was rendered for.
+    ///
+    /// Errors are never cached, whatever holds for the page that is shown for them.
+    fn put_head_with_other_status(&mut self, status: u16, head: &Head<'_>) {
         if status < 400 {
-            return self.lines_under(status, head.hpack.lines());
+            return self.put_status_and_lines(status, head.hpack.lines());
         }
-        self.status(status);
+        self.put_status(status);
         for line in head.hpack.lines() {
             if line.static_index == index::CACHE_CONTROL {
-                self.field("cache-control", "no-store");
+                self.put_field("cache-control", "no-store");
             } else {
-                self.line(line);
+                self.put_line(line);
             }
         }
     }
 
-    /// The fields of an answer of the server itself that its status needs.
-    fn own(&mut self, status: u16, page: Option<Page<'_>>, complete_length: Option<u64>) {
-        self.status(status);
+    /// Appends the status of a response that the server makes itself, and the fields that its status requires.
+    fn put_builtin_head(&mut self, status: u16, page: Option<Page<'_>>, complete_length: Option<u64>) {
+        self.put_status(status);
         match status {
-            // RFC 9110 §9.3.7: what can be asked for besides.
+            // RFC 9110 §9.3.7: the methods and features that a client can use.
             204 => {
-                self.field("allow", ALLOWED);
-                self.field("accept-ranges", "bytes");
+                self.put_field("allow", ALLOWED);
+                self.put_field("accept-ranges", "bytes");
             }
-            // RFC 9110 §15.5.6: 405 must say what is allowed.
-            405 | 501 => self.field("allow", ALLOWED),
-            // A page that varies itself says so already.
+            // RFC 9110 §15.5.6 requires `Allow` for 405.
+            405 | 501 => self.put_field("allow", ALLOWED),
+            // The head of a page that varies has this line already.
             406 | 416 if !page.is_some_and(|page| varies_by_encoding(page.head.resource())) => {
-                self.field("vary", "Accept-Encoding");
+                self.put_field("vary", "Accept-Encoding");
             }
             _ => {}
         }
         if let Some(length) = complete_length {
-            self.pieces(index::CONTENT_RANGE, &[b"bytes */", Decimal::new(length).digits()]);
+            self.put_literal(index::CONTENT_RANGE, &[b"bytes */", Decimal::new(length).digits()]);
         }
     }
 
-    fn lines_under(&mut self, status: u16, lines: HpackLines<'_>) {
-        self.status(status);
-        self.lines(lines);
+    fn put_status_and_lines(&mut self, status: u16, lines: HpackLines<'_>) {
+        self.put_status(status);
+        self.put_lines(lines);
     }
 
     #[inline]
-    fn lines(&mut self, lines: HpackLines<'_>) {
-        lines.for_each(|line| self.line(line));
+    fn put_lines(&mut self, lines: HpackLines<'_>) {
+        for line in lines {
+            self.put_line(line);
+        }
     }
 
     #[inline]
-    fn line(&mut self, line: HpackLine<'_>) {
+    fn put_line(&mut self, line: HpackLine<'_>) {
         self.encoder.put_archive_line(self.bytes, line);
     }
 
-    fn status(&mut self, status: u16) {
+    fn put_status(&mut self, status: u16) {
         put_field(self.bytes, ":status", Decimal::new(status.into()).digits());
     }
 
     #[inline]
-    fn validators(&mut self, validators: Validators<'_>, fields: &ServerFields) {
+    fn put_validators(&mut self, validators: Validators<'_>, fields: &ServerFields) {
         if let Some(etag) = validators.etag {
-            // The name by its index, the length, and the quotes.
+            // The index of the name, the length, and the quotes.
             let mut literal = *b"\x0f\x13\x12\"0123456789abcdef\"";
             literal[4..20].copy_from_slice(etag);
             self.bytes.extend_from_slice(&literal);
         }
         if let Some(modified) = validators.modified {
-            // RFC 9110 §8.8.2.1: never later than the answer.
-            self.pieces(index::LAST_MODIFIED, &[&format_http_date(modified.min(fields.seconds()))]);
+            // RFC 9110 §8.8.2.1: never later than the response.
+            self.put_literal(index::LAST_MODIFIED, &[&format_http_date(modified.min(fields.seconds()))]);
         }
     }
 
-    fn content_range(&mut self, range: ContentRange) {
+    fn put_content_range(&mut self, range: ContentRange) {
         let [first, last, complete] = [range.first, range.last, range.complete_length].map(Decimal::new);
         let pieces = [b"bytes ", first.digits(), b"-", last.digits(), b"/", complete.digits()];
-        self.pieces(index::CONTENT_RANGE, &pieces);
+        self.put_literal(index::CONTENT_RANGE, &pieces);
     }
 
-    /// A field whose name the static table has, of which nobody else may have the value.
-    fn pieces(&mut self, name: u8, pieces: &[&[u8]]) {
+    /// Appends a field whose name is in the static table, as a literal of concatenated pieces.
+    fn put_literal(&mut self, name: u8, pieces: &[&[u8]]) {
         put_name_index(self.bytes, name);
         put_text_length(self.bytes, pieces.iter().map(|piece| piece.len()).sum());
-        pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
+        for piece in pieces {
+            self.bytes.extend_from_slice(piece);
+        }
     }
 
     #[inline]
-    fn number(&mut self, name: u8, number: u64) {
+    fn put_number(&mut self, name: u8, number: u64) {
         let number = Decimal::new(number);
         put_name_index(self.bytes, name);
         put_text_length(self.bytes, number.digits().len());
         self.bytes.extend_from_slice(number.digits());
     }
 
-    fn field(&mut self, name: &str, value: &str) {
+    fn put_field(&mut self, name: &str, value: &str) {
         put_field(self.bytes, name, value.as_bytes());
     }
 }

@@ -1,30 +1,30 @@
-//! What ends a stream or the connection, and the code that tells the peer (RFC 9113 §5.4, §7).
+//! Stream errors, connection errors, and their codes (RFC 9113 §5.4, §7).
 //!
-//! Every one of them is the peer's fault: our own come out as statuses.
+//! All of them are the peer's fault. Faults of the server itself are statuses.
 
-/// Why a stream or a connection ends (RFC 9113 §7); only those that we send.
+/// Error codes that we send (RFC 9113 §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorCode {
-    /// `NO_ERROR`: no fault of anybody's.
+    /// `NO_ERROR`: a graceful end.
     None,
     /// `PROTOCOL_ERROR`.
     Protocol,
-    /// `FLOW_CONTROL_ERROR`: more content than there was room for, or a window beyond 2^31-1.
+    /// `FLOW_CONTROL_ERROR`: content beyond the window, or a window beyond 2^31-1.
     FlowControl,
     /// `STREAM_CLOSED`: a frame for a stream that has ended.
     StreamClosed,
     /// `FRAME_SIZE_ERROR`: a length that the frame's type does not allow.
     FrameSize,
-    /// `REFUSED_STREAM`: nothing was done, so it may be asked again.
+    /// `REFUSED_STREAM`: the request was not processed, so it is safe to retry.
     RefusedStream,
     /// `COMPRESSION_ERROR`: a header block that cannot be decoded.
     Compression,
-    /// `ENHANCE_YOUR_CALM`: more work than a peer may make without asking for anything.
+    /// `ENHANCE_YOUR_CALM`: more work than a peer may cause without requesting anything.
     EnhanceYourCalm,
 }
 
 impl ErrorCode {
-    /// The number on the wire.
+    /// Returns the code as sent on the wire.
     #[must_use]
     pub const fn number(self) -> u32 {
         match self {
@@ -39,7 +39,7 @@ impl ErrorCode {
         }
     }
 
-    /// A name for it, for counting.
+    /// Returns the code's label in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -55,12 +55,12 @@ impl ErrorCode {
     }
 }
 
-/// What a frame that breaks the rules ends.
+/// The error that an invalid frame causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The connection (RFC 9113 §5.4.1).
+    /// Connection error (RFC 9113 §5.4.1).
     Connection(ErrorCode),
-    /// The stream alone (RFC 9113 §5.4.2).
+    /// Stream error, with the stream's ID (RFC 9113 §5.4.2).
     Stream(u32, ErrorCode),
 }
 

@@ -1,51 +1,52 @@
-//! Windows (RFC 9113 §5.2, §6.9): how much content the peer has room for.
+//! Flow-control windows (RFC 9113 §5.2, §6.9).
 //!
-//! A window can be below zero, after the peer has made all of them smaller; it can never be above 2^31-1.
+//! A window can be negative, after the peer reduced the initial window size; it is never above 2^31-1.
 
-/// The window that streams and connection begin with, in both directions (RFC 9113 §6.9.2).
-pub(super) const WINDOW_BYTES: u32 = 65_535;
+/// Initial window of streams and connections, in both directions (RFC 9113 §6.9.2).
+pub(super) const INITIAL_WINDOW_BYTES: u32 = 65_535;
 
-/// The largest window that there is (RFC 9113 §6.9.1).
+/// The largest allowed window (RFC 9113 §6.9.1).
 pub(super) const WINDOW_BYTES_MAX: u32 = 0x7fff_ffff;
 
-/// So much content the peer has room for.
+/// The number of content bytes that the peer accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window(i32);
 
-/// The window would be larger than there may be.
+/// Error: the window would exceed [`WINDOW_BYTES_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLarge;
 
 impl Window {
-    /// A window of so many bytes, at most [`WINDOW_BYTES_MAX`].
+    /// Creates a window of this size, which is at most [`WINDOW_BYTES_MAX`].
     pub(super) fn new(bytes: u32) -> Window {
+        debug_assert!(bytes <= WINDOW_BYTES_MAX, "{bytes}");
         Window(i32::try_from(bytes).unwrap_or(i32::MAX))
     }
 
-    /// How much may be sent.
+    /// Returns the number of bytes that may be sent.
     #[inline]
     pub(super) fn bytes(self) -> u32 {
+        // A negative window allows none.
         u32::try_from(self.0).unwrap_or(0)
     }
 
-    /// So many bytes were sent, which is no more than [`Window::bytes`].
+    /// Accounts for bytes that were sent, at most [`Window::bytes`].
     #[inline]
-    pub(super) fn take(&mut self, bytes: u32) {
+    pub(super) fn consume(&mut self, bytes: u32) {
         debug_assert!(bytes <= self.bytes(), "{bytes} from {self:?}");
         self.0 = self.0.saturating_sub_unsigned(bytes);
     }
 
-    /// The peer has room for so many bytes more.
+    /// Enlarges the window (WINDOW_UPDATE).
     pub(super) fn widen(&mut self, bytes: u32) -> Result<(), TooLarge> {
         self.0 = self.0.checked_add_unsigned(bytes).ok_or(TooLarge)?;
         Ok(())
     }
 
-    /// The peer has changed the window that streams begin with, which changes those that there are by as much
-    /// (RFC 9113 §6.9.2).
+    /// Applies a change of the initial window size, from `before` to `after` (RFC 9113 §6.9.2).
     pub(super) fn shift(&mut self, before: u32, after: u32) -> Result<(), TooLarge> {
         let shifted = i64::from(self.0) + i64::from(after) - i64::from(before);
-        // Downwards there is room for all of them: what was taken was there before.
+        // A negative result always fits: only bytes that the window once allowed were consumed.
         self.0 = i32::try_from(shifted).map_err(|_| TooLarge)?;
         Ok(())
     }
@@ -56,9 +57,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_can_be_below_zero_and_comes_back() {
+    fn windows_can_be_negative() {
         let mut window = Window::new(100);
-        window.take(60);
+        window.consume(60);
         assert_eq!(window.shift(100, 10), Ok(()));
         assert_eq!((window, window.bytes()), (Window(-50), 0));
         assert_eq!(window.widen(51), Ok(()));
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn no_window_is_larger_than_there_may_be() {
+    fn windows_never_exceed_their_maximum() {
         let mut window = Window::new(WINDOW_BYTES_MAX - 1);
         assert_eq!(window.widen(1), Ok(()));
         assert_eq!(window.widen(1), Err(TooLarge));

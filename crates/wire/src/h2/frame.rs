@@ -1,19 +1,18 @@
-//! Frames and bytes (RFC 9113 §4, §6): the head that every frame has, what its payload is padded with, and the
-//! small frames that we send.
+//! Frame layout (RFC 9113 §4, §6): heads, padding, and the small frames that we send.
 //!
-//! Never knows what a stream is, and never decides what a bad frame ends.
+//! This module knows no streams, and doesn't decide which error an invalid frame causes.
 
 use super::error::ErrorCode;
 use crate::output::Output;
 
-/// What a client says before its first frame (RFC 9113 §3.4).
+/// Connection preface of a client (RFC 9113 §3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Bytes of the head of a frame (RFC 9113 §4.1).
+/// Length of a frame head, in bytes (RFC 9113 §4.1).
 pub(super) const HEAD_BYTES: usize = 9;
 
-/// The least that a peer must take as a frame's payload, and the most that we do (RFC 9113 §4.2).
-pub(super) const PAYLOAD_BYTES: usize = 16_384;
+/// The longest payload that every peer must accept, and the longest that we send and accept, in bytes (RFC 9113 §4.2).
+pub(super) const PAYLOAD_BYTES_MAX: u32 = 16_384;
 
 /// Frame types (RFC 9113 §6, RFC 9218 §7.1).
 pub(super) mod kind {
@@ -30,7 +29,7 @@ pub(super) mod kind {
     pub(in crate::h2) const PRIORITY_UPDATE: u8 = 16;
 }
 
-/// Frame flags; what a bit means depends on the type.
+/// Frame flags. The meaning of a bit depends on the frame type.
 pub(super) mod flag {
     pub(in crate::h2) const ACK: u8 = 0x1;
     pub(in crate::h2) const END_STREAM: u8 = 0x1;
@@ -39,28 +38,28 @@ pub(super) mod flag {
     pub(in crate::h2) const PRIORITY: u8 = 0x20;
 }
 
-/// The head of a frame.
+/// A frame head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameHead {
-    /// Bytes of the payload.
+    /// Length of the payload, in bytes.
     pub(super) length: usize,
     pub(super) kind: u8,
     pub(super) flags: u8,
-    /// The stream's number, without the reserved bit; 0 is the connection itself.
+    /// Stream ID without the reserved bit; 0 for the connection.
     pub(super) stream: u32,
 }
 
 impl FrameHead {
-    /// The head at the front of `bytes`, if all of it is there.
+    /// Parses the head at the front of `bytes`. Returns `None` if it is incomplete.
     #[inline]
     pub(super) fn read(bytes: &[u8]) -> Option<FrameHead> {
         let [l0, l1, l2, kind, flags, s0, s1, s2, s3] = *bytes.first_chunk::<HEAD_BYTES>()?;
         let length = u32::from_be_bytes([0, l0, l1, l2]) as usize;
-        let stream = stream_number([s0, s1, s2, s3]);
+        let stream = parse_u31([s0, s1, s2, s3]);
         Some(FrameHead { length, kind, flags, stream })
     }
 
-    /// The bytes of a head. `length` is less than 2^24.
+    /// Encodes the head. `length` must be less than 2^24.
     #[inline]
     pub(super) fn bytes(self) -> [u8; HEAD_BYTES] {
         let [_, .., l0, l1, l2] = (self.length as u64).to_be_bytes();
@@ -74,19 +73,19 @@ impl FrameHead {
     }
 }
 
-/// A stream's number, without the reserved bit (RFC 9113 §4.1).
+/// Parses a stream ID or a window increment: 31 bits after a reserved one (RFC 9113 §4.1, §6.9).
 #[inline]
-pub(super) fn stream_number(bytes: [u8; 4]) -> u32 {
+pub(super) fn parse_u31(bytes: [u8; 4]) -> u32 {
     u32::from_be_bytes(bytes) & 0x7fff_ffff
 }
 
-/// The stream that a dependency names (RFC 7540 §6.3).
+/// Returns the stream that a priority refers to (RFC 7540 §6.3).
 pub(super) fn depends_on(dependency: &[u8; 5]) -> u32 {
     let [s0, s1, s2, s3, _] = *dependency;
-    stream_number([s0, s1, s2, s3])
+    parse_u31([s0, s1, s2, s3])
 }
 
-/// A payload without its padding (RFC 9113 §6.1, §6.2).
+/// Returns a payload without its padding (RFC 9113 §6.1, §6.2).
 #[inline]
 pub(super) fn unpadded(head: FrameHead, payload: &[u8]) -> Result<&[u8], ErrorCode> {
     if !head.has(flag::PADDED) {
@@ -97,7 +96,12 @@ pub(super) fn unpadded(head: FrameHead, payload: &[u8]) -> Result<&[u8], ErrorCo
     Ok(&rest[..length])
 }
 
-/// Appends a whole frame. `payload` is no longer than [`PAYLOAD_BYTES`].
+/// Returns the length of a payload, or of a part of it, in bytes.
+pub(super) fn payload_bytes(payload: &[u8]) -> u32 {
+    u32::try_from(payload.len()).expect("longer frames were refused by their head")
+}
+
+/// Appends a whole frame. `payload` must not be longer than [`PAYLOAD_BYTES_MAX`].
 pub(super) fn put(output: &mut Output, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
     output.put(&FrameHead { length: payload.len(), kind, flags, stream }.bytes());
     output.put(payload);
@@ -109,7 +113,7 @@ pub(super) fn put_reset(output: &mut Output, stream: u32, code: ErrorCode) {
 }
 
 /// Appends GOAWAY (RFC 9113 §6.8). No stream above `last` was or will be answered.
-pub(super) fn put_go_away(output: &mut Output, last: u32, code: ErrorCode) {
+pub(super) fn put_goaway(output: &mut Output, last: u32, code: ErrorCode) {
     let mut payload = [0; 8];
     payload[..4].copy_from_slice(&last.to_be_bytes());
     payload[4..].copy_from_slice(&code.number().to_be_bytes());
@@ -126,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_read_as_it_was_written() {
+    fn parsing_reverses_encoding() {
         let head = FrameHead { length: 0x12_3456, kind: 7, flags: 9, stream: 0x7fff_fffe };
         assert_eq!(head.bytes(), [0x12, 0x34, 0x56, 7, 9, 0x7f, 0xff, 0xff, 0xfe]);
         assert_eq!(FrameHead::read(&head.bytes()), Some(head));
@@ -136,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_taken_off_and_never_longer_than_the_payload() {
+    fn padding_is_removed_and_checked() {
         let padded = FrameHead { length: 0, kind: kind::DATA, flags: flag::PADDED, stream: 1 };
         assert_eq!(unpadded(padded, &[2, b'a', 0, 0]), Ok(b"a".as_slice()));
         assert_eq!(unpadded(padded, &[0]), Ok(b"".as_slice()));

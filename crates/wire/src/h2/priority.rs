@@ -1,21 +1,21 @@
-//! What is to be sent first (RFC 9218): what a client says of an answer's priority.
+//! Priorities of responses (RFC 9218), as clients send them.
 //!
-//! Never fails: what breaks the grammar says nothing (RFC 9218 §4).
+//! Parsing never fails: an invalid value is ignored (RFC 9218 §4).
 
-/// The priority of an answer (RFC 9218 §4).
+/// Priority of a response (RFC 9218 §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Priority {
-    /// From 0, which goes first, to 7.
+    /// From 0 (most urgent) to 7.
     pub(super) urgency: u8,
-    /// Whether the client can use a part of it, so that it may share the line with others of its urgency.
+    /// Whether the client can use a part of the response, so that it may be interleaved with others of its urgency.
     pub(super) incremental: bool,
 }
 
 impl Priority {
-    /// Of what nothing is said (RFC 9218 §4.1, §4.2).
+    /// The default (RFC 9218 §4.1, §4.2).
     pub(super) const DEFAULT: Priority = Priority { urgency: 3, incremental: false };
 
-    /// What a field value says: a dictionary of structured fields (RFC 8941 §3.2), of which two members count.
+    /// Parses a field value: a dictionary (RFC 8941 §3.2) with two known members. Returns the default if it is invalid.
     pub(super) fn parse(value: &[u8]) -> Priority {
         let mut rest = trim(value);
         let mut priority = Priority::DEFAULT;
@@ -42,12 +42,12 @@ impl Priority {
 /// A member of a dictionary.
 struct Member<'a> {
     key: &'a [u8],
-    /// What stands behind `=`; empty if nothing does.
+    /// The text after `=`; empty if there is none.
     value: &'a [u8],
 }
 
 impl<'a> Member<'a> {
-    /// Reads a member, and what parameters it has, off the front of `rest`.
+    /// Parses a member with its parameters, and removes it from the front of `rest`.
     fn read(rest: &mut &'a [u8]) -> Option<Member<'a>> {
         let key = take_while(rest, is_key_byte);
         if !matches!(key.first(), Some(b'a'..=b'z' | b'*')) {
@@ -77,8 +77,8 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Takes an item off the front of `rest`: a string in its quotes, or whatever it is up to what ends a member. Nothing if
-/// a string does not end.
+/// Removes an item from the front of `rest`: a string with its quotes, or everything up to a delimiter. Returns `None` if a
+/// string doesn't end.
 fn take_value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let value = *rest;
     if value.first() != Some(&b'"') {
@@ -102,7 +102,7 @@ fn take_while<'a>(rest: &mut &'a [u8], takes: impl Fn(u8) -> bool) -> &'a [u8] {
     taken
 }
 
-/// RFC 8941 §3.1.2.
+/// Returns `true` for the bytes of a key (RFC 8941 §3.1.2).
 fn is_key_byte(byte: u8) -> bool {
     matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'.' | b'*')
 }

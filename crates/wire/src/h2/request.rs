@@ -1,7 +1,7 @@
-//! The fields of a header block to the head of a request (RFC 9113 §8.2, §8.3), or to what is wrong with them.
+//! HTTP/2 request heads: validates the fields of a header block (RFC 9113 §8.2, §8.3).
 //!
-//! Holds the bytes that the head borrows, in room that all connections of a worker use in turn: nothing is allocated
-//! once it has grown. Never knows frames or streams, nor how fields were compressed.
+//! The bytes of a head are stored in buffers that all connections of a worker share, so that nothing is allocated once they
+//! have grown. This module knows no frames and no streams.
 
 use cannery_site::{Method, Request, Values};
 
@@ -13,59 +13,58 @@ use crate::refusal::Refusal;
 use crate::request_head::{RequestHead, Version};
 use crate::scan::target_end;
 
-/// Room for the head of a request of HTTP/2, and the time: what the connections of a worker use in turn.
+/// Buffers for one request head, and the time. Shared by all connections of a worker.
 #[derive(Debug, Default)]
 pub struct HeadStore {
-    /// For the decoder.
+    /// Scratch buffer of the decoder.
     strings: Vec<u8>,
-    /// The values that a head is made of.
+    /// Field values, concatenated.
     bytes: Vec<u8>,
-    /// Whose values they are, and where.
-    kept: Vec<Kept>,
-    /// Lines of proxies, as HTTP/1 has them.
+    fields: Vec<StoredField>,
+    /// Field lines of proxies, in the syntax of HTTP/1.
     forwarded: Vec<u8>,
     seconds: u64,
 }
 
-/// A value: so many bytes from a place on.
+/// A field, with the range of its value in [`HeadStore::bytes`].
 #[derive(Debug, Clone, Copy)]
-struct Kept {
+struct StoredField {
     name: Name,
     start: u16,
     bytes: u16,
 }
 
-const _: () = assert!(FIELD_LIST_BYTES_MAX <= u16::MAX as usize, "places of values are two bytes wide");
+const _: () = assert!(FIELD_LIST_BYTES_MAX <= u16::MAX as usize, "positions of values are two bytes wide");
 
-/// What a header block is that begins a stream.
+/// Outcome of parsing a header block that opens a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// A request.
-    Request(About),
-    /// One that has an answer of its own.
-    Refused(About, Refusal),
-    /// None: the stream ends (RFC 9113 §8.1.1).
+    Request(RequestInfo),
+    /// A request that is refused with a status.
+    Refused(RequestInfo, Refusal),
+    /// Not a valid request: a stream error (RFC 9113 §8.1.1).
     Malformed,
 }
 
-/// What the connection has to know of a request.
+/// What the connection needs to know of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct About {
-    /// Whether it is `HEAD`, to which no answer has content.
+pub(super) struct RequestInfo {
+    /// Whether the method is `HEAD`, whose responses have no content.
     pub(super) is_head: bool,
     pub(super) priority: Priority,
-    /// How long its content is, if it says so.
+    /// The announced length of the content, in bytes.
     pub(super) content_length: Option<u64>,
 }
 
 impl HeadStore {
-    /// Empty room.
+    /// Creates empty buffers.
     #[must_use]
     pub fn new() -> HeadStore {
         HeadStore::default()
     }
 
-    /// Sets the time that budgets against abuse fill by, in seconds since 1970.
+    /// Sets the time by which budgets against abuse refill, in seconds since 1970.
     pub fn set_now(&mut self, seconds: u64) {
         self.seconds = seconds;
     }
@@ -74,19 +73,19 @@ impl HeadStore {
         self.seconds
     }
 
-    /// The head of the request that [`super::Step::Request`] told of last.
+    /// Returns the head of the request that the last [`super::Step::Request`] announced.
     #[must_use]
     #[inline]
     pub fn head(&self) -> RequestHead<'_> {
         let mut head =
             RequestHead { version: Version::Http2, field_lines: &self.forwarded, ..RequestHead::EMPTY };
         let request = &mut head.request;
-        for kept in &self.kept {
-            let value = self.value(*kept);
-            match kept.name {
+        for field in &self.fields {
+            let value = self.value(*field);
+            match field.name {
                 Name::Method => head.method_name = value,
                 Name::Path => request.target = value,
-                // RFC 9113 §8.3.1: where both are there, they say the same.
+                // RFC 9113 §8.3.1: if both are present, they are equal.
                 Name::Authority | Name::Host => request.host = Some(value),
                 Name::AcceptEncoding => push(&mut request.accept_encoding, value),
                 Name::Referer => head.referer = Some(value),
@@ -95,115 +94,118 @@ impl HeadStore {
             }
         }
         request.method = Method::of(head.method_name);
-        // RFC 9113 §8.5: what is asked for is the authority.
+        // RFC 9113 §8.5: the target of CONNECT is the authority.
         if head.method_name == b"CONNECT" {
             request.target = request.host.unwrap_or_default();
         }
         head
     }
 
-    /// Reads the block that begins a stream; `ended` says that no content follows.
+    /// Parses a block that opens a stream. No content follows if `ends_stream` is set.
     pub(super) fn read(
         &mut self,
         decoder: &mut Decoder,
         block: &[u8],
-        ended: bool,
+        ends_stream: bool,
     ) -> Result<Verdict, DecodeError> {
-        let HeadStore { strings, bytes, kept, forwarded, .. } = self;
+        let HeadStore { strings, bytes, fields, forwarded, .. } = self;
         bytes.clear();
-        kept.clear();
+        fields.clear();
         forwarded.clear();
-        let mut reader = Reader::new(bytes, kept, forwarded);
+        let mut reader = Reader::new(bytes, fields, forwarded);
         let list = decoder.decode(block, strings, |field| reader.take(field))?;
         let Reader { is_malformed, refusal, priority, content_length, .. } = reader;
-        let wrong = self.check();
-        let about = About { is_head: self.find(Name::Method) == Some(b"HEAD"), priority, content_length };
-        // RFC 9113 §8.1.1: a request without content must not say that it has some.
-        let lacks_content = ended && content_length.is_some_and(|length| length > 0);
-        Ok(match (list, wrong) {
+
+        let checked = self.check();
+        let is_head = self.find(Name::Method) == Some(b"HEAD");
+        let info = RequestInfo { is_head, priority, content_length };
+        // RFC 9113 §8.1.1: a request without content must not announce any.
+        let lacks_content = ends_stream && content_length.is_some_and(|length| length > 0);
+        Ok(match (list, checked) {
             _ if is_malformed || lacks_content => Verdict::Malformed,
-            // Who sends too much may have sent what is missing behind it.
-            (List::TooLarge, _) => Verdict::Refused(about, Refusal::HeadTooLarge),
-            (_, Err(Wrong::Malformed)) => Verdict::Malformed,
-            (_, Err(Wrong::Refused(wrong))) => Verdict::Refused(about, refusal.unwrap_or(wrong)),
-            (_, Ok(())) => {
-                refusal.map_or(Verdict::Request(about), |refusal| Verdict::Refused(about, refusal))
+            // Missing fields may be among those that were not passed on.
+            (List::TooLarge, _) => Verdict::Refused(info, Refusal::HeadTooLarge),
+            (List::Whole, Err(HeadError::Malformed)) => Verdict::Malformed,
+            (List::Whole, Err(HeadError::Refused(later))) => Verdict::Refused(info, refusal.unwrap_or(later)),
+            (List::Whole, Ok(())) => {
+                refusal.map_or(Verdict::Request(info), |refusal| Verdict::Refused(info, refusal))
             }
         })
     }
 
-    /// Reads a block of trailers, or of a stream that has ended, for the decoder has to see it; tells whether its
-    /// fields are such as may stand in trailers (RFC 9113 §8.1).
+    /// Decodes a block that doesn't open a stream. Returns `true` if it is a valid trailer section (RFC 9113 §8.1).
     pub(super) fn read_trailers(&mut self, decoder: &mut Decoder, block: &[u8]) -> Result<bool, DecodeError> {
-        let mut may = true;
+        let mut is_valid = true;
         let list = decoder.decode(block, &mut self.strings, |field| {
-            may &= field.is_well_formed && !field.name.is_pseudo() && !is_of_connections(&field);
+            is_valid &= field.is_well_formed && !field.name.is_pseudo() && !is_connection_specific(&field);
         })?;
-        Ok(may && list == List::Whole)
+        Ok(is_valid && list == List::Whole)
     }
 
-    /// Holds together what only the whole head tells.
-    fn check(&self) -> Result<(), Wrong> {
-        let method = self.find(Name::Method).ok_or(Wrong::Malformed)?;
+    /// Checks the rules that concern several fields.
+    fn check(&self) -> Result<(), HeadError> {
+        let method = self.find(Name::Method).ok_or(HeadError::Malformed)?;
         if method.is_empty() || !method.iter().all(|byte| is_token_byte(*byte)) {
-            return Err(Wrong::Malformed);
+            return Err(HeadError::Malformed);
         }
+
         let (scheme, path) = (self.find(Name::Scheme), self.find(Name::Path));
         let (authority, host) = (self.find(Name::Authority), self.find(Name::Host));
         match (scheme, path) {
             // RFC 9113 §8.5.
             (None, None) if method == b"CONNECT" && authority.is_some() => {}
-            _ if method == b"CONNECT" => return Err(Wrong::Malformed),
+            _ if method == b"CONNECT" => return Err(HeadError::Malformed),
             (Some(scheme), Some(path)) => check_target(scheme, path)?,
-            _ => return Err(Wrong::Malformed),
+            _ => return Err(HeadError::Malformed),
         }
         if method.len() > METHOD_BYTES_MAX {
-            return Err(Wrong::Refused(Refusal::Method));
+            return Err(HeadError::Refused(Refusal::Method));
         }
+
         let agree = match (authority, host) {
             (Some(authority), Some(host)) => authority.eq_ignore_ascii_case(host),
             (authority, host) => authority.is_some() || host.is_some(),
         };
-        // RFC 9113 §8.3.1: neither may be empty, for the schemes that we answer.
-        let names_one = |value: &[u8]| is_host(value) && !value.is_empty() && !value.starts_with(b":");
-        let are_hosts = [authority, host].into_iter().flatten().all(names_one);
-        if agree && are_hosts { Ok(()) } else { Err(Wrong::Refused(Refusal::Host)) }
+        // RFC 9113 §8.3.1: neither may be empty for `http` and `https`.
+        let is_named = |value: &[u8]| is_host(value) && !value.is_empty() && !value.starts_with(b":");
+        let are_hosts = [authority, host].into_iter().flatten().all(is_named);
+        if agree && are_hosts { Ok(()) } else { Err(HeadError::Refused(Refusal::Host)) }
     }
 
     fn find(&self, name: Name) -> Option<&[u8]> {
-        self.kept.iter().find(|kept| kept.name == name).map(|kept| self.value(*kept))
+        self.fields.iter().find(|field| field.name == name).map(|field| self.value(*field))
     }
 
     #[inline]
-    fn value(&self, kept: Kept) -> &[u8] {
-        &self.bytes[usize::from(kept.start)..][..usize::from(kept.bytes)]
+    fn value(&self, field: StoredField) -> &[u8] {
+        &self.bytes[usize::from(field.start)..][..usize::from(field.bytes)]
     }
 }
 
-/// What only the whole head tells.
-enum Wrong {
+/// Why a head as a whole is not a request.
+enum HeadError {
     Malformed,
     Refused(Refusal),
 }
 
-/// RFC 9113 §8.3.1: a path and a query, or `*`; never empty.
-fn check_target(scheme: &[u8], path: &[u8]) -> Result<(), Wrong> {
+/// Checks `:path`, which is a path with a query, or `*`, and never empty (RFC 9113 §8.3.1), and `:scheme`.
+fn check_target(scheme: &[u8], path: &[u8]) -> Result<(), HeadError> {
     if !(path.starts_with(b"/") || path == b"*") || target_end(path).is_some() {
-        return Err(Wrong::Malformed);
+        return Err(HeadError::Malformed);
     }
     if path.len() > TARGET_BYTES_MAX {
-        return Err(Wrong::Refused(Refusal::TargetTooLong));
+        return Err(HeadError::Refused(Refusal::TargetTooLong));
     }
-    // Which of the two says nothing here: a proxy hands on what it was asked with.
+    // Either scheme is accepted on any connection, because proxies forward the scheme that the client used.
     if scheme.eq_ignore_ascii_case(b"https") || scheme.eq_ignore_ascii_case(b"http") {
         Ok(())
     } else {
-        Err(Wrong::Refused(Refusal::Scheme))
+        Err(HeadError::Refused(Refusal::Scheme))
     }
 }
 
-/// Whether a field is about a connection, which HTTP/2 has other means for (RFC 9113 §8.2.2).
-fn is_of_connections(field: &Field<'_>) -> bool {
+/// Returns `true` for connection-specific fields, which HTTP/2 forbids (RFC 9113 §8.2.2).
+fn is_connection_specific(field: &Field<'_>) -> bool {
     match field.name {
         Name::Connection
         | Name::KeepAlive
@@ -217,9 +219,10 @@ fn is_of_connections(field: &Field<'_>) -> bool {
 
 fn push<'a>(values: &mut Values<'a>, value: &'a [u8]) {
     let has_room = values.push(value);
-    debug_assert!(has_room, "lines were counted as they came");
+    debug_assert!(has_room, "`Reader::take` counted the lines");
 }
 
+/// Stores a field of conditional or range requests.
 #[cold]
 fn take_condition<'a>(request: &mut Request<'a>, name: Name, value: &'a [u8]) {
     let conditions = &mut request.conditions;
@@ -235,14 +238,15 @@ fn take_condition<'a>(request: &mut Request<'a>, name: Name, value: &'a [u8]) {
     conditions.any = true;
 }
 
-/// What the fields said so far.
+/// The fields read so far.
 struct Reader<'s> {
     bytes: &'s mut Vec<u8>,
-    kept: &'s mut Vec<Kept>,
+    fields: &'s mut Vec<StoredField>,
     forwarded: &'s mut Vec<u8>,
-    fields: usize,
-    /// Whether a field came that is no pseudo-field: none of those may follow (RFC 9113 §8.3).
-    past_pseudo: bool,
+    /// Number of fields, ignored ones included.
+    count: usize,
+    /// Whether a regular field was read, after which no pseudo-header field may follow (RFC 9113 §8.3).
+    has_regular_field: bool,
     is_malformed: bool,
     refusal: Option<Refusal>,
     priority: Priority,
@@ -250,13 +254,17 @@ struct Reader<'s> {
 }
 
 impl<'s> Reader<'s> {
-    fn new(bytes: &'s mut Vec<u8>, kept: &'s mut Vec<Kept>, forwarded: &'s mut Vec<u8>) -> Reader<'s> {
+    fn new(
+        bytes: &'s mut Vec<u8>,
+        fields: &'s mut Vec<StoredField>,
+        forwarded: &'s mut Vec<u8>,
+    ) -> Reader<'s> {
         Reader {
             bytes,
-            kept,
+            fields,
             forwarded,
-            fields: 0,
-            past_pseudo: false,
+            count: 0,
+            has_regular_field: false,
             is_malformed: false,
             refusal: None,
             priority: Priority::DEFAULT,
@@ -264,33 +272,35 @@ impl<'s> Reader<'s> {
         }
     }
 
+    /// Checks a field, and stores it if requests have a use for it.
     #[inline]
     fn take(&mut self, field: Field<'_>) {
-        self.fields += 1;
+        self.count += 1;
         self.is_malformed |= !field.is_well_formed;
         if field.name.is_pseudo() {
-            self.is_malformed |= self.past_pseudo || self.count(field.name) > 0;
-            return self.keep(&field);
+            self.is_malformed |= self.has_regular_field || self.count_of(field.name) > 0;
+            return self.store(&field);
         }
-        self.past_pseudo = true;
-        if self.fields > FIELDS_MAX {
+
+        self.has_regular_field = true;
+        if self.count > FIELDS_MAX {
             return self.refuse(Refusal::HeadTooLarge);
         }
         match field.name {
             Name::Other => {}
-            Name::Referer | Name::UserAgent => self.keep(&field),
-            Name::Forwarded | Name::XForwardedFor => self.keep_line(&field),
+            Name::Referer | Name::UserAgent => self.store(&field),
+            Name::Forwarded | Name::XForwardedFor => self.store_line(&field),
             Name::AcceptEncoding | Name::IfMatch | Name::IfNoneMatch => {
-                if self.count(field.name) == Values::LINES_MAX {
+                if self.count_of(field.name) == Values::LINES_MAX {
                     return self.refuse(Refusal::HeadTooLarge);
                 }
-                self.keep(&field);
+                self.store(&field);
             }
             Name::Range | Name::IfRange | Name::IfModifiedSince | Name::IfUnmodifiedSince => {
-                self.keep(&field);
+                self.store(&field);
             }
-            Name::Host if self.count(Name::Host) > 0 => self.refuse(Refusal::Host),
-            Name::Host => self.keep(&field),
+            Name::Host if self.count_of(Name::Host) > 0 => self.refuse(Refusal::Host),
+            Name::Host => self.store(&field),
             Name::Priority => self.priority = Priority::parse(field.value),
             Name::ContentLength => {
                 let length = parse_length(field.value);
@@ -303,35 +313,37 @@ impl<'s> Reader<'s> {
                     self.refuse(Refusal::Expectation);
                 }
             }
-            _ => self.is_malformed |= is_of_connections(&field),
+            _ => self.is_malformed |= is_connection_specific(&field),
         }
     }
 
-    fn count(&self, name: Name) -> usize {
-        self.kept.iter().filter(|kept| kept.name == name).count()
+    /// Returns the number of stored fields with this name.
+    fn count_of(&self, name: Name) -> usize {
+        self.fields.iter().filter(|field| field.name == name).count()
     }
 
-    /// The first fault is the one that the peer is told.
+    /// Refuses the request. The first refusal determines the status.
     fn refuse(&mut self, refusal: Refusal) {
         self.refusal.get_or_insert(refusal);
     }
 
-    /// Keeps a field as a line of HTTP/1. All lines together are no longer than a list may be.
+    /// Stores a field as a line of HTTP/1. The limit of the field list bounds all lines together.
     #[cold]
-    fn keep_line(&mut self, field: &Field<'_>) {
+    fn store_line(&mut self, field: &Field<'_>) {
         for part in [field.name.text(), b": ", field.value, b"\r\n"] {
             self.forwarded.extend_from_slice(part);
         }
     }
 
+    /// Stores a field. The limit of the field list bounds all values together.
     #[inline]
-    fn keep(&mut self, field: &Field<'_>) {
-        // All values together are no longer than a list may be.
+    fn store(&mut self, field: &Field<'_>) {
         let (Ok(start), Ok(bytes)) = (u16::try_from(self.bytes.len()), u16::try_from(field.value.len()))
         else {
+            debug_assert!(false, "the decoder passes on at most FIELD_LIST_BYTES_MAX bytes");
             return self.refuse(Refusal::HeadTooLarge);
         };
         self.bytes.extend_from_slice(field.value);
-        self.kept.push(Kept { name: field.name, start, bytes });
+        self.fields.push(StoredField { name: field.name, start, bytes });
     }
 }

@@ -1,14 +1,14 @@
-//! Answers on a connection: heads at once, bodies at once or when their turn and the peer's windows allow.
+//! Writes responses: heads at once, bodies at once or when their turn and the peer's windows allow.
 //!
-//! Never spells a head itself, and never copies a large body.
+//! Large bodies are never copied.
 
 use cannery_archive::Extent;
 use cannery_site::{Answer, Body as AnswerBody, ErrorPage};
 
 use super::body::Body;
-use super::connection::{Asked, Connection, StreamId};
+use super::connection::{Connection, PendingRequest, StreamId};
 use super::encode;
-use super::frame::{FrameHead, HEAD_BYTES, PAYLOAD_BYTES, flag, kind};
+use super::frame::{FrameHead, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
 use super::stream::Content;
 use crate::archive_ref::{ArchiveRef, slice};
 use crate::hpack::put_field;
@@ -17,7 +17,7 @@ use crate::output::Output;
 use crate::server_fields::ServerFields;
 
 impl Connection {
-    /// Answers a request: the head now, the body now or by [`Connection::fill`].
+    /// Writes the response to a request: its head now, its body now or by [`Connection::fill`].
     #[inline]
     pub fn respond(
         &mut self,
@@ -27,30 +27,30 @@ impl Connection {
         fields: &ServerFields,
         output: &mut Output,
     ) {
-        let Some(asked) = self.take_asked(stream) else { return };
-        let head = Head::begin(output);
-        encode::head(&mut self.encoder, answer, archive, fields, output.inline_mut());
+        let Some(request) = self.take_request(stream) else { return };
+        let head = HeadersFrame::begin(output);
+        encode::header_block(&mut self.encoder, answer, archive, fields, output.inline_mut());
         match &answer.body {
             AnswerBody::Archive(extent) if extent.length > 0 => {
-                head.end(asked.id, 0, output);
-                self.send_extent(asked, *extent, archive, output);
+                head.end(request.id, 0, output);
+                self.send_extent(request, *extent, archive, output);
             }
             AnswerBody::BuiltIn(page) => {
-                head.end(asked.id, 0, output);
-                self.send_error_page(asked, page, output);
+                head.end(request.id, 0, output);
+                self.send_error_page(request, page, output);
             }
             AnswerBody::Multipart(multipart) => {
-                head.end(asked.id, 0, output);
-                self.queue(asked, Body::of_multipart(multipart, archive.number));
+                head.end(request.id, 0, output);
+                self.queue(request, Body::from_multipart(multipart, archive.number));
             }
             AnswerBody::Empty | AnswerBody::Archive(_) => {
-                head.end(asked.id, flag::END_STREAM, output);
-                self.answered(asked, 0);
+                head.end(request.id, flag::END_STREAM, output);
+                self.finish_response(request, 0);
             }
         }
     }
 
-    /// Answers what [`super::Step::Refused`] told of, with the status of its refusal.
+    /// Writes the response to a request that [`super::Step::Refused`] returned, with the status of its refusal.
     pub fn refuse(
         &mut self,
         stream: StreamId,
@@ -59,14 +59,14 @@ impl Connection {
         fields: &ServerFields,
         output: &mut Output,
     ) {
-        // RFC 9110 §9.3.2 knows no exception.
-        let is_head = self.asked.is_some_and(|asked| asked.about.is_head);
+        // RFC 9110 §9.3.2 has no exception for errors.
+        let is_head = self.pending_request.is_some_and(|request| request.info.is_head);
         let answer = if is_head { answer.without_body() } else { *answer };
         self.respond(stream, &answer, archive, fields, output);
     }
 
-    /// Answers a request with fields that are spelled now, `:status` first, their names in small letters. Of the body
-    /// nothing is sent to `HEAD`.
+    /// Responds to a request with fields that are encoded now: `:status` first, all names in lower case. The response to
+    /// `HEAD` has no body.
     pub fn respond_with_fields(
         &mut self,
         stream: StreamId,
@@ -74,165 +74,181 @@ impl Connection {
         body: &[u8],
         output: &mut Output,
     ) {
-        let Some(asked) = self.take_asked(stream) else { return };
-        let head = Head::begin(output);
-        // A new size of the table is told before the first field that follows, whatever it is.
+        let Some(request) = self.take_request(stream) else { return };
+        let head = HeadersFrame::begin(output);
+        // A size update must come before the first field, even if no field uses the table.
         self.encoder.begin_block(output.inline_mut(), ArchiveRef::NONE.number, ArchiveRef::NONE.identity);
-        fields.iter().for_each(|(name, value)| put_field(output.inline_mut(), name, value));
-        if body.is_empty() || asked.about.is_head {
-            head.end(asked.id, flag::END_STREAM, output);
-            self.answered(asked, 0);
+        for (name, value) in fields {
+            put_field(output.inline_mut(), name, value);
+        }
+
+        if body.is_empty() || request.info.is_head {
+            head.end(request.id, flag::END_STREAM, output);
+            self.finish_response(request, 0);
         } else {
-            head.end(asked.id, 0, output);
-            self.send_text(asked, body, output);
+            head.end(request.id, 0, output);
+            self.send_text(request, body, output);
         }
     }
 
-    /// Puts what waits into `output`, by priority and as far as the peer's windows and the output have room: to be
-    /// called when requests are answered, and when the output has been sent.
+    /// Writes pending bodies, by priority, as far as the peer's windows and the output have room.
+    ///
+    /// Must be called after requests were answered, and each time the output was sent.
     pub fn fill(&mut self, output: &mut Output) {
         while self.has_bodies() && output.has_room() && self.window.bytes() > 0 {
-            let room = self.window.bytes();
+            let connection_window = self.window.bytes();
             let Some(stream) = self.streams.next_to_send() else { return };
-            let (id, room) = (stream.id, room.min(stream.window.bytes()));
+            let id = stream.id;
+            let window = connection_window.min(stream.window.bytes());
             let Some(body) = &mut stream.body else { return };
-            let bytes = body.left().min(body.bytes_at_once()).min(PAYLOAD_BYTES as u64).min(room.into());
-            let is_last = bytes == body.left();
+
+            let bytes = body.chunk_bytes(window.min(PAYLOAD_BYTES_MAX));
+            let is_last = u64::from(bytes) == body.left();
             put_data_head(output, id, bytes, is_last);
-            body.put(bytes, output);
-            // No more than a frame holds.
-            let bytes = u32::try_from(bytes).unwrap_or(0);
-            stream.window.take(bytes);
-            self.window.take(bytes);
-            self.budget.content_sent(bytes);
+            body.put(bytes.into(), output);
+
+            stream.window.consume(bytes);
+            self.window.consume(bytes);
+            self.budget.credit_data(bytes);
             if is_last {
                 self.streams.end_body(id);
-                self.budget.answered();
-                self.settle(id, output);
+                self.budget.credit_response();
+                self.remove_if_done(id, output);
             }
         }
     }
 
-    /// The request that is to be answered; nothing if it was answered before.
+    /// Returns the request that is to be answered, or `None` if it was answered before.
     #[inline]
-    fn take_asked(&mut self, stream: StreamId) -> Option<Asked> {
-        debug_assert_eq!(self.asked.map(|asked| asked.id), Some(stream.number()), "each is answered once");
-        self.asked.take().filter(|asked| asked.id == stream.number())
+    fn take_request(&mut self, stream: StreamId) -> Option<PendingRequest> {
+        let pending = self.pending_request.take();
+        debug_assert_eq!(pending.map(|request| request.id), Some(stream.number()), "each is answered once");
+        pending.filter(|request| request.id == stream.number())
     }
 
-    /// The whole answer has left, with so many bytes of body.
+    /// Accounts for a response that was written whole, with this number of content bytes.
     #[inline]
-    fn answered(&mut self, asked: Asked, bytes: u32) {
-        self.budget.answered();
-        if asked.content != Content::Ended {
-            self.add_stream(asked, None, bytes);
+    fn finish_response(&mut self, request: PendingRequest, bytes: u32) {
+        self.budget.credit_response();
+        if request.content != Content::Ended {
+            self.add_stream(request, None, bytes);
         }
     }
 
-    /// The body waits for its turn.
+    /// Leaves a body for [`Connection::fill`].
     #[cold]
-    fn queue(&mut self, asked: Asked, body: Body) {
-        self.add_stream(asked, Some(body), 0);
+    fn queue(&mut self, request: PendingRequest, body: Body) {
+        self.add_stream(request, Some(body), 0);
     }
 
     #[inline]
-    fn send_extent(&mut self, asked: Asked, extent: Extent, archive: ArchiveRef<'_>, output: &mut Output) {
-        match slice(archive.bytes, extent) {
-            Some(bytes) if self.leaves_at_once(&asked, bytes.len()) => self.put_whole(asked, bytes, output),
-            _ => self.queue(asked, Body::Archive(archive.number, extent)),
-        }
-    }
-
-    fn send_text(&mut self, asked: Asked, text: &[u8], output: &mut Output) {
-        if self.leaves_at_once(&asked, text.len()) {
-            self.put_whole(asked, text, output);
+    fn send_extent(
+        &mut self,
+        request: PendingRequest,
+        extent: Extent,
+        archive: ArchiveRef<'_>,
+        output: &mut Output,
+    ) {
+        if let Some(body) = slice(archive.bytes, extent)
+            && let Some(length) = self.immediate_bytes(&request, body.len())
+        {
+            self.put_body(request, body, length, output);
         } else {
-            self.queue(asked, Body::of_text(text));
+            self.queue(request, Body::Archive(archive.number, extent));
+        }
+    }
+
+    fn send_text(&mut self, request: PendingRequest, text: &[u8], output: &mut Output) {
+        match self.immediate_bytes(&request, text.len()) {
+            Some(length) => self.put_body(request, text, length, output),
+            None => self.queue(request, Body::from_text(text)),
         }
     }
 
     #[cold]
-    fn send_error_page(&mut self, asked: Asked, page: &ErrorPage<'_>, output: &mut Output) {
-        if !self.leaves_at_once(&asked, page.len()) {
-            return self.queue(asked, Body::of_error_page(page));
-        }
-        put_data_head(output, asked.id, page.len() as u64, true);
+    fn send_error_page(&mut self, request: PendingRequest, page: &ErrorPage<'_>, output: &mut Output) {
+        let Some(length) = self.immediate_bytes(&request, page.len()) else {
+            return self.queue(request, Body::from_error_page(page));
+        };
+        put_data_head(output, request.id, length, true);
         page.for_each_piece(&mut |piece| output.put(piece));
-        self.whole_put(asked, page.len());
+        self.finish_body(request, length);
     }
 
-    /// Whether a body is small, the peer has room for it, and nothing that is as urgent waits.
+    /// Returns the length of a body that may leave with its head: it is small, fits the peer's windows, and nothing of its
+    /// urgency waits. Otherwise returns `None`.
     #[inline]
-    fn leaves_at_once(&self, asked: &Asked, bytes: usize) -> bool {
-        bytes as u64 <= COPIED_BODY_BYTES_MAX
-            && bytes <= self.window.bytes().min(self.stream_window) as usize
-            && !self.streams.has_bodies_before(asked.about.priority.urgency)
+    fn immediate_bytes(&self, request: &PendingRequest, bytes: usize) -> Option<u32> {
+        let length = u32::try_from(bytes).ok()?;
+        let is_immediate = u64::from(length) <= COPIED_BODY_BYTES_MAX
+            && length <= self.window.bytes().min(self.initial_window)
+            && !self.streams.has_bodies_before(request.info.priority.urgency);
+        is_immediate.then_some(length)
     }
 
-    /// Puts a whole body behind its head.
+    /// Writes a whole body of `length` bytes after its head.
     #[inline]
-    fn put_whole(&mut self, asked: Asked, bytes: &[u8], output: &mut Output) {
-        put_data_head(output, asked.id, bytes.len() as u64, true);
-        output.put(bytes);
-        self.whole_put(asked, bytes.len());
+    fn put_body(&mut self, request: PendingRequest, body: &[u8], length: u32, output: &mut Output) {
+        put_data_head(output, request.id, length, true);
+        output.put(body);
+        self.finish_body(request, length);
     }
 
-    /// Accounts for a whole body that was put behind its head.
+    /// Accounts for a whole body that was written after its head.
     #[inline]
-    fn whole_put(&mut self, asked: Asked, bytes: usize) {
-        // It fits the window, whose size is a u32.
-        let bytes = u32::try_from(bytes).unwrap_or(0);
-        self.window.take(bytes);
-        self.budget.content_sent(bytes);
-        self.answered(asked, bytes);
+    fn finish_body(&mut self, request: PendingRequest, bytes: u32) {
+        self.window.consume(bytes);
+        self.budget.credit_data(bytes);
+        self.finish_response(request, bytes);
     }
 }
 
-/// A header block that is being spelled into an output, behind room for the head of its frame.
-struct Head {
-    place: usize,
+/// A header block that is being encoded into an output, after space for the head of its frame.
+struct HeadersFrame {
+    start: usize,
 }
 
-impl Head {
+impl HeadersFrame {
     #[inline]
-    fn begin(output: &mut Output) -> Head {
-        let place = output.inline_bytes();
+    fn begin(output: &mut Output) -> HeadersFrame {
+        let start = output.inline_bytes();
         output.put(&[0; HEAD_BYTES]);
-        Head { place }
+        HeadersFrame { start }
     }
 
-    /// Fills in the head of the frame. A block that is larger than a frame is cut (RFC 9113 §4.3).
+    /// Fills in the head of the frame.
     #[inline]
     fn end(self, stream: u32, flags: u8, output: &mut Output) {
-        let length = output.inline_bytes() - self.place - HEAD_BYTES;
-        if length > PAYLOAD_BYTES {
-            return self.end_cut(stream, flags, output);
+        let length = output.inline_bytes() - self.start - HEAD_BYTES;
+        if length > PAYLOAD_BYTES_MAX as usize {
+            return self.end_in_fragments(stream, flags, output);
         }
         let head = FrameHead { length, kind: kind::HEADERS, flags: flags | flag::END_HEADERS, stream };
-        output.overwrite(self.place, &head.bytes());
+        output.overwrite(self.start, &head.bytes());
     }
 
+    /// Splits a block that is larger than a frame into HEADERS and CONTINUATION (RFC 9113 §4.3).
     #[cold]
-    fn end_cut(self, stream: u32, flags: u8, output: &mut Output) {
-        let block = output.split_off(self.place + HEAD_BYTES);
-        output.split_off(self.place);
-        let count = block.len().div_ceil(PAYLOAD_BYTES);
-        for (number, part) in block.chunks(PAYLOAD_BYTES).enumerate() {
+    fn end_in_fragments(self, stream: u32, flags: u8, output: &mut Output) {
+        let block = output.split_off(self.start + HEAD_BYTES);
+        output.split_off(self.start);
+        let fragments = block.chunks(PAYLOAD_BYTES_MAX as usize);
+        let count = fragments.len();
+        for (number, fragment) in fragments.enumerate() {
             let (kind, mut flags) =
                 if number == 0 { (kind::HEADERS, flags) } else { (kind::CONTINUATION, 0) };
             if number + 1 == count {
                 flags |= flag::END_HEADERS;
             }
-            output.put(&FrameHead { length: part.len(), kind, flags, stream }.bytes());
-            output.put(part);
+            output.put(&FrameHead { length: fragment.len(), kind, flags, stream }.bytes());
+            output.put(fragment);
         }
     }
 }
 
+/// Appends the head of a DATA frame with this number of bytes.
 #[inline]
-fn put_data_head(output: &mut Output, stream: u32, bytes: u64, is_last: bool) {
-    // No more than a frame holds.
-    let length = usize::try_from(bytes).unwrap_or(0);
+fn put_data_head(output: &mut Output, stream: u32, bytes: u32, is_last: bool) {
     let flags = if is_last { flag::END_STREAM } else { 0 };
-    output.put(&FrameHead { length, kind: kind::DATA, flags, stream }.bytes());
+    output.put(&FrameHead { length: bytes as usize, kind: kind::DATA, flags, stream }.bytes());
 }

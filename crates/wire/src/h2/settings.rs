@@ -1,10 +1,10 @@
-//! Settings (RFC 9113 §6.5): ours, and what the peer's mean to us.
+//! SETTINGS (RFC 9113 §6.5): ours, and a parser for the peer's.
 //!
-//! Never changes a connection: it says what to change.
+//! The parser returns changes; the connection applies them.
 
 use super::error::ErrorCode;
 use super::flow::WINDOW_BYTES_MAX;
-use super::frame::PAYLOAD_BYTES;
+use super::frame::PAYLOAD_BYTES_MAX;
 use crate::limits::{FIELD_LIST_BYTES_MAX, STREAMS_MAX};
 
 const HEADER_TABLE_SIZE: u16 = 1;
@@ -16,10 +16,10 @@ const MAX_HEADER_LIST_SIZE: u16 = 6;
 /// RFC 9218 §2.1.
 const NO_RFC7540_PRIORITIES: u16 = 9;
 
-/// Bytes of a parameter.
+/// Length of a parameter, in bytes.
 const PARAMETER_BYTES: usize = 6;
 
-/// The payload of our SETTINGS. All else stays as RFC 9113 has it: 4 KiB of table, 64 KiB of window, 16 KiB of frame.
+/// Payload of our SETTINGS. Other parameters keep their defaults: a table of 4 KiB, windows of 64 KiB, frames of 16 KiB.
 pub(super) const OURS: [u8; 3 * PARAMETER_BYTES] = {
     #[allow(clippy::cast_possible_truncation, reason = "the assertion below")]
     let list_bytes = FIELD_LIST_BYTES_MAX as u32;
@@ -45,18 +45,18 @@ pub(super) const OURS: [u8; 3 * PARAMETER_BYTES] = {
     bytes
 };
 
-/// What the peer's SETTINGS change.
+/// Changes that the peer's SETTINGS make.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
-    /// The smallest table for our header blocks that was named, and the last one.
+    /// Smallest and last value of SETTINGS_HEADER_TABLE_SIZE.
     pub(super) table_bytes: Option<(u32, u32)>,
-    /// The window that streams begin with: the largest that was named, and the last one.
+    /// Largest and last value of SETTINGS_INITIAL_WINDOW_SIZE.
     pub(super) window_bytes: Option<(u32, u32)>,
-    /// How many parameters there were.
+    /// Number of parameters, unknown ones included.
     pub(super) parameters: usize,
 }
 
-/// Reads the payload of the peer's SETTINGS.
+/// Parses the payload of the peer's SETTINGS.
 pub(super) fn read(payload: &[u8]) -> Result<Changes, ErrorCode> {
     let (parameters, []) = payload.as_chunks::<PARAMETER_BYTES>() else { return Err(ErrorCode::FrameSize) };
     let mut changes = Changes { parameters: parameters.len(), ..Changes::default() };
@@ -64,8 +64,8 @@ pub(super) fn read(payload: &[u8]) -> Result<Changes, ErrorCode> {
         let value = u32::from_be_bytes(*value);
         match u16::from_be_bytes([*i0, *i1]) {
             HEADER_TABLE_SIZE => {
-                let least = changes.table_bytes.map_or(value, |(least, _)| least.min(value));
-                changes.table_bytes = Some((least, value));
+                let smallest = changes.table_bytes.map_or(value, |(smallest, _)| smallest.min(value));
+                changes.table_bytes = Some((smallest, value));
             }
             ENABLE_PUSH | NO_RFC7540_PRIORITIES if value > 1 => return Err(ErrorCode::Protocol),
             INITIAL_WINDOW_SIZE if value > WINDOW_BYTES_MAX => return Err(ErrorCode::FlowControl),
@@ -73,11 +73,11 @@ pub(super) fn read(payload: &[u8]) -> Result<Changes, ErrorCode> {
                 let largest = changes.window_bytes.map_or(value, |(largest, _)| largest.max(value));
                 changes.window_bytes = Some((largest, value));
             }
-            // Our frames are as small as any peer must take.
-            MAX_FRAME_SIZE if !(PAYLOAD_BYTES..1 << 24).contains(&(value as usize)) => {
+            // A valid value has no effect: our frames are as small as any peer must accept.
+            MAX_FRAME_SIZE if !(PAYLOAD_BYTES_MAX..1 << 24).contains(&value) => {
                 return Err(ErrorCode::Protocol);
             }
-            // RFC 9113 §6.5.2: others, and unknown ones, are ignored.
+            // Other valid parameters don't concern us; unknown ones are ignored (RFC 9113 §6.5.2).
             _ => {}
         }
     }
@@ -94,12 +94,12 @@ mod tests {
     }
 
     #[test]
-    fn ours_are_what_they_should_be() {
+    fn our_settings_are_encoded() {
         assert_eq!(OURS.as_slice(), payload(&[(3, 128), (6, 16_384), (9, 1)]));
     }
 
     #[test]
-    fn of_what_is_named_twice_the_last_counts() {
+    fn last_value_of_a_setting_counts() {
         let changes = read(&payload(&[(1, 100), (4, 7), (1, 0), (4, 5), (1, 50), (77, 1)])).unwrap();
         let expected = Changes { table_bytes: Some((0, 50)), window_bytes: Some((7, 5)), parameters: 6 };
         assert_eq!(changes, expected);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_parameter_may_be_is_refused() {
+    fn invalid_values_are_refused() {
         for (id, value, code) in [
             (2, 2, ErrorCode::Protocol),
             (4, 1 << 31, ErrorCode::FlowControl),

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// How often something may be done.
+/// Returns how often `act` succeeds.
 fn count(budget: &mut Budget, mut act: impl FnMut(&mut Budget) -> Result<(), ErrorCode>) -> u32 {
     let mut times = 0;
     while act(budget).is_ok() {
@@ -12,39 +12,39 @@ fn count(budget: &mut Budget, mut act: impl FnMut(&mut Budget) -> Result<(), Err
 }
 
 #[test]
-fn time_fills_a_purse_and_never_above_its_brim() {
+fn time_refills_the_bucket_up_to_its_capacity() {
     let mut budget = Budget::new();
     budget.set_time(1_000);
-    assert_eq!(count(&mut budget, Budget::frame), CREDIT_MAX);
+    assert_eq!(count(&mut budget, Budget::charge_frame), CREDIT_MAX);
     budget.set_time(1_000);
-    assert_eq!(budget.frame(), Err(ErrorCode::EnhanceYourCalm));
+    assert_eq!(budget.charge_frame(), Err(ErrorCode::EnhanceYourCalm));
     budget.set_time(1_002);
-    assert_eq!(count(&mut budget, Budget::frame), 2 * CREDIT_PER_SECOND);
+    assert_eq!(count(&mut budget, Budget::charge_frame), 2 * CREDIT_PER_SECOND);
     budget.set_time(u64::MAX);
-    assert_eq!(count(&mut budget, Budget::frame), CREDIT_MAX);
+    assert_eq!(count(&mut budget, Budget::charge_frame), CREDIT_MAX);
 }
 
 #[test]
-fn a_clock_that_goes_back_fills_nothing() {
+fn clock_that_goes_back_refills_nothing() {
     let mut budget = Budget::new();
     budget.set_time(1_000);
-    count(&mut budget, Budget::reset);
+    count(&mut budget, Budget::charge_reset);
     budget.set_time(900);
-    assert_eq!(count(&mut budget, Budget::reset), 0);
+    assert_eq!(count(&mut budget, Budget::charge_reset), 0);
 }
 
 #[test]
-fn who_takes_answers_may_reset_as_many() {
+fn each_response_allows_another_reset() {
     let mut budget = Budget::new();
     for _ in 0..10 * RESETS_MAX {
-        budget.answered();
-        assert_eq!(budget.reset(), Ok(()));
+        budget.credit_response();
+        assert_eq!(budget.charge_reset(), Ok(()));
     }
 }
 
 #[test]
-fn settings_cost_what_they_hold() {
+fn settings_are_charged_per_parameter() {
     let mut budget = Budget::new();
-    let times = count(&mut budget, |budget| budget.settings(6));
+    let times = count(&mut budget, |budget| budget.charge_settings(6));
     assert_eq!(times, CREDIT_MAX / (SETTINGS_COST + 6));
 }

@@ -1,8 +1,9 @@
-//! Header blocks: what opens a stream, ends a request's content, or comes too late (RFC 9113 §4.3, §6.2, §6.10).
+//! Header blocks: requests, trailers, and blocks on streams that are closed (RFC 9113 §4.3, §6.2, §6.10).
 //!
-//! Never reads a field: `request.rs` does, whatever a block is for, since it changes the table of all that follow.
+//! Every block goes to the decoder (`request.rs`), whatever it is for, because it changes the table that all later blocks
+//! depend on.
 
-use super::{Asked, Connection, Taken};
+use super::{Connection, FrameOutcome, PendingRequest};
 use crate::h2::error::{ErrorCode, Fault};
 use crate::h2::frame::{self, FrameHead, flag};
 use crate::h2::request::{HeadStore, Verdict};
@@ -10,148 +11,166 @@ use crate::h2::stream::Content;
 use crate::hpack::DecodeError;
 use crate::limits::{BLOCK_BYTES_MAX, CONTINUATIONS_MAX};
 
-/// A header block that is not whole (RFC 9113 §4.3).
+/// An incomplete header block (RFC 9113 §4.3).
 #[derive(Debug)]
-pub(super) struct Block {
-    begun: Begun,
+pub(super) struct HeaderBlock {
+    start: BlockStart,
     bytes: Vec<u8>,
     continuations: u8,
 }
 
-impl Block {
-    /// The memory that it takes, in bytes.
+impl HeaderBlock {
+    /// Returns the memory that it takes, in bytes.
     pub(super) fn memory(&self) -> usize {
-        size_of::<Block>() + self.bytes.capacity()
+        size_of::<HeaderBlock>() + self.bytes.capacity()
     }
 }
 
-/// What HEADERS said beside its block.
+/// The HEADERS frame that a block starts with, without the block.
 #[derive(Debug, Clone, Copy)]
-struct Begun {
+struct BlockStart {
     id: u32,
-    /// Whether the request has no content behind the block.
-    ended: bool,
-    role: Role,
-    /// Whether it says that the stream depends on itself (RFC 7540 §5.3.1).
-    is_circular: bool,
+    /// Whether the stream ends with the block.
+    ends_stream: bool,
+    role: BlockRole,
+    /// Whether the stream depends on itself (RFC 7540 §5.3.1).
+    depends_on_itself: bool,
 }
 
-/// What a header block is for.
+/// What a header block does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    /// It opens a stream.
+pub(super) enum BlockRole {
+    /// Opens a stream.
     Request,
-    /// It ends the content of a request.
+    /// Ends the content of a request.
     Trailers,
-    /// It came behind its stream's end.
-    Late,
-    /// Its stream was reset, or will not be answered: nothing.
-    Nothing,
+    /// Breaks the protocol: the peer has already ended the stream.
+    AfterEnd,
+    /// Nothing: the stream was reset, or won't be answered.
+    Ignored,
 }
 
 impl Connection {
     #[inline]
-    pub(super) fn take_headers(
+    pub(super) fn handle_headers(
         &mut self,
         head: FrameHead,
         payload: &[u8],
         store: &mut HeadStore,
-    ) -> Result<Taken, Fault> {
+    ) -> Result<FrameOutcome, Fault> {
         let mut block = frame::unpadded(head, payload)?;
-        let mut is_circular = false;
+        let mut depends_on_itself = false;
         if head.has(flag::PRIORITY) {
             let (dependency, rest) = block.split_first_chunk::<5>().ok_or(ErrorCode::FrameSize)?;
-            is_circular = frame::depends_on(dependency) == head.stream;
+            depends_on_itself = frame::depends_on(dependency) == head.stream;
             block = rest;
         }
+
         let role = self.role_of(head.stream)?;
-        let begun = Begun { id: head.stream, ended: head.has(flag::END_STREAM), role, is_circular };
+        let ends_stream = head.has(flag::END_STREAM);
+        let start = BlockStart { id: head.stream, ends_stream, role, depends_on_itself };
         if head.has(flag::END_HEADERS) {
-            return self.take_block(begun, block, store);
+            return self.handle_block(start, block, store);
         }
-        self.block = Some(Box::new(Block { begun, bytes: block.to_vec(), continuations: 0 }));
-        Ok(Taken::Nothing)
+        self.block = Some(Box::new(HeaderBlock { start, bytes: block.to_vec(), continuations: 0 }));
+        Ok(FrameOutcome::Nothing)
     }
 
     #[cold]
-    pub(super) fn take_continuation(
+    pub(super) fn handle_continuation(
         &mut self,
         head: FrameHead,
         payload: &[u8],
         store: &mut HeadStore,
-    ) -> Result<Taken, Fault> {
-        let Some(mut block) = self.block.take().filter(|block| block.begun.id == head.stream) else {
+    ) -> Result<FrameOutcome, Fault> {
+        let Some(mut block) = self.block.take().filter(|block| block.start.id == head.stream) else {
             return Err(ErrorCode::Protocol.into());
         };
+
         block.continuations += 1;
         let length = block.bytes.len() + payload.len();
         if block.continuations > CONTINUATIONS_MAX || length > BLOCK_BYTES_MAX {
             return Err(ErrorCode::EnhanceYourCalm.into());
         }
         if payload.is_empty() {
-            self.budget.frame()?;
+            self.budget.charge_frame()?;
         }
+
         block.bytes.extend_from_slice(payload);
         if head.has(flag::END_HEADERS) {
-            return self.take_block(block.begun, &block.bytes, store);
+            return self.handle_block(block.start, &block.bytes, store);
         }
         self.block = Some(block);
-        Ok(Taken::Nothing)
+        Ok(FrameOutcome::Nothing)
     }
 
-    /// A header block is whole.
+    /// Handles a complete header block. Requests take the fast path.
     #[inline]
-    fn take_block(&mut self, begun: Begun, block: &[u8], store: &mut HeadStore) -> Result<Taken, Fault> {
-        if begun.role != Role::Request || begun.is_circular || self.streams.is_full() {
-            return self.take_odd_block(begun, block, store);
+    fn handle_block(
+        &mut self,
+        start: BlockStart,
+        block: &[u8],
+        store: &mut HeadStore,
+    ) -> Result<FrameOutcome, Fault> {
+        if start.role != BlockRole::Request || start.depends_on_itself || self.streams.is_full() {
+            return self.handle_other_block(start, block, store);
         }
-        let verdict = store.read(&mut self.decoder, block, begun.ended).map_err(code_of)?;
-        let (about, taken) = match verdict {
-            Verdict::Request(about) => (about, Taken::Request),
-            Verdict::Refused(about, refusal) => (about, Taken::Refused(refusal)),
-            Verdict::Malformed => return Err(self.unanswered(begun, ErrorCode::Protocol)),
+
+        let verdict = store.read(&mut self.decoder, block, start.ends_stream).map_err(connection_error)?;
+        let (info, outcome) = match verdict {
+            Verdict::Request(info) => (info, FrameOutcome::Request),
+            Verdict::Refused(info, refusal) => (info, FrameOutcome::Refused(refusal)),
+            Verdict::Malformed => return Err(self.reject(start, ErrorCode::Protocol)),
         };
-        let content = if begun.ended { Content::Ended } else { Content::coming(about.content_length) };
-        self.asked = Some(Asked { id: begun.id, about, content });
-        if !self.priorities.is_empty() {
-            self.take_early_priority(begun.id);
+
+        let content = if start.ends_stream { Content::Ended } else { Content::pending(info.content_length) };
+        self.pending_request = Some(PendingRequest { id: start.id, info, content });
+        if !self.early_priorities.is_empty() {
+            self.apply_early_priority(start.id);
         }
-        Ok(taken)
+        Ok(outcome)
     }
 
-    /// A header block that is no request, or one that gets no answer.
+    /// Handles a header block that is not a request, or that gets no response.
     #[cold]
-    fn take_odd_block(&mut self, begun: Begun, block: &[u8], store: &mut HeadStore) -> Result<Taken, Fault> {
-        let Begun { id, ended, role, .. } = begun;
-        let may_be_trailers = store.read_trailers(&mut self.decoder, block).map_err(code_of)?;
+    fn handle_other_block(
+        &mut self,
+        start: BlockStart,
+        block: &[u8],
+        store: &mut HeadStore,
+    ) -> Result<FrameOutcome, Fault> {
+        let BlockStart { id, ends_stream, role, .. } = start;
+        let may_be_trailers = store.read_trailers(&mut self.decoder, block).map_err(connection_error)?;
         match role {
-            Role::Request if begun.is_circular => Err(self.unanswered(begun, ErrorCode::Protocol)),
-            Role::Request => Err(self.unanswered(begun, ErrorCode::RefusedStream)),
-            Role::Late => Err(Fault::Stream(id, ErrorCode::StreamClosed)),
-            _ if begun.is_circular => Err(Fault::Stream(id, ErrorCode::Protocol)),
-            Role::Trailers if !ended || !may_be_trailers => Err(Fault::Stream(id, ErrorCode::Protocol)),
-            Role::Trailers => self.end_content(id).map(|()| Taken::Nothing),
-            Role::Nothing => {
-                self.budget.frame()?;
-                if ended {
-                    self.end_cut_off(id);
+            BlockRole::Request if start.depends_on_itself => Err(self.reject(start, ErrorCode::Protocol)),
+            BlockRole::Request => Err(self.reject(start, ErrorCode::RefusedStream)),
+            BlockRole::AfterEnd => Err(Fault::Stream(id, ErrorCode::StreamClosed)),
+            _ if start.depends_on_itself => Err(Fault::Stream(id, ErrorCode::Protocol)),
+            BlockRole::Trailers if !ends_stream || !may_be_trailers => {
+                Err(Fault::Stream(id, ErrorCode::Protocol))
+            }
+            BlockRole::Trailers => self.end_content(id).map(|()| FrameOutcome::Nothing),
+            BlockRole::Ignored => {
+                self.budget.charge_frame()?;
+                if ends_stream {
+                    self.forget_reset(id);
                 }
-                Ok(Taken::Nothing)
+                Ok(FrameOutcome::Nothing)
             }
         }
     }
 
-    /// A stream that was opened is to be reset before it got anywhere.
-    fn unanswered(&mut self, begun: Begun, code: ErrorCode) -> Fault {
-        if !begun.ended {
-            // What follows the head may be under way: let it pass.
-            self.cut_off(begun.id);
+    /// Returns the stream error for a request that is reset before it is answered.
+    fn reject(&mut self, start: BlockStart, code: ErrorCode) -> Fault {
+        if !start.ends_stream {
+            // Its content may be in flight, and is ignored.
+            self.remember_reset(start.id);
         }
-        Fault::Stream(begun.id, code)
+        Fault::Stream(start.id, code)
     }
 }
 
-fn code_of(error: DecodeError) -> Fault {
+fn connection_error(error: DecodeError) -> Fault {
     Fault::Connection(match error {
         DecodeError::TooLarge => ErrorCode::EnhanceYourCalm,
         _ => ErrorCode::Compression,

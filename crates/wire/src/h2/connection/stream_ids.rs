@@ -1,74 +1,78 @@
-//! Which streams were opened, passed over, or reset by us, as far as that is remembered (RFC 9113 §5.1, §5.1.1).
+//! Stream IDs: which were opened, skipped, or reset by us, as far as that is remembered (RFC 9113 §5.1, §5.1.1).
 //!
-//! Never holds a stream: most have none by the time that somebody asks.
+//! Most of these streams don't exist any more, or never did.
 
-use super::header_blocks::Role;
-use super::{Connection, Going};
+use super::header_blocks::BlockRole;
+use super::{Connection, Goaway};
 use crate::h2::error::ErrorCode;
 use crate::h2::stream::Content;
 use crate::limits::RESET_STREAMS_REMEMBERED_MAX;
 
 impl Connection {
-    /// What a header block on this stream is for (RFC 9113 §5.1, §5.1.1). Opens the stream if it is new.
+    /// Returns what a header block on this stream does (RFC 9113 §5.1, §5.1.1). Opens the stream if it is new.
     #[inline]
-    pub(super) fn role_of(&mut self, id: u32) -> Result<Role, ErrorCode> {
-        if id > self.last && id % 2 == 1 {
-            let steps = (id - self.last) / 2;
-            self.opened = self.opened.checked_shl(steps).unwrap_or(0) | 1;
-            self.last = id;
-            return Ok(if self.is_beyond_end(id) { Role::Nothing } else { Role::Request });
+    pub(super) fn role_of(&mut self, id: u32) -> Result<BlockRole, ErrorCode> {
+        if id > self.last_stream && id % 2 == 1 {
+            let steps = (id - self.last_stream) / 2;
+            // Further than the bits reach: all streams that they stood for were skipped.
+            self.opened_streams = self.opened_streams.checked_shl(steps).unwrap_or(0) | 1;
+            self.last_stream = id;
+            let is_ignored = self.is_beyond_goaway(id);
+            return Ok(if is_ignored { BlockRole::Ignored } else { BlockRole::Request });
         }
         self.role_of_old(id)
     }
 
     #[cold]
-    fn role_of_old(&mut self, id: u32) -> Result<Role, ErrorCode> {
+    fn role_of_old(&mut self, id: u32) -> Result<BlockRole, ErrorCode> {
         if id.is_multiple_of(2) {
             return Err(ErrorCode::Protocol);
         }
         match self.streams.find(id).map(|stream| stream.content) {
-            Some(Content::Coming { .. }) => Ok(Role::Trailers),
-            Some(Content::Ended) => Ok(Role::Late),
-            None if self.is_beyond_end(id) || self.is_cut_off(id) => Ok(Role::Nothing),
-            // RFC 9113 §5.1: closed; or §5.1.1: passed over, and so unexpected.
+            Some(Content::Pending { .. }) => Ok(BlockRole::Trailers),
+            Some(Content::Ended) => Ok(BlockRole::AfterEnd),
+            None if self.is_beyond_goaway(id) || self.was_reset(id) => Ok(BlockRole::Ignored),
+            // RFC 9113 §5.1: the stream is closed.
             None if self.was_opened(id) => Err(ErrorCode::StreamClosed),
+            // RFC 9113 §5.1.1: the stream was skipped, so its ID is unexpected.
             None => Err(ErrorCode::Protocol),
         }
     }
 
-    /// Whether a stream is one that nobody has opened yet, such as all those that are ours to open; or none.
+    /// Returns `true` if a stream is idle: not opened yet, or one that the server would have to open. Also for stream 0.
     pub(in crate::h2) fn is_idle(&self, id: u32) -> bool {
-        id > self.last || id.is_multiple_of(2)
+        id > self.last_stream || id.is_multiple_of(2)
     }
 
-    /// Whether a stream is beyond those that we have said we answer: its frames are thrown away (RFC 9113 §6.8).
-    pub(super) fn is_beyond_end(&self, id: u32) -> bool {
-        matches!(self.going, Going::Gone(last) if id > last)
+    /// Returns `true` if a stream is above the last one that our GOAWAY names: its frames are ignored (RFC 9113 §6.8).
+    pub(super) fn is_beyond_goaway(&self, id: u32) -> bool {
+        matches!(self.goaway, Goaway::Final(last) if id > last)
     }
 
-    /// Remembers that we have reset a stream on which more may be under way, and forgets the first of too many.
-    pub(super) fn cut_off(&mut self, id: u32) {
-        if self.cut_off.len() >= RESET_STREAMS_REMEMBERED_MAX {
-            self.cut_off.remove(0);
+    /// Remembers that we reset a stream on which frames may be in flight. Forgets the oldest one if there are too many.
+    pub(super) fn remember_reset(&mut self, id: u32) {
+        if self.reset_streams.len() >= RESET_STREAMS_REMEMBERED_MAX {
+            self.reset_streams.remove(0);
         }
-        self.cut_off.push(id);
+        self.reset_streams.push(id);
     }
 
-    pub(super) fn is_cut_off(&self, id: u32) -> bool {
-        self.cut_off.contains(&id)
+    /// Returns `true` if we reset the stream and frames on it may be in flight.
+    pub(super) fn was_reset(&self, id: u32) -> bool {
+        self.reset_streams.contains(&id)
     }
 
-    /// The peer has ended the stream: nothing more is under way.
-    pub(in crate::h2) fn end_cut_off(&mut self, id: u32) {
-        self.cut_off.retain(|other| *other != id);
-        if self.cut_off.is_empty() {
-            self.cut_off = Vec::new();
+    /// Forgets that we reset a stream, because the peer has ended it: no more frames are in flight.
+    pub(in crate::h2) fn forget_reset(&mut self, id: u32) {
+        self.reset_streams.retain(|other| *other != id);
+        if self.reset_streams.is_empty() {
+            self.reset_streams = Vec::new();
         }
     }
 
-    /// Whether a stream up to the last was opened and not passed over, as far as that is remembered.
+    /// Returns `true` if a stream up to the last one was opened. Beyond the 64 that are remembered, all count as opened.
     fn was_opened(&self, id: u32) -> bool {
-        let steps = (self.last - id) / 2;
-        self.opened.checked_shr(steps).is_none_or(|opened| opened & 1 == 1)
+        let steps = (self.last_stream - id) / 2;
+        self.opened_streams.checked_shr(steps).is_none_or(|opened| opened & 1 == 1)
     }
 }

@@ -112,7 +112,7 @@ fn h1_text(site: &Site, request: &str, fields: &ServerFields) -> Vec<u8> {
 /// The block of the answer over HTTP/2.
 fn spelled(site: &Site, request: &str, fields: &ServerFields, table: &mut EncoderTable) -> Vec<u8> {
     let mut block = Vec::new();
-    answered(site, request, |answer, archive| head(table, answer, archive, fields, &mut block));
+    answered(site, request, |answer, archive| header_block(table, answer, archive, fields, &mut block));
     block
 }
 

@@ -151,12 +151,12 @@ fn hoarded_answers_are_bounded() {
     for number in 0..STREAMS_MAX {
         peer.send(&get(2 * number + 1, "/1000000"));
     }
-    assert_eq!(peer.connection.awaits(), Awaits::Room, "there is a deadline for that");
-    assert!(peer.connection.streams.allocated_bytes() <= 16 * 1024);
+    assert_eq!(peer.connection.awaits(), Awaits::Window, "there is a deadline for that");
+    assert!(peer.connection.streams.memory() <= 16 * 1024);
     assert_eq!(peer.send(&get(2 * STREAMS_MAX + 1, "/1")), [Frame::Reset(2 * STREAMS_MAX + 1, 7)]);
     peer.connection.end(&mut peer.output);
     assert_eq!(peer.drain(), [Frame::GoAway(2 * STREAMS_MAX + 1, 0)]);
-    assert_eq!(peer.connection.streams.allocated_bytes(), 0);
+    assert_eq!(peer.connection.streams.memory(), 0);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn what_is_remembered_is_bounded() {
         fields[0].1 = "POST";
         peer.send(&frame(kind::HEADERS, flag::END_HEADERS, 2 * number + 1, &block(&fields)));
     }
-    assert_eq!(peer.connection.streams.allocated_bytes(), 0);
+    assert_eq!(peer.connection.streams.memory(), 0);
     // What comes on the last ones is let pass, and on older ones reset again.
     let first_remembered = 399 - 2 * (u32::try_from(RESET_STREAMS_REMEMBERED_MAX).unwrap() - 1);
     for id in [399, first_remembered] {
@@ -181,7 +181,7 @@ fn what_is_remembered_is_bounded() {
     for number in 0..100_u32 {
         peer.send(&priority_update(1001 + 2 * number, "u=1"));
     }
-    assert_eq!(peer.connection.priorities_remembered(), PRIORITIES_REMEMBERED_MAX);
+    assert_eq!(peer.connection.early_priorities(), PRIORITIES_REMEMBERED_MAX);
 }
 
 #[test]

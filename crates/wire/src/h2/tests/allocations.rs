@@ -19,7 +19,7 @@ fn an_idle_connection_is_small() {
     let frames = peer.send(&[get(1, "/100000"), get(3, "/40000"), window_update(0, 100_000)].concat());
     assert!(frames.len() > 5 && peer.connection.has_bodies());
     peer.send(&window_update(1, 100_000));
-    assert_eq!(peer.connection.streams.allocated_bytes(), 0, "what streams took is given back");
+    assert_eq!(peer.connection.streams.memory(), 0, "what streams took is given back");
 }
 
 #[test]

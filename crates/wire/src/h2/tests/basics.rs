@@ -15,7 +15,7 @@ fn a_small_answer_leaves_with_its_head_and_makes_no_stream() {
     assert_eq!(frames[..2], [Frame::Headers(1, 200, false), Frame::Data(1, body, true)]);
     assert_eq!(frames[2], Frame::Headers(3, 200, true), "an empty body needs no DATA");
     assert!(matches!(&frames[3..], [Frame::Headers(5, 404, false), Frame::Data(5, _, true)]));
-    assert_eq!(peer.connection.streams.allocated_bytes(), 0);
+    assert_eq!(peer.connection.streams.memory(), 0);
     assert_eq!(peer.connection.awaits(), Awaits::Request);
 }
 
@@ -56,7 +56,7 @@ fn a_large_body_waits_for_both_windows() {
         lengths(&frames),
         [(1, 16_384, false), (1, 16_384, false), (1, 16_384, false), (1, 16_383, false)]
     );
-    assert_eq!(peer.connection.awaits(), Awaits::Room);
+    assert_eq!(peer.connection.awaits(), Awaits::Window);
     assert!(peer.connection.has_bodies());
     assert_eq!(peer.send(&window_update(1, 1_000_000)), [], "the connection has no room");
     assert_eq!(lengths(&peer.send(&window_update(0, 1))), [(1, 1, false)]);
@@ -66,7 +66,7 @@ fn a_large_body_waits_for_both_windows() {
     assert_eq!(lengths(&rest).last().map(|(.., ended)| *ended), Some(true));
     assert!(!peer.connection.has_bodies());
     assert_eq!(peer.connection.awaits(), Awaits::Request);
-    assert_eq!(peer.connection.streams.allocated_bytes(), 0, "what is idle holds nothing");
+    assert_eq!(peer.connection.streams.memory(), 0, "what is idle holds nothing");
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn a_priority_told_ahead_counts_above_the_field() {
         peer.send(&get(stream, THREE, "u=2"));
     }
     assert_eq!(order(&mut peer), [5, 5, 5, 3, 3, 3, 1, 1, 1]);
-    assert_eq!(peer.connection.priorities_remembered(), 0);
+    assert_eq!(peer.connection.early_priorities(), 0);
 }
 
 #[test]
