@@ -1,15 +1,13 @@
-//! The grammar that versions of HTTP share (RFC 9110 §5): tokens, values, lists, hosts, lengths.
-//!
-//! Never says what becomes of what breaks it.
+//! Grammar that all versions of HTTP share (RFC 9110 §5): tokens, values, lists, hosts, lengths.
 
 use std::net::Ipv6Addr;
 
-/// The elements of a list (RFC 9110 §5.6.1.2), without the empty ones.
+/// Returns the elements of a list (RFC 9110 §5.6.1.2), without empty ones.
 pub(crate) fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|byte| *byte == b',').map(trim).filter(|element| !element.is_empty())
 }
 
-/// RFC 9110 §8.6: digits alone. A sign, a list or a number beyond 64 bits is refused.
+/// Parses `Content-Length` (RFC 9110 §8.6): digits only. Returns `None` for a sign, a list, or a number beyond 64 bits.
 pub(crate) fn parse_length(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
@@ -20,24 +18,24 @@ pub(crate) fn parse_length(value: &[u8]) -> Option<u64> {
     })
 }
 
-/// Whether a value names a host: RFC 3986 §3.2.2 with a port, as RFC 9110 §7.2 has it; empty where the target has no
-/// authority.
+/// Returns `true` if a value is a valid `Host` (RFC 9110 §7.2): a host (RFC 3986 §3.2.2) with an optional port. It may be
+/// empty, for targets without an authority.
 pub(crate) fn is_host(value: &[u8]) -> bool {
     let rest = &value[value.iter().take_while(|byte| is_host_byte(**byte)).count()..];
     match rest {
         [] => true,
         [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
-        // Few hosts hold anything else.
+        // IP literals and percent-encoded hosts are rare.
         _ => after_unusual_host(value).is_some_and(is_port),
     }
 }
 
-/// Whether what follows a host is nothing, or a port.
+/// Returns `true` if the rest after a host is empty, or a port.
 fn is_port(rest: &[u8]) -> bool {
     rest.strip_prefix(b":").map_or(rest.is_empty(), |port| port.iter().all(u8::is_ascii_digit))
 }
 
-/// Returns what follows a host that is an IP literal or holds percent-encoded bytes, or `None` if there is no such host.
+/// Returns the rest after a host that is an IP literal or has percent-encoded bytes, or `None` if there is no such host.
 #[cold]
 fn after_unusual_host(value: &[u8]) -> Option<&[u8]> {
     if let Some(literal) = value.strip_prefix(b"[") {
@@ -54,20 +52,20 @@ fn after_unusual_host(value: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Whether the text between brackets is an address (RFC 3986 §3.2.2): of IPv6, without a zone, or of a later version.
+/// Returns `true` if a text between brackets is an address (RFC 3986 §3.2.2): IPv6 without a zone, or a later version.
 fn is_literal(text: &[u8]) -> bool {
     let is_future_byte = |byte: &u8| *byte == b':' || is_host_byte(*byte);
     match text {
         [b'v' | b'V', future @ ..] => future.iter().position(|byte| *byte == b'.').is_some_and(|dot| {
             let (version, address) = (&future[..dot], &future[dot + 1..]);
-            let are_filled = !version.is_empty() && !address.is_empty();
-            are_filled && version.iter().all(u8::is_ascii_hexdigit) && address.iter().all(is_future_byte)
+            let are_present = !version.is_empty() && !address.is_empty();
+            are_present && version.iter().all(u8::is_ascii_hexdigit) && address.iter().all(is_future_byte)
         }),
         address => std::str::from_utf8(address).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok()),
     }
 }
 
-/// Without the white space around (RFC 9110 §5.6.3).
+/// Removes leading and trailing white space (RFC 9110 §5.6.3).
 pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = bytes {
         bytes = rest;
@@ -82,7 +80,7 @@ const TOKEN: u8 = 1;
 const VALUE: u8 = 4;
 const HOST: u8 = 8;
 
-/// What each byte may be part of.
+/// The classes of each byte, as bits.
 static CLASSES: [u8; 256] = classes();
 
 const fn classes() -> [u8; 256] {
@@ -125,7 +123,7 @@ const fn classes() -> [u8; 256] {
     }
 }
 
-/// Whether a byte may stand in a token (RFC 9110 §5.6.2).
+/// Returns `true` for the bytes of a token (RFC 9110 §5.6.2).
 #[inline]
 pub(crate) fn is_token_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & TOKEN != 0
@@ -136,7 +134,7 @@ fn is_host_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & HOST != 0
 }
 
-/// Whether a byte may stand in a field's value (RFC 9110 §5.5).
+/// Returns `true` for the bytes of a field value (RFC 9110 §5.5).
 #[inline]
 pub(crate) fn is_value_byte(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & VALUE != 0

@@ -1,9 +1,9 @@
-//! The Huffman code of RFC 7541 appendix B, which HTTP/2 spells strings in, and HTTP/3 too.
+//! Huffman code for strings in HPACK (RFC 7541 appendix B).
 //!
-//! The code is canonical: the lengths say it all, and the tables below are made of them while compiling. Never
-//! knows what it spells, and reads and writes in time linear in the coded bytes.
+//! The code is canonical: it follows from the lengths of its symbols, and all tables are computed from these at compile time.
+//! Encoding and decoding take time linear in the encoded length.
 
-/// How many bits each byte takes; the last one is the end of the string, which never stands in one.
+/// Length of each byte's code, in bits. The last one is the end-of-string symbol (EOS), which is not allowed in strings.
 const LENGTHS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, //
     28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, //
@@ -25,21 +25,20 @@ const LENGTHS: [u8; SYMBOLS] = [
 ];
 
 const SYMBOLS: usize = 257;
-const END: u16 = 256;
+const EOS: u16 = 256;
 const LENGTH_MAX: u32 = 30;
-/// How many lengths there could be, with 0.
+/// Number of possible lengths, 0 included.
 const LENGTH_COUNT: usize = LENGTH_MAX as usize + 1;
 
-/// The bytes are no string in this code: the end stands in them, or what fills the last byte is too long or not
-/// the end's beginning (RFC 7541 §5.2).
+/// Error: the bytes contain EOS, or the padding of the last byte is too long or not a prefix of EOS (RFC 7541 §5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Invalid;
 
-/// Appends the string that these bytes spell: at most eight bytes for each five.
+/// Decodes a string, and appends it: at most eight bytes for each five encoded ones.
 ///
 /// # Errors
 ///
-/// The peer's fault. What was appended up to there is worth nothing.
+/// Returns an error if the bytes are invalid, which is the peer's fault. The bytes appended so far are meaningless.
 pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
     let start = out.len();
     // No symbol is shorter than five bits.
@@ -48,15 +47,16 @@ pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
     let (mut rest, mut at) = (coded, start);
     while !rest.is_empty() {
         rest = bits.fill(rest);
-        // As long as there are so many, the next symbol is whole.
+        // With this many bits, the next symbol is complete.
         while bits.count >= LENGTH_MAX {
             let (symbol, length) = bits.symbol();
             bits.drop(length);
             put(out, &mut at, symbol)?;
         }
     }
+
+    // RFC 7541 §5.2: the padding is less than a byte of ones. No symbol is short enough to be mistaken for it.
     bits.fill_with_ones();
-    // RFC 7541 §5.2: what fills the last byte is less than a byte of ones, which no symbol is short enough for.
     while !(bits.count < 8 && bits.window == u64::MAX) {
         let (symbol, length) = bits.symbol();
         if length > bits.count {
@@ -69,7 +69,7 @@ pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Puts a byte into the room for it; the end of the string is none.
+/// Stores a byte. Returns an error for EOS.
 #[inline]
 fn put(out: &mut [u8], at: &mut usize, symbol: u16) -> Result<(), Invalid> {
     let (Ok(byte), Some(place)) = (u8::try_from(symbol), out.get_mut(*at)) else { return Err(Invalid) };
@@ -78,19 +78,19 @@ fn put(out: &mut [u8], at: &mut usize, symbol: u16) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// The next bits of a string, from the highest down.
+/// The next bits of a string, starting with the highest.
 struct Bits {
-    /// Behind those that count may stand some of those that follow.
+    /// `count` bits, and possibly some of the bits after them.
     window: u64,
     count: u32,
 }
 
 impl Bits {
-    /// Takes as many bytes as there is room for, or as there are; gives back the others.
+    /// Loads as many bytes as fit. Returns the others.
     #[inline]
     fn fill<'c>(&mut self, coded: &'c [u8]) -> &'c [u8] {
         let Some(word) = coded.first_chunk() else { return self.fill_from_few(coded) };
-        // Bits of a byte that is not taken whole are read once more with the next word, and are the same then.
+        // Bits of an incomplete byte are loaded again with the next word, and are the same then.
         self.window |= u64::from_be_bytes(*word) >> self.count;
         let bytes = (63 - self.count) / 8;
         self.count += bytes * 8;
@@ -99,21 +99,21 @@ impl Bits {
 
     fn fill_from_few<'c>(&mut self, mut coded: &'c [u8]) -> &'c [u8] {
         while self.count < 56
-            && let Some((byte, behind)) = coded.split_first()
+            && let Some((byte, after)) = coded.split_first()
         {
             self.window |= u64::from(*byte) << (56 - self.count);
             self.count += 8;
-            coded = behind;
+            coded = after;
         }
         coded
     }
 
-    /// Puts ones behind the last bit, as if the end followed.
+    /// Sets all bits after the last one to ones, as if EOS followed.
     fn fill_with_ones(&mut self) {
         self.window |= u64::MAX >> self.count;
     }
 
-    /// The symbol that these bits begin with, and its length.
+    /// Returns the symbol that these bits begin with, and its length in bits.
     #[inline]
     fn symbol(&self) -> (u16, u32) {
         let [byte, length] = SHORT[(self.window >> (64 - SHORT_BITS)) as usize];
@@ -126,56 +126,61 @@ impl Bits {
         self.count -= bits;
     }
 
+    /// Removes bits, and keeps ones after the last one.
     fn drop_before_ones(&mut self, bits: u32) {
         self.window = !(!self.window << bits);
         self.count -= bits;
     }
 }
 
+/// Returns the symbol that 32 bits begin with, which is longer than [`SHORT_BITS`], and its length in bits.
 #[cold]
 fn long_symbol(window: u32) -> (u16, u32) {
-    // The longest codes end where all bits are ones: beyond them is nothing.
+    // The longest codes go up to all ones, so no limit is needed for them.
     let is_in = |length: &u32| window < CANON.limits[*length as usize];
     let length = (SHORT_BITS + 1..LENGTH_MAX).find(is_in).unwrap_or(LENGTH_MAX);
     let row = length as usize;
-    let place = u32::from(CANON.places[row]) + (window >> (32 - length)) - CANON.firsts[row];
-    (CANON.symbols[place as usize], length)
+    let position = u32::from(CANON.starts[row]) + (window >> (32 - length)) - CANON.firsts[row];
+    (CANON.symbols[position as usize], length)
 }
 
-/// How many bytes this string takes in the code.
+/// Returns the length of a string when encoded, in bytes.
 #[must_use]
 pub fn encoded_bytes(string: &[u8]) -> usize {
     string.iter().map(|byte| usize::from(LENGTHS[usize::from(*byte)])).sum::<usize>().div_ceil(8)
 }
 
-/// Appends a string in the code.
+/// Encodes a string, and appends it.
 pub fn encode(string: &[u8], out: &mut Vec<u8>) {
     out.reserve(encoded_bytes(string));
-    // `bits` bits are waiting, lowest; never more than 7 + 30.
-    let (mut waiting, mut bits) = (0_u64, 0);
+    // The lowest `bits` bits of `pending` are not written yet: at most 7 + 30.
+    let mut pending = 0_u64;
+    let mut bits = 0;
     for byte in string {
         let length = LENGTHS[usize::from(*byte)];
-        waiting = waiting << length | u64::from(CODES[usize::from(*byte)]);
+        pending = pending << length | u64::from(CODES[usize::from(*byte)]);
         bits += u32::from(length);
         while bits >= 8 {
             bits -= 8;
-            out.push((waiting >> bits).to_le_bytes()[0]);
+            out.push((pending >> bits).to_le_bytes()[0]);
         }
     }
     if bits > 0 {
-        // RFC 7541 §5.2: filled with the beginning of the end, which is all ones.
-        out.push((waiting << (8 - bits) | 0xff >> bits).to_le_bytes()[0]);
+        // RFC 7541 §5.2: padded with the beginning of EOS, which is all ones.
+        out.push((pending << (8 - bits) | 0xff >> bits).to_le_bytes()[0]);
     }
 }
 
-/// The symbols in the order of their codes, by length.
+/// The canonical code: symbols in the order of their codes.
 struct Canon {
     symbols: [u16; SYMBOLS],
-    /// For each length: how many codes have it, the first of them, where its symbol stands, and the first 32 bits that
-    /// are beyond the last of them.
+    /// Number of codes of each length.
     counts: [u32; LENGTH_COUNT],
+    /// First code of each length.
     firsts: [u32; LENGTH_COUNT],
-    places: [u16; LENGTH_COUNT],
+    /// Position in `symbols` of the first symbol of each length.
+    starts: [u16; LENGTH_COUNT],
+    /// Left-aligned in 32 bits, the end (exclusive) of the codes of each length.
     limits: [u32; LENGTH_COUNT],
 }
 
@@ -184,28 +189,31 @@ static CANON: Canon = Canon::new();
 impl Canon {
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "no more than 257 symbols and 2^30 codes; of the one limit that \
-        does not fit, which is 2^32, the beginning is never asked for"
+        reason = "at most 257 symbols and 2^30 codes; the one limit that \
+        doesn't fit, 2^32, is never used"
     )]
     const fn new() -> Canon {
         let mut canon = Canon {
-            symbols: [END; SYMBOLS],
+            symbols: [EOS; SYMBOLS],
             counts: [0; LENGTH_COUNT],
             firsts: [0; LENGTH_COUNT],
-            places: [0; LENGTH_COUNT],
+            starts: [0; LENGTH_COUNT],
             limits: [0; LENGTH_COUNT],
         };
-        let (mut code, mut place, mut length) = (0_u64, 0, 1);
+
+        let mut code = 0_u64;
+        let mut position = 0;
+        let mut length = 1;
         while length < LENGTH_COUNT {
             code <<= 1;
             canon.firsts[length] = code as u32;
-            canon.places[length] = place as u16;
+            canon.starts[length] = position as u16;
             let mut symbol = 0;
             while symbol < SYMBOLS {
                 if LENGTHS[symbol] as usize == length {
-                    canon.symbols[place] = symbol as u16;
+                    canon.symbols[position] = symbol as u16;
                     canon.counts[length] += 1;
-                    place += 1;
+                    position += 1;
                     code += 1;
                 }
                 symbol += 1;
@@ -213,12 +221,12 @@ impl Canon {
             canon.limits[length] = (code << (32 - length)) as u32;
             length += 1;
         }
-        assert!(code == 1 << LENGTH_MAX, "a complete code");
+        assert!(code == 1 << LENGTH_MAX, "the code must be complete");
         canon
     }
 }
 
-/// The code of each byte, in its lowest bits.
+/// The code of each symbol, in the lowest bits.
 static CODES: [u32; SYMBOLS] = {
     let canon = Canon::new();
     let mut codes = [0; SYMBOLS];
@@ -226,7 +234,7 @@ static CODES: [u32; SYMBOLS] = {
     while length < LENGTH_COUNT {
         let mut nth = 0;
         while nth < canon.counts[length] {
-            let symbol = canon.symbols[canon.places[length] as usize + nth as usize];
+            let symbol = canon.symbols[canon.starts[length] as usize + nth as usize];
             codes[symbol as usize] = canon.firsts[length] + nth;
             nth += 1;
         }
@@ -235,14 +243,14 @@ static CODES: [u32; SYMBOLS] = {
     codes
 };
 
-/// Bits that are looked up at once: nearly all letters that fields are made of take no more.
+/// Length of a lookup, in bits. Nearly all bytes of fields have codes that are no longer.
 const SHORT_BITS: u32 = 10;
 
-/// For the next bits the byte that they begin with, and its length; 0 if it has more.
+/// For each value of the next bits, the byte that they begin with and the length of its code; 0 if the code is longer.
 static SHORT: [[u8; 2]; 1 << SHORT_BITS] = {
     let mut table = [[0; 2]; 1 << SHORT_BITS];
     let mut byte = 0;
-    while byte < END {
+    while byte < EOS {
         let length = LENGTHS[byte as usize] as u32;
         if length <= SHORT_BITS {
             let first = (CODES[byte as usize] << (SHORT_BITS - length)) as usize;

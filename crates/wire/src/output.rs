@@ -1,43 +1,48 @@
-//! What waits to be sent: our own bytes, and ranges of the archive between them.
+//! Output buffer: inline bytes, and ranges of archives in between.
 //!
-//! Answers to pipelined requests gather here, so that one call sends them all. Never copies a large body.
+//! It collects the responses to pipelined requests, so that one call sends them all. Large bodies are never copied.
 
 use cannery_archive::Extent;
 
 use crate::decimal::Decimal;
 use crate::limits::{OUTPUT_BYTES, RESPONSE_BYTES_RESERVED, RESPONSE_SEGMENTS_MAX, SEGMENTS_MAX};
 
-/// A run of bytes to be sent.
+/// A segment of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Segment {
-    /// So many of our own bytes, which follow those of the segment before.
+    /// The next bytes of the output's buffer, by their number.
     Inline(usize),
-    /// A range of the archive of this number.
+    /// A range of the archive with this number.
     Archive(u16, Extent),
 }
 
-/// What waits to be sent on one connection, in order. Made once for each worker.
+/// Bytes to send on one connection, in order. Each worker has one.
 #[derive(Debug)]
 pub struct Output {
     bytes: Vec<u8>,
     segments: Vec<Segment>,
-    /// Own bytes that belong to no segment yet: `bytes.len() >= open_from`.
+    /// Start of the inline bytes that belong to no segment yet: `open_from <= bytes.len()`.
     open_from: usize,
-    /// The archive that ranges are of from now on.
+    /// Number of the archive that the next ranges refer to.
     archive: u16,
-    /// Bytes of the ranges of archives.
+    /// Length of all ranges of archives, in bytes.
     archive_bytes: u64,
 }
 
 impl Output {
-    /// An empty output with all the room that it will need.
+    /// Creates an empty output with its full capacity.
     #[must_use]
     pub fn new() -> Output {
-        let (bytes, segments) = (Vec::with_capacity(OUTPUT_BYTES), Vec::with_capacity(SEGMENTS_MAX));
-        Output { bytes, segments, open_from: 0, archive: 0, archive_bytes: 0 }
+        Output {
+            bytes: Vec::with_capacity(OUTPUT_BYTES),
+            segments: Vec::with_capacity(SEGMENTS_MAX),
+            open_from: 0,
+            archive: 0,
+            archive_bytes: 0,
+        }
     }
 
-    /// Whether one more answer can be spelled; if not, this must be sent first.
+    /// Returns `true` if another response fits. Otherwise the output must be sent first.
     #[must_use]
     #[inline]
     pub fn has_room(&self) -> bool {
@@ -45,77 +50,77 @@ impl Output {
             && self.segments.len() + RESPONSE_SEGMENTS_MAX < SEGMENTS_MAX
     }
 
-    /// Whether nothing waits.
+    /// Returns `true` if there is nothing to send.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.segments.is_empty()
     }
 
-    /// All bytes that wait.
+    /// Returns the length of all segments, in bytes.
     #[must_use]
     #[inline]
     pub fn length(&self) -> u64 {
         self.bytes.len() as u64 + self.archive_bytes
     }
 
-    /// Adds our own bytes.
+    /// Appends inline bytes.
     #[inline]
     pub fn put(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Our own bytes, for more to be appended.
+    /// Returns the inline bytes, for appending.
     #[inline]
     pub(crate) fn inline_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// How many of our own bytes wait: the place of those that are put next.
+    /// Returns the number of inline bytes, which is the position of the next one.
     #[inline]
     pub(crate) fn inline_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Writes over our own bytes from this place on; so many are there.
+    /// Overwrites inline bytes, which must exist, from this position on.
     #[inline]
-    pub(crate) fn overwrite(&mut self, place: usize, bytes: &[u8]) {
-        self.bytes[place..][..bytes.len()].copy_from_slice(bytes);
+    pub(crate) fn overwrite(&mut self, position: usize, bytes: &[u8]) {
+        self.bytes[position..][..bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Takes our own bytes from this place on out again. No range of the archive was put behind it.
-    pub(crate) fn split_off(&mut self, place: usize) -> Vec<u8> {
-        debug_assert!(place >= self.open_from, "what is closed stays");
-        self.bytes.split_off(place)
+    /// Removes the inline bytes from this position on. No range of an archive may follow it.
+    pub(crate) fn split_off(&mut self, position: usize) -> Vec<u8> {
+        debug_assert!(position >= self.open_from, "a segment holds these bytes");
+        self.bytes.split_off(position)
     }
 
-    /// Adds a decimal number.
+    /// Appends a decimal number.
     #[inline]
     pub fn put_number(&mut self, number: u64) {
         self.put(Decimal::new(number).digits());
     }
 
-    /// Says by its number of which archive the ranges are that follow.
+    /// Sets the archive that the next ranges refer to, by its number.
     #[inline]
     pub fn set_archive(&mut self, number: u16) {
         self.archive = number;
     }
 
-    /// Adds a range of the archive.
+    /// Appends a range of the archive.
     pub fn put_archive(&mut self, extent: Extent) {
         self.close_inline();
         self.segments.push(Segment::Archive(self.archive, extent));
         self.archive_bytes += extent.length;
     }
 
-    /// All that waits, if it is our own bytes alone.
+    /// Returns the inline bytes if there are no ranges of archives.
     #[must_use]
     #[inline]
     pub fn inline_only(&self) -> Option<&[u8]> {
         self.segments.is_empty().then_some(&self.bytes)
     }
 
-    /// All that waits, if it is our own bytes and one range of an archive behind them.
+    /// Returns the inline bytes and a range of an archive if these two are all there is, in this order.
     #[must_use]
     #[inline]
     pub fn inline_and_range(&self) -> Option<(&[u8], u16, Extent)> {
@@ -127,23 +132,23 @@ impl Output {
         }
     }
 
-    /// All that waits: our own bytes, and the order in which they and ranges of the archive follow each
-    /// other.
+    /// Returns the inline bytes, and the segments that they and ranges of archives make up.
     pub fn parts(&mut self) -> (&[u8], &[Segment]) {
         self.close_inline();
         (&self.bytes, &self.segments)
     }
 
-    /// Forgets all that waits, and keeps the room.
+    /// Removes everything, and keeps the capacity.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.segments.clear();
         self.open_from = 0;
         self.archive_bytes = 0;
-        // A head of unusual size made it grow: give that back.
+        // Frees what an unusually large head allocated.
         self.bytes.shrink_to(OUTPUT_BYTES);
     }
 
+    /// Makes a segment of the inline bytes that belong to none yet.
     fn close_inline(&mut self) {
         let own = self.bytes.len() - self.open_from;
         if own > 0 {
@@ -164,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_bytes_gather_between_ranges_of_the_archive() {
+    fn inline_bytes_gather_between_ranges() {
         let mut output = Output::new();
         let extent = Extent { position: 5, length: 7 };
         output.put(b"ab");
@@ -185,8 +190,8 @@ mod tests {
         output.clear();
         assert!(output.is_empty());
         output.put_archive(extent);
-        output.put(b"behind");
-        assert_eq!(output.inline_and_range(), None, "only what comes first");
+        output.put(b"after");
+        assert_eq!(output.inline_and_range(), None, "the range comes first");
         output.clear();
         assert_eq!(output.parts(), (b"".as_slice(), [].as_slice()));
     }

@@ -1,53 +1,53 @@
-//! The header with which a proxy says whom it has connected for: the PROXY protocol, version 1 and version 2.
+//! PROXY protocol, versions 1 and 2: the header in which a proxy passes on the client's address.
 //!
-//! The specification is HAProxy's `doc/proxy-protocol.txt`. A header is read only where every connection must
-//! begin with one, and never looked for: who may send one unasked may give himself any address (its section 5).
+//! The specification is HAProxy's `doc/proxy-protocol.txt`. A header is never detected: it is parsed only on listeners where
+//! every connection must begin with one. Otherwise any client could claim any address (section 5).
 
 mod v1;
 mod v2;
 
 use std::net::SocketAddr;
 
-/// Whom a connection is from, as its proxy says.
+/// The source of a connection, according to its proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// Whoever has connected: the proxy itself, to see whether we live, or a client whose address it does not tell.
+    /// The peer of the connection: the proxy itself (a health check), or a client whose address is unknown.
     Connection,
     /// A client with this address.
     Internet(SocketAddr),
-    /// A client at a local socket of the proxy's.
+    /// A client on a Unix socket of the proxy's.
     Local,
 }
 
-/// What the first bytes of a connection are.
+/// Outcome of [`parse`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parsed {
-    /// A header of so many bytes; behind it comes what the client sent.
+    /// A header of this length in bytes. The client's bytes follow.
     Header(Source, usize),
-    /// Not a whole one yet.
+    /// An incomplete header.
     More,
-    /// None, whatever may follow: the connection has to be ended without an answer.
+    /// Not a header, whatever follows: the connection must be closed without a response.
     Malformed,
 }
 
-/// Reads the header at the beginning of `input`. Bytes that were `More` are handed in again with those that follow.
+/// Parses the header at the beginning of `input`. After [`Parsed::More`], call it again with the same bytes and more.
 ///
-/// A header is at most [`PROXY_HEADER_BYTES_MAX`](crate::limits::PROXY_HEADER_BYTES_MAX) long: with as many bytes
-/// the answer is never `More`.
+/// A header has at most [`PROXY_HEADER_BYTES_MAX`](crate::limits::PROXY_HEADER_BYTES_MAX) bytes: with that many, the result is
+/// never [`Parsed::More`].
 #[must_use]
 pub fn parse(input: &[u8]) -> Parsed {
-    if agrees(input, v1::BEGINNING) {
+    if may_begin_with(input, v1::PREFIX) {
         v1::parse(input)
-    } else if agrees(input, &v2::SIGNATURE) {
+    } else if may_begin_with(input, &v2::SIGNATURE) {
         v2::parse(input)
     } else {
         Parsed::Malformed
     }
 }
 
-/// Whether `input` begins with these bytes, as far as it goes.
-fn agrees(input: &[u8], beginning: &[u8]) -> bool {
-    input.iter().zip(beginning).all(|(byte, expected)| byte == expected)
+/// Returns `true` if `input` begins with `prefix`, or is the beginning of it.
+fn may_begin_with(input: &[u8], prefix: &[u8]) -> bool {
+    input.iter().zip(prefix).all(|(byte, expected)| byte == expected)
 }
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
     use crate::limits::PROXY_HEADER_BYTES_MAX;
 
     #[test]
-    fn either_version_is_known_by_its_first_byte() {
+    fn versions_are_distinguished_by_their_first_byte() {
         assert_eq!(parse(b""), Parsed::More);
         assert_eq!(parse(b"P"), Parsed::More);
         assert_eq!(parse(b"\r"), Parsed::More);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_a_header_is_bounded() {
+    fn headers_are_bounded() {
         let mut block = v2::SIGNATURE.to_vec();
         block.extend_from_slice(b"\x21\x11\xff\xff");
         for beginning in [b"PROXY UNKNOWN ".as_slice(), b"PROXY TCP4 ", &block] {

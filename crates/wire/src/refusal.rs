@@ -1,8 +1,8 @@
-//! Why a peer's bytes are not answered as a request: whose fault it is, and what the peer is told.
+//! Refusals: why a peer's bytes are not a request, and the status of the response.
 //!
-//! After a refusal the connection ends: where the next request begins cannot be known.
+//! Over HTTP/1 the connection closes after a refusal, because the start of the next request is unknown.
 
-/// Why bytes are not a request. The fault is the peer's.
+/// Why a peer's bytes are not answered as a request. The fault is the peer's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The request line breaks the grammar of RFC 9112 §3.
@@ -10,14 +10,14 @@ pub enum Refusal {
     /// A field line breaks the grammar of RFC 9112 §5: a space before the colon, a folded line, a
     /// control byte, a bare line feed.
     FieldLine,
-    /// HTTP/1.1 without `Host`, several of them, or one that is no host (RFC 9112 §3.2).
+    /// HTTP/1.1 without `Host`, several `Host` fields, or an invalid one (RFC 9112 §3.2).
     Host,
-    /// Framing that two readers could read differently (RFC 9112 §6.3): a bad or repeated
-    /// `Content-Length`, or one beside `Transfer-Encoding`.
+    /// Ambiguous framing (request smuggling, RFC 9112 §6.3): an invalid or repeated `Content-Length`, or one together with
+    /// `Transfer-Encoding`.
     Framing,
     /// The method is longer than [`crate::limits::METHOD_BYTES_MAX`] (RFC 9112 §3).
     Method,
-    /// A target of the scheme `https` on a connection that is not secured (RFC 9110 §7.4).
+    /// A target of the scheme `https` on an unencrypted connection (RFC 9110 §7.4).
     Scheme,
     /// A transfer coding before `chunked` (RFC 9112 §6.1).
     TransferCoding,
@@ -29,14 +29,14 @@ pub enum Refusal {
     HeadTooLarge,
     /// Another major version of HTTP.
     Version,
-    /// The head did not arrive in time.
+    /// The head didn't arrive before its timeout.
     Timeout,
-    /// A request in the clear on a port for TLS.
+    /// Unencrypted HTTP on a port for TLS.
     PlainHttp,
 }
 
 impl Refusal {
-    /// Every refusal, in the order of its kind.
+    /// All refusals, in the order of their discriminants.
     pub const ALL: [Refusal; 13] = [
         Refusal::RequestLine,
         Refusal::FieldLine,
@@ -53,7 +53,7 @@ impl Refusal {
         Refusal::PlainHttp,
     ];
 
-    /// A name for it, for counting.
+    /// Returns the label in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl Refusal {
         }
     }
 
-    /// The status that tells the peer.
+    /// Returns the status of the response.
     #[must_use]
     pub const fn status(self) -> u16 {
         match self {

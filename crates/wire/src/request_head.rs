@@ -1,28 +1,28 @@
-//! What every version of HTTP hands up of a request: what is asked, and what is written down of who asks.
+//! Request heads, as every version of HTTP provides them: the request for the site, and fields for logs.
 //!
-//! Borrows all of it, and knows nothing of connections: whether one stays open is its protocol's affair.
+//! They borrow all of their parts. Whether a connection stays open is up to its protocol.
 
 use cannery_site::{Conditions, Method, Request};
 
-/// The head of a request, whatever protocol it came by.
+/// The head of a request of any version of HTTP.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestHead<'a> {
-    /// What is asked.
+    /// The request for the site.
     pub request: Request<'a>,
-    /// The method as it was sent.
+    /// The method as sent.
     pub method_name: &'a [u8],
-    /// The version of HTTP that the client speaks.
+    /// The client's version of HTTP.
     pub version: Version,
-    /// `Referer`, for logs alone.
+    /// `Referer`, only for logs.
     pub referer: Option<&'a [u8]>,
-    /// `User-Agent`, for logs alone.
+    /// `User-Agent`, only for logs.
     pub user_agent: Option<&'a [u8]>,
-    /// Field lines as HTTP/1 has them, for those who look for what few requests need: all of them, or, of a request of
-    /// HTTP/2, `Forwarded` and `X-Forwarded-For`.
+    /// Field lines in the syntax of HTTP/1, for fields that few requests need: all of them, or, for HTTP/2, `Forwarded` and
+    /// `X-Forwarded-For`.
     pub field_lines: &'a [u8],
 }
 
-/// A version of HTTP, as far as answers and logs tell them apart.
+/// A version of HTTP, as far as responses and logs distinguish them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// HTTP/1.0.
@@ -34,7 +34,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The version as logs spell it: `HTTP/` and this.
+    /// Returns the version for logs, without its prefix `HTTP/`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Version {
 }
 
 impl RequestHead<'_> {
-    /// No head: room for one.
+    /// An empty head, to be filled by a parser.
     pub const EMPTY: RequestHead<'static> = RequestHead {
         request: Request::new(Method::Get, b""),
         method_name: b"",
@@ -56,7 +56,8 @@ impl RequestHead<'_> {
         field_lines: b"",
     };
 
-    /// Takes out what no request needs to have, and does no more: a head is large, and most is not there.
+    /// Clears the optional parts that are set. Overwriting the whole head would cost more, because it is large and most of it
+    /// is unset.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.request.host = None;

@@ -1,10 +1,10 @@
-//! A response head spelled for each protocol, without the state of any connection.
+//! Response heads in HTTP/1.1 syntax, rendered ahead of time.
 //!
-//! The archiver calls this once for each kind of file; the server calls it once at start for its own
-//! answers. Never on the request path.
+//! The archiver renders a head for each kind of file, and the server renders those of its own pages at start. Never used on the
+//! request path, except for reason phrases.
 
-/// The fields that the server adds to every answer unless it is told not to, and that a site may set
-/// itself. A bit of [`cannery_archive::Head::overrides`] belongs to each, by its place in this list.
+/// The fields that the server adds to every response unless it is configured not to, and that a site may override. Each has a
+/// bit in [`cannery_archive::Head::overrides`], by its position in this list.
 pub const SERVER_FIELDS: [&str; 6] = [
     "Referrer-Policy",
     "X-Content-Type-Options",
@@ -14,15 +14,15 @@ pub const SERVER_FIELDS: [&str; 6] = [
     "Content-Security-Policy",
 ];
 
-/// The bit of [`cannery_archive::Head::overrides`] for a field that the site sets itself: zero for a
-/// field that the server does not send.
+/// Returns the bit of [`cannery_archive::Head::overrides`] for a field that the site sets, or zero for a field that the server
+/// doesn't send.
 #[must_use]
 pub fn override_bit(name: &str) -> u8 {
-    let place = SERVER_FIELDS.iter().position(|field| field.eq_ignore_ascii_case(name));
-    place.map_or(0, |place| 1 << place)
+    let position = SERVER_FIELDS.iter().position(|field| field.eq_ignore_ascii_case(name));
+    position.map_or(0, |position| 1 << position)
 }
 
-/// The status line of HTTP/1.1 (RFC 9112 §4), with its line end.
+/// Returns the status line of HTTP/1.1 (RFC 9112 §4), with its line end.
 #[must_use]
 pub fn status_line(status: u16) -> Vec<u8> {
     format!("HTTP/1.1 {status} {}\r\n", reason_phrase(status)).into_bytes()
@@ -30,7 +30,7 @@ pub fn status_line(status: u16) -> Vec<u8> {
 
 /// Appends a field line of HTTP/1.1 (RFC 9112 §5), with its line end.
 ///
-/// The caller has made sure that name and value are what RFC 9110 §5 allows.
+/// Name and value must be valid (RFC 9110 §5).
 pub fn put_field(lines: &mut Vec<u8>, name: &str, value: &[u8]) {
     lines.extend_from_slice(name.as_bytes());
     lines.extend_from_slice(b": ");
@@ -38,7 +38,7 @@ pub fn put_field(lines: &mut Vec<u8>, name: &str, value: &[u8]) {
     lines.extend_from_slice(b"\r\n");
 }
 
-/// The reason phrase that RFC 9110 §15 gives a status; empty for one that it does not know.
+/// Returns the reason phrase of a status (RFC 9110 §15), or an empty string for an unknown status.
 #[must_use]
 pub const fn reason_phrase(status: u16) -> &'static str {
     match status {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_without_a_phrase_keeps_its_space() {
+    fn status_without_phrase_keeps_its_space() {
         assert_eq!(status_line(200), b"HTTP/1.1 200 OK\r\n");
         // RFC 9112 §4.
         assert_eq!(status_line(499), b"HTTP/1.1 499 \r\n");

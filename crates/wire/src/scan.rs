@@ -1,16 +1,16 @@
-//! Looking for the end of a name, a target or a value, eight bytes at a time.
+//! Byte searches for the end of a name, a target or a value, eight bytes at a time (SWAR).
 //!
-//! Never looks at what it finds: the parser does. Each search has a slow twin, which a test holds it against.
+//! A differential test compares each search with a simple reference implementation.
 
 use cannery_base::swar::{self, eq_mask, lt_mask, repeat};
 
-/// The place of the first byte that may not stand in a field's value (RFC 9110 §5.5).
+/// Returns the position of the first byte that a field value must not have (RFC 9110 §5.5).
 #[inline]
 pub(crate) fn value_end(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
         at += first_control::<b' '>(&bytes[at..])?;
-        // The one control byte that may.
+        // The tab is the only control byte that is allowed.
         if bytes[at] != b'\t' {
             return Some(at);
         }
@@ -18,20 +18,20 @@ pub(crate) fn value_end(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The place of the first byte that may not stand in a target. Bytes beyond ASCII are let through: people type them,
-/// and they mean one thing only.
+/// Returns the position of the first byte that a target must not have. Bytes beyond ASCII are allowed, because users type
+/// them and their meaning is unambiguous.
 #[inline]
 pub(crate) fn target_end(bytes: &[u8]) -> Option<usize> {
     first_control::<b'!'>(bytes)
 }
 
-/// The place of the first byte that is neither a letter nor a hyphen: most names hold nothing else.
+/// Returns the position of the first byte that is neither a letter nor a hyphen. Most names consist of these.
 #[inline]
 pub(crate) fn plain_name_end(bytes: &[u8]) -> Option<usize> {
     swar::position(bytes, odd_flags, |byte| !byte.is_ascii_alphabetic() && byte != b'-')
 }
 
-/// The bytes that are neither letters nor hyphens.
+/// Flags the bytes that are neither letters nor hyphens.
 #[inline]
 const fn odd_flags(word: u64) -> u64 {
     let small = word | repeat(CASE_BIT);
@@ -39,14 +39,14 @@ const fn odd_flags(word: u64) -> u64 {
     repeat(0x80) & !(letters | eq_mask(word, b'-'))
 }
 
-/// The place of the first byte that is less than `LEAST`, which is no more than 128, or DEL.
+/// Returns the position of the first byte that is DEL or less than `LEAST`, which is at most 128.
 #[inline]
 fn first_control<const LEAST: u8>(bytes: &[u8]) -> Option<usize> {
     swar::position(bytes, control_flags::<LEAST>, |byte| byte < LEAST || byte == DEL)
 }
 
-/// Flags the first byte that is less than `LEAST`, or DEL. Those above it may be flagged wrongly, since a subtraction
-/// borrows from them: that is cheaper, and only the first one is asked for.
+/// Flags the first byte that is DEL or less than `LEAST`. Later bytes may be flagged wrongly, because the subtraction borrows
+/// from them: that is cheaper, and only the first flag is used.
 #[inline]
 const fn control_flags<const LEAST: u8>(word: u64) -> u64 {
     let is_less = word.wrapping_sub(repeat(LEAST)) & !word;
@@ -57,11 +57,13 @@ const fn control_flags<const LEAST: u8>(word: u64) -> u64 {
 
 const DEL: u8 = 0x7f;
 
-/// In which a capital letter differs from a small one.
+/// The bit in which upper case letters differ from lower case letters.
 const CASE_BIT: u8 = 0x20;
 
-/// Whether a token is this name in any letter case. `known` holds small letters and hyphens alone, of which no other
-/// byte of a token differs in just the bit that tells capital from small letters.
+/// Returns `true` if a token is this name in any letter case.
+///
+/// `known` must consist of lower case letters and hyphens. No byte of a token other than their upper case form differs from
+/// them in the case bit alone.
 #[inline]
 pub(crate) fn is_name<const BYTES: usize>(token: &[u8], known: &[u8; BYTES]) -> bool {
     let Ok(token) = <&[u8; BYTES]>::try_from(token) else { return false };

@@ -1,8 +1,7 @@
-//! The fields that only the server knows: `Date`, and those that it adds to every answer. Remade once a
-//! second from the time it is handed.
+//! Fields that only the server knows: `Date`, and those that it adds to every response.
 //!
-//! Spelled ahead in every combination that a site can ask for, so that an answer copies one run of bytes.
-//! Never reads the clock.
+//! They are rendered in every combination that sites can override, so that a response copies one slice. `Date` is updated once
+//! a second; the time is an argument.
 
 use cannery_archive::{HpackLine, NO_LINE_ID, NewHpackLine};
 use cannery_base::date::{HTTP_DATE_BYTES, format_http_date};
@@ -14,21 +13,21 @@ const DATE_NAME: &[u8] = b"Date: ";
 const END: &[u8] = b"\r\n";
 const COMBINATIONS: usize = 1 << SERVER_FIELDS.len();
 
-/// The field lines that end every head.
+/// The field lines at the end of every head.
 #[derive(Debug)]
 pub struct ServerFields {
-    /// For each set of fields that the site sets itself: `Date`, the fields that are left, and the end of the head.
+    /// For each set of overridden fields: `Date`, the other fields, and the end of the head.
     lines: Vec<Vec<u8>>,
-    /// The fields but for `Date` as HTTP/2 spells them, each with its bit.
+    /// All fields except `Date` for HTTP/2, each with its bit in `overrides`.
     hpack_lines: Vec<(u8, NewHpackLine)>,
-    /// `Date` as HTTP/2 spells it, by itself.
+    /// `Date` for HTTP/2.
     hpack_date: Vec<u8>,
     seconds: u64,
     keeps_redirects: bool,
 }
 
 impl ServerFields {
-    /// The lines for these fields of [`SERVER_FIELDS`], each with its value, at a time in seconds since 1970.
+    /// Renders fields of [`SERVER_FIELDS`], given as names and values. `seconds` is the time since 1970.
     #[must_use]
     pub fn new(fields: &[(&str, &str)], seconds: u64) -> ServerFields {
         let lines = (0..COMBINATIONS).map(|overridden| {
@@ -45,24 +44,29 @@ impl ServerFields {
         let hpack_lines = (FIRST_SERVER_LINE_ID..NO_LINE_ID).zip(fields).map(|(id, (name, value))| {
             (override_bit(name), hpack::encode_line(id, &name.to_ascii_lowercase(), value.as_bytes()))
         });
-        let (lines, hpack_lines) = (lines.collect(), hpack_lines.collect());
         let mut hpack_date = Vec::new();
         hpack::put_field(&mut hpack_date, "date", &format_http_date(seconds));
-        ServerFields { lines, hpack_lines, hpack_date, seconds, keeps_redirects: true }
+        ServerFields {
+            lines: lines.collect(),
+            hpack_lines: hpack_lines.collect(),
+            hpack_date,
+            seconds,
+            keeps_redirects: true,
+        }
     }
 
-    /// The same, for a server whose permanent redirects clients check again before each use, or need not.
+    /// Sets whether clients may cache permanent redirects; otherwise they must revalidate them before each use.
     #[must_use]
     pub fn with_kept_redirects(self, keeps_redirects: bool) -> ServerFields {
         ServerFields { keeps_redirects, ..self }
     }
 
-    /// Whether clients may keep permanent redirects.
+    /// Returns `true` if clients may cache permanent redirects.
     pub(crate) const fn keeps_redirects(&self) -> bool {
         self.keeps_redirects
     }
 
-    /// Sets the time. Costs nothing within the same second.
+    /// Sets the time, in seconds since 1970. Does nothing within the same second.
     pub fn set_time(&mut self, seconds: u64) {
         if seconds == self.seconds {
             return;
@@ -76,13 +80,13 @@ impl ServerFields {
         hpack::put_field(&mut self.hpack_date, "date", &date);
     }
 
-    /// The time, in seconds since 1970.
+    /// Returns the time, in seconds since 1970.
     #[must_use]
     pub fn seconds(&self) -> u64 {
         self.seconds
     }
 
-    /// The lines for an answer whose site sets the fields of these bits itself.
+    /// Returns the lines for a response whose site overrides the fields with these bits.
     #[must_use]
     #[inline]
     pub fn lines(&self, overrides: u8) -> &[u8] {
@@ -90,21 +94,21 @@ impl ServerFields {
         &lines[..lines.len() - END.len()]
     }
 
-    /// The same, and the empty line that ends a head.
+    /// Returns the same lines with the empty line that ends a head.
     #[must_use]
     #[inline]
     pub fn end_of_head(&self, overrides: u8) -> &[u8] {
         &self.lines[usize::from(overrides) % COMBINATIONS]
     }
 
-    /// `Date` for HTTP/2, which no peer is told to keep: it would be another one after a second.
+    /// Returns `Date` for HTTP/2. It never enters a peer's table, because it changes every second.
     #[must_use]
     #[inline]
     pub(crate) fn hpack_date(&self) -> &[u8] {
         &self.hpack_date
     }
 
-    /// The other lines for HTTP/2, for an answer whose site sets the fields of these bits itself.
+    /// Returns the other lines for HTTP/2, for a response whose site overrides the fields with these bits.
     #[inline]
     pub(crate) fn hpack_lines(&self, overrides: u8) -> impl Iterator<Item = HpackLine<'_>> {
         let left = self.hpack_lines.iter().filter(move |(bit, _)| bit & overrides == 0);
@@ -117,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_that_the_site_sets_is_left_out() {
+    fn overridden_fields_are_left_out() {
         let fields = [("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")];
         let mut fields = ServerFields::new(&fields, 0);
         fields.set_time(784_111_777);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn hosts_are_those_of_rfc_3986() {
+fn hosts_follow_rfc_3986() {
     for host in [
         "",
         "h",

@@ -31,7 +31,7 @@ fn slowly(coded: &[u8]) -> Result<Vec<u8>, Invalid> {
 }
 
 #[test]
-fn codes_are_those_of_the_appendix() {
+fn codes_match_the_appendix() {
     // A sample of RFC 7541 appendix B, of short and long ones.
     let known = [
         (b'0', 0x0, 5),
@@ -69,7 +69,7 @@ fn strings_of_the_appendix() {
 }
 
 #[test]
-fn each_byte_alone_and_between_others() {
+fn every_byte_survives_a_round_trip() {
     for byte in 0..=u8::MAX {
         for string in [vec![byte], vec![b'a', byte, 0xff, byte, b'0'], vec![byte; 40]] {
             assert_eq!(decoded(&encoded(&string)), Ok(string));
@@ -91,17 +91,17 @@ fn padding_is_less_than_a_byte_of_ones() {
 
 proptest! {
     #[test]
-    fn what_is_coded_comes_back(string in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn decoding_reverses_encoding(string in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert_eq!(decoded(&encoded(&string)), Ok(string));
     }
 
     #[test]
-    fn reads_what_its_slow_twin_reads(coded in prop::collection::vec(any::<u8>(), 0..24)) {
+    fn matches_the_reference_decoder(coded in prop::collection::vec(any::<u8>(), 0..24)) {
         prop_assert_eq!(decoded(&coded), slowly(&coded));
     }
 
     #[test]
-    fn reads_ends_as_its_slow_twin(
+    fn matches_the_reference_decoder_at_the_end(
         string in prop::collection::vec(b' '..b'~', 0..40),
         ending in prop::collection::vec(prop::sample::select(vec![0xff_u8, 0xfe, 0x7f, 0]), 0..6),
     ) {

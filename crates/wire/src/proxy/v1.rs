@@ -1,16 +1,16 @@
-//! Version 1: a line of text (section 2.1).
+//! PROXY protocol version 1: a line of text (section 2.1).
 //!
-//! Never takes a spelling that the section does not have: no second space, no leading zero, no sign.
+//! The parser is strict: it accepts no second space, no leading zero and no sign.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{Parsed, Source};
 use crate::limits::PROXY_LINE_BYTES_MAX;
 
-/// What every line begins with.
-pub(super) const BEGINNING: &[u8] = b"PROXY ";
+/// The prefix of every line.
+pub(super) const PREFIX: &[u8] = b"PROXY ";
 
-/// Reads the line at the beginning of `input`, which agrees with [`BEGINNING`].
+/// Parses the line at the beginning of `input`, which begins with [`PREFIX`] as far as it goes.
 pub(super) fn parse(input: &[u8]) -> Parsed {
     let window = &input[..input.len().min(PROXY_LINE_BYTES_MAX)];
     let Some(end) = window.iter().position(|byte| *byte == b'\n') else {
@@ -20,10 +20,10 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
     source.map_or(Parsed::Malformed, |source| Parsed::Header(source, end + 1))
 }
 
-/// Whom a line without its end names.
+/// Parses a line without its end.
 fn source(line: &[u8]) -> Option<Source> {
-    let rest = line.strip_prefix(BEGINNING)?;
-    // What follows then is to be ignored, whatever it is.
+    let rest = line.strip_prefix(PREFIX)?;
+    // The rest of the line must be ignored.
     if rest == b"UNKNOWN" || rest.starts_with(b"UNKNOWN ") {
         return Some(Source::Connection);
     }

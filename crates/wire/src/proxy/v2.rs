@@ -1,22 +1,22 @@
-//! Version 2: a block of bytes (section 2.2).
+//! PROXY protocol version 2: a binary block (section 2.2).
 //!
-//! Of what stands behind the addresses only the checksum is looked at; the rest has to be well-formed.
+//! Of the extensions (TLVs) after the addresses, only the checksum is used; the others must be well-formed.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{Parsed, Source};
 use crate::limits::PROXY_HEADER_BYTES_MAX;
 
-/// What every block begins with.
+/// The signature of every block.
 pub(super) const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Signature, version and command, family and transport, and the length of the rest.
+/// Length of the signature, version and command, family and transport, and the length of the rest.
 const FIXED_BYTES: usize = SIGNATURE.len() + 4;
 
-/// The type of the extension that holds the checksum (section 2.2.3).
+/// Type of the extension with the checksum (section 2.2.3).
 const CRC32C: u8 = 0x03;
 
-/// Reads the block at the beginning of `input`, which agrees with [`SIGNATURE`].
+/// Parses the block at the beginning of `input`, which begins with [`SIGNATURE`] as far as it goes.
 pub(super) fn parse(input: &[u8]) -> Parsed {
     let Some(fixed) = input.first_chunk::<FIXED_BYTES>() else { return Parsed::More };
     let [.., version_and_command, kind, length_high, length_low] = *fixed;
@@ -26,7 +26,7 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
     }
     let Some(block) = input.get(..length) else { return Parsed::More };
     let source = match version_and_command {
-        // LOCAL: whatever else stands there is to be ignored.
+        // LOCAL: the rest must be ignored.
         0x20 => Some(Source::Connection),
         0x21 => source(kind, block),
         _ => None,
@@ -34,55 +34,58 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
     source.map_or(Parsed::Malformed, |source| Parsed::Header(source, length))
 }
 
-/// Whom a block of this family and transport names.
+/// Parses the addresses of a block with this family and transport.
 fn source(kind: u8, block: &[u8]) -> Option<Source> {
-    let behind = &block[FIXED_BYTES..];
+    let rest = &block[FIXED_BYTES..];
     let (source, extensions) = match (kind >> 4, kind & 0xf) {
-        // Nobody that could be named: what stands there is to be ignored.
+        // UNSPEC: the rest must be ignored.
         (0, 0..=2) | (1..=3, 0) => return Some(Source::Connection),
         (1, 1 | 2) => {
-            let (addresses, extensions) = behind.split_first_chunk::<12>()?;
+            let (addresses, extensions) = rest.split_first_chunk::<12>()?;
             let [a, b, c, d, _, _, _, _, high, low, _, _] = *addresses;
             let port = u16::from_be_bytes([high, low]);
             (Source::Internet(SocketAddr::new(Ipv4Addr::new(a, b, c, d).into(), port)), extensions)
         }
         (2, 1 | 2) => {
-            let (addresses, extensions) = behind.split_first_chunk::<36>()?;
+            let (addresses, extensions) = rest.split_first_chunk::<36>()?;
             let address = Ipv6Addr::from(*addresses.first_chunk::<16>()?);
             let port = u16::from_be_bytes([addresses[32], addresses[33]]);
             (Source::Internet(SocketAddr::new(address.into(), port)), extensions)
         }
-        (3, 1 | 2) => (Source::Local, behind.split_first_chunk::<216>()?.1),
+        (3, 1 | 2) => (Source::Local, rest.split_first_chunk::<216>()?.1),
         _ => return None,
     };
     is_intact(block, extensions).then_some(source)
 }
 
-/// Whether the extensions at the end of a block are well-formed, and its checksum right if it has one.
+/// Returns `true` if the extensions at the end of a block are well-formed, and its checksum, if there is one, is correct.
 fn is_intact(block: &[u8], extensions: &[u8]) -> bool {
-    let (mut rest, mut checksum) = (extensions, None);
-    while let Some((head, behind)) = rest.split_first_chunk::<3>() {
+    let mut rest = extensions;
+    let mut checksum = None;
+    while let Some((head, after)) = rest.split_first_chunk::<3>() {
         let [kind, length_high, length_low] = *head;
         let length = usize::from(u16::from_be_bytes([length_high, length_low]));
-        let Some((value, others)) = behind.split_at_checked(length) else { return false };
+        let Some((value, others)) = after.split_at_checked(length) else { return false };
         if kind == CRC32C {
-            let place = block.len() - behind.len();
+            let position = block.len() - after.len();
             let Ok(stated) = <[u8; 4]>::try_from(value) else { return false };
-            // With more than one it would not be clear which of them counts as zero for which.
-            if checksum.replace((place, u32::from_be_bytes(stated))).is_some() {
+            // With more than one, it is ambiguous which of them counts as zero.
+            if checksum.replace((position, u32::from_be_bytes(stated))).is_some() {
                 return false;
             }
         }
         rest = others;
     }
-    let is_right = checksum.is_none_or(|(place, stated)| {
-        let bytes = block[..place].iter().chain(&[0; 4]).chain(&block[place + 4..]);
+
+    // The checksum covers the whole block, with zeros in its own place.
+    let is_correct = checksum.is_none_or(|(position, stated)| {
+        let bytes = block[..position].iter().chain(&[0; 4]).chain(&block[position + 4..]);
         crc32c(bytes) == stated
     });
-    rest.is_empty() && is_right
+    rest.is_empty() && is_correct
 }
 
-/// The checksum of RFC 4960, appendix B; bit by bit, since few senders use it, and once for a connection.
+/// Computes CRC-32C (RFC 4960, appendix B). Bit by bit is fast enough, because few proxies send it, and once per connection.
 fn crc32c<'a>(bytes: impl Iterator<Item = &'a u8>) -> u32 {
     const POLYNOMIAL_REVERSED: u32 = 0x82f6_3b78;
     !bytes.fold(u32::MAX, |sum, byte| {

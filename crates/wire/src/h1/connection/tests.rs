@@ -32,7 +32,7 @@ fn targets(input: &[u8], piece: usize) -> Result<Vec<Vec<u8>>, Refusal> {
 }
 
 #[test]
-fn pipelined_requests_come_out_in_order_however_they_are_split() {
+fn pipelined_requests_are_read_at_any_split() {
     let input = b"GET /1 HTTP/1.1\r\nHost: h\r\n\r\n\
         GET /2 HTTP/1.1\r\nHost: h\r\nContent-Length: 20\r\n\r\nGET /x HTTP/1.1\r\n\r\n!\
         \r\nGET /3 HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -42,7 +42,7 @@ fn pipelined_requests_come_out_in_order_however_they_are_split() {
 }
 
 #[test]
-fn a_refusal_does_not_depend_on_the_split() {
+fn refusal_does_not_depend_on_the_split() {
     let input = b"GET / HTTP/1.1\r\nHost: h\r\nA : b\r\n\r\n";
     for piece in 1..=input.len() {
         assert_eq!(targets(input, piece), Err(Refusal::FieldLine), "in pieces of {piece}");
@@ -50,7 +50,7 @@ fn a_refusal_does_not_depend_on_the_split() {
 }
 
 #[test]
-fn chunked_content_is_skipped_however_it_is_split() {
+fn chunked_content_is_skipped_at_any_split() {
     let input = b"GET /1 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\
         13\r\nGET /x HTTP/1.1\r\n\r\n\r\n0\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n";
     for piece in 1..=input.len() {
@@ -59,7 +59,7 @@ fn chunked_content_is_skipped_however_it_is_split() {
 }
 
 #[test]
-fn bad_content_is_refused_with_its_head_or_ends_the_connection() {
+fn invalid_content_is_refused_or_closes() {
     let input = b"GET /1 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\
         zz\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n";
     assert_eq!(targets(input, input.len()), Err(Refusal::Framing));
@@ -70,7 +70,7 @@ fn bad_content_is_refused_with_its_head_or_ends_the_connection() {
 }
 
 #[test]
-fn content_that_is_not_read_ends_the_connection() {
+fn long_content_closes_the_connection() {
     let input = b"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 70000\r\n\r\n";
     let mut connection = Connection::default();
     let mut head = Head::EMPTY;
@@ -80,7 +80,7 @@ fn content_that_is_not_read_ends_the_connection() {
 }
 
 #[test]
-fn who_waits_to_continue_is_told_to() {
+fn expect_continue_is_honored() {
     let input = b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n";
     let mut connection = Connection::default();
     let mut output = Output::new();

@@ -16,7 +16,7 @@ fn skip(input: &[u8], piece: usize) -> Result<(usize, bool), Unreadable> {
 }
 
 #[test]
-fn chunks_are_skipped_however_they_are_split() {
+fn chunks_are_skipped_at_any_split() {
     for body in [
         "0\r\n\r\n",
         "5\r\nhello\r\n0\r\n\r\n",
@@ -32,7 +32,7 @@ fn chunks_are_skipped_however_they_are_split() {
 }
 
 #[test]
-fn what_breaks_the_grammar_is_never_guessed_at() {
+fn invalid_chunks_are_refused() {
     let long = "x".repeat(usize::from(CHUNK_LINE_BYTES_MAX) + 1);
     for body in [
         "\r\n\r\n",
@@ -71,7 +71,7 @@ fn what_breaks_the_grammar_is_never_guessed_at() {
 }
 
 #[test]
-fn no_more_is_read_than_is_worth_it() {
+fn content_is_bounded() {
     let chunk = format!("400\r\n{}\r\n", "z".repeat(1024));
     assert_eq!(skip(chunk.repeat(64).as_bytes(), 1000), Err(Unreadable));
     assert_eq!(Content::new(Framing::Length(CONTENT_SKIPPED_BYTES_MAX + 1)), None);

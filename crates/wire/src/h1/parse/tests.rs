@@ -22,7 +22,7 @@ fn refusal(input: &str) -> Refusal {
 }
 
 #[test]
-fn a_plain_request() {
+fn plain_request() {
     let head = head("GET /a?b HTTP/1.1\r\nHost: h:80\r\nAccept-Encoding:  br, gzip \r\n\r\n");
     assert_eq!(head.common.request.method, Method::Get);
     assert_eq!(head.common.request.target, b"/a?b");
@@ -33,7 +33,7 @@ fn a_plain_request() {
 }
 
 #[test]
-fn nothing_of_an_earlier_head_is_left() {
+fn reused_head_keeps_no_earlier_fields() {
     let full = "POST http://a/b HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\nAccept-Encoding: br\r\n\
         Content-Length: 5\r\nExpect: 100-continue\r\nReferer: r\r\nUser-Agent: u\r\nIf-Match: *\r\n\
         If-None-Match: *\r\nIf-Range: x\r\nRange: bytes=0-\r\n\r\n";
@@ -69,7 +69,7 @@ fn keep_alive_depends_on_version_and_options() {
 }
 
 #[test]
-fn what_two_readers_could_read_differently_is_refused() {
+fn ambiguous_requests_are_refused() {
     use Refusal::{Expectation, FieldLine, Framing, Host, RequestLine, Scheme, TransferCoding, Version};
     for (fields, expected) in [
         ("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", Framing),
@@ -134,7 +134,7 @@ fn what_two_readers_could_read_differently_is_refused() {
 }
 
 #[test]
-fn https_can_be_asked_for_where_nobody_between_can_read() {
+fn https_targets_need_an_encrypted_connection() {
     let input = b"GET https://h/ HTTP/1.1\r\nHost: h\r\n\r\n";
     assert!(matches!(parse(input, &mut { Head::EMPTY }, true), Parsed::Head(_)));
     assert!(matches!(parse(input, &mut { Head::EMPTY }, false), Parsed::Refused(Refusal::Scheme)));
@@ -151,7 +151,7 @@ fn expectations_are_a_list() {
 }
 
 #[test]
-fn hosts_in_every_form_are_accepted() {
+fn hosts_of_every_form_are_accepted() {
     for host in ["h", "h:80", "h:", "", "127.0.0.1:8080", "[::1]", "[::1]:8080", "xn--bcher-kva.example"] {
         assert_eq!(
             head(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).common.request.host,
@@ -161,7 +161,7 @@ fn hosts_in_every_form_are_accepted() {
 }
 
 #[test]
-fn what_is_too_long_is_refused_with_its_own_status() {
+fn limits_have_their_own_refusals() {
     let long = "a".repeat(TARGET_BYTES_MAX);
     assert_eq!(refusal(&format!("GET /{long} HTTP/1.1\r\n")), Refusal::TargetTooLong);
     assert_eq!(refusal(&format!("GET /{long}")), Refusal::TargetTooLong);
@@ -176,7 +176,7 @@ fn what_is_too_long_is_refused_with_its_own_status() {
 }
 
 #[test]
-fn the_beginning_of_a_request_asks_for_more() {
+fn incomplete_request_needs_more() {
     let whole = "GET /index.html HTTP/1.1\r\nHost: h\r\nAccept-Encoding: br\r\n\r\n";
     for length in 0..whole.len() {
         assert!(
@@ -188,14 +188,14 @@ fn the_beginning_of_a_request_asks_for_more() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_a_head_or_not(input in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_parsed_or_refused(input in proptest::collection::vec(any::<u8>(), 0..200)) {
         if let Parsed::Head(length) = parse(&input, &mut { Head::EMPTY }, false) {
             prop_assert!(length <= input.len());
         }
     }
 
     #[test]
-    fn what_follows_a_head_does_not_change_it(tail in proptest::collection::vec(any::<u8>(), 0..50)) {
+    fn bytes_after_a_head_do_not_change_it(tail in proptest::collection::vec(any::<u8>(), 0..50)) {
         let head = b"HEAD /x HTTP/1.1\r\nhost: h\r\n\r\n";
         let input = [head.as_slice(), &tail].concat();
         let mut parsed = Head::EMPTY;

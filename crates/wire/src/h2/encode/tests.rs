@@ -41,7 +41,7 @@ const REQUESTS: [(&str, u16); 18] = [
 ];
 
 #[test]
-fn fields_are_those_of_http1() {
+fn fields_match_those_of_http1() {
     let site = site();
     let fields = ServerFields::new(&[("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")], NOW);
     let (mut table, mut decoder) = (EncoderTable::new(), Decoder::new());
@@ -60,7 +60,7 @@ fn fields_are_those_of_http1() {
 }
 
 #[test]
-fn heads_of_the_same_kind_become_a_few_bytes() {
+fn repeated_heads_take_few_bytes() {
     let site = site();
     let fields = ServerFields::new(&[("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")], NOW);
     let mut table = EncoderTable::new();
@@ -73,7 +73,7 @@ fn heads_of_the_same_kind_become_a_few_bytes() {
 }
 
 #[test]
-fn a_head_without_lines_still_has_its_status() {
+fn head_without_lines_still_has_a_status() {
     // As a damaged archive may have it.
     let site = site();
     let fields = ServerFields::new(&[], NOW);

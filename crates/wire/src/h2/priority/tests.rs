@@ -27,7 +27,7 @@ fn urgency_and_incremental_are_read() {
 }
 
 #[test]
-fn what_breaks_the_grammar_says_nothing() {
+fn invalid_values_are_ignored() {
     for value in ["u=1,", "u=1 i", "u=", "=1", "U=1", "u=1,,i", ",u=1", "i, x=\"a", "u=1; ,=", "\0"] {
         assert_eq!(Priority::parse(value.as_bytes()), Priority::DEFAULT, "{value:?}");
     }
@@ -35,12 +35,12 @@ fn what_breaks_the_grammar_says_nothing() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read(value in proptest::collection::vec(any::<u8>(), 0..40)) {
+    fn any_value_yields_a_valid_priority(value in proptest::collection::vec(any::<u8>(), 0..40)) {
         prop_assert!(Priority::parse(&value).urgency <= 7);
     }
 
     #[test]
-    fn a_well_formed_value_is_read_as_it_was_written(urgency in 0u8..8, incremental: bool) {
+    fn parsing_reverses_formatting(urgency in 0u8..8, incremental: bool) {
         let value = format!("u={urgency}{}", if incremental { ", i" } else { "" });
         prop_assert_eq!(Priority::parse(value.as_bytes()), Priority { urgency, incremental });
     }

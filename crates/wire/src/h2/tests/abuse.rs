@@ -34,7 +34,7 @@ fn stuck() -> Peer {
 }
 
 #[test]
-fn rapid_resets() {
+fn rapid_resets_are_bounded() {
     // CVE-2023-44487.
     let times =
         endured(&mut stuck(), |number| [get(2 * number + 1, "/100000"), reset(2 * number + 1)].concat());
@@ -42,7 +42,7 @@ fn rapid_resets() {
 }
 
 #[test]
-fn resets_that_the_peer_makes_us_send() {
+fn resets_caused_by_the_peer_are_bounded() {
     // CVE-2025-8671.
     let faults: [fn(u32) -> Vec<u8>; 4] = [
         |id| [get(id, "/100000"), window_update(id, 0)].concat(),
@@ -56,14 +56,14 @@ fn resets_that_the_peer_makes_us_send() {
 }
 
 #[test]
-fn streams_beyond_their_number() {
+fn refused_streams_are_bounded() {
     let mut peer = stuck();
     let times = endured(&mut peer, |number| get(2 * number + 1, "/100000"));
     assert_eq!(times, STREAMS_MAX + RESETS_MAX);
 }
 
 #[test]
-fn frames_that_ask_for_nothing() {
+fn frames_without_a_request_are_bounded() {
     type Flood = fn(u32) -> Vec<u8>;
     let floods: [(&str, u32, Flood); 9] = [
         ("PING", 1, |_| frame(kind::PING, 0, 0, b"12345678")),
@@ -84,7 +84,7 @@ fn frames_that_ask_for_nothing() {
 }
 
 #[test]
-fn empty_frames_on_a_stream() {
+fn empty_frames_on_a_stream_are_bounded() {
     let mut peer = Peer::open();
     peer.send(&post(1, "/0", &[]));
     let times = endured(&mut peer, |_| data(1, b"", false));
@@ -101,7 +101,7 @@ fn empty_frames_on_a_stream() {
 }
 
 #[test]
-fn room_that_is_made_byte_by_byte() {
+fn tiny_window_updates_are_bounded() {
     // CVE-2019-9511.
     let mut peer = Peer::open();
     peer.send(&[settings(&[(4, 0)]), get(1, "/100000")].concat());
@@ -116,7 +116,7 @@ fn room_that_is_made_byte_by_byte() {
 }
 
 #[test]
-fn blocks_without_end() {
+fn continuations_are_bounded() {
     let begun = frame(kind::HEADERS, flag::END_STREAM, 1, b"");
     let mut peer = Peer::open();
     peer.send(&begun);
@@ -131,7 +131,7 @@ fn blocks_without_end() {
 }
 
 #[test]
-fn header_blocks_that_stand_for_more_than_they_are() {
+fn decompression_bombs_are_refused() {
     // 4,000 bytes are put into the table, and named again and again by one byte each.
     let bomb =
         |times: usize| [b"\x40\x01a\x7f\x80\x1e".as_slice(), &[b'x'; 3967], &vec![0xbe; times]].concat();
@@ -145,7 +145,7 @@ fn header_blocks_that_stand_for_more_than_they_are() {
 }
 
 #[test]
-fn hoarded_answers_are_bounded() {
+fn pending_responses_are_bounded() {
     let mut peer = Peer::open();
     peer.send(&settings(&[(4, 0)]));
     for number in 0..STREAMS_MAX {
@@ -160,7 +160,7 @@ fn hoarded_answers_are_bounded() {
 }
 
 #[test]
-fn what_is_remembered_is_bounded() {
+fn remembered_streams_are_bounded() {
     let mut peer = Peer::open();
     for number in 0..200 {
         let mut fields = request("/0", &[("connection", "close")]);
@@ -185,7 +185,7 @@ fn what_is_remembered_is_bounded() {
 }
 
 #[test]
-fn time_makes_up_for_what_was_done() {
+fn budget_refills_over_time() {
     let mut peer = Peer::open();
     let ping = frame(kind::PING, 0, 0, b"12345678");
     for second in 0..1000 {
@@ -196,7 +196,7 @@ fn time_makes_up_for_what_was_done() {
 }
 
 #[test]
-fn an_honest_peer_goes_on_for_ever() {
+fn honest_peer_never_exceeds_its_budget() {
     // Each answer is given room again on stream and connection, and told a priority.
     let mut peer = Peer::open();
     for number in 0..20_000_u32 {
@@ -239,7 +239,7 @@ fn an_honest_peer_goes_on_for_ever() {
 }
 
 #[test]
-fn a_proxy_goes_on_for_ever_though_its_visitors_leave() {
+fn proxy_with_aborted_requests_stays_within_budget() {
     // All within a second: one request in a hundred is taken back before its answer.
     let mut peer = Peer::open();
     for number in 0..100_000_u32 {
@@ -258,7 +258,7 @@ fn a_proxy_goes_on_for_ever_though_its_visitors_leave() {
 }
 
 #[test]
-fn a_connection_is_kept_up_for_a_day_by_pings_and_settings() {
+fn pings_and_settings_keep_a_connection_for_a_day() {
     let mut peer = Peer::open();
     for tens in 0..24 * 360_u32 {
         peer.store.set_now(u64::from(tens) * 10);

@@ -13,7 +13,7 @@ const BROWSER: [(&str, &str); 6] = [
 ];
 
 #[test]
-fn an_idle_connection_is_small() {
+fn idle_connection_is_small() {
     assert!(size_of::<Connection>() <= 512, "{} bytes", size_of::<Connection>());
     let mut peer = Peer::open();
     let frames = peer.send(&[get(1, "/100000"), get(3, "/40000"), window_update(0, 100_000)].concat());
@@ -23,7 +23,7 @@ fn an_idle_connection_is_small() {
 }
 
 #[test]
-fn a_small_answer_allocates_nothing() {
+fn small_response_allocates_nothing() {
     let mut peer = Peer::open();
     let input = |number: u32| -> Vec<u8> {
         let ids = (0..32).map(|place| 2 * (32 * number + place) + 1);

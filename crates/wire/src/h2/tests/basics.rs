@@ -8,7 +8,7 @@ use crate::h2::{Awaits, PREFACE};
 use crate::limits::STREAMS_MAX;
 
 #[test]
-fn a_small_answer_leaves_with_its_head_and_makes_no_stream() {
+fn small_response_creates_no_stream() {
     let mut peer = Peer::open();
     let frames = peer.send(&[get(1, "/13"), get(3, "/0"), get(5, "/nothing")].concat());
     let body = Content(peer.body(13).to_vec());
@@ -20,7 +20,7 @@ fn a_small_answer_leaves_with_its_head_and_makes_no_stream() {
 }
 
 #[test]
-fn nothing_depends_on_how_the_bytes_are_split() {
+fn result_does_not_depend_on_the_split() {
     let input =
         [PREFACE.as_slice(), &settings(&[(4, 100_000)]), &get(1, "/13"), &post(3, "/40000", &[])].concat();
     let input = [input, data(3, b"content", true), get(5, "/nothing"), window_update(0, 1000)].concat();
@@ -42,7 +42,7 @@ fn nothing_depends_on_how_the_bytes_are_split() {
 }
 
 #[test]
-fn a_large_body_waits_for_both_windows() {
+fn large_body_waits_for_both_windows() {
     let mut peer = Peer::open();
     let frames = peer.send(&get(1, "/200000"));
     let lengths = |frames: &[Frame]| -> Vec<(u32, usize, bool)> {
@@ -81,7 +81,7 @@ fn head_has_no_content() {
 }
 
 #[test]
-fn content_is_thrown_away_and_room_made_for_more() {
+fn content_is_discarded_and_acknowledged() {
     let mut peer = Peer::open();
     let frames = peer.send(&post(1, "/0", &[("content-length", "40000")]));
     assert_eq!(frames, [Frame::Headers(1, 200, true)]);
@@ -93,7 +93,7 @@ fn content_is_thrown_away_and_room_made_for_more() {
 }
 
 #[test]
-fn content_that_is_not_worth_reading_is_cut_off_behind_the_answer() {
+fn content_beyond_the_window_is_reset_after_the_response() {
     let mut peer = Peer::open();
     peer.send(&post(1, "/13", &[]));
     let content: Vec<_> =
@@ -120,7 +120,7 @@ fn trailers_end_a_request() {
 }
 
 #[test]
-fn a_reset_takes_what_waits() {
+fn reset_drops_the_pending_body() {
     let mut peer = Peer::open();
     peer.fills = false;
     peer.send(&[get(1, "/100000"), get(3, "/100000")].concat());
@@ -135,7 +135,7 @@ fn a_reset_takes_what_waits() {
 }
 
 #[test]
-fn pings_are_answered_and_unknown_frames_are_not() {
+fn pings_are_acknowledged_and_unknown_frames_ignored() {
     let mut peer = Peer::open();
     let ping = frame(kind::PING, 0, 0, b"12345678");
     let unknown = frame(0x77, 0xff, 5, b"whatever");
@@ -144,7 +144,7 @@ fn pings_are_answered_and_unknown_frames_are_not() {
 }
 
 #[test]
-fn a_connection_goes_when_all_is_answered() {
+fn graceful_shutdown_answers_earlier_requests() {
     let mut peer = Peer::open();
     peer.fills = false;
     peer.send(&get(1, "/100000"));
@@ -162,7 +162,7 @@ fn a_connection_goes_when_all_is_answered() {
 }
 
 #[test]
-fn what_comes_on_streams_beyond_the_end_is_thrown_away() {
+fn frames_beyond_the_final_goaway_are_ignored() {
     // A client whose requests were under way when it heard of the end sends their content too (RFC 9113 §6.8).
     let mut peer = Peer::open();
     peer.fills = false;
@@ -179,7 +179,7 @@ fn what_comes_on_streams_beyond_the_end_is_thrown_away() {
 }
 
 #[test]
-fn trailers_behind_content_that_was_cut_off_are_let_pass() {
+fn trailers_after_a_reset_are_ignored() {
     // Content that fills its window exactly is cut off behind the answer, while the trailers are under way: on as many
     // streams as there may be.
     let mut peer = Peer::open();

@@ -41,7 +41,7 @@ fn headers_with(flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 const END: u8 = flag::END_HEADERS | flag::END_STREAM;
 
 #[test]
-fn a_preface_that_is_none_ends_the_connection() {
+fn invalid_preface_closes_the_connection() {
     for preface in [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\rX".as_slice(), b"GET / HTTP/1.1\r\n", b"Q"] {
         let mut peer = Peer::silent();
         assert_eq!(peer.send(preface), [Frame::GoAway(0, 1)], "RFC 9113 §3.4");
@@ -54,7 +54,7 @@ fn a_preface_that_is_none_ends_the_connection() {
 }
 
 #[test]
-fn sizes_that_a_type_does_not_allow() {
+fn invalid_frame_sizes() {
     use Ends::{Connection, Stream};
     let size = ErrorCode::FrameSize;
     check("too large", &[data(1, &[0; 16_385], true)], Connection(0, size));
@@ -78,7 +78,7 @@ fn sizes_that_a_type_does_not_allow() {
 }
 
 #[test]
-fn frames_where_they_may_not_stand() {
+fn misplaced_frames() {
     use Ends::Connection;
     let wrong = ErrorCode::Protocol;
     for kind in [kind::DATA, kind::HEADERS, kind::PRIORITY, kind::RST_STREAM] {
@@ -121,7 +121,7 @@ fn padding_longer_than_its_frame() {
 }
 
 #[test]
-fn stream_numbers_only_grow_and_are_odd() {
+fn stream_ids_increase_and_are_odd() {
     check("even", &[get(2, "/0")], Ends::Connection(0, ErrorCode::Protocol));
     // RFC 9113 §5.1.1: passed over, and so unexpected.
     check("passed over", &[get(5, "/0"), get(3, "/0")], Ends::Connection(5, ErrorCode::Protocol));
@@ -133,7 +133,7 @@ fn stream_numbers_only_grow_and_are_odd() {
 }
 
 #[test]
-fn frames_for_a_stream_that_the_peer_has_ended() {
+fn frames_on_a_closed_stream() {
     use Ends::{Connection, Stream};
     let closed = ErrorCode::StreamClosed;
     // Half-closed (remote): its answer waits for room.
@@ -147,7 +147,7 @@ fn frames_for_a_stream_that_the_peer_has_ended() {
 }
 
 #[test]
-fn windows_are_never_larger_than_there_may_be() {
+fn window_overflows() {
     use Ends::{Connection, Stream};
     let flow = ErrorCode::FlowControl;
     let most = 0x7fff_ffff;
@@ -163,7 +163,7 @@ fn windows_are_never_larger_than_there_may_be() {
 }
 
 #[test]
-fn settings_that_are_none() {
+fn invalid_settings() {
     use Ends::Connection;
     check("ENABLE_PUSH", &[settings(&[(2, 2)])], Connection(0, ErrorCode::Protocol));
     check("INITIAL_WINDOW_SIZE", &[settings(&[(4, 1 << 31)])], Connection(0, ErrorCode::FlowControl));
@@ -172,7 +172,7 @@ fn settings_that_are_none() {
 }
 
 #[test]
-fn streams_that_depend_on_themselves() {
+fn self_dependent_streams() {
     let wrong = ErrorCode::Protocol;
     let dependency = [&[0, 0, 0, 1, 5], block(&request("/0", &[])).as_slice()].concat();
     let circular = headers_with(END | flag::PRIORITY, 1, &dependency);
@@ -184,7 +184,7 @@ fn streams_that_depend_on_themselves() {
 }
 
 #[test]
-fn header_blocks_that_cannot_be_read() {
+fn invalid_header_blocks() {
     let code = ErrorCode::Compression;
     for block in
         [b"\x80".as_slice(), b"\xff\xff\xff\xff\xff\xff", b"\x82\x3f\xff\x7f", b"\x00\x05ab", b"\xbe"]
@@ -196,7 +196,7 @@ fn header_blocks_that_cannot_be_read() {
 }
 
 #[test]
-fn content_of_another_length_than_was_said() {
+fn content_length_mismatch() {
     use Ends::Stream;
     let wrong = ErrorCode::Protocol;
     let five = || post(1, "/0", &[("content-length", "5")]);
@@ -212,7 +212,7 @@ fn content_of_another_length_than_was_said() {
 }
 
 #[test]
-fn trailers_that_are_none() {
+fn invalid_trailers() {
     use Ends::Stream;
     let wrong = ErrorCode::Protocol;
     let open = headers_with(flag::END_HEADERS, 1, &block(&[("a", "b")]));
@@ -226,7 +226,7 @@ fn trailers_that_are_none() {
 }
 
 #[test]
-fn more_streams_than_there_may_be() {
+fn too_many_streams() {
     let mut peer = Peer::open();
     let asked: Vec<_> = (0..128).flat_map(|number| get(2 * number + 1, "/100000")).collect();
     peer.send(&asked);
@@ -237,7 +237,7 @@ fn more_streams_than_there_may_be() {
 }
 
 #[test]
-fn a_faulty_request_is_forgotten_with_what_follows_it() {
+fn malformed_request_is_forgotten_with_its_content() {
     let mut peer = Peer::open();
     let mut fields = request("/0", &[("connection", "close")]);
     fields[0].1 = "POST";

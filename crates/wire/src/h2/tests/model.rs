@@ -394,7 +394,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_connection_says_what_its_slow_twin_says(operations in prop::collection::vec(operation(), 1..150)) {
+    fn connection_matches_its_model(operations in prop::collection::vec(operation(), 1..150)) {
         let mut peer = Peer::open();
         let archive = peer.body(200_000).to_vec();
         peer.fills = false;

@@ -28,7 +28,7 @@ fn order(peer: &mut Peer) -> Vec<u32> {
 const THREE: &str = "/40000";
 
 #[test]
-fn the_more_urgent_goes_first_as_a_whole() {
+fn more_urgent_responses_go_first() {
     let mut peer = wide();
     for (stream, priority) in [(1, "u=5"), (3, ""), (5, "u=0"), (7, "u=5"), (9, "u=3")] {
         peer.send(&get(stream, THREE, priority));
@@ -37,7 +37,7 @@ fn the_more_urgent_goes_first_as_a_whole() {
 }
 
 #[test]
-fn incremental_ones_share_the_line_behind_those_wanted_whole() {
+fn incremental_responses_follow_whole_ones_in_turns() {
     let mut peer = wide();
     for (stream, priority) in [(1, "i"), (3, ""), (5, "i"), (7, "i"), (9, "u=4, i")] {
         peer.send(&get(stream, THREE, priority));
@@ -46,7 +46,7 @@ fn incremental_ones_share_the_line_behind_those_wanted_whole() {
 }
 
 #[test]
-fn turns_go_on_where_they_left_off() {
+fn round_robin_resumes_where_it_stopped() {
     let mut peer = wide();
     peer.send(&settings(&[(4, 16_384)]));
     for stream in [1, 3, 5] {
@@ -60,7 +60,7 @@ fn turns_go_on_where_they_left_off() {
 }
 
 #[test]
-fn a_stream_without_room_keeps_nobody_waiting() {
+fn closed_window_blocks_only_its_stream() {
     let mut peer = wide();
     peer.send(&settings(&[(4, 10)]));
     peer.send(&[get(1, THREE, "u=0"), get(3, THREE, "u=7")].concat());
@@ -85,7 +85,7 @@ fn priorities_change_while_streams_wait() {
 }
 
 #[test]
-fn a_priority_told_ahead_counts_above_the_field() {
+fn early_priority_overrides_the_field() {
     let mut peer = wide();
     peer.send(&[priority_update(3, "u=0"), priority_update(5, "u=0, i"), priority_update(3, "u=1")].concat());
     for stream in [1, 3, 5] {
@@ -96,7 +96,7 @@ fn a_priority_told_ahead_counts_above_the_field() {
 }
 
 #[test]
-fn a_small_answer_leaves_at_once_unless_as_urgent_ones_wait() {
+fn small_response_waits_only_for_equal_urgency() {
     let mut peer = wide();
     peer.send(&get(1, THREE, "u=2"));
     let small = |peer: &mut Peer, stream, priority| peer.send(&get(stream, "/13", priority)).len();
@@ -108,7 +108,7 @@ fn a_small_answer_leaves_at_once_unless_as_urgent_ones_wait() {
 }
 
 #[test]
-fn updates_of_what_can_have_no_priority() {
+fn priority_update_of_invalid_streams() {
     for stream in [0, 2] {
         assert_eq!(
             Peer::open().send(&priority_update(stream, "u=1")),

@@ -30,7 +30,7 @@ fn with(name: &'static str, value: Option<&'static str>) -> Vec<(&'static str, &
 }
 
 #[test]
-fn pseudo_fields_are_there_once_and_first() {
+fn pseudo_header_fields_come_once_and_first() {
     for name in [":method", ":scheme", ":path"] {
         assert!(is_malformed(&with(name, None)), "{name} is missing");
         let mut twice = request("/0", &[]);
@@ -50,7 +50,7 @@ fn pseudo_fields_are_there_once_and_first() {
 }
 
 #[test]
-fn pseudo_fields_say_what_they_may() {
+fn pseudo_header_fields_have_valid_values() {
     for (name, value) in [
         (":path", ""),
         (":path", "a"),
@@ -80,7 +80,7 @@ fn connect_has_neither_scheme_nor_path() {
 }
 
 #[test]
-fn one_host_is_asked_for() {
+fn authority_and_host_must_agree() {
     let host = |fields: &[(&str, &str)]| outcome(fields);
     assert_eq!(host(&request("/0", &[("host", "A.example")])), (Ok(200), None));
     let (refused, agreed) = ((Ok(400), Some(Refusal::Host)), (Ok(200), None));
@@ -96,7 +96,7 @@ fn one_host_is_asked_for() {
 }
 
 #[test]
-fn fields_of_connections_are_malformed() {
+fn connection_specific_fields_are_malformed() {
     for field in [
         ("connection", "keep-alive"),
         ("keep-alive", "5"),
@@ -112,7 +112,7 @@ fn fields_of_connections_are_malformed() {
 }
 
 #[test]
-fn names_and_values_keep_to_the_grammar() {
+fn names_and_values_follow_the_grammar() {
     for field in [
         ("Accept", "*/*"),
         ("", "a"),
@@ -132,7 +132,7 @@ fn names_and_values_keep_to_the_grammar() {
 }
 
 #[test]
-fn what_is_refused_has_an_answer() {
+fn refused_requests_get_a_response() {
     let long_path = format!("/{}", "x".repeat(crate::limits::TARGET_BYTES_MAX));
     let long_value = "x".repeat(crate::limits::FIELD_LIST_BYTES_MAX);
     let long_method = "M".repeat(crate::limits::METHOD_BYTES_MAX + 1);
@@ -162,14 +162,14 @@ fn what_is_refused_has_an_answer() {
 }
 
 #[test]
-fn a_refusal_of_head_has_no_content() {
+fn refused_head_request_gets_no_content() {
     let mut fields = request("/0", &[("expect", "miracles")]);
     fields[0].1 = "HEAD";
     assert_eq!(Peer::open().send(&headers(1, &fields)), [Frame::Headers(1, 417, true)]);
 }
 
 #[test]
-fn all_that_a_site_looks_at_comes_out() {
+fn head_has_every_field_that_a_site_uses() {
     let fields = request(
         "/a?b",
         &[

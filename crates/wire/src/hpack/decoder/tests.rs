@@ -97,7 +97,7 @@ fn requests_of_the_appendix() {
 }
 
 #[test]
-fn answers_of_the_appendix_drop_old_entries() {
+fn responses_of_the_appendix_evict_old_entries() {
     // RFC 7541 appendix C.5 without and C.6 with the Huffman code, in a table of 256 bytes.
     let plain = [
         "4803 3330 3258 0770 7269 7661 7465 611d 4d6f 6e2c 2032 3120 4f63 7420 3230 3133 2032 303a 3133 3a32 3120 \
@@ -132,7 +132,7 @@ fn answers_of_the_appendix_drop_old_entries() {
 }
 
 #[test]
-fn what_a_request_must_not_hold_is_marked() {
+fn forbidden_fields_are_flagged() {
     let is_well_formed = |name: &[u8], value: &[u8]| {
         let lengths = [name.len(), value.len()].map(|length| u8::try_from(length).unwrap());
         let block = [&[0x40, lengths[0]], name, &[lengths[1]], value, &[0xbe]].concat();
@@ -153,7 +153,7 @@ fn what_a_request_must_not_hold_is_marked() {
 }
 
 #[test]
-fn a_block_that_says_nothing_sensible_is_refused() {
+fn invalid_blocks_are_refused() {
     let error = |block: &[u8]| fields(&mut Decoder::new(), block).unwrap_err();
     assert_eq!(error(&[0x80]), DecodeError::Index, "no field has the index 0");
     assert_eq!(error(&[0xbe]), DecodeError::Index, "the table is empty");
@@ -167,7 +167,7 @@ fn a_block_that_says_nothing_sensible_is_refused() {
 }
 
 #[test]
-fn a_smaller_table_drops_the_oldest() {
+fn smaller_table_evicts_the_oldest() {
     let mut decoder = Decoder::new();
     fields(&mut decoder, b"\x40\x01a\x01b\x40\x01c\x01d").unwrap();
     // 34 bytes for each: 34, then 4096 again.
@@ -176,7 +176,7 @@ fn a_smaller_table_drops_the_oldest() {
 }
 
 #[test]
-fn a_field_larger_than_the_table_empties_it() {
+fn field_larger_than_the_table_empties_it() {
     let mut decoder = Decoder::new();
     let large = [b"\x40\x01a\x01b\x40\x01c\x7f\xe1\x1e".as_slice(), &[b'x'; 4064]].concat();
     assert_eq!(fields(&mut decoder, &large).unwrap().len(), 2);
@@ -185,7 +185,7 @@ fn a_field_larger_than_the_table_empties_it() {
 }
 
 #[test]
-fn a_name_outlives_the_entry_that_it_comes_from() {
+fn name_outlives_its_evicted_entry() {
     // RFC 7541 §4.4: the new field drops the very entry whose name it has.
     let name = [b'n'; 4000];
     let first = [b"\x40\x7f\xa1\x1e".as_slice(), &name, b"\0"].concat();
@@ -198,7 +198,7 @@ fn a_name_outlives_the_entry_that_it_comes_from() {
 }
 
 #[test]
-fn a_bomb_is_told_from_a_large_request() {
+fn decompression_bomb_differs_from_large_request() {
     let mut decoder = Decoder::new();
     let kept = [b"\x40\x01a\x7f\x80\x1e".as_slice(), &[b'x'; 3967]].concat();
     fields(&mut decoder, &kept).unwrap();
@@ -210,7 +210,7 @@ fn a_bomb_is_told_from_a_large_request() {
 }
 
 #[test]
-fn what_a_table_takes_is_bounded() {
+fn table_memory_is_bounded() {
     let mut decoder = Decoder::new();
     assert_eq!(decoder.table.allocated_bytes(), 0);
     fields(&mut decoder, &[0x82, 0x84]).unwrap();
@@ -281,7 +281,7 @@ fn put_string(block: &mut Vec<u8>, string: &[u8], coded: bool) {
 
 proptest! {
     #[test]
-    fn reads_what_any_encoder_may_write(operations in prop::collection::vec(operation(), 0..120)) {
+    fn decodes_any_encoder_output(operations in prop::collection::vec(operation(), 0..120)) {
         let (mut decoder, mut plain) = (Decoder::new(), Plain::default());
         let mut size_max = HPACK_TABLE_BYTES;
         for operation in operations {
@@ -335,7 +335,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(blocks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..8)) {
+    fn any_bytes_are_decoded_or_refused(blocks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..8)) {
         let mut decoder = Decoder::new();
         for block in blocks {
             let mut bytes = 0;
@@ -350,7 +350,7 @@ proptest! {
     }
 
     #[test]
-    fn a_block_that_is_cut_is_read_up_to_a_field(
+    fn truncated_block_yields_whole_fields(
         named in prop::collection::vec(("[a-z]{1,12}", "[ -~]{0,40}"), 1..6),
         cut in any::<prop::sample::Index>(),
     ) {

@@ -53,7 +53,7 @@ fn lines() -> Vec<NewHpackLine> {
 }
 
 #[test]
-fn what_was_sent_once_is_a_byte() {
+fn repeated_line_is_one_byte() {
     let mut peer = Peer::new();
     let own = [encode_line(56, "referrer-policy", b"no-referrer")];
     let first = peer.send(0, 7, &lines(), &own);
@@ -64,7 +64,7 @@ fn what_was_sent_once_is_a_byte() {
 }
 
 #[test]
-fn another_archive_in_its_place_begins_anew() {
+fn replaced_archive_empties_the_table() {
     let mut peer = Peer::new();
     peer.send(0, 7, &lines(), &[]);
     let block = peer.send(0, 8, &[encode_line(0, "vary", b"Cookie")], &[]);
@@ -73,7 +73,7 @@ fn another_archive_in_its_place_begins_anew() {
 }
 
 #[test]
-fn an_archive_in_another_place_is_sent_in_literals() {
+fn other_archive_is_sent_in_literals() {
     let mut peer = Peer::new();
     let own = [encode_line(56, "referrer-policy", b"no-referrer")];
     peer.send(0, 7, &lines(), &own);
@@ -85,7 +85,7 @@ fn an_archive_in_another_place_is_sent_in_literals() {
 }
 
 #[test]
-fn a_smaller_table_is_obeyed_before_the_next_field() {
+fn size_update_precedes_the_next_field() {
     let mut peer = Peer::new();
     peer.send(0, 7, &lines(), &[]);
     peer.table.set_size_max(100, 100);
@@ -103,7 +103,7 @@ fn a_smaller_table_is_obeyed_before_the_next_field() {
 }
 
 #[test]
-fn a_size_that_was_smaller_for_a_while_is_told() {
+fn temporary_smaller_size_is_sent() {
     // RFC 7541 §4.2: the smallest, then the last.
     let mut peer = Peer::new();
     peer.table.set_size_max(10, 4096);
@@ -113,7 +113,7 @@ fn a_size_that_was_smaller_for_a_while_is_told() {
 }
 
 #[test]
-fn numbers_of_a_damaged_archive_do_no_harm() {
+fn line_ids_of_a_damaged_archive_are_harmless() {
     let mut table = EncoderTable::new();
     let mut block = Vec::new();
     table.begin_block(&mut block, 0, 7);
@@ -143,7 +143,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 proptest! {
     #[test]
-    fn a_peer_reads_what_was_meant(operations in prop::collection::vec(operation(), 0..60)) {
+    fn peer_decodes_every_line(operations in prop::collection::vec(operation(), 0..60)) {
         let mut peer = Peer::new();
         let mut offered = 4096;
         for operation in operations {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_the_static_table_has_is_not_spelled_again() {
+fn static_entries_are_not_encoded_again() {
     let whole = encode_line(3, ":status", b"200");
     assert_eq!(
         (whole.id, whole.static_index, whole.size, whole.literal.as_slice()),
@@ -18,14 +18,14 @@ fn what_the_static_table_has_is_not_spelled_again() {
 }
 
 #[test]
-fn what_no_table_holds_has_no_number() {
+fn line_larger_than_the_table_has_no_id() {
     assert_eq!(encode_line(3, "date", &[b'x'; 4060]).id, 3);
     assert_eq!(encode_line(3, "date", &[b'x'; 4061]).id, NO_LINE_ID);
     assert_eq!(encode_line(3, "date", &[b'x'; 70_000]).size, u16::MAX);
 }
 
 #[test]
-fn runs_follow_the_text() {
+fn encoded_runs_match_the_text() {
     let head = NewHead {
         status: 404,
         sends_etag: false,

@@ -14,7 +14,7 @@ fn source_of(line: &str) -> Option<Source> {
 }
 
 #[test]
-fn a_line_names_the_client() {
+fn line_names_the_client() {
     for (line, client) in [
         ("PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n", "192.168.0.1:56324"),
         ("PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n", "255.255.255.255:65535"),
@@ -27,7 +27,7 @@ fn a_line_names_the_client() {
 }
 
 #[test]
-fn who_is_unknown_stays_the_connection() {
+fn unknown_source_is_the_connection() {
     let longest = format!(
         "PROXY UNKNOWN {address} {address} 65535 65535\r\n",
         address = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"
@@ -39,7 +39,7 @@ fn who_is_unknown_stays_the_connection() {
 }
 
 #[test]
-fn nothing_else_is_a_line() {
+fn invalid_lines_are_refused() {
     for line in [
         "PROXY UNKNOWNS\r\n",
         "PROXY \r\n",

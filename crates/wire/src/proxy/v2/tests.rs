@@ -28,7 +28,7 @@ fn internet(address: &str) -> Option<Source> {
 }
 
 #[test]
-fn a_block_names_the_client() {
+fn block_names_the_client() {
     let mut ipv6 = [0; 36];
     ipv6[15] = 1;
     ipv6[33] = 80;
@@ -40,7 +40,7 @@ fn a_block_names_the_client() {
 }
 
 #[test]
-fn who_is_not_named_stays_the_connection() {
+fn unspecified_source_is_the_connection() {
     for kind in [0x00, 0x01, 0x02, 0x10, 0x20, 0x30] {
         assert_eq!(source_of(&block(0x21, kind, b"anything")), Some(Source::Connection), "{kind:x}");
     }
@@ -51,7 +51,7 @@ fn who_is_not_named_stays_the_connection() {
 }
 
 #[test]
-fn other_versions_commands_families_and_transports_are_refused() {
+fn unknown_headers_are_refused() {
     for version_and_command in [0x11, 0x31, 0x01, 0x22, 0x2f] {
         assert_eq!(source_of(&block(version_and_command, 0x11, IPV4)), None, "{version_and_command:x}");
     }
@@ -64,7 +64,7 @@ fn other_versions_commands_families_and_transports_are_refused() {
 }
 
 #[test]
-fn extensions_are_passed_over_if_they_are_whole() {
+fn well_formed_extensions_are_ignored() {
     let with = |extensions: &[u8]| source_of(&block(0x21, 0x11, &[IPV4, extensions].concat()));
     assert_eq!(with(b"\x04\0\0\x02\0\x03a.b\xe0\0\x01!"), internet("10.1.2.3:12345"));
     for extensions in ["\x04", "\x04\0", "\x04\0\x01", "\x02\0\x03ab", "\x04\0\0\x01"] {
@@ -73,7 +73,7 @@ fn extensions_are_passed_over_if_they_are_whole() {
 }
 
 #[test]
-fn a_checksum_is_held_against_the_block() {
+fn checksum_is_verified() {
     assert_eq!(crc32c(b"123456789".iter()), 0xe306_9283);
     let mut good = block(0x21, 0x11, &[IPV4, b"\x04\0\x01x\x03\0\x04\0\0\0\0\x04\0\0"].concat());
     let sum = crc32c(good.iter()).to_be_bytes();
