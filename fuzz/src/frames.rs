@@ -12,7 +12,7 @@ use cannery_wire::hpack::{Decoder, put_field};
 use cannery_wire::limits::STREAMS_MAX;
 use cannery_wire::{ArchiveRef, Output, RequestHead, ServerFields};
 
-use crate::interop::end::{End, spelled};
+use crate::interop::end::{End, take_bytes};
 
 /// Bodies that are asked for, in bytes.
 const BODIES: [u64; 8] = [0, 1, 13, 8192, 8193, 16_384, 100_000, 1_000_000];
@@ -227,7 +227,7 @@ impl Peer {
 
     /// Takes the output apart.
     fn look(&mut self) {
-        let bytes = spelled(&mut self.output, &ARCHIVE);
+        let bytes = take_bytes(&mut self.output, &ARCHIVE);
         let mut rest = bytes.as_slice();
         while let [l0, l1, l2, kind, flags, s0, s1, s2, s3, behind @ ..] = rest {
             assert!(!self.is_over, "GOAWAY for a fault is the last that is said");

@@ -38,7 +38,7 @@ pub struct Invalid;
 ///
 /// # Errors
 ///
-/// Returns an error if the bytes are invalid, which is the peer's fault. The bytes appended so far are meaningless.
+/// Returns an error if the bytes are invalid, which is the peer's fault. The bytes appended by then are meaningless.
 pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
     let start = out.len();
     // No symbol is shorter than five bits.

@@ -26,7 +26,7 @@ mod server_fields;
 pub mod hpack;
 pub mod huffman;
 
-// What all of them share: limits, grammar, byte searches.
+// Shared by all of them: limits, grammar, byte searches.
 mod archive_ref;
 mod decimal;
 mod grammar;

@@ -1,4 +1,4 @@
-//! Limits: every number that bounds what a peer can send or cause, with its unit and its reason.
+//! Limits: every number that bounds a peer's bytes or the work that they cause, with its unit and its reason.
 //!
 //! There are no limits elsewhere in this crate. Timeouts belong to the server, which has the clock.
 
@@ -37,12 +37,12 @@ pub const HPACK_TABLE_BYTES: usize = 4096;
 /// request beyond it is refused; its other fields are decoded and ignored.
 pub const FIELD_LIST_BYTES_MAX: usize = HEAD_BYTES_MAX;
 
-/// The field list that is decoded at all, in the same unit. Beyond it the connection closes: two bytes can stand for a field
+/// The field list that is decoded at all, in the same unit. Beyond it the connection closes: two bytes can expand to a field
 /// of 4,000, and only an attack uses that so often (decompression bomb).
 pub const FIELD_LIST_BYTES_DECODED_MAX: usize = 8 * FIELD_LIST_BYTES_MAX;
 
 /// The minimum rate at which a peer must accept a response, in bytes per second, until it has accepted all of it. A tenth of
-/// what a GSM phone accepts; only an attack is slower (slow read).
+/// the rate of a GSM phone; only an attack is slower (slow read).
 pub const SEND_BYTES_PER_SECOND_MIN: u64 = 100;
 
 /// Memory that all connections of a process may hold, in bytes: incomplete requests, responses that slow clients haven't
@@ -57,7 +57,7 @@ pub const COPIED_BODY_BYTES_MAX: u64 = 8 * 1024;
 /// A body of at least this many bytes is sent zero-copy, by reference to its pages. That takes one more system call and saves
 /// the copy.
 ///
-/// CPU time per response, copied and zero-copy, in microseconds (a program that does nothing else, 64 connections): 4 kB 3.5
+/// CPU time per response, copied and zero-copy, in microseconds (a program for this measurement alone, 64 connections): 4 kB 3.5
 /// and 3.9, 8 kB 3.9 and 3.9, 12 kB 4.3 and 4.0, 16 kB 4.6 and 4.0, 24 kB 5.4 and 4.1, 32 kB 5.2 and 4.2, 48 kB 5.8 and 4.5,
 /// 64 KiB 8.6 and 6.0, 89.7 kB 10.5 and 6.5.
 pub const ZERO_COPY_BODY_BYTES_MIN: usize = 8 * 1024;
@@ -77,7 +77,7 @@ pub const SEALED_BYTES_MAX: usize = 256 * 1024;
 /// make us hold 160 MiB.
 pub const SEALED_BYTES_MIN: usize = 16 * 1024;
 
-/// Handshakes whose expensive part (a signature and the key exchange) is done in one loop iteration. Each takes 0.1 to 0.6
+/// Handshakes per loop iteration, counted by their expensive part (a signature and the key exchange). Each takes 0.1 to 0.6
 /// milliseconds, which all other connections wait for. More handshakes wait for the next iterations, in order.
 pub const HANDSHAKES_PER_ITERATION_MAX: u32 = 2;
 
@@ -92,8 +92,8 @@ pub const RESPONSE_SEGMENTS_MAX: usize = 2 * cannery_site::RANGES_MAX + 2;
 /// answered at once don't count. Browsers use at most 100, and RFC 9113 §6.5.2 recommends no fewer.
 pub const STREAMS_MAX: u32 = 128;
 
-/// Streams that we reset and whose late frames are ignored, because they may have been in flight (RFC 9113 §5.1): as many as
-/// can wait, four bytes each. Beyond that the oldest is forgotten: content on it causes another reset, and trailers close
+/// Streams that we reset, and on which late frames are ignored, because these may have been in flight (RFC 9113 §5.1): as many
+/// as can wait, four bytes each. Beyond that the oldest is forgotten: content on it causes another reset, and trailers close
 /// the connection.
 pub const RESET_STREAMS_REMEMBERED_MAX: usize = STREAMS_MAX as usize;
 

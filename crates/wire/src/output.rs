@@ -50,7 +50,7 @@ impl Output {
             && self.segments.len() + RESPONSE_SEGMENTS_MAX < SEGMENTS_MAX
     }
 
-    /// Returns `true` if there is nothing to send.
+    /// Returns `true` if there are no bytes to send.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -144,7 +144,7 @@ impl Output {
         self.segments.clear();
         self.open_from = 0;
         self.archive_bytes = 0;
-        // Frees what an unusually large head allocated.
+        // An unusually large head made it grow.
         self.bytes.shrink_to(OUTPUT_BYTES);
     }
 

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 /// The source of a connection, according to its proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// The peer of the connection: the proxy itself (a health check), or a client whose address is unknown.
+    /// The peer of the connection: the proxy itself (a health check), or a client with an unknown address.
     Connection,
     /// A client with this address.
     Internet(SocketAddr),

@@ -66,7 +66,7 @@ impl ServerFields {
         self.keeps_redirects
     }
 
-    /// Sets the time, in seconds since 1970. Does nothing within the same second.
+    /// Sets the time, in seconds since 1970. Has no effect within the same second.
     pub fn set_time(&mut self, seconds: u64) {
         if seconds == self.seconds {
             return;
@@ -86,7 +86,7 @@ impl ServerFields {
         self.seconds
     }
 
-    /// Returns the lines for a response whose site overrides the fields with these bits.
+    /// Returns the lines for a response, except those that its site overrides, by their bits.
     #[must_use]
     #[inline]
     pub fn lines(&self, overrides: u8) -> &[u8] {
@@ -108,7 +108,7 @@ impl ServerFields {
         &self.hpack_date
     }
 
-    /// Returns the other lines for HTTP/2, for a response whose site overrides the fields with these bits.
+    /// Returns the other lines for HTTP/2, for a response, except those that its site overrides, by their bits.
     #[inline]
     pub(crate) fn hpack_lines(&self, overrides: u8) -> impl Iterator<Item = HpackLine<'_>> {
         let left = self.hpack_lines.iter().filter(move |(bit, _)| bit & overrides == 0);

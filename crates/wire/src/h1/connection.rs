@@ -1,6 +1,6 @@
 //! State machine of one HTTP/1 connection: pipelining, keep-alive, close.
 //!
-//! Its state between calls is small, because an idle connection keeps nothing else.
+//! Its state between calls is small, because it is all that an idle connection keeps.
 
 use cannery_site::{Answer, Method};
 
@@ -24,7 +24,7 @@ pub struct Connection {
     is_secured: bool,
 }
 
-/// What the next bytes belong to.
+/// The part of a message that the next bytes belong to.
 #[derive(Debug, Clone, Copy)]
 enum Reading {
     /// A request head, of which `scanned` bytes have arrived that don't contain its end.
@@ -33,7 +33,7 @@ enum Reading {
     Head { scanned: usize, is_head: bool },
     /// The content of the last request, which is discarded. Never [`Content::Done`].
     Content(Content),
-    /// Nothing: the content of the last request cannot be read to its end, or is not worth it.
+    /// The end: the content of the last request cannot be read completely, or is not worth it.
     Closed,
 }
 
@@ -43,16 +43,16 @@ enum Close {
     /// Not yet.
     #[default]
     No,
-    /// After the next response, which says so.
+    /// After the next response, which announces it.
     AfterNext,
-    /// After what was written so far, because the peer asked for it or for a reason of ours.
+    /// After the output, because the peer requested it or for a reason of ours.
     Now { by_peer: bool },
 }
 
-/// What the peer has to send next.
+/// The bytes that the peer has to send next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaits {
-    /// Nothing, or its next request.
+    /// Its next request, or none.
     Request,
     /// The rest of a request head.
     Head,
@@ -60,7 +60,7 @@ pub enum Awaits {
     Content,
 }
 
-/// What the input of [`Connection::next_request`] begins with.
+/// Outcome of [`Connection::next_request`].
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
     /// A request, to be answered by [`Connection::respond`].
@@ -74,7 +74,7 @@ pub enum Step {
 }
 
 impl Reading {
-    /// The next request head, of which nothing has arrived yet.
+    /// The next request head, before its first byte.
     const NEXT_HEAD: Reading = Reading::Head { scanned: 0, is_head: false };
 }
 
@@ -85,13 +85,13 @@ impl Default for Reading {
 }
 
 impl Connection {
-    /// Creates a connection on which nothing was received yet.
+    /// Creates a new connection.
     #[must_use]
     pub fn new(is_secured: bool) -> Connection {
         Connection { is_secured, ..Connection::default() }
     }
 
-    /// Returns `true` if the connection closes after what was written so far.
+    /// Returns `true` if the connection closes once the output was sent.
     #[must_use]
     pub fn is_closing(&self) -> bool {
         matches!(self.close, Close::Now { .. })
@@ -104,7 +104,7 @@ impl Connection {
         self.close == Close::Now { by_peer: true } && !matches!(self.reading, Reading::Content(_))
     }
 
-    /// Returns `true` if any request was answered so far.
+    /// Returns `true` after the first response.
     #[must_use]
     pub fn has_responded(&self) -> bool {
         self.has_responded
@@ -124,7 +124,7 @@ impl Connection {
         }
     }
 
-    /// Returns what the peer has to send next.
+    /// Returns the part of a request that the peer has to send next.
     #[must_use]
     pub fn awaits(&self) -> Awaits {
         match self.reading {

@@ -18,7 +18,7 @@ const BYTES_MAX: u32 = {
 /// The part of a request's content that has not arrived yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Content {
-    /// Nothing: all of it has arrived.
+    /// None: all of it has arrived.
     #[default]
     Done,
     /// This number of bytes.

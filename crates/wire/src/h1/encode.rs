@@ -1,7 +1,7 @@
 //! HTTP/1.1 response encoder: the pre-rendered head from the archive, then the fields that only the server knows.
 //!
-//! Copies runs of lines that the archiver rendered, and formats nothing but numbers and dates. Never copies a large
-//! body.
+//! Copies runs of lines that the archiver rendered, and formats only numbers and dates. Large bodies are never
+//! copied.
 
 use cannery_archive::{Extent, Head};
 use cannery_base::date::format_http_date;
@@ -288,7 +288,7 @@ fn put_status_line(output: &mut Output, status: u16) {
 
 /// Appends a head under a status other than the one that it was rendered for.
 ///
-/// Errors are never cached, whatever holds for the page that is shown for them.
+/// Errors are never cached, even if the page that is shown for them is.
 #[cold]
 fn put_with_other_status(output: &mut Output, status: u16, head: &Head<'_>) {
     put_status_line(output, status);

@@ -15,7 +15,7 @@ use crate::scan::{is_name, plain_name_end, target_end, value_end};
 /// The head of an HTTP/1 request.
 #[derive(Debug, Clone, Copy)]
 pub struct Head<'a> {
-    /// What requests of all versions of HTTP have.
+    /// The parts that requests of all versions of HTTP have.
     pub common: RequestHead<'a>,
     /// Whether the client lets the connection stay open after the response.
     pub keep_alive: bool,
@@ -70,7 +70,7 @@ pub(crate) fn parse<'a>(input: &'a [u8], head: &mut Head<'a>, is_secured: bool) 
     }
 }
 
-/// Returns what is too large in an incomplete head: its target, or the whole head.
+/// Returns the refusal for an incomplete head that is too large: of its target, or of the whole head.
 fn too_large(input: &[u8]) -> Refusal {
     let line_ended = input.iter().take(TARGET_BYTES_MAX).any(|byte| *byte == b'\n');
     if line_ended { Refusal::HeadTooLarge } else { Refusal::TargetTooLong }
@@ -83,7 +83,7 @@ enum Stop {
     Refused(Refusal),
 }
 
-/// The fields parsed so far.
+/// State of the field parser.
 struct Fields<'h, 'a> {
     head: &'h mut Head<'a>,
     close: bool,
@@ -275,7 +275,7 @@ impl<'a> Fields<'_, 'a> {
     /// Stores a field.
     #[inline]
     fn take(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
-        // The length comes first, because it tells most fields apart without comparing their letters.
+        // The length comes first, because it distinguishes most fields without comparing their letters.
         match name.len() {
             4 if is_name(name, b"host") => {
                 let first = self.head.common.request.host.replace(value).is_none();

@@ -1,4 +1,4 @@
-//! State machine of one HTTP/2 connection: what each of the peer's frames does to it (RFC 9113 §5, §6).
+//! State machine of one HTTP/2 connection, driven by the peer's frames (RFC 9113 §5, §6).
 //!
 //! Header blocks, request content and stream IDs have modules of their own below. Frames about the connection or about
 //! streams as such are in `control.rs`, responses in `respond.rs`. Request content is never stored, and a stream exists only
@@ -62,7 +62,7 @@ pub(super) enum Stage {
     /// Before the SETTINGS frame that must follow it (RFC 9113 §3.4).
     Settings,
     Open,
-    /// Nothing more is read.
+    /// After the last frame that is read.
     Closed,
 }
 
@@ -99,7 +99,7 @@ pub(super) struct PendingRequest {
 /// Outcome of [`Connection::next_request`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// A request, whose head is in the [`HeadStore`]. It must be answered before the next call.
+    /// A request, with its head in the [`HeadStore`]. It must be answered before the next call.
     Request(StreamId),
     /// A request that must be answered by [`Connection::refuse`].
     Refused(StreamId, Refusal),
@@ -107,14 +107,14 @@ pub enum Step {
     More,
     /// The output is full: call again with the rest of the input once it was sent.
     Full,
-    /// Nothing more is read; the connection closes after what was written so far.
+    /// The connection closes once the output was sent.
     End,
 }
 
-/// What the peer has to send next.
+/// The bytes that the peer has to send next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaits {
-    /// Nothing, or its next request.
+    /// Its next request, or none.
     Request,
     /// The rest of a frame or of a header block. No stream waits for anything.
     Head,
@@ -124,16 +124,16 @@ pub enum Awaits {
     Window,
 }
 
-/// What a frame was, apart from its effects.
+/// Outcome of a frame, apart from its effects on the connection.
 enum FrameOutcome {
     /// No request, or a part of one.
-    Nothing,
+    Continue,
     Request,
     Refused(Refusal),
 }
 
 impl Connection {
-    /// Creates a connection on which nothing was received yet.
+    /// Creates a new connection.
     #[must_use]
     pub fn new() -> Connection {
         Connection {
@@ -213,7 +213,7 @@ impl Connection {
             used += HEAD_BYTES + head.length;
 
             let fault = match self.handle_frame(head, payload, store, output) {
-                Ok(FrameOutcome::Nothing) => continue,
+                Ok(FrameOutcome::Continue) => continue,
                 Ok(FrameOutcome::Request) => return (used, Step::Request(StreamId(self.last_stream))),
                 Ok(FrameOutcome::Refused(refusal)) => {
                     return (used, Step::Refused(StreamId(self.last_stream), refusal));
@@ -247,7 +247,7 @@ impl Connection {
         block + lists + self.streams.memory()
     }
 
-    /// Returns what the peer has to send next, once everything was sent that [`Connection::fill`] wrote.
+    /// Returns what the peer has to send next, provided that the output of [`Connection::fill`] was sent.
     #[must_use]
     pub fn awaits(&self) -> Awaits {
         // Streams come first: otherwise each frame that arrives in two pieces would restart their timeouts.
@@ -262,7 +262,7 @@ impl Connection {
         }
     }
 
-    /// Closes the connection at once. Nothing more is answered, and pending bodies are dropped.
+    /// Closes the connection at once. Pending requests and bodies are dropped.
     pub fn end(&mut self, output: &mut Output) {
         if self.stage != Stage::Closed {
             self.close(ErrorCode::None, output);
@@ -281,7 +281,7 @@ impl Connection {
         frame::put_goaway(output, last, code);
     }
 
-    /// Returns `true` if nothing is left to be read or answered: the connection closes after what was written so far.
+    /// Returns `true` if all requests are answered and no more are read: the connection closes once the output was sent.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.stage == Stage::Closed || (matches!(self.goaway, Goaway::Final(_)) && self.streams.is_empty())
@@ -338,7 +338,7 @@ impl Connection {
         store: &mut HeadStore,
         output: &mut Output,
     ) -> Result<FrameOutcome, Fault> {
-        // RFC 9113 §6.10: an incomplete header block is followed by CONTINUATION, and nothing else is.
+        // RFC 9113 §6.10: CONTINUATION must follow an incomplete header block, and only that.
         if self.block.is_some() != (head.kind == kind::CONTINUATION) {
             return Err(ErrorCode::Protocol.into());
         }
@@ -364,7 +364,7 @@ impl Connection {
             // RFC 9113 §5.5: unknown frame types are ignored.
             _ => self.budget.charge_frame()?,
         }
-        Ok(FrameOutcome::Nothing)
+        Ok(FrameOutcome::Continue)
     }
 
     /// Adds the stream of an answered request that waits: for its window, or for its content.

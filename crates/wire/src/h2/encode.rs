@@ -2,7 +2,7 @@
 //! only the server knows.
 //!
 //! The fields are those of HTTP/1.1 in the same cases (`h1/encode.rs`), except for `Connection`. Copies encoded lines, and
-//! formats nothing but numbers and dates. This module knows no frames.
+//! formats only numbers and dates. This module knows no frames.
 
 use cannery_archive::{Head, HpackLine, HpackLines};
 use cannery_base::date::format_http_date;
@@ -222,7 +222,7 @@ impl Block<'_> {
 
     /// Appends a head under a status other than the one that it was rendered for.
     ///
-    /// Errors are never cached, whatever holds for the page that is shown for them.
+    /// Errors are never cached, even if the page that is shown for them is.
     fn put_head_with_other_status(&mut self, status: u16, head: &Head<'_>) {
         if status < 400 {
             return self.put_status_and_lines(status, head.hpack.lines());
@@ -300,7 +300,7 @@ impl Block<'_> {
         self.put_literal(index::CONTENT_RANGE, &pieces);
     }
 
-    /// Appends a field whose name is in the static table, as a literal of concatenated pieces.
+    /// Appends a field as a literal of concatenated pieces. The static table has its name.
     fn put_literal(&mut self, name: u8, pieces: &[&[u8]]) {
         put_name_index(self.bytes, name);
         put_text_length(self.bytes, pieces.iter().map(|piece| piece.len()).sum());

@@ -1,7 +1,7 @@
 //! HTTP/2 request heads: validates the fields of a header block (RFC 9113 §8.2, §8.3).
 //!
-//! The bytes of a head are stored in buffers that all connections of a worker share, so that nothing is allocated once they
-//! have grown. This module knows no frames and no streams.
+//! The bytes of a head are stored in buffers that all connections of a worker share, so that no request allocates once
+//! they have grown. This module knows no frames and no streams.
 
 use cannery_site::{Method, Request, Values};
 
@@ -47,10 +47,10 @@ pub(super) enum Verdict {
     Malformed,
 }
 
-/// What the connection needs to know of a request.
+/// Properties of a request that its connection needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestInfo {
-    /// Whether the method is `HEAD`, whose responses have no content.
+    /// Whether the method is `HEAD`: the response must not have content.
     pub(super) is_head: bool,
     pub(super) priority: Priority,
     /// The announced length of the content, in bytes.
@@ -238,7 +238,7 @@ fn take_condition<'a>(request: &mut Request<'a>, name: Name, value: &'a [u8]) {
     conditions.any = true;
 }
 
-/// The fields read so far.
+/// State of the field reader.
 struct Reader<'s> {
     bytes: &'s mut Vec<u8>,
     fields: &'s mut Vec<StoredField>,

@@ -175,8 +175,8 @@ impl Connection {
         self.finish_body(request, length);
     }
 
-    /// Returns the length of a body that may leave with its head: it is small, fits the peer's windows, and nothing of its
-    /// urgency waits. Otherwise returns `None`.
+    /// Returns the length of a body that may leave with its head: it is small, fits the peer's windows, and no body that is
+    /// as urgent waits. Otherwise returns `None`.
     #[inline]
     fn immediate_bytes(&self, request: &PendingRequest, bytes: usize) -> Option<u32> {
         let length = u32::try_from(bytes).ok()?;

@@ -1,7 +1,7 @@
 //! Waiting streams (RFC 9113 §5.1), and the scheduler that selects which of them sends next.
 //!
-//! A stream waits for its window, or for the rest of a request's content. A request without content whose response is written
-//! at once never becomes a stream here. This module knows no frames.
+//! A stream waits for its window, or for the rest of a request's content. A request without content that is answered at
+//! once never becomes a stream here. This module knows no frames.
 
 use super::body::Body;
 use super::flow::{INITIAL_WINDOW_BYTES, TooLarge, Window};

@@ -1,4 +1,4 @@
-//! A connection in memory, held against what the RFCs say: bytes in, frames out.
+//! Unit tests of an HTTP/2 connection in memory, against the RFCs: bytes in, frames out.
 
 mod abuse;
 mod allocations;

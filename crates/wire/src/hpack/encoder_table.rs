@@ -1,8 +1,8 @@
 //! HPACK encoder state: the lines of ours that a peer's dynamic table holds (RFC 7541 §2.3.2, §6).
 //!
 //! A line is inserted when it is first sent, as long as there is room, and stays: we never let the peer evict single
-//! entries, but empty the whole table. So one byte for each line ID is enough to find a line's index. Nothing is searched
-//! or allocated.
+//! entries, but empty the whole table. So one byte for each line ID is enough to find a line's index, without a
+//! search or an allocation.
 
 use cannery_archive::{HpackLine, LINE_IDS};
 
@@ -42,7 +42,7 @@ pub struct EncoderTable {
     size_max: u16,
     /// The change of `size_max` that the next block begins with.
     size_update: Option<SizeUpdate>,
-    /// The archive whose line IDs are in use.
+    /// The archive that the line IDs in the table belong to.
     owner: Option<Owner>,
     /// Whether the current block is for an archive other than the owner, so that its lines are sent as literals.
     is_for_other_archive: bool,

@@ -1,13 +1,13 @@
 //! HPACK integers (RFC 7541 §5.1): a few bits of a byte, followed by more bytes if they don't suffice.
 //!
-//! At most four more bytes are decoded, because nothing that we accept is as large as 2^28.
+//! At most four more bytes are decoded, because all integers that we accept are less than 2^28.
 
 use super::error::DecodeError;
 
 /// Maximum number of bytes after the first.
 const MORE_BYTES_MAX: u32 = 4;
 
-/// Decodes an integer from the front of `block`, whose first byte holds its first `bits` bits. Returns it with the rest of
+/// Decodes an integer from the front of `block`, with a prefix of `bits` bits in the first byte. Returns it with the rest of
 /// the block.
 #[inline]
 pub(super) fn decode(block: &[u8], bits: u32) -> Result<(usize, &[u8]), DecodeError> {
@@ -30,7 +30,7 @@ fn decode_more(mut number: usize, mut rest: &[u8]) -> Result<(usize, &[u8]), Dec
     Err(DecodeError::Number)
 }
 
-/// Appends an integer whose first `bits` bits share a byte with the bits of `form`.
+/// Appends an integer with a prefix of `bits` bits. The other bits of the first byte are those of `form`.
 #[inline]
 pub(super) fn put(out: &mut Vec<u8>, form: u8, bits: u32, number: usize) {
     let prefix_max = (1_usize << bits) - 1;

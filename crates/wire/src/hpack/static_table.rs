@@ -39,7 +39,7 @@ pub(crate) mod index {
 pub(super) fn find(name: &str, value: &[u8]) -> (Option<u8>, Option<u8>) {
     let mut named = (1..).zip(&TEXTS).filter(|(_, (known, _))| *known == name);
     let first = named.clone().next().map(|(index, _)| index);
-    // Entries without a value stand for their name alone.
+    // Entries without a value define only their name.
     let same = named.find(|(_, (_, known))| !known.is_empty() && known.as_bytes() == value);
     (same.map(|(index, _)| index), first)
 }

@@ -1,6 +1,6 @@
 //! HPACK dynamic table of a decoder (RFC 7541 §2.3.2, §4).
 //!
-//! It allocates nothing before the first insertion, and at most twice its size limit after that. Known names are stored as a
+//! It doesn't allocate before the first insertion, and allocates at most twice its size limit after that. Known names are stored as a
 //! [`Name`], which takes no bytes.
 
 use std::collections::VecDeque;

@@ -16,10 +16,10 @@ fn encoded(string: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Bit by bit, by the codes alone.
-fn slowly(coded: &[u8]) -> Result<Vec<u8>, Invalid> {
+/// Reference decoder: bit by bit, from the codes alone.
+fn decode_simply(coded: &[u8]) -> Result<Vec<u8>, Invalid> {
     let (mut out, mut code, mut length) = (Vec::new(), 0, 0);
-    for bit in coded.iter().flat_map(|byte| (0..8).rev().map(move |place| byte >> place & 1)) {
+    for bit in coded.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)) {
         (code, length) = (code << 1 | u32::from(bit), length + 1);
         let is_it = |symbol: &usize| LENGTHS[*symbol] == length && CODES[*symbol] == code;
         if let Some(symbol) = (0..SYMBOLS).find(is_it) {
@@ -32,7 +32,7 @@ fn slowly(coded: &[u8]) -> Result<Vec<u8>, Invalid> {
 
 #[test]
 fn codes_match_the_appendix() {
-    // A sample of RFC 7541 appendix B, of short and long ones.
+    // Samples of RFC 7541 appendix B, short and long.
     let known = [
         (b'0', 0x0, 5),
         (b'a', 0x3, 5),
@@ -80,12 +80,12 @@ fn every_byte_survives_a_round_trip() {
 #[test]
 fn padding_is_less_than_a_byte_of_ones() {
     assert_eq!(decoded(b""), Ok(vec![]));
-    // 'a' is 00011; behind it come three ones.
+    // 'a' is 00011; three ones follow.
     assert_eq!(decoded(&[0b0001_1111]), Ok(b"a".to_vec()));
     assert_eq!(decoded(&[0b0001_1110]), Err(Invalid));
     assert_eq!(decoded(&[0b0001_1111, 0xff]), Err(Invalid), "a byte too long");
     assert_eq!(decoded(&[0xff]), Err(Invalid), "a whole byte of padding");
-    assert_eq!(decoded(&[0xff; 4]), Err(Invalid), "the end itself");
+    assert_eq!(decoded(&[0xff; 4]), Err(Invalid), "EOS itself");
     assert_eq!(decoded(&[0xff; 12]), Err(Invalid));
 }
 
@@ -97,7 +97,7 @@ proptest! {
 
     #[test]
     fn matches_the_reference_decoder(coded in prop::collection::vec(any::<u8>(), 0..24)) {
-        prop_assert_eq!(decoded(&coded), slowly(&coded));
+        prop_assert_eq!(decoded(&coded), decode_simply(&coded));
     }
 
     #[test]
@@ -106,6 +106,6 @@ proptest! {
         ending in prop::collection::vec(prop::sample::select(vec![0xff_u8, 0xfe, 0x7f, 0]), 0..6),
     ) {
         let coded = [encoded(&string), ending].concat();
-        prop_assert_eq!(decoded(&coded), slowly(&coded));
+        prop_assert_eq!(decoded(&coded), decode_simply(&coded));
     }
 }

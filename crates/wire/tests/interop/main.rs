@@ -1,13 +1,15 @@
-//! Our HTTP/2 against the `h2` crate, from seeds. The fuzz targets `interop_client` and `interop_server` go on from there.
+//! Interoperability of our HTTP/2 with the `h2` crate, on inputs from seeds.
 //!
-//! `CANNERY_SEED` replays one.
+//! The fuzz targets `interop_client` and `interop_server` run the same code.
+//!
+//! `CANNERY_SEED` replays one seed.
 
 #![forbid(unsafe_code)]
 
-#[allow(unreachable_pub, reason = "the fuzz targets hand them on")]
+#[allow(unreachable_pub, reason = "the fuzz targets re-export them")]
 mod peers;
 
-/// Runs a peer for many seeds, the first of which are short.
+/// Runs a peer for many seeds. The first inputs are short.
 fn run(peer: fn(&[u8]), seeds: u64) {
     if let Some(seed) = std::env::var("CANNERY_SEED").ok().and_then(|seed| seed.parse().ok()) {
         return peer(&bytes_of(seed));
@@ -18,7 +20,7 @@ fn run(peer: fn(&[u8]), seeds: u64) {
     }
 }
 
-/// The bytes that a seed stands for (splitmix64): up to two thousand.
+/// Returns the input of a seed (splitmix64): up to 2,000 bytes.
 fn bytes_of(seed: u64) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {

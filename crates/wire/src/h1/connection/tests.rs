@@ -2,10 +2,11 @@
 
 use super::*;
 
-/// Hands a connection `input` in pieces of `piece` bytes, and gives the targets that came out.
+/// Passes `input` to a connection in pieces of `piece` bytes. Returns the targets of the requests.
 fn targets(input: &[u8], piece: usize) -> Result<Vec<Vec<u8>>, Refusal> {
     let mut connection = Connection::default();
-    let (mut held, mut targets) = (Vec::new(), Vec::new());
+    let mut held = Vec::new();
+    let mut targets = Vec::new();
     let mut output = Output::new();
     for bytes in input.chunks(piece) {
         held.extend_from_slice(bytes);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// How many bytes of `input` are content if it comes in pieces of `piece` bytes, and whether it ended.
+/// Passes `input` in pieces of `piece` bytes. Returns the length of the content, and whether it has ended.
 fn skip(input: &[u8], piece: usize) -> Result<(usize, bool), Unreadable> {
     let mut content = Content::new(Framing::Chunked).unwrap();
     let mut skipped = 0;

@@ -7,7 +7,7 @@ fn head(input: &str) -> Head<'_> {
     let mut head = Head::EMPTY;
     match parse(input.as_bytes(), &mut head, false) {
         Parsed::Head(length) => {
-            assert_eq!(length, input.len(), "all of it is the head");
+            assert_eq!(length, input.len(), "the head takes all of the input");
             head
         }
         other => panic!("{input:?} is {other:?}"),

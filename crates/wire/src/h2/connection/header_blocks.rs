@@ -37,7 +37,7 @@ struct BlockStart {
     depends_on_itself: bool,
 }
 
-/// What a header block does.
+/// Purpose of a header block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlockRole {
     /// Opens a stream.
@@ -46,7 +46,7 @@ pub(super) enum BlockRole {
     Trailers,
     /// Breaks the protocol: the peer has already ended the stream.
     AfterEnd,
-    /// Nothing: the stream was reset, or won't be answered.
+    /// None: the stream was reset, or won't be answered.
     Ignored,
 }
 
@@ -73,7 +73,7 @@ impl Connection {
             return self.handle_block(start, block, store);
         }
         self.block = Some(Box::new(HeaderBlock { start, bytes: block.to_vec(), continuations: 0 }));
-        Ok(FrameOutcome::Nothing)
+        Ok(FrameOutcome::Continue)
     }
 
     #[cold]
@@ -101,7 +101,7 @@ impl Connection {
             return self.handle_block(block.start, &block.bytes, store);
         }
         self.block = Some(block);
-        Ok(FrameOutcome::Nothing)
+        Ok(FrameOutcome::Continue)
     }
 
     /// Handles a complete header block. Requests take the fast path.
@@ -149,13 +149,13 @@ impl Connection {
             BlockRole::Trailers if !ends_stream || !may_be_trailers => {
                 Err(Fault::Stream(id, ErrorCode::Protocol))
             }
-            BlockRole::Trailers => self.end_content(id).map(|()| FrameOutcome::Nothing),
+            BlockRole::Trailers => self.end_content(id).map(|()| FrameOutcome::Continue),
             BlockRole::Ignored => {
                 self.budget.charge_frame()?;
                 if ends_stream {
                     self.forget_reset(id);
                 }
-                Ok(FrameOutcome::Nothing)
+                Ok(FrameOutcome::Continue)
             }
         }
     }

@@ -71,7 +71,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Removes a stream whose response was written, if its content has ended or cannot continue.
+    /// Removes a stream after its response was written, if its content has ended or cannot continue.
     ///
     /// Content that has used up its window is cut off by a reset (RFC 9113 §8.1).
     pub(in crate::h2) fn remove_if_done(&mut self, id: u32, output: &mut Output) {

@@ -9,7 +9,7 @@ use crate::h2::stream::Content;
 use crate::limits::RESET_STREAMS_REMEMBERED_MAX;
 
 impl Connection {
-    /// Returns what a header block on this stream does (RFC 9113 §5.1, §5.1.1). Opens the stream if it is new.
+    /// Returns the purpose of a header block on this stream (RFC 9113 §5.1, §5.1.1). Opens the stream if it is new.
     #[inline]
     pub(super) fn role_of(&mut self, id: u32) -> Result<BlockRole, ErrorCode> {
         if id > self.last_stream && id % 2 == 1 {

@@ -1,5 +1,5 @@
-//! Every kind of answer over HTTP/2 against the same one over HTTP/1: the same status and the same fields, in the same
-//! order. And how many bytes heads take.
+//! Unit tests of the encoder: each kind of response has the same status and fields over HTTP/2 and over HTTP/1, in the same
+//! order. Also the length of heads.
 
 use std::io::{Read, Seek};
 
@@ -15,7 +15,7 @@ use crate::hpack::{self, Decoder, Field, List};
 use crate::output::Output;
 use crate::response_head::status_line;
 
-/// Seconds since 1970 of these answers, and of the file that says when it was modified.
+/// Time of these responses and of the file with a modification time, in seconds since 1970.
 const NOW: u64 = 784_111_777;
 
 /// Requests, without their empty line, and the status of each.
@@ -45,11 +45,11 @@ fn fields_match_those_of_http1() {
     let site = site();
     let fields = ServerFields::new(&[("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")], NOW);
     let (mut table, mut decoder) = (EncoderTable::new(), Decoder::new());
-    // Cold, warm, and with the table gone.
+    // With an empty table, with a full one, and after a change of its size.
     for round in 0..4 {
         for (request, status) in REQUESTS {
-            let block = spelled(&site, request, &fields, &mut table);
-            let (text, got) = told(&site, request, &fields);
+            let block = h2_block(&site, request, &fields, &mut table);
+            let (text, got) = h1_fields(&site, request, &fields);
             assert_eq!(got, status, "{request}");
             assert_eq!(decoded(&mut decoder, &block), text, "{request} in round {round}");
         }
@@ -65,8 +65,8 @@ fn repeated_heads_take_few_bytes() {
     let fields = ServerFields::new(&[("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")], NOW);
     let mut table = EncoderTable::new();
     let (request, _) = REQUESTS[2];
-    let cold = spelled(&site, request, &fields, &mut table).len();
-    let warm = spelled(&site, request, &fields, &mut table).len();
+    let cold = h2_block(&site, request, &fields, &mut table).len();
+    let warm = h2_block(&site, request, &fields, &mut table).len();
     let text = h1_text(&site, request, &fields).len();
     // The indices of nine lines, the tag (21 bytes), the length (7) and the date (25).
     assert_eq!((text, cold, warm), (304, 157, 62));
@@ -74,31 +74,31 @@ fn repeated_heads_take_few_bytes() {
 
 #[test]
 fn head_without_lines_still_has_a_status() {
-    // As a damaged archive may have it.
+    // Such a head can only come from a damaged archive.
     let site = site();
     let fields = ServerFields::new(&[], NOW);
-    let block = spelled(&site, "GET /damaged HTTP/1.1\r\nHost: h\r\n", &fields, &mut EncoderTable::new());
+    let block = h2_block(&site, "GET /damaged HTTP/1.1\r\nHost: h\r\n", &fields, &mut EncoderTable::new());
     let fields = decoded(&mut Decoder::new(), &block);
     assert_eq!(fields[0], ":status: 200");
     assert!(fields.iter().any(|field| field.starts_with("content-length: ")));
 }
 
-/// Asks HTTP/1 for the answer's fields as HTTP/2 has them, and for its status.
-fn told(site: &Site, request: &str, fields: &ServerFields) -> (Vec<String>, u16) {
+/// Returns the fields of the HTTP/1 response in the form of HTTP/2, and its status.
+fn h1_fields(site: &Site, request: &str, fields: &ServerFields) -> (Vec<String>, u16) {
     let text = h1_text(site, request, fields);
     let status = String::from_utf8(text[9..12].to_vec()).unwrap();
-    let mut told = vec![format!(":status: {status}")];
-    told.extend(
+    let mut all = vec![format!(":status: {status}")];
+    all.extend(
         hpack::parse_field_lines(&text)
             .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value))),
     );
-    (told, status.parse().unwrap())
+    (all, status.parse().unwrap())
 }
 
-/// The head of the answer over HTTP/1.
+/// Returns the head of the HTTP/1 response.
 fn h1_text(site: &Site, request: &str, fields: &ServerFields) -> Vec<u8> {
     let mut output = Output::new();
-    answered(site, request, |answer, archive| {
+    with_answer(site, request, |answer, archive| {
         h1::response_without_option(
             &mut output,
             &Answer { body: Body::Empty, ..*answer },
@@ -109,14 +109,14 @@ fn h1_text(site: &Site, request: &str, fields: &ServerFields) -> Vec<u8> {
     output.parts().0.to_vec()
 }
 
-/// The block of the answer over HTTP/2.
-fn spelled(site: &Site, request: &str, fields: &ServerFields, table: &mut EncoderTable) -> Vec<u8> {
+/// Returns the header block of the HTTP/2 response.
+fn h2_block(site: &Site, request: &str, fields: &ServerFields, table: &mut EncoderTable) -> Vec<u8> {
     let mut block = Vec::new();
-    answered(site, request, |answer, archive| header_block(table, answer, archive, fields, &mut block));
+    with_answer(site, request, |answer, archive| header_block(table, answer, archive, fields, &mut block));
     block
 }
 
-fn answered(site: &Site, request: &str, spell: impl FnOnce(&Answer<'_>, ArchiveRef<'_>)) {
+fn with_answer(site: &Site, request: &str, write: impl FnOnce(&Answer<'_>, ArchiveRef<'_>)) {
     let request = format!("{request}\r\n");
     let mut head = h1::Head::EMPTY;
     let (_, step) = h1::Connection::default().next_request(request.as_bytes(), &mut head);
@@ -124,7 +124,7 @@ fn answered(site: &Site, request: &str, spell: impl FnOnce(&Answer<'_>, ArchiveR
     let archive = ArchiveRef { number: 0, bytes: site.archive().bytes(), identity: 1 };
     let mut scratch = Scratch::default();
     scratch.set_now(NOW);
-    spell(&site.answer(&head.common.request, &mut scratch), archive);
+    write(&site.answer(&head.common.request, &mut scratch), archive);
 }
 
 fn decoded(decoder: &mut Decoder, block: &[u8]) -> Vec<String> {
@@ -137,8 +137,8 @@ fn decoded(decoder: &mut Decoder, block: &[u8]) -> Vec<String> {
     fields
 }
 
-/// Pages in brotli and as they are, one that says when it was modified and is in identity alone, redirects, a page that
-/// stands under another status, error pages, and a head of a damaged archive.
+/// Creates a site with pages in Brotli and identity, a page in identity with a modification time, redirects, a page under
+/// another status, error pages, and a damaged head.
 fn site() -> Site {
     let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
     let mut resource = |status: u16, codings: &[Coding], modified| {

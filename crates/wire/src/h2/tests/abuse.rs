@@ -1,4 +1,4 @@
-//! What a peer cannot make us do for long, and what an honest one may do for ever.
+//! Abuse: attacks are bounded, and honest peers never reach the bounds.
 
 use super::peer::{
     Frame, Peer, block, data, frame, get, headers, in_frames, post, priority_update, request, reset,
@@ -13,8 +13,8 @@ use crate::limits::{
 
 const ENHANCE_YOUR_CALM: u32 = 0xb;
 
-/// How often a connection takes what `next` makes of 0, 1, 2 and so on, before it has enough of it.
-fn endured(peer: &mut Peer, next: impl Fn(u32) -> Vec<u8>) -> u32 {
+/// Sends `next(0)`, `next(1)` and so on until the connection closes with ENHANCE_YOUR_CALM. Returns how many it accepted.
+fn count_accepted(peer: &mut Peer, next: impl Fn(u32) -> Vec<u8>) -> u32 {
     for number in 0..1_000_000 {
         let frames = peer.send(&next(number));
         if let Some(Frame::GoAway(_, code)) = frames.last() {
@@ -23,11 +23,11 @@ fn endured(peer: &mut Peer, next: impl Fn(u32) -> Vec<u8>) -> u32 {
             return number;
         }
     }
-    panic!("a million times is not enough");
+    panic!("the connection accepts a million");
 }
 
-/// A connection that sends no bodies, as if its peer read nothing.
-fn stuck() -> Peer {
+/// Creates a connection that sends no bodies, as if its peer never read.
+fn blocked() -> Peer {
     let mut peer = Peer::open();
     peer.fills = false;
     peer
@@ -36,8 +36,9 @@ fn stuck() -> Peer {
 #[test]
 fn rapid_resets_are_bounded() {
     // CVE-2023-44487.
-    let times =
-        endured(&mut stuck(), |number| [get(2 * number + 1, "/100000"), reset(2 * number + 1)].concat());
+    let times = count_accepted(&mut blocked(), |number| {
+        [get(2 * number + 1, "/100000"), reset(2 * number + 1)].concat()
+    });
     assert_eq!(times, RESETS_MAX);
 }
 
@@ -51,14 +52,14 @@ fn resets_caused_by_the_peer_are_bounded() {
         |id| [post(id, "/100000", &[("content-length", "1")]), data(id, b"12", true)].concat(),
     ];
     for fault in faults {
-        assert_eq!(endured(&mut stuck(), |number| fault(2 * number + 1)), RESETS_MAX);
+        assert_eq!(count_accepted(&mut blocked(), |number| fault(2 * number + 1)), RESETS_MAX);
     }
 }
 
 #[test]
 fn refused_streams_are_bounded() {
-    let mut peer = stuck();
-    let times = endured(&mut peer, |number| get(2 * number + 1, "/100000"));
+    let mut peer = blocked();
+    let times = count_accepted(&mut peer, |number| get(2 * number + 1, "/100000"));
     assert_eq!(times, STREAMS_MAX + RESETS_MAX);
 }
 
@@ -77,8 +78,8 @@ fn frames_without_a_request_are_bounded() {
         ("SETTINGS", SETTINGS_COST + 2, |number| settings(&[(4, number), (1, number)])),
     ];
     for (name, cost, flood) in floods {
-        let times = endured(&mut Peer::open(), flood);
-        // The first SETTINGS was paid for.
+        let times = count_accepted(&mut Peer::open(), flood);
+        // The first SETTINGS was charged, too.
         assert_eq!(times, (CREDIT_MAX - SETTINGS_COST) / cost, "{name}");
     }
 }
@@ -87,17 +88,17 @@ fn frames_without_a_request_are_bounded() {
 fn empty_frames_on_a_stream_are_bounded() {
     let mut peer = Peer::open();
     peer.send(&post(1, "/0", &[]));
-    let times = endured(&mut peer, |_| data(1, b"", false));
+    let times = count_accepted(&mut peer, |_| data(1, b"", false));
     assert_eq!(times, CREDIT_MAX - SETTINGS_COST + crate::limits::CREDIT_PER_RESPONSE);
-    // Padding makes it no content.
-    let mut peer = stuck();
+    // Padding is not content.
+    let mut peer = blocked();
     peer.send(&post(1, "/100000", &[]));
     let padded = frame(kind::DATA, flag::PADDED, 1, &[1, 0]);
-    assert_eq!(endured(&mut peer, |_| padded.clone()), CREDIT_MAX - SETTINGS_COST);
-    // What has ended can be reset for ever, but not for nothing.
+    assert_eq!(count_accepted(&mut peer, |_| padded.clone()), CREDIT_MAX - SETTINGS_COST);
+    // A closed stream can be reset again, but each reset is charged.
     let mut peer = Peer::open();
     peer.send(&get(1, "/0"));
-    endured(&mut peer, |_| reset(1));
+    count_accepted(&mut peer, |_| reset(1));
 }
 
 #[test]
@@ -105,13 +106,13 @@ fn tiny_window_updates_are_bounded() {
     // CVE-2019-9511.
     let mut peer = Peer::open();
     peer.send(&[settings(&[(4, 0)]), get(1, "/100000")].concat());
-    let times = endured(&mut peer, |_| window_update(1, 1));
+    let times = count_accepted(&mut peer, |_| window_update(1, 1));
     assert_eq!(times, CREDIT_MAX - 2 * SETTINGS_COST - 1);
     // On all streams at once.
     let mut peer = Peer::open();
     peer.send(&settings(&[(4, 0)]));
     (0..STREAMS_MAX).for_each(|number| drop(peer.send(&get(2 * number + 1, "/100000"))));
-    let times = endured(&mut peer, |number| settings(&[(4, number)]));
+    let times = count_accepted(&mut peer, |number| settings(&[(4, number)]));
     assert!(times <= CREDIT_MAX / SETTINGS_COST, "{times}");
 }
 
@@ -122,25 +123,25 @@ fn continuations_are_bounded() {
     peer.send(&begun);
     assert_eq!(peer.connection.awaits(), Awaits::Head);
     // CVE-2024-27316.
-    let times = endured(&mut peer, |_| frame(kind::CONTINUATION, 0, 1, b"\0\x01a\x01b"));
+    let times = count_accepted(&mut peer, |_| frame(kind::CONTINUATION, 0, 1, b"\0\x01a\x01b"));
     assert_eq!(times, u32::from(CONTINUATIONS_MAX));
     let mut peer = Peer::open();
     peer.send(&begun);
-    let times = endured(&mut peer, |_| frame(kind::CONTINUATION, 0, 1, &[0; 16_384]));
+    let times = count_accepted(&mut peer, |_| frame(kind::CONTINUATION, 0, 1, &[0; 16_384]));
     assert_eq!(times as usize, BLOCK_BYTES_MAX / 16_384);
 }
 
 #[test]
 fn decompression_bombs_are_refused() {
-    // 4,000 bytes are put into the table, and named again and again by one byte each.
+    // A field of 4,000 bytes is inserted into the table, and each further byte refers to it.
     let bomb =
         |times: usize| [b"\x40\x01a\x7f\x80\x1e".as_slice(), &[b'x'; 3967], &vec![0xbe; times]].concat();
     let mut peer = Peer::open();
     let block = [block(&request("/0", &[])), bomb(10)].concat();
     let frames = peer.send(&in_frames(1, &block, 16_384));
-    assert!(matches!(frames[0], Frame::Headers(1, 431, _)), "the head alone is refused: {frames:?}");
-    let endless = bomb(FIELD_LIST_BYTES_DECODED_MAX / 4000 + 1);
-    let frames = peer.send(&in_frames(3, &endless, 16_384));
+    assert!(matches!(frames[0], Frame::Headers(1, 431, _)), "only the request is refused: {frames:?}");
+    let larger = bomb(FIELD_LIST_BYTES_DECODED_MAX / 4000 + 1);
+    let frames = peer.send(&in_frames(3, &larger, 16_384));
     assert_eq!(frames, [Frame::GoAway(3, ENHANCE_YOUR_CALM)]);
 }
 
@@ -151,7 +152,7 @@ fn pending_responses_are_bounded() {
     for number in 0..STREAMS_MAX {
         peer.send(&get(2 * number + 1, "/1000000"));
     }
-    assert_eq!(peer.connection.awaits(), Awaits::Window, "there is a deadline for that");
+    assert_eq!(peer.connection.awaits(), Awaits::Window, "the server has a timeout for this");
     assert!(peer.connection.streams.memory() <= 16 * 1024);
     assert_eq!(peer.send(&get(2 * STREAMS_MAX + 1, "/1")), [Frame::Reset(2 * STREAMS_MAX + 1, 7)]);
     peer.connection.end(&mut peer.output);
@@ -168,14 +169,14 @@ fn remembered_streams_are_bounded() {
         peer.send(&frame(kind::HEADERS, flag::END_HEADERS, 2 * number + 1, &block(&fields)));
     }
     assert_eq!(peer.connection.streams.memory(), 0);
-    // What comes on the last ones is let pass, and on older ones reset again.
+    // Frames on the latest streams are ignored; on older streams they cause another reset.
     let first_remembered = 399 - 2 * (u32::try_from(RESET_STREAMS_REMEMBERED_MAX).unwrap() - 1);
     for id in [399, first_remembered] {
         assert_eq!(peer.send(&[data(id, b"1", false), headers(id, &[("a", "b")])].concat()), [], "{id}");
-        assert_eq!(peer.send(&data(id, b"1", false)), [Frame::Reset(id, 5)], "it had ended");
+        assert_eq!(peer.send(&data(id, b"1", false)), [Frame::Reset(id, 5)], "the stream had ended");
     }
     assert_eq!(peer.send(&data(first_remembered - 2, b"1", false)), [Frame::Reset(first_remembered - 2, 5)]);
-    // None of it counts as open.
+    // None of these streams counts as open.
     assert!(!peer.connection.has_bodies());
     assert_eq!(peer.connection.awaits(), Awaits::Request);
     for number in 0..100_u32 {
@@ -197,7 +198,7 @@ fn budget_refills_over_time() {
 
 #[test]
 fn honest_peer_never_exceeds_its_budget() {
-    // Each answer is given room again on stream and connection, and told a priority.
+    // For each response the peer sends two window updates and a priority.
     let mut peer = Peer::open();
     for number in 0..20_000_u32 {
         let id = 2 * number + 1;
@@ -206,7 +207,7 @@ fn honest_peer_never_exceeds_its_budget() {
             peer.send(&[update, get(id, "/13"), window_update(id, 13), window_update(0, 13)].concat());
         assert_eq!(frames.len(), 2, "{number}");
     }
-    // Each frame of a long download is given room again twice.
+    // For each frame of a long download the peer sends two window updates.
     let mut peer = Peer::open();
     let mut frames = peer.send(&get(1, "/4000000"));
     let mut bytes = 0;
@@ -222,7 +223,7 @@ fn honest_peer_never_exceeds_its_budget() {
         frames = peer.send(&updates);
     }
     assert_eq!(bytes, 4_000_000);
-    // A page is left, and what was under way is reset, time and again.
+    // Again and again, the user leaves a page, and the browser resets the open streams.
     let mut peer = Peer::open();
     for page in 0..1000_u32 {
         let ids = (0..20).map(|number| 2 * (20 * page + number) + 1);
@@ -240,7 +241,7 @@ fn honest_peer_never_exceeds_its_budget() {
 
 #[test]
 fn proxy_with_aborted_requests_stays_within_budget() {
-    // All within a second: one request in a hundred is taken back before its answer.
+    // All within one second: one request in a hundred is reset before its response.
     let mut peer = Peer::open();
     for number in 0..100_000_u32 {
         let id = 2 * number + 1;
@@ -263,7 +264,7 @@ fn pings_and_settings_keep_a_connection_for_a_day() {
     for tens in 0..24 * 360_u32 {
         peer.store.set_now(u64::from(tens) * 10);
         assert_eq!(peer.send(&frame(kind::PING, 0, 0, b"are you?")).len(), 1, "{tens}");
-        // As proxies do that measure the line, and give each stream as much room as it takes.
+        // As proxies do that measure the bandwidth and adapt their windows.
         let change = settings(&[(4, 65_535 + tens), (1, tens % 4_096)]);
         assert_eq!(peer.send(&change), [Frame::SettingsAck], "{tens}");
     }

@@ -1,4 +1,4 @@
-//! A request that is answered at once takes no memory: neither for a stream, nor for its head.
+//! Memory: a request that is answered at once doesn't allocate, neither for a stream nor for its head.
 
 use super::peer::{Peer, get, headers, request, window_update};
 use crate::h2::Connection;
@@ -19,17 +19,17 @@ fn idle_connection_is_small() {
     let frames = peer.send(&[get(1, "/100000"), get(3, "/40000"), window_update(0, 100_000)].concat());
     assert!(frames.len() > 5 && peer.connection.has_bodies());
     peer.send(&window_update(1, 100_000));
-    assert_eq!(peer.connection.streams.memory(), 0, "what streams took is given back");
+    assert_eq!(peer.connection.streams.memory(), 0, "closed streams free their memory");
 }
 
 #[test]
 fn small_response_allocates_nothing() {
     let mut peer = Peer::open();
     let input = |number: u32| -> Vec<u8> {
-        let ids = (0..32).map(|place| 2 * (32 * number + place) + 1);
+        let ids = (0..32).map(|offset| 2 * (32 * number + offset) + 1);
         ids.flat_map(|id| headers(id, &request("/13", &BROWSER))).collect()
     };
-    // The room that a worker has for heads grows once.
+    // The worker's buffers for heads grow once.
     peer.answer_all(&input(0));
     for number in 1..100 {
         let input = input(number);

@@ -1,4 +1,4 @@
-//! Requests and their answers, where nobody does anything wrong.
+//! Requests and responses of well-behaved peers.
 
 use super::peer::{
     Content, Frame, Peer, data, frame, get, headers, post, request, reset, settings, window_update,
@@ -10,7 +10,7 @@ use crate::limits::STREAMS_MAX;
 #[test]
 fn small_response_creates_no_stream() {
     let mut peer = Peer::open();
-    let frames = peer.send(&[get(1, "/13"), get(3, "/0"), get(5, "/nothing")].concat());
+    let frames = peer.send(&[get(1, "/13"), get(3, "/0"), get(5, "/missing")].concat());
     let body = Content(peer.body(13).to_vec());
     assert_eq!(frames[..2], [Frame::Headers(1, 200, false), Frame::Data(1, body, true)]);
     assert_eq!(frames[2], Frame::Headers(3, 200, true), "an empty body needs no DATA");
@@ -23,20 +23,20 @@ fn small_response_creates_no_stream() {
 fn result_does_not_depend_on_the_split() {
     let input =
         [PREFACE.as_slice(), &settings(&[(4, 100_000)]), &get(1, "/13"), &post(3, "/40000", &[])].concat();
-    let input = [input, data(3, b"content", true), get(5, "/nothing"), window_update(0, 1000)].concat();
+    let input = [input, data(3, b"content", true), get(5, "/missing"), window_update(0, 1000)].concat();
     let whole = Peer::silent().send(&input);
     assert_eq!(whole.len(), 9, "{whole:?}");
     for piece in 1..input.len() {
         let mut peer = Peer::silent();
         let mut frames: Vec<_> = input.chunks(piece).flat_map(|bytes| peer.send(bytes)).collect();
         let mut expected = whole.clone();
-        // Bodies may leave before what is asked later.
-        let place = |frame: &Frame| match frame {
+        // Bodies may leave before the responses to later requests.
+        let stream_of = |frame: &Frame| match frame {
             Frame::Headers(stream, ..) | Frame::Data(stream, ..) => *stream,
             _ => 0,
         };
-        frames.sort_by_key(place);
-        expected.sort_by_key(place);
+        frames.sort_by_key(stream_of);
+        expected.sort_by_key(stream_of);
         assert_eq!(frames, expected, "in pieces of {piece}");
     }
 }
@@ -58,7 +58,7 @@ fn large_body_waits_for_both_windows() {
     );
     assert_eq!(peer.connection.awaits(), Awaits::Window);
     assert!(peer.connection.has_bodies());
-    assert_eq!(peer.send(&window_update(1, 1_000_000)), [], "the connection has no room");
+    assert_eq!(peer.send(&window_update(1, 1_000_000)), [], "the connection's window is closed");
     assert_eq!(lengths(&peer.send(&window_update(0, 1))), [(1, 1, false)]);
     assert_eq!(lengths(&peer.send(&window_update(0, 16_385))), [(1, 16_384, false), (1, 1, false)]);
     let rest = peer.send(&window_update(0, 1_000_000));
@@ -66,13 +66,13 @@ fn large_body_waits_for_both_windows() {
     assert_eq!(lengths(&rest).last().map(|(.., ended)| *ended), Some(true));
     assert!(!peer.connection.has_bodies());
     assert_eq!(peer.connection.awaits(), Awaits::Request);
-    assert_eq!(peer.connection.streams.memory(), 0, "what is idle holds nothing");
+    assert_eq!(peer.connection.streams.memory(), 0, "an idle connection keeps no memory");
 }
 
 #[test]
 fn head_has_no_content() {
     let mut peer = Peer::open();
-    for (number, path) in [(1, "/13"), (3, "/100000"), (5, "/text/5"), (7, "/nothing")] {
+    for (number, path) in [(1, "/13"), (3, "/100000"), (5, "/text/5"), (7, "/missing")] {
         let mut fields = request(path, &[]);
         fields[0].1 = "HEAD";
         let frames = peer.send(&headers(number, &fields));
@@ -101,12 +101,12 @@ fn content_beyond_the_window_is_reset_after_the_response() {
     let frames = peer.send(&content);
     assert_eq!(frames.last(), Some(&Frame::Reset(1, 0)), "RFC 9113 §8.1: NO_ERROR");
     assert_eq!(peer.connection.awaits(), Awaits::Request);
-    // What was under way when it was cut off is let pass, up to its end.
+    // Frames that were in flight are ignored, up to the end of the stream.
     let late = peer.send(&[data(1, b"more", false), data(1, b"", true)].concat());
     assert_eq!(
         late,
         [Frame::WindowUpdate(0, 32_771)],
-        "it counts against the connection's window all the same"
+        "it counts against the connection's window nonetheless"
     );
     assert_eq!(peer.send(&data(1, b"", true)), [Frame::Reset(1, 5)]);
 }
@@ -130,7 +130,7 @@ fn reset_drops_the_pending_body() {
     assert!(frames.iter().all(|frame| matches!(frame, Frame::Data(3, ..))), "{frames:?}");
     peer.send(&reset(3));
     assert!(!peer.connection.has_bodies());
-    // What has ended may be reset, and given room: it was under way.
+    // RST_STREAM and WINDOW_UPDATE may be in flight when a stream closes.
     assert_eq!(peer.send(&[reset(1), window_update(3, 5)].concat()), []);
 }
 
@@ -151,10 +151,10 @@ fn graceful_shutdown_answers_earlier_requests() {
     peer.connection.go_away(&mut peer.output);
     let frames = peer.drain();
     assert_eq!(frames, [Frame::GoAway(0x7fff_ffff, 0), Frame::Ping(b"cannery!".to_vec())]);
-    // Asked before the peer knew.
+    // A request that was sent before the GOAWAY arrived.
     assert_eq!(peer.send(&get(3, "/13"))[..1], [Frame::Headers(3, 200, false)]);
     assert_eq!(peer.send(&frame(kind::PING, 1, 0, b"cannery!")), [Frame::GoAway(3, 0)]);
-    assert_eq!(peer.send(&get(5, "/13")), [], "asked when it knew");
+    assert_eq!(peer.send(&get(5, "/13")), [], "the peer had received the GOAWAY");
     assert!(!peer.connection.has_ended());
     peer.fills = true;
     peer.send(&[window_update(0, 100_000), window_update(1, 100_000)].concat());
@@ -163,7 +163,7 @@ fn graceful_shutdown_answers_earlier_requests() {
 
 #[test]
 fn frames_beyond_the_final_goaway_are_ignored() {
-    // A client whose requests were under way when it heard of the end sends their content too (RFC 9113 §6.8).
+    // A client that receives the GOAWAY while its requests are in flight sends their content, too (RFC 9113 §6.8).
     let mut peer = Peer::open();
     peer.fills = false;
     peer.send(&get(1, "/100000"));
@@ -174,14 +174,14 @@ fn frames_beyond_the_final_goaway_are_ignored() {
         [post(3, "/13", &[]), data(3, b"content", false), window_update(3, 5), headers(3, &[("a", "b")])];
     assert_eq!(peer.send(&late.concat()), []);
     assert_eq!(peer.send(&[post(5, "/13", &[]), data(5, b"content", true), reset(5)].concat()), []);
-    // And what was said of the last stream is not taken back, whatever happens.
+    // Even after an error, the last stream of a GOAWAY doesn't increase.
     assert_eq!(peer.send(&data(7, b"on an idle stream", true)), [Frame::GoAway(1, 1)]);
 }
 
 #[test]
 fn trailers_after_a_reset_are_ignored() {
-    // Content that fills its window exactly is cut off behind the answer, while the trailers are under way: on as many
-    // streams as there may be.
+    // Content that fills its window exactly causes a reset after the response, while the trailers are in flight: on as many
+    // streams as are allowed.
     let mut peer = Peer::open();
     for number in 0..STREAMS_MAX {
         let id = 2 * number + 1;
@@ -192,7 +192,7 @@ fn trailers_after_a_reset_are_ignored() {
         let content = [16_384, 16_384, 16_384, 16_383].map(|bytes| data(id, &vec![0; bytes], false)).concat();
         assert_eq!(peer.send(&content).last(), Some(&Frame::Reset(id, 0)));
     }
-    // However many streams were opened since.
+    // The number of streams opened since then doesn't matter.
     (0..200).for_each(|number| drop(peer.send(&get(2 * (STREAMS_MAX + number) + 1, "/13"))));
     for number in 0..STREAMS_MAX {
         assert_eq!(peer.send(&headers(2 * number + 1, &[("a", "b")])), [], "{number}");

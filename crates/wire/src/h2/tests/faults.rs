@@ -1,4 +1,4 @@
-//! Every way in which frames can break RFC 9113, and what each ends.
+//! Protocol violations (RFC 9113), and whether each is a stream error or a connection error.
 
 use super::peer::{
     Frame, Peer, block, data, frame, get, headers, post, request, reset, settings, window_update,
@@ -6,15 +6,15 @@ use super::peer::{
 use crate::h2::frame::{flag, kind};
 use crate::h2::{ErrorCode, PREFACE};
 
-/// What a fault ends.
+/// The error that a violation causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ends {
     Stream(u32, ErrorCode),
-    /// The connection, behind streams up to this one.
+    /// Connection error, with the last stream.
     Connection(u32, ErrorCode),
 }
 
-/// Hands `input` to an open connection, and holds what it says last against what it should.
+/// Sends `input` on an open connection, and checks the last frame that it writes.
 #[track_caller]
 fn check(what: &str, input: &[Vec<u8>], ends: Ends) {
     let mut peer = Peer::open();
@@ -58,7 +58,7 @@ fn invalid_frame_sizes() {
     use Ends::{Connection, Stream};
     let size = ErrorCode::FrameSize;
     check("too large", &[data(1, &[0; 16_385], true)], Connection(0, size));
-    // Told by its head alone.
+    // The head of the frame is enough.
     check("a large head", &[data(1, &[0; 16_385], true)[..9].to_vec()], Connection(0, size));
     check("PING", &[frame(kind::PING, 0, 0, b"1234567")], Connection(0, size));
     check("RST_STREAM", &[get(1, "/0"), frame(kind::RST_STREAM, 0, 1, b"123")], Connection(1, size));
@@ -91,10 +91,10 @@ fn misplaced_frames() {
     for idle in [data(1, b"1", true), reset(1), window_update(1, 1)] {
         check("on an idle stream", &[idle], Connection(0, wrong));
     }
-    // RFC 9113 §5.1.1: streams of ours, which we never open, and which must not be reset before.
+    // RFC 9113 §5.1.1: server-initiated streams stay idle, and idle streams must not be reset.
     let circular = frame(kind::PRIORITY, 0, 2, &[0, 0, 0, 2, 5]);
     for idle in [data(2, b"1", true), reset(2), window_update(2, 1), circular] {
-        check("on a stream of ours", &[get(5, "/0"), idle], Connection(5, wrong));
+        check("on a server-initiated stream", &[get(5, "/0"), idle], Connection(5, wrong));
     }
     check(
         "CONTINUATION alone",
@@ -102,7 +102,7 @@ fn misplaced_frames() {
         Connection(0, wrong),
     );
     let whole = [get(1, "/0"), frame(kind::CONTINUATION, flag::END_HEADERS, 1, b"")];
-    check("CONTINUATION behind a block", &whole, Connection(1, wrong));
+    check("CONTINUATION after a block", &whole, Connection(1, wrong));
     check("PUSH_PROMISE", &[frame(kind::PUSH_PROMISE, 0, 1, b"12345678")], Connection(0, wrong));
     let begun = headers_with(flag::END_STREAM, 1, &block(&request("/0", &[])));
     let others = [ping(), get(3, "/0"), data(1, b"1", true), frame(0x77, 0, 0, b""), settings(&[])];
@@ -123,27 +123,27 @@ fn padding_longer_than_its_frame() {
 #[test]
 fn stream_ids_increase_and_are_odd() {
     check("even", &[get(2, "/0")], Ends::Connection(0, ErrorCode::Protocol));
-    // RFC 9113 §5.1.1: passed over, and so unexpected.
-    check("passed over", &[get(5, "/0"), get(3, "/0")], Ends::Connection(5, ErrorCode::Protocol));
+    // RFC 9113 §5.1.1: an ID that was skipped is unexpected.
+    check("skipped", &[get(5, "/0"), get(3, "/0")], Ends::Connection(5, ErrorCode::Protocol));
     check("used", &[get(3, "/0"), get(5, "/0"), get(3, "/0")], Ends::Connection(5, ErrorCode::StreamClosed));
     let long_ago: Vec<_> = (0..100).map(|number| get(2 * number + 1, "/0")).chain([get(1, "/0")]).collect();
     check("used long ago", &long_ago, Ends::Connection(199, ErrorCode::StreamClosed));
     let frames = Peer::open().send(&[get(1, "/0"), get(0x7fff_ffff, "/0")].concat());
-    assert_eq!(frames.last(), Some(&Frame::Headers(0x7fff_ffff, 200, true)), "the last number that there is");
+    assert_eq!(frames.last(), Some(&Frame::Headers(0x7fff_ffff, 200, true)), "the largest ID");
 }
 
 #[test]
 fn frames_on_a_closed_stream() {
     use Ends::{Connection, Stream};
     let closed = ErrorCode::StreamClosed;
-    // Half-closed (remote): its answer waits for room.
+    // Half-closed (remote): the response waits for its window.
     check("DATA", &[get(1, "/100000"), data(1, b"1", true)], Stream(1, closed));
     check("HEADERS", &[get(1, "/100000"), get(1, "/0")], Stream(1, closed));
-    // Closed: its answer has left.
+    // Closed: the response was written.
     check("DATA", &[get(1, "/13"), data(1, b"1", true)], Stream(1, closed));
     check("HEADERS", &[get(1, "/13"), get(1, "/0")], Connection(1, closed));
-    check("DATA behind a reset", &[get(1, "/100000"), reset(1), data(1, b"1", true)], Stream(1, closed));
-    check("HEADERS behind a reset", &[get(1, "/100000"), reset(1), get(1, "/0")], Connection(1, closed));
+    check("DATA after a reset", &[get(1, "/100000"), reset(1), data(1, b"1", true)], Stream(1, closed));
+    check("HEADERS after a reset", &[get(1, "/100000"), reset(1), get(1, "/0")], Connection(1, closed));
 }
 
 #[test]
@@ -157,9 +157,13 @@ fn window_overflows() {
     let widened = [get(1, "/100000"), window_update(1, 100_000), settings(&[(4, most)])];
     check("by SETTINGS", &widened, Connection(1, flow));
     let there_and_back = [get(1, "/100000"), window_update(1, 100_000), settings(&[(4, most), (4, 5)])];
-    check("by SETTINGS for a moment", &there_and_back, Connection(1, flow));
-    check("no step at all", &[window_update(0, 0)], Connection(0, ErrorCode::Protocol));
-    check("no step on a stream", &[get(1, "/100000"), window_update(1, 0)], Stream(1, ErrorCode::Protocol));
+    check("by SETTINGS temporarily", &there_and_back, Connection(1, flow));
+    check("zero increment", &[window_update(0, 0)], Connection(0, ErrorCode::Protocol));
+    check(
+        "zero increment on a stream",
+        &[get(1, "/100000"), window_update(1, 0)],
+        Stream(1, ErrorCode::Protocol),
+    );
 }
 
 #[test]
@@ -180,7 +184,7 @@ fn self_dependent_streams() {
     check("PRIORITY", &[get(1, "/0"), frame(kind::PRIORITY, 0, 1, &[0, 0, 0, 1, 5])], Ends::Stream(1, wrong));
     let other = [&[0x80, 0, 0, 9, 5], block(&request("/0", &[])).as_slice()].concat();
     let frames = Peer::open().send(&headers_with(END | flag::PRIORITY, 1, &other));
-    assert_eq!(frames, [Frame::Headers(1, 200, true)], "RFC 9113 §5.3.2: of others nothing is made");
+    assert_eq!(frames, [Frame::Headers(1, 200, true)], "RFC 9113 §5.3.2: other dependencies are ignored");
 }
 
 #[test]
@@ -204,7 +208,7 @@ fn content_length_mismatch() {
     check("too long", &[five(), data(1, b"123", false), data(1, b"456", false)], Stream(1, wrong));
     check("ended by trailers", &[five(), headers(1, &[("a", "b")])], Stream(1, wrong));
     check("ended with its head", &[headers(1, &request("/0", &[("content-length", "5")]))], Stream(1, wrong));
-    // Padding is no content.
+    // Padding is not content.
     let padded = frame(kind::DATA, flag::PADDED | flag::END_STREAM, 1, b"\x02hello\0\0");
     assert_eq!(Peer::open().send(&[five(), padded].concat()), [Frame::Headers(1, 200, true)]);
     let empty = headers(1, &request("/0", &[("content-length", "0")]));

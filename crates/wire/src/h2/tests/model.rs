@@ -1,6 +1,6 @@
-//! A connection held against a slow twin: whatever a peer does in whatever order, both say the same.
+//! Differential test of a connection against a simple model: any sequence of operations makes both write the same frames.
 //!
-//! The twin follows the RFCs with maps and wide numbers, frame by frame, and shares no code with the connection.
+//! The model follows the RFCs frame by frame, with maps and wide integers, and shares no code with the connection.
 
 use std::collections::BTreeMap;
 
@@ -12,29 +12,29 @@ use super::peer::{
 };
 use crate::h2::frame::kind;
 
-/// What a peer does.
+/// An operation of a peer.
 #[derive(Debug, Clone)]
 enum Operation {
-    /// Asks for a body of so many bytes.
+    /// Requests a body of this length.
     Get {
         bytes: u64,
         urgency: u8,
         incremental: bool,
     },
-    /// The same, and content is to follow, perhaps of a length that is said.
+    /// Requests a body, and announces content, possibly with its length.
     Post {
         bytes: u64,
         length: Option<u64>,
     },
-    /// A head that is no request, before content that is to follow.
+    /// A malformed request with content.
     Malformed,
     Data {
         stream: u32,
         bytes: u32,
         ended: bool,
     },
-    /// As much content as there is room for.
-    Pour {
+    /// As much content as the window allows.
+    FillWindow {
         stream: u32,
     },
     Trailers {
@@ -47,7 +47,7 @@ enum Operation {
         stream: u32,
         bytes: u32,
     },
-    WidenAll {
+    WidenConnection {
         bytes: u32,
     },
     InitialWindow {
@@ -59,11 +59,11 @@ enum Operation {
         incremental: bool,
     },
     Ping,
-    /// Asks for nothing, and sees to it that bodies leave.
-    Read,
+    /// Sends all bodies that the windows allow.
+    Drain,
 }
 
-/// Streams are named by a number that is brought into the range of those that there are.
+/// Streams are numbers that [`act`] reduces to the range of existing streams.
 fn operation() -> impl Strategy<Value = Operation> {
     use Operation::*;
     let bytes = prop_oneof![Just(0), 1..200_u64, 8_190..8_195_u64, 16_380..70_000_u64];
@@ -76,38 +76,38 @@ fn operation() -> impl Strategy<Value = Operation> {
         3 => (stream(), prop_oneof![Just(0), Just(16_384), 0..16_384_u32], any::<bool>())
             .prop_map(|(stream, bytes, ended)| Data { stream, bytes, ended }),
         1 => Just(Malformed),
-        1 => stream().prop_map(|stream| Pour { stream }),
+        1 => stream().prop_map(|stream| FillWindow { stream }),
         1 => stream().prop_map(|stream| Trailers { stream }),
         1 => stream().prop_map(|stream| Reset { stream }),
         2 => (stream(), window()).prop_map(|(stream, bytes)| Widen { stream, bytes }),
-        1 => (1..1_000_000_u32).prop_map(|bytes| WidenAll { bytes }),
+        1 => (1..1_000_000_u32).prop_map(|bytes| WidenConnection { bytes }),
         1 => prop_oneof![0..100_u32, 10_000..1_000_000_u32].prop_map(|bytes| InitialWindow { bytes }),
         1 => (stream(), 0..8_u8, any::<bool>())
             .prop_map(|(stream, urgency, incremental)| Prioritize { stream, urgency, incremental }),
         1 => Just(Ping),
-        4 => Just(Read),
+        4 => Just(Drain),
     ]
 }
 
-/// The slow twin.
-struct Twin {
-    streams: BTreeMap<u32, TwinStream>,
+/// The model of a connection.
+struct Model {
+    streams: BTreeMap<u32, ModelStream>,
     last: u32,
-    last_turn: u32,
+    last_incremental: u32,
     window: i64,
     initial_window: i64,
     received: u64,
-    told_ahead: Vec<(u32, (u8, bool))>,
-    said: Vec<Frame>,
-    is_over: bool,
+    early_priorities: Vec<(u32, (u8, bool))>,
+    written: Vec<Frame>,
+    is_closed: bool,
 }
 
 #[derive(Debug)]
-struct TwinStream {
+struct ModelStream {
     state: State,
     priority: (u8, bool),
     window: i64,
-    /// What is left of the body, and how long it is.
+    /// Bytes of the body: those left, and all.
     left: u64,
     bytes: u64,
 }
@@ -115,22 +115,22 @@ struct TwinStream {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
     Ended,
-    Coming { left: Option<u64>, window: i64 },
-    Forgotten,
+    Pending { left: Option<u64>, window: i64 },
+    Reset,
 }
 
-impl Twin {
-    fn new() -> Twin {
-        Twin {
+impl Model {
+    fn new() -> Model {
+        Model {
             streams: BTreeMap::new(),
             last: 0,
-            last_turn: 0,
+            last_incremental: 0,
             window: 65_535,
             initial_window: 65_535,
             received: 0,
-            told_ahead: Vec::new(),
-            said: Vec::new(),
-            is_over: false,
+            early_priorities: Vec::new(),
+            written: Vec::new(),
+            is_closed: false,
         }
     }
 
@@ -139,106 +139,107 @@ impl Twin {
         self.last
     }
 
-    fn ask(&mut self, bytes: u64, told: (u8, bool), state: State, archive: &[u8]) {
+    fn request(&mut self, bytes: u64, own_priority: (u8, bool), state: State, archive: &[u8]) {
         let id = self.open();
-        let open = self.streams.values().filter(|stream| stream.state != State::Forgotten).count();
+        let open = self.streams.values().filter(|stream| stream.state != State::Reset).count();
         if open >= 128 {
-            self.said.push(Frame::Reset(id, 7));
+            self.written.push(Frame::Reset(id, 7));
             if state != State::Ended {
-                self.forget(id);
+                self.remember_reset(id);
             }
             return;
         }
-        let ahead = self.told_ahead.iter().find(|(stream, _)| *stream == id).map(|(_, priority)| *priority);
-        let priority = ahead.unwrap_or(told);
-        self.told_ahead.retain(|(stream, _)| *stream > id);
-        self.said.push(Frame::Headers(id, 200, bytes == 0));
+        let early =
+            self.early_priorities.iter().find(|(stream, _)| *stream == id).map(|(_, priority)| *priority);
+        let priority = early.unwrap_or(own_priority);
+        self.early_priorities.retain(|(stream, _)| *stream > id);
+        self.written.push(Frame::Headers(id, 200, bytes == 0));
         let is_ahead = !self.streams.values().any(|other| other.left > 0 && other.priority.0 <= priority.0);
         let room = self.window.min(self.initial_window).max(0).unsigned_abs();
-        let mut stream = TwinStream { state, priority, window: self.initial_window, left: bytes, bytes };
+        let mut stream = ModelStream { state, priority, window: self.initial_window, left: bytes, bytes };
         if bytes > 0 && bytes <= 8192 && bytes <= room && is_ahead {
-            self.say_data(id, &mut stream, bytes, archive);
+            self.send_data(id, &mut stream, bytes, archive);
         }
         if stream.left > 0 || state != State::Ended {
             self.streams.insert(id, stream);
         }
     }
 
-    fn say_data(&mut self, id: u32, stream: &mut TwinStream, bytes: u64, archive: &[u8]) {
+    fn send_data(&mut self, id: u32, stream: &mut ModelStream, bytes: u64, archive: &[u8]) {
         let start = usize::try_from(stream.bytes - stream.left).unwrap();
         let content = archive[start..][..usize::try_from(bytes).unwrap()].to_vec();
         stream.left -= bytes;
         stream.window -= i64::try_from(bytes).unwrap();
         self.window -= i64::try_from(bytes).unwrap();
-        self.said.push(Frame::Data(id, Content(content), stream.left == 0));
+        self.written.push(Frame::Data(id, Content(content), stream.left == 0));
     }
 
-    fn read(&mut self, archive: &[u8]) {
-        while self.window > 0 && !self.is_over {
+    fn send(&mut self, archive: &[u8]) {
+        while self.window > 0 && !self.is_closed {
             let mut ready: Vec<_> =
                 self.streams.iter().filter(|(_, stream)| stream.left > 0 && stream.window > 0).collect();
             let Some(urgency) = ready.iter().map(|(_, stream)| stream.priority.0).min() else { return };
             ready.retain(|(_, stream)| stream.priority.0 == urgency);
             let whole = ready.iter().find(|(_, stream)| !stream.priority.1);
-            let turn = || ready.iter().find(|(id, _)| **id > self.last_turn).or(ready.first());
+            let turn = || ready.iter().find(|(id, _)| **id > self.last_incremental).or(ready.first());
             let Some((id, stream)) = whole.or_else(turn) else { return };
             let id = **id;
             if stream.priority.1 {
-                self.last_turn = id;
+                self.last_incremental = id;
             }
             let mut stream = self.streams.remove(&id).unwrap();
             let bytes = stream.left.min(16_384).min(stream.window.min(self.window).unsigned_abs());
-            self.say_data(id, &mut stream, bytes, archive);
+            self.send_data(id, &mut stream, bytes, archive);
             self.streams.insert(id, stream);
-            self.settle(id);
+            self.remove_if_done(id);
         }
     }
 
-    /// Lets a stream go that has nothing to wait for.
-    fn settle(&mut self, id: u32) {
+    /// Removes a stream that has no reason to wait.
+    fn remove_if_done(&mut self, id: u32) {
         let stream = &self.streams[&id];
         match stream.state {
             _ if stream.left > 0 => {}
             State::Ended => _ = self.streams.remove(&id),
-            State::Coming { window: 0, .. } => {
-                self.said.push(Frame::Reset(id, 0));
-                self.forget(id);
+            State::Pending { window: 0, .. } => {
+                self.written.push(Frame::Reset(id, 0));
+                self.remember_reset(id);
             }
             _ => {}
         }
     }
 
-    fn forget(&mut self, id: u32) {
+    fn remember_reset(&mut self, id: u32) {
         self.streams.remove(&id);
-        let state = State::Forgotten;
-        self.streams.insert(id, TwinStream { state, priority: (3, false), window: 0, left: 0, bytes: 0 });
+        let state = State::Reset;
+        self.streams.insert(id, ModelStream { state, priority: (3, false), window: 0, left: 0, bytes: 0 });
     }
 
-    /// Resets a stream for a fault.
-    fn fail(&mut self, id: u32, code: u32) {
-        self.said.push(Frame::Reset(id, code));
+    /// Resets a stream for a stream error.
+    fn reset(&mut self, id: u32, code: u32) {
+        self.written.push(Frame::Reset(id, code));
         if self.streams.get(&id).is_some_and(|stream| stream.state != State::Ended) {
-            self.forget(id);
+            self.remember_reset(id);
         } else {
             self.streams.remove(&id);
         }
     }
 
-    fn end(&mut self, code: u32) {
-        self.said.push(Frame::GoAway(self.last, code));
-        self.is_over = true;
+    fn close(&mut self, code: u32) {
+        self.written.push(Frame::GoAway(self.last, code));
+        self.is_closed = true;
     }
 
     fn data(&mut self, id: u32, bytes: u64, ended: bool) {
         self.received += bytes;
         if self.received > 32_767 {
-            self.said.push(Frame::WindowUpdate(0, u32::try_from(self.received).unwrap()));
+            self.written.push(Frame::WindowUpdate(0, u32::try_from(self.received).unwrap()));
             self.received = 0;
         }
-        let Some(stream) = self.streams.get_mut(&id) else { return self.fail(id, 5) };
-        let State::Coming { left, window } = &mut stream.state else {
+        let Some(stream) = self.streams.get_mut(&id) else { return self.reset(id, 5) };
+        let State::Pending { left, window } = &mut stream.state else {
             if stream.state == State::Ended {
-                self.fail(id, 5);
+                self.reset(id, 5);
             } else if ended {
                 self.streams.remove(&id);
             }
@@ -246,38 +247,38 @@ impl Twin {
         };
         *window -= i64::try_from(bytes).unwrap();
         if *window < 0 {
-            return self.fail(id, 3);
+            return self.reset(id, 3);
         }
         if left.is_some_and(|left| left < bytes) {
-            return self.fail(id, 1);
+            return self.reset(id, 1);
         }
         *left = left.map(|left| left - bytes);
-        if ended { self.end_content(id) } else { self.settle(id) }
+        if ended { self.end_content(id) } else { self.remove_if_done(id) }
     }
 
     fn end_content(&mut self, id: u32) {
         let stream = self.streams.get_mut(&id).unwrap();
-        let State::Coming { left, .. } = std::mem::replace(&mut stream.state, State::Ended) else { return };
-        if left.is_some_and(|left| left > 0) { self.fail(id, 1) } else { self.settle(id) }
+        let State::Pending { left, .. } = std::mem::replace(&mut stream.state, State::Ended) else { return };
+        if left.is_some_and(|left| left > 0) { self.reset(id, 1) } else { self.remove_if_done(id) }
     }
 
     fn trailers(&mut self, id: u32) {
         match self.streams.get(&id).map(|stream| stream.state) {
-            None => self.end(5),
-            Some(State::Ended) => self.fail(id, 5),
-            Some(State::Forgotten) => _ = self.streams.remove(&id),
-            Some(State::Coming { .. }) => self.end_content(id),
+            None => self.close(5),
+            Some(State::Ended) => self.reset(id, 5),
+            Some(State::Reset) => _ = self.streams.remove(&id),
+            Some(State::Pending { .. }) => self.end_content(id),
         }
     }
 
     fn widen(&mut self, id: u32, bytes: u32) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        if stream.state == State::Forgotten {
+        if stream.state == State::Reset {
             return;
         }
         stream.window += i64::from(bytes);
         if stream.window > 0x7fff_ffff {
-            self.fail(id, 3);
+            self.reset(id, 3);
         }
     }
 
@@ -285,11 +286,11 @@ impl Twin {
         let change = i64::from(bytes) - self.initial_window;
         self.initial_window = bytes.into();
         let mut is_too_large = false;
-        for stream in self.streams.values_mut().filter(|stream| stream.state != State::Forgotten) {
+        for stream in self.streams.values_mut().filter(|stream| stream.state != State::Reset) {
             stream.window += change;
             is_too_large |= stream.window > 0x7fff_ffff;
         }
-        if is_too_large { self.end(3) } else { self.said.push(Frame::SettingsAck) }
+        if is_too_large { self.close(3) } else { self.written.push(Frame::SettingsAck) }
     }
 
     fn prioritize(&mut self, id: u32, priority: (u8, bool)) {
@@ -298,90 +299,90 @@ impl Twin {
                 stream.priority = priority;
             }
         } else {
-            self.told_ahead.retain(|(stream, _)| *stream != id);
-            if self.told_ahead.len() == 16 {
-                self.told_ahead.remove(0);
+            self.early_priorities.retain(|(stream, _)| *stream != id);
+            if self.early_priorities.len() == 16 {
+                self.early_priorities.remove(0);
             }
-            self.told_ahead.push((id, priority));
+            self.early_priorities.push((id, priority));
         }
     }
 }
 
-/// Does an operation on both.
-fn act(operation: &Operation, peer: &mut Peer, twin: &mut Twin, archive: &[u8]) -> Vec<Frame> {
-    let used = |number: u32, twin: &Twin| number % (twin.last / 2 + 1) * 2 + 1;
+/// Applies an operation to both. Returns the frames that the connection writes.
+fn act(operation: &Operation, peer: &mut Peer, model: &mut Model, archive: &[u8]) -> Vec<Frame> {
+    let used = |number: u32, model: &Model| number % (model.last / 2 + 1) * 2 + 1;
     let priority = |urgency: u8, incremental: bool| format!("u={urgency}, i=?{}", u8::from(incremental));
-    let next = if twin.last == 0 { 1 } else { twin.last + 2 };
-    if twin.last == 0
+    let next = if model.last == 0 { 1 } else { model.last + 2 };
+    if model.last == 0
         && !matches!(operation, Operation::Get { .. } | Operation::Post { .. } | Operation::Ping)
     {
         return Vec::new();
     }
     match *operation {
         Operation::Get { bytes, urgency, incremental } => {
-            twin.ask(bytes, (urgency, incremental), State::Ended, archive);
+            model.request(bytes, (urgency, incremental), State::Ended, archive);
             let (path, priority) = (format!("/{bytes}"), priority(urgency, incremental));
             peer.send(&headers(next, &request(&path, &[("priority", &priority)])))
         }
         Operation::Post { bytes, length } => {
-            twin.ask(bytes, (3, false), State::Coming { left: length, window: 65_535 }, archive);
+            model.request(bytes, (3, false), State::Pending { left: length, window: 65_535 }, archive);
             let text = length.map(|length| length.to_string());
             let more: Vec<_> = text.iter().map(|length| ("content-length", length.as_str())).collect();
             peer.send(&post(next, &format!("/{bytes}"), &more))
         }
         Operation::Malformed => {
-            let id = twin.open();
-            twin.said.push(Frame::Reset(id, 1));
-            twin.forget(id);
+            let id = model.open();
+            model.written.push(Frame::Reset(id, 1));
+            model.remember_reset(id);
             peer.send(&post(id, "/1", &[("connection", "close")]))
         }
-        Operation::Pour { stream } => {
-            let id = used(stream, twin);
+        Operation::FillWindow { stream } => {
+            let id = used(stream, model);
             let lengths = [16_384, 16_384, 16_384, 16_383];
-            lengths.iter().for_each(|length| twin.data(id, *length as u64, false));
+            lengths.iter().for_each(|length| model.data(id, *length as u64, false));
             peer.send(
                 &lengths.iter().flat_map(|length| data(id, &vec![0; *length], false)).collect::<Vec<_>>(),
             )
         }
         Operation::Data { stream, bytes, ended } => {
-            let id = used(stream, twin);
-            twin.data(id, bytes.into(), ended);
+            let id = used(stream, model);
+            model.data(id, bytes.into(), ended);
             peer.send(&data(id, &vec![0; bytes as usize], ended))
         }
         Operation::Trailers { stream } => {
-            let id = used(stream, twin);
-            twin.trailers(id);
+            let id = used(stream, model);
+            model.trailers(id);
             peer.send(&headers(id, &[("a", "b")]))
         }
         Operation::Reset { stream } => {
-            let id = used(stream, twin);
-            twin.streams.remove(&id);
+            let id = used(stream, model);
+            model.streams.remove(&id);
             peer.send(&reset(id))
         }
         Operation::Widen { stream, bytes } => {
-            let id = used(stream, twin);
-            twin.widen(id, bytes);
+            let id = used(stream, model);
+            model.widen(id, bytes);
             peer.send(&window_update(id, bytes))
         }
-        Operation::WidenAll { bytes } => {
-            twin.window += i64::from(bytes);
+        Operation::WidenConnection { bytes } => {
+            model.window += i64::from(bytes);
             peer.send(&window_update(0, bytes))
         }
         Operation::InitialWindow { bytes } => {
-            twin.set_initial_window(bytes);
+            model.set_initial_window(bytes);
             peer.send(&settings(&[(4, bytes)]))
         }
         Operation::Prioritize { stream, urgency, incremental } => {
             let id = 2 * stream + 1;
-            twin.prioritize(id, (urgency, incremental));
+            model.prioritize(id, (urgency, incremental));
             peer.send(&priority_update(id, &priority(urgency, incremental)))
         }
         Operation::Ping => {
-            twin.said.push(Frame::PingAck(vec![7; 8]));
+            model.written.push(Frame::PingAck(vec![7; 8]));
             peer.send(&frame(kind::PING, 0, 0, &[7; 8]))
         }
-        Operation::Read => {
-            twin.read(archive);
+        Operation::Drain => {
+            model.send(archive);
             peer.fills = true;
             let frames = peer.drain();
             peer.fills = false;
@@ -398,16 +399,16 @@ proptest! {
         let mut peer = Peer::open();
         let archive = peer.body(200_000).to_vec();
         peer.fills = false;
-        let mut twin = Twin::new();
-        for (place, operation) in operations.iter().enumerate() {
-            let said = act(operation, &mut peer, &mut twin, &archive);
-            let expected = std::mem::take(&mut twin.said);
-            prop_assert_eq!(said, expected, "at {} {:?}", place, operation);
-            if twin.is_over {
+        let mut model = Model::new();
+        for (position, operation) in operations.iter().enumerate() {
+            let written = act(operation, &mut peer, &mut model, &archive);
+            let expected = std::mem::take(&mut model.written);
+            prop_assert_eq!(written, expected, "at {} {:?}", position, operation);
+            if model.is_closed {
                 prop_assert!(peer.connection.has_ended());
                 break;
             }
-            prop_assert_eq!(peer.connection.has_bodies(), twin.streams.values().any(|stream| stream.left > 0));
+            prop_assert_eq!(peer.connection.has_bodies(), model.streams.values().any(|stream| stream.left > 0));
         }
     }
 }

@@ -1,8 +1,7 @@
-//! The other side of a connection in memory: spells frames, hands them in, answers what is asked, and takes the answers
-//! apart.
+//! The peer of a connection in memory: sends frames, answers requests, and parses the responses.
 //!
-//! `/N` is answered with `N` bytes of an archive, `/text/N` with as many that are in none, all else with 404. Never
-//! judges what it sees.
+//! The response for `/N` is `N` bytes of an archive, for `/text/N` it is `N` bytes of text, for other paths 404. The peer checks
+//! only the syntax of frames.
 
 use cannery_archive::Extent;
 use cannery_site::{Answer, Body, Fields, Reason};
@@ -15,10 +14,10 @@ use crate::output::{Output, Segment};
 use crate::refusal::Refusal;
 use crate::server_fields::ServerFields;
 
-/// A frame that came from the connection.
+/// A frame written by the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// `:status`, and whether the stream ends here.
+    /// Stream, `:status`, and whether the stream ends here.
     Headers(u32, u16, bool),
     Data(u32, Content, bool),
     Reset(u32, u32),
@@ -30,7 +29,7 @@ pub(super) enum Frame {
     WindowUpdate(u32, u32),
 }
 
-/// What DATA held.
+/// Content of a DATA frame.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Content(pub(super) Vec<u8>);
 
@@ -47,21 +46,22 @@ pub(super) struct Peer {
     fields: ServerFields,
     archive: Vec<u8>,
     decoder: Decoder,
-    /// What was handed in and not used.
+    /// Input that the connection didn't consume.
     held: Vec<u8>,
-    /// What was refused, in order.
+    /// Refused requests, in order.
     pub(super) refused: Vec<(u32, Refusal)>,
-    /// The targets that were asked for, in order.
+    /// Requested targets, in order.
     pub(super) targets: Vec<String>,
-    /// Whether bodies are to be put into the output.
+    /// Whether pending bodies are written.
     pub(super) fills: bool,
 }
 
 impl Peer {
-    /// A connection on which nothing was said.
+    /// Creates a new connection.
     pub(super) fn silent() -> Peer {
-        let archive =
-            (0..4_000_000_u32).map(|place| place.to_be_bytes()[3] ^ place.to_be_bytes()[2]).collect();
+        let archive = (0..4_000_000_u32)
+            .map(|position| position.to_be_bytes()[3] ^ position.to_be_bytes()[2])
+            .collect();
         Peer {
             connection: Connection::new(),
             store: HeadStore::new(),
@@ -76,7 +76,7 @@ impl Peer {
         }
     }
 
-    /// A connection whose preface and settings are exchanged.
+    /// Creates a connection after the exchange of prefaces and settings.
     pub(super) fn open() -> Peer {
         let mut peer = Peer::silent();
         peer.connection.begin(&mut peer.output);
@@ -85,7 +85,7 @@ impl Peer {
         peer
     }
 
-    /// Hands bytes in, and gives what the connection says to them.
+    /// Sends bytes, and returns the frames that the connection writes.
     pub(super) fn send(&mut self, bytes: &[u8]) -> Vec<Frame> {
         let mut input = std::mem::take(&mut self.held);
         input.extend_from_slice(bytes);
@@ -111,8 +111,7 @@ impl Peer {
         frames
     }
 
-    /// Answers each request in `input` with 13 bytes, throws the answers away, and tells how many there were. Takes
-    /// no memory itself.
+    /// Answers each request in `input` with 13 bytes, discards the responses, and returns their number. Doesn't allocate.
     pub(super) fn answer_all(&mut self, input: &[u8]) -> usize {
         let (mut used, mut count) = (0, 0);
         loop {
@@ -131,7 +130,7 @@ impl Peer {
         count
     }
 
-    /// All that the connection has to say, and all bodies that it may send.
+    /// Returns all frames in the output, and all bodies that the windows allow.
     pub(super) fn drain(&mut self) -> Vec<Frame> {
         let mut frames = self.take_output();
         while self.fills {
@@ -169,7 +168,7 @@ impl Peer {
         self.targets.push(target);
     }
 
-    /// Takes the output apart into frames.
+    /// Parses the output into frames, and clears it.
     fn take_output(&mut self) -> Vec<Frame> {
         let mut bytes = Vec::new();
         let (mut own, segments) = self.output.parts();
@@ -180,10 +179,10 @@ impl Peer {
                     own = &own[*length..];
                 }
                 Segment::Archive(7, Extent { position, length }) => {
-                    let [start, length] = [*position, *length].map(|place| usize::try_from(place).unwrap());
+                    let [start, length] = [*position, *length].map(|number| usize::try_from(number).unwrap());
                     bytes.extend_from_slice(&self.archive[start..][..length]);
                 }
-                Segment::Archive(..) => panic!("{segment:?} is of no archive that answers"),
+                Segment::Archive(..) => panic!("{segment:?}: no archive has this number"),
             }
         }
         self.output.clear();
@@ -193,7 +192,7 @@ impl Peer {
             rest = &rest[HEAD_BYTES + head.length..];
             frames.push(self.read(head, payload));
         }
-        assert!(rest.is_empty(), "half a frame");
+        assert!(rest.is_empty(), "incomplete frame");
         frames
     }
 
@@ -209,7 +208,7 @@ impl Peer {
                         status = str::from_utf8(field.value).ok().and_then(|value| value.parse().ok());
                     }
                 };
-                self.decoder.decode(payload, &mut Vec::new(), take).expect("a block that can be read");
+                self.decoder.decode(payload, &mut Vec::new(), take).expect("a valid block");
                 Frame::Headers(head.stream, status.expect("a status"), head.has(flag::END_STREAM))
             }
             kind::DATA => Frame::Data(head.stream, Content(payload.to_vec()), head.has(flag::END_STREAM)),
@@ -224,13 +223,13 @@ impl Peer {
         }
     }
 
-    /// The first bytes of the archive, of which all bodies are.
+    /// Returns the first bytes of the archive, which are those of every body.
     pub(super) fn body(&self, bytes: usize) -> &[u8] {
         &self.archive[..bytes]
     }
 }
 
-/// An answer with so many bytes of the archive.
+/// Returns an answer with this number of bytes of the archive.
 fn found(length: u64) -> Answer<'static> {
     let mut answer = Answer::built_in(200, Reason::NotFound);
     answer.fields = Fields::BuiltIn { page: None, complete_length: None };
@@ -243,13 +242,13 @@ pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     [&FrameHead { length: payload.len(), kind, flags, stream }.bytes(), payload].concat()
 }
 
-/// SETTINGS with these parameters.
+/// Encodes SETTINGS with these parameters.
 pub(super) fn settings(parameters: &[(u16, u32)]) -> Vec<u8> {
     let bytes = |(id, value): &(u16, u32)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
     frame(kind::SETTINGS, 0, 0, &parameters.iter().flat_map(bytes).collect::<Vec<_>>())
 }
 
-/// A header block.
+/// Encodes a header block.
 pub(super) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {
@@ -263,23 +262,23 @@ pub(super) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     block
 }
 
-/// The fields of a request for `path`.
+/// Returns the fields of a request for `path`.
 pub(super) fn request<'a>(path: &'a str, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let pseudo = [(":method", "GET"), (":scheme", "https"), (":path", path), (":authority", "a.example")];
     [&pseudo, more].concat()
 }
 
-/// HEADERS of a request without content.
+/// Encodes HEADERS of a request without content.
 pub(super) fn get(stream: u32, path: &str) -> Vec<u8> {
     headers(stream, &request(path, &[]))
 }
 
-/// HEADERS that end their stream.
+/// Encodes HEADERS that end their stream.
 pub(super) fn headers(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
     frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, stream, &block(fields))
 }
 
-/// A block in frames of no more than `bytes`, which end their stream.
+/// Encodes a block in frames with at most `bytes` bytes of payload, which end their stream.
 pub(super) fn in_frames(stream: u32, block: &[u8], bytes: usize) -> Vec<u8> {
     let count = block.len().div_ceil(bytes);
     let frames = block.chunks(bytes).enumerate().flat_map(|(number, part)| {
@@ -291,7 +290,7 @@ pub(super) fn in_frames(stream: u32, block: &[u8], bytes: usize) -> Vec<u8> {
     frames.collect()
 }
 
-/// HEADERS of a request whose content follows.
+/// Encodes HEADERS of a request with content.
 pub(super) fn post(stream: u32, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
     let mut fields = request(path, more);
     fields[0].1 = "POST";
@@ -310,7 +309,7 @@ pub(super) fn window_update(stream: u32, increment: u32) -> Vec<u8> {
     frame(kind::WINDOW_UPDATE, 0, stream, &increment.to_be_bytes())
 }
 
-/// PRIORITY_UPDATE (RFC 9218 §7.1).
+/// Encodes PRIORITY_UPDATE (RFC 9218 §7.1).
 pub(super) fn priority_update(stream: u32, priority: &str) -> Vec<u8> {
     let payload = [&stream.to_be_bytes()[..], priority.as_bytes()].concat();
     frame(kind::PRIORITY_UPDATE, 0, 0, &payload)

@@ -1,8 +1,8 @@
-//! What goes out first (RFC 9218 §10).
+//! Order of responses (RFC 9218 §10).
 
 use super::peer::{Frame, Peer, headers, priority_update, request, reset, settings, window_update};
 
-/// A connection with all the room there is, whose bodies wait until they are asked for.
+/// Creates a connection with the largest windows. Its bodies wait for [`order`].
 fn wide() -> Peer {
     let mut peer = Peer::open();
     peer.send(&[settings(&[(4, 0x7fff_ffff)]), window_update(0, 1_000_000_000)].concat());
@@ -15,7 +15,7 @@ fn get(stream: u32, path: &str, priority: &str) -> Vec<u8> {
     headers(stream, &request(path, if priority.is_empty() { &[] } else { &more }))
 }
 
-/// The streams whose content goes out, in order.
+/// Sends all bodies. Returns the streams of the DATA frames, in order.
 fn order(peer: &mut Peer) -> Vec<u32> {
     peer.fills = true;
     let of = |frame: &Frame| if let Frame::Data(stream, ..) = frame { Some(*stream) } else { None };
@@ -80,7 +80,7 @@ fn priorities_change_while_streams_wait() {
     assert_eq!(
         peer.send(&[priority_update(5, "u=1"), reset(3)].concat()),
         [],
-        "what has ended has no priority"
+        "a closed stream has no priority"
     );
 }
 

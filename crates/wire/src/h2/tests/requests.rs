@@ -1,9 +1,9 @@
-//! Which heads are requests, which are refused, and which are malformed (RFC 9113 §8.2, §8.3).
+//! Request heads: valid, refused and malformed ones (RFC 9113 §8.2, §8.3).
 
 use super::peer::{Frame, Peer, headers, request};
 use crate::refusal::Refusal;
 
-/// What becomes of a head: the status, or the code of the reset.
+/// Returns the outcome of a head: the status, or the code of the reset; and the refusal.
 fn outcome(fields: &[(&str, &str)]) -> (Result<u16, u32>, Option<Refusal>) {
     let mut peer = Peer::open();
     let frames = peer.send(&headers(1, fields));
@@ -19,7 +19,7 @@ fn is_malformed(fields: &[(&str, &str)]) -> bool {
     outcome(fields) == (Err(1), None)
 }
 
-/// A request with one of its pseudo-fields changed, or without it.
+/// Returns a request with one of its pseudo-header fields replaced or removed.
 fn with(name: &'static str, value: Option<&'static str>) -> Vec<(&'static str, &'static str)> {
     let mut fields = request("/0", &[]);
     match value {
@@ -36,7 +36,7 @@ fn pseudo_header_fields_come_once_and_first() {
         let mut twice = request("/0", &[]);
         let field = *twice.iter().find(|field| field.0 == name).unwrap();
         twice.insert(0, field);
-        assert!(is_malformed(&twice), "{name} is there twice");
+        assert!(is_malformed(&twice), "{name} is repeated");
         let mut late = with(name, None);
         late.extend([("accept", "*/*"), field]);
         assert!(is_malformed(&late), "{name} is late");
@@ -155,7 +155,7 @@ fn refused_requests_get_a_response() {
             matches!(frames[0], Frame::Headers(1, status, _) if status == refusal.status()),
             "{frames:?}"
         );
-        // The connection goes on, and its table is whole.
+        // The connection stays open, and its dynamic table is valid.
         assert_eq!(peer.send(&super::peer::get(3, "/0")), [Frame::Headers(3, 200, true)]);
     }
     assert_eq!(outcome(&request("/0", &[("expect", "100-continue")])), (Ok(200), None));
@@ -206,7 +206,7 @@ fn head_has_every_field_that_a_site_uses() {
     ] {
         assert_eq!(single, cannery_site::Single::Value(value.as_bytes()));
     }
-    // Nothing of it is left for the next.
+    // The next request keeps none of it.
     peer.send(&super::peer::get(3, "/c"));
     let head = peer.store.head();
     assert!(!head.request.conditions.any && head.request.accept_encoding.is_absent());

@@ -1,12 +1,12 @@
-//! The decoder against the examples of RFC 7541 appendix C, against a table made as its text says, and against bytes that
-//! no encoder writes. Never looks at frames.
+//! Unit tests of the decoder: the examples of RFC 7541 appendix C, a differential test against a simple table, and invalid
+//! blocks.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::hpack::put_field;
 
-/// The fields of a block as `name: value`, or why there are none.
+/// Decodes a block into fields as `name: value`.
 fn fields(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<String>, DecodeError> {
     let mut fields = Vec::new();
     decoder.decode(block, &mut Vec::new(), |field| {
@@ -139,7 +139,7 @@ fn forbidden_fields_are_flagged() {
         let mut marks = Vec::new();
         Decoder::new().decode(&block, &mut Vec::new(), |field| marks.push(field.is_well_formed)).unwrap();
         assert_eq!(marks.len(), 2);
-        assert_eq!(marks[0], marks[1], "the table keeps it");
+        assert_eq!(marks[0], marks[1], "the table keeps the flag");
         marks[0]
     };
     assert!(is_well_formed(b":path", b"/"));
@@ -149,7 +149,7 @@ fn forbidden_fields_are_flagged() {
     assert!(!is_well_formed(b":status", b"200"));
     let mut marks = Vec::new();
     Decoder::new().decode(&[0x88, 0x82], &mut Vec::new(), |field| marks.push(field.is_well_formed)).unwrap();
-    assert_eq!(marks, [false, true], "`:status` of the static table is none of a request");
+    assert_eq!(marks, [false, true], "requests must not have `:status` of the static table");
 }
 
 #[test]
@@ -157,9 +157,9 @@ fn invalid_blocks_are_refused() {
     let error = |block: &[u8]| fields(&mut Decoder::new(), block).unwrap_err();
     assert_eq!(error(&[0x80]), DecodeError::Index, "no field has the index 0");
     assert_eq!(error(&[0xbe]), DecodeError::Index, "the table is empty");
-    assert_eq!(error(&[0x7e, 0]), DecodeError::Index, "and names are in it no more");
+    assert_eq!(error(&[0x7e, 0]), DecodeError::Index, "nor does it have names");
     assert_eq!(error(&[0x3f, 0xe2, 0x1f]), DecodeError::TableSize, "4097 bytes");
-    assert_eq!(error(&[0x82, 0x20]), DecodeError::TableSize, "behind a field");
+    assert_eq!(error(&[0x82, 0x20]), DecodeError::TableSize, "after a field");
     assert_eq!(error(&[0x3f]), DecodeError::Truncated);
     assert_eq!(error(&[0x00, 0x81]), DecodeError::Truncated);
     assert_eq!(error(&[0x04, 0x82, 0xff, 0xff]), DecodeError::Huffman);
@@ -186,7 +186,7 @@ fn field_larger_than_the_table_empties_it() {
 
 #[test]
 fn name_outlives_its_evicted_entry() {
-    // RFC 7541 §4.4: the new field drops the very entry whose name it has.
+    // RFC 7541 §4.4: the new field evicts the entry that its name comes from.
     let name = [b'n'; 4000];
     let first = [b"\x40\x7f\xa1\x1e".as_slice(), &name, b"\0"].concat();
     let mut decoder = Decoder::new();
@@ -214,7 +214,7 @@ fn table_memory_is_bounded() {
     let mut decoder = Decoder::new();
     assert_eq!(decoder.table.allocated_bytes(), 0);
     fields(&mut decoder, &[0x82, 0x84]).unwrap();
-    assert_eq!(decoder.table.allocated_bytes(), 0, "nothing was put in");
+    assert_eq!(decoder.table.allocated_bytes(), 0, "nothing was inserted");
     for length in (0..4000_usize).chain([10; 1000]) {
         let mut block = b"\x40\x01a".to_vec();
         integer::put(&mut block, 0, 7, length);
@@ -224,13 +224,13 @@ fn table_memory_is_bounded() {
     }
 }
 
-/// A table as RFC 7541 describes it.
+/// Reference implementation of the dynamic table.
 #[derive(Default)]
 struct Plain {
     entries: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// What an encoder may do.
+/// An operation of an encoder.
 #[derive(Debug, Clone)]
 enum Operation {
     Indexed(usize),
@@ -243,7 +243,7 @@ impl Plain {
         self.entries.iter().map(|(name, value)| name.len() + value.len() + 32).sum()
     }
 
-    fn drop_to(&mut self, size: usize) {
+    fn evict_to(&mut self, size: usize) {
         while self.size() > size {
             self.entries.pop();
         }
@@ -294,7 +294,7 @@ proptest! {
             let expected = match operation {
                 Operation::Resize(size) => {
                     size_max = size;
-                    plain.drop_to(size);
+                    plain.evict_to(size);
                     integer::put(&mut block, 0x20, 5, size);
                     vec![]
                 }
@@ -316,7 +316,7 @@ proptest! {
                     put_string(&mut block, &value, coded);
                     if kept {
                         let size = name.len() + value.len() + 32;
-                        plain.drop_to(size_max.saturating_sub(size));
+                        plain.evict_to(size_max.saturating_sub(size));
                         if size <= size_max {
                             plain.entries.insert(0, (name.clone(), value.clone()));
                         }

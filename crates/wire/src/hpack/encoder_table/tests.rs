@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::hpack::{Decoder, Field, encode_line};
 
-/// A peer: its decoder, with a table that it was told to make smaller, and what it has read.
+/// An encoder table and the decoder of its peer.
 struct Peer {
     table: EncoderTable,
     decoder: Decoder,
@@ -17,7 +17,7 @@ impl Peer {
         Peer { table: EncoderTable::new(), decoder: Decoder::new() }
     }
 
-    /// Sends lines of an archive, and one of the server's; gives back the block, after comparing what is read.
+    /// Sends lines of an archive and of the server. Returns the block, after checking that the peer decodes the lines.
     fn send(&mut self, archive: u16, identity: u64, lines: &[NewHpackLine], own: &[NewHpackLine]) -> Vec<u8> {
         let mut block = Vec::new();
         self.table.begin_block(&mut block, archive, identity);
@@ -68,7 +68,11 @@ fn replaced_archive_empties_the_table() {
     let mut peer = Peer::new();
     peer.send(0, 7, &lines(), &[]);
     let block = peer.send(0, 8, &[encode_line(0, "vary", b"Cookie")], &[]);
-    assert_eq!(block[..5], [0x20, 0x3f, 0xe1, 0x1f, 0x40 | 59], "empty, 4096 bytes, and the line is put in");
+    assert_eq!(
+        block[..5],
+        [0x20, 0x3f, 0xe1, 0x1f, 0x40 | 59],
+        "size 0, size 4096, and the line is inserted"
+    );
     assert_eq!(peer.send(0, 8, &[encode_line(0, "vary", b"Cookie")], &[]), [0xbe]);
 }
 
@@ -78,10 +82,14 @@ fn other_archive_is_sent_in_literals() {
     let own = [encode_line(56, "referrer-policy", b"no-referrer")];
     peer.send(0, 7, &lines(), &own);
     let other = [encode_line(0, "vary", b"Cookie")];
-    assert_eq!(peer.send(1, 8, &other, &own), peer.send(1, 8, &other, &own), "nothing was put in");
+    assert_eq!(peer.send(1, 8, &other, &own), peer.send(1, 8, &other, &own), "nothing is inserted");
     assert_eq!(*peer.send(1, 8, &other, &own).last().unwrap(), 0xbe, "the server's lines are the same");
     assert_eq!(peer.send(1, 0, &[], &own), [0xbe], "no archive at all");
-    assert_eq!(peer.send(0, 7, &lines()[1..2], &[]), [0xc0], "the first is still known");
+    assert_eq!(
+        peer.send(0, 7, &lines()[1..2], &[]),
+        [0xc0],
+        "the first archive's line is still in the table"
+    );
 }
 
 #[test]
@@ -89,22 +97,26 @@ fn size_update_precedes_the_next_field() {
     let mut peer = Peer::new();
     peer.send(0, 7, &lines(), &[]);
     peer.table.set_size_max(100, 100);
-    // 51 and 36 bytes are in it.
-    assert_eq!(peer.send(0, 7, &lines()[1..3], &[]), [0x3f, 69, 0xbf, 0xbe], "all that is in it still fits");
+    // The lines in the table have 51 and 36 bytes.
+    assert_eq!(peer.send(0, 7, &lines()[1..3], &[]), [0x3f, 69, 0xbf, 0xbe], "all lines still fit");
     peer.table.set_size_max(60, 80);
     let block = peer.send(0, 7, &lines()[1..3], &[]);
-    assert_eq!(block[..4], [0x20, 0x3f, 49, 0x40 | 59], "begun anew, with 80 bytes");
-    assert_eq!(peer.send(0, 7, &lines()[1..3], &[]), b"\xbe\0\x03x-a\x011", "the second has no room");
+    assert_eq!(block[..4], [0x20, 0x3f, 49, 0x40 | 59], "emptied, then 80 bytes");
+    assert_eq!(
+        peer.send(0, 7, &lines()[1..3], &[]),
+        b"\xbe\0\x03x-a\x011",
+        "there is no room for the second line"
+    );
     peer.table.set_size_max(0, 0);
     assert_eq!(peer.send(0, 7, &lines()[1..2], &[])[..3], [0x20, 0x0f, 44], "a literal");
-    assert_eq!(peer.send(0, 7, &lines()[1..2], &[])[..2], [0x0f, 44], "told once");
+    assert_eq!(peer.send(0, 7, &lines()[1..2], &[])[..2], [0x0f, 44], "the size is sent once");
     peer.table.set_size_max(65_536, 65_536);
-    assert_eq!(peer.send(0, 7, &lines()[1..2], &[])[..4], [0x3f, 0xe1, 0x1f, 0x40 | 59], "4096 and no more");
+    assert_eq!(peer.send(0, 7, &lines()[1..2], &[])[..4], [0x3f, 0xe1, 0x1f, 0x40 | 59], "at most 4096");
 }
 
 #[test]
 fn temporary_smaller_size_is_sent() {
-    // RFC 7541 §4.2: the smallest, then the last.
+    // RFC 7541 §4.2: the smallest size, then the last one.
     let mut peer = Peer::new();
     peer.table.set_size_max(10, 4096);
     assert_eq!(peer.send(0, 7, &[], &[]), [0x2a, 0x3f, 0xe1, 0x1f]);
@@ -153,7 +165,7 @@ proptest! {
                     offered = last;
                 }
                 Operation::Send { archive, identity, ids, own } => {
-                    // What a number stands for depends on the archive.
+                    // The meaning of a line ID depends on the archive.
                     let of_archive = |id: &u8| encode_line(*id, "x-line", format!("{identity} {}", id * 3).as_bytes());
                     let of_server = |id: &u8| encode_line(*id, "x-own", format!("{id}").as_bytes());
                     let lines: Vec<_> = ids.iter().map(of_archive).collect();

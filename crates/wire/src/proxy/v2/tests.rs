@@ -83,7 +83,7 @@ fn checksum_is_verified() {
     for place in 16..good.len() {
         let mut bad = good.clone();
         bad[place] ^= 0x10;
-        // A byte of a type or a length makes another list of extensions, which may be none or well-formed.
+        // A changed type or length makes another list of extensions, which may be well-formed.
         let is_content = place < 28 || place == 31 || (35..39).contains(&place);
         assert!(!is_content || source_of(&bad).is_none(), "byte {place}");
     }

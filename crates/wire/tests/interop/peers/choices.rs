@@ -1,8 +1,6 @@
-//! What happens, chosen by bytes: of a seed, or of a fuzzer.
-//!
-//! Never runs dry in the middle of a choice: what is not there is zero.
+//! Choices made by bytes, of a seed or of a fuzzer. Missing bytes count as zero.
 
-/// Choices that are left.
+/// The bytes that are left.
 pub(crate) struct Choices<'a> {
     data: &'a [u8],
 }
@@ -12,7 +10,7 @@ impl<'a> Choices<'a> {
         Choices { data }
     }
 
-    /// The next byte; nothing at the end of all choices.
+    /// Returns the next byte, or `None` at the end.
     pub(crate) fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.data.split_first()?;
         self.data = rest;
@@ -23,17 +21,17 @@ impl<'a> Choices<'a> {
         self.byte().unwrap_or(0)
     }
 
-    /// Whether something happens that does so once in so many times.
+    /// Returns `true` once in `times` times on average.
     pub(crate) fn once_in(&mut self, times: u8) -> bool {
         self.next() % times == 1
     }
 
-    /// One of these.
-    pub(crate) fn one_of<T: Copy>(&mut self, those: &[T]) -> T {
-        those[usize::from(self.next()) % those.len()]
+    /// Returns one of the options.
+    pub(crate) fn one_of<T: Copy>(&mut self, options: &[T]) -> T {
+        options[usize::from(self.next()) % options.len()]
     }
 
-    /// Bytes as they are, up to 255 of them.
+    /// Returns up to 255 bytes verbatim.
     pub(crate) fn bytes(&mut self) -> &'a [u8] {
         let length = usize::from(self.next()).min(self.data.len());
         let (bytes, rest) = self.data.split_at(length);

@@ -1,7 +1,7 @@
-//! The client of the `h2` crate asks us: whatever it does, in whichever pieces bytes travel, it gets what was answered.
+//! The client of the `h2` crate sends us requests, with bytes split at random.
 //!
-//! Three promises: the bytes of each answer, and how many it says that they are; that a request is lost to nobody but whom
-//! took it back, or came behind our goodbye; and that neither side finds a fault in the other.
+//! It checks three promises: each response has the right bytes and the right length; no request is lost, unless the client resets
+//! it or sends it after our GOAWAY; and neither side reports an error of the other.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -16,55 +16,55 @@ use super::choices::Choices;
 use super::ours::{CONTENT, Ours};
 use super::pipe::{End, Queues, pipe};
 
-/// How long the bodies are that are asked for: around what is copied, what a frame holds, what a window does.
+/// Lengths of requested bodies: around the limit for copies, the length of a frame, and the initial window.
 const BODIES: [usize; 12] = [0, 1, 13, 300, 8_192, 8_193, 16_384, 16_385, 65_535, 65_536, 100_000, 200_000];
 
-/// How long contents of requests are: the last two are more than there is room for.
+/// Lengths of request content. The last two exceed the initial window.
 const UPLOADS: [usize; 6] = [0, 1, 1_000, 65_535, 65_536, 100_000];
 
-/// Windows and pieces.
+/// Sizes of windows and of pieces.
 const SIZES: [u32; 10] = [1, 9, 100, 1_000, 16_384, 16_393, 65_535, 100_000, 1_000_000, 0x7fff_ffff];
 
-/// Each operation is a byte, and what it needs behind it.
+/// Runs a client. Each operation is a byte, followed by its arguments.
 pub fn client(data: &[u8]) {
     let mut choices = Choices::new(data);
-    let mut talk = Talk::begin(&mut choices);
+    let mut talk = Conversation::begin(&mut choices);
     while let Some(operation) = choices.byte() {
         talk.act(operation, &mut choices);
     }
     talk.finish();
 }
 
-/// A client, our end, and the bytes between them.
-struct Talk {
+/// A client, our side, and the bytes between them.
+struct Conversation {
     ours: Ours,
     queues: Rc<RefCell<Queues>>,
-    /// What we have said and the client cannot read yet.
-    under_way: Vec<u8>,
+    /// Bytes that we have written and the client cannot read yet.
+    in_flight: Vec<u8>,
     connection: Connection<End, &'static [u8]>,
-    requests: SendRequest<&'static [u8]>,
+    sender: SendRequest<&'static [u8]>,
     pings: PingPong,
-    asked: Vec<Asked>,
+    requests: Vec<ClientRequest>,
     is_over: bool,
-    /// Whether we have said goodbye.
-    goes: bool,
+    /// Whether we have sent GOAWAY.
+    is_going_away: bool,
 }
 
 /// A request of the client's.
-struct Asked {
+struct ClientRequest {
     stream: u32,
     length: usize,
     is_head: bool,
     response: Option<ResponseFuture>,
     body: Option<RecvStream>,
     received: usize,
-    /// Of what was received, how much the client has not made room for again.
+    /// Received bytes that the client has not acknowledged by its window.
     unreleased: usize,
     upload: Option<SendStream<&'static [u8]>>,
-    /// How much content is still to be sent; nothing if that has ended.
+    /// Bytes of content left to send; `None` after its end.
     upload_left: Option<usize>,
     has_trailers: bool,
-    is_taken_back: bool,
+    is_reset: bool,
     is_whole: bool,
 }
 
@@ -72,13 +72,13 @@ fn context() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 
-impl Talk {
-    fn begin(choices: &mut Choices<'_>) -> Talk {
+impl Conversation {
+    fn begin(choices: &mut Choices<'_>) -> Conversation {
         let (end, queues) = pipe();
         let mut builder = Builder::new();
         builder
             .enable_push(false)
-            // What the client thinks of small frames is not asked here.
+            // The client's limit for small frames is not tested here.
             .data_frame_budget(usize::MAX / 2)
             .initial_window_size(choices.one_of(&SIZES))
             .header_table_size(choices.one_of(&[4_096, 0, 50, 500, 65_536]))
@@ -87,47 +87,60 @@ impl Talk {
             builder.initial_connection_window_size(choices.one_of(&SIZES).max(65_535));
         }
         let mut handshake = Box::pin(builder.handshake(end));
-        let Poll::Ready(hands) = handshake.as_mut().poll(&mut context()) else { panic!("there is room") };
-        let (requests, mut connection) = hands.expect("nobody has said anything yet");
+        let Poll::Ready(hands) = handshake.as_mut().poll(&mut context()) else {
+            panic!("the preface fits the queue")
+        };
+        let (sender, mut connection) = hands.expect("no bytes were received");
         let pings = connection.ping_pong().expect("it is taken once");
-        let (ours, under_way, asked) = (Ours::new(), Vec::new(), Vec::new());
-        Talk { ours, queues, under_way, connection, requests, pings, asked, is_over: false, goes: false }
+        Conversation {
+            ours: Ours::new(),
+            queues,
+            in_flight: Vec::new(),
+            connection,
+            sender,
+            pings,
+            requests: Vec::new(),
+            is_over: false,
+            is_going_away: false,
+        }
     }
 
     fn act(&mut self, operation: u8, choices: &mut Choices<'_>) {
         self.ours.wait();
         match operation % 20 {
-            0..=3 => self.ask(false, choices),
-            4 => self.ask(true, choices),
-            5 | 6 => self.with_one(choices, |asked, choices| asked.upload(choices.one_of(&SIZES))),
-            7 => self.with_one(choices, |asked, _| asked.take_back()),
-            8 => self.with_one(choices, |asked, _| asked.forget()),
-            9 | 10 => self.with_one(choices, |asked, choices| asked.read(choices.next().into())),
-            11 => self.with_one(choices, |asked, choices| asked.release(choices.one_of(&SIZES))),
+            0..=3 => self.request(false, choices),
+            4 => self.request(true, choices),
+            5 | 6 => self.with_one(choices, |request, choices| request.upload(choices.one_of(&SIZES))),
+            7 => self.with_one(choices, |request, _| request.reset()),
+            8 => self.with_one(choices, |request, _| request.drop_handles()),
+            9 | 10 => self.with_one(choices, |request, choices| request.read(choices.next().into())),
+            11 => self.with_one(choices, |request, choices| request.release(choices.one_of(&SIZES))),
             // One change has to be acknowledged before the next.
             12 => _ = self.connection.set_initial_window_size(choices.one_of(&SIZES)),
             13 => self.connection.set_target_window_size(choices.one_of(&SIZES)),
             14 => self.ping(),
-            15 => self.queues.borrow_mut().room = choices.one_of(&SIZES) as usize,
+            15 => self.queues.borrow_mut().capacity = choices.one_of(&SIZES) as usize,
             16 if choices.once_in(16) => {
-                self.goes = true;
+                self.is_going_away = true;
                 self.ours.go_away();
-                self.take_said();
+                self.take_written();
             }
-            16 | 17 => self.hear(choices.one_of(&SIZES) as usize),
+            16 | 17 => self.receive(choices.one_of(&SIZES) as usize),
             18 => self.deliver(choices.one_of(&SIZES) as usize),
             _ => {
                 self.ours.fill();
-                self.take_said();
+                self.take_written();
             }
         }
         self.poll();
     }
 
-    /// Asks for a body, if the client may ask at present.
-    fn ask(&mut self, has_content: bool, choices: &mut Choices<'_>) {
-        let (length, kind, told) = (choices.one_of(&BODIES), choices.next(), choices.next());
-        if !matches!(self.requests.poll_ready(&mut context()), Poll::Ready(Ok(()))) {
+    /// Sends a request for a body, if the client can send one now.
+    fn request(&mut self, has_content: bool, choices: &mut Choices<'_>) {
+        let length = choices.one_of(&BODIES);
+        let kind = choices.next();
+        let options = choices.next();
+        if !matches!(self.sender.poll_ready(&mut context()), Poll::Ready(Ok(()))) {
             return;
         }
         let folder = if kind % 4 == 0 { "text/" } else { "" };
@@ -135,18 +148,18 @@ impl Talk {
         let method = if is_head { Method::HEAD } else { Method::GET };
         let mut request =
             Request::builder().method(method).uri(format!("https://a.example/{folder}{length}"));
-        let incremental = if told & 8 == 0 { "" } else { ", i" };
-        if told & 16 == 0 {
-            request = request.header("priority", format!("u={}{incremental}", told % 8));
+        let incremental = if options & 8 == 0 { "" } else { ", i" };
+        if options & 16 == 0 {
+            request = request.header("priority", format!("u={}{incremental}", options % 8));
         }
         let upload_bytes = has_content.then(|| choices.one_of(&UPLOADS));
-        if let Some(bytes) = upload_bytes.filter(|_| told & 32 == 0) {
+        if let Some(bytes) = upload_bytes.filter(|_| options & 32 == 0) {
             request = request.header("content-length", bytes);
         }
         let request = request.body(()).expect("it is a request");
-        // Behind a goodbye the client refuses to ask.
-        let Ok((response, upload)) = self.requests.send_request(request, !has_content) else { return };
-        self.asked.push(Asked {
+        // After a GOAWAY the client sends no more requests.
+        let Ok((response, upload)) = self.sender.send_request(request, !has_content) else { return };
+        self.requests.push(ClientRequest {
             stream: response.stream_id().as_u32(),
             length,
             is_head,
@@ -156,138 +169,145 @@ impl Talk {
             unreleased: 0,
             upload: Some(upload),
             upload_left: upload_bytes,
-            has_trailers: told & 64 != 0,
-            is_taken_back: false,
+            has_trailers: options & 64 != 0,
+            is_reset: false,
             is_whole: false,
         });
     }
 
-    fn with_one(&mut self, choices: &mut Choices<'_>, act: impl FnOnce(&mut Asked, &mut Choices<'_>)) {
+    fn with_one(
+        &mut self,
+        choices: &mut Choices<'_>,
+        act: impl FnOnce(&mut ClientRequest, &mut Choices<'_>),
+    ) {
         let place = usize::from(choices.next());
-        if !self.asked.is_empty() {
-            let count = self.asked.len();
-            act(&mut self.asked[place % count], choices);
+        if !self.requests.is_empty() {
+            let count = self.requests.len();
+            act(&mut self.requests[place % count], choices);
         }
     }
 
     fn ping(&mut self) {
-        // One is under way at a time.
+        // One ping is in flight at a time.
         let _ = self.pings.send_ping(Ping::opaque());
         assert!(!matches!(self.pings.poll_pong(&mut context()), Poll::Ready(Err(_))) || self.is_over);
     }
 
-    /// Lets the client go on.
+    /// Runs the client.
     fn poll(&mut self) {
         if self.is_over {
             return;
         }
         if let Poll::Ready(end) = Pin::new(&mut self.connection).poll(&mut context()) {
             self.is_over = true;
-            end.expect("neither side finds a fault in the other");
+            end.expect("neither side reports an error");
         }
     }
 
-    /// Hands what the client has written to us.
-    fn hear(&mut self, bytes: usize) {
+    /// Receives bytes that the client has written.
+    fn receive(&mut self, bytes: usize) {
         let mut queues = self.queues.borrow_mut();
-        let bytes = bytes.min(queues.from_them.len());
-        let behind = queues.from_them.split_off(bytes);
-        let bytes = std::mem::replace(&mut queues.from_them, behind);
+        let bytes = bytes.min(queues.from_peer.len());
+        let after = queues.from_peer.split_off(bytes);
+        let bytes = std::mem::replace(&mut queues.from_peer, after);
         drop(queues);
         self.ours.receive(&bytes);
-        self.take_said();
+        self.take_written();
     }
 
-    fn take_said(&mut self) {
-        self.under_way.extend_from_slice(&self.ours.said());
+    fn take_written(&mut self) {
+        self.in_flight.extend_from_slice(&self.ours.take_written());
     }
 
-    /// Lets the client read what we have said.
+    /// Lets the client read bytes that we have written.
     fn deliver(&mut self, bytes: usize) {
-        let bytes = bytes.min(self.under_way.len());
-        self.queues.borrow_mut().to_them.extend_from_slice(&self.under_way[..bytes]);
-        self.under_way.drain(..bytes);
+        let bytes = bytes.min(self.in_flight.len());
+        self.queues.borrow_mut().to_peer.extend_from_slice(&self.in_flight[..bytes]);
+        self.in_flight.drain(..bytes);
     }
 
-    /// Lets everything arrive that is under way; tells whether there was anything.
-    fn carry(&mut self) -> bool {
+    /// Delivers all bytes in flight, in both directions. Returns `false` if there were none.
+    fn deliver_all(&mut self) -> bool {
         self.ours.wait();
         self.poll();
-        let written = self.queues.borrow().from_them.len();
-        self.hear(usize::MAX);
+        let written = self.queues.borrow().from_peer.len();
+        self.receive(usize::MAX);
         self.ours.fill();
-        self.take_said();
-        let moved = written + self.under_way.len();
+        self.take_written();
+        let moved = written + self.in_flight.len();
         self.deliver(usize::MAX);
         moved > 0
     }
 
-    /// Lets the client read all that it can, until there is no more.
-    fn settle(&mut self) {
+    /// Completes all requests.
+    fn complete(&mut self) {
         for _ in 0..10_000 {
             self.poll();
-            for asked in &mut self.asked {
-                asked.upload(u32::MAX);
-                asked.read(usize::MAX);
-                asked.release(u32::MAX);
+            for request in &mut self.requests {
+                request.upload(u32::MAX);
+                request.read(usize::MAX);
+                request.release(u32::MAX);
             }
-            if !self.carry() && (self.is_over || self.queues.borrow().to_them.is_empty()) {
+            if !self.deliver_all() && (self.is_over || self.queues.borrow().to_peer.is_empty()) {
                 return;
             }
         }
-        panic!("there is always more to say");
+        panic!("the conversation doesn't end");
     }
 
     fn finish(mut self) {
-        self.queues.borrow_mut().room = usize::MAX;
-        // Who has room for a byte at a time would take long: but for that it must be known that no change is under way.
+        self.queues.borrow_mut().capacity = usize::MAX;
+        // Enlarges the windows, because tiny ones would take long. A change must be acknowledged before the next.
         self.connection.set_target_window_size(1_000_000);
         while self.connection.set_initial_window_size(1_000_000).is_err() && !self.is_over {
-            self.carry();
+            self.deliver_all();
         }
-        self.settle();
-        for asked in &self.asked {
-            let is_answered = self.ours.answered.contains_key(&asked.stream);
-            assert!(is_answered || self.goes || asked.is_taken_back, "{} was not seen", asked.stream);
+        self.complete();
+        for request in &self.requests {
+            let is_answered = self.ours.answered.contains_key(&request.stream);
+            assert!(is_answered || self.is_going_away || request.is_reset, "{} was lost", request.stream);
             assert!(
-                asked.is_whole || asked.is_taken_back || !is_answered,
+                request.is_whole || request.is_reset || !is_answered,
                 "{}: {} of {}",
-                asked.stream,
-                asked.received,
-                asked.length
+                request.stream,
+                request.received,
+                request.length
             );
         }
-        assert!(self.goes || !self.ours.has_ended(), "we do not end before we have said goodbye");
-        assert!(self.ours.has_ended() || !self.goes || self.is_over, "we end when all is answered");
-        // The client goes, or sees that we do.
-        let Talk { queues, mut connection, mut ours, is_over, requests, asked, .. } = self;
-        drop((requests, asked));
-        queues.borrow_mut().is_closed = self.goes;
+        assert!(self.is_going_away || !self.ours.has_ended(), "the connection ended before GOAWAY");
+        assert!(
+            self.ours.has_ended() || !self.is_going_away || self.is_over,
+            "the connection must end after all responses"
+        );
+        // The client closes, or receives our GOAWAY.
+        let Conversation { queues, mut connection, mut ours, is_over, sender, requests, .. } = self;
+        drop((sender, requests));
+        queues.borrow_mut().is_closed = self.is_going_away;
         if !is_over {
             match Pin::new(&mut connection).poll(&mut context()) {
-                Poll::Ready(end) => end.expect("neither side finds a fault in the other"),
-                Poll::Pending => panic!("who asks no more goes"),
+                Poll::Ready(end) => end.expect("neither side reports an error"),
+                Poll::Pending => panic!("a client without requests closes"),
             }
         }
-        let last = std::mem::take(&mut queues.borrow_mut().from_them);
+        let last = std::mem::take(&mut queues.borrow_mut().from_peer);
         ours.receive(&last);
-        assert!(ours.said().is_empty(), "a goodbye needs no answer");
+        assert!(ours.take_written().is_empty(), "GOAWAY needs no response");
     }
 }
 
-impl Asked {
-    /// Sends content, as far as there is room for it, and ends it behind the last byte.
+impl ClientRequest {
+    /// Sends content, as far as the windows allow, and ends it after the last byte.
     fn upload(&mut self, bytes: u32) {
         let (Some(upload), Some(left)) = (&mut self.upload, &mut self.upload_left) else { return };
         let wanted = (*left).min(bytes as usize);
         upload.reserve_capacity(wanted);
-        // Once there is an answer, the rest of the content may be declined (RFC 9113 §8.1).
-        let room = match upload.poll_capacity(&mut context()) {
-            Poll::Ready(Some(Ok(room))) => room,
+        // After the response, the server may reject the rest of the content (RFC 9113 §8.1).
+        let capacity = match upload.poll_capacity(&mut context()) {
+            Poll::Ready(Some(Ok(capacity))) => capacity,
             Poll::Ready(Some(Err(_))) | Poll::Ready(None) => upload.capacity(),
             Poll::Pending => 0,
         };
-        let bytes = wanted.min(room);
+        let bytes = wanted.min(capacity);
         let ends = bytes == *left;
         if bytes == 0 && !ends {
             return;
@@ -305,25 +325,28 @@ impl Asked {
     }
 
     /// Resets the stream.
-    fn take_back(&mut self) {
+    fn reset(&mut self) {
         if let Some(upload) = &mut self.upload {
             upload.send_reset(Reason::CANCEL);
-            self.is_taken_back = true;
+            self.is_reset = true;
         }
     }
 
-    /// Lets everything go that belongs to the request, which resets its stream if there was more to come.
-    fn forget(&mut self) {
-        self.is_taken_back |= !self.is_whole || self.upload_left.is_some();
-        (self.response, self.body, self.upload, self.upload_left) = (None, None, None, None);
+    /// Drops all handles of the request, which resets its stream if it is not complete.
+    fn drop_handles(&mut self) {
+        self.is_reset |= !self.is_whole || self.upload_left.is_some();
+        self.response = None;
+        self.body = None;
+        self.upload = None;
+        self.upload_left = None;
     }
 
-    /// Reads the head of the answer, and so many pieces of its body.
+    /// Reads the response head, and up to `pieces` pieces of its body.
     fn read(&mut self, pieces: usize) {
         if let Some(response) = &mut self.response {
             match Pin::new(response).poll(&mut context()) {
                 Poll::Pending => return,
-                Poll::Ready(Err(error)) => return self.end(&error),
+                Poll::Ready(Err(error)) => return self.fail(&error),
                 Poll::Ready(Ok(response)) => {
                     assert_eq!(response.status(), 200);
                     let length = response.headers()["content-length"].to_str().expect("digits");
@@ -342,7 +365,7 @@ impl Asked {
                     self.received += piece.len();
                     self.unreleased += piece.len();
                 }
-                Poll::Ready(Some(Err(error))) => return self.end(&error),
+                Poll::Ready(Some(Err(error))) => return self.fail(&error),
                 Poll::Ready(None) => {
                     assert_eq!(self.received, if self.is_head { 0 } else { self.length });
                     self.is_whole = true;
@@ -352,18 +375,19 @@ impl Asked {
         }
     }
 
-    /// There will be no more of the answer.
-    fn end(&mut self, error: &h2::Error) {
+    /// Ends the response early, for a permitted reason.
+    fn fail(&mut self, error: &h2::Error) {
         let is_refused = error.is_remote() && error.is_go_away() || error.is_io();
-        assert!(self.is_taken_back || is_refused, "{}: {error}", self.stream);
-        (self.response, self.body) = (None, None);
+        assert!(self.is_reset || is_refused, "{}: {error}", self.stream);
+        self.response = None;
+        self.body = None;
     }
 
-    /// Makes room again for what was received.
+    /// Acknowledges received bytes by the window.
     fn release(&mut self, bytes: u32) {
         let bytes = self.unreleased.min(bytes as usize);
         if let Some(body) = self.body.as_mut().filter(|_| bytes > 0) {
-            body.flow_control().release_capacity(bytes).expect("so much was received");
+            body.flow_control().release_capacity(bytes).expect("at most the received bytes");
             self.unreleased -= bytes;
         }
     }

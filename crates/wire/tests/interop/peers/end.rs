@@ -1,23 +1,21 @@
-//! The end of a connection that is ours, by whoever holds it: the loop by which bytes are handed in, and what is said as bytes.
-//!
-//! Never judges, and answers nothing by itself.
+//! Driver of a connection of ours: the receive loop, and the output as bytes.
 
 use cannery_archive::Extent;
 use cannery_wire::h2::Step;
 use cannery_wire::{Output, Segment};
 
-/// Whoever holds a connection of ours.
+/// An owner of a connection of ours.
 pub(crate) trait End {
-    /// What was handed in and not used.
+    /// Returns the input that the connection didn't consume.
     fn held(&mut self) -> &mut Vec<u8>;
 
-    /// Reads what is there up to the next step; tells how many bytes are done with.
+    /// Runs the connection up to the next step. Returns the number of bytes consumed.
     fn read(&mut self, rest: &[u8]) -> (usize, Step);
 
-    /// Does what a step asks for.
+    /// Performs a step.
     fn take(&mut self, step: Step);
 
-    /// Hands bytes in, and does what they ask for.
+    /// Receives bytes, and performs the steps that they cause.
     fn receive(&mut self, bytes: &[u8]) {
         let mut input = std::mem::take(self.held());
         input.extend_from_slice(bytes);
@@ -25,7 +23,7 @@ pub(crate) trait End {
         loop {
             let rest = &input[used..];
             let (more, step) = self.read(rest);
-            assert!(more <= rest.len(), "no more is used than there is");
+            assert!(more <= rest.len(), "consumed more than the input");
             used += more;
             self.take(step);
             if matches!(step, Step::More | Step::End) {
@@ -36,20 +34,20 @@ pub(crate) trait End {
     }
 }
 
-/// What an output holds, with ranges from this archive. It is empty afterwards.
-pub(crate) fn spelled(output: &mut Output, archive: &[u8]) -> Vec<u8> {
+/// Returns the bytes of an output, with ranges from this archive, and clears it.
+pub(crate) fn take_bytes(output: &mut Output, archive: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let (mut own, segments) = output.parts();
+    let (mut inline, segments) = output.parts();
     for segment in segments {
         match segment {
             Segment::Inline(length) => {
-                let (now, behind) = own.split_at(*length);
-                bytes.extend_from_slice(now);
-                own = behind;
+                let (segment, after) = inline.split_at(*length);
+                bytes.extend_from_slice(segment);
+                inline = after;
             }
             Segment::Archive(_, Extent { position, length }) => {
-                let place = |number: u64| usize::try_from(number).expect("it fits memory");
-                bytes.extend_from_slice(&archive[place(*position)..][..place(*length)]);
+                let to_usize = |number: u64| usize::try_from(number).expect("it fits memory");
+                bytes.extend_from_slice(&archive[to_usize(*position)..][..to_usize(*length)]);
             }
         }
     }

@@ -1,7 +1,9 @@
-//! Our HTTP/2 held against that of the `h2` crate: its client asks us, and its server is handed the bytes that we are.
+//! Peers from the `h2` crate: its client sends us requests, and its server gets the same bytes as we do.
 //!
-//! Plain functions from bytes, for the tests of seeds and for the fuzz targets alike: they return where nothing is wrong,
-//! and panic where something is. There is no runtime, no clock and no socket: both sides are asked in turn.
+//! Both are plain functions from bytes, for seeds and for fuzz targets. They panic on a difference. There is no runtime, no
+//! clock and no socket: the two sides are polled in turn.
+//!
+//! This file is `mod.rs`, because the fuzz targets include it by its path.
 
 mod choices;
 mod client;

@@ -1,7 +1,7 @@
-//! Our end: a connection that answers what it is asked, from bytes to bytes.
+//! Our side: a connection with a small server, from bytes to bytes.
 //!
-//! `/N` is answered with the first `N` bytes of [`CONTENT`] as if they were in an archive, `/text/N` with as many that are
-//! in none, all else with 404. Never judges what it sees.
+//! The response for `/N` is the first `N` bytes of [`CONTENT`] as a range of an archive, for `/text/N` it is the same as text, and
+//! for other paths 404.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -11,30 +11,30 @@ use cannery_site::{Answer, Body, Fields, Reason};
 use cannery_wire::h2::{Connection, HeadStore, Step, StreamId};
 use cannery_wire::{ArchiveRef, Output, ServerFields};
 
-use super::end::{End, spelled};
+use super::end::{End, take_bytes};
 
-/// What all bodies are the beginning of: of every four bytes one can tell where they stand.
+/// All bodies are prefixes of these bytes. Every four bytes identify their position.
 pub(crate) static CONTENT: LazyLock<Vec<u8>> = LazyLock::new(|| {
     (0..50_000_u32).flat_map(|number| number.wrapping_mul(0x9e37_79b1).to_be_bytes()).collect()
 });
 
-/// Our end of a connection.
+/// Our side of a connection.
 pub(crate) struct Ours {
     connection: Connection,
     store: HeadStore,
     output: Output,
     fields: ServerFields,
-    /// What was handed in and not used.
+    /// Input that the connection didn't consume.
     held: Vec<u8>,
-    /// The status that each stream was answered with.
+    /// The status of the response on each stream.
     pub(crate) answered: BTreeMap<u32, u16>,
-    /// What was said and not asked for yet.
-    said: Vec<u8>,
+    /// Output that was not taken yet.
+    written: Vec<u8>,
     seconds: u64,
 }
 
 impl Ours {
-    /// A connection whose settings are said.
+    /// Creates a connection that has written its settings.
     pub(crate) fn new() -> Ours {
         let mut ours = Ours {
             connection: Connection::new(),
@@ -43,7 +43,7 @@ impl Ours {
             fields: ServerFields::new(&[("X-Frame-Options", "deny")], 0),
             held: Vec::new(),
             answered: BTreeMap::new(),
-            said: Vec::new(),
+            written: Vec::new(),
             seconds: 1_700_000_000,
         };
         ours.connection.begin(&mut ours.output);
@@ -51,36 +51,36 @@ impl Ours {
         ours
     }
 
-    /// A second passes.
+    /// Advances the clock by one second.
     pub(crate) fn wait(&mut self) {
         self.seconds += 1;
         self.store.set_now(self.seconds);
     }
 
-    /// Hands bytes in, and answers what they ask.
+    /// Receives bytes, and answers the requests in them.
     pub(crate) fn receive(&mut self, bytes: &[u8]) {
         End::receive(self, bytes);
         self.take_output();
     }
 
-    /// Puts bodies into the output, as far as it and the windows have room.
+    /// Writes bodies once, as far as the output and the windows have room.
     pub(crate) fn fill(&mut self) {
         self.connection.fill(&mut self.output);
         self.take_output();
     }
 
-    /// Lets all bodies leave that the windows have room for.
+    /// Writes all bodies that the windows allow.
     pub(crate) fn fill_all(&mut self) {
         loop {
-            let before = self.said.len();
+            let before = self.written.len();
             self.fill();
-            if self.said.len() == before {
+            if self.written.len() == before {
                 return;
             }
         }
     }
 
-    /// Lets the connection end gracefully.
+    /// Starts a graceful shutdown.
     pub(crate) fn go_away(&mut self) {
         self.connection.go_away(&mut self.output);
         self.take_output();
@@ -90,9 +90,9 @@ impl Ours {
         self.connection.has_ended()
     }
 
-    /// What was said since this was last asked.
-    pub(crate) fn said(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.said)
+    /// Returns the bytes written since the last call.
+    pub(crate) fn take_written(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.written)
     }
 
     fn answer(&mut self, stream: StreamId) {
@@ -124,8 +124,8 @@ impl Ours {
     }
 
     fn take_output(&mut self) {
-        let said = spelled(&mut self.output, &CONTENT);
-        self.said.extend(said);
+        let written = take_bytes(&mut self.output, &CONTENT);
+        self.written.extend(written);
     }
 }
 

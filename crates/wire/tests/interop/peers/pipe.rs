@@ -1,6 +1,6 @@
-//! Two queues of bytes in place of a network, and the end of it that a foreign peer holds.
+//! A network made of two queues of bytes, and the end of it for a peer from the `h2` crate.
 //!
-//! Nothing wakes anybody: whoever moves bytes asks the peer again.
+//! There are no wake-ups: the code that moves bytes polls the peer again.
 
 use std::cell::RefCell;
 use std::io;
@@ -10,31 +10,31 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The bytes that are under way.
+/// Bytes in flight.
 #[derive(Debug)]
 pub(crate) struct Queues {
-    /// What the foreign peer may read.
-    pub(crate) to_them: Vec<u8>,
-    /// What it has written.
-    pub(crate) from_them: Vec<u8>,
-    /// How much of that there is room for.
-    pub(crate) room: usize,
-    /// Whether nothing comes behind `to_them`.
+    /// Bytes that the peer can read.
+    pub(crate) to_peer: Vec<u8>,
+    /// Bytes that the peer has written.
+    pub(crate) from_peer: Vec<u8>,
+    /// Capacity of `from_peer`, in bytes.
+    pub(crate) capacity: usize,
+    /// Whether `to_peer` is the end of the stream.
     pub(crate) is_closed: bool,
-    /// Whether the peer writes no more.
+    /// Whether the peer has shut down its side.
     pub(crate) is_shut: bool,
 }
 
-/// The foreign peer's end.
+/// The peer's end.
 #[derive(Debug)]
 pub(crate) struct End(Rc<RefCell<Queues>>);
 
-/// An end, and the queues behind it.
+/// Creates an end with its queues.
 pub(crate) fn pipe() -> (End, Rc<RefCell<Queues>>) {
     let queues = Queues {
-        to_them: Vec::new(),
-        from_them: Vec::new(),
-        room: usize::MAX,
+        to_peer: Vec::new(),
+        from_peer: Vec::new(),
+        capacity: usize::MAX,
         is_closed: false,
         is_shut: false,
     };
@@ -49,12 +49,12 @@ impl AsyncRead for End {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let mut queues = self.0.borrow_mut();
-        if queues.to_them.is_empty() && !queues.is_closed {
+        if queues.to_peer.is_empty() && !queues.is_closed {
             return Poll::Pending;
         }
-        let bytes = queues.to_them.len().min(buffer.remaining());
-        buffer.put_slice(&queues.to_them[..bytes]);
-        queues.to_them.drain(..bytes);
+        let bytes = queues.to_peer.len().min(buffer.remaining());
+        buffer.put_slice(&queues.to_peer[..bytes]);
+        queues.to_peer.drain(..bytes);
         Poll::Ready(Ok(()))
     }
 }
@@ -62,11 +62,11 @@ impl AsyncRead for End {
 impl AsyncWrite for End {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut queues = self.0.borrow_mut();
-        let taken = queues.room.saturating_sub(queues.from_them.len()).min(bytes.len());
+        let taken = queues.capacity.saturating_sub(queues.from_peer.len()).min(bytes.len());
         if taken == 0 && !bytes.is_empty() {
             return Poll::Pending;
         }
-        queues.from_them.extend_from_slice(&bytes[..taken]);
+        queues.from_peer.extend_from_slice(&bytes[..taken]);
         Poll::Ready(Ok(taken))
     }
 

@@ -1,7 +1,7 @@
-//! The server of the `h2` crate is handed the bytes that we are: both take the same for requests, and find the same faults.
+//! The server of the `h2` crate gets the same bytes as ours: both find the same requests and the same errors.
 //!
-//! After each frame both are asked what they think of it. Where they differ, [`DIFFERENCES`] has to say why both may, and
-//! the run is over: from there on they know different things. Priorities and the order of content are not asked here.
+//! After each frame the verdicts of both are compared. If they differ, [`DIFFERENCES`] must give the reason why both are allowed,
+//! and the run ends, because their states differ from then on. Priorities and the order of content are not compared.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,16 +18,16 @@ use super::choices::Choices;
 use super::ours::{CONTENT, Ours};
 use super::pipe::{End, Queues, pipe};
 
-/// What a server thinks of a frame.
+/// A server's verdict on a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// There is nothing to say against it.
+    /// No error.
     Fine,
-    /// It makes a request that is answered with this status.
+    /// A request that is refused with this status.
     Refused(u16),
-    /// It ends its stream, with this code.
+    /// A stream error with this code.
     Reset(u32),
-    /// It ends the connection, with this code.
+    /// A connection error with this code.
     Away(u32),
 }
 use Verdict::{Away, Fine, Refused, Reset};
@@ -52,49 +52,43 @@ const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 
-/// What became before of the stream that a frame is for.
+/// State of a stream before a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// Nothing, or it was passed over, or it is no stream of a client's.
+    /// Idle or skipped, or not a stream of a client's.
     Idle,
-    /// It was opened, and its content is to come.
+    /// Open: more content may follow.
     Open,
-    /// The peer has ended it.
+    /// Ended by the peer.
     Ended,
-    /// Somebody has reset it.
+    /// Reset by either side.
     Reset,
 }
 use Before::{Ended, Idle, Open};
 
-/// Where both may think differently: of a frame of these types, on a stream of which this was known; what we do, what the
-/// other does, and why (sections are those of RFC 9113 where nothing else is said).
+/// A permitted difference: frame types, states of the stream, our verdict, the other verdict, and the reason (with sections of
+/// RFC 9113, unless another RFC is named).
 type Difference = (&'static [u8], &'static [Before], Verdict, Verdict, &'static str);
 
-/// Whatever was known.
+/// Any state.
 const ANY: &[Before] = &[Idle, Open, Ended, Before::Reset];
-/// The peer has nothing to say any more.
+/// No frames of the peer may follow.
 const CLOSED: &[Before] = &[Ended, Before::Reset];
-/// What a header block comes in.
+/// Frame types of header blocks.
 const BLOCKS: &[u8] = &[HEADERS, CONTINUATION];
-/// Each type whose size is fixed, or has a least one.
+/// Frame types with a fixed or a minimum size.
 const SIZED: &[u8] =
     &[DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, PRIORITY];
 
 const DIFFERENCES: &[Difference] = &[
-    (
-        SIZED,
-        ANY,
-        Away(FRAME_SIZE),
-        Away(PROTOCOL),
-        "§4.2: the other has one code for all that is wrong with a frame",
-    ),
+    (SIZED, ANY, Away(FRAME_SIZE), Away(PROTOCOL), "§4.2: the other has one code for all errors of a frame"),
     (&[PRIORITY], ANY, Reset(FRAME_SIZE), Away(PROTOCOL), "§6.3: such a size ends the stream"),
     (
         &[SETTINGS],
         ANY,
         Away(FLOW_CONTROL),
         Away(PROTOCOL),
-        "§6.5.2: a window too large has a code of its own",
+        "§6.5.2: a window that is too large has its own code",
     ),
     (
         &[SETTINGS],
@@ -108,7 +102,7 @@ const DIFFERENCES: &[Difference] = &[
         ANY,
         Away(COMPRESSION),
         Away(PROTOCOL),
-        "§4.3: the other has one code for all that is wrong with a block",
+        "§4.3: the other has one code for all errors of a block",
     ),
     (BLOCKS, ANY, Reset(PROTOCOL), Away(PROTOCOL), "§8.1.1: a malformed request ends its stream"),
     (
@@ -116,50 +110,32 @@ const DIFFERENCES: &[Difference] = &[
         ANY,
         Refused(400),
         Fine,
-        "RFC 9110 §7.2: who names no host is refused; the other asks whoever answers",
+        "RFC 9110 §7.2: a request without a host is refused; the other leaves that to the application",
     ),
-    (&[PUSH_PROMISE], ANY, Away(PROTOCOL), Fine, "§8.4: a client cannot push, whatever it says of it"),
-    (&[WINDOW_UPDATE], ANY, Reset(PROTOCOL), Away(PROTOCOL), "§6.9: no step at all ends the stream"),
+    (&[PUSH_PROMISE], ANY, Away(PROTOCOL), Fine, "§8.4: a client cannot push"),
+    (&[WINDOW_UPDATE], ANY, Reset(PROTOCOL), Away(PROTOCOL), "§6.9: an increment of zero is a stream error"),
     (
         &[WINDOW_UPDATE],
         &[Open],
         Reset(FLOW_CONTROL),
         Fine,
-        "§6.9.1: too large a window, also where nothing is to be sent",
+        "§6.9.1: a window that is too large, even without content to send",
     ),
-    (&[GOAWAY], ANY, Fine, Away(NO_ERROR), "§6.8: nothing is under way, and the other goes too"),
-    (
-        &[GOAWAY],
-        ANY,
-        Fine,
-        Away(PROTOCOL),
-        "§6.8: a last stream larger than said before, which we make nothing of",
-    ),
+    (&[GOAWAY], ANY, Fine, Away(NO_ERROR), "§6.8: no streams are open, and the other closes, too"),
+    (&[GOAWAY], ANY, Fine, Away(PROTOCOL), "§6.8: a last stream that increases, which we ignore"),
     (
         &[DATA],
         &[Open],
         Reset(NO_ERROR),
         Fine,
-        "§8.1: content that fills its window behind a whole answer is cut off",
+        "§8.1: content that fills its window after a complete response is reset",
     ),
-    (&[DATA], &[Before::Reset], Reset(STREAM_CLOSED), Fine, "§5.1: what comes behind a reset may be ignored"),
-    (
-        &[HEADERS],
-        &[Before::Reset],
-        Away(STREAM_CLOSED),
-        Fine,
-        "§5.1: what comes behind a reset may be ignored",
-    ),
-    (&[DATA], &[Before::Reset], Fine, Reset(STREAM_CLOSED), "§5.1: the other forgets sooner what was reset"),
-    (&[HEADERS], &[Before::Reset], Fine, Away(PROTOCOL), "§5.1: the other forgets sooner what was reset"),
-    (&[PRIORITY], &[Before::Reset], Reset(PROTOCOL), Fine, "§5.1: what comes behind a reset may be ignored"),
-    (
-        &[PRIORITY],
-        &[Idle],
-        Away(PROTOCOL),
-        Reset(PROTOCOL),
-        "§6.4: a stream that nobody has opened cannot be reset",
-    ),
+    (&[DATA], &[Before::Reset], Reset(STREAM_CLOSED), Fine, "§5.1: frames after a reset may be ignored"),
+    (&[HEADERS], &[Before::Reset], Away(STREAM_CLOSED), Fine, "§5.1: frames after a reset may be ignored"),
+    (&[DATA], &[Before::Reset], Fine, Reset(STREAM_CLOSED), "§5.1: the other forgets resets sooner"),
+    (&[HEADERS], &[Before::Reset], Fine, Away(PROTOCOL), "§5.1: the other forgets resets sooner"),
+    (&[PRIORITY], &[Before::Reset], Reset(PROTOCOL), Fine, "§5.1: frames after a reset may be ignored"),
+    (&[PRIORITY], &[Idle], Away(PROTOCOL), Reset(PROTOCOL), "§6.4: an idle stream must not be reset"),
     (&[DATA], &[Ended], Reset(STREAM_CLOSED), Away(PROTOCOL), "§5.1: half-closed (remote)"),
     (&[HEADERS], &[Ended], Reset(STREAM_CLOSED), Away(PROTOCOL), "§5.1: half-closed (remote)"),
     (&[HEADERS], CLOSED, Away(STREAM_CLOSED), Away(PROTOCOL), "§5.1: closed"),
@@ -168,76 +144,76 @@ const DIFFERENCES: &[Difference] = &[
         &[Idle],
         Away(STREAM_CLOSED),
         Away(PROTOCOL),
-        "§5.1.1: which were passed over we know of the last 64",
+        "§5.1.1: skipped streams are remembered among the last 64",
     ),
     (
         &[CONTINUATION],
         &[Open, Ended],
         Reset(PROTOCOL),
         Fine,
-        "§8.1.1: the other looks at each frame of a block alone",
+        "§8.1.1: the other checks each frame of a block separately",
     ),
-    (&[HEADERS], &[Before::Reset], Away(PROTOCOL), Fine, "§5.1.1: its number was passed over"),
+    (&[HEADERS], &[Before::Reset], Away(PROTOCOL), Fine, "§5.1.1: its ID was skipped"),
     (
         BLOCKS,
         &[Open],
         Reset(PROTOCOL),
         Fine,
-        "§8.1.1: trailers end less content than was said; the other counts at DATA",
+        "§8.1.1: trailers end less content than announced; the other checks this at DATA",
     ),
 ];
 
-/// Each operation is a byte, and what it needs behind it.
+/// Runs both servers. Each operation is a byte, followed by its arguments.
 pub fn server(data: &[u8]) {
     let mut choices = Choices::new(data);
     let mut both = Both::begin();
     while let Some(operation) = choices.byte() {
         let bytes = both.next(operation, &mut choices);
-        if !both.judge(&bytes) {
+        if !both.compare(&bytes) {
             return;
         }
     }
 }
 
-/// Both servers, and what the peer that both have remembers.
+/// Both servers, and the state of their common peer.
 struct Both {
     ours: Ours,
     theirs: Theirs,
     next_stream: u32,
-    /// Of a header block that is not whole its stream, and what is to follow.
+    /// Stream and rest of an incomplete header block.
     unfinished: Option<(u32, Vec<u8>)>,
-    /// What became of the streams that were opened.
+    /// States of the streams that were opened.
     before: BTreeMap<u32, Before>,
 }
 
 impl Both {
     fn begin() -> Both {
         let (mut ours, mut theirs) = (Ours::new(), Theirs::new());
-        // Windows of the connection are never in the way: whose stream comes first in it is each server's choice.
+        // The connection's window never closes, because each server chooses freely which stream uses it first.
         let begin =
             [PREFACE.as_slice(), &frame(SETTINGS, 0, 0, &[]), &window_update(0, 1_000_000_000)].concat();
         ours.receive(&begin);
-        ours.said();
+        ours.take_written();
         theirs.receive(&begin);
         Both { ours, theirs, next_stream: 1, unfinished: None, before: BTreeMap::new() }
     }
 
-    /// The bytes of the next frames.
+    /// Returns the next frames.
     fn next(&mut self, operation: u8, choices: &mut Choices<'_>) -> Vec<u8> {
         if let Some((stream, rest)) = self.unfinished.take() {
             if !operation.is_multiple_of(16) {
-                return self.go_on(stream, &rest, choices);
+                return self.continuation(stream, &rest, choices);
             }
             self.unfinished = Some((stream, rest));
         }
         let stream = self.stream(choices);
-        // Nearly all else would end a connection on which nothing is open.
+        // Before the first request, nearly all other frames are connection errors.
         if self.next_stream == 1 && operation < 240 {
-            return self.ask(operation & 1, choices);
+            return self.request(operation & 1, choices);
         }
         match operation % 32 {
-            0..=5 => self.ask(1, choices),
-            6..=9 => self.ask(0, choices),
+            0..=5 => self.request(1, choices),
+            6..=9 => self.request(0, choices),
             10..=13 => {
                 let length = choices.one_of(&[0, 1, 100, 5_000, 16_383, 16_384]);
                 let flags = if choices.once_in(3) { 1 } else { 0 };
@@ -292,19 +268,19 @@ impl Both {
                 frame(GOAWAY, 0, 0, &[&choices.number().to_be_bytes()[..], &[0; 4], choices.bytes()].concat())
             }
             25 | 26 => frame(choices.next() | 32, choices.next(), stream, choices.bytes()),
-            27 | 28 => self.ask_oddly(choices),
+            27 | 28 => self.malformed_request(choices),
             29 if choices.once_in(3) => {
-                // Any frame at all, of any size.
+                // A frame of any type and size.
                 let (kind, flags) = (choices.next() % 11, choices.next());
                 let stream = if choices.once_in(3) { 0 } else { stream };
                 frame(kind, flags, stream, choices.bytes())
             }
             30 if choices.once_in(8) => frame(DATA, 0, stream, &CONTENT[..16_385]),
-            _ => self.ask(1, choices),
+            _ => self.request(1, choices),
         }
     }
 
-    /// A stream that there was, or will be, or that is none of the peer's.
+    /// Returns a stream: an old one, a new one, or an invalid one.
     fn stream(&self, choices: &mut Choices<'_>) -> u32 {
         let (place, kind) = (u32::from(choices.next()), choices.next());
         match kind {
@@ -314,21 +290,21 @@ impl Both {
         }
     }
 
-    /// Asks for a body, in as many frames as there are choices.
-    fn ask(&mut self, flags: u8, choices: &mut Choices<'_>) -> Vec<u8> {
+    /// Returns a request for a body, possibly in several frames.
+    fn request(&mut self, flags: u8, choices: &mut Choices<'_>) -> Vec<u8> {
         let length = choices.one_of(&[0, 0, 1, 13, 8_192, 8_193, 65_535, 65_536, 100_000]);
-        let (path, said) =
-            (format!("/{length}"), choices.one_of(&["0", "1", "100", "5000", "no", "no", "no"]));
+        let path = format!("/{length}");
+        let content_length = choices.one_of(&["0", "1", "100", "5000", "no", "no", "no"]);
         let mut fields =
             vec![(":method", "GET"), (":scheme", "https"), (":authority", "a.example"), (":path", &path)];
-        if said != "no" {
-            fields.push(("content-length", said));
+        if content_length != "no" {
+            fields.push(("content-length", content_length));
         }
         self.open(flags, &block(&fields), choices)
     }
 
-    /// A request that may be none (RFC 9113 §8.2, §8.3).
-    fn ask_oddly(&mut self, choices: &mut Choices<'_>) -> Vec<u8> {
+    /// Returns a request that is probably malformed (RFC 9113 §8.2, §8.3).
+    fn malformed_request(&mut self, choices: &mut Choices<'_>) -> Vec<u8> {
         let mut fields =
             vec![(":method", "GET"), (":scheme", "https"), (":authority", "a.example"), (":path", "/13")];
         let odd = [
@@ -362,7 +338,7 @@ impl Both {
                 frame(HEADERS, flags, stream, begun)
             }
             1 => {
-                // With a priority of old, and padding.
+                // With a priority as in RFC 7540, and padding.
                 let [p0, p1, p2, p3] = u32::from(choices.next() & 7).to_be_bytes();
                 let payload = [&[2, p0, p1, p2, p3, 9], block, &[0, 0]].concat();
                 frame(HEADERS, flags | 4 | 8 | 32, stream, &payload)
@@ -371,18 +347,19 @@ impl Both {
         }
     }
 
-    fn go_on(&mut self, stream: u32, rest: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
+    /// Returns the next frame of an incomplete header block.
+    fn continuation(&mut self, stream: u32, rest: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
         let length = usize::from(choices.next());
         if choices.once_in(2) && length < rest.len() {
-            let (now, behind) = rest.split_at(length);
-            self.unfinished = Some((stream, behind.to_vec()));
-            return frame(CONTINUATION, 0, stream, now);
+            let (fragment, after) = rest.split_at(length);
+            self.unfinished = Some((stream, after.to_vec()));
+            return frame(CONTINUATION, 0, stream, fragment);
         }
         frame(CONTINUATION, 4, stream, rest)
     }
 
-    /// Hands both the same; tells whether they go on as if they were one.
-    fn judge(&mut self, bytes: &[u8]) -> bool {
+    /// Sends bytes to both servers, and compares their verdicts. Returns `false` if the run ends here.
+    fn compare(&mut self, bytes: &[u8]) -> bool {
         let (kind, flags) = (bytes[3], bytes[4]);
         let stream = u32::from_be_bytes(*bytes[5..].first_chunk().expect("it has a head")) & 0x7fff_ffff;
         let before = self.before.get(&stream).copied().unwrap_or(Idle);
@@ -390,24 +367,24 @@ impl Both {
         let theirs = verdict_in(&theirs);
         let is_whole = !matches!(kind, HEADERS | PUSH_PROMISE | CONTINUATION) || flags & 4 != 0;
         if ours != theirs && is_whole {
-            let may = DIFFERENCES.iter().any(|(kinds, befores, our, their, _)| {
+            let is_permitted = DIFFERENCES.iter().any(|(kinds, befores, our, their, _)| {
                 kinds.contains(&kind) && befores.contains(&before) && (*our, *their) == (ours, theirs)
             });
             assert!(
-                may,
+                is_permitted,
                 "{ours:?}, and the other {theirs:?}, of {before:?} {:x?}",
                 &bytes[..bytes.len().min(64)]
             );
         }
         self.remember(kind, flags, stream, ours);
-        // A block that is not whole is judged by the other as it comes, and by us as a whole.
+        // The other checks an incomplete block as it arrives; we check complete blocks only.
         let agree = ours == theirs || matches!((ours, theirs), (Refused(_), Fine));
         let ends = matches!(ours, Away(_)) || self.theirs.is_over;
         if agree && !ends {
-            let (ours, theirs) = (self.ours.answered.keys(), self.theirs.asked.keys());
-            assert!(ours.eq(theirs), "we have answered others: {:x?}", &bytes[..bytes.len().min(64)]);
+            let (ours, theirs) = (self.ours.answered.keys(), self.theirs.requests.keys());
+            assert!(ours.eq(theirs), "different streams were answered: {:x?}", &bytes[..bytes.len().min(64)]);
         }
-        // Who has heard of an end goes as soon as it may, and we stay for as long as the peer does.
+        // After a GOAWAY the other closes as soon as it can; ours stays open until the peer closes.
         agree && !ends && kind != GOAWAY
     }
 
@@ -416,7 +393,7 @@ impl Both {
         let answered = self.ours.answered.len();
         self.ours.receive(bytes);
         self.ours.fill_all();
-        let verdict = verdict_in(&self.ours.said());
+        let verdict = verdict_in(&self.ours.take_written());
         match self.ours.answered.last_key_value() {
             Some((_, status)) if self.ours.answered.len() > answered && !matches!(status, 200 | 404) => {
                 Refused(*status)
@@ -444,13 +421,14 @@ impl Both {
     }
 }
 
-/// The first fault that a server tells of in what it says.
-fn verdict_in(said: &[u8]) -> Verdict {
-    let mut rest = said;
-    while let [l0, l1, l2, kind, _, _, _, _, _, behind @ ..] = rest {
-        let (payload, behind) = behind.split_at(u32::from_be_bytes([0, *l0, *l1, *l2]) as usize);
-        rest = behind;
-        let code = |place: usize| u32::from_be_bytes(*payload[place..].first_chunk().expect("four bytes"));
+/// Returns the verdict of a server: the first error in the frames that it writes.
+fn verdict_in(written: &[u8]) -> Verdict {
+    let mut rest = written;
+    while let [l0, l1, l2, kind, _, _, _, _, _, after @ ..] = rest {
+        let (payload, after) = after.split_at(u32::from_be_bytes([0, *l0, *l1, *l2]) as usize);
+        rest = after;
+        let code =
+            |position: usize| u32::from_be_bytes(*payload[position..].first_chunk().expect("four bytes"));
         match *kind {
             RST_STREAM => return Reset(code(0)),
             GOAWAY => return Away(code(4)),
@@ -460,60 +438,61 @@ fn verdict_in(said: &[u8]) -> Verdict {
     Fine
 }
 
-/// The foreign server, which answers what we answer.
+/// The server of the `h2` crate, with the same responses as ours.
 struct Theirs {
     connection: Connection<End, &'static [u8]>,
     queues: Rc<RefCell<Queues>>,
-    /// The requests that it took, with the content that is to come.
-    asked: BTreeMap<u32, Option<RecvStream>>,
+    /// The requests that it accepted, with their pending content.
+    requests: BTreeMap<u32, Option<RecvStream>>,
     is_over: bool,
 }
 
 impl Theirs {
     fn new() -> Theirs {
         let (end, queues) = pipe();
-        queues.borrow_mut().to_them.extend_from_slice(PREFACE);
+        queues.borrow_mut().to_peer.extend_from_slice(PREFACE);
         let mut builder = Builder::new();
         builder
             .max_concurrent_streams(128)
             .max_header_list_size(16_384)
             .initial_connection_window_size(0x7fff_ffff)
-            // Its budgets are its own.
+            // Its budgets against abuse are not tested here.
             .max_local_error_reset_streams(None)
             .max_pending_accept_reset_streams(1_000_000)
             .data_frame_budget(usize::MAX / 2);
         let mut handshake = Box::pin(builder.handshake(end));
         let Poll::Ready(hands) = handshake.as_mut().poll(&mut context()) else {
-            panic!("the preface is there")
+            panic!("the preface has arrived")
         };
-        let connection = hands.expect("the preface is right");
-        Theirs { connection, queues, asked: BTreeMap::new(), is_over: false }
+        let connection = hands.expect("the preface is valid");
+        Theirs { connection, queues, requests: BTreeMap::new(), is_over: false }
     }
 
-    /// Hands bytes in, answers what they ask, and gives what is said.
+    /// Receives bytes, and answers the requests in them. Returns the bytes written.
     fn receive(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let bytes = if self.asked.is_empty() { bytes.strip_prefix(PREFACE).unwrap_or(bytes) } else { bytes };
-        self.queues.borrow_mut().to_them.extend_from_slice(bytes);
+        let bytes =
+            if self.requests.is_empty() { bytes.strip_prefix(PREFACE).unwrap_or(bytes) } else { bytes };
+        self.queues.borrow_mut().to_peer.extend_from_slice(bytes);
         while !self.is_over {
             match self.connection.poll_accept(&mut context()) {
                 Poll::Pending => break,
                 Poll::Ready(Some(Ok((request, mut respond)))) => {
                     let stream = respond.stream_id().as_u32();
                     let length: usize = request.uri().path()[1..].parse().unwrap_or(0);
-                    let response = Response::builder().status(200).body(()).expect("it is an answer");
+                    let response = Response::builder().status(200).body(()).expect("it is a response");
                     if let Ok(mut body) = respond.send_response(response, length == 0)
                         && length > 0
                     {
                         _ = body.send_data(&CONTENT[..length], true);
                     }
                     let content = request.into_body();
-                    self.asked.insert(stream, Some(content).filter(|content| !content.is_end_stream()));
+                    self.requests.insert(stream, Some(content).filter(|content| !content.is_end_stream()));
                 }
                 Poll::Ready(_) => self.is_over = true,
             }
         }
-        for content in self.asked.values_mut() {
-            // Read, and never given room again.
+        for content in self.requests.values_mut() {
+            // Discarded, without a window update.
             while let Some(body) = content
                 && let Poll::Ready(piece) = body.poll_data(&mut context())
             {
@@ -525,7 +504,7 @@ impl Theirs {
         if !self.is_over {
             self.is_over = self.connection.poll_closed(&mut context()).is_ready();
         }
-        std::mem::take(&mut self.queues.borrow_mut().from_them)
+        std::mem::take(&mut self.queues.borrow_mut().from_peer)
     }
 }
 
@@ -544,6 +523,6 @@ fn window_update(stream: u32, increment: u32) -> Vec<u8> {
 }
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).expect("a frame is not so long").to_be_bytes();
+    let length = u32::try_from(payload.len()).expect("a frame is shorter").to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
