@@ -9,7 +9,8 @@ pub fn archive_open(data: &[u8]) {
     for target in ["/", "/page", "/docs/", "/docs/a/b.html"] {
         let Ok(key) = Key::from_target(target.as_bytes(), &mut buffer) else { panic!("{target} is a path") };
         for host in [None, Some(b"example.com".as_slice())] {
-            for record in [archive.path(host, key), archive.directory(host, key)].into_iter().flatten().flatten()
+            for record in
+                [archive.path(host, key), archive.directory(host, key)].into_iter().flatten().flatten()
             {
                 look_into(&archive, record);
             }

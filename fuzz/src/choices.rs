@@ -9,8 +9,8 @@ use cannery_site::{
     Values,
 };
 
+use crate::reference;
 use crate::site::{LENGTHS, MODIFIED, NOW, SETS, SITE, codings_of, numbered};
-use crate::twins;
 
 /// The first byte chooses the resource; the rest are up to four lines of `Accept-Encoding`.
 pub fn accept_encoding(data: &[u8]) {
@@ -38,7 +38,7 @@ pub fn accept_encoding(data: &[u8]) {
 /// RFC 9110 §12.5.3: the best weight wins, and of equal ones the first, which is the smallest. A coding that
 /// nobody names is not acceptable, save identity, which is the last resort even if it is forbidden.
 fn best_coding(set: usize, lines: &[&[u8]]) -> Option<Coding> {
-    let weights = twins::weights(lines);
+    let weights = reference::weights(lines);
     let weight = |coding: Coding| {
         let stated = weights.get(coding.name()).or_else(|| weights.get("*")).copied();
         let unnamed = if coding == Coding::Identity { 0.5 } else { 0.0 };
@@ -65,7 +65,7 @@ pub fn ranges(data: &[u8]) {
     let request = Request { conditions, ..Request::new(Method::Get, target.as_bytes()) };
     ask(&request, |site, answer| {
         let told = || format!("{:?} of {length}: {}", String::from_utf8_lossy(value), answer.status);
-        let Some((wanted, elements)) = twins::wanted(value, length) else {
+        let Some((wanted, elements)) = reference::requested(value, length) else {
             assert_eq!(answer.status, 200, "{}", told());
             return;
         };
@@ -200,7 +200,7 @@ fn expected_status(conditions: &Conditions<'_>, etag: &[u8], length: usize) -> O
         }
     };
     let Single::Value(range) = conditions.range else { return Some(&[200]) };
-    if !holds || twins::wanted(range, length).is_none() {
+    if !holds || reference::requested(range, length).is_none() {
         return Some(&[200]);
     }
     Some(&[200, 206, 416])
@@ -211,7 +211,8 @@ fn names(values: &Values<'_>, etag: &[u8], counts: fn(bool) -> bool) -> Option<b
     let mut named = false;
     for line in values.lines() {
         let is_any = line.trim_ascii() == b"*";
-        named |= is_any || twins::tags(line)?.iter().any(|(is_weak, tag)| counts(*is_weak) && tag == etag);
+        named |=
+            is_any || reference::tags(line)?.iter().any(|(is_weak, tag)| counts(*is_weak) && tag == etag);
     }
     Some(named)
 }

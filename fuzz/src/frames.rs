@@ -1,7 +1,7 @@
-//! A peer of HTTP/2 that does whatever the bytes say: frames in any order, whole, cut or broken.
+//! An HTTP/2 peer driven by bytes: frames in any order, whole, split or invalid.
 //!
-//! Four promises: what comes out is frames; content never goes beyond the windows that the peer opened, nor behind a
-//! stream's end; each request has one answer at most; and behind the end of the connection nothing is said.
+//! It checks four promises: the output consists of frames; content never exceeds the peer's windows or follows a stream's end; each
+//! request has at most one response; and the connection is silent after its last GOAWAY.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use cannery_wire::{ArchiveRef, Output, RequestHead, ServerFields};
 
 use crate::interop::end::{End, take_bytes};
 
-/// Bodies that are asked for, in bytes.
+/// Lengths of requested bodies, in bytes.
 const BODIES: [u64; 8] = [0, 1, 13, 8192, 8193, 16_384, 100_000, 1_000_000];
 
 const ARCHIVE: [u8; 1_000_000] = [b'x'; 1_000_000];
 
-/// Each operation is a byte, and what it needs behind it.
+/// Runs a peer. Each operation is a byte, followed by its arguments.
 pub fn frames(data: &[u8]) {
     let mut peer = Peer::new();
     peer.send(&[PREFACE.as_slice(), &frame(4, 0, 0, &[])].concat());
@@ -33,7 +33,7 @@ pub fn frames(data: &[u8]) {
     peer.fill();
 }
 
-/// What the fuzzer chose.
+/// The fuzzer's choices.
 struct Choices<'a> {
     data: &'a [u8],
 }
@@ -62,7 +62,7 @@ impl<'a> Choices<'a> {
     }
 }
 
-/// What the peer has room for on a stream, and how far its answer is.
+/// A stream's window, and the progress of its response.
 struct Ledger {
     window: i64,
     has_head: bool,
@@ -80,8 +80,8 @@ struct Peer {
     streams: BTreeMap<u32, Ledger>,
     window: i64,
     initial_window: i64,
-    /// Whether frames were sent whose meaning nobody here knows, so that windows are not counted any more.
-    is_wild: bool,
+    /// Whether frames with arbitrary meaning were sent, so that windows are no longer counted.
+    is_arbitrary: bool,
     is_over: bool,
 }
 
@@ -101,7 +101,7 @@ impl Peer {
             streams: BTreeMap::new(),
             window: 65_535,
             initial_window: 65_535,
-            is_wild: false,
+            is_arbitrary: false,
             is_over: false,
         }
     }
@@ -109,8 +109,8 @@ impl Peer {
     fn act(&mut self, operation: u8, choices: &mut Choices<'_>) {
         let stream = |choices: &mut Choices<'_>| u32::from(choices.next()) * 2 + 1;
         match operation % 14 {
-            0 | 1 => self.ask(5, choices),
-            2 => self.ask(4, choices),
+            0 | 1 => self.request(5, choices),
+            2 => self.request(4, choices),
             3 => {
                 let (stream, flags, content) = (stream(choices), choices.next() & 1, choices.bytes());
                 self.send(&frame(0, flags, stream, content));
@@ -153,19 +153,19 @@ impl Peer {
             }
             11 => self.fill(),
             12 => {
-                self.is_wild = true;
+                self.is_arbitrary = true;
                 let (kind, flags, stream) = (choices.next() % 18, choices.next(), choices.next().into());
                 self.send(&frame(kind, flags, stream, choices.bytes()));
             }
             _ => {
-                self.is_wild = true;
+                self.is_arbitrary = true;
                 self.send(choices.bytes());
             }
         }
     }
 
-    /// Asks for a body, in as many frames as the fuzzer likes.
-    fn ask(&mut self, flags: u8, choices: &mut Choices<'_>) {
+    /// Requests a body, in one frame or two.
+    fn request(&mut self, flags: u8, choices: &mut Choices<'_>) {
         let (body, priority, cut) = (choices.next(), choices.next(), choices.next());
         let path = format!("/{}", BODIES[usize::from(body) % BODIES.len()]);
         let priority = format!("u={}{}", priority % 9, if priority < 128 { ", i" } else { "" });
@@ -192,11 +192,11 @@ impl Peer {
         self.send(&frame(9, 4, stream, rest));
     }
 
-    /// Hands bytes in, answers what is asked, and looks at what is said.
+    /// Sends bytes, answers the requests in them, and checks the output.
     fn send(&mut self, bytes: &[u8]) {
         self.receive(bytes);
         assert!(self.held.len() < 16_384 + 9, "{} bytes are kept", self.held.len());
-        self.look();
+        self.check_output();
     }
 
     fn answer(&mut self, stream: StreamId) {
@@ -214,32 +214,32 @@ impl Peer {
         connection.respond(stream, &answer, archive, fields, output);
     }
 
-    /// Lets all bodies leave that may.
+    /// Writes all bodies that the windows allow.
     fn fill(&mut self) {
         loop {
             self.connection.fill(&mut self.output);
             if self.output.is_empty() {
                 return;
             }
-            self.look();
+            self.check_output();
         }
     }
 
-    /// Takes the output apart.
-    fn look(&mut self) {
+    /// Checks the frames of the output.
+    fn check_output(&mut self) {
         let bytes = take_bytes(&mut self.output, &ARCHIVE);
         let mut rest = bytes.as_slice();
-        while let [l0, l1, l2, kind, flags, s0, s1, s2, s3, behind @ ..] = rest {
-            assert!(!self.is_over, "GOAWAY for a fault is the last that is said");
+        while let [l0, l1, l2, kind, flags, s0, s1, s2, s3, after @ ..] = rest {
+            assert!(!self.is_over, "GOAWAY with an error is the last frame");
             let length = u32::from_be_bytes([0, *l0, *l1, *l2]) as usize;
-            let (payload, behind) = behind.split_at(length);
-            rest = behind;
-            self.judge(*kind, *flags, u32::from_be_bytes([*s0, *s1, *s2, *s3]), payload);
+            let (payload, after) = after.split_at(length);
+            rest = after;
+            self.check_frame(*kind, *flags, u32::from_be_bytes([*s0, *s1, *s2, *s3]), payload);
         }
-        assert!(rest.is_empty(), "half a frame");
+        assert!(rest.is_empty(), "incomplete frame");
     }
 
-    fn judge(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+    fn check_frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         assert!(payload.len() <= 16_384);
         match kind {
             0 | 1 => {
@@ -247,10 +247,10 @@ impl Peer {
                     let mut has_status = false;
                     let take =
                         |field: cannery_wire::hpack::Field<'_>| has_status |= field.name_text == b":status";
-                    self.decoder.decode(payload, &mut Vec::new(), take).expect("our blocks can be read");
+                    self.decoder.decode(payload, &mut Vec::new(), take).expect("our blocks are valid");
                     assert!(has_status && flags & 4 != 0);
                 }
-                self.judge_answer(kind == 1, flags & 1 != 0, stream, payload.len() as i64);
+                self.check_response(kind == 1, flags & 1 != 0, stream, payload.len() as i64);
             }
             3 => {
                 assert_eq!(payload.len(), 4);
@@ -264,20 +264,20 @@ impl Peer {
         }
     }
 
-    fn judge_answer(&mut self, is_head: bool, ends: bool, stream: u32, bytes: i64) {
-        if self.is_wild {
+    fn check_response(&mut self, is_head: bool, ends: bool, stream: u32, bytes: i64) {
+        if self.is_arbitrary {
             return;
         }
         let Peer { streams, window, .. } = self;
-        let ledger = streams.get_mut(&stream).expect("an answer to a request");
+        let ledger = streams.get_mut(&stream).expect("a response without a request");
         assert!(!ledger.has_ended, "stream {stream} has ended");
-        assert_eq!(ledger.has_head, !is_head, "one head, and then content");
+        assert_eq!(ledger.has_head, !is_head, "one head, then content");
         ledger.has_head = true;
         ledger.has_ended = ends;
         if !is_head {
             ledger.window -= bytes;
             *window -= bytes;
-            assert!(bytes == 0 || (ledger.window >= 0 && *window >= 0), "no more than there is room for");
+            assert!(bytes == 0 || (ledger.window >= 0 && *window >= 0), "content exceeds the window");
         }
         let open = streams.values().filter(|ledger| ledger.has_head && !ledger.has_ended).count();
         assert!(open <= STREAMS_MAX as usize, "{open} streams are open");
@@ -301,7 +301,7 @@ impl End for Peer {
                 let Peer { connection, fields, output, .. } = self;
                 connection.refuse(stream, &answer, ArchiveRef::NONE, fields, output);
             }
-            Step::Full => self.look(),
+            Step::Full => self.check_output(),
             Step::More => {}
             Step::End => assert!(self.connection.has_ended() && !self.connection.has_bodies()),
         }

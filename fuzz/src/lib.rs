@@ -1,22 +1,22 @@
-//! The bodies of the fuzz targets: plain functions from bytes, for libFuzzer and for the smoke run alike.
+//! Fuzz targets as plain functions from bytes, for libFuzzer and for the smoke run.
 //!
-//! A target returns where nothing is wrong, and panics where something is. Adding one: a function in the file
-//! that it belongs to, a line in [`TARGETS`], a file in `fuzz_targets/`, a folder in `corpus/`.
+//! A target panics if it finds a bug. To add one, write a function in the module that it belongs to, a line in [`TARGETS`], a file
+//! in `fuzz_targets/` and a directory in `corpus/`.
 
 #![forbid(unsafe_code)]
 
 mod archives;
 mod choices;
-// The ordinary tests of `wire` run the same from seeds.
+// The tests of `wire` run the same code from seeds.
 mod frames;
 mod hpack;
 #[path = "../../crates/wire/tests/interop/peers/mod.rs"]
 mod interop;
 mod proxied;
+mod reference;
 mod requests;
 mod rules;
 mod site;
-mod twins;
 
 pub use archives::{archive_open, key};
 pub use choices::{accept_encoding, conditions, date, ranges};
@@ -27,10 +27,10 @@ pub use proxied::proxy_header;
 pub use requests::requests;
 pub use rules::{headers, redirects};
 
-/// A target: its name, which is that of its corpus, and its body.
+/// A target: its name, which is also that of its corpus, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// Every target.
+/// All targets.
 pub const TARGETS: [Target; 15] = [
     ("archive_open", archive_open),
     ("hpack", hpack),

@@ -1,14 +1,14 @@
-//! The header with which a proxy says whom it has connected for.
+//! PROXY protocol headers.
 //!
-//! Three promises: it is read as a plain reading of the specification has it; the answer is the same however the
-//! bytes come in; and what has to be kept of it is bounded.
+//! It checks three promises: the parser agrees with a simple one; the result doesn't depend on how the bytes are split; and the bytes
+//! kept of an incomplete header are bounded.
 
 use std::net::{IpAddr, SocketAddr};
 
 use cannery_wire::limits::PROXY_HEADER_BYTES_MAX;
 use cannery_wire::proxy::{Parsed, Source, parse};
 
-/// The bytes as they come.
+/// Parses a header.
 pub fn proxy_header(data: &[u8]) {
     let whole = parse(data);
     match whole {
@@ -21,14 +21,14 @@ pub fn proxy_header(data: &[u8]) {
             );
         }
         Parsed::More => assert!(data.len() < PROXY_HEADER_BYTES_MAX, "{} bytes are kept", data.len()),
-        // Whatever is a header to others must not begin here.
+        // No prefix of the bytes may be a valid header.
         Parsed::Malformed => {
             let ends =
                 (0..=data.len().min(PROXY_HEADER_BYTES_MAX)).find(|end| plain(&data[..*end]).is_some());
             assert_eq!(ends, None, "{}", data.escape_ascii());
         }
     }
-    // What is known of a beginning stays true, and nothing is known too early.
+    // A result for a prefix stays true, and no result comes too early.
     for end in 0..data.len() {
         match (parse(&data[..end]), whole) {
             (Parsed::More, Parsed::Header(_, length)) => assert!(end < length, "{end} bytes are enough"),
@@ -38,7 +38,7 @@ pub fn proxy_header(data: &[u8]) {
     }
 }
 
-/// Whom a header of exactly these bytes names, by spelling out what the specification says; nothing if it is none.
+/// Reference parser: returns the source in a header of exactly these bytes, or `None` if it is invalid.
 fn plain(header: &[u8]) -> Option<Source> {
     match header {
         [b'P', ..] => plain_line(header),
@@ -47,7 +47,7 @@ fn plain(header: &[u8]) -> Option<Source> {
     }
 }
 
-/// Section 2.1.
+/// Parses version 1 (section 2.1).
 fn plain_line(header: &[u8]) -> Option<Source> {
     let text: String = header.iter().map(|byte| char::from(*byte)).collect();
     let line = text.strip_suffix("\r\n").filter(|line| text.len() <= 107 && !line.contains('\n'))?;
@@ -57,7 +57,7 @@ fn plain_line(header: &[u8]) -> Option<Source> {
         ["PROXY", kind @ ("TCP4" | "TCP6"), source, destination, source_port, destination_port] => {
             let addresses = [source, destination].map(|word| plain_address(kind, word));
             let ports = [source_port, destination_port].map(|word| {
-                // One spelling for each port: none with a sign or a leading zero.
+                // A port has no sign and no leading zero.
                 word.parse::<u16>().ok().filter(|port| port.to_string() == **word)
             });
             match (addresses, ports) {
@@ -79,28 +79,27 @@ fn plain_address(kind: &str, word: &str) -> Option<IpAddr> {
             .collect();
         return <[u8; 4]>::try_from(numbers?).ok().map(IpAddr::from);
     }
-    let (before, behind) =
-        word.split_once("::").map_or((word, None), |(before, behind)| (before, Some(behind)));
-    let mut groups = plain_groups(before, behind.is_none())?;
-    if let Some(behind) = behind {
-        let behind = plain_groups(behind, true)?;
-        // The two colons stand for one group of zeros at least.
-        let zeros = 8usize.checked_sub(groups.len() + behind.len()).filter(|zeros| *zeros > 0)?;
+    let (before, after) = word.split_once("::").map_or((word, None), |(before, after)| (before, Some(after)));
+    let mut groups = plain_groups(before, after.is_none())?;
+    if let Some(after) = after {
+        let after = plain_groups(after, true)?;
+        // The two colons replace at least one group of zeros.
+        let zeros = 8usize.checked_sub(groups.len() + after.len()).filter(|zeros| *zeros > 0)?;
         groups.resize(groups.len() + zeros, 0);
-        groups.extend(behind);
+        groups.extend(after);
     }
     <[u16; 8]>::try_from(groups).ok().map(IpAddr::from)
 }
 
-/// Groups of a colon between each two; at the end of an address two of them may be spelled as in version 4.
+/// Parses groups separated by colons. The last two of an address may have the form of an IPv4 address.
 fn plain_groups(text: &str, is_end: bool) -> Option<Vec<u16>> {
     if text.is_empty() {
         return Some(Vec::new());
     }
     let mut groups = Vec::new();
     let parts: Vec<&str> = text.split(':').collect();
-    for (place, part) in parts.iter().enumerate() {
-        if is_end && place + 1 == parts.len() && part.contains('.') {
+    for (number, part) in parts.iter().enumerate() {
+        if is_end && number + 1 == parts.len() && part.contains('.') {
             let IpAddr::V4(address) = plain_address("TCP4", part)? else { return None };
             let [a, b, c, d] = address.octets();
             groups.extend([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]);
@@ -112,7 +111,7 @@ fn plain_groups(text: &str, is_end: bool) -> Option<Vec<u16>> {
     Some(groups)
 }
 
-/// Section 2.2.
+/// Parses version 2 (section 2.2).
 fn plain_block(header: &[u8]) -> Option<Source> {
     let signature = [0x0d, 0x0a, 0x0d, 0x0a, 0x00, 0x0d, 0x0a, 0x51, 0x55, 0x49, 0x54, 0x0a];
     let is_block = header.len() >= 16 && header.len() <= PROXY_HEADER_BYTES_MAX && header[..12] == signature;
@@ -131,7 +130,7 @@ fn plain_block(header: &[u8]) -> Option<Source> {
     if header.len() < 16 + address_bytes || !plain_extensions(header, 16 + address_bytes) {
         return None;
     }
-    let port = |place: usize| u16::from(header[place]) * 256 + u16::from(header[place + 1]);
+    let port = |position: usize| u16::from(header[position]) * 256 + u16::from(header[position + 1]);
     Some(match family {
         1 => {
             let address = <[u8; 4]>::try_from(&header[16..20]).ok()?;
@@ -145,36 +144,36 @@ fn plain_block(header: &[u8]) -> Option<Source> {
     })
 }
 
-/// Whether a list of type, length and value fills the rest of a header, with one checksum at most, which is right.
-fn plain_extensions(header: &[u8], mut place: usize) -> bool {
+/// Returns `true` if a list of type, length and value fills the rest of a header, with at most one checksum, which is correct.
+fn plain_extensions(header: &[u8], mut position: usize) -> bool {
     let mut sums = Vec::new();
-    while place < header.len() {
-        if place + 3 > header.len() {
+    while position < header.len() {
+        if position + 3 > header.len() {
             return false;
         }
-        let length = usize::from(header[place + 1]) * 256 + usize::from(header[place + 2]);
-        if header[place] == 3 {
-            sums.push((place + 3, length));
+        let length = usize::from(header[position + 1]) * 256 + usize::from(header[position + 2]);
+        if header[position] == 3 {
+            sums.push((position + 3, length));
         }
-        place += 3 + length;
+        position += 3 + length;
     }
-    if place > header.len() {
+    if position > header.len() {
         return false;
     }
     match sums[..] {
         [] => true,
-        [(place, 4)] => {
+        [(position, 4)] => {
             let mut zeroed = header.to_vec();
-            zeroed[place..place + 4].fill(0);
-            plain_crc32c(&zeroed).to_be_bytes() == header[place..place + 4]
+            zeroed[position..position + 4].fill(0);
+            plain_crc32c(&zeroed).to_be_bytes() == header[position..position + 4]
         }
         _ => false,
     }
 }
 
-/// The remainder of a division of polynomials (RFC 4960, appendix B), each byte from its lowest bit on.
+/// Computes the remainder of a division of polynomials (RFC 4960, appendix B), with each byte from its lowest bit.
 fn plain_crc32c(bytes: &[u8]) -> u32 {
-    let bits = bytes.iter().flat_map(|byte| (0..8).map(move |place| byte >> place & 1 == 1));
+    let bits = bytes.iter().flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1 == 1));
     let mut remainder = u32::MAX;
     for bit in bits {
         let carries = (remainder >> 31 == 1) != bit;

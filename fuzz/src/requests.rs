@@ -1,17 +1,17 @@
-//! A stream of bytes as requests on one HTTP/1 connection.
+//! HTTP/1 requests on one connection, from any stream of bytes.
 //!
-//! Three promises: the same requests come out however the stream is split into reads; each of them is one
-//! that `httparse` reads in the same way, at the place where a plain reading of the framing says that it
-//! begins, so that content is never taken for a request; and what has to be kept between reads is bounded.
+//! It checks three promises: the requests don't depend on how the stream is split into reads; `httparse` parses the same requests, at
+//! the positions that a simple parser of the framing finds, so that content never becomes a request (request smuggling); and the
+//! bytes kept between reads are bounded.
 
 use cannery_site::{Answer, Reason};
 use cannery_wire::h1::{Connection, Framing, Head, Step};
 use cannery_wire::limits::HEAD_BYTES_MAX;
 use cannery_wire::{Output, Refusal, ServerFields, Version};
 
-use crate::twins::{ForeignRequest, foreign_requests};
+use crate::reference::{ForeignRequest, foreign_requests};
 
-/// A request as far as it matters here.
+/// The compared parts of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     method: Vec<u8>,
@@ -38,17 +38,17 @@ impl Seen {
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// All bytes were read, and more may come.
+    /// Open: all bytes were read, and more may follow.
     Open,
-    /// Behind an answer: the peer wished it, or the request's content is too long.
+    /// Closed after a response: the peer requested it, or the request's content is too long.
     Closed,
-    /// What came is no request.
+    /// Closed by a refusal.
     Refused(Refusal),
-    /// The content of the last request breaks the grammar, or is too long.
+    /// Closed within the content of the last request, which is invalid or too long.
     BadContent,
 }
 
-/// The first eight bytes say how the rest is split.
+/// Parses a stream of requests. The first eight bytes determine how the rest is split.
 pub fn requests(data: &[u8]) {
     let Some((split, stream)) = data.split_at_checked(8) else { return };
     let whole = receive(stream, &[u8::MAX; 8]);
@@ -56,10 +56,10 @@ pub fn requests(data: &[u8]) {
         let pieced = receive(stream, pieces);
         assert_alike(&whole, &pieced, pieces);
     }
-    assert_foreign(&whole.0, stream);
+    assert_like_httparse(&whole.0, stream);
 }
 
-/// Bytes in a read: small ones for most numbers, the rest of the stream for the largest.
+/// Returns the length of a read: the number itself, or the rest of the stream for the largest number.
 fn piece_bytes(number: u8) -> usize {
     match number {
         u8::MAX => usize::MAX,
@@ -76,18 +76,18 @@ fn receive(stream: &[u8], pieces: &[u8]) -> (Vec<Seen>, End) {
         if rest.is_empty() {
             break;
         }
-        let (piece, behind) = rest.split_at(piece_bytes(*number).min(rest.len()));
-        rest = behind;
+        let (piece, after) = rest.split_at(piece_bytes(*number).min(rest.len()));
+        rest = after;
         held.extend_from_slice(piece);
         loop {
             let mut head = Head::EMPTY;
             let (used, step) = connection.next_request(&held, &mut head);
-            assert!(used <= held.len(), "no more is used than there is");
+            assert!(used <= held.len(), "consumed more than the input");
             match step {
                 Step::Request => {
                     seen.push(Seen::of(&head));
                     connection.respond_with_bytes(&head, b"answer", &mut output);
-                    assert!(connection.is_closing() || head.keep_alive, "who wants to go may go");
+                    assert!(connection.is_closing() || head.keep_alive, "the client requested to close");
                     output.clear();
                     if connection.is_closing() {
                         return (seen, End::Closed);
@@ -100,11 +100,14 @@ fn receive(stream: &[u8], pieces: &[u8]) -> (Vec<Seen>, End) {
                 Step::Refused(refusal) => {
                     let answer = Answer::built_in(refusal.status(), Reason::BadRequest);
                     connection.refuse(&answer, b"", &fields, &mut output);
-                    assert!(connection.is_closing() && !output.is_empty(), "a refusal is said, and final");
+                    assert!(
+                        connection.is_closing() && !output.is_empty(),
+                        "a refusal has a response and closes"
+                    );
                     return (seen, End::Refused(refusal));
                 }
                 Step::End => {
-                    assert!(connection.is_closing(), "the end is final");
+                    assert!(connection.is_closing(), "the connection closes");
                     return (seen, End::BadContent);
                 }
             }
@@ -115,36 +118,36 @@ fn receive(stream: &[u8], pieces: &[u8]) -> (Vec<Seen>, End) {
     (seen, End::Open)
 }
 
-/// The same requests; only what is wrong may be noticed earlier in one case than in the other.
+/// Asserts that two splits have the same requests. Only errors may be detected earlier with one split than with the other.
 fn assert_alike(whole: &(Vec<Seen>, End), pieced: &(Vec<Seen>, End), pieces: &[u8]) {
     let ((requests, end), (others, other_end)) = (whole, pieced);
-    let told = || format!("whole {whole:?}, in pieces of {pieces:?} {pieced:?}");
+    let context = || format!("whole {whole:?}, in pieces of {pieces:?} {pieced:?}");
     match (end, other_end) {
-        // A head that is wrong is refused when it is looked at again, which may be at its end alone.
-        (End::Refused(_), End::Open) => assert_eq!(requests, others, "{}", told()),
-        // Bad content that comes with its head refuses the request; later, the request is answered already.
+        // An invalid head is refused when it is parsed again, possibly only at its end.
+        (End::Refused(_), End::Open) => assert_eq!(requests, others, "{}", context()),
+        // Invalid content that arrives with its head refuses the request. If it arrives later, the request is already answered.
         (End::Refused(Refusal::Framing), End::BadContent) => {
-            assert_eq!(requests[..], others[..others.len() - 1], "{}", told());
+            assert_eq!(requests[..], others[..others.len() - 1], "{}", context());
         }
-        // The head said that the connection ends, and the answer was sent before the content came.
+        // The head closes the connection, and the response was sent before the content arrived.
         (End::Refused(Refusal::Framing), End::Closed) => {
-            assert_eq!(requests[..], others[..others.len() - 1], "{}", told());
+            assert_eq!(requests[..], others[..others.len() - 1], "{}", context());
         }
-        _ => assert_eq!(whole, pieced, "{}", told()),
+        _ => assert_eq!(whole, pieced, "{}", context()),
     }
 }
 
-/// What we take for requests is what `httparse` and a plain reading of the framing find.
-fn assert_foreign(requests: &[Seen], stream: &[u8]) {
+/// Asserts that `httparse` and a simple parser of the framing find the same requests.
+fn assert_like_httparse(requests: &[Seen], stream: &[u8]) {
     let mut foreign = foreign_requests(stream);
     for request in requests {
-        // `httparse` wants targets in UTF-8; to us they are bytes.
+        // `httparse` requires targets in UTF-8; we don't.
         if std::str::from_utf8(&request.target).is_err() {
             return;
         }
-        let Some(other) = foreign.next() else { panic!("{request:?} is none to httparse") };
-        // A minor version beyond 1 is one to us (RFC 9110 §2.5), and none to `httparse`.
-        let ForeignRequest::Read { method, target, host, minor_version, is_chunked, length } = other else {
+        let Some(other) = foreign.next() else { panic!("httparse finds no {request:?}") };
+        // We accept minor versions above 1 (RFC 9110 §2.5); `httparse` doesn't.
+        let ForeignRequest::Parsed { method, target, host, minor_version, is_chunked, length } = other else {
             return;
         };
         assert_eq!(request.method, method);

@@ -1,5 +1,6 @@
-//! The smoke run: replays the kept corpora, then so many mutations of them from a fixed seed. No nightly
-//! compiler needed, the same on every machine, and over in seconds.
+//! Smoke run: replays the corpora, then mutations of them from a fixed seed.
+//!
+//! It needs no nightly compiler, gives the same result on every machine, and takes seconds.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,8 @@ fn main() {
     for (name, target) in TARGETS {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
         let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-        let mut corpus: Vec<_> = files.map(|file| file.expect("the folder can be listed").path()).collect();
+        let mut corpus: Vec<_> =
+            files.map(|file| file.expect("the directory can be listed").path()).collect();
         corpus.sort();
         let corpus: Vec<Vec<u8>> =
             corpus.iter().map(|path| fs::read(path).expect("the corpus can be read")).collect();
@@ -28,24 +30,24 @@ fn main() {
     }
 }
 
-/// Changes a few places: a bit, a byte, a number as large as can be, the end.
+/// Changes a few bytes: flips a bit, replaces a byte, sets eight bytes to 0xff, truncates, or inserts.
 fn mutate(data: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..=random.below(4) {
         if data.is_empty() {
             data.push(random.byte());
         }
-        let place = random.below(data.len());
+        let position = random.below(data.len());
         match random.below(5) {
-            0 => data[place] ^= 1 << random.below(8),
-            1 => data[place] = random.byte(),
-            2 => data.iter_mut().skip(place).take(8).for_each(|byte| *byte = 0xff),
-            3 => data.truncate(place),
-            _ => data.insert(place, b"/.%2Fe\0"[random.below(7)]),
+            0 => data[position] ^= 1 << random.below(8),
+            1 => data[position] = random.byte(),
+            2 => data.iter_mut().skip(position).take(8).for_each(|byte| *byte = 0xff),
+            3 => data.truncate(position),
+            _ => data.insert(position, b"/.%2Fe\0"[random.below(7)]),
         }
     }
 }
 
-/// A xorshift generator: the same numbers everywhere.
+/// Xorshift generator: the same numbers on every machine.
 struct Random(u64);
 
 impl Random {

@@ -1,13 +1,13 @@
-//! Slow and plain readings of what the crates read fast, to be held against them.
+//! Reference implementations: simple and slow parsers, for differential tests of the crates.
 //!
-//! Each is written from the RFC's grammar alone, and shares no code with what it is held against.
+//! Each follows the grammar of the RFC, and shares no code with the parser under test.
 
 use std::collections::BTreeMap;
 
-/// A request as `httparse` reads it.
+/// A request parsed by `httparse`.
 pub(crate) enum ForeignRequest {
-    /// Its parts.
-    Read {
+    /// A valid request.
+    Parsed {
         method: Vec<u8>,
         target: Vec<u8>,
         host: Option<Vec<u8>>,
@@ -15,11 +15,11 @@ pub(crate) enum ForeignRequest {
         is_chunked: bool,
         length: u64,
     },
-    /// Another minor version of HTTP/1 than `httparse` knows.
+    /// A minor version of HTTP/1 that `httparse` doesn't know.
     OtherVersion,
 }
 
-/// The requests of a stream: heads by `httparse`, and between them contents as their framing says.
+/// Returns the requests of a stream: heads are parsed by `httparse`, and content is skipped by its framing.
 pub(crate) fn foreign_requests(stream: &[u8]) -> impl Iterator<Item = ForeignRequest> {
     let mut rest = Some(stream);
     std::iter::from_fn(move || {
@@ -40,11 +40,11 @@ pub(crate) fn foreign_requests(stream: &[u8]) -> impl Iterator<Item = ForeignReq
         let length = length.unwrap_or(0);
         let content = &input[head_bytes..];
         rest = match usize::try_from(length) {
-            _ if is_chunked => behind_chunks(content),
+            _ if is_chunked => skip_chunks(content),
             Ok(length) => content.get(length..),
             Err(_) => None,
         };
-        Some(ForeignRequest::Read {
+        Some(ForeignRequest::Parsed {
             method: request.method?.as_bytes().to_vec(),
             target: request.path?.as_bytes().to_vec(),
             host: value("host"),
@@ -55,8 +55,8 @@ pub(crate) fn foreign_requests(stream: &[u8]) -> impl Iterator<Item = ForeignReq
     })
 }
 
-/// What follows a chunked content (RFC 9112 §7.1); nothing if it does not end.
-fn behind_chunks(mut content: &[u8]) -> Option<&[u8]> {
+/// Returns the bytes after chunked content (RFC 9112 §7.1), or `None` if the content is incomplete.
+fn skip_chunks(mut content: &[u8]) -> Option<&[u8]> {
     loop {
         let (line, rest) = line(content)?;
         let digits = line.split(|byte| *byte == b';').next()?;
@@ -81,7 +81,7 @@ fn line(content: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&content[..end], &content[end + 2..]))
 }
 
-/// The weight in thousandths that `Accept-Encoding` gives each name; what breaks the grammar is left out.
+/// Returns the weights of `Accept-Encoding` by coding, in thousandths. Invalid elements are ignored.
 pub(crate) fn weights(lines: &[&[u8]]) -> BTreeMap<String, u32> {
     let mut weights = BTreeMap::new();
     for element in lines.iter().flat_map(|line| line.split(|byte| *byte == b',')) {
@@ -96,7 +96,7 @@ pub(crate) fn weights(lines: &[&[u8]]) -> BTreeMap<String, u32> {
     weights
 }
 
-/// `q=0.5` in thousandths (RFC 9110 §12.4.2).
+/// Parses a weight such as `q=0.5`, in thousandths (RFC 9110 §12.4.2).
 fn weight(parameter: &str) -> Option<u32> {
     let value = parameter.strip_prefix("q=").or_else(|| parameter.strip_prefix("Q="))?;
     let (whole, fraction) = value.split_once('.').unwrap_or((value, ""));
@@ -109,9 +109,9 @@ fn weight(parameter: &str) -> Option<u32> {
     }
 }
 
-/// What a `Range` asks of a representation: for each of its bytes whether it is wanted, and how many ranges
-/// there are. Nothing if it is no byte range.
-pub(crate) fn wanted(value: &[u8], length: usize) -> Option<(Vec<bool>, usize)> {
+/// Parses `Range`. Returns for each byte of the representation whether it is requested, and the number of ranges; `None` if the
+/// value is not a byte range.
+pub(crate) fn requested(value: &[u8], length: usize) -> Option<(Vec<bool>, usize)> {
     let value = std::str::from_utf8(value).ok()?;
     let (unit, set) = value.split_once('=')?;
     let elements: Vec<&str> =
@@ -119,7 +119,7 @@ pub(crate) fn wanted(value: &[u8], length: usize) -> Option<(Vec<bool>, usize)> 
     if !unit.eq_ignore_ascii_case("bytes") || elements.is_empty() {
         return None;
     }
-    let mut wanted = vec![false; length];
+    let mut requested = vec![false; length];
     for element in &elements {
         let (first, last) = element.split_once('-')?;
         let (first, last) = (number(first)?, number(last)?);
@@ -130,12 +130,12 @@ pub(crate) fn wanted(value: &[u8], length: usize) -> Option<(Vec<bool>, usize)> 
             (Some(first), Some(last)) if first > last => return None,
             (Some(first), Some(last)) => (first, last.saturating_add(1)),
         };
-        wanted.iter_mut().take(to).skip(from).for_each(|wanted| *wanted = true);
+        requested.iter_mut().take(to).skip(from).for_each(|is_requested| *is_requested = true);
     }
-    Some((wanted, elements.len()))
+    Some((requested, elements.len()))
 }
 
-/// A number that may be left out; as large as can be where it is larger. Nothing if it is none.
+/// Parses an optional number, clamped to `usize`. Returns `None` if it is invalid.
 fn number(digits: &str) -> Option<Option<usize>> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -143,15 +143,14 @@ fn number(digits: &str) -> Option<Option<usize>> {
     Some((!digits.is_empty()).then(|| digits.parse().unwrap_or(usize::MAX)))
 }
 
-/// The tags of a well-formed list of entity tags (RFC 9110 §8.8.3), each with whether it is weak; nothing if it is
-/// none.
+/// Parses a list of entity tags (RFC 9110 §8.8.3). Returns whether each is weak, with its tag; `None` if the list is invalid.
 pub(crate) fn tags(value: &[u8]) -> Option<Vec<(bool, Vec<u8>)>> {
     let (mut tags, mut rest, mut needs_comma) = (Vec::new(), value, false);
     loop {
         match rest {
             [] => return Some(tags),
-            [b' ' | b'\t', behind @ ..] => rest = behind,
-            [b',', behind @ ..] => (rest, needs_comma) = (behind, false),
+            [b' ' | b'\t', after @ ..] => rest = after,
+            [b',', after @ ..] => (rest, needs_comma) = (after, false),
             _ if needs_comma => return None,
             _ => {
                 let (is_weak, quoted) = match rest.strip_prefix(b"W/") {
