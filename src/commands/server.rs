@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use cannery_server::config::{Listener, ListenerKind};
+use cannery_server::config::{ListenerKind, NoticeHandler};
 use cannery_server::process::inheritance::{
     FIGURES_VARIABLE, LISTENERS_VARIABLE, OPERATORS_VARIABLE, SEED_VARIABLE, STANDBY_VARIABLE,
     TLS_LISTENERS_VARIABLE,
@@ -20,8 +20,7 @@ use cannery_server::process::notify::{Notify, SOCKET_VARIABLE};
 use cannery_server::process::supervisor::{Ended, Supervisor};
 use cannery_server::process::takeover::Predecessor;
 use cannery_server::{
-    Address, Claim, Config, Listener as SocketListener, Listening, Notice, Operators, Server, StartError,
-    end_with_parent,
+    Address, Claim, Config, Listener, Listening, Notice, Operators, Server, StartError, end_with_parent,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -59,7 +58,7 @@ fn serve(options: &ServerOptions) -> Result<(), Failure> {
     }
     let mut config = options.config.clone();
     let quiet = options.quiet;
-    config.listener = Listener(Arc::new(move |notice| tell(notice, quiet)));
+    config.on_notice = NoticeHandler(Arc::new(move |notice| tell(notice, quiet)));
     config.inherited = inherited()?;
     match (options.processes, process_number()) {
         (Some(processes), None) => return supervise(options, &config, processes),
@@ -94,17 +93,17 @@ fn serve(options: &ServerOptions) -> Result<(), Failure> {
     if speaks && config.tls.is_some() && !config.has_tls() {
         note("there are certificates, and no address where TLS is spoken (`--bind-tls`)");
     }
-    let unreachable = server.held().unreachable.iter().map(String::as_str);
-    for words in server.held().missing().chain(unreachable).filter(|_| speaks) {
+    let unreachable = server.sandbox_report().unreachable.iter().map(String::as_str);
+    for words in server.sandbox_report().missing().chain(unreachable).filter(|_| speaks) {
         warn(words);
     }
-    for words in server.held().advice().filter(|_| speaks && !options.quiet) {
+    for words in server.sandbox_report().advice().filter(|_| speaks && !options.quiet) {
         note(words);
     }
     if options.debug && speaks {
         note(setting(options));
         note(format_args!("served by {}", server.io()));
-        note(server.held());
+        note(server.sandbox_report());
     }
     notify.ready("serving");
     server.wait();
@@ -157,7 +156,7 @@ fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Resu
     let of_operators = config.admin.as_ref().map(listen_for_operators).transpose()?;
     let (admin_claim, of_operators) = of_operators.unzip();
     let admin_claim = admin_claim.flatten();
-    let operators_address = of_operators.as_ref().map(SocketListener::address).transpose();
+    let operators_address = of_operators.as_ref().map(Listener::address).transpose();
     let operators_address = operators_address.map_err(unknown)?;
     let (of_workers, mut claims) = listening.into_parts();
     if predecessor.is_some_and(Predecessor::leaves_listeners) {
@@ -220,10 +219,10 @@ fn process_number() -> Option<usize> {
 }
 
 /// What keeps the address of operators, and the socket that listens there: the predecessor's, if there is one.
-fn listen_for_operators(address: &Address) -> Result<(Option<Claim>, SocketListener), Failure> {
+fn listen_for_operators(address: &Address) -> Result<(Option<Claim>, Listener), Failure> {
     let failed = |source| failure(&StartError::Listen { address: address.clone(), source });
     if let Some([descriptor]) = inherited_by(OPERATORS_VARIABLE)?.as_deref() {
-        let listener = SocketListener::inherit(*descriptor).map_err(failed)?;
+        let listener = Listener::inherit(*descriptor).map_err(failed)?;
         return Ok((None, listener));
     }
     let claim = Claim::new(address).map_err(failed)?;
@@ -386,7 +385,7 @@ pub(super) fn failure(error: &StartError) -> Failure {
         | StartError::NoOperators
         | StartError::EventLoop(_)
         | StartError::Thread(_)
-        | StartError::Cage(_)
+        | StartError::Sandbox(_)
         | StartError::Uring(_)
         | StartError::Signals(_) => Failure::failed(error.to_string()),
     }

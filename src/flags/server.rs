@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use cannery_server::Config;
 use cannery_server::config::{
-    AccessLog, Account, Address, Content, DUMMY_BODY, ExactPages, ForwardedField, HostPattern, Io, Listener,
-    Loading, LogFormat, LogTarget, NamedArchive, ProxySource, ReleaseDirectory, Sandbox, SecurityHeaders,
+    AccessLog, Account, Address, Content, DUMMY_BODY, ExactPages, ForwardedField, HostPattern, Io, NoticeHandler,
+    Loading, LogFormat, LogTarget, NamedArchive, ProxySource, ReleaseDirectory, SandboxPolicy, SecurityHeaders,
     SpecialPages, Timeouts, TrustedProxies, Wanted,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
@@ -312,9 +312,9 @@ struct SandboxFlags {
         long,
         value_name = "HOW",
         default_value = "auto",
-        value_parser = one_of([("auto", Sandbox::AUTO), ("require", Sandbox::REQUIRED), ("off", Sandbox::OFF)])
+        value_parser = one_of([("auto", SandboxPolicy::AUTO), ("require", SandboxPolicy::REQUIRED), ("off", SandboxPolicy::OFF)])
     )]
-    sandbox: Sandbox,
+    sandbox: SandboxPolicy,
 
     /// Refuse to start where system calls cannot be filtered (seccomp).
     #[arg(long)]
@@ -439,7 +439,7 @@ impl Flags {
             sandbox: sandbox.level(),
             account: sandbox.account()?,
             io: listening.io.unwrap_or_default(),
-            listener: Listener::nobody(),
+            on_notice: NoticeHandler::ignore(),
         })
     }
 }
@@ -489,7 +489,7 @@ impl MonitoringFlags {
 }
 
 impl SandboxFlags {
-    fn level(&self) -> Sandbox {
+    fn level(&self) -> SandboxPolicy {
         let mut sandbox = self.sandbox;
         if self.seccomp_enable {
             sandbox.system_calls = Wanted::Must;

@@ -1,24 +1,24 @@
 //! What an operator may ask the server about itself: figures for machines, a page for a person.
 //!
-//! Answered by the same engine on a listener of its own, and on no other. Made when asked: never faster than
+//! LoggedRequest by the same engine on a listener of its own, and on no other. Made when asked: never faster than
 //! somebody looks.
 
 pub(crate) mod collect;
-pub(crate) mod figures;
 mod json;
 mod prometheus;
+pub(crate) mod stats;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cannery_site::{Method, Target};
 use cannery_wire::RequestHead;
 
-use crate::admin::collect::Asker;
-use crate::admin::figures::Figures;
+use crate::admin::collect::Collector;
+use crate::admin::stats::Stats;
 use crate::config::HostPattern;
 use crate::observe::metrics::Counters;
 use crate::observe::status::Status;
-use crate::pages::page::OwnPage;
+use crate::pages::page::Page;
 
 /// The page for a person: one file, nothing from anywhere else.
 const PAGE: &str = include_str!("admin/page.html");
@@ -42,7 +42,7 @@ pub(crate) enum Source {
         status: Arc<Status>,
     },
     /// Those of the processes that serve beside this one, all together. One thread asks them.
-    Others(Mutex<Asker>),
+    Others(Mutex<Collector>),
 }
 
 /// What goes with every page: no other site's content, and none of ours in another's frame or script.
@@ -51,12 +51,12 @@ const POLICY: (&str, &str) = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'",
 );
 
-fn page(media_type: &'static str, body: impl Into<Vec<u8>>) -> OwnPage<'static> {
-    OwnPage { status: 200, media_type, body: body.into().into(), fields: &[POLICY] }
+fn page(media_type: &'static str, body: impl Into<Vec<u8>>) -> Page<'static> {
+    Page { status: 200, media_type, body: body.into().into(), fields: &[POLICY] }
 }
 
-fn text(status: u16, body: &'static str) -> OwnPage<'static> {
-    OwnPage { status, ..page("text/plain; charset=utf-8", body) }
+fn text(status: u16, body: &'static str) -> Page<'static> {
+    Page { status, ..page("text/plain; charset=utf-8", body) }
 }
 
 impl Admin {
@@ -74,18 +74,18 @@ impl Admin {
         is_trusted(host) || self.hosts.iter().any(|pattern| pattern.matches(host).is_some())
     }
 
-    fn figures(&self) -> Figures {
+    fn stats(&self) -> Stats {
         match &self.source {
-            Source::Own { workers, status } => Figures::of(workers, status),
+            Source::Own { workers, status } => Stats::of(workers, status),
             Source::Others(asker) => asker.lock().unwrap_or_else(PoisonError::into_inner).ask(),
         }
     }
 
     /// The page that a request asks for.
-    pub(crate) fn page(&self, head: &RequestHead<'_>) -> OwnPage<'static> {
+    pub(crate) fn page(&self, head: &RequestHead<'_>) -> Page<'static> {
         if !matches!(head.request.method, Method::Get | Method::Head) {
             let allow = &[("Allow", "GET, HEAD"), POLICY];
-            return OwnPage { fields: allow, ..text(405, "This can only be read.\n") };
+            return Page { fields: allow, ..text(405, "This can only be read.\n") };
         }
         let Some(target) = Target::parse(head.request.target) else {
             return text(400, "Bad request.\n");
@@ -96,13 +96,11 @@ impl Admin {
         }
         match target.path {
             b"/" => page("text/html; charset=utf-8", PAGE),
-            b"/metrics" => {
-                page("text/plain; version=0.0.4; charset=utf-8", prometheus::spell(&self.figures()))
-            }
-            b"/stats.json" => page("application/json", json::stats(&self.figures())),
-            b"/facts.json" => page("application/json", json::facts(&self.figures())),
+            b"/metrics" => page("text/plain; version=0.0.4; charset=utf-8", prometheus::spell(&self.stats())),
+            b"/stats.json" => page("application/json", json::stats(&self.stats())),
+            b"/facts.json" => page("application/json", json::facts(&self.stats())),
             b"/health" => text(200, "alive\n"),
-            b"/ready" if self.figures().is_ready() => text(200, "ready\n"),
+            b"/ready" if self.stats().is_ready() => text(200, "ready\n"),
             b"/ready" => text(503, "draining\n"),
             _ => text(404, "There are /, /metrics, /health, /ready, /facts.json and /stats.json.\n"),
         }

@@ -14,7 +14,7 @@ pub use cannery_eventloop::Address;
 pub use cannery_secure::{SelfSigned, Source as CertificateFiles};
 
 use crate::notice::Notice;
-pub use crate::sandbox::{Account, Sandbox, Wanted};
+pub use crate::sandbox::{Account, SandboxPolicy, Wanted};
 pub use trusted_proxies::{ForwardedField, ProxySource, TrustedProxies};
 
 /// What a server shall do.
@@ -80,11 +80,11 @@ pub struct Config {
     /// How often the figures are told.
     pub report: Option<Duration>,
     /// How much of a cage there must be.
-    pub sandbox: Sandbox,
+    pub sandbox: SandboxPolicy,
     /// Whom to be once everything is open; nothing to stay who started the server.
     pub account: Option<Account>,
     /// Who is told of what happens while the server runs.
-    pub listener: Listener,
+    pub on_notice: NoticeHandler,
 }
 
 impl Config {
@@ -120,9 +120,9 @@ impl Config {
             admin_hosts: Vec::new(),
             figures: None,
             report: None,
-            sandbox: Sandbox::OFF,
+            sandbox: SandboxPolicy::OFF,
             account: None,
-            listener: Listener::nobody(),
+            on_notice: NoticeHandler::ignore(),
         }
     }
 
@@ -213,19 +213,19 @@ pub enum Io {
 
 /// Who is told of what happens while the server runs. Called by threads that serve nobody.
 #[derive(Clone)]
-pub struct Listener(pub Arc<dyn Fn(&Notice) + Send + Sync>);
+pub struct NoticeHandler(pub Arc<dyn Fn(&Notice) + Send + Sync>);
 
-impl Listener {
+impl NoticeHandler {
     /// Nobody.
     #[must_use]
-    pub fn nobody() -> Listener {
-        Listener(Arc::new(|_| {}))
+    pub fn ignore() -> NoticeHandler {
+        NoticeHandler(Arc::new(|_| {}))
     }
 }
 
-impl std::fmt::Debug for Listener {
+impl std::fmt::Debug for NoticeHandler {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Listener")
+        f.write_str("NoticeHandler")
     }
 }
 

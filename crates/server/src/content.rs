@@ -24,11 +24,11 @@ use crate::content::sites::{Entry, Sites};
 use crate::error::StartError;
 use crate::notice::Notice;
 use crate::observe::observer::Observer;
-use crate::observe::request_log::{Answered, Response};
+use crate::observe::request_log::{LoggedRequest, Response};
 use crate::observe::status::Status;
+use crate::pages::BuiltinPages;
 use crate::pages::challenges::Challenges;
-use crate::pages::page::OwnPage;
-use crate::pages::set::OwnPages;
+use crate::pages::page::Page;
 
 /// What a server answers with.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Content {
                     let failed = |source| StartError::Archive { path: named.path.clone(), source };
                     let opened = open::open(&named.path, *loading).map_err(failed)?;
                     if opened.is_unguarded {
-                        (config.listener.0)(&Notice::Unguarded { path: named.path.clone() });
+                        (config.on_notice.0)(&Notice::Unguarded { path: named.path.clone() });
                     }
                     let site = Arc::new(Site::new(opened.archive, config.hosts));
                     let mut releases =
@@ -80,15 +80,15 @@ impl Content {
                     if let Some(releases) = &mut releases {
                         let mut notices = Vec::new();
                         releases.look(&site.archive().facts().digest, Look::Start, &mut notices);
-                        notices.iter().for_each(|notice| (config.listener.0)(notice));
+                        notices.iter().for_each(|notice| (config.on_notice.0)(notice));
                     }
                     let earlier = releases.as_ref().map_or_else(Vec::new, Releases::sites);
                     entries.push(Entry { host: named.host.clone(), site, earlier });
                     kept.push(Kept { lease: opened.lease, releases });
                 }
                 let special = config.special_pages.clone().map(Arc::new);
-                let own_pages = OwnPages { special, challenges: challenges.map(Arc::new) };
-                Ok((Content::Sites(Sites::new(entries, own_pages)), kept))
+                let builtin_pages = BuiltinPages { special, challenges: challenges.map(Arc::new) };
+                Ok((Content::Sites(Sites::new(entries, builtin_pages)), kept))
             }
             config::Content::Dummy { body } => Ok((Content::Dummy(Dummy::new(body)), Vec::new())),
         }
@@ -133,7 +133,7 @@ impl Content {
         };
         if let Some(before) = watched_from {
             let bytes = output.length() - before;
-            observer.answered(&Answered { peer: *peer, tls, head, response: &response, bytes });
+            observer.answered(&LoggedRequest { peer: *peer, tls, head, response: &response, bytes });
         }
     }
 
@@ -212,7 +212,7 @@ fn answer_of<'a>(
         site.answer_with_earlier(&entry.earlier, request, scratch)
     };
     if !matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options)
-        && let Some(page) = sites.own_page(request)
+        && let Some(page) = sites.builtin_page(request)
     {
         return answer_page(exchange, &page, fields, output);
     }
@@ -225,7 +225,7 @@ fn answer_of<'a>(
 #[cold]
 fn answer_page<'a>(
     exchange: &mut impl Exchange<'a>,
-    page: &OwnPage<'_>,
+    page: &Page<'_>,
     fields: &ServerFields,
     output: &mut Output,
 ) -> Response<'a> {

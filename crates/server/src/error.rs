@@ -7,7 +7,7 @@ use cannery_archive::OpenError;
 use cannery_eventloop::Address;
 
 use crate::config::LogTarget;
-use crate::sandbox::CageError;
+use crate::sandbox::SandboxError;
 
 /// Why a server would not start.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +80,7 @@ pub enum StartError {
     Thread(#[source] io::Error),
     /// The server cannot be held as it was told to.
     #[error(transparent)]
-    Cage(#[from] CageError),
+    Sandbox(#[from] SandboxError),
     /// Signals cannot be waited for.
     #[error("cannot wait for signals: {0}")]
     Signals(#[source] io::Error),

@@ -67,7 +67,7 @@ pub use crate::notice::Notice;
 pub use crate::process::listening::Listening;
 pub use crate::process::platform::end_with_parent;
 pub use crate::startup::operators::Operators;
-pub use crate::worker::backend::{IoChoice, Loop};
+pub use crate::worker::backend::{Backend, BackendChoice};
 
 use crate::config::ListenerKind;
 use crate::observe::access_log::LogWriter;
@@ -76,9 +76,9 @@ use crate::observe::status::{SiteStatus, Status};
 use crate::process::notify::Notify;
 use crate::process::vacancies::Vacancies;
 use crate::reload::ReloadOrder;
-use crate::sandbox::{Cage, Held};
+use crate::sandbox::{Sandbox, SandboxReport};
 use crate::startup::admin_server::AdminServer;
-use crate::startup::resources::Opened;
+use crate::startup::resources::Resources;
 use crate::worker::StopOrder;
 
 /// A running server.
@@ -94,10 +94,10 @@ pub struct Server {
     vacancies: Vacancies,
     /// Removes the paths of local sockets at the end.
     _claims: Vec<Claim>,
-    cage: Cage,
-    held: Held,
-    io: IoChoice,
-    listener: config::Listener,
+    sandbox: Sandbox,
+    sandbox_report: SandboxReport,
+    io: BackendChoice,
+    on_notice: config::NoticeHandler,
     /// What was served first.
     sites: Vec<SiteStatus>,
     /// How many connections each worker waits for when it stops.
@@ -127,10 +127,10 @@ impl Server {
     /// Opens what is to be served, listens, and starts the workers. When it returns, connections are
     /// accepted.
     pub fn start(config: &Config) -> Result<Server, StartError> {
-        let opened = Opened::open(config)?;
+        let opened = Resources::open(config)?;
         // Threads are started inside, for they inherit what holds the first one.
-        let (cage, held) = Cage::enter(&opened.cage(config))?;
-        opened.serve(config, cage, held)
+        let (sandbox, sandbox_report) = Sandbox::enter(&opened.sandbox(config))?;
+        opened.serve(config, sandbox, sandbox_report)
     }
 
     /// Where the server listens, in the order of the configuration, and for what.
@@ -143,7 +143,7 @@ impl Server {
     pub fn report_sites(&self) {
         for site in &self.sites {
             let facts = &site.current.facts;
-            (self.listener.0)(&Notice::Serving {
+            (self.on_notice.0)(&Notice::Serving {
                 path: site.path.clone(),
                 host: site.host.clone(),
                 serial: facts.serial,
@@ -167,14 +167,14 @@ impl Server {
 
     /// Which loop serves, and why.
     #[must_use]
-    pub fn io(&self) -> &IoChoice {
+    pub fn io(&self) -> &BackendChoice {
         &self.io
     }
 
     /// What holds the process.
     #[must_use]
-    pub fn held(&self) -> &Held {
-        &self.held
+    pub fn sandbox_report(&self) -> &SandboxReport {
+        &self.sandbox_report
     }
 
     /// Waits until every worker has stopped; nothing else ends one but the order to.
@@ -182,7 +182,7 @@ impl Server {
         // Each worker sends one number, when it stops: this waits for the order to.
         let connections: usize = self.draining.iter().sum();
         if connections > 0 && !self.drain.is_zero() {
-            (self.listener.0)(&Notice::Draining { connections, within: self.drain });
+            (self.on_notice.0)(&Notice::Draining { connections, within: self.drain });
         }
         for worker in self.workers {
             // A worker that panicked has said so on its way out; the others end in good order.
@@ -204,7 +204,7 @@ impl Server {
     /// `notify` is told when releases are looked for and when the server stops.
     pub fn obey_signals(&self, notify: Notify) -> Result<(), StartError> {
         if let Some(supervisor) = notify.supervisor() {
-            self.vacancies.clone().follow(supervisor, self.stop.wakers.clone(), &self.cage)?;
+            self.vacancies.clone().follow(supervisor, self.stop.wakers.clone(), &self.sandbox)?;
         }
         let reopen = self.log.as_ref().map(LogWriter::reopen);
         startup::signals::obey(
@@ -212,8 +212,8 @@ impl Server {
             self.reload.clone(),
             reopen,
             notify,
-            self.listener.clone(),
-            &self.cage,
+            self.on_notice.clone(),
+            &self.sandbox,
         )
     }
 }

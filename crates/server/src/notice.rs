@@ -118,7 +118,7 @@ pub enum Notice {
         why: String,
     },
     /// The figures of the last seconds.
-    Figures {
+    Stats {
         /// Connections that are open.
         open: u64,
         /// Requests answered in a second.
@@ -161,7 +161,7 @@ impl Notice {
                 | Notice::Unchanged
                 | Notice::CertificatesReplaced
                 | Notice::LogWritten
-                | Notice::Figures { .. }
+                | Notice::Stats { .. }
                 | Notice::SuccessorStarted { .. }
         )
     }
@@ -245,7 +245,7 @@ impl fmt::Display for Notice {
             Notice::SuccessorFailed { why } => {
                 write!(f, "the new program does not take over ({why}): this one goes on")
             }
-            Notice::Figures { open, rate, errors, p99 } => write!(
+            Notice::Stats { open, rate, errors, p99 } => write!(
                 f,
                 "{rate:.0} requests a second, {errors} errors, p99 {:.2} ms, {open} connections",
                 p99 * 1000.0

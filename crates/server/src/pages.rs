@@ -1,6 +1,53 @@
-//! Pages of the server's own, which belong to no site.
+//! All pages that belong to no site: those below `/__/`, and challenges of certificate authorities.
+//!
+//! A site that has such a path itself comes first.
 
 pub(crate) mod builtin;
 pub(crate) mod challenges;
 pub(crate) mod page;
-pub(crate) mod set;
+
+use std::sync::Arc;
+
+use crate::config::SpecialPages;
+use crate::pages::page::Page;
+use challenges::{Challenges, Found};
+
+const PREFIX: &[u8] = b"/__/";
+
+/// Pages that belong to no site.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BuiltinPages {
+    pub(crate) special: Option<Arc<SpecialPages>>,
+    pub(crate) challenges: Option<Arc<Challenges>>,
+}
+
+impl BuiltinPages {
+    /// Whether there can be a page at a path.
+    #[inline]
+    pub(crate) fn may_have(target: &[u8]) -> bool {
+        // Nearly all targets are of the origin form, and go no further than this.
+        target.first() != Some(&b'/') || target.starts_with(PREFIX) || target.starts_with(challenges::PREFIX)
+    }
+
+    /// The page at a path.
+    #[cold]
+    pub(crate) fn at(&self, path: &[u8]) -> Option<Page<'_>> {
+        self.challenge(path).or_else(|| self.special.as_ref()?.at(path))
+    }
+
+    /// The challenge at a path.
+    #[cold]
+    pub(crate) fn challenge(&self, path: &[u8]) -> Option<Page<'static>> {
+        let (challenges, token) = (self.challenges.as_ref()?, challenges::token(path)?);
+        // RFC 8555 §8.3.
+        let page = |status, media_type, body| Page { status, media_type, body, fields: &[] };
+        match challenges.find(token) {
+            Found::File(file) => Some(page(200, "application/octet-stream", file.into())),
+            Found::Missing => None,
+            Found::Unavailable => {
+                let words = b"The directory of challenges cannot be read now.\n".as_slice();
+                Some(page(503, "text/plain; charset=utf-8", words.into()))
+            }
+        }
+    }
+}

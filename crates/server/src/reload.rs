@@ -18,8 +18,8 @@ use cannery_archive::{Archive, Lease, Loading};
 use cannery_eventloop::Waker;
 use cannery_site::Site;
 
-use crate::config::{self, Config, Listener, NamedArchive};
-use crate::content::file_id::Stamp;
+use crate::config::{self, Config, NamedArchive, NoticeHandler};
+use crate::content::file_id::FileId;
 use crate::content::open;
 use crate::content::releases::{Look as LookAt, OpenRelease, Releases};
 use crate::content::{Content, Kept};
@@ -29,7 +29,7 @@ use crate::observe::process_usage::ProcessSampler;
 use crate::observe::status::Status;
 use crate::reload::certificates::CertificateFolder;
 use crate::reload::current::Current;
-use crate::sandbox::{Cage, Role};
+use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
 /// How often the archives are looked at.
@@ -51,9 +51,9 @@ impl ReloadOrder {
 struct Watched {
     named: NamedArchive,
     /// The file that is served, or that was refused: nothing is done while it stays as it is.
-    settled: Option<Stamp>,
+    settled: Option<FileId>,
     /// What the last look saw.
-    seen: Option<Stamp>,
+    seen: Option<FileId>,
     /// Whether it was already said that there is no file.
     told_missing: bool,
     /// The lease on the file that is served.
@@ -73,7 +73,7 @@ pub(crate) struct Reloader {
     loading: Loading,
     hosts: bool,
     watch: bool,
-    listener: Listener,
+    on_notice: NoticeHandler,
     status: Option<Arc<Status>>,
 }
 
@@ -113,7 +113,7 @@ impl Reloader {
             loading,
             hosts: config.hosts,
             watch,
-            listener: config.listener.clone(),
+            on_notice: config.on_notice.clone(),
             status: None,
         })
     }
@@ -135,7 +135,7 @@ impl Reloader {
         status: Arc<Status>,
         current: Arc<Current>,
         wakers: Vec<Waker>,
-        cage: &Cage,
+        sandbox: &Sandbox,
     ) -> Result<ReloadOrder, StartError> {
         self.status = Some(status);
         for (watched, kept) in self.watched.iter_mut().zip(kept) {
@@ -143,7 +143,7 @@ impl Reloader {
         }
         let (sender, orders) = channel();
         let life = move || self.run(&orders, &Served { current, wakers });
-        thread::start("reload", cage, Role::Releases, life)?;
+        thread::start("reload", sandbox, ThreadRole::Releases, life)?;
         Ok(ReloadOrder(sender))
     }
 
@@ -188,7 +188,7 @@ impl Reloader {
     }
 
     fn tell(&self, notice: &Notice) {
-        (self.listener.0)(notice);
+        (self.on_notice.0)(notice);
     }
 
     /// Looks at each archive, and serves what is new; tells whether anything has changed. If it was `ordered`,
@@ -251,7 +251,7 @@ impl Reloader {
                 .filter(|notice| matches!(notice, Notice::Refused { .. }))
                 .for_each(|_| status.refused());
         }
-        told.iter().for_each(|notice| (self.listener.0)(notice));
+        told.iter().for_each(|notice| (self.on_notice.0)(notice));
         changed
     }
 
@@ -262,7 +262,7 @@ impl Reloader {
         let Content::Sites(sites) = &*content else { return };
         for (watched, entry) in self.watched.iter_mut().zip(sites.entries()) {
             if let Some(lease) = watched.lease.take_if(|lease| lease.is_being_broken()) {
-                keep(&watched.named.path, entry.site.archive(), lease, &self.listener);
+                keep(&watched.named.path, entry.site.archive(), lease, &self.on_notice);
             }
         }
         // Where only we hold it, nobody else can get hold of it any more.
@@ -270,26 +270,26 @@ impl Reloader {
         let releases = self.watched.iter_mut().filter_map(|watched| watched.releases.as_mut());
         for open in releases.flat_map(Releases::open_mut) {
             if let Some(lease) = open.lease.take_if(|lease| lease.is_being_broken()) {
-                keep(&open.path, open.site.archive(), lease, &self.listener);
+                keep(&open.path, open.site.archive(), lease, &self.on_notice);
             }
         }
         for retired in &mut self.retired {
             if let Some(lease) = retired.lease.take_if(|lease| lease.is_being_broken()) {
-                keep(&retired.path, retired.site.archive(), lease, &self.listener);
+                keep(&retired.path, retired.site.archive(), lease, &self.on_notice);
             }
         }
     }
 }
 
 /// Copies the bytes of an archive that somebody waits to write into, and lets him.
-fn keep(path: &Path, archive: &Archive, lease: Lease, listener: &Listener) {
+fn keep(path: &Path, archive: &Archive, lease: Lease, on_notice: &NoticeHandler) {
     let path = path.to_owned();
     let notice = match archive.detach() {
         Ok(()) => Notice::WrittenInPlace { path },
         Err(error) => Notice::NotKept { path, why: error.to_string() },
     };
     drop(lease);
-    (listener.0)(&notice);
+    (on_notice.0)(&notice);
 }
 
 /// What a look at a file comes to.
@@ -297,20 +297,20 @@ enum Look {
     /// There is nothing to do.
     Settled,
     /// There is a new file, whole as far as can be told.
-    Ready(Stamp),
+    Ready(FileId),
     /// There is no file.
     Missing(io::Error),
 }
 
 impl Watched {
     fn new(named: &NamedArchive) -> Watched {
-        let stamp = Stamp::of(&named.path).ok();
+        let stamp = FileId::of(&named.path).ok();
         let (settled, seen) = (stamp, stamp);
         Watched { named: named.clone(), settled, seen, told_missing: false, lease: None, releases: None }
     }
 
     fn is_ready(&mut self, ordered: bool) -> Look {
-        let stamp = match Stamp::of(&self.named.path) {
+        let stamp = match FileId::of(&self.named.path) {
             Ok(stamp) => stamp,
             Err(error) => {
                 self.seen = None;
@@ -333,7 +333,7 @@ impl Watched {
 /// Opens an archive and reads all of it: what is served has been checked.
 fn open(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>, Vec<Notice>), String> {
     let began = Instant::now();
-    let open::Opened { archive, lease, is_unguarded } =
+    let open::OpenedArchive { archive, lease, is_unguarded } =
         open::open(path, loading).map_err(|error| error.to_string())?;
     archive.verify(|_| {}).map_err(|error| error.to_string())?;
     let mut notices = vec![Notice::reloaded(path.to_owned(), archive.facts(), began.elapsed())];
@@ -347,7 +347,7 @@ fn open(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>, Vec<No
 mod tests {
     use super::*;
     use crate::content::sites::{Entry, Sites};
-    use crate::pages::set::OwnPages;
+    use crate::pages::BuiltinPages;
     use crate::simulation;
 
     #[test]
@@ -363,8 +363,10 @@ mod tests {
         let archive = Archive::open(&path, Loading::Mapped).unwrap();
         let entry = Entry { host: None, site: Arc::new(Site::new(archive, true)), earlier: Vec::new() };
         let site = Arc::downgrade(&entry.site);
-        let current =
-            Arc::new(Current::new(Arc::new(Content::Sites(Sites::new(vec![entry], OwnPages::default())))));
+        let current = Arc::new(Current::new(Arc::new(Content::Sites(Sites::new(
+            vec![entry],
+            BuiltinPages::default(),
+        )))));
         let of_worker = current.get();
         let served = Served { current, wakers: Vec::new() };
         let mut reloader = Reloader {
@@ -375,7 +377,7 @@ mod tests {
             loading: Loading::Mapped,
             hosts: true,
             watch: true,
-            listener: Listener::nobody(),
+            on_notice: NoticeHandler::ignore(),
             status: None,
         };
 

@@ -7,7 +7,7 @@
 //! The process enters before it starts a thread, since a thread inherits what its parent is in; each thread
 //! then enters a narrower cage of its own. Nothing here opens a way out again: the kernel has none.
 //!
-//! Where there is no Linux there is no cage, and [`Held`] says so.
+//! Where there is no Linux there is no cage, and [`SandboxReport`] says so.
 
 mod account;
 mod error;
@@ -23,9 +23,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use account::Account;
-pub use error::CageError;
-pub use report::{Held, Hold};
-pub use thread_role::Role;
+pub use error::SandboxError;
+pub use report::{Layer, SandboxReport};
+pub use thread_role::ThreadRole;
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 use linux::{Filters, filesystem, privileges};
@@ -36,7 +36,7 @@ use portable::{self as filesystem, self as privileges, Filters};
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     /// How much of it there must be.
-    pub sandbox: Sandbox,
+    pub sandbox: SandboxPolicy,
     /// Whom to be from now on, if somebody else.
     pub account: Option<Account>,
     /// Files that are read, such as archives: others of their folders may take their places.
@@ -57,7 +57,7 @@ pub struct Plan {
 
 /// How much of a cage there must be. Rights that a process has by its user are given up in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sandbox {
+pub struct SandboxPolicy {
     /// Whether files and addresses are put out of reach.
     pub filesystem: Wanted,
     /// Whether system calls are refused.
@@ -75,18 +75,20 @@ pub enum Wanted {
     Must,
 }
 
-impl Sandbox {
+impl SandboxPolicy {
     /// No cage.
-    pub const OFF: Sandbox = Sandbox { filesystem: Wanted::No, system_calls: Wanted::No };
+    pub const OFF: SandboxPolicy = SandboxPolicy { filesystem: Wanted::No, system_calls: Wanted::No };
     /// What the kernel has.
-    pub const AUTO: Sandbox = Sandbox { filesystem: Wanted::IfPossible, system_calls: Wanted::IfPossible };
+    pub const AUTO: SandboxPolicy =
+        SandboxPolicy { filesystem: Wanted::IfPossible, system_calls: Wanted::IfPossible };
     /// All of it.
-    pub const REQUIRED: Sandbox = Sandbox { filesystem: Wanted::Must, system_calls: Wanted::Must };
+    pub const REQUIRED: SandboxPolicy =
+        SandboxPolicy { filesystem: Wanted::Must, system_calls: Wanted::Must };
 }
 
-impl Default for Sandbox {
-    fn default() -> Sandbox {
-        Sandbox::AUTO
+impl Default for SandboxPolicy {
+    fn default() -> SandboxPolicy {
+        SandboxPolicy::AUTO
     }
 }
 
@@ -108,28 +110,28 @@ impl Default for Denied {
 
 /// The cage that a process is in, for its threads to enter theirs.
 #[derive(Debug, Clone, Default)]
-pub struct Cage {
+pub struct Sandbox {
     filters: Option<Arc<Filters>>,
 }
 
-impl Cage {
+impl Sandbox {
     /// Puts the calling process into the cage, and says what holds it. To be called when everything is open
     /// that the plan does not name, and before there is a second thread.
     ///
     /// # Errors
     /// A part that must be there is not; another user cannot be taken on; or there are threads already. The
     /// process may then be in a part of the cage, and should end.
-    pub fn enter(plan: &Plan) -> Result<(Cage, Held), CageError> {
-        let mut held = Held::default();
-        if plan.sandbox == Sandbox::OFF && plan.account.is_none() {
-            return Ok((Cage::default(), held));
+    pub fn enter(plan: &Plan) -> Result<(Sandbox, SandboxReport), SandboxError> {
+        let mut held = SandboxReport::default();
+        if plan.sandbox == SandboxPolicy::OFF && plan.account.is_none() {
+            return Ok((Sandbox::default(), held));
         }
         let threads = privileges::thread_count();
         if threads > 1 {
-            return Err(CageError::Threads { threads });
+            return Err(SandboxError::Threads { threads });
         }
         // Rights first: those of root are needed to give them up, and the calls for it are refused later.
-        held.privileges = privileges::give_up(plan.account.as_ref(), plan.sandbox != Sandbox::OFF)?;
+        held.privileges = privileges::give_up(plan.account.as_ref(), plan.sandbox != SandboxPolicy::OFF)?;
         let unreachable = &mut held.unreachable;
         held.filesystem = wanted(plan.sandbox.filesystem, || filesystem::restrict(plan, unreachable))?;
         // Before system calls are refused, since looking takes some.
@@ -141,28 +143,31 @@ impl Cage {
             filters = Some(Arc::new(compiled));
             Ok(hold)
         })?;
-        Ok((Cage { filters }, held))
+        Ok((Sandbox { filters }, held))
     }
 
     /// Puts the calling thread into the narrower cage of its role, for ever.
     ///
     /// # Errors
     /// The kernel, which took the filter of the process, does not take this one.
-    pub fn enter_thread(&self, role: Role) -> Result<(), CageError> {
+    pub fn enter_thread(&self, role: ThreadRole) -> Result<(), SandboxError> {
         match &self.filters {
-            Some(filters) => filters.enter_thread(role).map_err(CageError::Thread),
+            Some(filters) => filters.enter_thread(role).map_err(SandboxError::Thread),
             None => Ok(()),
         }
     }
 }
 
 /// Tries to put up a part of the cage; a failure counts where it must be there.
-fn wanted(wanted: Wanted, put_up: impl FnOnce() -> Result<Hold, CageError>) -> Result<Hold, CageError> {
+fn wanted(
+    wanted: Wanted,
+    put_up: impl FnOnce() -> Result<Layer, SandboxError>,
+) -> Result<Layer, SandboxError> {
     match (wanted, (wanted != Wanted::No).then(put_up)) {
-        (_, None) => Ok(Hold::NotWanted),
+        (_, None) => Ok(Layer::NotWanted),
         (_, Some(Ok(hold))) => Ok(hold),
         (Wanted::Must, Some(Err(error))) => Err(error),
-        (_, Some(Err(error))) => Ok(Hold::Missing(error.to_string())),
+        (_, Some(Err(error))) => Ok(Layer::Missing(error.to_string())),
     }
 }
 
@@ -172,9 +177,9 @@ mod tests {
 
     #[test]
     fn what_the_kernel_lacks_is_said_or_ends_the_start_as_told() {
-        let lacking = || Err(CageError::Filesystem("it was built without".into()));
-        assert_eq!(wanted(Wanted::No, lacking).unwrap(), Hold::NotWanted);
-        let Hold::Missing(why) = wanted(Wanted::IfPossible, lacking).unwrap() else {
+        let lacking = || Err(SandboxError::Filesystem("it was built without".into()));
+        assert_eq!(wanted(Wanted::No, lacking).unwrap(), Layer::NotWanted);
+        let Layer::Missing(why) = wanted(Wanted::IfPossible, lacking).unwrap() else {
             panic!("it cannot be there");
         };
         assert!(why.contains("it was built without") && why.contains("landlock"), "{why}");
@@ -187,7 +192,7 @@ mod tests {
         // The harness of tests is such a process.
         let (sender, hold) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || hold.recv());
-        assert!(matches!(Cage::enter(&Plan::default()), Err(CageError::Threads { threads: 2.. })));
+        assert!(matches!(Sandbox::enter(&Plan::default()), Err(SandboxError::Threads { threads: 2.. })));
         drop(sender);
         assert!(thread.join().unwrap().is_err());
     }

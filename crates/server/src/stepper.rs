@@ -19,7 +19,7 @@ use crate::observe::metrics::Counters;
 use crate::observe::observer::Observer;
 use crate::observe::status::Status;
 use crate::reload::current::Current;
-use crate::sandbox::Cage;
+use crate::sandbox::Sandbox;
 use crate::worker::{Plan, StopOrder, Worker};
 
 /// A worker with one connection, whose peer asks in every turn.
@@ -50,7 +50,7 @@ impl Turns {
     pub fn new(content: config::Content, telling: Telling) -> Result<Turns, StartError> {
         let log = telling.log.as_ref().map(LogFile::open).transpose()?;
         let status = Arc::new(Status::new(std::iter::empty()));
-        let start = |log: LogFile| log.start(1, status, config::Listener::nobody(), &Cage::default());
+        let start = |log: LogFile| log.start(1, status, config::NoticeHandler::ignore(), &Sandbox::default());
         let log = log.map(start).transpose()?;
         let counters = telling.metrics.then(|| Arc::new(Counters::default()));
         let observer = Observer::new(counters, log.as_ref().map(LogWriter::buffer));

@@ -4,19 +4,19 @@ use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
 
 use crate::error::StartError;
-use crate::sandbox::{Cage, Role};
+use crate::sandbox::{Sandbox, ThreadRole};
 
 /// Starts a thread with this role and life, and waits until it is in its cage.
 pub(crate) fn start(
     name: &str,
-    cage: &Cage,
-    role: Role,
+    sandbox: &Sandbox,
+    role: ThreadRole,
     life: impl FnOnce() + Send + 'static,
 ) -> Result<JoinHandle<()>, StartError> {
     let (sender, word) = channel();
-    let cage = cage.clone();
+    let sandbox = sandbox.clone();
     let thread = Builder::new().name(name.into()).spawn(move || {
-        let entered = cage.enter_thread(role);
+        let entered = sandbox.enter_thread(role);
         let goes_on = entered.is_ok();
         // Whoever started the thread waits for this word.
         let _ = sender.send(entered);

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use cannery_server::sandbox::{Cage, Denied, Plan, Role, Sandbox, Wanted};
+use cannery_server::sandbox::{Denied, Plan, Sandbox, SandboxPolicy, ThreadRole, Wanted};
 use rustix::net::{SendAncillaryBuffer, SendFlags, SocketAddrUnix, sendmsg_addr, sendto};
 use rustix::process::{Pid, PidfdFlags, getpgid, getpid};
 use rustix::thread::set_thread_uid;
@@ -63,8 +63,8 @@ const FORBIDDEN: [(&str, &[&str]); 7] = [
     ("memory", &["executable memory"]),
 ];
 
-const ONLY_FILES: Sandbox = Sandbox { system_calls: Wanted::No, ..Sandbox::AUTO };
-const ONLY_CALLS: Sandbox = Sandbox { filesystem: Wanted::No, ..Sandbox::AUTO };
+const ONLY_FILES: SandboxPolicy = SandboxPolicy { system_calls: Wanted::No, ..SandboxPolicy::AUTO };
+const ONLY_CALLS: SandboxPolicy = SandboxPolicy { filesystem: Wanted::No, ..SandboxPolicy::AUTO };
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -189,11 +189,11 @@ fn run(folder: &Path, sandbox: &str, thread: &str, denied: &str) -> Output {
 /// The process that is caged.
 fn inside(sandbox_name: &str, thread: &str, denied: &str, folder: &Path) {
     let sandbox = match sandbox_name {
-        "off" => Sandbox::OFF,
+        "off" => SandboxPolicy::OFF,
         "files" => ONLY_FILES,
         "calls" => ONLY_CALLS,
         "unix, files" => ONLY_FILES,
-        _ => Sandbox::AUTO,
+        _ => SandboxPolicy::AUTO,
     };
     let local = sandbox_name.starts_with("unix").then(|| folder.join("local.sock"));
     let denied = if denied == "ends" { Denied::Ends } else { Denied::Fails };
@@ -205,7 +205,7 @@ fn inside(sandbox_name: &str, thread: &str, denied: &str, folder: &Path) {
     if thread == "two" {
         std::thread::spawn(std::thread::park);
     }
-    let (cage, held) = Cage::enter(&plan).unwrap_or_else(|error| {
+    let (sandbox, held) = Sandbox::enter(&plan).unwrap_or_else(|error| {
         eprintln!("{error}");
         std::process::exit(1);
     });
@@ -215,17 +215,17 @@ fn inside(sandbox_name: &str, thread: &str, denied: &str, folder: &Path) {
     println!("system calls={}", is_there("seccomp"));
     println!("unreachable={}", held.unreachable.concat());
     let role = match thread {
-        "worker" => Role::Worker,
-        "releases" => Role::Releases,
-        "log" => Role::Log,
-        "orders" => Role::Orders,
+        "worker" => ThreadRole::Worker,
+        "releases" => ThreadRole::Releases,
+        "log" => ThreadRole::Log,
+        "orders" => ThreadRole::Orders,
         _ => {
             local.iter().for_each(|path| tell("remove the local socket", fs::remove_file(path)));
             return outside.attempt_all();
         }
     };
     let life = move || {
-        cage.enter_thread(role).unwrap();
+        sandbox.enter_thread(role).unwrap();
         outside.attempt_all();
     };
     std::thread::spawn(life).join().unwrap();

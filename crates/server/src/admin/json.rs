@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::admin::figures::Figures;
+use crate::admin::stats::Stats;
 
 /// Missing paths that are told.
 const MISSING_MAX: usize = 20;
 
 /// What the page shows. Counts are those since the start: who asks twice knows the rate.
-pub(super) fn stats(figures: &Figures) -> String {
-    let all = &figures.counted;
+pub(super) fn stats(stats: &Stats) -> String {
+    let all = &stats.counted;
     let latency = |part: f64| all.latency.quantile(part);
     let missing: Vec<Value> = all
         .missing
@@ -19,11 +19,11 @@ pub(super) fn stats(figures: &Figures) -> String {
         .collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "listeners": figures.listeners,
-        "certificates": figures.certificates,
-        "memory_bytes": figures.process.resident_bytes,
-        "uptime_seconds": figures.uptime_seconds,
-        "draining": figures.draining,
+        "listeners": stats.listeners,
+        "certificates": stats.certificates,
+        "memory_bytes": stats.process.resident_bytes,
+        "uptime_seconds": stats.uptime_seconds,
+        "draining": stats.draining,
         "connections": { "open": all.open(), "accepted": all.accepted, "timed_out": all.timed_out,
             "broken": all.broken },
         "tls": { "full": all.handshakes_full, "resumed": all.handshakes_resumed,
@@ -35,23 +35,23 @@ pub(super) fn stats(figures: &Figures) -> String {
         "latency_seconds": { "p50": latency(0.5), "p90": latency(0.9), "p99": latency(0.99),
             "p99_9": latency(0.999) },
         "missing": missing,
-        "reloads": figures.reloads,
+        "reloads": stats.reloads,
         "log_lines_dropped": all.log_lines_dropped,
-        "sites": figures.sites,
+        "sites": stats.sites,
     })
     .to_string()
 }
 
 /// What the server is.
-pub(super) fn facts(figures: &Figures) -> String {
+pub(super) fn facts(stats: &Stats) -> String {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "architecture": std::env::consts::ARCH,
         "system": std::env::consts::OS,
-        "processes": figures.processes,
-        "threads": figures.threads,
-        "uptime_seconds": figures.uptime_seconds,
-        "sites": figures.sites,
+        "processes": stats.processes,
+        "threads": stats.threads,
+        "uptime_seconds": stats.uptime_seconds,
+        "sites": stats.sites,
     })
     .to_string()
 }

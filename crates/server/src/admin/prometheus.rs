@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_wire::Refusal;
 
-use crate::admin::figures::{Figures, ReleaseFigures};
+use crate::admin::stats::{ReleaseStats, Stats};
 use crate::observe::metrics::{MethodKind, Snapshot};
 
 /// Upper ends of the buckets that are told, in seconds.
@@ -47,26 +47,26 @@ fn escaped(text: &str) -> String {
 }
 
 /// All metrics.
-pub(super) fn spell(figures: &Figures) -> String {
+pub(super) fn spell(stats: &Stats) -> String {
     let mut metrics = Metrics(String::with_capacity(8192));
-    let all = &figures.counted;
+    let all = &stats.counted;
     connections(&mut metrics, all);
     requests(&mut metrics, all);
     latency(&mut metrics, all);
-    releases(&mut metrics, figures);
-    let uptime = figures.uptime_seconds;
+    releases(&mut metrics, stats);
+    let uptime = stats.uptime_seconds;
     metrics.single("uptime_seconds", "gauge", "Time since the server started.", uptime);
-    metrics.single("ready", "gauge", "Whether new connections are wanted.", u8::from(figures.is_ready()));
-    metrics.single("processes", "gauge", "Processes that serve.", figures.processes.len());
+    metrics.single("ready", "gauge", "Whether new connections are wanted.", u8::from(stats.is_ready()));
+    metrics.single("processes", "gauge", "Processes that serve.", stats.processes.len());
     let dropped = all.log_lines_dropped;
     let help = "Lines that were lost because the access log was too slow or its disk full.";
     metrics.single("log_lines_dropped_total", "counter", help, dropped);
-    certificates(&mut metrics, figures);
-    process(&mut metrics, figures);
+    certificates(&mut metrics, stats);
+    process(&mut metrics, stats);
     metrics.0
 }
 
-fn certificates(metrics: &mut Metrics, figures: &Figures) {
+fn certificates(metrics: &mut Metrics, stats: &Stats) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let now = i64::try_from(now).unwrap_or(i64::MAX);
     type Figure<'f> = (&'static str, &'static str, &'f dyn Fn(i64) -> i64);
@@ -80,7 +80,7 @@ fn certificates(metrics: &mut Metrics, figures: &Figures) {
     ];
     for (name, help, of) in told {
         metrics.begin(name, "gauge", help);
-        for certificate in &figures.certificates {
+        for certificate in &stats.certificates {
             let labels = [("name", certificate.name.as_str()), ("file", certificate.file.as_str())];
             metrics.value(name, &labels, of(certificate.not_after));
         }
@@ -88,7 +88,7 @@ fn certificates(metrics: &mut Metrics, figures: &Figures) {
 }
 
 /// What Prometheus's own libraries tell of every process, under their names; of several processes, the sum.
-fn process(metrics: &mut Metrics, figures: &Figures) {
+fn process(metrics: &mut Metrics, stats: &Stats) {
     let build = "The version that runs; always 1.";
     metrics.begin("build_info", "gauge", build);
     let labels = [
@@ -99,8 +99,8 @@ fn process(metrics: &mut Metrics, figures: &Figures) {
     metrics.value("build_info", &labels, 1);
 
     let help = "Total user and system CPU time spent in seconds.";
-    metrics.single("process_cpu_seconds_total", "counter", help, figures.processor_seconds);
-    let process = &figures.process;
+    metrics.single("process_cpu_seconds_total", "counter", help, stats.processor_seconds);
+    let process = &stats.process;
     let help = "Start time of the process since unix epoch in seconds.";
     metrics.single("process_start_time_seconds", "gauge", help, process.start_time);
     for (name, help, value) in [
@@ -167,12 +167,12 @@ fn latency(metrics: &mut Metrics, all: &Snapshot) {
     metrics.value(&format!("{name}_count"), &[], all.latency.total());
 }
 
-fn releases(metrics: &mut Metrics, figures: &Figures) {
+fn releases(metrics: &mut Metrics, stats: &Stats) {
     let help = "New releases, by what became of them; each process counts its own.";
     metrics.begin("reloads_total", "counter", help);
-    metrics.value("reloads_total", &[("outcome", "served")], figures.reloads.served);
-    metrics.value("reloads_total", &[("outcome", "refused")], figures.reloads.refused);
-    type Figure = (&'static str, &'static str, fn(&ReleaseFigures) -> u64);
+    metrics.value("reloads_total", &[("outcome", "served")], stats.reloads.served);
+    metrics.value("reloads_total", &[("outcome", "refused")], stats.reloads.refused);
+    type Figure = (&'static str, &'static str, fn(&ReleaseStats) -> u64);
     let told: [Figure; 3] = [
         ("archive_serial", "The serial of the release that is served.", |release| release.serial),
         ("archive_paths", "Paths of the release that is served.", |release| release.paths),
@@ -180,7 +180,7 @@ fn releases(metrics: &mut Metrics, figures: &Figures) {
     ];
     for (name, help, of) in told {
         metrics.begin(name, "gauge", help);
-        for site in &figures.sites {
+        for site in &stats.sites {
             let host = site.host.as_deref().unwrap_or("");
             metrics.value(name, &[("host", host), ("digest", &site.current.digest)], of(&site.current));
         }

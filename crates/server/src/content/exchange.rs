@@ -6,7 +6,7 @@ use cannery_site::{Answer, Method};
 use cannery_wire::{ArchiveRef, Output, RequestHead, ServerFields, Version, h1, h2};
 
 use crate::content::dummy::Dummy;
-use crate::pages::page::OwnPage;
+use crate::pages::page::Page;
 
 /// A request that is to be answered once.
 pub(crate) trait Exchange<'a> {
@@ -23,7 +23,7 @@ pub(crate) trait Exchange<'a> {
     );
 
     /// Spells a page of the server's own.
-    fn answer_page(&mut self, page: &OwnPage<'_>, fields: &ServerFields, output: &mut Output);
+    fn answer_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output);
 
     /// Spells an answer of `--dummy`.
     fn answer_dummy(&mut self, dummy: &Dummy, output: &mut Output);
@@ -53,7 +53,7 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
         self.http.respond(self.head, answer, archive.bytes, fields, output);
     }
 
-    fn answer_page(&mut self, page: &OwnPage<'_>, fields: &ServerFields, output: &mut Output) {
+    fn answer_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output) {
         let keeps = self.http.keeps_open(self.head);
         let is_head = self.head.common.request.method == Method::Head;
         let option = h1::connection_option(keeps, self.head);
@@ -98,7 +98,7 @@ impl<'a> Exchange<'a> for OnH2<'a, '_> {
         self.http.respond(self.stream, answer, archive, fields, output);
     }
 
-    fn answer_page(&mut self, page: &OwnPage<'_>, fields: &ServerFields, output: &mut Output) {
+    fn answer_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output) {
         let status = page.status.to_string();
         let length = page.body.len().to_string();
         let server_fields = String::from_utf8_lossy(fields.lines(0)).into_owned();

@@ -7,17 +7,17 @@ use std::path::Path;
 
 /// What tells one state of a file from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct FileId {
     device: u64,
     inode: u64,
     size: u64,
     modified: (i64, i64),
 }
 
-impl Stamp {
-    pub(crate) fn of(path: &Path) -> io::Result<Stamp> {
+impl FileId {
+    pub(crate) fn of(path: &Path) -> io::Result<FileId> {
         let metadata: Metadata = path.metadata()?;
-        Ok(Stamp {
+        Ok(FileId {
             device: metadata.dev(),
             inode: metadata.ino(),
             size: metadata.size(),
@@ -30,7 +30,7 @@ impl Stamp {
         self.modified
     }
 
-    pub(crate) fn is_same_file(&self, other: &Stamp) -> bool {
+    pub(crate) fn is_same_file(&self, other: &FileId) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 }

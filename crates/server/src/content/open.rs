@@ -8,7 +8,7 @@ use cannery_archive::{Archive, Lease, Loading, OpenError};
 const UNLEASED_COPIED_BYTES_MAX: u64 = 256 << 20;
 
 /// An archive that was opened such that nobody changes it under those who read it.
-pub(crate) struct Opened {
+pub(crate) struct OpenedArchive {
     pub(crate) archive: Archive,
     /// Belongs to the thread that looks at it, for the others may have no table of descriptors in common.
     pub(crate) lease: Option<Lease>,
@@ -17,14 +17,14 @@ pub(crate) struct Opened {
 }
 
 /// Opens an archive: mapped if it can be leased, else read into memory unless it is too large for that.
-pub(crate) fn open(path: &Path, loading: Loading) -> Result<Opened, OpenError> {
+pub(crate) fn open(path: &Path, loading: Loading) -> Result<OpenedArchive, OpenError> {
     let (archive, lease) = Archive::open_leased(path, loading)?;
     if lease.is_some() || archive.is_in_memory() {
-        return Ok(Opened { archive, lease, is_unguarded: false });
+        return Ok(OpenedArchive { archive, lease, is_unguarded: false });
     }
     if archive.facts().file_bytes > UNLEASED_COPIED_BYTES_MAX {
-        return Ok(Opened { archive, lease, is_unguarded: true });
+        return Ok(OpenedArchive { archive, lease, is_unguarded: true });
     }
     let archive = Archive::open(path, Loading::InMemory)?;
-    Ok(Opened { archive, lease, is_unguarded: false })
+    Ok(OpenedArchive { archive, lease, is_unguarded: false })
 }

@@ -16,7 +16,7 @@ use cannery_archive::{Archive, Digest, Lease, Loading};
 use cannery_site::Site;
 
 use crate::config::ReleaseDirectory;
-use crate::content::file_id::Stamp;
+use crate::content::file_id::FileId;
 use crate::content::open;
 use crate::notice::Notice;
 
@@ -36,7 +36,7 @@ pub(crate) struct Releases {
 /// A file of the directory.
 #[derive(Debug)]
 struct File {
-    stamp: Stamp,
+    stamp: FileId,
     state: State,
 }
 
@@ -135,7 +135,7 @@ impl Releases {
     }
 
     /// The regular files of the directory.
-    fn list(&self) -> io::Result<BTreeMap<OsString, Stamp>> {
+    fn list(&self) -> io::Result<BTreeMap<OsString, FileId>> {
         let mut found = BTreeMap::new();
         for entry in fs::read_dir(&self.directory.path)? {
             let entry = entry?;
@@ -144,7 +144,7 @@ impl Releases {
             if is_hidden || !entry.file_type()?.is_file() {
                 continue;
             }
-            if let Ok(stamp) = Stamp::of(&entry.path()) {
+            if let Ok(stamp) = FileId::of(&entry.path()) {
                 found.insert(entry.file_name(), stamp);
             }
         }
@@ -152,7 +152,7 @@ impl Releases {
     }
 
     /// Takes over what was listed, and looks into files that are new.
-    fn take_over(&mut self, found: BTreeMap<OsString, Stamp>, look: Look, retired: &mut Vec<OpenRelease>) {
+    fn take_over(&mut self, found: BTreeMap<OsString, FileId>, look: Look, retired: &mut Vec<OpenRelease>) {
         self.files.retain(|name, file| {
             let stays = found.contains_key(name);
             retired.extend(if stays { None } else { file.close() });
@@ -256,7 +256,7 @@ impl Label {
 /// Opens a release, and reads all of it unless the server is just starting.
 fn open(path: &Path, look: Look, hosts: bool) -> Result<(OpenRelease, Option<Notice>), String> {
     // Mapped, because few requests are for it: the page cache holds what is wanted.
-    let open::Opened { archive, lease, is_unguarded } =
+    let open::OpenedArchive { archive, lease, is_unguarded } =
         open::open(path, Loading::Mapped).map_err(|error| error.to_string())?;
     if look != Look::Start {
         archive.verify(|_| {}).map_err(|error| error.to_string())?;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use cannery_site::{Method, Request, Site, Target};
 
 use crate::config::HostPattern;
-use crate::pages::page::OwnPage;
-use crate::pages::set::OwnPages;
+use crate::pages::BuiltinPages;
+use crate::pages::page::Page;
 
 /// The sites that one server answers for.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Sites {
     earlier: Vec<Arc<Site>>,
     /// Which of them answers for hosts that no other one does.
     default: Option<usize>,
-    own_pages: OwnPages,
+    builtin_pages: BuiltinPages,
 }
 
 /// A site, and whom it answers for.
@@ -33,31 +33,31 @@ pub(crate) struct Entry {
 }
 
 impl Sites {
-    pub(crate) fn new(all: Vec<Entry>, own_pages: OwnPages) -> Sites {
+    pub(crate) fn new(all: Vec<Entry>, builtin_pages: BuiltinPages) -> Sites {
         let default = all.iter().position(|entry| entry.host.is_none());
         let earlier = all.iter().flat_map(|entry| entry.earlier.iter().cloned()).collect();
-        Sites { all, earlier, default, own_pages }
+        Sites { all, earlier, default, builtin_pages }
     }
 
     /// The same server with other releases.
     pub(crate) fn with(&self, entries: Vec<Entry>) -> Sites {
-        Sites::new(entries, self.own_pages.clone())
+        Sites::new(entries, self.builtin_pages.clone())
     }
 
     /// The page of the server's own at the target of a request, if it has one there.
     #[inline]
-    pub(crate) fn own_page(&self, request: &Request<'_>) -> Option<OwnPage<'_>> {
-        if !OwnPages::may_have(request.target) {
+    pub(crate) fn builtin_page(&self, request: &Request<'_>) -> Option<Page<'_>> {
+        if !BuiltinPages::may_have(request.target) {
             return None;
         }
-        self.own_pages.at(Target::parse(request.target)?.path)
+        self.builtin_pages.at(Target::parse(request.target)?.path)
     }
 
     /// The same for a host that no site answers for: an authority may ask for a certificate's names one after the other.
     #[cold]
-    pub(crate) fn challenge(&self, request: &Request<'_>) -> Option<OwnPage<'_>> {
+    pub(crate) fn challenge(&self, request: &Request<'_>) -> Option<Page<'_>> {
         let is_read = matches!(request.method, Method::Get | Method::Head);
-        self.own_pages.challenge(Target::parse(request.target)?.path).filter(|_| is_read)
+        self.builtin_pages.challenge(Target::parse(request.target)?.path).filter(|_| is_read)
     }
 
     /// The site that a request is for, and its number; nothing if no site answers for its host.

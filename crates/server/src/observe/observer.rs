@@ -14,7 +14,7 @@ use cannery_wire::Refusal;
 
 use crate::observe::access_log::LogBuffer;
 use crate::observe::metrics::{Counters, MethodKind};
-use crate::observe::request_log::Answered;
+use crate::observe::request_log::LoggedRequest;
 
 /// Watches one worker.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ impl Observer {
 
     /// A request was answered: the answer is spelled, and sent next.
     #[inline]
-    pub(crate) fn answered(&mut self, answered: &Answered<'_>) {
+    pub(crate) fn answered(&mut self, answered: &LoggedRequest<'_>) {
         if let Some(counters) = &self.counters {
             self.answered_in_turn += 1;
             count(counters, answered);
@@ -200,7 +200,7 @@ impl Observer {
     }
 }
 
-fn count(counters: &Counters, answered: &Answered<'_>) {
+fn count(counters: &Counters, answered: &LoggedRequest<'_>) {
     let status = answered.response.status();
     counters.count_status(status);
     counters.bytes.add(answered.bytes);

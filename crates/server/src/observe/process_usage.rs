@@ -38,7 +38,7 @@ pub(crate) struct ProcessStatus {
 
 /// The same as plain values, of one process or of several together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ProcessFigures {
+pub(crate) struct ProcessUsage {
     pub(crate) resident_bytes: u64,
     pub(crate) virtual_bytes: u64,
     pub(crate) descriptors: u64,
@@ -98,10 +98,10 @@ impl ProcessSampler {
     }
 }
 
-impl ProcessFigures {
+impl ProcessUsage {
     /// What this process takes.
-    pub(crate) fn of(status: &ProcessStatus, start_time: f64) -> ProcessFigures {
-        ProcessFigures {
+    pub(crate) fn of(status: &ProcessStatus, start_time: f64) -> ProcessUsage {
+        ProcessUsage {
             resident_bytes: status.resident_bytes.load(Ordering::Relaxed),
             virtual_bytes: status.virtual_bytes.load(Ordering::Relaxed),
             descriptors: status.descriptors.load(Ordering::Relaxed),
@@ -111,7 +111,7 @@ impl ProcessFigures {
     }
 
     /// Adds those of another process.
-    pub(crate) fn add(&mut self, other: &ProcessFigures) {
+    pub(crate) fn add(&mut self, other: &ProcessUsage) {
         let is_first = self.start_time == 0.0;
         self.start_time = if is_first { other.start_time } else { self.start_time.min(other.start_time) };
         for (sum, more) in [
@@ -142,15 +142,15 @@ mod tests {
     fn sample_is_that_of_this_process() {
         let (sampler, status) = (ProcessSampler::open(), ProcessStatus::default());
         sampler.sample(&status);
-        let figures = ProcessFigures::of(&status, 5.0);
+        let figures = ProcessUsage::of(&status, 5.0);
         assert!(
             figures.resident_bytes > 1 << 20 && figures.virtual_bytes > figures.resident_bytes,
             "{figures:?}"
         );
         assert!((3..figures.descriptors_max).contains(&figures.descriptors), "{figures:?}");
-        let mut sum = ProcessFigures::default();
+        let mut sum = ProcessUsage::default();
         sum.add(&figures);
-        sum.add(&ProcessFigures { start_time: 4.0, ..figures });
+        sum.add(&ProcessUsage { start_time: 4.0, ..figures });
         assert_eq!((sum.resident_bytes, sum.start_time), (figures.resident_bytes * 2, 4.0));
     }
 }

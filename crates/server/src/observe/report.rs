@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use crate::config::Listener;
+use crate::config::NoticeHandler;
 use crate::error::StartError;
 use crate::notice::Notice;
 use crate::observe::metrics::{Counters, Snapshot};
-use crate::sandbox::{Cage, Role};
+use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
 /// Tells the figures until it is dropped.
@@ -22,15 +22,15 @@ impl Report {
     pub(crate) fn start(
         every: Duration,
         workers: Vec<Arc<Counters>>,
-        listener: Listener,
-        cage: &Cage,
+        on_notice: NoticeHandler,
+        sandbox: &Sandbox,
     ) -> Result<Report, StartError> {
         let (end, ended) = channel();
-        thread::start("report", cage, Role::Orders, move || {
+        thread::start("report", sandbox, ThreadRole::Orders, move || {
             let mut before = Snapshot::of(&workers);
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 let now = Snapshot::of(&workers);
-                (listener.0)(&figures(&before, &now, every));
+                (on_notice.0)(&figures(&before, &now, every));
                 before = now;
             }
         })?;
@@ -43,5 +43,5 @@ fn figures(before: &Snapshot, now: &Snapshot, every: Duration) -> Notice {
     #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
     let rate = now.requests().saturating_sub(before.requests()) as f64 / every.as_secs_f64();
     let p99 = now.latency.since(&before.latency).quantile(0.99);
-    Notice::Figures { open: now.open(), rate, errors: errors(now).saturating_sub(errors(before)), p99 }
+    Notice::Stats { open: now.open(), rate, errors: errors(now).saturating_sub(errors(before)), p99 }
 }

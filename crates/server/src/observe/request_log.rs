@@ -7,7 +7,7 @@ use cannery_site::{Answer, Body, Fields};
 use cannery_wire::RequestHead;
 
 /// A request that was answered.
-pub(crate) struct Answered<'a> {
+pub(crate) struct LoggedRequest<'a> {
     /// The other end of the connection.
     pub(crate) peer: Option<SocketAddr>,
     /// The version of TLS, if there is any.

@@ -5,11 +5,11 @@
 use cannery_wire::ServerFields;
 
 use crate::config::SpecialPages;
-use crate::pages::page::OwnPage;
+use crate::pages::page::Page;
 
 impl SpecialPages {
     /// The page at a path.
-    pub(crate) fn at(&self, path: &[u8]) -> Option<OwnPage<'_>> {
+    pub(crate) fn at(&self, path: &[u8]) -> Option<Page<'_>> {
         const TEXT: &str = "text/plain; charset=utf-8";
         let (media_type, body): (_, &str) = match (path, &self.exact) {
             (b"/__/heartbeat" | b"/__/heartbeat/", _) => (TEXT, "OK\n"),
@@ -19,7 +19,7 @@ impl SpecialPages {
             (b"/__/cannery/sbom", Some(exact)) => ("application/json", &exact.sbom),
             _ => return None,
         };
-        Some(OwnPage { status: 200, media_type, body: body.as_bytes().into(), fields: &[] })
+        Some(Page { status: 200, media_type, body: body.as_bytes().into(), fields: &[] })
     }
 
     /// The response head of the page at a path, with the fields that every response has; `None` if there is no page.

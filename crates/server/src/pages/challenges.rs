@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use crate::error::StartError;
-use crate::sandbox::{Cage, Role};
+use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
 /// Where authorities look for tokens. A webroot holds them below the same path.
@@ -122,8 +122,8 @@ impl Challenges {
 
 impl Webroot {
     /// Starts the thread that reads. It ends when nobody can ask any more.
-    pub(crate) fn start(self, cage: &Cage) -> Result<(), StartError> {
-        thread::start("acme-webroot", cage, Role::Releases, move || self.run())?;
+    pub(crate) fn start(self, sandbox: &Sandbox) -> Result<(), StartError> {
+        thread::start("acme-webroot", sandbox, ThreadRole::Releases, move || self.run())?;
         Ok(())
     }
 
@@ -177,7 +177,7 @@ mod tests {
 
         std::fs::create_dir_all(folder.path().join(".well-known/acme-challenge")).unwrap();
         std::fs::write(folder.path().join(".well-known/acme-challenge/c"), "file").unwrap();
-        webroot.start(&Cage::default()).unwrap();
+        webroot.start(&Sandbox::default()).unwrap();
         while challenges.find("a") == Found::Unavailable {
             std::thread::yield_now();
         }

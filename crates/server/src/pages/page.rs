@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use cannery_wire::response_head::{put_field, status_line};
 
 /// A page that is the server's.
-pub(crate) struct OwnPage<'a> {
+pub(crate) struct Page<'a> {
     pub(crate) status: u16,
     pub(crate) media_type: &'static str,
     pub(crate) body: Cow<'a, [u8]>,
@@ -15,7 +15,7 @@ pub(crate) struct OwnPage<'a> {
     pub(crate) fields: &'static [(&'static str, &'static str)],
 }
 
-impl OwnPage<'_> {
+impl Page<'_> {
     /// The whole answer as HTTP/1 has it, without the body if it is to `HEAD`; `server_lines` are those of every answer.
     pub(crate) fn spell(&self, is_head: bool, connection: Option<&str>, server_lines: &[u8]) -> Vec<u8> {
         let mut out = status_line(self.status);

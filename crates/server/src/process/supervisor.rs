@@ -66,7 +66,7 @@ pub enum Ended {
 }
 
 /// The place of one process.
-struct Place {
+struct ProcessSlot {
     number: usize,
     listeners: Vec<(ListenerKind, Listener)>,
     /// Ends of pairs of sockets. They stay while processes come and go, so nobody has to be told of a new one.
@@ -101,38 +101,38 @@ impl Supervisor<'_> {
     ) -> io::Result<Ended> {
         let signals = signals()?;
         let serving = of_processes.len();
-        let mut places = places(of_processes, of_operators)?;
+        let mut slots = slots(of_processes, of_operators)?;
         let seed = self.has_tls.then(|| Seed::generate(SystemTime::now())).transpose();
-        let mut hands = Hands { seed: seed.map_err(io::Error::other)? };
-        for number in 0..places.len() {
-            start(&mut places, number, serving, self.command, &mut hands);
+        let mut inherited = Inherited { seed: seed.map_err(io::Error::other)? };
+        for number in 0..slots.len() {
+            start(&mut slots, number, serving, self.command, &mut inherited);
         }
         let notify = Notify::from_environment()?;
         if let Some(life) = notify.signs_of_life() {
             std::thread::Builder::new().name("watchdog".into()).spawn(life)?;
         }
         let (mut successor, mut ended) = (None, Ended::Left);
-        if self.await_ready(&mut places, serving, &signals, &mut hands)? {
+        if self.await_ready(&mut slots, serving, &signals, &mut inherited)? {
             ready();
             notify.ready("serving");
             if let Some(predecessor) = self.predecessor {
-                let listeners = places.iter_mut().flat_map(|place| &mut place.listeners);
+                let listeners = slots.iter_mut().flat_map(|slot| &mut slot.listeners);
                 predecessor.dismiss(listeners.map(|(_, listener)| listener));
             }
-            (successor, ended) = (self.keep(&mut places, serving, &signals, &mut hands), Ended::Stopped);
+            (successor, ended) = (self.keep(&mut slots, serving, &signals, &mut inherited), Ended::Stopped);
         } else if self.predecessor.is_none() {
             ended = Ended::Stopped;
         }
         if let Some(successor) = successor {
             notify.hand_over(successor.process());
             // Its listeners now: nobody is to be refused.
-            places.iter_mut().for_each(|place| place.listeners.clear());
+            slots.iter_mut().for_each(|slot| slot.listeners.clear());
             ended = Ended::Left;
         } else {
             notify.stopping();
         }
         // Operators can ask how the others end until they have.
-        let (serving, operators) = places.split_at_mut(serving);
+        let (serving, operators) = slots.split_at_mut(serving);
         self.stop(serving, self.drain + GRACE, &signals);
         self.stop(operators, GRACE, &signals);
         Ok(ended)
@@ -142,42 +142,42 @@ impl Supervisor<'_> {
     /// came first.
     fn await_ready(
         &self,
-        places: &mut [Place],
+        slots: &mut [ProcessSlot],
         serving: usize,
         signals: &Receiver<i32>,
-        hands: &mut Hands,
+        inherited: &mut Inherited,
     ) -> io::Result<bool> {
         loop {
-            for place in &mut *places {
-                place.reap();
-                place.look();
+            for slot in &mut *slots {
+                slot.reap();
+                slot.look();
             }
-            if places.iter().all(|place| place.is_ready) {
+            if slots.iter().all(|slot| slot.is_ready) {
                 return Ok(true);
             }
-            let of_sites = &places[..serving];
-            let is_served = of_sites.iter().any(|place| place.is_ready);
-            if let Some((number, failure)) = places.iter().find_map(Place::failed) {
-                let all_failed = of_sites.iter().all(|place| place.failure.is_some());
+            let of_sites = &slots[..serving];
+            let is_served = of_sites.iter().any(|slot| slot.is_ready);
+            if let Some((number, failure)) = slots.iter().find_map(ProcessSlot::failed) {
+                let all_failed = of_sites.iter().all(|slot| slot.failure.is_some());
                 if all_failed || self.predecessor.is_some() {
-                    self.kill(places);
+                    self.kill(slots);
                     return Err(io::Error::other(format!("process {number} ended at its start: {failure}")));
                 }
-                if is_served && places.iter().all(|place| place.is_ready || place.failure.is_some()) {
+                if is_served && slots.iter().all(|slot| slot.is_ready || slot.failure.is_some()) {
                     return Ok(true);
                 }
             }
             if let Ok(SIGINT | SIGTERM | SIGQUIT) = signals.recv_timeout(LOOK) {
                 return Ok(false);
             }
-            for number in 0..places.len() {
-                if places[number].is_due() {
+            for number in 0..slots.len() {
+                if slots[number].should_start() {
                     // Not said before: while all fail, none is started again.
-                    places[number].tell_failure(self.tell);
-                    start(places, number, serving, self.command, hands);
+                    slots[number].tell_failure(self.tell);
+                    start(slots, number, serving, self.command, inherited);
                 }
             }
-            tell_who_is_gone(&mut places[..serving]);
+            tell_who_is_gone(&mut slots[..serving]);
         }
     }
 
@@ -185,19 +185,19 @@ impl Supervisor<'_> {
     /// does.
     fn keep(
         &self,
-        places: &mut [Place],
+        slots: &mut [ProcessSlot],
         serving: usize,
         signals: &Receiver<i32>,
-        hands: &mut Hands,
+        inherited: &mut Inherited,
     ) -> Option<Successor> {
         let mut successor: Option<Successor> = None;
         loop {
-            let next = places.iter().filter_map(|place| place.again).min();
+            let next = slots.iter().filter_map(|slot| slot.again).min();
             let until_next = next.map(|at| at.saturating_duration_since(Instant::now()));
-            let is_starting = places.iter().any(Place::is_starting);
+            let is_starting = slots.iter().any(ProcessSlot::is_starting);
             let patience = until_next.into_iter().chain(is_starting.then_some(LOOK)).min();
             let patience = patience.unwrap_or(Duration::from_secs(3600));
-            hands.advance();
+            inherited.advance();
             match signals.recv_timeout(patience) {
                 Ok(SIGQUIT) => return successor,
                 Ok(SIGINT | SIGTERM) | Err(RecvTimeoutError::Disconnected) => {
@@ -205,33 +205,34 @@ impl Supervisor<'_> {
                     successor.iter().for_each(Successor::stop);
                     return None;
                 }
-                Ok(SIGHUP) => signal_all(places, Signal::HUP),
-                Ok(SIGUSR1) => signal_all(places, Signal::USR1),
-                Ok(SIGUSR2) if successor.is_none() => successor = self.call_successor(places, serving),
+                Ok(SIGHUP) => signal_all(slots, Signal::HUP),
+                Ok(SIGUSR1) => signal_all(slots, Signal::USR1),
+                Ok(SIGUSR2) if successor.is_none() => successor = self.call_successor(slots, serving),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
             if let Some(status) = successor.as_mut().and_then(Successor::died) {
                 successor = None;
                 (self.tell)(&Notice::SuccessorFailed { why: status.to_string() });
             }
-            for number in 0..places.len() {
-                if places[number].reap() {
-                    places[number].tell_failure(self.tell);
+            for number in 0..slots.len() {
+                if slots[number].reap() {
+                    slots[number].tell_failure(self.tell);
                 }
-                places[number].look();
-                if places[number].is_due() && !start(places, number, serving, self.command, hands) {
-                    places[number].tell_failure(self.tell);
+                slots[number].look();
+                if slots[number].should_start() && !start(slots, number, serving, self.command, inherited) {
+                    slots[number].tell_failure(self.tell);
                 }
             }
-            tell_who_is_gone(&mut places[..serving]);
+            tell_who_is_gone(&mut slots[..serving]);
         }
     }
 
     /// Starts the program that now has our name, with all that we listen with.
-    fn call_successor(&self, places: &[Place], serving: usize) -> Option<Successor> {
-        let (serving, operators) = places.split_at(serving);
-        let listeners: Vec<_> = serving.iter().flat_map(Place::listeners).collect();
-        let of_operators = operators.iter().flat_map(Place::listeners).map(|(_, listener)| listener).next();
+    fn call_successor(&self, slots: &[ProcessSlot], serving: usize) -> Option<Successor> {
+        let (serving, operators) = slots.split_at(serving);
+        let listeners: Vec<_> = serving.iter().flat_map(ProcessSlot::listeners).collect();
+        let of_operators =
+            operators.iter().flat_map(ProcessSlot::listeners).map(|(_, listener)| listener).next();
         match Successor::start((self.successor)(), &listeners, of_operators) {
             Ok(successor) => {
                 (self.tell)(&Notice::SuccessorStarted { process: successor.process() });
@@ -245,18 +246,18 @@ impl Supervisor<'_> {
     }
 
     /// Stops some of them: nobody new, time to drain, then the end.
-    fn stop(&self, places: &mut [Place], patience: Duration, signals: &Receiver<i32>) {
-        for place in &mut *places {
-            place.listeners.drain(..).for_each(|(_, listener)| listener.end());
+    fn stop(&self, slots: &mut [ProcessSlot], patience: Duration, signals: &Receiver<i32>) {
+        for slot in &mut *slots {
+            slot.listeners.drain(..).for_each(|(_, listener)| listener.end());
         }
-        signal_all(places, Signal::TERM);
+        signal_all(slots, Signal::TERM);
         let end = Instant::now() + patience;
-        while places.iter_mut().any(Place::lives) {
+        while slots.iter_mut().any(ProcessSlot::lives) {
             let patience = end.saturating_duration_since(Instant::now());
             match signals.recv_timeout(patience) {
                 Ok(SIGCHLD) => {}
                 Ok(SIGINT | SIGTERM) | Err(_) => {
-                    self.kill(places);
+                    self.kill(slots);
                     return;
                 }
                 Ok(_) => {}
@@ -265,9 +266,9 @@ impl Supervisor<'_> {
     }
 
     #[allow(clippy::unused_self, reason = "reads as what the supervisor does")]
-    fn kill(&self, places: &mut [Place]) {
-        for place in places {
-            if let Some(child) = &mut place.child {
+    fn kill(&self, slots: &mut [ProcessSlot]) {
+        for slot in slots {
+            if let Some(child) = &mut slot.child {
                 // It fails only where the process is gone already.
                 let _ = child.kill();
                 let _ = child.wait();
@@ -277,12 +278,12 @@ impl Supervisor<'_> {
 }
 
 /// What every process gets.
-struct Hands {
+struct Inherited {
     /// What the keys of tickets grow from: the same in all of them.
     seed: Option<Seed>,
 }
 
-impl Hands {
+impl Inherited {
     /// Forgets what the keys of earlier hours grew from.
     fn advance(&mut self) {
         self.seed.iter_mut().for_each(|seed| seed.advance(SystemTime::now()));
@@ -290,30 +291,30 @@ impl Hands {
 }
 
 /// The places of the processes that serve, and behind them that of the operators'.
-fn places(
+fn slots(
     of_processes: Vec<Vec<(ListenerKind, Listener)>>,
     of_operators: Option<Listener>,
-) -> io::Result<Vec<Place>> {
-    let (mut places, mut asked) = (Vec::new(), Vec::new());
+) -> io::Result<Vec<ProcessSlot>> {
+    let (mut slots, mut asked) = (Vec::new(), Vec::new());
     for (number, listeners) in of_processes.into_iter().enumerate() {
-        let mut place = Place::new(number, listeners);
+        let mut slot = ProcessSlot::new(number, listeners);
         if of_operators.is_some() {
             let (ours, theirs) = cannery_eventloop::message_pair()?;
             asked.push(ours);
-            place.figures.push(theirs);
+            slot.figures.push(theirs);
         }
-        places.push(place);
+        slots.push(slot);
     }
     if let Some(listener) = of_operators {
-        let place = Place::new(places.len(), vec![(ListenerKind::Plain, listener)]);
-        places.push(Place { figures: asked, ..place });
+        let slot = ProcessSlot::new(slots.len(), vec![(ListenerKind::Plain, listener)]);
+        slots.push(ProcessSlot { figures: asked, ..slot });
     }
-    Ok(places)
+    Ok(slots)
 }
 
-impl Place {
-    fn new(number: usize, listeners: Vec<(ListenerKind, Listener)>) -> Place {
-        Place {
+impl ProcessSlot {
+    fn new(number: usize, listeners: Vec<(ListenerKind, Listener)>) -> ProcessSlot {
+        ProcessSlot {
             number,
             listeners,
             figures: Vec::new(),
@@ -352,11 +353,11 @@ impl Place {
     fn reap(&mut self) -> bool {
         let Some(Ok(Some(status))) = self.child.as_mut().map(Child::try_wait) else { return false };
         self.child = None;
-        self.plan_restart(status.to_string());
+        self.schedule_restart(status.to_string());
         true
     }
 
-    fn plan_restart(&mut self, failure: String) {
+    fn schedule_restart(&mut self, failure: String) {
         self.socket = None;
         self.is_ready = false;
         self.failure = Some(failure);
@@ -382,7 +383,7 @@ impl Place {
     }
 
     /// Whether the pause before its start is over.
-    fn is_due(&self) -> bool {
+    fn should_start(&self) -> bool {
         self.again.is_some_and(|at| at <= Instant::now())
     }
 
@@ -405,54 +406,54 @@ impl Place {
 
 /// Starts the process of a number. Returns `false` if that failed: then it is tried again after a pause.
 fn start(
-    places: &mut [Place],
+    slots: &mut [ProcessSlot],
     number: usize,
     serving: usize,
     command: &dyn Fn(usize) -> Command,
-    hands: &mut Hands,
+    inherited: &mut Inherited,
 ) -> bool {
-    let started = spawn_process(places, number, serving, command, hands);
-    let place = &mut places[number];
-    place.started = Instant::now();
-    place.again = None;
-    place.told.clear();
+    let started = spawn_process(slots, number, serving, command, inherited);
+    let slot = &mut slots[number];
+    slot.started = Instant::now();
+    slot.again = None;
+    slot.told.clear();
     match started {
         Ok((child, socket)) => {
-            (place.child, place.socket) = (Some(child), Some(socket));
+            (slot.child, slot.socket) = (Some(child), Some(socket));
             true
         }
         Err(error) => {
-            place.plan_restart(error.to_string());
+            slot.schedule_restart(error.to_string());
             false
         }
     }
 }
 
 fn spawn_process(
-    places: &[Place],
+    slots: &[ProcessSlot],
     number: usize,
     serving: usize,
     command: &dyn Fn(usize) -> Command,
-    hands: &mut Hands,
+    inherited: &mut Inherited,
 ) -> io::Result<(Child, UnixStream)> {
-    let place = &places[number];
-    let others = places[..serving].iter().filter(|other| number < serving && other.number != number);
-    let standby: Vec<_> = others.flat_map(Place::own_queues).collect();
+    let slot = &slots[number];
+    let others = slots[..serving].iter().filter(|other| number < serving && other.number != number);
+    let standby: Vec<_> = others.flat_map(ProcessSlot::own_queues).collect();
     let mut command = command(number);
-    name_listeners(&mut command, &place.listeners().collect::<Vec<_>>(), &standby);
+    name_listeners(&mut command, &slot.listeners().collect::<Vec<_>>(), &standby);
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     // The service manager is told by the supervisor alone.
     command.env_remove(SOCKET_VARIABLE);
     command.env(SUPERVISOR_VARIABLE, numbers(&[&theirs]));
-    command.env(FIGURES_VARIABLE, numbers(&place.figures));
-    hands.advance();
-    let speaks_tls = place.listeners().any(|(kind, _)| kind == ListenerKind::Tls);
-    let seed = hands.seed.as_ref().filter(|_| speaks_tls).map(pipe_of).transpose()?;
+    command.env(FIGURES_VARIABLE, numbers(&slot.figures));
+    inherited.advance();
+    let speaks_tls = slot.listeners().any(|(kind, _)| kind == ListenerKind::Tls);
+    let seed = inherited.seed.as_ref().filter(|_| speaks_tls).map(pipe_of).transpose()?;
     if let Some(pipe) = &seed {
         command.env(SEED_VARIABLE, numbers(&[pipe]));
     }
-    let mut handed_on = place.handed_on();
+    let mut handed_on = slot.handed_on();
     handed_on.push(theirs.as_fd());
     handed_on.extend(standby.iter().map(|(_, _, listener)| listener.as_fd()));
     handed_on.extend(seed.iter().map(AsFd::as_fd));
@@ -460,20 +461,20 @@ fn spawn_process(
 }
 
 /// Tells each process that serves which ones are gone, if that has changed.
-fn tell_who_is_gone(serving: &mut [Place]) {
-    let gone = serving.iter().filter(|place| place.failure.is_some()).map(|place| place.number.to_string());
+fn tell_who_is_gone(serving: &mut [ProcessSlot]) {
+    let gone = serving.iter().filter(|slot| slot.failure.is_some()).map(|slot| slot.number.to_string());
     let line = gone.collect::<Vec<_>>().join(",");
-    for place in serving.iter_mut().filter(|place| place.told != line) {
-        if let Some(socket) = &mut place.socket {
+    for slot in serving.iter_mut().filter(|slot| slot.told != line) {
+        if let Some(socket) = &mut slot.socket {
             // It fails only if the process is gone too. A line is far smaller than what the socket holds.
             let _ = socket.write_all(format!("{line}\n").as_bytes());
-            place.told.clone_from(&line);
+            slot.told.clone_from(&line);
         }
     }
 }
 
-fn signal_all(places: &[Place], signal: Signal) {
-    for child in places.iter().filter_map(|place| place.child.as_ref()) {
+fn signal_all(slots: &[ProcessSlot], signal: Signal) {
+    for child in slots.iter().filter_map(|slot| slot.child.as_ref()) {
         if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
             // It fails only where the process is gone already.
             let _ = kill_process(pid, signal);

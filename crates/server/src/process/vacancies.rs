@@ -13,7 +13,7 @@ use cannery_eventloop::{Listener, Waker};
 
 use crate::config::ListenerKind;
 use crate::error::StartError;
-use crate::sandbox::{Cage, Role};
+use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
 /// A listening socket of another process.
@@ -53,9 +53,9 @@ impl Vacancies {
         self,
         supervisor: Arc<UnixStream>,
         wakers: Vec<Waker>,
-        cage: &Cage,
+        sandbox: &Sandbox,
     ) -> Result<(), StartError> {
-        thread::start("supervisor", cage, Role::Orders, move || {
+        thread::start("supervisor", sandbox, ThreadRole::Orders, move || {
             for line in BufReader::new(&*supervisor).lines().map_while(Result::ok) {
                 self.set(&line);
                 wakers.iter().for_each(Waker::wake);

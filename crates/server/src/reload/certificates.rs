@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use cannery_secure::{Certificates, Context, Protocol, Seed, Settings, Version, Warning};
 
 use crate::config::{CertificateFiles, Config, Content, Tls};
-use crate::content::file_id::Stamp;
+use crate::content::file_id::FileId;
 use crate::error::StartError;
 use crate::notice::Notice;
 
@@ -20,9 +20,9 @@ pub(crate) struct CertificateFolder {
     tls: Tls,
     names: Vec<String>,
     /// The files as they were when they were read last, or refused.
-    settled: Vec<Option<Stamp>>,
+    settled: Vec<Option<FileId>>,
     /// The files as the last look saw them.
-    seen: Vec<Option<Stamp>>,
+    seen: Vec<Option<FileId>>,
     watch: bool,
 }
 
@@ -39,7 +39,7 @@ impl CertificateFolder {
         let now = SystemTime::now();
         let certificates = load(&tls, &names, now)?;
         for notice in notices(certificates.warnings()) {
-            (config.listener.0)(&notice);
+            (config.on_notice.0)(&notice);
         }
         let protocols = [(config.http2, Protocol::Http2), (config.http1, Protocol::Http11)];
         let context = Context::new(Settings {
@@ -119,8 +119,8 @@ fn paths(tls: &Tls) -> impl Iterator<Item = PathBuf> {
     tls.certificates.iter().flat_map(of)
 }
 
-fn stamps(tls: &Tls) -> Vec<Option<Stamp>> {
-    paths(tls).map(|path| Stamp::of(&path).ok()).collect()
+fn stamps(tls: &Tls) -> Vec<Option<FileId>> {
+    paths(tls).map(|path| FileId::of(&path).ok()).collect()
 }
 
 /// The seed that this process was given, or a fresh one.

@@ -4,7 +4,7 @@
 //! service knows is given by its numbers. Never asks the C library, whose answer may need a plugin and a
 //! connection.
 
-use super::CageError;
+use super::SandboxError;
 
 const USERS: &str = "/etc/passwd";
 const GROUPS: &str = "/etc/group";
@@ -23,9 +23,9 @@ impl Account {
     ///
     /// # Errors
     /// There is no such user or group, or nobody can tell.
-    pub fn find(text: &str) -> Result<Account, CageError> {
+    pub fn find(text: &str) -> Result<Account, SandboxError> {
         let read = |file: &str| {
-            let failed = |source| CageError::Accounts { file: file.into(), source };
+            let failed = |source| SandboxError::Accounts { file: file.into(), source };
             std::fs::read_to_string(file).map_err(failed)
         };
         Account::find_in(text, || read(USERS), || read(GROUPS))
@@ -33,18 +33,21 @@ impl Account {
 
     fn find_in(
         text: &str,
-        users: impl Fn() -> Result<String, CageError>,
-        groups: impl Fn() -> Result<String, CageError>,
-    ) -> Result<Account, CageError> {
+        users: impl Fn() -> Result<String, SandboxError>,
+        groups: impl Fn() -> Result<String, SandboxError>,
+    ) -> Result<Account, SandboxError> {
         let (user, group) = text.split_once(':').map_or((text, None), |(user, group)| (user, Some(group)));
-        let unknown =
-            |kind, name: &str, file: &str| CageError::Unknown { kind, name: name.into(), file: file.into() };
+        let unknown = |kind, name: &str, file: &str| SandboxError::Unknown {
+            kind,
+            name: name.into(),
+            file: file.into(),
+        };
         let (user, own_group) = match number(user) {
             // Where a group is named, nothing has to be looked up.
             Some(user) if group.is_some() => (user, None),
             Some(user) => {
                 let group = users().ok().and_then(|users| entry_of_number(&users, user)?.group);
-                (user, Some(group.ok_or(CageError::NoGroup { user })?))
+                (user, Some(group.ok_or(SandboxError::NoGroup { user })?))
             }
             None => {
                 let found = entry(&users()?, user).ok_or_else(|| unknown("user", user, USERS))?;
@@ -53,7 +56,7 @@ impl Account {
         };
         let group = match (group, own_group) {
             (None, Some(own_group)) => own_group,
-            (None, None) => return Err(CageError::NoGroup { user }),
+            (None, None) => return Err(SandboxError::NoGroup { user }),
             (Some(group), _) => match number(group) {
                 Some(group) => group,
                 None => entry(&groups()?, group).ok_or_else(|| unknown("group", group, GROUPS))?.number,

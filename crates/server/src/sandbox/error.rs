@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Why there is no cage.
 #[derive(Debug, thiserror::Error)]
-pub enum CageError {
+pub enum SandboxError {
     /// There is no such user or group.
     #[error("there is no {kind} `{name}` in {}", file.display())]
     Unknown {

@@ -7,7 +7,7 @@ use std::io;
 
 use rustix::process::{getgid, getuid};
 
-use super::{Account, CageError, Hold, Plan, Role};
+use super::{Account, Layer, Plan, SandboxError, ThreadRole};
 
 const ONLY_LINUX: &str = "this program was built without what only Linux has";
 
@@ -17,22 +17,22 @@ pub(super) fn thread_count() -> usize {
 }
 
 /// Gives up no right, and becomes nobody else.
-pub(super) fn give_up(account: Option<&Account>, _private: bool) -> Result<Hold, CageError> {
+pub(super) fn give_up(account: Option<&Account>, _private: bool) -> Result<Layer, SandboxError> {
     if account.is_some() {
         let source = io::Error::new(io::ErrorKind::Unsupported, ONLY_LINUX);
-        return Err(CageError::Privileges { what: "become another user", source });
+        return Err(SandboxError::Privileges { what: "become another user", source });
     }
     let (user, group) = (getuid(), getgid());
     Ok(if user.is_root() {
-        Hold::Weak("the server runs as root: start it as another user".into())
+        Layer::Weak("the server runs as root: start it as another user".into())
     } else {
-        Hold::There(format!("of user {} and group {}", user.as_raw(), group.as_raw()))
+        Layer::There(format!("of user {} and group {}", user.as_raw(), group.as_raw()))
     })
 }
 
 /// Puts no file out of reach.
-pub(super) fn restrict(_plan: &Plan, _warnings: &mut Vec<String>) -> Result<Hold, CageError> {
-    Err(CageError::Filesystem(ONLY_LINUX.into()))
+pub(super) fn restrict(_plan: &Plan, _warnings: &mut Vec<String>) -> Result<Layer, SandboxError> {
+    Err(SandboxError::Filesystem(ONLY_LINUX.into()))
 }
 
 /// The filters of system calls. There are none.
@@ -40,15 +40,15 @@ pub(super) fn restrict(_plan: &Plan, _warnings: &mut Vec<String>) -> Result<Hold
 pub(super) struct Filters(Infallible);
 
 impl Filters {
-    pub(super) fn compile(_plan: &Plan) -> Result<Filters, CageError> {
-        Err(CageError::SystemCalls(ONLY_LINUX.into()))
+    pub(super) fn compile(_plan: &Plan) -> Result<Filters, SandboxError> {
+        Err(SandboxError::SystemCalls(ONLY_LINUX.into()))
     }
 
-    pub(super) fn enter_process(&self) -> Result<Hold, CageError> {
+    pub(super) fn enter_process(&self) -> Result<Layer, SandboxError> {
         match self.0 {}
     }
 
-    pub(super) fn enter_thread(&self, _role: Role) -> Result<(), String> {
+    pub(super) fn enter_thread(&self, _role: ThreadRole) -> Result<(), String> {
         match self.0 {}
     }
 }

@@ -4,20 +4,20 @@ use std::fmt;
 
 /// What holds a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct SandboxReport {
     /// The rights that it gave up.
-    pub privileges: Hold,
+    pub privileges: Layer,
     /// The files and addresses that it cannot reach.
-    pub filesystem: Hold,
+    pub filesystem: Layer,
     /// The system calls that are refused.
-    pub system_calls: Hold,
+    pub system_calls: Layer,
     /// Files that the server will need and cannot reach from inside, a sentence each.
     pub unreachable: Vec<String>,
 }
 
 /// One part of a cage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Hold {
+pub enum Layer {
     /// It was not asked for.
     #[default]
     NotWanted,
@@ -29,37 +29,38 @@ pub enum Hold {
     Missing(String),
 }
 
-impl Held {
+impl SandboxReport {
     /// The parts that are not in force although they were wanted, a sentence each.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
         self.parts()
-            .filter_map(|hold| if let Hold::Missing(words) = hold { Some(words.as_str()) } else { None })
+            .filter_map(|hold| if let Layer::Missing(words) = hold { Some(words.as_str()) } else { None })
     }
 
     /// What could be better if the server were told so, a sentence each.
     pub fn advice(&self) -> impl Iterator<Item = &str> {
-        self.parts().filter_map(|hold| if let Hold::Weak(words) = hold { Some(words.as_str()) } else { None })
+        self.parts()
+            .filter_map(|hold| if let Layer::Weak(words) = hold { Some(words.as_str()) } else { None })
     }
 
-    fn parts(&self) -> impl Iterator<Item = &Hold> {
+    fn parts(&self) -> impl Iterator<Item = &Layer> {
         [&self.privileges, &self.filesystem, &self.system_calls].into_iter()
     }
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for SandboxReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Held { privileges, filesystem, system_calls, .. } = self;
+        let SandboxReport { privileges, filesystem, system_calls, .. } = self;
         write!(f, "privileges {privileges}, files {filesystem}, system calls {system_calls}")
     }
 }
 
-impl fmt::Display for Hold {
+impl fmt::Display for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Hold::NotWanted => f.write_str("not held"),
-            Hold::There(words) => f.write_str(words),
-            Hold::Weak(words) => write!(f, "held in part ({words})"),
-            Hold::Missing(words) => write!(f, "not held ({words})"),
+            Layer::NotWanted => f.write_str("not held"),
+            Layer::There(words) => f.write_str(words),
+            Layer::Weak(words) => write!(f, "held in part ({words})"),
+            Layer::Missing(words) => write!(f, "not held ({words})"),
         }
     }
 }
@@ -70,10 +71,10 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said_and_nothing_else() {
-        let held = Held {
-            privileges: Hold::There("none".into()),
-            filesystem: Hold::Missing("no landlock".into()),
-            ..Held::default()
+        let held = SandboxReport {
+            privileges: Layer::There("none".into()),
+            filesystem: Layer::Missing("no landlock".into()),
+            ..SandboxReport::default()
         };
         assert_eq!(held.missing().collect::<Vec<_>>(), ["no landlock"]);
         assert_eq!(held.advice().count(), 0);

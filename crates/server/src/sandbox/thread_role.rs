@@ -2,7 +2,7 @@
 
 /// What a thread does, which decides what it may ask of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum ThreadRole {
     /// Serves connections: the only threads that see a byte of a peer.
     Worker,
     /// Opens and checks new releases.

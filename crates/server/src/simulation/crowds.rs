@@ -10,7 +10,7 @@ use cannery_eventloop::simulated::{Act, Appetite, Fate, Network, Simulated, Simu
 use cannery_eventloop::{Address, Claim, Waker};
 
 use super::{TURNS_MAX, plan, worker};
-use crate::worker::backend::UsualLoop;
+use crate::worker::backend::DefaultLoop;
 use crate::worker::{ACCEPTED_MAX, LATE_CONNECTIONS_MAX, Worker};
 
 #[test]
@@ -19,7 +19,7 @@ fn one_turn_accepts_no_more_than_a_few_of_those_who_come_together() {
     let claim = Claim::new(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let Address::Internet(address) = claim.address() else { panic!("not what was claimed") };
     let listener = claim.listen().unwrap();
-    let mut worker = worker(UsualLoop::new(Waker::new().unwrap(), None).unwrap(), listener);
+    let mut worker = worker(DefaultLoop::new(Waker::new().unwrap(), None).unwrap(), listener);
     let _peers: Vec<_> = (0..PEERS).map(|_| TcpStream::connect(address).unwrap()).collect();
     let counts = [(); 3].map(|()| {
         worker.turn(None);

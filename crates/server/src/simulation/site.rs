@@ -11,7 +11,7 @@ use cannery_site::Site;
 
 use crate::content::Content;
 use crate::content::sites::{Entry, Sites};
-use crate::pages::set::OwnPages;
+use crate::pages::BuiltinPages;
 
 /// Two releases.
 pub(super) struct Releases {
@@ -26,7 +26,7 @@ impl Releases {
             let site = Arc::new(Site::new(archive, true));
             Arc::new(Content::Sites(Sites::new(
                 vec![Entry { host: None, site, earlier: Vec::new() }],
-                OwnPages::default(),
+                BuiltinPages::default(),
             )))
         };
         Releases { first: release("first"), second: release("second") }

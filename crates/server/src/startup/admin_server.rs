@@ -11,8 +11,8 @@ use crate::content::Content;
 use crate::error::StartError;
 use crate::observe::observer::Observer;
 use crate::reload::current::Current;
-use crate::sandbox::Cage;
-use crate::worker::backend::Loop;
+use crate::sandbox::Sandbox;
+use crate::worker::backend::Backend;
 use crate::worker::{self, StopOrder};
 
 /// An address that is listened at, where nobody answers yet.
@@ -50,7 +50,12 @@ impl AdminListener {
     }
 
     /// Starts to answer.
-    pub(crate) fn start(self, config: &Config, admin: Admin, cage: &Cage) -> Result<AdminServer, StartError> {
+    pub(crate) fn start(
+        self,
+        config: &Config,
+        admin: Admin,
+        sandbox: &Sandbox,
+    ) -> Result<AdminServer, StartError> {
         let AdminListener { address, claim, listener, waker } = self;
         let asks_others = admin.asks_others();
         let current = Arc::new(Current::new(Arc::new(Content::Admin(admin))));
@@ -63,7 +68,7 @@ impl AdminListener {
             observer,
         );
         let plan = plan.for_operators(asks_others);
-        let threads = worker::start_all("admin", Loop::USUAL, vec![(plan, waker.clone())], cage)?;
+        let threads = worker::start_all("admin", Backend::DEFAULT, vec![(plan, waker.clone())], sandbox)?;
         Ok(AdminServer { address, _claim: claim, threads, order, waker })
     }
 }

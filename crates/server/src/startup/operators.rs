@@ -5,13 +5,13 @@
 use std::sync::{Arc, Mutex};
 
 use crate::Stop;
-use crate::admin::collect::Asker;
+use crate::admin::collect::Collector;
 use crate::admin::{Admin, Source};
 use crate::config::{self, Config};
 use crate::error::StartError;
 use crate::observe::status::Status;
 use crate::process::notify::Notify;
-use crate::sandbox::{self, Cage};
+use crate::sandbox::{self, Sandbox};
 use crate::startup::admin_server::{AdminListener, AdminServer};
 use crate::startup::signals;
 
@@ -19,8 +19,8 @@ use crate::startup::signals;
 #[derive(Debug)]
 pub struct Operators {
     admin: AdminServer,
-    cage: Cage,
-    listener: config::Listener,
+    sandbox: Sandbox,
+    on_notice: config::NoticeHandler,
 }
 
 impl Operators {
@@ -29,17 +29,17 @@ impl Operators {
     /// # Errors
     /// A socket is none, or the process could not enter its cage.
     pub fn start(config: &Config, asked: &[i32]) -> Result<Operators, StartError> {
-        let asker = Asker::inherit(asked)?;
+        let asker = Collector::inherit(asked)?;
         let listener = match config.inherited.first() {
             Some((_, descriptor)) => AdminListener::inherit(*descriptor)?,
             None => return Err(StartError::NoOperators),
         };
         let plan =
             sandbox::Plan { sandbox: config.sandbox, account: config.account, ..sandbox::Plan::default() };
-        let (cage, _) = Cage::enter(&plan)?;
+        let (sandbox, _) = Sandbox::enter(&plan)?;
         let admin = Admin::new(Source::Others(Mutex::new(asker)), &config.admin_hosts);
-        let admin = listener.start(config, admin, &cage)?;
-        Ok(Operators { admin, cage, listener: config.listener.clone() })
+        let admin = listener.start(config, admin, &sandbox)?;
+        Ok(Operators { admin, sandbox, on_notice: config.on_notice.clone() })
     }
 
     /// From now on SIGINT and SIGTERM end the process in good order.
@@ -49,7 +49,7 @@ impl Operators {
     pub fn obey_signals(&self, notify: Notify) -> Result<(), StartError> {
         let (order, waker) = self.admin.stop_order();
         let stop = Stop { order, wakers: vec![waker], status: Arc::new(Status::new(std::iter::empty())) };
-        signals::obey(stop, None, None, notify, self.listener.clone(), &self.cage)
+        signals::obey(stop, None, None, notify, self.on_notice.clone(), &self.sandbox)
     }
 
     /// Waits until the order to stop.

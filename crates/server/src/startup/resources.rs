@@ -25,15 +25,15 @@ use crate::process::vacancies::{Standby, Vacancies};
 use crate::reload::Reloader;
 use crate::reload::certificates::CertificateFolder;
 use crate::reload::current::Current;
-use crate::sandbox::{self, Cage, Held};
+use crate::sandbox::{self, Sandbox, SandboxReport};
 use crate::startup::admin_server::AdminListener;
-use crate::worker::backend::IoChoice;
+use crate::worker::backend::BackendChoice;
 use crate::worker::{self, StopOrder};
 use crate::{Server, Stop};
 
 /// All that a server has open.
-pub(crate) struct Opened {
-    io: IoChoice,
+pub(crate) struct Resources {
+    io: BackendChoice,
     reloader: Option<Reloader>,
     certificates: Option<CertificateFolder>,
     content: Content,
@@ -53,10 +53,10 @@ pub(crate) struct Opened {
     memory_max: u64,
 }
 
-impl Opened {
+impl Resources {
     /// Opens what is to be served and what is to be written, and listens.
-    pub(crate) fn open(config: &Config) -> Result<Opened, StartError> {
-        let io = IoChoice::make(config.io)?;
+    pub(crate) fn open(config: &Config) -> Result<Resources, StartError> {
+        let io = BackendChoice::make(config.io)?;
         let reloader = Reloader::new(config);
         let webroot = config.acme_webroot.as_deref().map(challenges::open).transpose()?;
         let (challenges, webroot) = webroot.unzip();
@@ -72,7 +72,7 @@ impl Opened {
         let neighbours = Neighbours::of(&wakers).map_err(StartError::EventLoop)?;
         let process = (config.admin.is_some() || config.figures.is_some()).then(ProcessSampler::open);
         let memory_max = memory_budget::share(config.threads);
-        Ok(Opened {
+        Ok(Resources {
             io,
             reloader,
             certificates,
@@ -92,7 +92,7 @@ impl Opened {
     }
 
     /// The cage for what is served and written.
-    pub(crate) fn cage(&self, config: &Config) -> sandbox::Plan {
+    pub(crate) fn sandbox(&self, config: &Config) -> sandbox::Plan {
         let mut read: Vec<_> = match &config.content {
             config::Content::Archives { archives, .. } => {
                 archives.iter().map(|named| named.path.clone()).collect()
@@ -131,8 +131,13 @@ impl Opened {
     }
 
     /// Starts all threads, in this cage. When it returns, connections are accepted.
-    pub(crate) fn serve(self, config: &Config, cage: Cage, held: Held) -> Result<Server, StartError> {
-        let Opened {
+    pub(crate) fn serve(
+        self,
+        config: &Config,
+        sandbox: Sandbox,
+        sandbox_report: SandboxReport,
+    ) -> Result<Server, StartError> {
+        let Resources {
             io,
             reloader,
             certificates,
@@ -155,14 +160,14 @@ impl Opened {
         let current = Arc::new(Current::new(Arc::new(content)));
         let counters: Vec<_> = wakers.iter().map(|_| Arc::new(Counters::default())).collect();
         let log = log
-            .map(|log| log.start(wakers.len(), Arc::clone(&status), config.listener.clone(), &cage))
+            .map(|log| log.start(wakers.len(), Arc::clone(&status), config.on_notice.clone(), &sandbox))
             .transpose()?;
         let source = || Source::Own { workers: counters.clone(), status: Arc::clone(&status) };
         let of_admin = || Admin::new(source(), &config.admin_hosts);
-        let admin = admin.map(|admin| admin.start(config, of_admin(), &cage)).transpose()?;
-        webroot.map(|webroot| webroot.start(&cage)).transpose()?;
+        let admin = admin.map(|admin| admin.start(config, of_admin(), &sandbox)).transpose()?;
+        webroot.map(|webroot| webroot.start(&sandbox)).transpose()?;
         if let Some(socket) = figures {
-            collect::answer(socket, counters.clone(), Arc::clone(&status), &cage)?;
+            collect::answer(socket, counters.clone(), Arc::clone(&status), &sandbox)?;
         }
         let addresses = listening.addresses().to_vec();
         status.set_listeners(addresses.clone());
@@ -194,7 +199,8 @@ impl Opened {
         drop(drains);
         let stop = Stop { order, wakers: wakers.clone(), status: Arc::clone(&status) };
         // Where one worker cannot start, the others must not go on without anybody to stop them.
-        let workers = worker::start_all("worker", io.chosen, plans, &cage).inspect_err(|_| stop.order())?;
+        let workers =
+            worker::start_all("worker", io.chosen, plans, &sandbox).inspect_err(|_| stop.order())?;
         // From here on the workers keep their addresses by themselves, but for the paths of local sockets.
         claims.retain(|claim| matches!(claim, Claim::Local { .. }));
         let process = process.map(|process| process.with_workers(counters.clone()));
@@ -202,12 +208,12 @@ impl Opened {
             reloader.map(|reloader| reloader.with_certificates(certificates).with_process(process));
         let sites = status.sites();
         let reload =
-            reloader.map(|reloader| reloader.start(kept, status, current, wakers, &cage)).transpose();
+            reloader.map(|reloader| reloader.start(kept, status, current, wakers, &sandbox)).transpose();
         let reload = reload.inspect_err(|_| stop.order())?;
         let report =
-            config.report.map(|every| Report::start(every, counters, config.listener.clone(), &cage));
+            config.report.map(|every| Report::start(every, counters, config.on_notice.clone(), &sandbox));
         let report = report.transpose().inspect_err(|_| stop.order())?;
-        let listener = config.listener.clone();
+        let on_notice = config.on_notice.clone();
         Ok(Server {
             addresses,
             workers,
@@ -218,10 +224,10 @@ impl Opened {
             report,
             vacancies,
             _claims: claims,
-            cage,
-            held,
+            sandbox,
+            sandbox_report,
             io,
-            listener,
+            on_notice,
             sites,
             draining,
             drain: config.drain,

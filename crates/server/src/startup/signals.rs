@@ -6,13 +6,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::Stop;
-use crate::config::Listener;
+use crate::config::NoticeHandler;
 use crate::error::StartError;
 use crate::notice::Notice;
 use crate::observe::access_log::Reopen;
 use crate::process::notify::Notify;
 use crate::reload::ReloadOrder;
-use crate::sandbox::{Cage, Role};
+use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
 /// The exit code of a program that a second signal ends: as a shell reports SIGINT.
@@ -25,15 +25,15 @@ pub(crate) fn obey(
     reload: Option<ReloadOrder>,
     reopen: Option<Reopen>,
     notify: Notify,
-    listener: Listener,
-    cage: &Cage,
+    on_notice: NoticeHandler,
+    sandbox: &Sandbox,
 ) -> Result<(), StartError> {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2]);
     let mut signals = signals.map_err(StartError::Signals)?;
     if let Some(life) = notify.signs_of_life() {
-        thread::start("watchdog", cage, Role::Orders, life)?;
+        thread::start("watchdog", sandbox, ThreadRole::Orders, life)?;
     }
-    thread::start("signals", cage, Role::Orders, move || {
+    thread::start("signals", sandbox, ThreadRole::Orders, move || {
         let mut stopping = false;
         for signal in signals.forever() {
             match signal {
@@ -43,7 +43,7 @@ pub(crate) fn obey(
                     notify.ready("serving");
                 }
                 // Without this it would end the process.
-                SIGUSR2 => (listener.0)(&Notice::NoSupervisor),
+                SIGUSR2 => (on_notice.0)(&Notice::NoSupervisor),
                 SIGUSR1 => reopen.iter().for_each(Reopen::order),
                 _ if stopping => std::process::exit(INTERRUPTED),
                 _ => {

@@ -1,4 +1,4 @@
-//! How a life is lived over a loop that was chosen while the server runs.
+//! How a task is lived over a loop that was chosen while the server runs.
 //!
 //! Each loop is a type of its own, so that a worker is compiled for it: whoever chooses one hands it over through this.
 
@@ -17,11 +17,11 @@ use linux as platform;
 use portable as platform;
 
 #[cfg(test)]
-pub(crate) use platform::UsualLoop;
-pub use platform::{IoChoice, Loop};
+pub(crate) use platform::DefaultLoop;
+pub use platform::{Backend, BackendChoice};
 
 /// What is done with a loop, whichever it is.
-pub(crate) trait WithLoop {
+pub(crate) trait LoopTask {
     /// Does it, with the loop that was just made, if it was.
-    fn live<L: EventLoop<Listener = Listener>>(self, events: io::Result<L>);
+    fn run<L: EventLoop<Listener = Listener>>(self, events: io::Result<L>);
 }

@@ -11,23 +11,23 @@ use cannery_eventloop::{EventLoop, Listener, Neighbours, Waker};
 
 use super::{Plan, Worker};
 use crate::error::StartError;
-use crate::sandbox::{Cage, Role};
-use crate::worker::backend::Loop;
-use crate::worker::backend::WithLoop;
+use crate::sandbox::{Sandbox, ThreadRole};
+use crate::worker::backend::Backend;
+use crate::worker::backend::LoopTask;
 
 /// Starts a thread for each plan, on such a loop, and waits until all of them serve.
 pub(crate) fn start_all(
     name: &str,
-    io: Loop,
+    io: Backend,
     plans: Vec<(Plan, Waker)>,
-    cage: &Cage,
+    sandbox: &Sandbox,
 ) -> Result<Vec<JoinHandle<()>>, StartError> {
     let (started, starts) = mpsc::channel();
     let mut threads = Vec::new();
     for (number, (plan, waker)) in plans.into_iter().enumerate() {
-        let (started, cage) = (started.clone(), cage.clone());
+        let (started, sandbox) = (started.clone(), sandbox.clone());
         let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
-        let thread = thread.spawn(move || run(io, plan, waker, &cage, started));
+        let thread = thread.spawn(move || run(io, plan, waker, &sandbox, started));
         threads.push(thread.map_err(StartError::Thread)?);
     }
     drop(started);
@@ -35,8 +35,14 @@ pub(crate) fn start_all(
     all_started.map(|_| threads)
 }
 
-/// The life of a worker's thread. Tells how its start went, and serves if it went well.
-fn run(io: Loop, mut plan: Plan, waker: Waker, cage: &Cage, started: mpsc::Sender<Result<(), StartError>>) {
+/// The task of a worker's thread. Tells how its start went, and serves if it went well.
+fn run(
+    io: Backend,
+    mut plan: Plan,
+    waker: Waker,
+    sandbox: &Sandbox,
+    started: mpsc::Sender<Result<(), StartError>>,
+) {
     let neighbours = plan.neighbours.take();
     if plan.owns_descriptors {
         // Only a matter of speed: where a sandbox forbids it, the shared table serves.
@@ -46,25 +52,25 @@ fn run(io: Loop, mut plan: Plan, waker: Waker, cage: &Cage, started: mpsc::Sende
         let kept = own.chain(of_others).chain([waker.as_fd()]).chain(of_neighbours);
         let _ = cannery_eventloop::own_descriptors(kept);
     }
-    io.make(waker, neighbours, Life { plan, cage, started });
+    io.make(waker, neighbours, Life { plan, sandbox, started });
 }
 
 /// What a thread needs besides a loop.
 struct Life<'a> {
     plan: Plan,
-    cage: &'a Cage,
+    sandbox: &'a Sandbox,
     /// The main thread waits until every sender is gone.
     started: mpsc::Sender<Result<(), StartError>>,
 }
 
-impl WithLoop for Life<'_> {
+impl LoopTask for Life<'_> {
     /// Serves on a loop that was just made, if it was. From then on the thread can do nothing else.
-    fn live<L: EventLoop<Listener = Listener>>(self, events: io::Result<L>) {
-        let Life { plan, cage, started } = self;
+    fn run<L: EventLoop<Listener = Listener>>(self, events: io::Result<L>) {
+        let Life { plan, sandbox, started } = self;
         let worker = events.and_then(|events| Worker::new(events, plan)).map_err(StartError::EventLoop);
         let worker = worker.and_then(|worker| {
             worker.note_thread();
-            cage.enter_thread(Role::Worker)?;
+            sandbox.enter_thread(ThreadRole::Worker)?;
             Ok(worker)
         });
         let (word, worker) = match worker {

@@ -15,7 +15,7 @@ use super::message::{BUFFERS, Message};
 use super::{combined, failures, json};
 use crate::config::LogFormat;
 use crate::config::TrustedProxies;
-use crate::observe::request_log::Answered;
+use crate::observe::request_log::LoggedRequest;
 
 /// Lines are handed over when they take so many bytes, or after a second. Each hand-over wakes a thread, and each
 /// write asks for pages of the file: for so many lines at a time both cost next to nothing.
@@ -87,7 +87,7 @@ impl LogBuffer {
         }
     }
 
-    pub(crate) fn write(&mut self, answered: &Answered<'_>) {
+    pub(crate) fn write(&mut self, answered: &LoggedRequest<'_>) {
         let client = match &self.proxies {
             Some(proxies) => proxies.client(answered.peer, answered.head.field_lines),
             None => answered.peer,

@@ -13,11 +13,11 @@ use super::LogBuffer;
 use super::message::{BUFFERS, Control, Message};
 use super::output::Output;
 use crate::config::TrustedProxies;
-use crate::config::{AccessLog, Listener, LogFormat, LogTarget};
+use crate::config::{AccessLog, LogFormat, LogTarget, NoticeHandler};
 use crate::error::StartError;
 use crate::notice::Notice;
 use crate::observe::status::Status;
-use crate::sandbox::{Cage, Role};
+use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
 /// How long the end of the server waits for a log that takes nothing.
@@ -35,7 +35,7 @@ pub(crate) struct LogWriter {
     control: Arc<Control>,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
-    listener: Listener,
+    on_notice: NoticeHandler,
 }
 
 /// Orders the file to be reopened.
@@ -74,8 +74,8 @@ impl LogFile {
         self,
         workers: usize,
         status: Arc<Status>,
-        listener: Listener,
-        cage: &Cage,
+        on_notice: NoticeHandler,
+        sandbox: &Sandbox,
     ) -> Result<LogWriter, StartError> {
         let LogFile { log: AccessLog { target, format, proxies }, output } = self;
         // Room for all buffers that there are, so that no worker ever finds the queue full.
@@ -87,12 +87,12 @@ impl LogFile {
             target,
             control: Arc::clone(&control),
             status,
-            listener: listener.clone(),
+            on_notice: on_notice.clone(),
             is_failing: false,
             _ending: ending,
         };
-        thread::start("access-log", cage, Role::Log, move || thread.run(&messages))?;
-        Ok(LogWriter { sender, format, proxies: proxies.map(Arc::new), control, ended, listener })
+        thread::start("access-log", sandbox, ThreadRole::Log, move || thread.run(&messages))?;
+        Ok(LogWriter { sender, format, proxies: proxies.map(Arc::new), control, ended, on_notice })
     }
 }
 
@@ -117,7 +117,7 @@ impl LogWriter {
             let now = progress();
             if now == before || began.elapsed() > FINISH_MAX {
                 // The thread ends with the process.
-                (self.listener.0)(&Notice::LogAbandoned);
+                (self.on_notice.0)(&Notice::LogAbandoned);
                 return;
             }
             before = now;
@@ -131,7 +131,7 @@ struct Thread {
     target: LogTarget,
     control: Arc<Control>,
     status: Arc<Status>,
-    listener: Listener,
+    on_notice: NoticeHandler,
     is_failing: bool,
     _ending: Sender<()>,
 }
@@ -170,9 +170,9 @@ impl Thread {
     /// Reports the first failure, and the first success after it.
     fn report(&mut self, outcome: &io::Result<()>) {
         match outcome {
-            Ok(()) if self.is_failing => (self.listener.0)(&Notice::LogWritten),
+            Ok(()) if self.is_failing => (self.on_notice.0)(&Notice::LogWritten),
             Err(error) if !self.is_failing => {
-                (self.listener.0)(&Notice::LogFailed { why: error.to_string() });
+                (self.on_notice.0)(&Notice::LogFailed { why: error.to_string() });
             }
             _ => {}
         }

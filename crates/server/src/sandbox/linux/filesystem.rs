@@ -16,7 +16,7 @@ use landlock::{
     Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
-use crate::sandbox::{CageError, Hold, Plan};
+use crate::sandbox::{Layer, Plan, SandboxError};
 
 /// What is asked for; a kernel that knows less does less. The next one (9) would keep local sockets out of
 /// reach that have a name, and with them that of the service manager.
@@ -27,21 +27,21 @@ const LINKS_MAX: usize = 40;
 
 /// Puts everything out of reach but what these files need. Adds a sentence to `warnings` for each place that had to be
 /// put out of reach although the plan names it.
-pub(in crate::sandbox) fn restrict(plan: &Plan, warnings: &mut Vec<String>) -> Result<Hold, CageError> {
-    let status = build(plan, warnings).map_err(|error| CageError::Filesystem(error.to_string()))?;
+pub(in crate::sandbox) fn restrict(plan: &Plan, warnings: &mut Vec<String>) -> Result<Layer, SandboxError> {
+    let status = build(plan, warnings).map_err(|error| SandboxError::Filesystem(error.to_string()))?;
     let version = match status.landlock {
         LandlockStatus::Available { effective_abi, .. } => effective_abi as i32,
         LandlockStatus::NotEnabled => {
-            return Err(CageError::Filesystem("it was not enabled at boot (`lsm=`)".into()));
+            return Err(SandboxError::Filesystem("it was not enabled at boot (`lsm=`)".into()));
         }
-        _ => return Err(CageError::Filesystem("the kernel was built without it".into())),
+        _ => return Err(SandboxError::Filesystem("the kernel was built without it".into())),
     };
     match status.ruleset {
         RulesetStatus::NotEnforced => {
-            Err(CageError::Filesystem("this kernel supports none of the restrictions".into()))
+            Err(SandboxError::Filesystem("this kernel supports none of the restrictions".into()))
         }
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {
-            Ok(Hold::There(format!("held by landlock (version {version})")))
+            Ok(Layer::There(format!("held by landlock (version {version})")))
         }
     }
 }

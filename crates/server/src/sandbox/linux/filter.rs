@@ -12,7 +12,7 @@ use seccompiler::{
 };
 
 use super::system_calls::{Call, Condition, DISPENSABLE, of_process, of_thread};
-use crate::sandbox::{CageError, Denied, Hold, Plan, Role};
+use crate::sandbox::{Denied, Layer, Plan, SandboxError, ThreadRole};
 
 /// The filters of a process and of each role.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(in crate::sandbox) struct Filters {
 struct Filter(Vec<BpfProgram>);
 
 impl Filters {
-    pub(in crate::sandbox) fn compile(plan: &Plan) -> Result<Filters, CageError> {
+    pub(in crate::sandbox) fn compile(plan: &Plan) -> Result<Filters, SandboxError> {
         let denied = plan.denied;
         let of = |role| Filter::compile(&of_thread(role).collect::<Vec<_>>(), denied);
         let mut process =
@@ -38,33 +38,33 @@ impl Filters {
         process.0.push(refuse(&[libc::SYS_clone3], libc::ENOSYS)?);
         Ok(Filters {
             process,
-            worker: of(Role::Worker)?,
-            releases: of(Role::Releases)?,
-            log: of(Role::Log)?,
-            orders: of(Role::Orders)?,
+            worker: of(ThreadRole::Worker)?,
+            releases: of(ThreadRole::Releases)?,
+            log: of(ThreadRole::Log)?,
+            orders: of(ThreadRole::Orders)?,
         })
     }
 
     /// Narrows what the whole process may do.
-    pub(in crate::sandbox) fn enter_process(&self) -> Result<Hold, CageError> {
-        self.process.apply().map_err(|error| CageError::SystemCalls(error.to_string()))?;
-        Ok(Hold::There("narrowed by seccomp, for the process and for each thread".into()))
+    pub(in crate::sandbox) fn enter_process(&self) -> Result<Layer, SandboxError> {
+        self.process.apply().map_err(|error| SandboxError::SystemCalls(error.to_string()))?;
+        Ok(Layer::There("narrowed by seccomp, for the process and for each thread".into()))
     }
 
     /// Narrows what the calling thread may do; says why where that cannot be.
-    pub(in crate::sandbox) fn enter_thread(&self, role: Role) -> Result<(), String> {
+    pub(in crate::sandbox) fn enter_thread(&self, role: ThreadRole) -> Result<(), String> {
         let filter = match role {
-            Role::Worker => &self.worker,
-            Role::Releases => &self.releases,
-            Role::Log => &self.log,
-            Role::Orders => &self.orders,
+            ThreadRole::Worker => &self.worker,
+            ThreadRole::Releases => &self.releases,
+            ThreadRole::Log => &self.log,
+            ThreadRole::Orders => &self.orders,
         };
         filter.apply().map_err(|error| error.to_string())
     }
 }
 
 impl Filter {
-    fn compile(calls: &[Call], denied: Denied) -> Result<Filter, CageError> {
+    fn compile(calls: &[Call], denied: Denied) -> Result<Filter, SandboxError> {
         let otherwise = match denied {
             Denied::Fails => {
                 return Ok(Filter(vec![allow(calls, &[], SeccompAction::Errno(code(libc::EPERM)))?]));
@@ -93,7 +93,7 @@ fn allow(
     calls: &[Call],
     numbers: &[libc::c_long],
     otherwise: SeccompAction,
-) -> Result<BpfProgram, CageError> {
+) -> Result<BpfProgram, SandboxError> {
     // To the library an empty list of rules means any arguments.
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for call in calls {
@@ -108,7 +108,7 @@ fn allow(
 }
 
 /// A program that refuses these calls, and lets all others pass.
-fn refuse(numbers: &[libc::c_long], error: libc::c_int) -> Result<BpfProgram, CageError> {
+fn refuse(numbers: &[libc::c_long], error: libc::c_int) -> Result<BpfProgram, SandboxError> {
     let rules = numbers.iter().map(|number| (*number, Vec::new())).collect();
     program(rules, SeccompAction::Allow, SeccompAction::Errno(code(error)))
 }
@@ -121,14 +121,14 @@ fn program(
     rules: BTreeMap<i64, Vec<SeccompRule>>,
     otherwise: SeccompAction,
     matched: SeccompAction,
-) -> Result<BpfProgram, CageError> {
+) -> Result<BpfProgram, SandboxError> {
     let target = TargetArch::try_from(ARCH).map_err(failed)?;
     let filter = SeccompFilter::new(rules, otherwise, matched, target).map_err(failed)?;
     filter.try_into().map_err(failed)
 }
 
 /// A condition as the library spells it.
-fn condition(condition: &Condition) -> Result<SeccompCondition, CageError> {
+fn condition(condition: &Condition) -> Result<SeccompCondition, SandboxError> {
     // The kernel looks at no more than 32 bits of the numbers that are compared here.
     let half = SeccompCmpArgLen::Dword;
     let built = match *condition {
@@ -151,6 +151,6 @@ fn condition(condition: &Condition) -> Result<SeccompCondition, CageError> {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
-fn failed(error: seccompiler::BackendError) -> CageError {
-    CageError::SystemCalls(error.to_string())
+fn failed(error: seccompiler::BackendError) -> SandboxError {
+    SandboxError::SystemCalls(error.to_string())
 }

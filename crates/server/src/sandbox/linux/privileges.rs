@@ -16,7 +16,7 @@ use rustix::thread::{
 };
 use rustix::{fs::Gid, fs::Uid};
 
-use crate::sandbox::{Account, CageError, Hold};
+use crate::sandbox::{Account, Layer, SandboxError};
 
 /// What anybody keeps who has it: to be told before somebody writes into an archive that belongs to another
 /// user. Worth nothing without a file that can be opened.
@@ -35,7 +35,7 @@ pub(in crate::sandbox) fn thread_count() -> usize {
 
 /// Becomes `account`, if one is given, and gives up what else there is. `private` closes the process to
 /// debuggers of the same user, too, and leaves no core dumps.
-pub(in crate::sandbox) fn give_up(account: Option<&Account>, private: bool) -> Result<Hold, CageError> {
+pub(in crate::sandbox) fn give_up(account: Option<&Account>, private: bool) -> Result<Layer, SandboxError> {
     step("rule out new privileges", set_no_new_privs(true))?;
     if private {
         limit_dumps()?;
@@ -53,7 +53,7 @@ pub(in crate::sandbox) fn give_up(account: Option<&Account>, private: bool) -> R
     }
     let kept = keep_only(if getuid().is_root() { KEPT_BY_ROOT } else { KEPT })?;
     if account.is_some() && !getuid().is_root() && set_thread_uid(Uid::ROOT).is_ok() {
-        return Err(CageError::NotGivenUp);
+        return Err(SandboxError::NotGivenUp);
     }
     // The kernel opens a process again when it changes its user.
     if private {
@@ -61,20 +61,20 @@ pub(in crate::sandbox) fn give_up(account: Option<&Account>, private: bool) -> R
     }
     let ids = format!("of user {} and group {}", getuid().as_raw(), getgid().as_raw());
     Ok(if getuid().is_root() && !kept.is_empty() {
-        Hold::Weak(
+        Layer::Weak(
             "the server runs as root. It has dropped all privileges of root but two: to open any file, and to \
              lease archives. Add `--user NAME` to run as another user once its addresses are bound"
                 .into(),
         )
     } else if kept.is_empty() {
-        Hold::There(format!("{ids}, without capabilities"))
+        Layer::There(format!("{ids}, without capabilities"))
     } else {
-        Hold::There(format!("{ids}, without capabilities but to take a lease"))
+        Layer::There(format!("{ids}, without capabilities but to take a lease"))
     })
 }
 
 /// Core dumps hold what connections send; a debugger can do all that the process can.
-fn limit_dumps() -> Result<(), CageError> {
+fn limit_dumps() -> Result<(), SandboxError> {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     step("rule out core dumps", setrlimit(Resource::Core, none))
 }
@@ -94,7 +94,7 @@ fn empty_bounding_set() -> rustix::io::Result<()> {
 }
 
 /// Groups first, for only root may change them.
-fn become_account(account: &Account) -> Result<(), CageError> {
+fn become_account(account: &Account) -> Result<(), SandboxError> {
     let (user, group) = (Uid::from_raw(account.user), Gid::from_raw(account.group));
     let already = getuid() == user && getgid() == group;
     match set_thread_groups(&[]) {
@@ -107,7 +107,7 @@ fn become_account(account: &Account) -> Result<(), CageError> {
 }
 
 /// Gives up all capabilities but these, and tells which are left.
-fn keep_only(kept: CapabilitySet) -> Result<CapabilitySet, CageError> {
+fn keep_only(kept: CapabilitySet) -> Result<CapabilitySet, SandboxError> {
     let had = step("look at the capabilities", rustix::thread::capabilities(None))?;
     let left = had.permitted & kept;
     let none = CapabilitySet::empty();
@@ -121,6 +121,6 @@ fn is_unknown(error: rustix::io::Errno) -> rustix::io::Result<()> {
     if error == rustix::io::Errno::INVAL { Ok(()) } else { Err(error) }
 }
 
-fn step<T>(what: &'static str, done: rustix::io::Result<T>) -> Result<T, CageError> {
-    done.map_err(|errno| CageError::Privileges { what, source: io::Error::from(errno) })
+fn step<T>(what: &'static str, done: rustix::io::Result<T>) -> Result<T, SandboxError> {
+    done.map_err(|errno| SandboxError::Privileges { what, source: io::Error::from(errno) })
 }

@@ -22,7 +22,7 @@
 
 use libc::c_long;
 
-use crate::sandbox::Role;
+use crate::sandbox::ThreadRole;
 
 /// A system call that is allowed if all of these conditions hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,12 +203,12 @@ const END: &[Call] = &[
 pub(super) const DISPENSABLE: &[c_long] = &[libc::SYS_openat];
 
 /// What threads of this role may do.
-pub(super) fn of_thread(role: Role) -> impl Iterator<Item = Call> {
+pub(super) fn of_thread(role: ThreadRole) -> impl Iterator<Item = Call> {
     let own = match role {
-        Role::Worker => WORKER,
-        Role::Releases => RELEASES,
-        Role::Log => LOG,
-        Role::Orders => ORDERS,
+        ThreadRole::Worker => WORKER,
+        ThreadRole::Releases => RELEASES,
+        ThreadRole::Log => LOG,
+        ThreadRole::Orders => ORDERS,
     };
     EVERY.iter().chain(own).copied()
 }
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn who_sees_a_peer_opens_nothing_and_starts_nothing() {
-        let worker = numbers(of_thread(Role::Worker));
+        let worker = numbers(of_thread(ThreadRole::Worker));
         for number in [
             libc::SYS_openat,
             libc::SYS_socket,
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn calls_of_the_request_path_run_no_filter() {
-        let worker: Vec<Call> = of_thread(Role::Worker).collect();
+        let worker: Vec<Call> = of_thread(ThreadRole::Worker).collect();
         for number in [libc::SYS_epoll_pwait, libc::SYS_recvfrom, libc::SYS_accept4, libc::SYS_splice] {
             assert!(worker.contains(&any(number)), "call {number}");
         }

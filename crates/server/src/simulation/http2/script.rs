@@ -65,7 +65,7 @@ pub(super) struct Stream {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It is answered.
-    Answered,
+    LoggedRequest,
     /// The peer resets it.
     Reset,
     /// It is no request: the server resets it with this error, and gives no answer.
@@ -240,7 +240,7 @@ impl<'r> Draft<'r> {
         let id = self.next + 2 * if self.random.once_in(8) { self.below(5) } else { 0 };
         self.next = id + 2;
         let window = self.initial_window.into();
-        let (fate, updates, is_open) = (Fate::Answered, 0, false);
+        let (fate, updates, is_open) = (Fate::LoggedRequest, 0, false);
         let (least_window, most_window) = (window, window);
         self.streams.push(Stream { id, request, fate, updates, least_window, most_window, is_open });
         id
@@ -254,7 +254,7 @@ impl<'r> Draft<'r> {
     }
 
     fn end(&mut self, id: u32) {
-        self.settle(id, Fate::Answered);
+        self.settle(id, Fate::LoggedRequest);
     }
 
     /// Content that is longer or shorter than its head said.
@@ -267,7 +267,7 @@ impl<'r> Draft<'r> {
 
     /// Some stream that this peer did not reset, and that is a request.
     fn some_stream(&mut self) -> Option<usize> {
-        let answered = |stream: &Stream| stream.fate == Fate::Answered;
+        let answered = |stream: &Stream| stream.fate == Fate::LoggedRequest;
         let places: Vec<_> =
             (0..self.streams.len()).filter(|place| answered(&self.streams[*place])).collect();
         (!places.is_empty()).then(|| places[self.random.below(places.len())])
@@ -352,7 +352,7 @@ impl<'r> Draft<'r> {
         }
         for _ in 0..steps {
             for place in 0..self.streams.len() {
-                if matches!(self.streams[place].fate, Fate::Answered | Fate::Reset) {
+                if matches!(self.streams[place].fate, Fate::LoggedRequest | Fate::Reset) {
                     self.widen(place, AMPLE.div_ceil(steps));
                 }
             }

@@ -103,7 +103,7 @@ struct Seen {
     /// The last stream and the error of the last GOAWAY.
     last: u32,
     code: Option<u32>,
-    streams: BTreeMap<u32, Answered>,
+    streams: BTreeMap<u32, LoggedRequest>,
 }
 
 impl Default for Seen {
@@ -126,7 +126,7 @@ impl Default for Seen {
 
 /// What came on a stream.
 #[derive(Debug, Default)]
-struct Answered {
+struct LoggedRequest {
     fields: Vec<(String, String)>,
     body: Vec<u8>,
     is_ended: bool,
@@ -213,7 +213,7 @@ impl Seen {
     }
 }
 
-impl Answered {
+impl LoggedRequest {
     /// What is wrong, if this is to be an answer as on HTTP/1, or the beginning of it.
     fn differs(&self, stream: &Stream, answer: &Answer, owes: bool) -> Result<(), String> {
         let is_begun = !self.fields.is_empty();
@@ -231,7 +231,7 @@ impl Answered {
             return Err(format!("it has {} bytes in a window of {}", self.body.len(), stream.most_window));
         }
         match (stream.fate, self.reset) {
-            (Fate::Answered, None) => {
+            (Fate::LoggedRequest, None) => {
                 let least = stream.least_window.min(answer.body.len() as u64);
                 if owes && (!is_begun || (self.body.len() as u64) < least) {
                     return Err(format!("it is cut at {} of {} bytes", self.body.len(), least));

@@ -5,27 +5,27 @@ use std::io;
 
 use cannery_eventloop::{Neighbours, Portable, Waker};
 
-use super::WithLoop;
+use super::LoopTask;
 use crate::config::Io;
 use crate::error::StartError;
 
 /// The loop that is always there.
-pub(crate) type UsualLoop = Portable;
+pub(crate) type DefaultLoop = Portable;
 
 /// A loop over the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Loop {
+pub enum Backend {
     /// What `mio` finds: `kqueue(2)`, or on Linux `epoll(7)`.
     Portable,
 }
 
-impl Loop {
+impl Backend {
     /// The loop that is always there.
-    pub(crate) const USUAL: Loop = Loop::Portable;
+    pub(crate) const DEFAULT: Backend = Backend::Portable;
 
     /// Makes such a loop, and hands it over.
-    pub(crate) fn make(self, waker: Waker, neighbours: Option<Neighbours>, life: impl WithLoop) {
-        life.live(UsualLoop::new(waker, neighbours));
+    pub(crate) fn make(self, waker: Waker, neighbours: Option<Neighbours>, task: impl LoopTask) {
+        task.run(DefaultLoop::new(waker, neighbours));
     }
 
     /// Whether it is over a ring.
@@ -36,25 +36,25 @@ impl Loop {
 
 /// The loop that serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IoChoice {
+pub struct BackendChoice {
     /// Which.
-    pub chosen: Loop,
+    pub chosen: Backend,
 }
 
-impl IoChoice {
+impl BackendChoice {
     /// Refuses what only Linux has.
-    pub(crate) fn make(wanted: Io) -> Result<IoChoice, StartError> {
+    pub(crate) fn make(wanted: Io) -> Result<BackendChoice, StartError> {
         let refused =
             |flag| io::Error::other(format!("`--io {flag}` is for Linux; here there is `--io auto`"));
         match wanted {
-            Io::Auto => Ok(IoChoice { chosen: Loop::Portable }),
+            Io::Auto => Ok(BackendChoice { chosen: Backend::Portable }),
             Io::Epoll => Err(StartError::EventLoop(refused("epoll"))),
             Io::Uring => Err(StartError::EventLoop(refused("io_uring"))),
         }
     }
 }
 
-impl fmt::Display for IoChoice {
+impl fmt::Display for BackendChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the portable loop (this program was built without what only Linux has)")
     }

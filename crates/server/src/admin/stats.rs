@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::ListenerKind;
 use crate::observe::metrics::{Counters, Snapshot};
-use crate::observe::process_usage::{ProcessFigures, processor_seconds};
+use crate::observe::process_usage::{ProcessUsage, processor_seconds};
 use crate::observe::status::{Release, SiteStatus, Status};
 
 /// All that operators are told.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Figures {
+pub(crate) struct Stats {
     /// The numbers of the processes that serve.
     pub(crate) processes: Vec<u32>,
     pub(crate) threads: usize,
@@ -28,11 +28,11 @@ pub(crate) struct Figures {
     /// Processor time of all processes, also of those that have ended.
     pub(crate) processor_seconds: f64,
     /// What the processes take of the machine.
-    pub(crate) process: ProcessFigures,
-    pub(crate) listeners: Vec<ListenerFigures>,
-    pub(crate) certificates: Vec<CertificateFigures>,
+    pub(crate) process: ProcessUsage,
+    pub(crate) listeners: Vec<ListenerStats>,
+    pub(crate) certificates: Vec<CertificateStats>,
     /// Each site, and twice where two processes serve different releases of it.
-    pub(crate) sites: Vec<SiteFigures>,
+    pub(crate) sites: Vec<SiteStats>,
     pub(crate) counted: Snapshot,
 }
 
@@ -45,14 +45,14 @@ pub(crate) struct Reloads {
 
 /// Where the server listens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ListenerFigures {
+pub(crate) struct ListenerStats {
     pub(crate) is_tls: bool,
     pub(crate) address: String,
 }
 
 /// A certificate that is shown to clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CertificateFigures {
+pub(crate) struct CertificateStats {
     /// The first DNS name that it is for.
     pub(crate) name: String,
     /// The file of its chain.
@@ -63,17 +63,17 @@ pub(crate) struct CertificateFigures {
 
 /// A site, and its releases.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SiteFigures {
+pub(crate) struct SiteStats {
     /// Nothing for the default.
     pub(crate) host: Option<String>,
     pub(crate) path: String,
-    pub(crate) current: ReleaseFigures,
-    pub(crate) previous: Option<ReleaseFigures>,
+    pub(crate) current: ReleaseStats,
+    pub(crate) previous: Option<ReleaseStats>,
 }
 
 /// What an archive says of itself, and since when it is served, in seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ReleaseFigures {
+pub(crate) struct ReleaseStats {
     pub(crate) serial: u64,
     pub(crate) digest: String,
     pub(crate) paths: u64,
@@ -82,23 +82,23 @@ pub(crate) struct ReleaseFigures {
     pub(crate) since: u64,
 }
 
-impl Figures {
+impl Stats {
     /// Those of this process.
-    pub(crate) fn of(workers: &[Arc<Counters>], status: &Status) -> Figures {
+    pub(crate) fn of(workers: &[Arc<Counters>], status: &Status) -> Stats {
         let (served, refused) = status.reloads();
         let mut counted = Snapshot::of(workers);
         counted.log_lines_dropped = counted.log_lines_dropped.saturating_add(status.log_lines_lost());
-        Figures {
+        Stats {
             processes: vec![std::process::id()],
             threads: workers.len(),
             uptime_seconds: status.started.elapsed().as_secs_f64(),
             draining: status.is_draining(),
             reloads: Reloads { served, refused },
             processor_seconds: processor_seconds(),
-            process: ProcessFigures::of(&status.process, status.started_unix),
-            listeners: status.listeners().iter().map(ListenerFigures::of).collect(),
-            certificates: status.certificates().iter().map(CertificateFigures::of).collect(),
-            sites: status.sites().iter().map(SiteFigures::of).collect(),
+            process: ProcessUsage::of(&status.process, status.started_unix),
+            listeners: status.listeners().iter().map(ListenerStats::of).collect(),
+            certificates: status.certificates().iter().map(CertificateStats::of).collect(),
+            sites: status.sites().iter().map(SiteStats::of).collect(),
             counted,
         }
     }
@@ -109,7 +109,7 @@ impl Figures {
     }
 
     /// Adds those of another process, which serves.
-    pub(crate) fn add(&mut self, other: &Figures) {
+    pub(crate) fn add(&mut self, other: &Stats) {
         self.processes.extend(&other.processes);
         self.threads = self.threads.saturating_add(other.threads);
         self.uptime_seconds = self.uptime_seconds.max(other.uptime_seconds);
@@ -123,7 +123,7 @@ impl Figures {
         self.add_certificates(&other.certificates);
         for site in &other.sites {
             let is_same =
-                |known: &SiteFigures| known.host == site.host && known.current.digest == site.current.digest;
+                |known: &SiteStats| known.host == site.host && known.current.digest == site.current.digest;
             if !self.sites.iter().any(is_same) {
                 self.sites.push(site.clone());
             }
@@ -132,10 +132,10 @@ impl Figures {
     }
 
     /// Adds those of another process, each file once: of two certificates in it, the one that expires first.
-    fn add_certificates(&mut self, others: &[CertificateFigures]) {
+    fn add_certificates(&mut self, others: &[CertificateStats]) {
         for other in others {
             let is_same =
-                |known: &&mut CertificateFigures| known.file == other.file && known.name == other.name;
+                |known: &&mut CertificateStats| known.file == other.file && known.name == other.name;
             match self.certificates.iter_mut().find(is_same) {
                 Some(known) => known.not_after = known.not_after.min(other.not_after),
                 None => self.certificates.push(other.clone()),
@@ -144,7 +144,7 @@ impl Figures {
     }
 
     /// Adds what another process has counted, whether it still serves or not.
-    pub(crate) fn add_counted(&mut self, other: &Figures) {
+    pub(crate) fn add_counted(&mut self, other: &Stats) {
         self.reloads.served = self.reloads.served.saturating_add(other.reloads.served);
         self.reloads.refused = self.reloads.refused.saturating_add(other.reloads.refused);
         self.processor_seconds += other.processor_seconds;
@@ -152,15 +152,15 @@ impl Figures {
     }
 }
 
-impl ListenerFigures {
-    fn of((kind, address): &(ListenerKind, Address)) -> ListenerFigures {
-        ListenerFigures { is_tls: *kind == ListenerKind::Tls, address: address.to_string() }
+impl ListenerStats {
+    fn of((kind, address): &(ListenerKind, Address)) -> ListenerStats {
+        ListenerStats { is_tls: *kind == ListenerKind::Tls, address: address.to_string() }
     }
 }
 
-impl CertificateFigures {
-    fn of(summary: &Summary) -> CertificateFigures {
-        CertificateFigures {
+impl CertificateStats {
+    fn of(summary: &Summary) -> CertificateStats {
+        CertificateStats {
             name: summary.name.clone(),
             file: summary.path.to_string_lossy().into_owned(),
             not_after: summary.not_after,
@@ -168,21 +168,21 @@ impl CertificateFigures {
     }
 }
 
-impl SiteFigures {
-    fn of(site: &SiteStatus) -> SiteFigures {
-        SiteFigures {
+impl SiteStats {
+    fn of(site: &SiteStatus) -> SiteStats {
+        SiteStats {
             host: site.host.clone(),
             path: site.path.to_string_lossy().into_owned(),
-            current: ReleaseFigures::of(&site.current),
-            previous: site.previous.as_ref().map(ReleaseFigures::of),
+            current: ReleaseStats::of(&site.current),
+            previous: site.previous.as_ref().map(ReleaseStats::of),
         }
     }
 }
 
-impl ReleaseFigures {
-    fn of(release: &Release) -> ReleaseFigures {
+impl ReleaseStats {
+    fn of(release: &Release) -> ReleaseStats {
         let facts = &release.facts;
-        ReleaseFigures {
+        ReleaseStats {
             serial: facts.serial,
             digest: facts.digest.to_string(),
             paths: facts.paths,
