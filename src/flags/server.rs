@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use cannery_server::Config;
 use cannery_server::config::{
-    AccessLog, Account, Address, Content, DUMMY_BODY, ExactPages, ForwardedField, HostPattern, Io, NoticeHandler,
-    Loading, LogFormat, LogTarget, NamedArchive, ProxySource, ReleaseDirectory, SandboxPolicy, SecurityHeaders,
-    SpecialPages, Timeouts, TrustedProxies, Wanted,
+    AccessLog, Account, Address, Content, DUMMY_BODY, ExactPages, ForwardedField, HostPattern, Io, Loading,
+    LogFormat, LogTarget, NamedArchive, NoticeHandler, ProxySource, ReleaseDirectory, SandboxPolicy,
+    SecurityHeaders, SpecialPages, Timeouts, TrustedProxies, Wanted,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
 

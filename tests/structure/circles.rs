@@ -133,7 +133,7 @@ impl Names {
     fn of(modules: &BTreeMap<Module, String>) -> Names {
         let mut handed_on = BTreeMap::new();
         for (module, code) in modules {
-            for statement in code.split(';').filter_map(|text| Some(text.rsplit_once("pub use ")?.1)) {
+            for statement in code.split(';').filter_map(handed_on_by) {
                 for path in expand(statement) {
                     let target =
                         absolute(&path, module).unwrap_or_else(|| [module.as_slice(), &path].concat());
@@ -163,6 +163,13 @@ impl Names {
         }
         path
     }
+}
+
+/// Returns the use tree of a statement that hands names on: `pub use TREE` or `pub(crate) use TREE`.
+fn handed_on_by(statement: &str) -> Option<&str> {
+    let (before, tree) = statement.rsplit_once(" use ")?;
+    let visibility = before.rsplit(char::is_whitespace).next()?;
+    (visibility == "pub" || visibility.starts_with("pub(")).then_some(tree)
 }
 
 /// The paths that a module's code names, from the crate's root.

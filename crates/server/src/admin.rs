@@ -6,19 +6,19 @@
 pub(crate) mod collect;
 mod json;
 mod prometheus;
-pub(crate) mod stats;
+mod stats;
+
+pub(crate) use collect::Collector;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cannery_site::{Method, Target};
 use cannery_wire::RequestHead;
 
-use crate::admin::collect::Collector;
-use crate::admin::stats::Stats;
 use crate::config::HostPattern;
-use crate::observe::metrics::Counters;
-use crate::observe::status::Status;
-use crate::pages::page::Page;
+use crate::observe::{Counters, Status};
+use crate::pages::Page;
+use stats::Stats;
 
 /// The page for a person: one file, nothing from anywhere else.
 const PAGE: &str = include_str!("admin/page.html");

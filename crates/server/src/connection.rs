@@ -4,21 +4,29 @@
 //! and only the beginning of a request, or answers that the peer is slow to take, are kept here. What comes before
 //! requests, what is waited for and how it ends are in files of their own below.
 
-pub(crate) mod ack_tracker;
+mod ack_tracker;
 mod close;
-pub(crate) mod context;
+mod context;
 mod deadlines;
 mod handshake;
 #[cfg(test)]
 mod limits_page;
 mod memory;
 pub(crate) mod memory_budget;
-pub(crate) mod pending_write;
-pub(crate) mod protocol;
-pub(crate) mod recv;
-pub(crate) mod send_batch;
-pub(crate) mod tls_stream;
-pub(crate) mod transport;
+mod pending_write;
+mod protocol;
+mod recv;
+mod send_batch;
+mod tls_stream;
+mod transport;
+
+#[cfg(test)]
+pub(crate) use context::DRAIN_GRACE;
+pub(crate) use context::{AddedFields, Fields, Shared};
+pub(crate) use memory_budget::Memory;
+pub(crate) use recv::Share;
+pub(crate) use send_batch::Due;
+pub(crate) use transport::Buffers;
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,14 +37,13 @@ use cannery_eventloop::{Accepted, Socket};
 use cannery_wire::Refusal;
 
 use crate::config::{ListenerKind, Timeouts};
-use crate::connection::context::Shared;
-use crate::connection::pending_write::Unsent;
-use crate::connection::protocol::{Asker, Protocol, Spelled};
-use crate::connection::recv::Came;
-use crate::connection::send_batch::{Body, Due};
-use crate::connection::transport::Transport;
 pub(crate) use close::LINGER;
 use deadlines::Waits;
+use pending_write::Unsent;
+use protocol::{Asker, Protocol, Spelled};
+use recv::Came;
+use send_batch::Body;
+use transport::Transport;
 
 /// Bytes that one connection may receive and send in a turn of the loop. A peer whose network is as fast as we are
 /// could else keep all others waiting for as long as its download takes. So many take a tenth of a millisecond.

@@ -1,11 +1,16 @@
 //! What a server answers with: opened once, shared by the workers, never changed.
 
-pub(crate) mod dummy;
-pub(crate) mod exchange;
-pub(crate) mod file_id;
+mod dummy;
+mod exchange;
+mod file_id;
 pub(crate) mod open;
-pub(crate) mod releases;
-pub(crate) mod sites;
+mod releases;
+mod sites;
+
+pub(crate) use exchange::{OnH1, OnH2};
+pub(crate) use file_id::FileId;
+pub(crate) use releases::{Look, OpenRelease, Releases};
+pub(crate) use sites::{Entry, Sites};
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,18 +22,12 @@ use cannery_wire::{ArchiveRef, Output, Refusal, ServerFields};
 
 use crate::admin::Admin;
 use crate::config::{self, Config};
-use crate::content::dummy::Dummy;
-use crate::content::exchange::Exchange;
-use crate::content::releases::{Look, Releases};
-use crate::content::sites::{Entry, Sites};
 use crate::error::StartError;
 use crate::notice::Notice;
-use crate::observe::observer::Observer;
-use crate::observe::request_log::{LoggedRequest, Response};
-use crate::observe::status::Status;
-use crate::pages::BuiltinPages;
-use crate::pages::challenges::Challenges;
-use crate::pages::page::Page;
+use crate::observe::{LoggedRequest, Observer, Response, Status};
+use crate::pages::{BuiltinPages, Challenges, Page};
+use dummy::Dummy;
+use exchange::Exchange;
 
 /// What a server answers with.
 #[derive(Debug)]

@@ -64,21 +64,18 @@ pub use cannery_eventloop::{Address, Claim, Listener};
 pub use crate::config::Config;
 pub use crate::error::StartError;
 pub use crate::notice::Notice;
-pub use crate::process::listening::Listening;
-pub use crate::process::platform::end_with_parent;
-pub use crate::startup::operators::Operators;
-pub use crate::worker::backend::{Backend, BackendChoice};
+pub use crate::process::Listening;
+pub use crate::process::end_with_parent;
+pub use crate::startup::Operators;
+pub use crate::worker::{Backend, BackendChoice};
 
 use crate::config::ListenerKind;
-use crate::observe::access_log::LogWriter;
-use crate::observe::report::Report;
-use crate::observe::status::{SiteStatus, Status};
+use crate::observe::{LogWriter, Report, SiteStatus, Status};
+use crate::process::Vacancies;
 use crate::process::notify::Notify;
-use crate::process::vacancies::Vacancies;
 use crate::reload::ReloadOrder;
 use crate::sandbox::{Sandbox, SandboxReport};
-use crate::startup::admin_server::AdminServer;
-use crate::startup::resources::Resources;
+use crate::startup::{AdminServer, Resources};
 use crate::worker::StopOrder;
 
 /// A running server.
@@ -207,7 +204,7 @@ impl Server {
             self.vacancies.clone().follow(supervisor, self.stop.wakers.clone(), &self.sandbox)?;
         }
         let reopen = self.log.as_ref().map(LogWriter::reopen);
-        startup::signals::obey(
+        startup::obey_signals(
             self.stop.clone(),
             self.reload.clone(),
             reopen,

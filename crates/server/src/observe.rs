@@ -1,9 +1,17 @@
 //! What operators see of the server: metrics, the access log, and its state as a whole.
 
-pub(crate) mod access_log;
-pub(crate) mod metrics;
-pub(crate) mod observer;
+mod access_log;
+mod metrics;
+mod observer;
 pub(crate) mod process_usage;
-pub(crate) mod report;
-pub(crate) mod request_log;
-pub(crate) mod status;
+mod report;
+mod request_log;
+mod status;
+
+pub(crate) use access_log::{LogFile, LogWriter, Reopen};
+pub(crate) use metrics::{Counters, MethodKind, Snapshot};
+pub(crate) use observer::{Closed, Observer};
+pub(crate) use process_usage::ProcessSampler;
+pub(crate) use report::Report;
+pub(crate) use request_log::{LoggedRequest, Response};
+pub(crate) use status::{Release, SiteStatus, Status};

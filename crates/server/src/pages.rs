@@ -2,15 +2,17 @@
 //!
 //! A site that has such a path itself comes first.
 
-pub(crate) mod builtin;
+mod builtin;
 pub(crate) mod challenges;
-pub(crate) mod page;
+mod page;
+
+pub(crate) use challenges::Challenges;
+pub(crate) use page::Page;
 
 use std::sync::Arc;
 
 use crate::config::SpecialPages;
-use crate::pages::page::Page;
-use challenges::{Challenges, Found};
+use challenges::Found;
 
 const PREFIX: &[u8] = b"/__/";
 

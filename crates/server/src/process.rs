@@ -2,16 +2,20 @@
 
 pub mod inheritance;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
-pub(crate) mod linux;
-pub(crate) mod listening;
+mod linux;
+mod listening;
 pub mod notify;
 #[cfg(any(feature = "portable", not(target_os = "linux")))]
-pub(crate) mod portable;
+mod portable;
 pub mod supervisor;
 pub mod takeover;
-pub(crate) mod vacancies;
+mod vacancies;
+
+pub use listening::Listening;
+pub use platform::end_with_parent;
+pub(crate) use vacancies::{Standby, Vacancies};
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
-pub(crate) use linux as platform;
+use linux as platform;
 #[cfg(any(feature = "portable", not(target_os = "linux")))]
-pub(crate) use portable as platform;
+use portable as platform;

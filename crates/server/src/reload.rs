@@ -5,8 +5,11 @@
 //! limit raised, as watching by events would. Never unmaps what a connection still sends from; and it is this
 //! thread that unmaps, for that takes milliseconds, in which a worker would serve nobody.
 
-pub(crate) mod certificates;
-pub(crate) mod current;
+mod certificates;
+mod current;
+
+pub(crate) use certificates::CertificateFolder;
+pub(crate) use current::Current;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,16 +22,10 @@ use cannery_eventloop::Waker;
 use cannery_site::Site;
 
 use crate::config::{self, Config, NamedArchive, NoticeHandler};
-use crate::content::file_id::FileId;
-use crate::content::open;
-use crate::content::releases::{Look as LookAt, OpenRelease, Releases};
-use crate::content::{Content, Kept};
+use crate::content::{Content, FileId, Kept, Look as LookAt, OpenRelease, Releases, open};
 use crate::error::StartError;
 use crate::notice::Notice;
-use crate::observe::process_usage::ProcessSampler;
-use crate::observe::status::Status;
-use crate::reload::certificates::CertificateFolder;
-use crate::reload::current::Current;
+use crate::observe::{ProcessSampler, Status};
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
@@ -346,7 +343,7 @@ fn open(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>, Vec<No
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::sites::{Entry, Sites};
+    use crate::content::{Entry, Sites};
     use crate::pages::BuiltinPages;
     use crate::simulation;
 

@@ -21,8 +21,8 @@ use cannery_eventloop::EventLoop;
 use cannery_eventloop::simulated::{Network, Random};
 
 use crate::config::{self, Config, ListenerKind};
-use crate::observe::observer::Observer;
-use crate::reload::current::Current;
+use crate::observe::Observer;
+use crate::reload::Current;
 use crate::worker::{Plan, StopOrder, Worker};
 use course::{Course, Plot, TURNS_MAX};
 use script::Script;

@@ -14,11 +14,8 @@ use self::single_client::{FRONT_BYTES, OnePeer, Peer};
 use crate::config::{self, AccessLog, Config, ListenerKind};
 use crate::content::Content;
 use crate::error::StartError;
-use crate::observe::access_log::{LogFile, LogWriter};
-use crate::observe::metrics::Counters;
-use crate::observe::observer::Observer;
-use crate::observe::status::Status;
-use crate::reload::current::Current;
+use crate::observe::{Counters, LogFile, LogWriter, Observer, Status};
+use crate::reload::Current;
 use crate::sandbox::Sandbox;
 use crate::worker::{Plan, StopOrder, Worker};
 

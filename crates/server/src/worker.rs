@@ -4,12 +4,16 @@
 //! What it is told, how its thread starts and where its connections come from are in files of their own below.
 
 mod accepting;
-pub(crate) mod backend;
+mod backend;
 mod plan;
 mod shedding;
 mod slab;
 mod standby;
 mod start;
+
+#[cfg(test)]
+pub(crate) use backend::DefaultLoop;
+pub use backend::{Backend, BackendChoice};
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,16 +35,11 @@ pub(crate) use self::start::start_all;
 use self::accepting::Crowding;
 use self::standby::Standbys;
 use crate::config::ListenerKind;
-use crate::connection::context::{Fields, Shared};
-use crate::connection::memory_budget::Memory;
-use crate::connection::recv::Share;
-use crate::connection::send_batch::Due;
-use crate::connection::transport::Buffers;
-use crate::connection::{Connection, Outcome};
-use crate::observe::observer::Closed;
-use crate::process::vacancies::Standby;
-use crate::reload::current::Current;
-use crate::worker::slab::Slab;
+use crate::connection::{Buffers, Connection, Due, Fields, Memory, Outcome, Share, Shared};
+use crate::observe::Closed;
+use crate::process::Standby;
+use crate::reload::Current;
+use slab::Slab;
 
 /// How often deadlines are looked at while there are connections: a peer may be late by as much.
 const TICK: Duration = Duration::from_secs(1);
@@ -142,7 +141,7 @@ impl<L: EventLoop> Worker<L> {
     }
 
     /// Lets observers know the thread that calls this, which is the worker's.
-    pub(crate) fn note_thread(&self) {
+    fn note_thread(&self) {
         #[cfg(target_os = "linux")]
         self.shared.observer.set_thread(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
     }

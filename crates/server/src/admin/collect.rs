@@ -9,10 +9,9 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::admin::stats::Stats;
+use super::stats::Stats;
 use crate::error::StartError;
-use crate::observe::metrics::Counters;
-use crate::observe::status::Status;
+use crate::observe::{Counters, Status};
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 

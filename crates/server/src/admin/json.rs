@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::admin::stats::Stats;
+use super::stats::Stats;
 
 /// Missing paths that are told.
 const MISSING_MAX: usize = 20;

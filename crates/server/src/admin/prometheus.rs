@@ -5,8 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_wire::Refusal;
 
-use crate::admin::stats::{ReleaseStats, Stats};
-use crate::observe::metrics::{MethodKind, Snapshot};
+use super::stats::{ReleaseStats, Stats};
+use crate::observe::{MethodKind, Snapshot};
 
 /// Upper ends of the buckets that are told, in seconds.
 const LATENCY_ENDS: [f64; 12] =

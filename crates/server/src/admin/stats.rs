@@ -9,9 +9,8 @@ use cannery_secure::Summary;
 use serde::{Deserialize, Serialize};
 
 use crate::config::ListenerKind;
-use crate::observe::metrics::{Counters, Snapshot};
 use crate::observe::process_usage::{ProcessUsage, processor_seconds};
-use crate::observe::status::{Release, SiteStatus, Status};
+use crate::observe::{Counters, Release, SiteStatus, Snapshot, Status};
 
 /// All that operators are told.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -20,7 +19,7 @@ pub(crate) struct Stats {
     pub(crate) processes: Vec<u32>,
     pub(crate) threads: usize,
     /// Of the one that has served longest.
-    pub(crate) uptime_seconds: f64,
+    pub(super) uptime_seconds: f64,
     /// Whether new connections are not wanted any more, by one of them at least.
     pub(crate) draining: bool,
     /// New releases that were taken up, and those that were refused; each process counts its own.
@@ -46,7 +45,7 @@ pub(crate) struct Reloads {
 /// Where the server listens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ListenerStats {
-    pub(crate) is_tls: bool,
+    pub(super) is_tls: bool,
     pub(crate) address: String,
 }
 
@@ -58,7 +57,7 @@ pub(crate) struct CertificateStats {
     /// The file of its chain.
     pub(crate) file: String,
     /// When it expires, in seconds since 1970.
-    pub(crate) not_after: i64,
+    pub(super) not_after: i64,
 }
 
 /// A site, and its releases.
@@ -144,7 +143,7 @@ impl Stats {
     }
 
     /// Adds what another process has counted, whether it still serves or not.
-    pub(crate) fn add_counted(&mut self, other: &Stats) {
+    pub(super) fn add_counted(&mut self, other: &Stats) {
         self.reloads.served = self.reloads.served.saturating_add(other.reloads.served);
         self.reloads.refused = self.reloads.refused.saturating_add(other.reloads.refused);
         self.processor_seconds += other.processor_seconds;

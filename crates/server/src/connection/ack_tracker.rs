@@ -4,7 +4,7 @@
 
 /// Bytes that one connection handed to the kernel, and how many of them its peer has acknowledged.
 #[derive(Debug, Default)]
-pub(crate) struct Confirmed {
+pub(super) struct Confirmed {
     handed: u64,
     /// Acknowledged bytes at the last look. Below zero on local sockets, where the kernel's figure includes its own
     /// overhead.
@@ -14,13 +14,13 @@ pub(crate) struct Confirmed {
 impl Confirmed {
     /// Counts `bytes` more that were handed to the kernel.
     #[inline]
-    pub(crate) fn hand(&mut self, bytes: u64) {
+    pub(super) fn hand(&mut self, bytes: u64) {
         self.handed += bytes;
     }
 
     /// Returns how many bytes the peer has acknowledged since the last call, if `unconfirmed` bytes are still
     /// unacknowledged, or `None` if this cannot be told yet.
-    pub(crate) fn since_last(&mut self, unconfirmed: u64) -> Option<u64> {
+    pub(super) fn since_last(&mut self, unconfirmed: u64) -> Option<u64> {
         let confirmed = self.handed.cast_signed() - unconfirmed.cast_signed();
         let before = std::mem::replace(&mut self.confirmed, confirmed);
         if before == 0 && confirmed < 0 {

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use cannery_eventloop::Socket;
 
+use super::context::Shared;
 use super::deadlines::Waits;
+use super::protocol::Protocol;
 use super::{Connection, Outcome, State};
-use crate::connection::context::Shared;
-use crate::connection::protocol::Protocol;
 
 /// How long a peer that was refused may go on sending before the connection is closed under it. Closed at
 /// once, the kernel would throw the answer away with the bytes that nobody reads.
@@ -67,7 +67,7 @@ impl<S: Socket> Connection<S> {
     /// Ends a connection gracefully: after the answer to the request that is under way, or after [`DRAIN_GRACE`] if none
     /// comes. The answer that is being sent may not have said that it is the last, so a request may follow it.
     ///
-    /// [`DRAIN_GRACE`]: crate::connection::context::DRAIN_GRACE
+    /// [`DRAIN_GRACE`]: super::context::DRAIN_GRACE
     pub(crate) fn drain(&mut self, shared: &mut Shared) -> Outcome {
         shared.share.bytes = shared.turn_bytes_max;
         if !self.reads() {

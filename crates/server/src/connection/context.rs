@@ -9,13 +9,13 @@ use cannery_site::Scratch;
 use cannery_wire::h2::HeadStore;
 use cannery_wire::{Output, ServerFields};
 
+use super::memory_budget::Memory;
+use super::recv::Share;
+use super::send_batch::Due;
+use super::transport::Buffers;
 use crate::config::Timeouts;
-use crate::connection::memory_budget::Memory;
-use crate::connection::recv::Share;
-use crate::connection::send_batch::Due;
-use crate::connection::transport::Buffers;
 use crate::content::Content;
-use crate::observe::observer::Observer;
+use crate::observe::Observer;
 
 /// How long an idle connection stays open once the server stops. A request that was under way when the order came is
 /// answered, and the answer tells the client that it is the last.

@@ -8,9 +8,9 @@ use cannery_eventloop::Socket;
 use cannery_wire::Refusal;
 use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 
+use super::context::{DRAIN_GRACE, Shared};
+use super::protocol::Awaits;
 use super::{Connection, Outcome, State};
-use crate::connection::context::{DRAIN_GRACE, Shared};
-use crate::connection::protocol::Awaits;
 
 /// How long a connection may answer from a release that was replaced, until its peer is told to make a new one.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(10);

@@ -8,12 +8,12 @@ use cannery_eventloop::Socket;
 use cannery_wire::Refusal;
 use cannery_wire::proxy::{self, Source};
 
+use super::context::Shared;
 use super::deadlines::Waits;
+use super::protocol::Protocol;
+use super::tls_stream::Secured;
 use super::{Connection, State};
 use crate::config::ListenerKind;
-use crate::connection::context::Shared;
-use crate::connection::protocol::Protocol;
-use crate::connection::tls_stream::Secured;
 
 impl<S: Socket> Connection<S> {
     /// Takes the PROXY header off the front of `rest`; tells whether it was there. Fails if it never will be: then

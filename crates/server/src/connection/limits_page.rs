@@ -8,9 +8,9 @@ use std::path::Path;
 use cannery_secure::limits as below_http;
 use cannery_wire::limits as of_http;
 
+use super::LINGER;
+use super::context::DRAIN_GRACE;
 use crate::config::Timeouts;
-use crate::connection::LINGER;
-use crate::connection::context::DRAIN_GRACE;
 
 /// Constants of a module by their names.
 macro_rules! values {

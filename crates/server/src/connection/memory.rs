@@ -6,8 +6,8 @@ use cannery_eventloop::Socket;
 use cannery_wire::limits::HPACK_TABLE_BYTES;
 
 use super::Connection;
-use crate::connection::context::Shared;
-use crate::connection::protocol::Protocol;
+use super::context::Shared;
+use super::protocol::Protocol;
 
 /// A connection in the clear: its place among the others.
 pub(super) const PLAIN_BYTES: u32 = 256;

@@ -12,12 +12,12 @@ use cannery_eventloop::Socket;
 use cannery_wire::limits::{SEGMENTS_MAX, ZERO_COPY_BODY_BYTES_MIN};
 use cannery_wire::{Output, Segment};
 
-use crate::connection::transport::Outlet;
+use super::transport::Outlet;
 use crate::content::Content;
 
 /// What a connection still has to send.
 #[derive(Debug)]
-pub(crate) struct Unsent {
+pub(super) struct Unsent {
     content: Arc<Content>,
     /// When its requests were answered.
     since: Instant,
@@ -32,7 +32,7 @@ pub(crate) struct Unsent {
 
 /// Sends what `output` holds, but no more than `bytes_max`, which is less by that much afterwards, and empties it, also
 /// where the socket is broken: else the next peer would be sent what was this one's. What is not sent comes back.
-pub(crate) fn send_output(
+pub(super) fn send_output(
     outlet: &mut Outlet<'_, impl Socket>,
     output: &mut Output,
     content: &Arc<Content>,
@@ -79,7 +79,7 @@ fn send_segments(
 
 /// Sends our own bytes and a range of an archive behind them, and returns how much there was room for.
 #[inline]
-pub(crate) fn send_answer(
+pub(super) fn send_answer(
     outlet: &mut Outlet<'_, impl Socket>,
     own: &[u8],
     (archive, extent): (u16, Extent),
@@ -139,7 +139,7 @@ impl Unsent {
         size_of::<Unsent>() + self.bytes.capacity() + self.segments.capacity() * size_of::<Segment>()
     }
 
-    pub(crate) fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.segments.is_empty()
     }
 

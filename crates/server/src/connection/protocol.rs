@@ -8,9 +8,8 @@ use std::sync::Arc;
 use cannery_secure::Version;
 use cannery_wire::{Output, Refusal, h1, h2};
 
-use crate::connection::context::Shared;
-use crate::content::exchange::{OnH1, OnH2};
-use crate::content::{Asked, Content};
+use super::context::Shared;
+use crate::content::{Asked, Content, OnH1, OnH2};
 
 /// What is spoken on a connection.
 #[derive(Debug)]
@@ -37,17 +36,17 @@ pub(crate) struct Http2 {
 
 /// Who asks, and by what kind of connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asker<'p> {
+pub(super) struct Asker<'p> {
     pub(crate) peer: &'p Option<SocketAddr>,
     /// Whether nobody between can read what is said.
-    pub(crate) is_secured: bool,
+    pub(super) is_secured: bool,
     /// By which version of TLS.
     pub(crate) tls: Option<Version>,
 }
 
 /// What a peer owes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Awaits {
+pub(super) enum Awaits {
     /// Nothing: its next request, if it likes.
     Request,
     /// The rest of a head.
@@ -60,7 +59,7 @@ pub(crate) enum Awaits {
 
 /// What came of reading requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Spelled {
+pub(super) enum Spelled {
     /// There is no more to answer at present.
     All,
     /// What is in the output is to be sent first: there may be more.
@@ -89,7 +88,7 @@ impl Protocol {
 
     /// What the peer owes, if anything.
     #[inline]
-    pub(crate) fn awaits(&self) -> Awaits {
+    pub(super) fn awaits(&self) -> Awaits {
         match self {
             Protocol::H1(http) => match http.awaits() {
                 h1::Awaits::Request => Awaits::Request,
@@ -106,7 +105,7 @@ impl Protocol {
     }
 
     /// Whether the peer has said that it sends no more, and has sent all that it owes.
-    pub(crate) fn is_ended_by_peer(&self) -> bool {
+    pub(super) fn is_ended_by_peer(&self) -> bool {
         match self {
             Protocol::H1(http) => http.is_closed_by_peer(),
             Protocol::H2(_) => false,
@@ -115,7 +114,7 @@ impl Protocol {
 
     /// Lets the next answer be the last one, which says so; HTTP/2 says so at once, and answers what the peer has asked
     /// before it knows.
-    pub(crate) fn end_after_next(&mut self) {
+    pub(super) fn end_after_next(&mut self) {
         match self {
             Protocol::H1(http) => http.close_after_next(),
             Protocol::H2(http2) => http2.goes = true,
@@ -142,7 +141,7 @@ impl Protocol {
 
     /// What was spelled is sent, or kept to be: lets go of a release from which nothing waits.
     #[inline]
-    pub(crate) fn let_go(&mut self) {
+    pub(super) fn let_go(&mut self) {
         if let Protocol::H2(http2) = self
             && !http2.http.has_bodies()
         {
@@ -151,7 +150,7 @@ impl Protocol {
     }
 
     /// Whether it answers from a release that was replaced, and has not told its peer to go elsewhere.
-    pub(crate) fn is_behind(&self, shared: &Shared) -> bool {
+    pub(super) fn is_behind(&self, shared: &Shared) -> bool {
         let Protocol::H2(http2) = self else { return false };
         !http2.goes && http2.content.as_ref().is_some_and(|content| !Arc::ptr_eq(content, &shared.content))
     }
@@ -165,7 +164,7 @@ impl Protocol {
     }
 
     /// Bytes of bodies that the peer had room for since this was last asked.
-    pub(crate) fn taken_since_last(&mut self) -> u64 {
+    pub(super) fn taken_since_last(&mut self) -> u64 {
         match self {
             Protocol::H1(_) => 0,
             Protocol::H2(http2) => std::mem::take(&mut http2.taken),
@@ -174,7 +173,7 @@ impl Protocol {
 
     /// Spells answers until the requests in `rest` end or the output is full, and takes off `rest` what is done with.
     #[inline]
-    pub(crate) fn spell_answers(
+    pub(super) fn spell_answers(
         &mut self,
         rest: &mut &[u8],
         asker: Asker<'_>,

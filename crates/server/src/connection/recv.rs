@@ -1,7 +1,7 @@
 //! What receiving may use up, and what comes of it, in the clear and by TLS alike.
 
 /// Bytes that one call receives.
-pub(crate) const RECEIVE_BYTES: usize = 64 * 1024;
+pub(super) const RECEIVE_BYTES: usize = 64 * 1024;
 
 /// What is left, in this turn of the loop, of what a connection may use up.
 #[derive(Debug, Clone, Copy)]
@@ -14,10 +14,10 @@ pub(crate) struct Share {
 
 /// What came of receiving.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Came {
+pub(super) enum Came {
     /// So many plain bytes, of which there may be none; and whether no more is there now.
     Bytes {
-        /// How many, at the front of what [`crate::connection::transport::Transport::lend_received`] lends.
+        /// How many, at the front of what [`super::transport::Transport::lend_received`] lends.
         bytes: usize,
         /// Whether an event will tell when there is more.
         is_all: bool,

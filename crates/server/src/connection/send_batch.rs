@@ -56,7 +56,7 @@ impl Due {
 
     /// Lets the body of that answer wait.
     #[inline]
-    pub(crate) fn put_body(&mut self, body: Body) {
+    pub(super) fn put_body(&mut self, body: Body) {
         self.bodies.push((self.ends.len(), body));
     }
 
@@ -107,7 +107,7 @@ impl Due {
 
     /// Forgets an answer of which it was not said whose it is.
     #[cold]
-    pub(crate) fn forget_last(&mut self) {
+    pub(super) fn forget_last(&mut self) {
         self.bytes.truncate(self.ends.last().map_or(0, |&(_, end)| end));
         let answers = self.ends.len();
         self.bodies.retain(|&(answer, _)| answer < answers);

@@ -11,12 +11,12 @@ use cannery_secure::limits::RECORD_BYTES_MAX;
 use cannery_secure::{Failure, HandshakeStep, OpenOutcome, Protocol, Session};
 use cannery_wire::limits::{SEALED_BYTES_MAX, SEALED_BYTES_MIN, SEGMENTS_MAX};
 
-use crate::connection::ack_tracker::Confirmed;
-use crate::connection::recv::{Came, RECEIVE_BYTES, Share};
+use super::ack_tracker::Confirmed;
+use super::recv::{Came, RECEIVE_BYTES, Share};
 
 /// What every session of a worker uses in turn. It takes no memory before the first one needs it.
 #[derive(Default)]
-pub(crate) struct SealedBuffers {
+pub(super) struct SealedBuffers {
     /// What was just received, behind the beginning of a record that came before.
     received: Vec<u8>,
     /// What was opened of it.
@@ -26,7 +26,7 @@ pub(crate) struct SealedBuffers {
 }
 
 /// The TLS of one connection.
-pub(crate) struct Secured {
+pub(super) struct Secured {
     session: Session,
     /// The beginning of a record that came; or more, where the handshake's work is put off.
     begun: Vec<u8>,
@@ -63,7 +63,7 @@ impl Secured {
     }
 
     /// Whether the handshake is done.
-    pub(crate) fn is_established(&self) -> bool {
+    pub(super) fn is_established(&self) -> bool {
         !self.session.is_handshaking()
     }
 
@@ -99,12 +99,12 @@ impl Secured {
     }
 
     /// See [`Session::is_near_key_limit`].
-    pub(crate) fn is_wearing_out(&self) -> bool {
+    pub(super) fn is_wearing_out(&self) -> bool {
         self.session.is_near_key_limit()
     }
 
     /// Whether records wait that the socket had no room for.
-    pub(crate) fn is_blocked(&self) -> bool {
+    pub(super) fn is_blocked(&self) -> bool {
         !self.waiting.is_empty()
     }
 
@@ -252,7 +252,7 @@ impl Secured {
     }
 
     /// See [`Confirmed::since_last`]; counts sealed bytes.
-    pub(crate) fn confirmed_since_last(&mut self, unconfirmed: u64) -> Option<u64> {
+    pub(super) fn confirmed_since_last(&mut self, unconfirmed: u64) -> Option<u64> {
         self.confirmed.since_last(unconfirmed)
     }
 

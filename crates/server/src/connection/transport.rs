@@ -7,9 +7,9 @@ use std::io::{self, IoSlice};
 use cannery_eventloop::{PagePipe, Received, Socket};
 use cannery_secure::Session;
 
-use crate::connection::ack_tracker::Confirmed;
-use crate::connection::recv::{Came, RECEIVE_BYTES, Share};
-use crate::connection::tls_stream::{SealedBuffers, Secured};
+use super::ack_tracker::Confirmed;
+use super::recv::{Came, RECEIVE_BYTES, Share};
+use super::tls_stream::{SealedBuffers, Secured};
 
 /// What every transport of a worker uses in turn, so that an idle one has no buffer of its own.
 pub(crate) struct Buffers {
@@ -62,12 +62,12 @@ impl<S: Socket> Transport<S> {
     }
 
     /// Goes on by TLS, of which the first bytes may be here already.
-    pub(crate) fn secure(&mut self, session: Session, begun: &[u8]) {
+    pub(super) fn secure(&mut self, session: Session, begun: &[u8]) {
         self.secured = Some(Box::new(Secured::new(session, begun)));
     }
 
     /// Goes on in the clear: the peer speaks no TLS.
-    pub(crate) fn give_up_tls(&mut self) {
+    pub(super) fn give_up_tls(&mut self) {
         self.secured = None;
     }
 
@@ -83,7 +83,7 @@ impl<S: Socket> Transport<S> {
 
     /// The version of TLS that is spoken, if any is.
     #[inline]
-    pub(crate) fn tls_version(&self) -> Option<cannery_secure::Version> {
+    pub(super) fn tls_version(&self) -> Option<cannery_secure::Version> {
         self.secured.as_ref().and_then(|secured| secured.version())
     }
 
@@ -116,14 +116,14 @@ impl<S: Socket> Transport<S> {
 
     /// Lends what was received last, to be given back when it is read.
     #[inline]
-    pub(crate) fn lend_received(&self, buffers: &mut Buffers) -> Lent {
+    pub(super) fn lend_received(&self, buffers: &mut Buffers) -> Lent {
         let is_opened = self.secured.is_some();
         Lent { bytes: std::mem::take(buffers.received(is_opened)), is_opened }
     }
 
     /// What takes the bytes that are to be sent.
     #[inline]
-    pub(crate) fn outlet<'a>(&'a mut self, buffers: &'a mut Buffers) -> Outlet<'a, S> {
+    pub(super) fn outlet<'a>(&'a mut self, buffers: &'a mut Buffers) -> Outlet<'a, S> {
         let Buffers { pipe, sealed, .. } = buffers;
         let secured = self.secured.as_deref_mut().map(|secured| (secured, sealed));
         Outlet { socket: &self.socket, pipe, confirmed: &mut self.confirmed, secured }
@@ -131,7 +131,7 @@ impl<S: Socket> Transport<S> {
 
     /// Whether bytes wait that were taken and that the socket had no room for. Until they are sent, nothing more is taken.
     #[inline]
-    pub(crate) fn is_blocked(&self) -> bool {
+    pub(super) fn is_blocked(&self) -> bool {
         self.secured.as_ref().is_some_and(|secured| secured.is_blocked())
     }
 
@@ -150,21 +150,21 @@ impl<S: Socket> Transport<S> {
     }
 
     /// The same where the connection ends now: what there is no room for is not said.
-    pub(crate) fn say_end(&mut self, buffers: &mut Buffers) -> io::Result<bool> {
+    pub(super) fn say_end(&mut self, buffers: &mut Buffers) -> io::Result<bool> {
         let Some(secured) = &mut self.secured else { return Ok(true) };
         secured.close(&self.socket, &mut buffers.sealed)
     }
 
     /// Sends bytes in the clear, on a connection without TLS.
     #[inline]
-    pub(crate) fn send_plain(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    pub(super) fn send_plain(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let sent = self.socket.send(bytes)?;
         self.confirmed.hand(sent as u64);
         Ok(sent)
     }
 
     /// Returns how many bytes the peer has acknowledged since the last call, or `None` if this cannot be told yet.
-    pub(crate) fn confirmed_since_last(&mut self) -> io::Result<Option<u64>> {
+    pub(super) fn confirmed_since_last(&mut self) -> io::Result<Option<u64>> {
         let unconfirmed = self.socket.unconfirmed()?;
         Ok(match &mut self.secured {
             Some(secured) => secured.confirmed_since_last(unconfirmed),
@@ -179,7 +179,7 @@ impl<S: Socket> Transport<S> {
 }
 
 /// Takes bytes that are to be sent, as many as there is room for; each call returns how many that were.
-pub(crate) struct Outlet<'a, S> {
+pub(super) struct Outlet<'a, S> {
     socket: &'a S,
     pipe: &'a PagePipe,
     /// Counts what is sent in the clear.
@@ -207,12 +207,12 @@ impl<S: Socket> Outlet<'_, S> {
 
     /// Whether pages can be lent: what is sealed first is copied as it is.
     #[inline]
-    pub(crate) fn lends(&self) -> bool {
+    pub(super) fn lends(&self) -> bool {
         self.secured.is_none() && self.pipe.lends()
     }
 
     /// Takes several runs, and then pages that are lent: bytes of an archive, which never change.
-    pub(crate) fn send_pages(&mut self, runs: &[IoSlice<'_>], pages: &[u8]) -> io::Result<usize> {
+    pub(super) fn send_pages(&mut self, runs: &[IoSlice<'_>], pages: &[u8]) -> io::Result<usize> {
         self.count(self.socket.send_pages(runs, pages, self.pipe))
     }
 

@@ -8,7 +8,7 @@ pub(crate) struct Dummy {
     /// For connections that stay open as HTTP/1.1 does.
     pub(crate) plain: Vec<u8>,
     /// For HTTP/1.0 connections that stay open.
-    pub(crate) keep_alive: Vec<u8>,
+    pub(super) keep_alive: Vec<u8>,
     /// For connections that end.
     pub(crate) close: Vec<u8>,
     /// What is at the end of each.

@@ -5,8 +5,8 @@
 use cannery_site::{Answer, Method};
 use cannery_wire::{ArchiveRef, Output, RequestHead, ServerFields, Version, h1, h2};
 
-use crate::content::dummy::Dummy;
-use crate::pages::page::Page;
+use super::dummy::Dummy;
+use crate::pages::Page;
 
 /// A request that is to be answered once.
 pub(crate) trait Exchange<'a> {

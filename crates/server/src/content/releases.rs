@@ -15,9 +15,9 @@ use std::sync::Arc;
 use cannery_archive::{Archive, Digest, Lease, Loading};
 use cannery_site::Site;
 
+use super::file_id::FileId;
+use super::open;
 use crate::config::ReleaseDirectory;
-use crate::content::file_id::FileId;
-use crate::content::open;
 use crate::notice::Notice;
 
 /// The other releases of a release directory.

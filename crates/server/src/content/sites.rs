@@ -8,8 +8,7 @@ use std::sync::Arc;
 use cannery_site::{Method, Request, Site, Target};
 
 use crate::config::HostPattern;
-use crate::pages::BuiltinPages;
-use crate::pages::page::Page;
+use crate::pages::{BuiltinPages, Page};
 
 /// The sites that one server answers for.
 #[derive(Debug)]
@@ -46,7 +45,7 @@ impl Sites {
 
     /// The page of the server's own at the target of a request, if it has one there.
     #[inline]
-    pub(crate) fn builtin_page(&self, request: &Request<'_>) -> Option<Page<'_>> {
+    pub(super) fn builtin_page(&self, request: &Request<'_>) -> Option<Page<'_>> {
         if !BuiltinPages::may_have(request.target) {
             return None;
         }

@@ -12,5 +12,5 @@ mod message;
 mod output;
 mod writer;
 
-pub(crate) use buffer::LogBuffer;
+pub(super) use buffer::LogBuffer;
 pub(crate) use writer::{LogFile, LogWriter, Reopen};

@@ -9,7 +9,7 @@ mod missing;
 mod snapshot;
 
 pub(crate) use counters::{Counters, MethodKind};
-pub(crate) use histogram::Histogram;
+use histogram::Histogram;
 pub(crate) use missing::Missing;
 pub(crate) use snapshot::Snapshot;
 

@@ -12,9 +12,9 @@ use cannery_secure::Version;
 use cannery_site::Method;
 use cannery_wire::Refusal;
 
-use crate::observe::access_log::LogBuffer;
-use crate::observe::metrics::{Counters, MethodKind};
-use crate::observe::request_log::LoggedRequest;
+use super::access_log::LogBuffer;
+use super::metrics::{Counters, MethodKind};
+use super::request_log::LoggedRequest;
 
 /// Watches one worker.
 #[derive(Debug, Default)]

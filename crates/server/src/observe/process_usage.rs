@@ -12,7 +12,7 @@ use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::observe::metrics::{Counters, Snapshot};
+use super::metrics::{Counters, Snapshot};
 
 /// Reads what the process takes.
 #[derive(Debug)]

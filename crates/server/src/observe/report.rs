@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+use super::metrics::{Counters, Snapshot};
 use crate::config::NoticeHandler;
 use crate::error::StartError;
 use crate::notice::Notice;
-use crate::observe::metrics::{Counters, Snapshot};
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 

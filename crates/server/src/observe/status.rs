@@ -10,8 +10,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use cannery_archive::Facts;
 use cannery_eventloop::Address;
 
+use super::process_usage::ProcessStatus;
 use crate::config::{ListenerKind, NamedArchive};
-use crate::observe::process_usage::ProcessStatus;
 
 /// What the server as a whole is doing.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl Status {
     }
 
     /// Counts lines of the access log that could not be written.
-    pub(crate) fn lose_log_lines(&self, lines: u64) {
+    pub(super) fn lose_log_lines(&self, lines: u64) {
         self.log_lines_lost.fetch_add(lines, Ordering::Relaxed);
     }
 

@@ -4,8 +4,8 @@
 
 use cannery_wire::ServerFields;
 
+use super::page::Page;
 use crate::config::SpecialPages;
-use crate::pages::page::Page;
 
 impl SpecialPages {
     /// The page at a path.

@@ -36,7 +36,7 @@ pub const SUPERVISOR_VARIABLE: &str = "CANNERY_SUPERVISOR";
 pub const SEED_VARIABLE: &str = "CANNERY_TICKET_SEED";
 
 /// A pipe that holds a seed, to be read by one process.
-pub(crate) fn pipe_of(seed: &Seed) -> io::Result<PipeReader> {
+pub(super) fn pipe_of(seed: &Seed) -> io::Result<PipeReader> {
     let (reader, mut writer) = io::pipe()?;
     // It fits the pipe, so nobody has to read meanwhile.
     writer.write_all(&*seed.to_bytes())?;
@@ -50,7 +50,7 @@ pub(crate) fn numbers(descriptors: &[impl AsFd]) -> String {
 }
 
 /// Names listeners to a program that is to be started with them.
-pub(crate) fn name_listeners(
+pub(super) fn name_listeners(
     command: &mut Command,
     listeners: &[(ListenerKind, &Listener)],
     standby: &[(usize, ListenerKind, &Listener)],

@@ -13,6 +13,6 @@ pub fn end_with_parent() {
 }
 
 /// The address of a local socket whose name is no path.
-pub(crate) fn abstract_address(name: &[u8]) -> io::Result<SocketAddr> {
+pub(super) fn abstract_address(name: &[u8]) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(name)
 }

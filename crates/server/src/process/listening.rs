@@ -5,9 +5,9 @@
 
 use cannery_eventloop::{Address, Claim, ListenOptions, Listener};
 
+use super::vacancies::Standby;
 use crate::config::{Config, ListenerKind};
 use crate::error::StartError;
-use crate::process::vacancies::Standby;
 
 /// The listening sockets of a server.
 #[derive(Debug)]

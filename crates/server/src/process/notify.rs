@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use rustix::net::{SendFlags, send};
 
-use crate::process::inheritance::SUPERVISOR_VARIABLE;
-use crate::process::platform::abstract_address;
+use super::inheritance::SUPERVISOR_VARIABLE;
+use super::platform::abstract_address;
 
 /// The word to a supervisor that the process serves.
-pub(crate) const READY: &[u8] = b"READY=1";
+pub(super) const READY: &[u8] = b"READY=1";
 
 /// The variable that names the socket.
 pub const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";

@@ -25,6 +25,6 @@ pub fn end_with_parent() {
 }
 
 /// There is no local socket whose name is no path.
-pub(crate) fn abstract_address(_name: &[u8]) -> io::Result<SocketAddr> {
+pub(super) fn abstract_address(_name: &[u8]) -> io::Result<SocketAddr> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux has sockets with a name that is no path"))
 }

@@ -21,13 +21,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use crate::config::ListenerKind;
-use crate::notice::Notice;
-use crate::process::inheritance::{
+use super::inheritance::{
     FIGURES_VARIABLE, SEED_VARIABLE, SUPERVISOR_VARIABLE, name_listeners, numbers, pipe_of, spawn,
 };
-use crate::process::notify::{Notify, READY, SOCKET_VARIABLE};
-use crate::process::takeover::{Predecessor, Successor};
+use super::notify::{Notify, READY, SOCKET_VARIABLE};
+use super::takeover::{Predecessor, Successor};
+use crate::config::ListenerKind;
+use crate::notice::Notice;
 
 /// A process that lived so long did not die of its start.
 const GOOD_LIFE: Duration = Duration::from_secs(10);

@@ -11,8 +11,8 @@ use std::process::{Child, Command, ExitStatus};
 use cannery_eventloop::Listener;
 use rustix::process::{Pid, Signal, getppid, kill_process};
 
+use super::inheritance::{OPERATORS_VARIABLE, name_listeners, numbers, spawn};
 use crate::config::ListenerKind;
-use crate::process::inheritance::{OPERATORS_VARIABLE, name_listeners, numbers, spawn};
 
 /// The variable that tells a program whom it takes over from: the process that has started it.
 const PREDECESSOR_VARIABLE: &str = "CANNERY_PREDECESSOR";
@@ -45,7 +45,7 @@ impl Predecessor {
     }
 
     /// Dismisses it: this process serves, with these listeners.
-    pub(crate) fn dismiss<'a>(self, listeners: impl Iterator<Item = &'a mut Listener>) {
+    pub(super) fn dismiss<'a>(self, listeners: impl Iterator<Item = &'a mut Listener>) {
         if self.leaves_listeners {
             listeners.for_each(Listener::keep);
         }
@@ -56,7 +56,7 @@ impl Predecessor {
 
 /// A program that has been started to take over.
 #[derive(Debug)]
-pub(crate) struct Successor(Child);
+pub(super) struct Successor(Child);
 
 impl Successor {
     /// Starts it with all listening sockets.
@@ -92,7 +92,7 @@ impl Successor {
     }
 
     /// How it ended, if it has.
-    pub(crate) fn died(&mut self) -> Option<ExitStatus> {
+    pub(super) fn died(&mut self) -> Option<ExitStatus> {
         self.0.try_wait().ok().flatten()
     }
 }

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use cannery_secure::{Certificates, Context, Protocol, Seed, Settings, Version, Warning};
 
 use crate::config::{CertificateFiles, Config, Content, Tls};
-use crate::content::file_id::FileId;
+use crate::content::FileId;
 use crate::error::StartError;
 use crate::notice::Notice;
 

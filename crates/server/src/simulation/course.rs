@@ -8,8 +8,8 @@ use cannery_eventloop::simulated::{Network, Random, Simulated, SimulatedListener
 
 use super::site::Releases;
 use crate::config::{self, Config, ListenerKind};
-use crate::observe::observer::Observer;
-use crate::reload::current::Current;
+use crate::observe::Observer;
+use crate::reload::Current;
 use crate::worker::{Plan, StopOrder, Worker};
 
 /// Turns of the loop after which a run must have come to rest.

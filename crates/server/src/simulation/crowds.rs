@@ -10,8 +10,7 @@ use cannery_eventloop::simulated::{Act, Appetite, Fate, Network, Simulated, Simu
 use cannery_eventloop::{Address, Claim, Waker};
 
 use super::{TURNS_MAX, plan, worker};
-use crate::worker::backend::DefaultLoop;
-use crate::worker::{ACCEPTED_MAX, LATE_CONNECTIONS_MAX, Worker};
+use crate::worker::{ACCEPTED_MAX, DefaultLoop, LATE_CONNECTIONS_MAX, Worker};
 
 #[test]
 fn one_turn_accepts_no_more_than_a_few_of_those_who_come_together() {

@@ -7,7 +7,7 @@ use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 
 use super::{TURNS_MAX, plan, worker};
 use crate::config::Timeouts;
-use crate::connection::context::DRAIN_GRACE;
+use crate::connection::DRAIN_GRACE;
 use crate::worker::Worker;
 
 /// The body of `/large`.

@@ -9,8 +9,7 @@ use cannery_archive::{
 };
 use cannery_site::Site;
 
-use crate::content::Content;
-use crate::content::sites::{Entry, Sites};
+use crate::content::{Content, Entry, Sites};
 use crate::pages::BuiltinPages;
 
 /// Two releases.

@@ -8,9 +8,8 @@ use cannery_wire::{Output, Refusal, Segment, ServerFields};
 use super::script::{Ending, Script};
 use super::site::Releases;
 use crate::config::SecurityHeaders;
-use crate::content::exchange::OnH1;
-use crate::content::{Asked, Content};
-use crate::observe::observer::Observer;
+use crate::content::{Asked, Content, OnH1};
+use crate::observe::Observer;
 
 /// Holds what a peer received against what it must have.
 pub(super) fn check(

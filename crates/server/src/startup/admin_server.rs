@@ -9,15 +9,14 @@ use crate::admin::Admin;
 use crate::config::{Config, ListenerKind};
 use crate::content::Content;
 use crate::error::StartError;
-use crate::observe::observer::Observer;
-use crate::reload::current::Current;
+use crate::observe::Observer;
+use crate::reload::Current;
 use crate::sandbox::Sandbox;
-use crate::worker::backend::Backend;
-use crate::worker::{self, StopOrder};
+use crate::worker::{self, Backend, StopOrder};
 
 /// An address that is listened at, where nobody answers yet.
 #[derive(Debug)]
-pub(crate) struct AdminListener {
+pub(super) struct AdminListener {
     address: Address,
     /// What keeps the address; nothing where whoever started this process keeps it.
     claim: Option<Claim>,
@@ -90,7 +89,7 @@ impl AdminServer {
     }
 
     /// What orders it to stop.
-    pub(crate) fn stop_order(&self) -> (Arc<StopOrder>, Waker) {
+    pub(super) fn stop_order(&self) -> (Arc<StopOrder>, Waker) {
         (Arc::clone(&self.order), self.waker.clone())
     }
 

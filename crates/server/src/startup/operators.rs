@@ -4,16 +4,15 @@
 
 use std::sync::{Arc, Mutex};
 
+use super::admin_server::{AdminListener, AdminServer};
+use super::signals;
 use crate::Stop;
-use crate::admin::collect::Collector;
-use crate::admin::{Admin, Source};
+use crate::admin::{Admin, Collector, Source};
 use crate::config::{self, Config};
 use crate::error::StartError;
-use crate::observe::status::Status;
+use crate::observe::Status;
 use crate::process::notify::Notify;
 use crate::sandbox::{self, Sandbox};
-use crate::startup::admin_server::{AdminListener, AdminServer};
-use crate::startup::signals;
 
 /// Answers operators for other processes.
 #[derive(Debug)]

@@ -8,27 +8,18 @@ use std::sync::mpsc::channel;
 
 use cannery_eventloop::{Claim, Neighbours, Waker};
 
-use crate::admin::collect;
-use crate::admin::{Admin, Source};
+use super::admin_server::AdminListener;
+use crate::admin::{Admin, Source, collect};
 use crate::config::{self, Config, LogTarget};
 use crate::connection::memory_budget;
 use crate::content::{Content, Kept};
 use crate::error::StartError;
-use crate::observe::access_log::{LogFile, LogWriter};
-use crate::observe::metrics::Counters;
-use crate::observe::observer::Observer;
-use crate::observe::process_usage::ProcessSampler;
-use crate::observe::report::Report;
+use crate::observe::{Counters, LogFile, LogWriter, Observer, ProcessSampler, Report};
 use crate::pages::challenges::{self, Webroot};
-use crate::process::listening::Listening;
-use crate::process::vacancies::{Standby, Vacancies};
-use crate::reload::Reloader;
-use crate::reload::certificates::CertificateFolder;
-use crate::reload::current::Current;
+use crate::process::{Listening, Standby, Vacancies};
+use crate::reload::{CertificateFolder, Current, Reloader};
 use crate::sandbox::{self, Sandbox, SandboxReport};
-use crate::startup::admin_server::AdminListener;
-use crate::worker::backend::BackendChoice;
-use crate::worker::{self, StopOrder};
+use crate::worker::{self, BackendChoice, StopOrder};
 use crate::{Server, Stop};
 
 /// All that a server has open.

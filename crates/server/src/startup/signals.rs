@@ -9,7 +9,7 @@ use crate::Stop;
 use crate::config::NoticeHandler;
 use crate::error::StartError;
 use crate::notice::Notice;
-use crate::observe::access_log::Reopen;
+use crate::observe::Reopen;
 use crate::process::notify::Notify;
 use crate::reload::ReloadOrder;
 use crate::sandbox::{Sandbox, ThreadRole};

@@ -13,11 +13,10 @@ use cannery_secure::Context;
 use cannery_wire::limits::CONNECTIONS_BYTES_MAX;
 
 use crate::config::{Config, ListenerKind, Timeouts};
-use crate::connection::TURN_BYTES_MAX;
-use crate::connection::context::AddedFields;
-use crate::observe::observer::Observer;
-use crate::process::vacancies::{Standby, Vacancies};
-use crate::reload::current::Current;
+use crate::connection::{AddedFields, TURN_BYTES_MAX};
+use crate::observe::Observer;
+use crate::process::{Standby, Vacancies};
+use crate::reload::Current;
 
 /// The order to stop, which a worker looks at when it is woken.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use cannery_eventloop::EventLoop;
 use super::Worker;
 use super::accepting::Crowding;
 use crate::connection::Connection;
-use crate::observe::observer::Closed;
+use crate::observe::Closed;
 
 /// Sizes of connections are told apart by their powers of two.
 const CLASSES: usize = 33;

@@ -4,7 +4,7 @@ use cannery_eventloop::Token;
 
 /// Values in numbered slots.
 #[derive(Debug)]
-pub(crate) struct Slab<T> {
+pub(super) struct Slab<T> {
     slots: Vec<Slot<T>>,
     /// The slot that the next value goes into, if one is free; the free slots are a list.
     first_free: Option<u32>,
@@ -82,7 +82,7 @@ impl<T> Slab<T> {
     }
 
     /// The token of the first value in a slot from `slot` on that `is_wanted` is true for.
-    pub(crate) fn find_from(&self, slot: u32, is_wanted: impl Fn(&T) -> bool) -> Option<Token> {
+    pub(super) fn find_from(&self, slot: u32, is_wanted: impl Fn(&T) -> bool) -> Option<Token> {
         (slot..).zip(self.slots.get(slot as usize..)?).find_map(|(slot, entry)| match &entry.state {
             State::Held(value) if is_wanted(value) => Some(Token { slot, generation: entry.generation }),
             _ => None,

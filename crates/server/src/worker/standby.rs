@@ -3,7 +3,7 @@
 use cannery_eventloop::EventLoop;
 
 use super::Worker;
-use crate::process::vacancies::Vacancies;
+use crate::process::Vacancies;
 
 /// The most listeners that an event loop can tell apart.
 const LISTENERS_MAX: usize = 256;

@@ -9,11 +9,10 @@ use std::thread::JoinHandle;
 
 use cannery_eventloop::{EventLoop, Listener, Neighbours, Waker};
 
+use super::backend::{Backend, LoopTask};
 use super::{Plan, Worker};
 use crate::error::StartError;
 use crate::sandbox::{Sandbox, ThreadRole};
-use crate::worker::backend::Backend;
-use crate::worker::backend::LoopTask;
 
 /// Starts a thread for each plan, on such a loop, and waits until all of them serve.
 pub(crate) fn start_all(

@@ -13,8 +13,7 @@ use cannery_wire::Refusal;
 use super::line::{Line, Moment};
 use super::message::{BUFFERS, Message};
 use super::{combined, failures, json};
-use crate::config::LogFormat;
-use crate::config::TrustedProxies;
+use crate::config::{LogFormat, TrustedProxies};
 use crate::observe::request_log::LoggedRequest;
 
 /// Lines are handed over when they take so many bytes, or after a second. Each hand-over wakes a thread, and each
@@ -103,7 +102,12 @@ impl LogBuffer {
         });
     }
 
-    pub(crate) fn write_refused(&mut self, peer: Option<SocketAddr>, tls: Option<Version>, refusal: Refusal) {
+    pub(in crate::observe) fn write_refused(
+        &mut self,
+        peer: Option<SocketAddr>,
+        tls: Option<Version>,
+        refusal: Refusal,
+    ) {
         let status = refusal.status();
         self.write_line(&Line { client: peer, tls, head: None, status, bytes: 0, coding: None });
     }
@@ -131,7 +135,7 @@ impl LogBuffer {
         Moment { milliseconds: now.subsec_millis(), duration: self.turn_began.elapsed() }
     }
 
-    pub(crate) fn has_lines(&self) -> bool {
+    pub(in crate::observe) fn has_lines(&self) -> bool {
         self.lines > 0
     }
 

@@ -107,7 +107,7 @@ impl Counters {
     }
 
     /// Adds the missing paths to those of others.
-    pub(crate) fn add_missing_to(&self, all: &mut Missing) {
+    pub(super) fn add_missing_to(&self, all: &mut Missing) {
         all.merge(&self.missing.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }

@@ -17,9 +17,8 @@ use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 
 use crate::config::Timeouts;
 use crate::connection::LINGER;
-use crate::observe::metrics::Counters;
-use crate::observe::observer::Observer;
-use crate::reload::current::Current;
+use crate::observe::{Counters, Observer};
+use crate::reload::Current;
 use crate::worker::Worker;
 
 /// The body of `/large`.
