@@ -36,7 +36,7 @@ const ARROWS: [(&str, &[&str]); 8] = [
 
 /// The files in which `unsafe` may stand.
 const UNSAFE_FILES: [&str; 5] = [
-    "crates/archive/src/lease.rs",
+    "crates/archive/src/lease/linux.rs",
     "crates/archive/src/map.rs",
     "crates/eventloop/src/linux/syscalls.rs",
     "crates/eventloop/src/linux/uring/ring.rs",

@@ -1,10 +1,10 @@
-//! The digest of a content, of the whole archive, and the entity tag made from it.
+//! BLAKE3 digests of contents and archives, and the entity tags made from them.
 //!
-//! Never used on the request path: entity tags are spelled when the archive is written.
+//! Not on the request path: entity tags are encoded when the archive is written.
 
 use std::fmt;
 
-/// A BLAKE3 digest: two contents are the same exactly if their digests are.
+/// A BLAKE3 digest. Two contents are equal if and only if their digests are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub [u8; Digest::BYTES]);
 
@@ -12,16 +12,16 @@ impl Digest {
     /// Length of a digest in bytes.
     pub const BYTES: usize = 32;
 
-    /// The digest of `bytes`.
+    /// Computes the digest of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Digest {
         Digest(*blake3::hash(bytes).as_bytes())
     }
 
-    /// The strong entity tag of a representation with this digest (RFC 9110 §8.8.3), without quotes.
+    /// Returns the strong entity tag of a representation with this digest (RFC 9110 §8.8.3), without quotes.
     #[must_use]
     pub fn etag(&self) -> ETag {
-        ETag::spell(self)
+        ETag::encode(self)
     }
 }
 
@@ -37,11 +37,11 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The 16 characters between the quotes of an entity tag: the first 96 bits of the digest of the
-/// representation's bytes, in base64url.
+/// The 16 characters between the quotes of an entity tag: the first 96 bits of the digest of the representation's bytes, in
+/// base64url.
 ///
-/// Among a billion different contents, 96 bits collide with a probability of 1 in 10^11; and a
-/// collision matters only between two contents of one URL.
+/// The probability that any two of a billion different contents have the same tag is 1 in 10^11, and a collision matters
+/// only between two contents of one URL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ETag(pub [u8; ETag::BYTES]);
 
@@ -49,7 +49,7 @@ impl ETag {
     /// Length of the tag in bytes, without its quotes.
     pub const BYTES: usize = 16;
 
-    fn spell(digest: &Digest) -> ETag {
+    fn encode(digest: &Digest) -> ETag {
         const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
         let mut tag = [0; ETag::BYTES];
         for (three, four) in digest.0.chunks_exact(3).zip(tag.chunks_exact_mut(4)) {
@@ -67,15 +67,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tag_is_base64url_of_the_first_96_bits() {
+    fn etag_is_base64url_of_first_96_bits() {
         let mut digest = Digest([0; 32]);
         digest.0[..12].copy_from_slice(&[0, 16, 131, 16, 81, 135, 32, 146, 139, 255, 239, 191]);
         assert_eq!(&digest.etag().0, b"ABCDEFGHIJKL_--_");
     }
 
     #[test]
-    fn a_digest_prints_as_hex() {
-        // The published digest of the empty input, from the BLAKE3 paper's test vectors.
+    fn digest_is_displayed_as_hex() {
+        // The digest of the empty input, from the test vectors of BLAKE3.
         assert_eq!(
             Digest::of(b"").to_string(),
             "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"

@@ -1,44 +1,46 @@
-//! What can be wrong with an archive, each with what was expected and what was found.
+//! Errors of opening, writing and verifying archives.
 //!
-//! Never a bare string: words are made only where a person reads them.
+//! Errors carry the expected and the actual value, and an offset where one is known. Text is made only where a person reads
+//! it.
 
 use std::io;
 
-/// A number or a tag inside the file that does not fit the file. The fault is the file's: it was
-/// damaged after it was written, or something else wrote it.
+/// A number or a tag in the file contradicts the file.
+///
+/// The file was damaged after it was written, or another program wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("corrupt archive: {what} at byte {offset}")]
 pub struct Corrupt {
-    /// Which structure did not hold together.
+    /// The structure that is corrupt.
     pub what: &'static str,
-    /// Where it stands in the file, in bytes from its start.
+    /// Position of the structure in the file, in bytes.
     pub offset: u64,
 }
 
-/// Why a file could not be opened as an archive. Nothing was changed by trying.
+/// An error of opening an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The operating system would not open, map or read the file.
+    /// The system cannot open, map or read the file.
     #[error("cannot read the archive: {0}")]
     Io(#[from] io::Error),
-    /// A FIFO, a device or a socket has the archive's name.
+    /// The path names a FIFO, a device or a socket.
     #[error("not an archive: it is {kind}, and archives are regular files")]
     NotRegular {
-        /// What it is.
+        /// The type of the file, with its article.
         kind: &'static str,
     },
-    /// Too short to hold even the header of the smaller form.
-    #[error("not an archive: {got} bytes are fewer than the {expected} of an empty one")]
+    /// The file is shorter than the header of a 32-bit archive.
+    #[error("not an archive: the file has {got} bytes, and an empty archive has {expected}")]
     TooShort {
-        /// Bytes that the smallest archive has.
+        /// Length of the smallest archive in bytes.
         expected: u64,
-        /// Bytes that the file has.
+        /// Length of the file in bytes.
         got: u64,
     },
-    /// The first record is not ours: some other file, or some other program's CDB.
+    /// The first record is not `cannery`: this is another file, or the CDB of another program.
     #[error("not an archive of Cannery: its first record is not `cannery`")]
     Foreign,
-    /// WriteReport by a program with another schema.
+    /// The archive has another version of the format.
     #[error(
         "the archive has format version {got}, this program reads version {expected}: \
          build the archive again with this release, or use the release that built it"
@@ -49,74 +51,75 @@ pub enum OpenError {
         /// The version that the file states.
         got: u32,
     },
-    /// The file's length is not the one that its writer recorded.
-    #[error("the archive was cut or grown: {got} bytes, its writer recorded {expected}")]
+    /// The length of the file differs from the recorded one.
+    #[error("the archive was truncated or extended: it has {got} bytes instead of {expected}")]
     Length {
-        /// Length in bytes that the writer recorded.
+        /// Length in bytes that the archive records.
         expected: u64,
-        /// Length in bytes of the file now.
+        /// Length of the file in bytes.
         got: u64,
     },
-    /// The first record is ours, but does not hold together.
+    /// The first record is `cannery`, and is corrupt.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
 }
 
-/// Why an archive could not be written.
+/// An error of writing an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The operating system would not take the bytes.
+    /// The system cannot write the file, or cannot read a body.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The 32-bit form ends at 4 GiB. The writer is unharmed: [`crate::Writer::widen`] goes on in the
-    /// 64-bit form.
-    #[error("the archive would pass 4 GiB, where the 32-bit form ends: use `--format cdb64`")]
+    /// The archive would exceed 4 GiB, the limit of the 32-bit format.
+    ///
+    /// The writer can still be used: [`crate::Writer::widen`] continues in the 64-bit format.
+    #[error("the archive would exceed 4 GiB, the limit of the 32-bit format: use `--format cdb64`")]
     Full,
-    /// So many keys have hashes close to each other that some would stand where no search comes. The
-    /// fault is the names': only such as were made to collide do that.
+    /// More than `max` keys have adjacent hashes, so that a lookup would give up before it reaches some of them. Only names
+    /// that were chosen to collide do that.
     #[error(
-        "more than {max} names crowd one place of a hash table, as names made to collide do: \
-         leave the folders out that hold them"
+        "more than {max} file names collide in a hash table, which happens only if they were chosen to collide: \
+         exclude the folders that hold them"
     )]
     Crowded {
-        /// How many slots a search looks at.
+        /// Number of slots that a lookup probes.
         max: u64,
     },
-    /// A field is longer than its length field can say.
-    #[error("{what} is {got} bytes long, the format holds at most {max}")]
+    /// A field is longer than its length field can express.
+    #[error("{what} is {got} bytes long, and the format allows at most {max}")]
     TooLong {
-        /// Which field.
+        /// The field.
         what: &'static str,
-        /// The longest that fits, in bytes.
+        /// Maximum length in bytes.
         max: usize,
-        /// Its length in bytes.
+        /// Actual length in bytes.
         got: usize,
     },
 }
 
-/// Why an archive did not pass a full check.
+/// An error of [`crate::Archive::verify`].
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// The operating system would not give the bytes.
+    /// The system cannot read the file.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A structure does not hold together.
+    /// A structure is corrupt.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
-    /// A body's bytes do not have the digest that its key states.
+    /// The digest of a body differs from the one in its key.
     #[error("corrupt archive: the body at byte {offset} does not match its digest {expected}")]
     Body {
-        /// Where the body starts, in bytes.
+        /// Position of the body in the file, in bytes.
         offset: u64,
-        /// The digest under which it is stored.
+        /// The digest in the key.
         expected: crate::Digest,
     },
-    /// The file as a whole does not have the digest that its first record states.
-    #[error("corrupt archive: digest {got}, its writer recorded {expected}")]
+    /// The digest of the file differs from the one in its first record.
+    #[error("corrupt archive: its digest is {got} instead of {expected}")]
     Digest {
-        /// The digest that the writer recorded.
+        /// The digest that the archive records.
         expected: crate::Digest,
-        /// The digest of the file now.
+        /// The digest of the file.
         got: crate::Digest,
     },
 }

@@ -1,24 +1,23 @@
-//! The hash tables: built and searched side by side, as D. J. Bernstein's page says.
+//! The hash tables of the container: construction and lookup, as D. J. Bernstein specifies them.
 //!
-//! A key's hash picks one of 256 tables by its low byte, and by the rest the slot where the search
-//! begins; it goes on slot by slot until it meets the key or an empty slot. Tables are twice as large as
-//! their entries, so a search that finds nothing ends soon. `find` never allocates.
+//! The low byte of a key's hash chooses one of 256 tables, and the other bits choose the slot where the lookup starts. From
+//! there it probes slot by slot (linear probing) until it finds the key or an empty slot. Half of the slots are empty, so
+//! a lookup of a missing key ends soon. A lookup does not allocate.
 
 use crate::error::{Corrupt, WriteError};
 use crate::layout::entry::Entry;
 use crate::layout::format::{Format, TABLES};
 use crate::layout::hash::Hash;
 
-/// Slots that a search looks at before it gives up, and how far from its first slot an entry may stand.
+/// Upper bound of the slots that a lookup probes; no entry is further from its first slot.
 ///
-/// Without a bound, one lookup in a file made to that end would read all of it. A table with no more
-/// entries than this cannot reach the bound, however bad the hash; in an archive of 16 million records, the
-/// average table has as many.
+/// Without a bound, one lookup in a crafted file could read all of it. A table with at most this number of entries cannot
+/// reach the bound, whatever their hashes; the average table of an archive of 16 million records has that many.
 const PROBES_MAX: u64 = 1 << 16;
 
-/// Finds the record whose key `matches`, among those with this hash.
+/// Finds the record with this hash whose key `matches`.
 ///
-/// Searches one table at most; each number read on the way is checked against the file.
+/// Returns `None` if there is no such record.
 // A step of every request: see `Archive::path`.
 #[inline(always)]
 pub(crate) fn find<'a>(
@@ -27,7 +26,7 @@ pub(crate) fn find<'a>(
     hash: Hash,
     matches: impl Fn(&[u8]) -> bool,
 ) -> Result<Option<Entry<'a>>, Corrupt> {
-    // Told apart once, so that no step of the search does it again, and 32 bits are known to be no more.
+    // We branch on the width once, so that the probe loop is compiled for each width.
     match format {
         Format::Cdb => find_in(file, Format::Cdb, hash, matches),
         Format::Cdb64 => find_in(file, Format::Cdb64, hash, matches),
@@ -41,18 +40,19 @@ fn find_in<'a>(
     hash: Hash,
     matches: impl Fn(&[u8]) -> bool,
 ) -> Result<Option<Entry<'a>>, Corrupt> {
-    let wanted = format.stored_hash(hash);
-    let table = Table::of(file, format, wanted & 0xff)?;
+    let stored = format.stored_hash(hash);
+    let table = Table::at(file, format, stored & 0xff)?;
     if table.slots == 0 {
         return Ok(None);
     }
-    let mut at = (wanted >> 8) % table.slots;
+
+    let mut at = (stored >> 8) % table.slots;
     for _ in 0..table.slots.min(PROBES_MAX) {
         let slot = table.slot(at)?;
         if slot.position == 0 {
             return Ok(None);
         }
-        if slot.hash == wanted {
+        if slot.hash == stored {
             let entry = Entry::at(file, format, slot.position)?;
             if matches(entry.key) {
                 return Ok(Some(entry));
@@ -66,34 +66,37 @@ fn find_in<'a>(
     Ok(None)
 }
 
-/// Reads every table once and returns the slots that are taken, sorted by position.
+/// Reads all tables once and returns their occupied slots, sorted by position.
 ///
-/// Each stands where a search for its hash comes by. So if no two records share a key, and each record's
-/// slot is among these, then each record is found: this takes one pass, where a lookup of each key could
-/// take time with the square of the records in a file made to that end.
-pub(crate) fn taken_slots(file: &[u8], format: Format) -> Result<Vec<Slot>, Corrupt> {
-    let mut taken = Vec::new();
+/// Each returned slot is reachable by a lookup of its hash. If in addition no two records share a key, and each record has
+/// a slot here, then a lookup finds each record. This takes one pass, whereas looking up each key could take quadratic time
+/// in a crafted file.
+///
+/// # Errors
+/// Returns [`Corrupt`] if a slot cannot be reached.
+pub(crate) fn occupied_slots(file: &[u8], format: Format) -> Result<Vec<Slot>, Corrupt> {
+    let mut occupied = Vec::new();
     for number in 0..TABLES as u64 {
-        Table::of(file, format, number)?.collect_taken(number, &mut taken)?;
+        Table::at(file, format, number)?.collect_occupied(number, &mut occupied)?;
     }
-    taken.sort_unstable_by_key(|slot| slot.position);
-    Ok(taken)
+    occupied.sort_unstable_by_key(|slot| slot.position);
+    Ok(occupied)
 }
 
-/// A table that lies within the file.
+/// A hash table, which is inside the file.
 #[derive(Clone, Copy)]
 struct Table<'a> {
     file: &'a [u8],
     format: Format,
-    /// Where its first slot stands. `start + slots * slot_bytes <= file.len()`, so that no sum overflows.
+    /// Position of the first slot. Invariant: `start + slots * slot_bytes <= file.len()`, so no sum overflows.
     start: u64,
     slots: u64,
 }
 
 impl<'a> Table<'a> {
-    /// The table of this number, which is less than 256.
+    /// Reads the reference to table `number`, which is less than 256.
     #[inline]
-    fn of(file: &'a [u8], format: Format, number: u64) -> Result<Self, Corrupt> {
+    fn at(file: &'a [u8], format: Format, number: u64) -> Result<Self, Corrupt> {
         let offset = number * 2 * format.quantity_bytes();
         let corrupt = Corrupt { what: "the header", offset };
         let (start, slots) = format.pair(file, offset).ok_or(corrupt)?;
@@ -114,13 +117,14 @@ impl<'a> Table<'a> {
         Corrupt { what: "a hash table", offset: self.start + at * self.format.slot_bytes() }
     }
 
-    /// Goes round the table once, from an empty slot to the same, and appends the slots that are taken.
-    fn collect_taken(&self, number: u64, taken: &mut Vec<Slot>) -> Result<(), Corrupt> {
+    /// Appends the occupied slots, from one empty slot around the table to the same.
+    fn collect_occupied(&self, number: u64, occupied: &mut Vec<Slot>) -> Result<(), Corrupt> {
         if self.slots == 0 {
             return Ok(());
         }
+
         let empty = self.first_empty()?;
-        // How many taken slots stand directly before this one: as far back may its search have begun.
+        // Number of occupied slots directly before the current one: the lookup may have started that far back.
         let mut run = 0;
         for step in 1..self.slots {
             let at = (empty + step) % self.slots;
@@ -133,13 +137,13 @@ impl<'a> Table<'a> {
             if slot.hash & 0xff != number || distance > run || distance >= PROBES_MAX {
                 return Err(self.corrupt(at));
             }
-            taken.push(slot);
+            occupied.push(slot);
             run += 1;
         }
         Ok(())
     }
 
-    /// An empty slot, which every table has that is not empty itself: half of its slots are.
+    /// Finds an empty slot. A table with slots has one, because half of them are empty.
     fn first_empty(&self) -> Result<u64, Corrupt> {
         for at in 0..self.slots {
             if self.slot(at)?.position == 0 {
@@ -150,32 +154,33 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A slot: where a record stands and under which hash. The writer remembers one for each record.
+/// A slot of a hash table: the hash and the position of a record. The writer keeps one for each record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
-    /// As the format stores it.
+    /// The hash as the format stores it.
     pub(crate) hash: u64,
-    /// Where the record stands, in bytes from the start of the file. 0 in an empty
-    /// slot: no record stands there, the header does.
+    /// Position of the record in the file, in bytes. 0 marks an empty slot, because the header is at position 0.
     pub(crate) position: u64,
 }
 
-/// Bytes that the tables of so many records take: each record has two slots. More than any file holds, if
-/// the sum overflows.
+/// Returns the size of all tables in bytes: each record has two slots. Saturates on overflow.
 pub(crate) fn tables_bytes(format: Format, records: u64) -> u64 {
     records.saturating_mul(2 * format.slot_bytes())
 }
 
-/// Lays out the 256 tables of `slots`, one after the other from `position` on, hands each one's bytes to
-/// `write`, and returns the header.
+/// Builds the 256 tables, which start at `position`, passes the bytes of each to `write`, and returns the header.
+///
+/// # Errors
+/// Returns [`WriteError::Crowded`] if a lookup could not reach some entry, and the errors of `write`.
 pub(crate) fn build(
     format: Format,
     mut slots: Vec<Slot>,
     mut position: u64,
     mut write: impl FnMut(&[u8]) -> Result<(), WriteError>,
 ) -> Result<Vec<u8>, WriteError> {
-    // A stable sort: within a table the records keep their order in the file, as other writers do it.
+    // A stable sort keeps the records of a table in the order of the file, as other CDB writers do.
     slots.sort_by_key(|slot| slot.hash & 0xff);
+
     let mut header = Vec::new();
     let mut rest = slots.as_slice();
     let mut bytes = Vec::new();
@@ -183,9 +188,11 @@ pub(crate) fn build(
         let count = rest.partition_point(|slot| slot.hash & 0xff == table);
         let (entries, others) = rest.split_at(count);
         rest = others;
+
         let filled = fill(entries, PROBES_MAX).ok_or(WriteError::Crowded { max: PROBES_MAX })?;
         format.put(&mut header, position);
         format.put(&mut header, filled.len() as u64);
+
         bytes.clear();
         for slot in &filled {
             format.put(&mut bytes, slot.hash);
@@ -197,8 +204,9 @@ pub(crate) fn build(
     Ok(header)
 }
 
-/// One table: twice as many slots as entries, each entry in the first free slot from where its hash points.
-/// Nothing if that is `probes_max` slots away, where no search would come.
+/// Builds one table, with twice as many slots as entries and each entry in the first free slot from its hash.
+///
+/// Returns `None` if a free slot is not among the first `probes_max` slots of an entry.
 fn fill(entries: &[Slot], probes_max: u64) -> Option<Vec<Slot>> {
     let length = 2 * entries.len();
     let mut filled = vec![Slot { hash: 0, position: 0 }; length];
@@ -226,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_collide_stand_in_the_next_free_slots() {
+    fn colliding_entries_use_next_free_slots() {
         let filled = fill(&[slot(10), slot(20), slot(30)], PROBES_MAX).unwrap();
         let positions: Vec<u64> = filled.iter().map(|slot| slot.position).collect();
         assert_eq!(positions, [0, 0, 0, 10, 20, 30]);
     }
 
     #[test]
-    fn no_entry_is_put_where_no_search_comes() {
+    fn entry_beyond_probe_limit_is_refused() {
         assert!(fill(&[slot(10), slot(20)], 2).is_some());
         assert!(fill(&[slot(10), slot(20), slot(30)], 2).is_none());
     }

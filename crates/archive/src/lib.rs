@@ -1,29 +1,36 @@
-//! The archive: one immutable file, both ends of its format.
+//! The archive format: reads and writes a site as one immutable file of canned responses.
 //!
-//! An archive is a constant database (CDB): a writer streams records into it once, then any number of
-//! readers map it and find a record with two touches of memory. This crate holds the container
-//! ([`Format`], 32-bit and 64-bit alike) and the schema on top of it, byte by byte as `FORMAT.md`
-//! specifies them. Life of an archive: [`Writer`] → file → [`Archive`] → [`Record`].
+//! An archive is a constant database (CDB): a writer streams records into it once, and any number of readers map the file
+//! and find a record in two memory accesses. This crate holds the container (32-bit and 64-bit, see [`Format`]) and the
+//! schema on top of it, both byte by byte as `FORMAT.md` specifies them. The life of an archive is [`Writer`] → file →
+//! [`Archive`] → [`Record`].
 //!
-//! It never knows HTTP, compression or sockets, and it imports no other crate of ours. The one
-//! surprise: opening reads two hundred bytes and believes none of the rest; each number is checked
-//! against the file where it is used, so a corrupt archive costs an error answer and never a panic.
+//! The crate knows neither HTTP nor compression nor sockets.
+//!
+//! Opening reads some two hundred bytes and trusts none of the rest: each number is checked against the file where it is
+//! used. A corrupt archive causes an error response, never a panic.
 
 #![deny(unsafe_code)]
 
+// What callers see: errors, paths, digests.
 mod checksum;
 mod error;
-mod index;
 mod key;
+
+// The bytes of the file: each structure, encode beside decode.
 mod layout;
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
-mod lease;
-#[cfg(any(feature = "portable", not(target_os = "linux")))]
-mod lease_portable;
-mod map;
+
+// The hash tables of the container.
+mod index;
+
+// Writing, and reading what was written.
 mod reader;
 mod verify;
 mod writer;
+
+// The file in memory: mapped or read, and protected against changes in place.
+mod lease;
+mod map;
 
 pub use checksum::{Digest, ETag};
 pub use error::{Corrupt, OpenError, VerifyError, WriteError};
@@ -48,6 +55,3 @@ pub use map::Loading;
 pub use reader::{Archive, Entries};
 pub use verify::VerifyReport;
 pub use writer::{WriteReport, Writer};
-
-#[cfg(any(feature = "portable", not(target_os = "linux")))]
-use lease_portable as lease;

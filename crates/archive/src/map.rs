@@ -1,9 +1,6 @@
-//! The bytes of an archive: mapped from the file, or read into memory.
+//! The bytes of an archive, mapped from the file or read into memory.
 //!
-//! Never gives out anything that outlives the map.
-//!
-//! A mapped file can be overwritten or cut by others while its bytes are being read. What there is against that stands
-//! in `lease.rs`.
+//! Another process can overwrite or truncate a mapped file while we read it; `lease.rs` holds the countermeasures.
 
 #![allow(unsafe_code)]
 
@@ -14,28 +11,28 @@ use memmap2::{Mmap, MmapMut};
 
 use crate::lease::{prefer_huge_pages, replace_with_copy};
 
-/// Up to this many bytes [`Loading::Automatic`] reads a file into memory. To read so much takes some milliseconds.
+/// [`Loading::Automatic`] reads files of up to this size into memory, which takes some milliseconds.
 const AUTOMATIC_IN_MEMORY_BYTES_MAX: u64 = 16 << 20;
 
-/// A huge page, on most machines. Elsewhere more memory is asked for than is touched.
+/// The size of a huge page on most machines. On others we only reserve more address space than we use.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// How the bytes of an archive are held.
+/// How the bytes of an archive get into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loading {
-    /// A small file is read into memory, a larger one is mapped.
+    /// Reads a small file into memory and maps a larger one.
     Automatic,
-    /// The file is mapped: memory is the page cache's, shared by all processes.
+    /// Maps the file: the memory is the page cache, which all processes share.
     Mapped,
-    /// The file is mapped, and brought into the page cache before `open` returns.
+    /// Maps the file and brings it into the page cache before `open` returns.
     Preloaded,
-    /// The file is read into memory of our own: nothing that happens to it later matters.
+    /// Reads the file into private memory, so that later changes of the file do not matter.
     InMemory,
 }
 
 impl Loading {
-    /// How this file is loaded: what is automatic is decided.
-    pub(crate) fn of(self, file: &File) -> io::Result<Loading> {
+    /// Decides [`Loading::Automatic`] for `file`.
+    pub(crate) fn resolve(self, file: &File) -> io::Result<Loading> {
         if self != Loading::Automatic {
             return Ok(self);
         }
@@ -48,24 +45,26 @@ impl Loading {
 pub(crate) enum Bytes {
     /// Pages of the file.
     Mapped(Mmap),
-    /// Pages of our own. What was lent of them to the kernel is still being read when they are given back: so they
-    /// come from a map of their own, whose pages nobody else gets before, and not from the allocator.
+    /// Private pages.
+    ///
+    /// The kernel may still read from pages that were sent zero-copy when we free them. Pages of an anonymous mapping are not
+    /// reused before the kernel is done with them, whereas the allocator could reuse its memory at once.
     Copied { map: Mmap, length: usize },
-    /// What somebody else has read.
+    /// Bytes that the caller has read.
     Owned(Vec<u8>),
 }
 
 impl Bytes {
     pub(crate) fn load(file: &mut File, loading: Loading) -> io::Result<Bytes> {
-        match loading.of(file)? {
+        match loading.resolve(file)? {
             Loading::Mapped => map(file, false).map(Bytes::Mapped),
             Loading::Preloaded => map(file, true).map(Bytes::Mapped),
-            Loading::InMemory | Loading::Automatic => copy(file),
+            Loading::InMemory | Loading::Automatic => read(file),
         }
     }
 
-    /// Whether nothing that happens to any file can change them.
-    pub(crate) fn are_ours(&self) -> bool {
+    /// Returns `true` if no change of a file can change the bytes.
+    pub(crate) fn is_private(&self) -> bool {
         !matches!(self, Bytes::Mapped(_))
     }
 
@@ -78,7 +77,7 @@ impl Bytes {
         }
     }
 
-    /// Makes the bytes memory of our own, in the place where they are.
+    /// Replaces a mapping of the file by a private copy at the same addresses.
     pub(crate) fn detach(&self) -> io::Result<()> {
         match self {
             Bytes::Copied { .. } | Bytes::Owned(_) => Ok(()),
@@ -87,9 +86,10 @@ impl Bytes {
     }
 }
 
-/// Reads a file into memory of its own, on huge pages where the system has some: pages that lie one behind the other
-/// are lent as one, which is worth a third of what an answer of 90 kB costs.
-fn copy(file: &mut File) -> io::Result<Bytes> {
+/// Reads a file into private memory, on huge pages if the system has some.
+///
+/// The kernel sends physically contiguous pages as one piece, which saves a third of the cost of a 90 kB response.
+fn read(file: &mut File) -> io::Result<Bytes> {
     let length = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
     let mut map = MmapMut::map_anon(length.next_multiple_of(HUGE_PAGE_BYTES))?;
     prefer_huge_pages(&map);
@@ -102,11 +102,10 @@ fn map(file: &File, populate: bool) -> io::Result<Mmap> {
     if populate {
         options.populate();
     }
-    // SAFETY: the slice that the map gives must not change while it is borrowed. An archive is replaced by
-    // renaming another file over its name, never edited: the file that we map keeps its bytes as long as we
-    // have it mapped. Whoever writes into it all the same is held up by the lease until the bytes are
-    // copied. Without a lease that promise is all there is, as with every mapped file; what we read is
-    // checked where it is used, so the harm ends at wrong bytes in an answer, and, where the file was cut,
-    // at a SIGBUS. There is no safe way to map a file.
+    // SAFETY: the mapped slice must not change while it is borrowed. An archive is replaced by renaming another file over
+    // its name and never edited, so the file that we map keeps its bytes as long as it is mapped. A process that writes to
+    // it regardless is blocked by the lease until the bytes are copied. Without a lease that promise is all there is, as
+    // with every mapped file; since we check each number where we use it, the damage is limited to wrong bytes in a
+    // response, and to a SIGBUS if the file was truncated. There is no safe way to map a file.
     unsafe { options.map(file) }
 }

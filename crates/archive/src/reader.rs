@@ -1,7 +1,7 @@
-//! An open archive: constant time to open, two touches of memory to find a record.
+//! Reads archives: opens in constant time and finds a record in two memory accesses.
 //!
-//! No number from the file is trusted: each is checked where it is used, and what does not fit is
-//! [`Corrupt`]. Never copies a body, never allocates after opening.
+//! No number in the file is trusted. Each is checked where it is used, and a contradiction is reported as [`Corrupt`].
+//! Nothing here copies a body, and nothing allocates after opening.
 
 use std::fs::{File, FileType, OpenOptions};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -29,17 +29,24 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Opens the archive at `path`. Takes constant time, however large it is, unless it is to be read
-    /// into memory.
+    /// Opens the archive at `path`, in constant time unless `loading` reads it into memory.
+    ///
+    /// # Errors
+    /// Returns [`OpenError`] if the file cannot be read or is not an archive of this version.
     pub fn open(path: &Path, loading: Loading) -> Result<Archive, OpenError> {
         Archive::load(&mut open_file(path)?, loading)
     }
 
-    /// The same, with a lease on the file if one can be had: then nobody changes it under its readers.
+    /// Opens the archive at `path` and takes a lease on the file, so that no process can change it while it is mapped.
+    ///
+    /// Returns no lease if the file is read into memory, or if none can be taken.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Archive::open`].
     pub fn open_leased(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>), OpenError> {
         let mut file = open_file(path)?;
-        // Before the map: what is mapped is what the lease keeps.
-        let loading = loading.of(&file)?;
+        let loading = loading.resolve(&file)?;
+        // The lease comes first, so that the file cannot change between the two steps.
         let lease = if loading == Loading::InMemory { None } else { Lease::take(&file)? };
         Ok((Archive::load(&mut file, loading)?, lease))
     }
@@ -48,7 +55,10 @@ impl Archive {
         Archive::from_loaded(Bytes::load(file, loading)?)
     }
 
-    /// Opens an archive that is in memory already.
+    /// Opens an archive whose bytes are in memory.
+    ///
+    /// # Errors
+    /// Returns [`OpenError`] if the bytes are not an archive of this version.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Archive, OpenError> {
         let expected = Format::Cdb.header_bytes();
         if (bytes.len() as u64) < expected {
@@ -65,6 +75,7 @@ impl Archive {
             FactsError::Version(got) => OpenError::Version { expected: crate::SCHEMA_VERSION, got },
             FactsError::Corrupt(corrupt) => corrupt.into(),
         })?;
+
         let got = file.len() as u64;
         if got != facts.file_bytes {
             return Err(OpenError::Length { expected: facts.file_bytes, got });
@@ -72,51 +83,59 @@ impl Archive {
         Ok(Archive { bytes, format, facts })
     }
 
-    /// Whether the bytes are memory of our own, which nobody else can change, and not a file's that is mapped.
+    /// Returns `true` if the bytes are private memory, and not a mapped file that other processes can change.
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
-        self.bytes.are_ours()
+        self.bytes.is_private()
     }
 
-    /// Where the data of the facts stands in the file.
+    /// Returns the position of the facts in the file.
     pub(crate) fn facts_position(&self) -> usize {
-        let before = self.format.header_bytes() + self.format.record_header_bytes();
-        usize::try_from(before).unwrap_or(usize::MAX).saturating_add(name::FACTS.len())
+        let key_position = self.format.header_bytes() + self.format.record_header_bytes();
+        usize::try_from(key_position).expect("headers have a few thousand bytes") + name::FACTS.len()
     }
 
-    /// Copies the bytes into memory of our own, in the place where they are: for when a [`Lease`] is called,
-    /// before it is dropped. Readers notice nothing. Fails where there is no memory for the copy; then nothing
-    /// has changed.
+    /// Replaces a mapping of the file by a private copy at the same addresses, so that the file can change.
+    ///
+    /// Call this when a [`Lease`] is being broken, before you drop the lease. Readers notice nothing.
+    ///
+    /// # Errors
+    /// Returns the error of the system if it has no memory for the copy. The archive can still be read, and the bytes still
+    /// depend on the file.
     pub fn detach(&self) -> std::io::Result<()> {
         self.bytes.detach()
     }
 
-    /// The container's width.
+    /// Returns the width of the container.
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// What holds for the archive as a whole.
+    /// Returns the facts, which describe the archive as a whole.
     #[must_use]
     #[inline]
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// The whole file.
+    /// Returns the bytes of the whole file.
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         self.bytes.as_slice()
     }
 
-    /// The record of a path: on `host` if one is given, in any letter case, else of the default site. A host
-    /// that begins with `.` stands for all below: `.example.com` finds what was written for `*.example.com`.
-    // A step of every request: what it finds need not be written to memory where the caller takes it apart.
+    /// Finds the record of a path on `host`, or on the default site if `host` is `None`.
+    ///
+    /// Letter case does not matter in `host`. `.example.com` finds the records that were written for `*.example.com`.
+    ///
+    /// # Errors
+    /// Returns [`Corrupt`] if the lookup meets a contradiction in the file.
+    // On the request path: inlined, so that the record stays in registers when the caller destructures it.
     #[inline(always)]
     pub fn path(&self, host: Option<&[u8]>, key: Key<'_>) -> Result<Option<Record<'_>>, Corrupt> {
-        // What is longer than all that there is need not be hashed.
+        // A path that is longer than all paths of the archive need not be hashed.
         if key.bytes().len() > usize::from(self.facts.path_bytes_max) {
             return Ok(None);
         }
@@ -126,8 +145,12 @@ impl Archive {
         Record::decode(entry.data, self.format, entry.data_position).map(Some)
     }
 
-    /// The record of the folder of this name: of the path with a `/` added to its end. Nothing for a path
-    /// that ends with one already: two of them mark a scope.
+    /// Finds the record of the path that is `key` with a `/` added at its end.
+    ///
+    /// Returns `None` if `key` itself ends with `/`, because two slashes mark a scope.
+    ///
+    /// # Errors
+    /// Returns [`Corrupt`] if the lookup meets a contradiction in the file.
     pub fn directory(&self, host: Option<&[u8]>, key: Key<'_>) -> Result<Option<Record<'_>>, Corrupt> {
         if key.is_directory() || key.bytes().len() >= usize::from(self.facts.path_bytes_max) {
             return Ok(None);
@@ -140,20 +163,26 @@ impl Archive {
         found.map(|entry| Record::decode(entry.data, self.format, entry.data_position)).transpose()
     }
 
-    /// Returns what holds below the root of a site.
+    /// Finds the scope at the root of a site.
+    ///
+    /// # Errors
+    /// Returns [`Corrupt`] if the lookup meets a contradiction in the file.
     pub fn root<'a>(&'a self, host: Option<&'a [u8]>) -> Result<Option<Scope<'a>>, Corrupt> {
         self.scopes(host, Key::ROOT).next().transpose().map(|scope| scope.map(|(_, scope)| scope))
     }
 
-    /// The scopes that a path lies in, from the root down, and how many bytes of the key each covers.
+    /// Returns the scopes that contain a path, from the root down, each with the number of bytes of the key that it covers.
     ///
-    /// Takes one pass over the key and a lookup for each folder, no deeper than the deepest scope.
+    /// This takes one pass over the key and one lookup for each directory, no deeper than the deepest scope.
     pub fn scopes<'a>(&'a self, host: Option<&'a [u8]>, key: Key<'a>) -> Scopes<'a> {
         Scopes { archive: self, host, key, at: 0, hash: prefix_hash(host), depth: 0 }
     }
 
-    /// The head at a place that a representation names.
-    // A step of every request: see `Archive::path`.
+    /// Reads the head at a position that a representation holds.
+    ///
+    /// # Errors
+    /// Returns [`Corrupt`] if there is no head at `position`.
+    // On the request path: see `Archive::path`.
     #[inline(always)]
     pub fn head(&self, position: u64) -> Result<Head<'_>, Corrupt> {
         let entry = Entry::at(self.bytes(), self.format, position)?;
@@ -163,7 +192,10 @@ impl Archive {
         Head::decode(entry.data, entry.data_position)
     }
 
-    /// The head without the fields of `_headers`, of the head at this place: the same if `_headers` says nothing of it.
+    /// Returns the head at `position` without the fields that `_headers` added to it.
+    ///
+    /// # Errors
+    /// Returns [`Corrupt`] if there is no head at `position`.
     pub fn plain_head(&self, position: u64) -> Result<Head<'_>, Corrupt> {
         let corrupt = Corrupt { what: "a reference to a head", offset: position };
         let entry = Entry::at(self.bytes(), self.format, position)?;
@@ -175,52 +207,73 @@ impl Archive {
         }
     }
 
-    /// Decodes the data of the record of a plain head: where the head is.
+    /// Decodes a plain head record: the position of the head.
+    ///
+    /// # Errors
+    /// Returns [`Corrupt`] if the record is too short.
     pub fn decode_plain_head(&self, entry: &Entry<'_>) -> Result<u64, Corrupt> {
         let corrupt = Corrupt { what: "a reference to a plain head", offset: entry.data_position };
         Fields::new(entry.data, self.format, entry.data_position, corrupt.what).quantity()
     }
 
-    /// The bytes of a body, or of a part of one.
+    /// Returns the bytes of a body, or of a part of one.
+    ///
+    /// # Errors
+    /// Returns [`Corrupt`] if the extent is not inside the file.
     #[inline]
     pub fn body(&self, extent: Extent) -> Result<&[u8], Corrupt> {
         slice(self.bytes(), extent).ok_or(Corrupt { what: "a reference to a body", offset: extent.position })
     }
 
-    /// The record under exactly this key, whatever it is.
+    /// Finds the record of any kind with this key.
+    ///
+    /// # Errors
+    /// Returns [`Corrupt`] if the lookup meets a contradiction in the file.
     pub fn entry(&self, key: &[u8]) -> Result<Option<Entry<'_>>, Corrupt> {
         index::find(self.bytes(), self.format, Hash::of(key), |found| found == key)
     }
 
-    /// The manifest: JSON for people and tools.
+    /// Returns the manifest, which is JSON for people and tools.
+    ///
+    /// # Errors
+    /// Returns [`Corrupt`] if the lookup meets a contradiction in the file.
     pub fn manifest(&self) -> Result<Option<&[u8]>, Corrupt> {
         Ok(self.entry(name::MANIFEST)?.map(|entry| entry.data))
     }
 
-    /// Decodes the data of a path's record that [`Archive::entries`] gave.
+    /// Decodes a path record from [`Archive::entries`].
+    ///
+    /// # Errors
+    /// Returns [`Corrupt`] if the record is malformed.
     pub fn decode_path<'a>(&'a self, entry: &Entry<'a>) -> Result<Record<'a>, Corrupt> {
         Record::decode(entry.data, self.format, entry.data_position)
     }
 
-    /// Decodes the data of a scope's record that [`Archive::entries`] gave.
+    /// Decodes a scope record from [`Archive::entries`].
+    ///
+    /// # Errors
+    /// Returns [`Corrupt`] if the record is malformed.
     pub fn decode_scope<'a>(&'a self, entry: &Entry<'a>) -> Result<Scope<'a>, Corrupt> {
         Scope::decode(entry.data, self.format, entry.data_position)
     }
 
-    /// Decodes the data of a source file's record that [`Archive::entries`] gave: where its bytes lie.
+    /// Decodes a source record from [`Archive::entries`]: the extent of the file's bytes.
+    ///
+    /// # Errors
+    /// Returns [`Corrupt`] if the record is too short.
     pub fn decode_source(&self, entry: &Entry<'_>) -> Result<Extent, Corrupt> {
         let corrupt = Corrupt { what: "a source record", offset: entry.data_position };
         let (position, length) = self.format.pair(entry.data, 0).ok_or(corrupt)?;
         Ok(Extent { position, length })
     }
 
-    /// Every record, in the order of the file. Not for the request path.
+    /// Returns all records, in the order of the file. Not for the request path.
     #[must_use]
     pub fn entries(&self) -> Entries<'_> {
         Entries { archive: self, position: self.format.header_bytes(), end: self.records_end() }
     }
 
-    /// Where the records end and the hash tables begin: the first table's position.
+    /// Returns the end of the records, which is the position of the first hash table.
     fn records_end(&self) -> u64 {
         let tables = (0..TABLES as u64).map(|table| table * 2 * self.format.quantity_bytes());
         let starts = tables.filter_map(|at| self.format.pair(self.bytes(), at)).map(|(start, _)| start);
@@ -234,9 +287,9 @@ impl std::fmt::Debug for Archive {
     }
 }
 
-/// Opens a file that may be an archive.
+/// Opens a regular file that is long enough for an archive.
 fn open_file(path: &Path) -> Result<File, OpenError> {
-    // A FIFO under this name must not make the caller wait for its other end. Regular files do not notice the flags.
+    // Opening a FIFO must not block until its other end is open. The flags have no effect on regular files.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let metadata = file.metadata()?;
     let kind = metadata.file_type();
@@ -244,7 +297,7 @@ fn open_file(path: &Path) -> Result<File, OpenError> {
         return Err(std::io::Error::from(std::io::ErrorKind::IsADirectory).into());
     }
     if !kind.is_file() {
-        return Err(OpenError::NotRegular { kind: name_of_kind(kind) });
+        return Err(OpenError::NotRegular { kind: file_type_name(kind) });
     }
     let expected = Format::Cdb.header_bytes();
     if metadata.len() < expected {
@@ -253,7 +306,7 @@ fn open_file(path: &Path) -> Result<File, OpenError> {
     Ok(file)
 }
 
-fn name_of_kind(kind: FileType) -> &'static str {
+fn file_type_name(kind: FileType) -> &'static str {
     match kind {
         kind if kind.is_fifo() => "a FIFO",
         kind if kind.is_block_device() || kind.is_char_device() => "a device",
@@ -262,7 +315,7 @@ fn name_of_kind(kind: FileType) -> &'static str {
     }
 }
 
-/// Looks for the facts in the two places where they can stand.
+/// Finds the facts at the position that each of the two widths has for them.
 fn first_record(file: &[u8]) -> Option<(Format, Entry<'_>)> {
     [Format::Cdb, Format::Cdb64].into_iter().find_map(|format| {
         let entry = Entry::at(file, format, format.header_bytes()).ok()?;
@@ -270,42 +323,38 @@ fn first_record(file: &[u8]) -> Option<(Format, Entry<'_>)> {
     })
 }
 
-/// The hash of what stands in a key before the path: nothing, or `//` and the host.
+/// Returns the hash of the part of a stored key before the path: nothing, or `//` and the host in lower case.
 #[inline]
 fn prefix_hash(host: Option<&[u8]>) -> Hash {
     host.map_or(Hash::EMPTY, |host| {
-        let start = if is_wildcard(host) { WILDCARD_START } else { HOST_START };
+        let start = host_prefix(host);
         host.iter().fold(Hash::of(start), |hash, byte| hash.push(byte.to_ascii_lowercase()))
     })
 }
 
-/// What stands before a host in a key.
-const HOST_START: &[u8] = b"//";
-
-/// What stands before `.example.com` in a key.
-const WILDCARD_START: &[u8] = b"//*";
-
-fn is_wildcard(host: &[u8]) -> bool {
-    host.starts_with(b".")
+/// Returns the part of a stored key before `host`. A host that starts with `.` is stored as a wildcard.
+#[inline]
+fn host_prefix(host: &[u8]) -> &'static [u8] {
+    if host.starts_with(b".") { b"//*" } else { b"//" }
 }
 
-/// What stands in a stored key behind the host, if it is this one.
+/// Returns the path in a stored key, or `None` if the key belongs to another host.
 #[inline]
 fn strip_host<'k>(stored: &'k [u8], host: Option<&[u8]>) -> Option<&'k [u8]> {
     let Some(host) = host else { return Some(stored) };
-    let start = if is_wildcard(host) { WILDCARD_START } else { HOST_START };
-    let (prefix, path) = stored.strip_prefix(start)?.split_at_checked(host.len())?;
+    let (prefix, path) = stored.strip_prefix(host_prefix(host))?.split_at_checked(host.len())?;
     prefix.eq_ignore_ascii_case(host).then_some(path)
 }
 
-/// The scopes that a path lies in: see [`Archive::scopes`].
+/// The iterator that [`Archive::scopes`] returns.
 pub struct Scopes<'a> {
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
-    /// Bytes of the key hashed so far.
+    /// Number of bytes of the key in `hash`.
     at: usize,
     hash: Hash,
+    /// Number of directories looked up.
     depth: u16,
 }
 
@@ -319,7 +368,7 @@ impl<'a> Iterator for Scopes<'a> {
             self.hash = self.hash.extend(&rest[..segment]);
             self.at += segment;
             self.depth += 1;
-            match self.look() {
+            match self.find_scope() {
                 Ok(None) => {}
                 Ok(Some(scope)) => return Some(Ok((self.at, scope))),
                 Err(corrupt) => return Some(Err(corrupt)),
@@ -330,19 +379,19 @@ impl<'a> Iterator for Scopes<'a> {
 }
 
 impl<'a> Scopes<'a> {
-    /// The scope of the folder that was hashed last: its key is the folder's and one more `/`.
-    fn look(&self) -> Result<Option<Scope<'a>>, Corrupt> {
+    /// Finds the scope of the directory that was hashed last. Its key is that of the directory and one more `/`.
+    fn find_scope(&self) -> Result<Option<Scope<'a>>, Corrupt> {
         let archive = self.archive;
-        let folder = &self.key.bytes()[..self.at];
+        let directory = &self.key.bytes()[..self.at];
         let matches = |found: &[u8]| {
-            strip_host(found, self.host).and_then(|path| path.strip_suffix(b"/")) == Some(folder)
+            strip_host(found, self.host).and_then(|path| path.strip_suffix(b"/")) == Some(directory)
         };
         let found = index::find(archive.bytes(), archive.format, self.hash.push(b'/'), matches)?;
         found.map(|entry| Scope::decode(entry.data, archive.format, entry.data_position)).transpose()
     }
 }
 
-/// Every record in the order of the file: see [`Archive::entries`].
+/// The iterator that [`Archive::entries`] returns.
 pub struct Entries<'a> {
     archive: &'a Archive,
     position: u64,
@@ -363,41 +412,4 @@ impl<'a> Iterator for Entries<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{KeyBuffer, NewScope, Writer};
-    use std::io::Read;
-
-    /// An archive with a scope at each of these folders.
-    fn archive(folders: &[&str]) -> Archive {
-        let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
-        for folder in folders {
-            let mut buffer = KeyBuffer::new();
-            let key = Key::from_target(folder.as_bytes(), &mut buffer).unwrap();
-            writer.scope(None, key, &NewScope::default()).unwrap();
-        }
-        let (mut file, _) = writer.finish(true).unwrap();
-        let mut bytes = Vec::new();
-        std::io::Seek::rewind(&mut file).unwrap();
-        file.read_to_end(&mut bytes).unwrap();
-        Archive::from_bytes(bytes).unwrap()
-    }
-
-    #[test]
-    fn a_search_up_the_tree_looks_once_for_each_folder_and_no_deeper_than_there_are_scopes() {
-        let long = format!("/{}", "a/".repeat(4000));
-        let deep = "/a/".to_owned() + &"a/".repeat(99);
-        for (folders, lookups, found) in
-            [(&["/"][..], 1, 1), (&["/", "/a/"], 2, 2), (&["/b/c/"], 3, 0), (&[deep.as_str()], 101, 1)]
-        {
-            let archive = archive(folders);
-            let mut buffer = KeyBuffer::new();
-            let key = Key::from_target(long.as_bytes(), &mut buffer).unwrap();
-            let mut scopes = archive.scopes(None, key);
-            assert_eq!(scopes.by_ref().filter(Result::is_ok).count(), found, "{folders:?}");
-            assert_eq!(usize::from(scopes.depth), lookups, "{folders:?}");
-            // Each byte is hashed once: the hash of a folder goes on from that of the one around it.
-            assert_eq!(scopes.at, long.match_indices('/').nth(lookups - 1).unwrap().0 + 1, "{folders:?}");
-        }
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
-//! The full check: reads and hashes everything, and sees that every record is found.
+//! Verification of a whole archive: digests, structures, references, and that a lookup finds each record.
 //!
-//! What opening does not do, so that opening stays constant. Never on the request path.
+//! Opening an archive skips all this, so that it takes constant time. Not on the request path.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,46 +18,53 @@ use crate::layout::record::Record;
 use crate::layout::scope::ScopeEntry;
 use crate::reader::Archive;
 
-/// What a full check has seen: for reports.
+/// Counts of what [`Archive::verify`] has checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct VerifyReport {
-    /// Records of any kind.
+    /// Number of records of all kinds.
     pub records: u64,
-    /// Bodies whose digest was computed and agreed.
+    /// Number of bodies, whose digests are correct.
     pub bodies: u64,
-    /// Bytes of those bodies.
+    /// Total length of these bodies in bytes.
     pub body_bytes: u64,
-    /// Paths, aliases and redirects included.
+    /// Number of paths, including aliases and redirects.
     pub paths: u64,
 }
 
 impl Archive {
-    /// Reads everything once: the digest of the file, the digest of each body, that each record is well
-    /// formed, points only to what it may, and is found under its key. `progress` is told the bytes done.
+    /// Verifies the whole archive.
+    ///
+    /// Checks the digests of the file and of each body, and that each record is well-formed, refers only to existing bodies
+    /// and heads, and is found by its key. After each record, `progress` receives the number of bytes done.
+    ///
+    /// # Errors
+    /// Returns the first contradiction.
     pub fn verify(&self, mut progress: impl FnMut(u64)) -> Result<VerifyReport, VerifyError> {
         let got = self.compute_digest();
         let expected = self.facts().digest;
         if got != expected {
             return Err(VerifyError::Digest { expected, got });
         }
-        let mut slots = index::taken_slots(self.bytes(), self.format())?.into_iter();
+
+        let mut slots = index::occupied_slots(self.bytes(), self.format())?.into_iter();
         let mut check = Check::new(self);
         for entry in self.entries() {
             let entry = entry?;
-            // Both come in the order of the file: the next slot is this record's, or the record has none.
-            check.is_found(&entry, slots.next())?;
+            // Both are in the order of the file, so the next slot belongs to this record, or the record has none.
+            check.slot(&entry, slots.next())?;
             check.record(&entry)?;
             progress(entry.end());
         }
         if let Some(slot) = slots.next() {
             return Err(Corrupt { what: "a hash table's reference", offset: slot.position }.into());
         }
+
         check.counts()?;
         Ok(check.seen)
     }
 
-    /// The digest as the writer computes it: what stands behind the facts first, then the beginning
-    /// with the digest itself as zeros.
+    /// Computes the digest as the writer does: over the bytes after the facts, then over the bytes up to their end, with the
+    /// digest itself as zeros.
     fn compute_digest(&self) -> Digest {
         let (head, tail) = self.bytes().split_at(self.facts_position() + FACTS_BYTES);
         let mut head = head.to_vec();
@@ -68,31 +75,38 @@ impl Archive {
     }
 }
 
+/// The state of a verification.
 struct Check<'a> {
     archive: &'a Archive,
     seen: VerifyReport,
-    /// Positions of the bodies met so far: records may refer to nothing else. Bodies come before paths.
+    /// Positions of the bodies so far. Bodies come before the records that refer to them.
     bodies: HashSet<u64>,
-    /// Keys met so far: of two records under one key, a search would find the first only.
+    /// Keys so far. If two records had one key, a lookup would find only the first.
     keys: HashSet<&'a [u8]>,
-    /// Header lines for HTTP/2 met so far, by their numbers.
+    /// HPACK field lines with an ID so far.
     lines: HashMap<u8, HpackLine<'a>>,
 }
 
 impl<'a> Check<'a> {
     fn new(archive: &'a Archive) -> Self {
-        let (bodies, keys, lines) = (HashSet::new(), HashSet::new(), HashMap::new());
-        Check { archive, seen: VerifyReport::default(), bodies, keys, lines }
+        Check {
+            archive,
+            seen: VerifyReport::default(),
+            bodies: HashSet::new(),
+            keys: HashSet::new(),
+            lines: HashMap::new(),
+        }
     }
 
-    /// That a search for the record's key ends at the record, whose slot is `slot`.
-    fn is_found(&mut self, entry: &Entry<'a>, slot: Option<Slot>) -> Result<(), VerifyError> {
+    /// Checks that a lookup of the record's key finds the record, whose slot is `slot`.
+    fn slot(&mut self, entry: &Entry<'a>, slot: Option<Slot>) -> Result<(), VerifyError> {
         let hash = self.archive.format().stored_hash(Hash::of(entry.key));
         let expected = Slot { hash, position: entry.position };
         if slot == Some(expected) && self.keys.insert(entry.key) {
             return Ok(());
         }
-        Err(Corrupt { what: "a record that its key does not find", offset: entry.position }.into())
+        Err(Corrupt { what: "a record that a lookup of its key does not find", offset: entry.position }
+            .into())
     }
 
     fn record(&mut self, entry: &Entry<'a>) -> Result<(), VerifyError> {
@@ -105,14 +119,14 @@ impl<'a> Check<'a> {
             }
             RecordKind::Path(_) => {
                 self.seen.paths += 1;
-                self.answer(self.archive.decode_path(entry)?, entry.position)?;
+                self.path(self.archive.decode_path(entry)?, entry.position)?;
             }
             RecordKind::Scope(_) => self.scope(entry)?,
             RecordKind::Source(_) => {
                 let extent = self.archive.decode_source(entry)?;
-                self.reference(extent.position, entry.position)?;
+                self.body_reference(extent.position, entry.position)?;
             }
-            RecordKind::Padding(_) if !padding::is_sound(entry.data) => {
+            RecordKind::Padding(_) if !padding::is_valid(entry.data) => {
                 return Err(Corrupt { what: "padding", offset: entry.data_position }.into());
             }
             RecordKind::Padding(_) | RecordKind::Facts | RecordKind::Manifest => {}
@@ -123,19 +137,20 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// That a head is whole, and that its numbered lines are those of the other heads: a peer that has a line in its table
-    /// is sent the number alone.
+    /// Checks that a head is well-formed, and that each ID stands for the same field line in all heads.
+    ///
+    /// The server relies on the latter: it sends a client only the index of a line that is in the client's dynamic table.
     fn head(&mut self, entry: &Entry<'a>) -> Result<(), VerifyError> {
         let head = Head::decode(entry.data, entry.data_position)?;
-        if !head.hpack.is_sound() {
+        if !head.hpack.is_valid() {
             return Err(
-                Corrupt { what: "the lines of a head for HTTP/2", offset: entry.data_position }.into()
+                Corrupt { what: "the HPACK field lines of a head", offset: entry.data_position }.into()
             );
         }
         for line in head.hpack.all().filter(|line| line.id != NO_LINE_ID) {
             if *self.lines.entry(line.id).or_insert(line) != line {
                 return Err(
-                    Corrupt { what: "a number of two header lines", offset: entry.data_position }.into()
+                    Corrupt { what: "an ID of two HPACK field lines", offset: entry.data_position }.into()
                 );
             }
         }
@@ -154,7 +169,7 @@ impl<'a> Check<'a> {
 
     fn scope(&self, entry: &Entry<'a>) -> Result<(), VerifyError> {
         let scope = self.archive.decode_scope(entry)?;
-        if !scope.is_index_sound()? {
+        if !scope.has_valid_indexes()? {
             return Err(Corrupt { what: "an index of rules", offset: entry.data_position }.into());
         }
         for inner in scope.entries() {
@@ -170,19 +185,19 @@ impl<'a> Check<'a> {
                     continue;
                 }
             };
-            self.answer(record, entry.position)?;
+            self.path(record, entry.position)?;
         }
         Ok(())
     }
 
-    fn answer(&self, record: Record<'a>, at: u64) -> Result<(), VerifyError> {
+    fn path(&self, record: Record<'a>, offset: u64) -> Result<(), VerifyError> {
         match record {
             Record::Resource(resource) => {
                 for representation in resource.representations() {
                     let representation = representation?;
                     self.archive.head(representation.head)?;
                     self.archive.body(representation.body)?;
-                    self.reference(representation.body.position, at)?;
+                    self.body_reference(representation.body.position, offset)?;
                 }
             }
             Record::Redirect(redirect) => {
@@ -193,13 +208,15 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    fn reference(&self, body: u64, at: u64) -> Result<(), VerifyError> {
+    /// Checks that a record at `offset` refers to an existing body.
+    fn body_reference(&self, body: u64, offset: u64) -> Result<(), VerifyError> {
         if self.bodies.contains(&body) {
             return Ok(());
         }
-        Err(Corrupt { what: "a reference to a body", offset: at }.into())
+        Err(Corrupt { what: "a reference to a body", offset }.into())
     }
 
+    /// Checks the counts of the facts.
     fn counts(&self) -> Result<(), VerifyError> {
         let facts = self.archive.facts();
         let seen = (self.seen.paths, self.seen.bodies, self.seen.body_bytes);

@@ -1,9 +1,9 @@
-//! Streams an archive into a file: facts, bodies, heads, paths, then the tables, then the header. Large bodies have
-//! padding before them.
+//! Streams an archive into a file: facts, bodies, heads and paths, then the hash tables, then the header.
 //!
-//! Same calls, same bytes. Never reads a clock, never holds a body in memory; what it remembers is
-//! sixteen bytes for each record. The file is worthless until [`Writer::finish`] has returned; giving it
-//! its final name afterwards is the caller's work.
+//! Writing is deterministic: the same calls write the same bytes, and the writer never reads a clock. It keeps no body in
+//! memory, only sixteen bytes for each record.
+//!
+//! The file is incomplete until [`Writer::finish`] returns. The caller renames it to its final name afterwards.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -17,34 +17,34 @@ use crate::layout::format::Format;
 use crate::layout::hash::Hash;
 use crate::layout::head::NewHead;
 use crate::layout::padding::{self, zeros_before_body};
-use crate::layout::record::{BodyId, Extent, HeadId, NewRecord, Places};
+use crate::layout::record::{BodyId, Extent, HeadId, NewRecord, Positions};
 use crate::layout::scope::NewScope;
 use crate::layout::{BODY_KEY_BYTES, body_key, head_key, name, padding_key, plain_head_key};
 
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// An archive that is being written.
+/// Writes an archive.
 pub struct Writer {
     file: BufWriter<File>,
     format: Format,
-    /// Where the next byte goes.
+    /// Position of the next byte.
     position: u64,
     slots: Vec<Slot>,
-    /// Of everything behind the facts, in the order of the file.
+    /// The digest of all bytes after the facts so far.
     hasher: blake3::Hasher,
-    places: Placed,
-    padding: Padding,
+    positions: PositionTable,
+    padding: PaddingTotals,
     facts: Facts,
 }
 
-/// Where bodies and heads were put, in the order of their numbers.
+/// The positions of bodies and heads, by their IDs.
 #[derive(Default)]
-struct Placed {
+struct PositionTable {
     bodies: Vec<Extent>,
     heads: Vec<u64>,
 }
 
-impl Places for Placed {
+impl Positions for PositionTable {
     fn body(&self, id: BodyId) -> Extent {
         self.bodies[id.0 as usize]
     }
@@ -54,26 +54,29 @@ impl Places for Placed {
     }
 }
 
-/// What was put before large bodies.
+/// The padding records so far.
 #[derive(Default)]
-struct Padding {
+struct PaddingTotals {
     records: u32,
     bytes: u64,
 }
 
-/// What was written: for reports.
+/// Summary of a written archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteReport {
-    /// The container's width.
+    /// The width of the container.
     pub format: Format,
-    /// What the archive says of itself, its length and digest included.
+    /// The facts, including the length and the digest of the file.
     pub facts: Facts,
-    /// Bytes of the records that were put before large bodies, so that those begin with a page.
+    /// Total length of the padding records in bytes.
     pub padding_bytes: u64,
 }
 
 impl Writer {
-    /// Begins an archive in `file`, which is empty and open for reading and writing.
+    /// Starts an archive in `file`, which must be empty and open for reading and writing.
+    ///
+    /// # Errors
+    /// Returns [`WriteError::Io`] if the file cannot be written.
     pub fn new(file: File, format: Format) -> Result<Writer, WriteError> {
         let facts = Facts {
             slash_redirects: false,
@@ -98,31 +101,36 @@ impl Writer {
             position: format.header_bytes(),
             slots: Vec::new(),
             hasher: blake3::Hasher::new(),
-            places: Placed::default(),
-            padding: Padding::default(),
+            positions: PositionTable::default(),
+            padding: PaddingTotals::default(),
             facts,
         };
+
+        // A placeholder: the facts are known, and hashed, at the end.
         writer.file.seek(SeekFrom::Start(writer.position))?;
         writer.record(name::FACTS, &[0; FACTS_BYTES])?;
-        // The facts are written last, when they are known: nothing of them belongs into the digest yet.
         writer.hasher = blake3::Hasher::new();
         Ok(writer)
     }
 
-    /// Says which release of the site this is.
+    /// Sets the serial number of the release.
     pub fn set_serial(&mut self, serial: u64) {
         self.facts.serial = serial;
     }
 
-    /// The container's width.
+    /// Returns the width of the container.
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Writes a body of `length` bytes from `content`, a large one behind padding. Each digest at most once.
+    /// Writes a body of `length` bytes from `content`. A large body gets padding before it.
     ///
-    /// Fails with [`WriteError::Full`], and changes nothing, if the 32-bit form has no room for it.
+    /// Must be called at most once for each digest.
+    ///
+    /// # Errors
+    /// Returns [`WriteError::Full`] and changes nothing if the 32-bit format has no room for the body, and
+    /// [`WriteError::Io`] if `content` is too short or the file cannot be written.
     pub fn body(
         &mut self,
         digest: &Digest,
@@ -130,38 +138,50 @@ impl Writer {
         content: &mut dyn Read,
     ) -> Result<BodyId, WriteError> {
         self.pad_before_body(length)?;
-        self.begin_record(&body_key(digest), length)?;
+        self.start_record(&body_key(digest), length)?;
         let position = self.position;
         self.copy(content, length)?;
-        let id = BodyId(u32::try_from(self.places.bodies.len()).map_err(|_| WriteError::Full)?);
-        self.places.bodies.push(Extent { position, length });
+
+        let id = BodyId(u32::try_from(self.positions.bodies.len()).map_err(|_| WriteError::Full)?);
+        self.positions.bodies.push(Extent { position, length });
         self.facts.bodies += 1;
         self.facts.body_bytes += length;
         Ok(id)
     }
 
-    /// How long a body is.
+    /// Returns the length of a body in bytes.
     #[must_use]
     pub fn body_length(&self, id: BodyId) -> u64 {
-        self.places.body(id).length
+        self.positions.body(id).length
     }
 
-    /// Writes a head. Each head at most once.
+    /// Writes a head. Must be called at most once for each head.
+    ///
+    /// # Errors
+    /// Returns [`WriteError`] if a part of the head is too long, the format has no room, or the file cannot be written.
     pub fn head(&mut self, head: &NewHead) -> Result<HeadId, WriteError> {
-        let ordinal = u32::try_from(self.places.heads.len()).map_err(|_| WriteError::Full)?;
-        self.places.heads.push(self.position);
+        let ordinal = u32::try_from(self.positions.heads.len()).map_err(|_| WriteError::Full)?;
+        self.positions.heads.push(self.position);
         self.record(&head_key(ordinal), &head.encode()?)?;
         Ok(HeadId(ordinal))
     }
 
-    /// Says that a head was made from another one by adding the fields of `_headers`. Each head at most once.
+    /// Records that `head` is `plain` with added fields of `_headers`. Must be called at most once for each `head`.
+    ///
+    /// # Errors
+    /// Returns [`WriteError`] if the format has no room or the file cannot be written.
     pub fn plain_head(&mut self, head: HeadId, plain: HeadId) -> Result<(), WriteError> {
         let mut data = Vec::new();
-        self.format.put(&mut data, self.places.head(plain));
+        self.format.put(&mut data, self.positions.head(plain));
         self.record(&plain_head_key(head.0.to_le_bytes()), &data)
     }
 
-    /// Writes the record of a path. Each key at most once. A host `*.example.com` stands for all hosts below.
+    /// Writes the record of a path on `host`, or on the default site if `host` is `None`.
+    ///
+    /// The host `*.example.com` stands for all subdomains. Must be called at most once for each host and key.
+    ///
+    /// # Errors
+    /// Returns [`WriteError`] if a part of the record is too long, the format has no room, or the file cannot be written.
     pub fn path(
         &mut self,
         host: Option<&str>,
@@ -169,62 +189,77 @@ impl Writer {
         record: &NewRecord<'_>,
     ) -> Result<(), WriteError> {
         let mut data = Vec::with_capacity(128);
-        record.encode(&mut data, self.format, &self.places)?;
+        record.encode(&mut data, self.format, &self.positions)?;
+
         self.facts.paths += 1;
-        // A key is no longer than 8 KiB.
-        let bytes = u16::try_from(key.bytes().len()).unwrap_or(u16::MAX);
+        let bytes = u16::try_from(key.bytes().len()).expect("keys have at most 8 KiB");
         self.facts.path_bytes_max = self.facts.path_bytes_max.max(bytes);
-        self.note_host(host);
+        self.add_host(host);
         self.record(&full_key(host, key.bytes(), b""), &data)
     }
 
-    /// Writes what holds below a folder, whose key ends with `/`. Each folder at most once.
+    /// Writes the scope of a directory, whose key ends with `/`. Must be called at most once for each host and directory.
+    ///
+    /// # Errors
+    /// Returns [`WriteError`] if a part of the scope is too long, the format has no room, or the file cannot be written.
     pub fn scope(
         &mut self,
         host: Option<&str>,
-        folder: Key<'_>,
+        directory: Key<'_>,
         scope: &NewScope<'_>,
     ) -> Result<(), WriteError> {
-        debug_assert!(folder.is_directory());
-        let depth = folder.bytes().iter().filter(|byte| **byte == b'/').count() - 1;
-        self.facts.scope_depth_max = self.facts.scope_depth_max.max(u16::try_from(depth).unwrap_or(u16::MAX));
+        debug_assert!(directory.is_directory());
+        let depth = directory.bytes().iter().filter(|byte| **byte == b'/').count() - 1;
+        let depth = u16::try_from(depth).expect("keys have at most 8 KiB");
+        self.facts.scope_depth_max = self.facts.scope_depth_max.max(depth);
+
         self.facts.forced_rules |= scope.rules.iter().any(|rule| rule.force);
         self.facts.header_rules |= !scope.header_rules.is_empty();
         let is_for_host = scope.header_rules.iter().any(|rule| !rule.host.is_empty());
         self.facts.host_header_rules |= is_for_host;
         self.facts.hosts |= is_for_host;
-        self.note_host(host);
-        let data = scope.encode(self.format, &self.places)?;
-        self.record(&full_key(host, folder.bytes(), b"/"), &data)
+        self.add_host(host);
+
+        let data = scope.encode(self.format, &self.positions)?;
+        self.record(&full_key(host, directory.bytes(), b"/"), &data)
     }
 
-    /// Writes where the bytes of a source file lie that is not served under its own name.
+    /// Writes the record of a source file that is not served under its own name.
+    ///
+    /// # Errors
+    /// Returns [`WriteError`] if the format has no room or the file cannot be written.
     pub fn source(&mut self, path: &[u8], body: BodyId) -> Result<(), WriteError> {
         let mut data = Vec::new();
-        let extent = self.places.body(body);
+        let extent = self.positions.body(body);
         self.format.put(&mut data, extent.position);
         self.format.put(&mut data, extent.length);
         self.record(&[&[name::SOURCE], path].concat(), &data)
     }
 
     /// Writes the manifest.
+    ///
+    /// # Errors
+    /// Returns [`WriteError`] if the format has no room or the file cannot be written.
     pub fn manifest(&mut self, json: &[u8]) -> Result<(), WriteError> {
         self.record(name::MANIFEST, json)
     }
 
-    /// Goes on in the 64-bit form, in `file`, which is empty and open for reading and writing.
+    /// Continues in the 64-bit format, in `file`, which must be empty and open for reading and writing.
     ///
-    /// Only while nothing but bodies has been written: no record then knows a position.
+    /// May be called only while all records are bodies, because other records contain positions.
+    ///
+    /// # Errors
+    /// Returns [`WriteError::Io`] if one of the files cannot be read or written.
     pub fn widen(self, file: File) -> Result<Writer, WriteError> {
-        debug_assert!(self.format == Format::Cdb && self.places.heads.is_empty());
+        debug_assert!(self.format == Format::Cdb && self.positions.heads.is_empty());
         let mut wide = Writer::new(file, Format::Cdb64)?;
-        let narrow_key_at = |body: &Extent| body.position - BODY_KEY_BYTES as u64;
+        let key_position = |body: &Extent| body.position - BODY_KEY_BYTES as u64;
         let mut source = BufReader::with_capacity(
             BUFFER_BYTES,
             self.file.into_inner().map_err(std::io::IntoInnerError::into_error)?,
         );
-        for body in &self.places.bodies {
-            source.seek(SeekFrom::Start(narrow_key_at(body)))?;
+        for body in &self.positions.bodies {
+            source.seek(SeekFrom::Start(key_position(body)))?;
             let mut key = [0; BODY_KEY_BYTES];
             source.read_exact(&mut key)?;
             let mut digest = Digest([0; Digest::BYTES]);
@@ -234,23 +269,30 @@ impl Writer {
         Ok(wide)
     }
 
-    /// Makes sure that so many bytes of so many records more will fit, with their tables: what the
-    /// caller asks before it writes the first record that knows a position.
+    /// Checks that `records` further records of `bytes` bytes in total fit, including their slots in the hash tables.
     ///
-    /// Fails with [`WriteError::Full`], and changes nothing, if the 32-bit form has no room for them.
+    /// Callers use it before they write the first record that contains a position: [`Writer::widen`] is possible until then.
+    ///
+    /// # Errors
+    /// Returns [`WriteError::Full`] and changes nothing if the 32-bit format has no room for them.
     pub fn require(&self, bytes: u64, records: u64) -> Result<(), WriteError> {
         let tables = index::tables_bytes(self.format, records.saturating_add(self.slots.len() as u64));
         let end = self.position.checked_add(bytes).and_then(|end| end.checked_add(tables));
         if end.is_some_and(|end| end <= self.format.position_max()) { Ok(()) } else { Err(WriteError::Full) }
     }
 
-    /// Writes the tables, the header and the facts, and gives the file back, flushed but not synced.
+    /// Writes the hash tables, the header and the facts, and returns the file, flushed but not synced.
+    ///
+    /// # Errors
+    /// Returns [`WriteError`] if the format has no room, the keys collide too much, or the file cannot be written.
     pub fn finish(mut self, slash_redirects: bool) -> Result<(File, WriteReport), WriteError> {
         self.require(0, 0)?;
+        let format = self.format;
         let slots = std::mem::take(&mut self.slots);
-        let (format, tables_at) = (self.format, self.position);
+        let tables_at = self.position;
         let header = index::build(format, slots, tables_at, |table| self.append(table))?;
 
+        // The digest covers the rest of the file first, then the beginning with zeros in place of the digest.
         self.facts.slash_redirects = slash_redirects;
         self.facts.file_bytes = self.position;
         let mut head = header;
@@ -269,41 +311,47 @@ impl Writer {
         Ok((file, WriteReport { format, facts: self.facts, padding_bytes: self.padding.bytes }))
     }
 
-    fn note_host(&mut self, host: Option<&str>) {
+    /// Adds a host to the facts.
+    fn add_host(&mut self, host: Option<&str>) {
         self.facts.hosts |= host.is_some();
         if let Some(name) = host.and_then(|host| host.strip_prefix("*.")) {
             self.facts.wildcard_hosts = true;
+            // A valid host name has at most 127 labels, and the server never looks up a longer one.
             let labels = u16::try_from(name.split('.').count()).unwrap_or(u16::MAX);
             self.facts.wildcard_labels_max = self.facts.wildcard_labels_max.max(labels);
         }
     }
 
     fn record(&mut self, key: &[u8], data: &[u8]) -> Result<(), WriteError> {
-        self.begin_record(key, data.len() as u64)?;
+        self.start_record(key, data.len() as u64)?;
         self.append(data)
     }
 
-    /// Writes padding before a body of `length` bytes, if it shall begin with a page and would not.
+    /// Writes padding before a body of `length` bytes if the body must be page-aligned and would not be.
     ///
-    /// Fails with [`WriteError::Full`], and changes nothing, if there is no room for both.
+    /// # Errors
+    /// Returns [`WriteError::Full`] and changes nothing if there is no room for both.
     fn pad_before_body(&mut self, length: u64) -> Result<(), WriteError> {
         let Some(zeros) = zeros_before_body(self.format, self.position, length) else { return Ok(()) };
         let padding_bytes = padding::padding_bytes(self.format, zeros);
         let body_bytes = length.saturating_add(self.format.record_header_bytes() + BODY_KEY_BYTES as u64);
         self.require(body_bytes.saturating_add(padding_bytes), 2)?;
+
         let ordinal = self.padding.records;
         self.padding.records = ordinal.checked_add(1).ok_or(WriteError::Full)?;
         self.padding.bytes += padding_bytes;
-        self.begin_record(&padding_key(ordinal), zeros)?;
+        self.start_record(&padding_key(ordinal), zeros)?;
         self.copy(&mut std::io::repeat(0), zeros)
     }
 
-    /// Writes all of a record that stands before its data, and remembers its slot.
-    fn begin_record(&mut self, key: &[u8], data_bytes: u64) -> Result<(), WriteError> {
+    /// Writes the lengths and the key of a record, and adds its slot.
+    fn start_record(&mut self, key: &[u8], data_bytes: u64) -> Result<(), WriteError> {
         let bytes_before_data = self.format.record_header_bytes() + key.len() as u64;
         self.require(data_bytes.saturating_add(bytes_before_data), 1)?;
+
         let hash = self.format.stored_hash(Hash::of(key));
         self.slots.push(Slot { hash, position: self.position });
+
         let mut head = Vec::with_capacity(64);
         self.format.put(&mut head, key.len() as u64);
         self.format.put(&mut head, data_bytes);
@@ -319,19 +367,24 @@ impl Writer {
     }
 
     fn copy(&mut self, content: &mut dyn Read, length: u64) -> Result<(), WriteError> {
-        let mut left = length;
-        let mut chunk = vec![0; BUFFER_BYTES.min(usize::try_from(length).unwrap_or(BUFFER_BYTES))];
-        while left > 0 {
-            let room = chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            content.read_exact(&mut chunk[..room])?;
-            self.append(&chunk[..room])?;
-            left -= room as u64;
+        let mut remaining = length;
+        let mut buffer = vec![0; bounded(remaining, BUFFER_BYTES)];
+        while remaining > 0 {
+            let chunk = &mut buffer[..bounded(remaining, BUFFER_BYTES)];
+            content.read_exact(chunk)?;
+            self.append(chunk)?;
+            remaining -= chunk.len() as u64;
         }
         Ok(())
     }
 }
 
-/// A stored key: `//host` if there is one, the path, and a scope's second slash.
+/// Returns `length`, or `max` if `length` is greater.
+fn bounded(length: u64, max: usize) -> usize {
+    usize::try_from(length).map_or(max, |length| length.min(max))
+}
+
+/// Returns a stored key: `//` and the host if there is one, the path, and `suffix`, which is `/` for a scope.
 fn full_key(host: Option<&str>, path: &[u8], suffix: &[u8]) -> Vec<u8> {
     let (slashes, host) = host.map_or((b"".as_slice(), ""), |host| (b"//", host));
     [slashes, host.to_ascii_lowercase().as_bytes(), path, suffix].concat()

@@ -1,4 +1,4 @@
-//! A record as the container knows it: a key, its data, and where both stand.
+//! A record of the container: a key, its data, and the positions of both.
 //!
 //! Every number is checked against the file before it is used.
 
@@ -7,16 +7,16 @@ use super::format::Format;
 use super::record::Extent;
 use crate::Corrupt;
 
-/// A record as the container knows it: a key, its data, and where it stands.
+/// A record of the container.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
     /// The key.
     pub key: &'a [u8],
     /// The data.
     pub data: &'a [u8],
-    /// Where the record stands, in bytes from the start of the file.
+    /// Position of the record in the file, in bytes.
     pub position: u64,
-    /// Where its data stands.
+    /// Position of its data in the file, in bytes.
     pub data_position: u64,
 }
 
@@ -34,20 +34,20 @@ impl<'a> Entry<'a> {
         Ok(Entry { key, data, position, data_position })
     }
 
-    /// What the record is, told from its key.
+    /// Returns the kind of the record.
     #[must_use]
     pub fn kind(&self) -> RecordKind<'a> {
         RecordKind::from_key(self.key)
     }
 
-    /// Where the record ends, and the next one stands.
+    /// Returns the end of the record, which is the position of the next one.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.data_position + self.data.len() as u64
     }
 }
 
-/// The bytes of an extent, if it lies within the file.
+/// Returns the bytes of an extent, or `None` if it is not inside the file.
 #[inline]
 pub(crate) fn slice(file: &[u8], extent: Extent) -> Option<&[u8]> {
     let start = usize::try_from(extent.position).ok()?;

@@ -1,7 +1,7 @@
-//! The first record: what a reader must know before it looks anything up.
+//! Facts: the first record, which a reader needs before its first lookup.
 //!
-//! It stands right after the header, at a fixed place, so that a file is recognised, and its width
-//! told, by looking at one spot. Never holds what only people read: that is the manifest's.
+//! It follows the header at a fixed position, which identifies the file as an archive and tells its width. Data for people
+//! belongs in the manifest.
 
 use super::Fields;
 use super::format::Format;
@@ -10,11 +10,11 @@ use crate::{Corrupt, Digest};
 /// The version of the schema that this program writes and reads.
 pub const SCHEMA_VERSION: u32 = 3;
 
-/// First bytes of the facts, before the version.
+/// The first bytes of the facts, before the version.
 pub(crate) const MAGIC: &[u8; 4] = b"CANR";
-/// Bytes of the facts record's data.
+/// Length of the facts in bytes.
 pub(crate) const FACTS_BYTES: usize = 96;
-/// Where in the data the digest stands: read as zeros when the digest itself is computed.
+/// Offset of the digest in the facts. Counts as zeros when the digest is computed.
 pub(crate) const DIGEST_AT: usize = 64;
 
 const SLASH_REDIRECTS: u32 = 1 << 0;
@@ -25,45 +25,45 @@ const HEADER_RULES: u32 = 1 << 4;
 const HOST_HEADER_RULES: u32 = 1 << 5;
 const FLAGS: u32 = SLASH_REDIRECTS | FORCED_RULES | HOSTS | WILDCARD_HOSTS | HEADER_RULES | HOST_HEADER_RULES;
 
-/// What a reader must know before it looks anything up.
+/// Properties of an archive that a reader needs before its first lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// `/folder` is redirected to `/folder/` and `/file/` to `/file`, by looking, without records.
+    /// The server redirects `/directory` to `/directory/` and `/file/` to `/file`, without records for them.
     pub slash_redirects: bool,
-    /// Some rule of a scope counts before the exact path does.
+    /// Some rules take precedence over an exact path.
     pub forced_rules: bool,
-    /// Some keys carry a host before their path.
+    /// Some keys contain a host.
     pub hosts: bool,
-    /// Some of those stand for all hosts below one.
+    /// Some hosts are wildcards.
     pub wildcard_hosts: bool,
-    /// Some site has rules about fields, for answers whose path the archiver did not know.
+    /// Some sites have header rules, for responses whose path the archiver did not know.
     pub header_rules: bool,
-    /// Some of those are for one host, so that a file's own head may not do.
+    /// Some header rules are restricted to a host, so that they are not part of the heads of files.
     pub host_header_rules: bool,
-    /// How many labels the longest of those hosts has behind its `*.`.
+    /// Maximum number of labels after the `*.` of a wildcard host.
     pub wildcard_labels_max: u16,
-    /// Bytes of the longest path that has a record.
+    /// Length of the longest path with a record, in bytes.
     pub path_bytes_max: u16,
-    /// No scope lies deeper than this many folders below the root; a search up the tree stops here.
+    /// Maximum number of directories between the root and a scope, which bounds the lookup of scopes.
     pub scope_depth_max: u16,
     /// Number of path records.
     pub paths: u64,
     /// Number of distinct bodies.
     pub bodies: u64,
-    /// Bytes of the distinct bodies together.
+    /// Total length of the distinct bodies in bytes.
     pub body_bytes: u64,
-    /// Which release of the site this is: the number of the one before and one more. 0 if nobody said so.
+    /// Serial number of the release: one more than that of the previous release, or 0 if unknown.
     pub serial: u64,
     /// Length of the whole file in bytes.
     pub file_bytes: u64,
-    /// BLAKE3 of the file from the end of this record on, followed by its beginning up to there with
-    /// this digest as zeros.
+    /// BLAKE3 of the file from the end of this record, followed by the beginning up to there, with zeros in place of this
+    /// digest.
     pub digest: Digest,
 }
 
 impl Facts {
     pub(crate) fn encode(&self) -> [u8; FACTS_BYTES] {
-        let flag = |set: bool, bit: u32| if set { bit } else { 0 };
+        let flag = |is_set: bool, bit: u32| if is_set { bit } else { 0 };
         let flags = flag(self.slash_redirects, SLASH_REDIRECTS)
             | flag(self.forced_rules, FORCED_RULES)
             | flag(self.hosts, HOSTS)
@@ -128,9 +128,11 @@ impl Facts {
     }
 }
 
-/// Why the first record is not one that this program reads.
+/// An error of decoding the facts.
 pub(crate) enum FactsError {
+    /// The magic bytes are wrong.
     Foreign,
+    /// The archive has this other version.
     Version(u32),
     Corrupt(Corrupt),
 }
@@ -146,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_survive_encoding() {
+    fn encoded_facts_are_decoded() {
         let facts = Facts {
             slash_redirects: true,
             forced_rules: false,
@@ -165,7 +167,7 @@ mod tests {
             digest: Digest([7; 32]),
         };
         let bytes = facts.encode();
-        assert_eq!(&bytes[DIGEST_AT..], &[7; 32], "the digest stands where the checksum looks for it");
+        assert_eq!(&bytes[DIGEST_AT..], &[7; 32], "the digest is at its offset");
         assert!(matches!(Facts::decode(&bytes, 0), Ok(decoded) if decoded == facts));
     }
 }

@@ -1,9 +1,8 @@
-//! The container: D. J. Bernstein's constant database, in its two widths.
+//! The container: D. J. Bernstein's constant database in two widths.
 //!
-//! `cdb` (<https://cr.yp.to/cdb/cdb.txt>): all quantities are 32-bit, little-endian. A header of 256
-//! (position, length) pairs; records of key length, data length, key, data; then 256 hash tables of
-//! (hash, position) slots. `cdb64` is the same structure with 64-bit quantities and a 64-bit hash.
-//! This file never knows what a record means.
+//! In `cdb` (<https://cr.yp.to/cdb/cdb.txt>) all quantities are 32-bit, little-endian. A file consists of a header of 256
+//! (position, length) pairs, of records (key length, data length, key, data), and of 256 hash tables of (hash, position)
+//! slots. `cdb64` has the same structure with 64-bit quantities and a 64-bit hash.
 
 use super::hash::Hash;
 
@@ -16,11 +15,11 @@ pub enum Format {
     Cdb64,
 }
 
-/// Hash tables of a constant database.
+/// Number of hash tables in a constant database.
 pub(crate) const TABLES: usize = 256;
 
 impl Format {
-    /// Bytes of one quantity: a position, a length or a hash.
+    /// Returns the size of a quantity (a position, a length or a hash) in bytes.
     #[must_use]
     pub const fn quantity_bytes(self) -> u64 {
         match self {
@@ -29,25 +28,25 @@ impl Format {
         }
     }
 
-    /// Bytes of the header: a position and a length for each of 256 tables.
+    /// Returns the size of the header in bytes: a position and a length for each of 256 tables.
     #[must_use]
     pub const fn header_bytes(self) -> u64 {
         2 * self.quantity_bytes() * TABLES as u64
     }
 
-    /// Bytes before a record's key: the lengths of key and data.
+    /// Returns the number of bytes before the key of a record: the lengths of key and data.
     #[must_use]
     pub const fn record_header_bytes(self) -> u64 {
         2 * self.quantity_bytes()
     }
 
-    /// Bytes of a hash table's slot: hash and position.
+    /// Returns the size of a slot of a hash table in bytes: a hash and a position.
     #[must_use]
     pub const fn slot_bytes(self) -> u64 {
         2 * self.quantity_bytes()
     }
 
-    /// The largest position that a quantity can hold.
+    /// Returns the largest position that a quantity can hold.
     #[must_use]
     pub const fn position_max(self) -> u64 {
         match self {
@@ -56,8 +55,9 @@ impl Format {
         }
     }
 
-    /// The hash as this width stores it: the 32-bit one is the 64-bit one's lower half, because each
-    /// step of the function carries upwards only.
+    /// Returns the hash in this width.
+    ///
+    /// The 32-bit hash is the lower half of the 64-bit hash, because each step of the function carries only upwards.
     #[must_use]
     #[inline]
     pub(crate) fn stored_hash(self, hash: Hash) -> u64 {
@@ -67,8 +67,9 @@ impl Format {
         }
     }
 
-    /// Two quantities from the front of `bytes`, if they are there: a table of the header, the header
-    /// of a record, or a slot.
+    /// Reads two quantities at `position`: a table reference of the header, the lengths of a record, or a slot.
+    ///
+    /// Returns `None` if they are not inside `bytes`.
     #[inline]
     pub(crate) fn pair(self, bytes: &[u8], position: u64) -> Option<(u64, u64)> {
         let start = usize::try_from(position).ok()?;
@@ -86,7 +87,7 @@ impl Format {
         }
     }
 
-    /// Appends one quantity. The caller has made sure that it fits (see [`Format::position_max`]).
+    /// Appends a quantity, which must fit (see [`Format::position_max`]).
     pub(crate) fn put(self, out: &mut Vec<u8>, quantity: u64) {
         debug_assert!(quantity <= self.position_max());
         let bytes = quantity.to_le_bytes();

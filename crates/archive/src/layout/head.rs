@@ -1,8 +1,7 @@
-//! A response head: the lines that all files of a kind share, spelled once.
+//! Response heads: status line and field lines, which many files share, encoded when the archive is written.
 //!
-//! Its text is cut into four runs, so that a 304, a 206 and a 200 are made from the same bytes by
-//! leaving runs out. Behind it the same runs stand once more as HTTP/2 spells them (`hpack.rs`). This file never knows
-//! what the lines say.
+//! The text has four runs, so that the server makes a 200, a 206 and a 304 from the same bytes and omits some runs. The same
+//! runs follow in the encoding of HTTP/2 (`hpack.rs`).
 
 use super::format::Format;
 use super::hpack::{self, HpackRuns, NewHpackLine};
@@ -11,26 +10,26 @@ use crate::{Corrupt, WriteError};
 
 const SENDS_ETAG: u8 = 1 << 0;
 
-/// A response head as it lies in the archive.
+/// A response head in the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head<'a> {
-    /// The status that the status line states.
+    /// The status code in the status line.
     pub status: u16,
-    /// Whether the entity tag of the representation is sent with it.
+    /// `true` if the server sends the entity tag of the representation.
     pub sends_etag: bool,
-    /// Which of the server's own fields the site sets itself, a bit for each; the server gives the bits
-    /// their meaning.
+    /// The fields of the server that the site overrides, one bit for each. `FORMAT.md` lists the bits.
     pub overrides: u8,
-    /// All four runs, which lie one after the other.
+    /// The text of all four runs.
     pub text: &'a [u8],
-    /// The same for HTTP/2.
+    /// The same runs for HTTP/2.
     pub hpack: HpackRuns<'a>,
-    /// Where the first three runs end in the text: each no earlier than the one before, and no later than `text` does.
+    /// Ends of the first three runs. Invariant: ascending, and at most `text.len()`.
     ends: [u32; 3],
 }
 
-/// An answer carries a head from function to function, so the runs are cut out of the text when they are wanted.
 impl<'a> Head<'a> {
+    // Heads are passed by value from function to function, so we keep them small and slice the runs on demand.
+
     #[inline]
     pub(crate) fn decode(data: &'a [u8], offset: u64) -> Result<Head<'a>, Corrupt> {
         let mut fields = Fields::new(data, Format::Cdb, offset, "a head record");
@@ -44,37 +43,37 @@ impl<'a> Head<'a> {
         if flags & !SENDS_ETAG != 0 {
             return Err(fields.corrupt());
         }
-        // The runs of HTTP/2 are looked at where they are used: most answers over HTTP/1 are too fast to pay for it.
+        // The runs of HTTP/2 are checked where they are used, because responses over HTTP/1 do not need them.
         let hpack = HpackRuns::new(fields.rest());
         Ok(Head { status, sends_etag: flags & SENDS_ETAG != 0, overrides, text, hpack, ends })
     }
 
-    /// The status line of HTTP/1.1, with its line end.
+    /// Returns the status line of HTTP/1.1, including CRLF.
     #[must_use]
     pub fn status_line(&self) -> &'a [u8] {
         &self.text[..self.ends[0] as usize]
     }
 
-    /// All that follows the status line.
+    /// Returns all field lines.
     #[must_use]
     #[inline]
     pub fn lines(&self) -> &'a [u8] {
         &self.text[self.ends[0] as usize..]
     }
 
-    /// The line that names the media type, or nothing.
+    /// Returns the `Content-Type` line, which may be empty.
     #[must_use]
     pub fn content_type(&self) -> &'a [u8] {
         &self.text[self.ends[0] as usize..self.ends[1] as usize]
     }
 
-    /// Lines that describe these bytes, and are left out of a 304: coding and the like.
+    /// Returns the field lines about the representation, such as its coding. A 304 omits them.
     #[must_use]
     pub fn representation(&self) -> &'a [u8] {
         &self.text[self.ends[1] as usize..self.ends[2] as usize]
     }
 
-    /// Lines that hold for the resource, in a 304 too: caching, `Vary`, the site's own fields.
+    /// Returns the field lines about the resource: caching, `Vary`, and the fields of the site. A 304 repeats them.
     #[must_use]
     #[inline]
     pub fn resource(&self) -> &'a [u8] {
@@ -82,7 +81,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// A response head to be written. Two that are equal are stored once.
+/// A response head to write. Equal heads should be written once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NewHead {
     /// See [`Head::status`].
@@ -99,7 +98,7 @@ pub struct NewHead {
     pub representation: Vec<u8>,
     /// See [`Head::resource`].
     pub resource: Vec<u8>,
-    /// The same four for HTTP/2, the first with the status: see [`Head::hpack`].
+    /// See [`Head::hpack`]. The first run holds `:status`.
     pub hpack: [Vec<NewHpackLine>; 4],
 }
 
@@ -111,7 +110,7 @@ impl NewHead {
         out.push(if self.sends_etag { SENDS_ETAG } else { 0 });
         out.push(self.overrides);
         for run in runs {
-            out.extend_from_slice(&length_u16("the header lines of a response", run.len())?.to_le_bytes());
+            out.extend_from_slice(&length_u16("the header section of a response", run.len())?.to_le_bytes());
         }
         for run in runs {
             out.extend_from_slice(run);
@@ -122,51 +121,4 @@ impl NewHead {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_head_survives_encoding() {
-        let line =
-            NewHpackLine { id: 3, static_index: 59, size: 51, literal: b"\x0fAccept-Encoding".to_vec() };
-        let new = NewHead {
-            status: 200,
-            sends_etag: true,
-            overrides: 5,
-            status_line: b"HTTP/1.1 200 OK\r\n".to_vec(),
-            content_type: b"Content-Type: text/html\r\n".to_vec(),
-            representation: b"Content-Encoding: br\r\n".to_vec(),
-            resource: b"Vary: Accept-Encoding\r\n".to_vec(),
-            hpack: [vec![], vec![], vec![], vec![line]],
-        };
-        let bytes = new.encode().unwrap();
-        let head = Head::decode(&bytes, 0).unwrap();
-        assert_eq!((head.status, head.sends_etag, head.overrides), (200, true, 5));
-        assert_eq!(head.content_type(), b"Content-Type: text/html\r\n");
-        assert_eq!(head.representation(), b"Content-Encoding: br\r\n");
-        assert_eq!(head.resource(), b"Vary: Accept-Encoding\r\n");
-        assert_eq!(head.text, [head.status_line(), head.lines()].concat());
-        assert_eq!(head.hpack.resource().collect::<Vec<_>>(), [new.hpack[3][0].as_line()]);
-        assert!(head.hpack.is_sound());
-        assert!(head.lines().ends_with(b"Content-Encoding: br\r\nVary: Accept-Encoding\r\n"));
-    }
-
-    #[test]
-    fn a_head_cut_anywhere_is_corrupt() {
-        let new = NewHead {
-            status: 404,
-            sends_etag: false,
-            overrides: 0,
-            status_line: b"HTTP/1.1 404 Not Found\r\n".to_vec(),
-            content_type: Vec::new(),
-            representation: Vec::new(),
-            resource: b"Cache-Control: no-store\r\n".to_vec(),
-            hpack: Default::default(),
-        };
-        let bytes = new.encode().unwrap();
-        for length in 0..bytes.len() {
-            let head = Head::decode(&bytes[..length], 9);
-            assert!(head.is_err() || head.is_ok_and(|head| !head.hpack.is_sound()), "cut to {length} bytes");
-        }
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
-//! A rule of `_headers`: for which hosts and paths it is, and the fields that it adds or takes away.
+//! Header rules, from `_headers`: the hosts and paths that they match, and the fields that they add or remove.
 //!
-//! A server looks at it for answers of which the archiver did not know the path. Never decides what several rules add up to.
+//! The archiver applies them to files. The server applies them to responses whose path the archiver did not know.
 
 use super::piece::{self, Piece, Pieces};
 use super::{Fields, length_u8, length_u16};
@@ -11,17 +11,17 @@ const JOIN: u8 = 1;
 const REPLACE: u8 = 2;
 const LINE: u8 = 3;
 
-/// A rule of `_headers`. Each one that matches counts, in their order.
+/// A rule of `_headers`. All rules that match are applied, in their order.
 #[derive(Debug, Clone, Copy)]
 pub struct HeaderRule<'a> {
-    /// Its place in the order of all such rules of the site.
+    /// Its index among the header rules of the site.
     pub ordinal: u32,
-    /// The hosts that it is for: a name, in which `*.` at the start stands for one or more labels, and a label that begins
-    /// with `:` for any one. Nothing stands for all hosts.
+    /// The hosts that it matches, or nothing for all hosts. `*.` at the start matches one or more labels, and a label that
+    /// starts with `:` matches any single label.
     pub host: &'a [u8],
-    /// The pattern of what follows the first slash of a path.
+    /// The pattern for the path after its first slash.
     pub pattern: Pieces<'a>,
-    /// What it adds and takes away.
+    /// The changes of fields.
     pub fields: HeaderFields<'a>,
 }
 
@@ -29,29 +29,29 @@ pub struct HeaderRule<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct HeaderFields<'a>(Fields<'a>);
 
-/// What a rule does with one field.
+/// A change of one field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderField<'a> {
-    /// What becomes of values that rules before it gave the field.
+    /// The effect on values from earlier rules.
     pub effect: HeaderEffect,
-    /// The bit of [`crate::Head::overrides`] for the field.
+    /// The bit of [`crate::Head::overrides`] for the field, or 0.
     pub overrides: u8,
-    /// The name, as HTTP/1 spells it.
+    /// The field name in the letter case of HTTP/1.
     pub name: &'a [u8],
-    /// The value.
+    /// The field value.
     pub value: &'a [u8],
 }
 
-/// What becomes of the values of a field.
+/// The effect of a header rule on a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderEffect {
-    /// All are taken away, and the server's own.
+    /// Removes all values, and the field of the server.
     Remove,
-    /// The value is added to those before it, as one list.
+    /// Appends the value to the earlier values as one list.
     Join,
-    /// The value takes their place.
+    /// Replaces the earlier values.
     Replace,
-    /// The value has a line of its own.
+    /// Adds a separate field line.
     Line,
 }
 
@@ -95,7 +95,7 @@ fn decode_field<'a>(fields: &mut Fields<'a>) -> Result<HeaderField<'a>, Corrupt>
     Ok(HeaderField { effect, overrides, name, value: fields.take(value_bytes.into())? })
 }
 
-/// A rule of `_headers` to be written: see [`HeaderRule`].
+/// A header rule to write: see [`HeaderRule`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewHeaderRule<'p> {
     /// See [`HeaderRule::ordinal`].
@@ -104,7 +104,7 @@ pub struct NewHeaderRule<'p> {
     pub host: &'p [u8],
     /// See [`HeaderRule::pattern`].
     pub pattern: Vec<Piece<'p>>,
-    /// Effect, bits of overridden fields, name and value: see [`HeaderField`].
+    /// Effect, overrides, name and value: see [`HeaderField`].
     pub fields: Vec<(HeaderEffect, u8, Vec<u8>, Vec<u8>)>,
 }
 

@@ -1,39 +1,40 @@
-//! The lines of a head as HTTP/2 spells them (RFC 7541): ready to be put into the peer's table, or to be sent by themselves.
+//! The field lines of a head in the encoding of HTTP/2 (HPACK, RFC 7541).
 //!
-//! What differs between the two is only what comes before the literal, so a line is stored once. This file never knows
-//! what a line says.
+//! A literal with and one without incremental indexing differ only in the bytes before the strings (RFC 7541 §6.2), so one
+//! stored line serves for both.
 
 use super::length_u16;
 use crate::WriteError;
 
-/// How many lines of an archive have a number of their own, from 0 on.
+/// Number of field lines of an archive that can have an ID. IDs start at 0.
 pub const LINE_IDS: u8 = 56;
 
-/// The number of the lines that have none.
+/// Replaces the ID of a line that has none.
 pub const NO_LINE_ID: u8 = 255;
 
-/// Bytes of a line before its literal, and of the lengths before the first run.
-const LINE_BYTES: usize = 6;
+/// Length of a field line before its strings, in bytes.
+const LINE_HEADER_BYTES: usize = 6;
+/// Length of the four lengths before the first run, in bytes.
 const LENGTHS_BYTES: usize = 8;
 
-/// A line as it lies in the archive.
+/// A field line in the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HpackLine<'a> {
-    /// The same for the same line in all heads of the archive, and less than [`LINE_IDS`]; or [`NO_LINE_ID`].
+    /// The ID, which identifies the line in all heads of the archive and is less than [`LINE_IDS`], or [`NO_LINE_ID`].
     pub id: u8,
-    /// The index of its name in the static table, or 0. If `size` is 0, the index of the whole line.
+    /// The index of the name in the static table, or 0. If `size` is 0, the index of the whole line.
     pub static_index: u8,
-    /// What it counts in a table, as RFC 7541 §4.1 says; 65,535 also if it is more. 0 if the static table has it.
+    /// The size of the line in a dynamic table (RFC 7541 §4.1), at most 65,535. 0 if the static table has the whole line.
     pub size: u16,
-    /// The name, unless the static table has it, and the value, as string literals (RFC 7541 §5.2).
+    /// The name, unless the static table has it, and the value, both as string literals (RFC 7541 §5.2).
     pub literal: &'a [u8],
 }
 
 impl<'a> HpackLine<'a> {
-    /// The line at the front of `bytes`, and what is left.
+    /// Splits the first line off `bytes`.
     #[inline]
     fn split(bytes: &'a [u8]) -> Option<(HpackLine<'a>, &'a [u8])> {
-        let ([id, static_index, s0, s1, l0, l1], rest) = bytes.split_first_chunk::<LINE_BYTES>()?;
+        let ([id, static_index, s0, s1, l0, l1], rest) = bytes.split_first_chunk::<LINE_HEADER_BYTES>()?;
         let length = usize::from(u16::from_le_bytes([*l0, *l1]));
         let (literal, rest) = rest.split_at_checked(length)?;
         let size = u16::from_le_bytes([*s0, *s1]);
@@ -41,7 +42,7 @@ impl<'a> HpackLine<'a> {
     }
 }
 
-/// Lines one behind the other. What cannot be decoded ends them; `verify` tells of it.
+/// Consecutive field lines. Ends at a malformed line, which [`crate::Archive::verify`] reports.
 #[derive(Debug, Clone, Copy)]
 pub struct HpackLines<'a> {
     rest: &'a [u8],
@@ -58,10 +59,10 @@ impl<'a> Iterator for HpackLines<'a> {
     }
 }
 
-/// The four runs of a head's lines, as [`super::head::Head`] has them as text.
+/// The four runs of a head for HTTP/2. They correspond to those of the text in [`super::head::Head`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HpackRuns<'a> {
-    /// The lengths of the first three runs and of the last, then the runs.
+    /// The lengths of the four runs, then the runs.
     data: &'a [u8],
 }
 
@@ -70,41 +71,41 @@ impl<'a> HpackRuns<'a> {
         HpackRuns { data }
     }
 
-    /// All lines.
+    /// Returns all lines, including `:status`.
     #[must_use]
     #[inline]
     pub fn all(&self) -> HpackLines<'a> {
-        self.behind(LENGTHS_BYTES)
+        self.lines_from(LENGTHS_BYTES)
     }
 
-    /// All that follow the status.
+    /// Returns all lines after `:status`.
     #[must_use]
     pub fn lines(&self) -> HpackLines<'a> {
-        self.behind(LENGTHS_BYTES + self.length(0))
+        self.lines_from(LENGTHS_BYTES + self.length(0))
     }
 
-    /// The line that names the media type, or nothing.
+    /// Returns the `content-type` line, which may be missing.
     #[must_use]
     pub fn content_type(&self) -> HpackLines<'a> {
         self.run(1)
     }
 
-    /// Lines that describe these bytes, and are left out of a 304.
+    /// Returns the lines about the representation. A 304 omits them.
     #[must_use]
     pub fn representation(&self) -> HpackLines<'a> {
         self.run(2)
     }
 
-    /// Lines that hold for the resource, in a 304 too.
+    /// Returns the lines about the resource. A 304 repeats them.
     #[must_use]
     pub fn resource(&self) -> HpackLines<'a> {
-        self.behind(LENGTHS_BYTES + (0..3).map(|run| self.length(run)).sum::<usize>())
+        self.lines_from(LENGTHS_BYTES + (0..3).map(|run| self.length(run)).sum::<usize>())
     }
 
-    /// Whether every byte is part of a line, and each number is one that a line may have.
-    pub(crate) fn is_sound(&self) -> bool {
+    /// Returns `true` if each byte belongs to a line, and each line has valid numbers.
+    pub(crate) fn is_valid(&self) -> bool {
         let lengths = (0..4).map(|run| self.length(run)).sum::<usize>();
-        self.data.len() == LENGTHS_BYTES + lengths && (0..4).all(|run| is_sound(self.run(run)))
+        self.data.len() == LENGTHS_BYTES + lengths && (0..4).all(|run| are_valid(self.run(run)))
     }
 
     fn run(&self, run: usize) -> HpackLines<'a> {
@@ -115,8 +116,8 @@ impl<'a> HpackRuns<'a> {
     }
 
     #[inline]
-    fn behind(&self, place: usize) -> HpackLines<'a> {
-        HpackLines { rest: self.data.get(place..).unwrap_or_default() }
+    fn lines_from(&self, offset: usize) -> HpackLines<'a> {
+        HpackLines { rest: self.data.get(offset..).unwrap_or_default() }
     }
 
     #[inline]
@@ -126,15 +127,15 @@ impl<'a> HpackRuns<'a> {
     }
 }
 
-fn is_sound(mut lines: HpackLines<'_>) -> bool {
-    let is_known = |line: HpackLine<'_>| {
+fn are_valid(mut lines: HpackLines<'_>) -> bool {
+    let is_valid = |line: HpackLine<'_>| {
         (line.id < LINE_IDS || line.id == NO_LINE_ID)
             && (line.size > 0 || (line.static_index > 0 && line.literal.is_empty()))
     };
-    lines.by_ref().all(is_known) && lines.rest.is_empty()
+    lines.by_ref().all(is_valid) && lines.rest.is_empty()
 }
 
-/// A line to be written.
+/// A field line to write.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NewHpackLine {
     /// See [`HpackLine::id`].
@@ -148,7 +149,7 @@ pub struct NewHpackLine {
 }
 
 impl NewHpackLine {
-    /// The same line, as if it lay in an archive.
+    /// Returns the line as if it came from an archive.
     #[must_use]
     #[inline]
     pub fn as_line(&self) -> HpackLine<'_> {
@@ -159,17 +160,17 @@ impl NewHpackLine {
     fn put(&self, out: &mut Vec<u8>) -> Result<(), WriteError> {
         out.extend_from_slice(&[self.id, self.static_index]);
         out.extend_from_slice(&self.size.to_le_bytes());
-        super::put_long(out, "a header line of a response", &self.literal)
+        super::put_bytes_u16(out, "a field line of a response", &self.literal)
     }
 }
 
-/// Appends the four runs, after their lengths.
+/// Appends the lengths of the four runs and the runs.
 pub(super) fn put_runs(out: &mut Vec<u8>, runs: &[Vec<NewHpackLine>; 4]) -> Result<(), WriteError> {
     let mut bytes = Vec::new();
     for run in runs {
         let start = bytes.len();
         run.iter().try_for_each(|line| line.put(&mut bytes))?;
-        let length = length_u16("the header lines of a response", bytes.len() - start)?;
+        let length = length_u16("the header section of a response", bytes.len() - start)?;
         out.extend_from_slice(&length.to_le_bytes());
     }
     out.extend_from_slice(&bytes);
@@ -177,52 +178,4 @@ pub(super) fn put_runs(out: &mut Vec<u8>, runs: &[Vec<NewHpackLine>; 4]) -> Resu
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn line(id: u8, literal: &[u8]) -> NewHpackLine {
-        NewHpackLine { id, static_index: 31, size: 40, literal: literal.to_vec() }
-    }
-
-    fn runs() -> Vec<u8> {
-        let mut out = Vec::new();
-        let status = NewHpackLine { id: NO_LINE_ID, static_index: 8, size: 0, literal: Vec::new() };
-        put_runs(
-            &mut out,
-            &[vec![status], vec![line(0, b"a")], vec![], vec![line(1, b"b"), line(255, b"cc")]],
-        )
-        .unwrap();
-        out
-    }
-
-    #[test]
-    fn runs_are_cut_where_the_lengths_say() {
-        let data = runs();
-        let runs = HpackRuns::new(&data);
-        let literals =
-            |lines: HpackLines<'_>| lines.map(|line| line.literal.to_vec()).collect::<Vec<_>>().join(&b'|');
-        assert_eq!(literals(runs.all()), b"|a|b|cc");
-        assert_eq!(literals(runs.lines()), b"a|b|cc");
-        assert_eq!(literals(runs.content_type()), b"a");
-        assert_eq!(runs.representation().count(), 0);
-        assert_eq!(literals(runs.resource()), b"b|cc");
-        assert_eq!(runs.all().nth(1), Some(line(0, b"a").as_line()));
-        assert!(runs.is_sound());
-    }
-
-    #[test]
-    fn what_is_cut_or_numbered_wrongly_is_not_sound() {
-        let whole = runs();
-        for length in 0..whole.len() {
-            let runs = HpackRuns::new(&whole[..length]);
-            assert!(!runs.is_sound(), "cut to {length} bytes");
-            assert!(runs.all().count() < 4 && runs.lines().count() < 4 && runs.resource().count() < 3);
-        }
-        // The number of the first line, and then its index without which it says nothing.
-        for (place, byte) in [(8, 56), (8, 254), (9, 0)] {
-            let mut data = whole.clone();
-            data[place] = byte;
-            assert!(!HpackRuns::new(&data).is_sound());
-        }
-    }
-}
+mod tests;

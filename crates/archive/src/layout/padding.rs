@@ -1,22 +1,24 @@
-//! Padding: a record of zeros before a large body, so that the body begins with a page of the file.
+//! Padding: a record of zeros that page-aligns the large body after it.
 //!
-//! Whoever lends a body's pages to the kernel then hands over whole ones from its first byte on. A matter of the writer
-//! alone: no reader relies on where a body begins, and archives without padding are as good as others, only slower to
-//! send.
+//! A server that sends a page-aligned body zero-copy passes whole pages to the kernel, so that a response head and sixteen
+//! pages fill a segment exactly. Padding costs about 2 KiB per large body. Only the writer knows about it: readers do not
+//! rely on the alignment, and archives without padding are valid and only slower to send.
 
 use super::format::Format;
 use super::{BODY_KEY_BYTES, ORDINAL_KEY_BYTES};
 
-/// A page, on most machines. Where pages are larger, or the file is not mapped at the start of one, padding is of no use
-/// and does no harm.
+/// The page size of most machines. On a machine with larger pages, padding is useless and harmless.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// A body from this many bytes on begins with a page. The kernel makes a segment of 17 pieces of pages at most: with a
-/// head before it, a body that is smaller lies in one segment wherever it begins, and gains nothing by being moved.
+/// The minimum length of a body that is page-aligned.
+///
+/// The kernel builds a segment from at most 17 page fragments. A shorter body and its response head fit one segment wherever
+/// the body starts, so alignment would gain nothing.
 pub(crate) const ALIGNED_BODY_BYTES_MIN: u64 = 15 * PAGE_BYTES;
 
-/// Bytes of a padding record's data: zeros, so many that a body of `body_bytes` whose record stands behind it begins with
-/// a page. Nothing where the body needs no padding at `position`, where the next record is to stand.
+/// Returns the length of the data of a padding record at `position` that page-aligns the following body.
+///
+/// Returns `None` if a body of `body_bytes` bytes needs no padding at `position`.
 pub(crate) fn zeros_before_body(format: Format, position: u64, body_bytes: u64) -> Option<u64> {
     if body_bytes < ALIGNED_BODY_BYTES_MIN {
         return None;
@@ -25,20 +27,20 @@ pub(crate) fn zeros_before_body(format: Format, position: u64, body_bytes: u64) 
     match body_at.next_multiple_of(PAGE_BYTES) - body_at {
         0 => None,
         gap => {
-            // What is too small for the record itself is a page more.
-            let itself = padding_bytes(format, 0);
-            Some(if gap < itself { gap + PAGE_BYTES } else { gap } - itself)
+            // A gap that is too small for a record is extended by a page.
+            let record_bytes_min = padding_bytes(format, 0);
+            Some(if gap < record_bytes_min { gap + PAGE_BYTES } else { gap } - record_bytes_min)
         }
     }
 }
 
-/// Bytes of a padding record with so many zeros.
+/// Returns the length of a padding record with `zeros` bytes of data.
 pub(crate) const fn padding_bytes(format: Format, zeros: u64) -> u64 {
     format.record_header_bytes() + ORDINAL_KEY_BYTES as u64 + zeros
 }
 
-/// Whether the data of a padding record is what it should be. Else it would be a place to hide something.
-pub(crate) fn is_sound(data: &[u8]) -> bool {
+/// Returns `true` if the data of a padding record is all zeros. Otherwise, arbitrary data could be hidden in it.
+pub(crate) fn is_valid(data: &[u8]) -> bool {
     data.iter().all(|byte| *byte == 0)
 }
 
@@ -46,30 +48,30 @@ pub(crate) fn is_sound(data: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// The same, by trying.
-    fn zeros_by_trying(format: Format, position: u64) -> Option<u64> {
-        let begins_page = |position: u64| {
+    /// Computes [`zeros_before_body`] for a large body by trial and error.
+    fn reference_zeros(format: Format, position: u64) -> Option<u64> {
+        let is_aligned = |position: u64| {
             (position + format.record_header_bytes() + BODY_KEY_BYTES as u64).is_multiple_of(PAGE_BYTES)
         };
-        if begins_page(position) {
+        if is_aligned(position) {
             return None;
         }
-        (0..).find(|zeros| begins_page(position + padding_bytes(format, *zeros)))
+        (0..).find(|zeros| is_aligned(position + padding_bytes(format, *zeros)))
     }
 
     #[test]
-    fn there_are_as_few_zeros_as_will_do_wherever_the_record_stands() {
+    fn padding_is_minimal_at_every_position() {
         for format in [Format::Cdb, Format::Cdb64] {
             for position in 1 << 20..(1 << 20) + 2 * PAGE_BYTES {
                 let zeros = zeros_before_body(format, position, ALIGNED_BODY_BYTES_MIN);
-                assert_eq!(zeros, zeros_by_trying(format, position), "{format}, at {position}");
+                assert_eq!(zeros, reference_zeros(format, position), "{format}, at {position}");
                 assert!(zeros.is_none_or(|zeros| zeros < PAGE_BYTES), "{format}, at {position}");
             }
         }
     }
 
     #[test]
-    fn a_smaller_body_stands_where_it_comes() {
+    fn short_body_is_not_padded() {
         for format in [Format::Cdb, Format::Cdb64] {
             for bytes in [0, 1, PAGE_BYTES, ALIGNED_BODY_BYTES_MIN - 1] {
                 assert_eq!(zeros_before_body(format, 5000, bytes), None, "{format}, {bytes} bytes");

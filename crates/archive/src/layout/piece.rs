@@ -1,27 +1,27 @@
-//! Patterns and templates: literal bytes mixed with captures, in one encoding for both.
+//! Patterns and templates of rules: literals and captures, in one encoding for both.
 //!
-//! A pattern is what a rule matches a path against; a template is what it makes from the captures.
-//! Never matches or expands anything itself.
+//! A rule matches a path against its pattern, and makes a redirect target or another path by expanding a template with the
+//! captures.
 
-use super::{Fields, put_long};
+use super::{Fields, put_bytes_u16};
 use crate::{Corrupt, WriteError};
 
 const LITERAL: u8 = 0;
 const CAPTURE: u8 = 1;
 const SPLAT: u8 = 2;
 
-/// One piece of a pattern or of a template.
+/// A piece of a pattern or a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// These bytes.
+    /// Literal bytes.
     Literal(&'a [u8]),
-    /// In a pattern: one or more bytes up to the next `/`. In a template: the capture of this number.
+    /// In a pattern, one or more bytes up to the next `/`. In a template, the capture with this number.
     Capture(u8),
-    /// In a pattern: any bytes, none included, across `/`. Not used in templates.
+    /// In a pattern, zero or more bytes, including `/`. Not used in templates.
     Splat(u8),
 }
 
-/// The pieces of a pattern or template, decoded one at a time; ends early where the bytes make no sense.
+/// The pieces of a pattern or a template, decoded one at a time. Ends after the first error.
 #[derive(Clone, Copy)]
 pub struct Pieces<'a>(Fields<'a>);
 
@@ -52,7 +52,7 @@ impl<'a> Iterator for Pieces<'a> {
         }
         let piece = self.decode();
         if piece.is_err() {
-            // After one error nothing that follows can be trusted to be aligned.
+            // The start of the next piece is unknown.
             self.0.skip_rest();
         }
         Some(piece)
@@ -73,7 +73,7 @@ pub(crate) fn encode<'p>(
         match piece {
             Piece::Literal(bytes) => {
                 out.push(LITERAL);
-                put_long(out, "a literal of a rule", bytes)?;
+                put_bytes_u16(out, "a literal of a rule", bytes)?;
             }
             Piece::Capture(number) => out.extend_from_slice(&[CAPTURE, number]),
             Piece::Splat(number) => out.extend_from_slice(&[SPLAT, number]),

@@ -1,13 +1,13 @@
-//! What holds below a folder: its fallback pages, its error pages, and, below the root of a site, the site's rules.
+//! Scopes: the fallback pages and error pages of a directory, and at the root of a site also its rules.
 //!
-//! A request that finds no path of its own collects the pages of the scopes from the root down, and searches the rules by
-//! their index. Never decides which page wins.
+//! For a path without a record, the server collects the pages of the scopes from the root down, and finds the rules by their
+//! index.
 
 use super::format::Format;
 use super::header_rule::{HeaderRule, NewHeaderRule};
 use super::piece::{self, Piece, Pieces};
-use super::record::{NewRecord, Places, Record};
-use super::rule_index::{self, Candidates, IndexKind, Indexed, RuleIndex};
+use super::record::{NewRecord, Positions, Record};
+use super::rule_index::{self, Candidates, IndexKind, IndexedRule, RuleIndex};
 use super::{Fields, length_u8, length_u16};
 use crate::{Corrupt, WriteError};
 
@@ -21,52 +21,51 @@ const HEADER_RULE: u8 = 4;
 const FORCE: u8 = 1 << 0;
 const PAGES_ONLY: u8 = 1 << 1;
 
-/// What holds below a folder.
+/// The scope of a directory: what applies to all paths in it.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
-    /// On the root of a host: the host has a site of its own, and nothing of the default site is looked
-    /// at for it.
+    /// `true` in the root scope of a host with a complete site, for which the default site is not searched.
     pub own_site: bool,
     pages: Fields<'a>,
     indexes: Fields<'a>,
     rules: Fields<'a>,
 }
 
-/// One thing that holds below a folder.
+/// An entry of a scope.
 #[derive(Debug, Clone, Copy)]
 pub enum ScopeEntry<'a> {
-    /// Answers what finds nothing better (`_wildcard.X`, `_200.X`).
+    /// A fallback page for paths without a record (`_wildcard.X`, `_200.X`).
     Fallback {
-        /// The suffix of its file, without the dot: it answers a missing asset only of the same suffix.
+        /// The suffix of the page's file, without the dot. The page serves missing assets only if they have this suffix.
         suffix: &'a [u8],
-        /// The answer.
+        /// The record of the page.
         record: Record<'a>,
     },
-    /// The body of an error answer.
+    /// The page of an error response.
     ErrorPage {
-        /// For which status.
+        /// The status code.
         status: u16,
-        /// The answer.
+        /// The record of the page.
         record: Record<'a>,
     },
-    /// A rule with a pattern.
+    /// A rule of `_redirects` with a pattern.
     Rule(Rule<'a>),
-    /// A rule about the fields of answers.
+    /// A rule of `_headers`.
     HeaderRule(HeaderRule<'a>),
 }
 
-/// A rule with a pattern: the first one in the order of the rules counts.
+/// A rule of `_redirects` with a pattern. The first rule that matches is applied.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule<'a> {
-    /// Its place in the order of all rules.
+    /// Its index among the rules of the site.
     pub ordinal: u32,
-    /// Whether it counts before an exact path does.
+    /// `true` if the rule takes precedence over an exact path.
     pub force: bool,
-    /// Whether it does not answer for missing assets.
+    /// `true` if the rule does not apply to missing assets.
     pub pages_only: bool,
-    /// The pattern of what follows the scope's folder.
+    /// The pattern for the path after the directory of the scope.
     pub pattern: Pieces<'a>,
-    /// The answer, which may refer to the captures.
+    /// The record, whose template may refer to the captures.
     pub record: Record<'a>,
 }
 
@@ -83,25 +82,29 @@ impl<'a> Scope<'a> {
         Ok(Scope { own_site: flags & OWN_SITE != 0, pages, indexes, rules: fields })
     }
 
-    /// The pages that hold below the folder, in the order in which they were written.
+    /// Returns the pages, in the order in which they were written.
     #[must_use]
     pub fn pages(&self) -> Entries<'a> {
         Entries(self.pages)
     }
 
-    /// The rules, in the order in which they were written.
+    /// Returns the rules, in the order in which they were written.
     #[must_use]
     pub fn rules(&self) -> Entries<'a> {
         Entries(self.rules)
     }
 
-    /// All that holds below the folder, in the order in which it was written.
+    /// Returns all entries, in the order in which they were written.
     pub fn entries(&self) -> impl Iterator<Item = Result<ScopeEntry<'a>, Corrupt>> + use<'a> {
         self.pages().chain(self.rules())
     }
 
-    /// Returns the first of these rules that may match a path and that `accepts` takes, in their order. `path` is what
-    /// follows the scope's folder. Of a missing asset, rules that are for pages are left out.
+    /// Returns the first rule of a kind that can match `path` and for which `accepts` returns a value.
+    ///
+    /// `path` starts after the directory of the scope. For a missing asset, the rules for pages are skipped.
+    ///
+    /// # Errors
+    /// Returns [`Corrupt`] if the index or a rule is malformed, and the errors of `accepts`.
     pub fn first_rule<T>(
         &self,
         kind: IndexKind,
@@ -114,7 +117,7 @@ impl<'a> Scope<'a> {
             let index = index?;
             index.search(path, is_asset, candidates)?;
             for number in candidates.numbers() {
-                if let ScopeEntry::Rule(rule) = self.rule_at(index.place(number)?)?
+                if let ScopeEntry::Rule(rule) = self.rule_at(index.rule_offset(number)?)?
                     && let Some(accepted) = accepts(rule)?
                 {
                     return Ok(Some(accepted));
@@ -124,7 +127,12 @@ impl<'a> Scope<'a> {
         Ok(None)
     }
 
-    /// Hands on each rule about fields that may match a path, in their order. Without a path, those that may match all.
+    /// Calls `each` for each header rule that can match `path`, in their order.
+    ///
+    /// Without a path, calls it for the rules that match all paths.
+    ///
+    /// # Errors
+    /// Returns [`Corrupt`] if the index or a rule is malformed, and the errors of `each`.
     pub fn header_rules(
         &self,
         path: Option<&[u8]>,
@@ -138,7 +146,7 @@ impl<'a> Scope<'a> {
                 None => index.search_universal(candidates),
             }
             for number in candidates.numbers() {
-                if let ScopeEntry::HeaderRule(rule) = self.rule_at(index.place(number)?)? {
+                if let ScopeEntry::HeaderRule(rule) = self.rule_at(index.rule_offset(number)?)? {
                     each(rule)?;
                 }
             }
@@ -146,7 +154,10 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    /// Whether some of the rules that yield to files are not for missing assets.
+    /// Returns `true` if some rules without precedence over exact paths do not apply to missing assets.
+    ///
+    /// # Errors
+    /// Returns [`Corrupt`] if an index is malformed.
     pub fn has_rules_for_pages(&self) -> Result<bool, Corrupt> {
         for index in self.indexes(IndexKind::Yielding) {
             if index?.has_rules_for_pages() {
@@ -156,10 +167,10 @@ impl<'a> Scope<'a> {
         Ok(false)
     }
 
-    /// The indexes of one kind, in the order of their rules.
+    /// Returns the indexes of one kind, in the order of their rules.
     fn indexes(&self, kind: IndexKind) -> impl Iterator<Item = Result<RuleIndex<'a>, Corrupt>> + use<'a> {
         let mut fields = self.indexes;
-        let mut next = move || {
+        let all = std::iter::from_fn(move || {
             if fields.is_empty() {
                 return None;
             }
@@ -168,63 +179,50 @@ impl<'a> Scope<'a> {
                 fields.skip_rest();
             }
             Some(index)
-        };
-        let is_wanted = move |index: &Result<RuleIndex<'a>, Corrupt>| {
-            index.as_ref().map_or(true, |index| index.kind == kind)
-        };
-        std::iter::from_fn(move || {
-            loop {
-                let index = next()?;
-                if is_wanted(&index) {
-                    return Some(index);
-                }
-            }
-        })
+        });
+        all.filter(move |index| index.as_ref().map_or(true, |index| index.kind == kind))
     }
 
-    fn rule_at(&self, place: usize) -> Result<ScopeEntry<'a>, Corrupt> {
+    fn rule_at(&self, offset: usize) -> Result<ScopeEntry<'a>, Corrupt> {
         let mut fields = self.rules;
-        fields.take(place)?;
+        fields.take(offset)?;
         decode_entry(&mut fields)
     }
 
-    /// Returns `true` if the indexes are those that the rules have.
-    pub(crate) fn is_index_sound(&self) -> Result<bool, Corrupt> {
+    /// Returns `true` if the indexes are those of the rules.
+    pub(crate) fn has_valid_indexes(&self) -> Result<bool, Corrupt> {
         let mut rules = Vec::new();
         let mut rest = self.rules;
         while !rest.is_empty() {
-            let place = self.rules.length() - rest.length();
-            let (kind, is_for_pages, pattern) = match decode_entry(&mut rest)? {
-                ScopeEntry::Rule(rule) => (
-                    if rule.force { IndexKind::Forcing } else { IndexKind::Yielding },
-                    rule.pages_only,
-                    rule.pattern,
-                ),
+            let offset = self.rules.length() - rest.length();
+            let offset = u32::try_from(offset).map_err(|_| self.rules.corrupt())?;
+            let (kind, pages_only, pattern) = match decode_entry(&mut rest)? {
+                ScopeEntry::Rule(rule) => (rule_kind(rule.force), rule.pages_only, rule.pattern),
                 ScopeEntry::HeaderRule(rule) => (IndexKind::Header, false, rule.pattern),
                 ScopeEntry::Fallback { .. } | ScopeEntry::ErrorPage { .. } => return Ok(false),
             };
             let pattern = pattern.collect::<Result<Vec<_>, _>>()?;
-            rules.push((kind, u32::try_from(place).unwrap_or(u32::MAX), is_for_pages, pattern));
+            rules.push(RuleToIndex { kind, rule: IndexedRule { pattern, offset, pages_only } });
         }
         Ok(encode_indexes(&rules) == self.indexes.rest())
     }
 }
 
-/// A rule as far as an index must know it: its kind and place, whether it is for pages only, and its pattern.
-type Placed<'p> = (IndexKind, u32, bool, Vec<Piece<'p>>);
+/// A rule for the index of its kind.
+struct RuleToIndex<'p> {
+    kind: IndexKind,
+    rule: IndexedRule<'p>,
+}
 
-fn encode_indexes(rules: &[Placed<'_>]) -> Vec<u8> {
+fn rule_kind(force: bool) -> IndexKind {
+    if force { IndexKind::Forcing } else { IndexKind::Yielding }
+}
+
+fn encode_indexes(rules: &[RuleToIndex<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     for kind in [IndexKind::Forcing, IndexKind::Yielding, IndexKind::Header] {
-        let of_kind = rules.iter().filter(|(of, ..)| *of == kind);
-        let of_kind: Vec<Indexed<'_>> = of_kind
-            .map(|(_, place, is_for_pages, pattern)| Indexed {
-                pattern,
-                place: *place,
-                is_for_pages: *is_for_pages,
-            })
-            .collect();
-        rule_index::build(&mut out, kind.number(), &of_kind);
+        let rules: Vec<_> = rules.iter().filter(|rule| rule.kind == kind).map(|rule| &rule.rule).collect();
+        rule_index::build(&mut out, kind.number(), &rules);
     }
     out
 }
@@ -264,13 +262,12 @@ fn decode_entry<'a>(fields: &mut Fields<'a>) -> Result<ScopeEntry<'a>, Corrupt> 
         RULE => {
             let ordinal = entry.u32()?;
             let flags = entry.u8()?;
-            let (force, pages_only) = (flags & FORCE != 0, flags & PAGES_ONLY != 0);
             let pattern_bytes = entry.u16()?;
             let pattern = Pieces::new(entry.part(pattern_bytes.into())?);
             Ok(ScopeEntry::Rule(Rule {
                 ordinal,
-                force,
-                pages_only,
+                force: flags & FORCE != 0,
+                pages_only: flags & PAGES_ONLY != 0,
                 pattern,
                 record: Record::decode_fields(entry)?,
             }))
@@ -280,22 +277,22 @@ fn decode_entry<'a>(fields: &mut Fields<'a>) -> Result<ScopeEntry<'a>, Corrupt> 
     }
 }
 
-/// What shall hold below a folder: the writing half of [`Scope`].
+/// A scope to write: see [`Scope`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewScope<'p> {
     /// See [`Scope::own_site`].
     pub own_site: bool,
-    /// Suffix and answer: see [`ScopeEntry::Fallback`].
+    /// Suffix and record: see [`ScopeEntry::Fallback`].
     pub fallbacks: Vec<(&'p [u8], NewRecord<'p>)>,
-    /// Status and answer: see [`ScopeEntry::ErrorPage`].
+    /// Status code and record: see [`ScopeEntry::ErrorPage`].
     pub error_pages: Vec<(u16, NewRecord<'p>)>,
-    /// See [`Rule`]. A server searches those of a site's root only.
+    /// See [`Rule`]. Only the root scope of a site may have rules.
     pub rules: Vec<NewRule<'p>>,
     /// See [`HeaderRule`].
     pub header_rules: Vec<NewHeaderRule<'p>>,
 }
 
-/// A rule to be written: see [`Rule`].
+/// A rule to write: see [`Rule`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRule<'p> {
     /// See [`Rule::ordinal`].
@@ -311,38 +308,47 @@ pub struct NewRule<'p> {
 }
 
 impl NewScope<'_> {
-    pub(crate) fn encode(&self, format: Format, places: &impl Places) -> Result<Vec<u8>, WriteError> {
+    pub(crate) fn encode(&self, format: Format, positions: &impl Positions) -> Result<Vec<u8>, WriteError> {
         let mut pages = Vec::new();
         for (suffix, record) in &self.fallbacks {
             let mut entry = vec![length_u8("the suffix of a fallback page", suffix.len())?];
             entry.extend_from_slice(suffix);
-            record.encode(&mut entry, format, places)?;
+            record.encode(&mut entry, format, positions)?;
             put_entry(&mut pages, FALLBACK, &entry)?;
         }
         for (status, record) in &self.error_pages {
             let mut entry = status.to_le_bytes().to_vec();
-            record.encode(&mut entry, format, places)?;
+            record.encode(&mut entry, format, positions)?;
             put_entry(&mut pages, ERROR_PAGE, &entry)?;
         }
+
         let mut rules = Vec::new();
-        let mut placed: Vec<Placed<'_>> = Vec::new();
+        let mut to_index = Vec::new();
         for rule in &self.rules {
-            let kind = if rule.force { IndexKind::Forcing } else { IndexKind::Yielding };
-            placed.push((kind, length_u32(rules.len())?, rule.pages_only, rule.pattern.clone()));
+            let indexed = IndexedRule {
+                pattern: rule.pattern.clone(),
+                offset: length_u32(rules.len())?,
+                pages_only: rule.pages_only,
+            };
+            to_index.push(RuleToIndex { kind: rule_kind(rule.force), rule: indexed });
+
             let mut entry = rule.ordinal.to_le_bytes().to_vec();
             entry.push(if rule.force { FORCE } else { 0 } | if rule.pages_only { PAGES_ONLY } else { 0 });
             let mut pattern = Vec::new();
             piece::encode(&mut pattern, rule.pattern.iter().copied())?;
             entry.extend_from_slice(&length_u16("the pattern of a rule", pattern.len())?.to_le_bytes());
             entry.extend_from_slice(&pattern);
-            rule.record.encode(&mut entry, format, places)?;
+            rule.record.encode(&mut entry, format, positions)?;
             put_entry(&mut rules, RULE, &entry)?;
         }
         for rule in &self.header_rules {
-            placed.push((IndexKind::Header, length_u32(rules.len())?, false, rule.pattern.clone()));
+            let offset = length_u32(rules.len())?;
+            let indexed = IndexedRule { pattern: rule.pattern.clone(), offset, pages_only: false };
+            to_index.push(RuleToIndex { kind: IndexKind::Header, rule: indexed });
             put_entry(&mut rules, HEADER_RULE, &rule.encode()?)?;
         }
-        let indexes = encode_indexes(&placed);
+
+        let indexes = encode_indexes(&to_index);
         let mut out = vec![if self.own_site { OWN_SITE } else { 0 }];
         out.extend_from_slice(&length_u32(pages.len())?.to_le_bytes());
         out.extend_from_slice(&length_u32(indexes.len())?.to_le_bytes());

@@ -1,44 +1,42 @@
-//! A pattern cut into the segments of the paths that it matches.
-//!
-//! Never holds a pattern against a path.
+//! The shape of a pattern: its segments, and the literal after its splat.
 
 use super::{AFFIX_BYTES_MAX, PATTERN_SEGMENTS_MAX};
 use crate::layout::piece::Piece;
 
-/// A pattern by segments.
+/// A pattern, split into segments.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// What each segment is, the first at place 0. A splat is the last.
+    /// The segments. A splat can only be the last one.
     pub(super) segments: Vec<Segment>,
-    /// The literal behind the splat.
+    /// The literal after the splat.
     pub(super) suffix: Vec<u8>,
 }
 
 /// One segment of a pattern.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Segment {
-    /// Just these bytes.
+    /// Exactly these bytes.
     Literal(Vec<u8>),
     /// These bytes and at least one more.
     Capture(Vec<u8>),
-    /// These bytes, and then anything, across segments.
+    /// These bytes and any others, including slashes.
     Splat(Vec<u8>),
 }
 
 impl Shape {
-    /// The shape of a pattern. Returns `None` for one that is too large for an index, or that has pieces in an order that
-    /// no pattern has.
-    pub(super) fn of(pattern: &[Piece<'_>]) -> Option<Shape> {
-        let shape = Shape::cut(pattern)?;
-        let tail = shape.suffix.iter().filter(|byte| **byte == b'/').count();
+    /// Splits a pattern.
+    ///
+    /// Returns `None` if the pattern is too large for an index, or if its pieces are in an order that no pattern has.
+    pub(super) fn new(pattern: &[Piece<'_>]) -> Option<Shape> {
+        let shape = Shape::split(pattern)?;
         let is_short = |segment: &Segment| segment.text().len() <= AFFIX_BYTES_MAX;
-        let fits = shape.segments.len() + tail <= PATTERN_SEGMENTS_MAX
+        let fits = shape.min_length() <= PATTERN_SEGMENTS_MAX
             && shape.suffix.len() <= AFFIX_BYTES_MAX
             && shape.segments.iter().all(is_short);
         fits.then_some(shape)
     }
 
-    fn cut(pattern: &[Piece<'_>]) -> Option<Shape> {
+    fn split(pattern: &[Piece<'_>]) -> Option<Shape> {
         let mut segments = Vec::new();
         let mut text = Vec::new();
         let mut is_captured = false;
@@ -79,10 +77,14 @@ impl Shape {
         Some(Shape { segments, suffix: Vec::new() })
     }
 
-    /// The fewest segments of a path that it matches, and whether a path may have more.
-    pub(super) fn lengths(&self) -> (usize, bool) {
-        let tail = self.suffix.iter().filter(|byte| **byte == b'/').count();
-        (self.segments.len() + tail, matches!(self.segments.last(), Some(Segment::Splat(_))))
+    /// Returns the minimum number of segments of a matching path.
+    pub(super) fn min_length(&self) -> usize {
+        self.segments.len() + self.suffix.iter().filter(|byte| **byte == b'/').count()
+    }
+
+    /// Returns `true` if a matching path can have more than the minimum number of segments.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.segments.last(), Some(Segment::Splat(_)))
     }
 }
 

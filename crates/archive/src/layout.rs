@@ -1,70 +1,74 @@
-//! The bytes of the file: which structure stands where. `FORMAT.md` says the same in words, and a test
-//! holds the two together.
+//! The structures of the file, byte by byte. `FORMAT.md` specifies the same, and a test compares the two.
 //!
-//! Below this module stand the only lines of the project that know an offset. Never any logic beyond
-//! encoding and decoding one structure.
+//! Only this module and its children know offsets. Each child encodes and decodes one structure, and does nothing else.
 
+// The container: its two widths, its hash, and its records of key and data.
 pub(crate) mod entry;
-pub(crate) mod facts;
 pub(crate) mod format;
 pub(crate) mod hash;
-pub(crate) mod head;
-pub(crate) mod header_rule;
-pub(crate) mod hpack;
 pub(crate) mod padding;
+
+// The first record.
+pub(crate) mod facts;
+
+// Responses: paths, heads, and the patterns and templates in them.
+pub(crate) mod head;
+pub(crate) mod hpack;
 pub(crate) mod piece;
 pub(crate) mod record;
+
+// Directories: fallback pages, error pages and rules, and the index of the rules.
+pub(crate) mod header_rule;
 pub(crate) mod rule_index;
 pub(crate) mod scope;
 
-/// The keys that are not paths. A path begins with `/`, so no path can be one of them.
+/// Keys that are not paths. A path starts with `/`, so these cannot collide with paths.
 pub mod name {
-    /// Key of the first record: the [`crate::Facts`].
+    /// The key of the first record, which holds the [`crate::Facts`].
     pub const FACTS: &[u8] = b"cannery";
-    /// Key of the manifest: JSON for people and tools, never read by the server.
+    /// The key of the manifest: JSON for people and tools, which the server never reads.
     pub const MANIFEST: &[u8] = b"manifest";
-    /// First byte of a body's key; its BLAKE3 digest follows (32 bytes).
+    /// The first byte of the key of a body. Its BLAKE3 digest follows (32 bytes).
     pub const BODY: u8 = b'B';
-    /// First byte of a head's key; its ordinal follows (u32, little-endian).
+    /// The first byte of the key of a head. Its ordinal follows (u32, little-endian).
     pub const HEAD: u8 = b'H';
-    /// First byte of the key of the head without the fields of `_headers` that belongs to a head; the ordinal of that head
-    /// follows (u32, little-endian).
+    /// The first byte of the key of a plain head record, which refers to the same head without the fields of `_headers`. The
+    /// ordinal of the head with the fields follows (u32, little-endian).
     pub const PLAIN_HEAD: u8 = b'h';
-    /// First byte of the key of padding, zeros that make the body behind them begin with a page; its ordinal follows
-    /// (u32, little-endian).
+    /// The first byte of the key of padding, which page-aligns the following body. Its ordinal follows (u32, little-endian).
     pub const PADDING: u8 = b'P';
-    /// First byte of the key of a source file that is not served under its own name, such as
-    /// `_redirects`; its path follows. The value is where its bytes lie.
+    /// The first byte of the key of a source record, for a file that is not served under its own name, such as `_redirects`.
+    /// Its path in the source directory follows.
     pub const SOURCE: u8 = b'S';
 }
 
-/// What a record is, told from its key alone.
+/// The kind of a record, which follows from its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind<'a> {
-    /// The facts, in the first record.
+    /// The facts, which are the first record.
     Facts,
     /// The manifest.
     Manifest,
-    /// A body, under its digest.
+    /// A body, with its digest.
     Body(crate::Digest),
-    /// A response head, under its ordinal.
+    /// A response head, with its ordinal.
     Head(u32),
-    /// Where the head is that a head was made from by adding the fields of `_headers`, under the ordinal of the latter.
+    /// The position of a head without the fields of `_headers`, with the ordinal of the head that has them.
     PlainHead(u32),
-    /// Zeros before a large body, under their ordinal.
+    /// Padding before a large body, with its ordinal.
     Padding(u32),
-    /// A source file that is not served under its own name: the path in the source folder.
+    /// A source file that is not served under its own name, with its path in the source directory.
     Source(&'a [u8]),
-    /// A path: the key, with the host before it if it belongs to one.
+    /// A path, with its whole key, which includes the host if there is one.
     Path(&'a [u8]),
-    /// What holds below a folder: the folder's key, which ends with `/`.
+    /// The scope of a directory, with the key of the directory, which ends with `/`.
     Scope(&'a [u8]),
-    /// None of ours.
+    /// A kind that this version of the format does not define.
     Unknown,
 }
 
 impl<'a> RecordKind<'a> {
-    /// Tells what the record under `key` is.
+    /// Returns the kind of the record with this key.
     #[must_use]
     pub fn from_key(key: &'a [u8]) -> RecordKind<'a> {
         match key {
@@ -94,53 +98,54 @@ impl<'a> RecordKind<'a> {
     }
 }
 
-/// The key of a path or a scope taken apart: the host whose site it is of, if any, and the path within.
+/// Splits the key of a path or a scope into the host, if it has one, and the path.
 #[must_use]
 pub fn split_host(key: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let Some(rest) = key.strip_prefix(b"//") else { return (None, key) };
-    // No host is empty: `//` alone is the name of the default site's root scope.
+    // No host is empty: `//` alone is the key of the root scope of the default site.
     let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
     if end == 0 { (None, key) } else { (Some(&rest[..end]), &rest[end..]) }
 }
 
-/// Bytes of a body's key.
+/// Length of the key of a body in bytes.
 pub(crate) const BODY_KEY_BYTES: usize = 1 + crate::Digest::BYTES;
 
-/// Bytes of a key that ends with an ordinal.
+/// Length of a key that consists of a letter and an ordinal, in bytes.
 pub(crate) const ORDINAL_KEY_BYTES: usize = 1 + size_of::<u32>();
 
-/// The key of the body with this digest.
+/// Returns the key of the body with this digest.
 pub(crate) fn body_key(digest: &crate::Digest) -> [u8; BODY_KEY_BYTES] {
     let mut key = [name::BODY; BODY_KEY_BYTES];
     key[1..].copy_from_slice(&digest.0);
     key
 }
 
-/// The key of the head with this ordinal.
+/// Returns the key of the head with this ordinal.
 pub(crate) fn head_key(ordinal: u32) -> [u8; ORDINAL_KEY_BYTES] {
     let [a, b, c, d] = ordinal.to_le_bytes();
     [name::HEAD, a, b, c, d]
 }
 
-/// The key under which the plain head of the head with this ordinal is found.
+/// Returns the key of the plain head record of the head with this ordinal.
 pub(crate) fn plain_head_key(ordinal: [u8; 4]) -> [u8; ORDINAL_KEY_BYTES] {
     let [a, b, c, d] = ordinal;
     [name::PLAIN_HEAD, a, b, c, d]
 }
 
-/// The key of the padding with this ordinal.
+/// Returns the key of the padding with this ordinal.
 pub(crate) fn padding_key(ordinal: u32) -> [u8; ORDINAL_KEY_BYTES] {
     let [a, b, c, d] = ordinal.to_le_bytes();
     [name::PADDING, a, b, c, d]
 }
 
-/// Reads little-endian numbers off the front of a value; the reading half of every structure here.
+/// A cursor over the fields of a structure. All structures are decoded with it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
     format: format::Format,
-    /// Where the value's first byte stands in the file: for error messages only.
+    /// Position of the structure in the file, for errors only.
     offset: u64,
+    /// Name of the structure, for errors only.
     what: &'static str,
 }
 
@@ -149,7 +154,7 @@ impl<'a> Fields<'a> {
         Fields { rest: bytes, format, offset, what }
     }
 
-    /// The error to return when what was read makes no sense.
+    /// Returns the error of a structure with an invalid value.
     pub(crate) fn corrupt(&self) -> crate::Corrupt {
         crate::Corrupt { what: self.what, offset: self.offset }
     }
@@ -182,7 +187,7 @@ impl<'a> Fields<'a> {
         Ok(u64::from_le_bytes(*self.array()?))
     }
 
-    /// A position or a length: as wide as the format's quantities.
+    /// Reads a position or a length, which is as wide as the format.
     pub(crate) fn quantity(&mut self) -> Result<u64, crate::Corrupt> {
         match self.format {
             format::Format::Cdb => Ok(u64::from(u32::from_le_bytes(*self.array()?))),
@@ -190,17 +195,17 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Three of them, with one look at whether they are there.
+    /// Reads three quantities with one bounds check.
     #[inline]
     pub(crate) fn quantities(&mut self) -> Result<[u64; 3], crate::Corrupt> {
         match self.format {
             format::Format::Cdb => {
                 let (quantities, _) = self.array::<12>()?.as_chunks();
-                Ok(std::array::from_fn(|place| u32::from_le_bytes(quantities[place]).into()))
+                Ok(std::array::from_fn(|index| u32::from_le_bytes(quantities[index]).into()))
             }
             format::Format::Cdb64 => {
                 let (quantities, _) = self.array::<24>()?.as_chunks();
-                Ok(std::array::from_fn(|place| u64::from_le_bytes(quantities[place])))
+                Ok(std::array::from_fn(|index| u64::from_le_bytes(quantities[index])))
             }
         }
     }
@@ -221,26 +226,30 @@ impl<'a> Fields<'a> {
         self.rest.is_empty()
     }
 
-    /// A field of its own, of `length` bytes, to be read by the same rules.
+    /// Returns a cursor over the next `length` bytes.
     pub(crate) fn part(&mut self, length: usize) -> Result<Fields<'a>, crate::Corrupt> {
         Ok(Fields { rest: self.take(length)?, ..*self })
     }
 }
 
-/// Appends a length that must fit 16 bits, then the bytes; the writing half of [`Fields::u16`] + `take`.
-pub(crate) fn put_long(out: &mut Vec<u8>, what: &'static str, bytes: &[u8]) -> Result<(), crate::WriteError> {
+/// Appends a 16-bit length and the bytes, which [`Fields::u16`] and [`Fields::take`] read back.
+pub(crate) fn put_bytes_u16(
+    out: &mut Vec<u8>,
+    what: &'static str,
+    bytes: &[u8],
+) -> Result<(), crate::WriteError> {
     out.extend_from_slice(&length_u16(what, bytes.len())?.to_le_bytes());
     out.extend_from_slice(bytes);
     Ok(())
 }
 
-/// `length` as the 16-bit number that the format holds.
+/// Converts a length for a 16-bit field.
 pub(crate) fn length_u16(what: &'static str, length: usize) -> Result<u16, crate::WriteError> {
     let max = usize::from(u16::MAX);
     u16::try_from(length).map_err(|_| crate::WriteError::TooLong { what, max, got: length })
 }
 
-/// `length` as the 8-bit number that the format holds.
+/// Converts a length for an 8-bit field.
 pub(crate) fn length_u8(what: &'static str, length: usize) -> Result<u8, crate::WriteError> {
     let max = usize::from(u8::MAX);
     u8::try_from(length).map_err(|_| crate::WriteError::TooLong { what, max, got: length })
@@ -251,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_comes_off_a_key() {
+    fn key_is_split_into_host_and_path() {
         assert_eq!(split_host(b"/a/b"), (None, b"/a/b".as_slice()));
         assert_eq!(split_host(b"//h/a"), (Some(b"h".as_slice()), b"/a".as_slice()));
         assert_eq!(split_host(b"//h"), (Some(b"h".as_slice()), b"".as_slice()));

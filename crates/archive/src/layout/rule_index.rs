@@ -1,50 +1,56 @@
-//! Indexes of patterns: which of many rules may match a path, at a cost that a request cannot raise.
+//! Rule indexes: find the rules that can match a path, in a time that a request cannot increase.
 //!
-//! A pattern is cut into segments. For each segment that a path may have, the index holds the set of the rules that accept
-//! it there, a bit for each rule or a short list, and a search intersects those sets. That takes time with the rules divided
-//! by 64, for each segment that a pattern can have, however the rules and the path are made (`limits` below). What is left
-//! may match; the caller holds the patterns themselves against the path, in order.
+//! A pattern is split into segments. For each position and each segment that a path can have there, the index holds the set
+//! of the rules that accept it, as a bit set or as a short list. A search intersects these sets. Its cost is the number of
+//! rules divided by 64, times the number of segments of the longest pattern, whatever the rules and the path are.
+//!
+//! The remaining rules are candidates: the caller matches their patterns against the path, in order.
+//!
+//! We use bit sets rather than a tree of segments because a search in a tree backtracks, and a crafted path could make it
+//! backtrack thousands of times.
 
 mod build;
 mod shape;
 
-pub(crate) use build::{Indexed, build};
+pub(crate) use build::{IndexedRule, build};
+
+use cannery_base::swar::find_byte;
 
 use super::Fields;
 use crate::Corrupt;
 
-/// One index has no more rules; a scope with more has several.
+/// Maximum number of rules in an index. A scope with more rules has several indexes.
 pub const INDEX_RULES_MAX: usize = 1 << 14;
-/// A pattern with more segments is in no set, and so a candidate for each path.
+/// Maximum number of segments of an indexed pattern. A rule whose pattern has more is a candidate for all paths.
 pub const PATTERN_SEGMENTS_MAX: usize = 24;
-/// The same for a longer literal in a segment, and for a longer one behind a splat.
+/// Maximum length of a literal in a segment or after a splat, in bytes. A rule with a longer one is a candidate for all paths.
 pub const AFFIX_BYTES_MAX: usize = 255;
 
-/// The words of the largest set.
+/// Number of words in the largest bit set.
 const WORDS_MAX: usize = INDEX_RULES_MAX / WORD_BITS;
 const WORD_BITS: usize = 64;
 const WORD_BYTES: usize = WORD_BITS / 8;
-/// Sets of paths by their number of segments: up to what a pattern can have, and more.
+/// Number of sets by the length of a path: one for each number of segments of a pattern, and one for longer paths.
 const LENGTHS: usize = PATTERN_SEGMENTS_MAX + 1;
-/// A set of more rules is stored as bits.
+/// Maximum number of rules in a set that is stored as a list.
 const SPARSE_MAX: usize = 32;
-/// In place of the number of rules: the set is stored as bits.
+/// Replaces the number of rules in a set that is stored as bits.
 const DENSE: u16 = u16::MAX;
-/// What begins the heap, so that no set stands at 0.
+/// The start of the heap, so that no set is at offset 0.
 const EMPTY_HEAP: &[u8] = &[0, 0];
 
 const YIELDING: u8 = 0;
 const FORCING: u8 = 1;
 const HEADER: u8 = 2;
 
-/// Which rules an index is of.
+/// The kind of rules in an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexKind {
-    /// Rules that count where no path is.
+    /// Rules of `_redirects` that apply to paths without a record.
     Yielding,
-    /// Rules that count before the exact path does.
+    /// Rules of `_redirects` that take precedence over an exact path.
     Forcing,
-    /// Rules that add fields.
+    /// Rules of `_headers`.
     Header,
 }
 
@@ -58,31 +64,44 @@ impl IndexKind {
     }
 }
 
-/// An index of patterns.
+/// An index of rules.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RuleIndex<'a> {
     pub(crate) kind: IndexKind,
+    /// Number of segments of the longest pattern.
     depth: usize,
+    /// Number of words in a bit set.
     words: usize,
-    /// The places where some rule has a prefix before its capture or splat.
+    /// The positions at which some rule has a literal before its capture or splat, one bit for each.
     prefix_positions: u32,
-    places: &'a [[u8; 4]],
+    /// Offsets of the rules in their scope.
+    offsets: &'a [[u8; 4]],
+    /// The sets of rules by the number of segments of a path.
     lengths: &'a [[u8; WORD_BYTES]],
+    /// For each position, the rules that accept any segment that is not empty.
     any: &'a [[u8; WORD_BYTES]],
+    /// For each position, the rules that accept an empty segment.
     empty: &'a [[u8; WORD_BYTES]],
+    /// The rules without a literal after their splat.
     unsuffixed: &'a [[u8; WORD_BYTES]],
+    /// The rules for pages only.
     pages: &'a [[u8; WORD_BYTES]],
+    /// The hash table of literal segments.
     literals: &'a [[u8; 14]],
+    /// Literals before a capture or splat, sorted.
     prefixes: &'a [[u8; 18]],
+    /// Literals after a splat, sorted by their reversed bytes.
     suffixes: &'a [[u8; 13]],
+    /// The bytes of literals, and the sets that they refer to.
     heap: &'a [u8],
+    /// The error to return if the index contradicts itself.
     corrupt: Corrupt,
 }
 
-/// Room for the rules that are still candidates during a search.
+/// The candidate rules of a search. Reused for many requests.
 pub struct Candidates {
     bits: Box<[u64; WORDS_MAX]>,
-    /// Those of the path without its last slash.
+    /// The candidates for the path without its final slash.
     stripped: Box<[u64; WORDS_MAX]>,
     words: usize,
 }
@@ -94,14 +113,14 @@ impl Default for Candidates {
 }
 
 impl Candidates {
-    /// The numbers of the rules that are left, in their order.
+    /// Returns the numbers of the candidate rules, in ascending order.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = usize> {
-        self.bits[..self.words].iter().enumerate().flat_map(|(place, word)| {
-            let mut left = *word;
+        self.bits[..self.words].iter().enumerate().flat_map(|(index, word)| {
+            let mut remaining = *word;
             std::iter::from_fn(move || {
-                let bit = left.trailing_zeros() as usize;
-                left &= left.wrapping_sub(1);
-                (bit < WORD_BITS).then_some(WORD_BITS * place + bit)
+                let bit = remaining.trailing_zeros() as usize;
+                remaining &= remaining.wrapping_sub(1);
+                (bit < WORD_BITS).then_some(WORD_BITS * index + bit)
             })
         })
     }
@@ -109,16 +128,18 @@ impl Candidates {
 
 /// A set of rules in an index.
 enum Set<'a> {
+    /// A sorted list of at most [`SPARSE_MAX`] rule numbers.
     Sparse(&'a [[u8; 2]]),
+    /// A bit for each rule.
     Dense(&'a [[u8; WORD_BYTES]]),
 }
 
 impl<'a> Set<'a> {
-    const NONE: Set<'static> = Set::Sparse(&[]);
+    const EMPTY: Set<'static> = Set::Sparse(&[]);
 }
 
 impl<'a> RuleIndex<'a> {
-    /// Decodes an index from the front of `fields`.
+    /// Decodes the next index of `fields`.
     pub(crate) fn decode(fields: &mut Fields<'a>) -> Result<RuleIndex<'a>, Corrupt> {
         let length = fields.u32()?;
         let mut index = fields.part(length as usize)?;
@@ -132,6 +153,7 @@ impl<'a> RuleIndex<'a> {
         };
         let rules = usize::from(index.u16()?);
         let depth = usize::from(depth);
+        // The candidates have room for this many rules, and `prefix_positions` for this many segments.
         if rules > INDEX_RULES_MAX || depth > PATTERN_SEGMENTS_MAX {
             return Err(corrupt);
         }
@@ -146,7 +168,7 @@ impl<'a> RuleIndex<'a> {
             depth,
             words,
             prefix_positions,
-            places: rows(&mut index, rules)?,
+            offsets: rows(&mut index, rules)?,
             lengths: rows(&mut index, LENGTHS * words)?,
             any: rows(&mut index, depth * words)?,
             empty: rows(&mut index, depth * words)?,
@@ -160,19 +182,20 @@ impl<'a> RuleIndex<'a> {
         })
     }
 
-    /// Where the rule of this number stands among the rules of its scope.
-    pub(crate) fn place(&self, number: usize) -> Result<usize, Corrupt> {
-        let place = self.places.get(number).ok_or(self.corrupt)?;
-        Ok(u32::from_le_bytes(*place) as usize)
+    /// Returns the offset of a rule in the rules of its scope.
+    pub(crate) fn rule_offset(&self, number: usize) -> Result<usize, Corrupt> {
+        let offset = self.offsets.get(number).ok_or(self.corrupt)?;
+        Ok(u32::from_le_bytes(*offset) as usize)
     }
 
-    /// Whether a rule does not answer for missing assets.
+    /// Returns `true` if some rules are for pages only.
     pub(crate) fn has_rules_for_pages(&self) -> bool {
         self.pages.iter().any(|word| *word != [0; WORD_BYTES])
     }
 
-    /// Finds the rules that may match a path, which stands behind its folder's slash. A missing asset leaves out the rules
-    /// for pages.
+    /// Finds the rules that can match `path`, which starts after the slash of its directory.
+    ///
+    /// Rules for pages are no candidates for a missing asset. A pattern also matches a path with one more slash at its end.
     pub(crate) fn search(
         &self,
         path: &[u8],
@@ -182,15 +205,19 @@ impl<'a> RuleIndex<'a> {
         let path_segments = Segments::of(path);
         let Segments { count, ends_with_slash, .. } = path_segments;
         candidates.words = self.words;
-        let exact = self.of_length(count);
-        let shorter = if ends_with_slash { self.of_length(count - 1) } else { &[] };
+
+        // Start with the rules that match this number of segments.
+        let exact = self.length_set(count);
+        let shorter = if ends_with_slash { self.length_set(count - 1) } else { &[] };
         let bits = &mut candidates.bits[..self.words];
-        for (place, word) in bits.iter_mut().enumerate() {
-            let stripped = shorter.get(place).map_or(0, |word| u64::from_le_bytes(*word));
-            let pages = if is_asset { u64::from_le_bytes(self.pages[place]) } else { 0 };
-            *word = (u64::from_le_bytes(exact[place]) | stripped) & !pages;
+        for (index, word) in bits.iter_mut().enumerate() {
+            let stripped = shorter.get(index).map_or(0, |word| u64::from_le_bytes(*word));
+            let pages = if is_asset { u64::from_le_bytes(self.pages[index]) } else { 0 };
+            *word = (u64::from_le_bytes(exact[index]) | stripped) & !pages;
         }
-        // A slash at the end makes a segment of no bytes, which a pattern need not have.
+
+        // Intersect with the rules that accept each segment. A slash at the end adds an empty segment, which a pattern need
+        // not have.
         let last = count - usize::from(ends_with_slash);
         let mut segments = path_segments.take(self.depth).enumerate();
         for (position, segment) in segments.by_ref().take(last) {
@@ -198,48 +225,55 @@ impl<'a> RuleIndex<'a> {
                 return Ok(());
             }
         }
+
+        // From here on, the path without its final slash has candidates of its own.
         if ends_with_slash {
             let stripped = &mut candidates.stripped[..self.words];
             let suffix = self.suffix_set(&path[..path.len() - 1])?;
-            for (place, word) in stripped.iter_mut().enumerate() {
-                *word = bits[place] & u64::from_le_bytes(shorter[place]);
+            for (index, word) in stripped.iter_mut().enumerate() {
+                *word = bits[index] & u64::from_le_bytes(shorter[index]);
             }
-            self.narrow_by(self.unsuffixed, &[suffix, Set::NONE], stripped);
-            for (place, word) in bits.iter_mut().enumerate() {
-                *word &= u64::from_le_bytes(exact[place]);
+            self.narrow_by(self.unsuffixed, &[suffix, Set::EMPTY], stripped);
+
+            for (index, word) in bits.iter_mut().enumerate() {
+                *word &= u64::from_le_bytes(exact[index]);
             }
             if let Some((position, segment)) = segments.next() {
                 self.narrow(position, segment, bits)?;
             }
         }
+
+        // Intersect with the rules that accept the end of the path.
         let suffix = self.suffix_set(path)?;
-        self.narrow_by(self.unsuffixed, &[suffix, Set::NONE], bits);
+        self.narrow_by(self.unsuffixed, &[suffix, Set::EMPTY], bits);
         if ends_with_slash {
-            bits.iter_mut().zip(candidates.stripped.iter()).for_each(|(word, stripped)| *word |= stripped);
+            for (word, stripped) in bits.iter_mut().zip(candidates.stripped.iter()) {
+                *word |= stripped;
+            }
         }
         Ok(())
     }
 
-    /// Finds the rules that match every path.
+    /// Finds the rules that match all paths.
     pub(crate) fn search_universal(&self, candidates: &mut Candidates) {
         candidates.words = self.words;
-        let longest = self.of_length(usize::MAX);
+        let longest = self.length_set(usize::MAX);
         let bits = &mut candidates.bits[..self.words];
-        for (place, word) in bits.iter_mut().enumerate() {
-            let all = [longest.get(place), self.empty.get(place), self.unsuffixed.get(place)];
+        for (index, word) in bits.iter_mut().enumerate() {
+            let all = [longest.get(index), self.empty.get(index), self.unsuffixed.get(index)];
             *word = all
                 .iter()
                 .fold(u64::MAX, |bits, word| bits & word.map_or(0, |word| u64::from_le_bytes(*word)));
         }
     }
 
-    /// The rules that match paths of so many segments.
-    fn of_length(&self, segments: usize) -> &'a [[u8; WORD_BYTES]] {
-        let place = segments.min(LENGTHS) - 1;
-        &self.lengths[place * self.words..][..self.words]
+    /// Returns the rules that match paths with this number of segments, which is at least 1.
+    fn length_set(&self, segments: usize) -> &'a [[u8; WORD_BYTES]] {
+        let index = segments.min(LENGTHS) - 1;
+        &self.lengths[index * self.words..][..self.words]
     }
 
-    /// Drops the rules that do not accept this segment at this position. Returns whether any is left.
+    /// Removes the rules that do not accept `segment` at `position`. Returns `true` if any rule is left.
     fn narrow(&self, position: usize, segment: &[u8], bits: &mut [u64]) -> Result<bool, Corrupt> {
         let base = if segment.is_empty() { self.empty } else { self.any };
         let base = &base[position * self.words..][..self.words];
@@ -247,20 +281,21 @@ impl<'a> RuleIndex<'a> {
         Ok(self.narrow_by(base, &sets, bits))
     }
 
-    /// Drops the rules that are in none of these sets. Returns whether any is left.
+    /// Removes the rules that are in none of these sets. Returns `true` if any rule is left.
     fn narrow_by(&self, base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2], bits: &mut [u64]) -> bool {
-        // Lists are looked up before their bits are dropped, and put back then.
+        // The rules of lists are noted before the intersection removes them, and are restored afterwards.
         let mut kept = [0u32; 2];
         for (kept, set) in kept.iter_mut().zip(sets) {
             if let Set::Sparse(numbers) = set {
-                for (place, number) in numbers.iter().enumerate() {
+                for (index, number) in numbers.iter().enumerate() {
                     let number = usize::from(u16::from_le_bytes(*number));
                     let word = bits.get(number / WORD_BITS).copied().unwrap_or(0);
-                    *kept |= ((word >> (number % WORD_BITS) & 1) as u32) << (place % SPARSE_MAX);
+                    *kept |= ((word >> (number % WORD_BITS) & 1) as u32) << (index % SPARSE_MAX);
                 }
             }
         }
-        let mut left = intersect(bits, base, sets);
+
+        let mut remaining = intersect(bits, base, sets);
         for (mut kept, set) in kept.into_iter().zip(sets) {
             let Set::Sparse(numbers) = set else { continue };
             while kept != 0 {
@@ -272,18 +307,21 @@ impl<'a> RuleIndex<'a> {
                     *word |= 1 << (number % WORD_BITS);
                 }
                 kept &= kept - 1;
-                left = 1;
+                remaining = 1;
             }
         }
-        left != 0
+        remaining != 0
     }
 
-    /// The rules that have just this segment at this position.
+    /// Returns the rules whose pattern has exactly this segment at `position`.
     fn literal_set(&self, position: usize, segment: &[u8]) -> Result<Set<'a>, Corrupt> {
         if self.literals.is_empty() || segment.len() > AFFIX_BYTES_MAX {
-            return Ok(Set::NONE);
+            return Ok(Set::EMPTY);
         }
-        let hash = literal_hash(u8::try_from(position).unwrap_or(u8::MAX), segment);
+
+        // Linear probing, as in the tables of the container.
+        let position_byte = u8::try_from(position).expect("a pattern has at most 24 segments");
+        let hash = literal_hash(position_byte, segment);
         let mask = self.literals.len() - 1;
         for probe in 0..self.literals.len() {
             let slot = &self.literals[(hash as usize).wrapping_add(probe) & mask];
@@ -291,21 +329,22 @@ impl<'a> RuleIndex<'a> {
             if set == 0 {
                 break;
             }
-            let is_alike = number_at(slot, 0) == hash
-                && usize::from(slot[4]) == position
+            let is_candidate = number_at(slot, 0) == hash
+                && slot[4] == position_byte
                 && usize::from(slot[5]) == segment.len();
-            if is_alike && self.text(number_at(slot, 6), slot[5])? == segment {
+            if is_candidate && self.text(number_at(slot, 6), slot[5])? == segment {
                 return self.set(set);
             }
         }
-        Ok(Set::NONE)
+        Ok(Set::EMPTY)
     }
 
-    /// The rules that have a capture or a splat at this position, behind bytes that the segment begins with.
+    /// Returns the rules with a capture or splat at `position` after a literal that is a prefix of `segment`.
     fn prefix_set(&self, position: usize, segment: &[u8]) -> Result<Set<'a>, Corrupt> {
         if self.prefix_positions & 1 << position == 0 {
-            return Ok(Set::NONE);
+            return Ok(Set::EMPTY);
         }
+
         let key =
             |row: &[u8; 18]| Ok::<_, Corrupt>((usize::from(row[0]), self.text(number_at(row, 2), row[1])?));
         let (mut low, mut high) = (0, self.prefixes.len());
@@ -313,16 +352,17 @@ impl<'a> RuleIndex<'a> {
             let middle = low + (high - low) / 2;
             if key(&self.prefixes[middle])? <= (position, segment) { low = middle + 1 } else { high = middle }
         }
-        // The longest prefix is the last one that is not greater, or one that this one begins with.
-        let Some(mut row) = low.checked_sub(1).map(|row| &self.prefixes[row]) else { return Ok(Set::NONE) };
-        let (found_at, text) = key(row)?;
-        if found_at != position {
-            return Ok(Set::NONE);
+
+        // The longest prefix is the last row that is not greater than the segment, or one of the row's own prefixes.
+        let Some(mut row) = low.checked_sub(1).map(|row| &self.prefixes[row]) else { return Ok(Set::EMPTY) };
+        let (row_position, text) = key(row)?;
+        if row_position != position {
+            return Ok(Set::EMPTY);
         }
         let common = text.iter().zip(segment).take_while(|(one, other)| one == other).count();
         let mut length = usize::from(row[1]);
         while length > common {
-            let Some(parent) = self.prefixes.get(number_at(row, 6) as usize) else { return Ok(Set::NONE) };
+            let Some(parent) = self.prefixes.get(number_at(row, 6) as usize) else { return Ok(Set::EMPTY) };
             if usize::from(parent[1]) >= length {
                 return Err(self.corrupt);
             }
@@ -331,11 +371,12 @@ impl<'a> RuleIndex<'a> {
         self.set(number_at(row, if length == segment.len() { 14 } else { 10 }))
     }
 
-    /// The rules with a literal behind their splat that ends the path.
+    /// Returns the rules with a literal after their splat that is a suffix of `path`.
     fn suffix_set(&self, path: &[u8]) -> Result<Set<'a>, Corrupt> {
         if self.suffixes.is_empty() {
-            return Ok(Set::NONE);
+            return Ok(Set::EMPTY);
         }
+
         let tail = &path[path.len().saturating_sub(AFFIX_BYTES_MAX)..];
         let reversed = || tail.iter().rev();
         let text = |row: &[u8; 13]| self.text(number_at(row, 1), row[0]);
@@ -345,10 +386,11 @@ impl<'a> RuleIndex<'a> {
             let is_past = text(&self.suffixes[middle])?.iter().cmp(reversed()).is_gt();
             if is_past { high = middle } else { low = middle + 1 }
         }
-        let Some(mut row) = low.checked_sub(1).map(|row| &self.suffixes[row]) else { return Ok(Set::NONE) };
+
+        let Some(mut row) = low.checked_sub(1).map(|row| &self.suffixes[row]) else { return Ok(Set::EMPTY) };
         let common = text(row)?.iter().zip(reversed()).take_while(|(one, other)| one == other).count();
         while usize::from(row[0]) > common {
-            let Some(parent) = self.suffixes.get(number_at(row, 5) as usize) else { return Ok(Set::NONE) };
+            let Some(parent) = self.suffixes.get(number_at(row, 5) as usize) else { return Ok(Set::EMPTY) };
             if parent[0] >= row[0] {
                 return Err(self.corrupt);
             }
@@ -377,35 +419,35 @@ impl<'a> RuleIndex<'a> {
     }
 }
 
-/// Drops the bits that are in none of these sets of as many words. Returns what is left of them, all words in one.
+/// Removes the bits that are in none of these sets. Returns the union of the remaining words, which is 0 if no bit is left.
 #[inline]
 fn intersect(bits: &mut [u64], base: &[[u8; WORD_BYTES]], sets: &[Set<'_>; 2]) -> u64 {
     let word = |bytes: &[u8; WORD_BYTES]| u64::from_le_bytes(*bytes);
-    let mut left = 0;
+    let mut remaining = 0;
     match sets {
         [Set::Dense(one), Set::Dense(other)] => {
             for (((bits, base), one), other) in bits.iter_mut().zip(base).zip(*one).zip(*other) {
                 *bits &= word(base) | word(one) | word(other);
-                left |= *bits;
+                remaining |= *bits;
             }
         }
         [Set::Dense(set), _] | [_, Set::Dense(set)] => {
             for ((bits, base), set) in bits.iter_mut().zip(base).zip(*set) {
                 *bits &= word(base) | word(set);
-                left |= *bits;
+                remaining |= *bits;
             }
         }
         _ => {
             for (bits, base) in bits.iter_mut().zip(base) {
                 *bits &= word(base);
-                left |= *bits;
+                remaining |= *bits;
             }
         }
     }
-    left
+    remaining
 }
 
-/// Takes so many rows of one length off the front.
+/// Reads `count` rows of `N` bytes each.
 fn rows<'a, const N: usize>(fields: &mut Fields<'a>, count: usize) -> Result<&'a [[u8; N]], Corrupt> {
     let bytes = count.checked_mul(N).ok_or_else(|| fields.corrupt())?;
     Ok(fields.take(bytes)?.as_chunks().0)
@@ -415,7 +457,7 @@ fn number_at(row: &[u8], at: usize) -> u32 {
     row.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
-/// The hash of a literal at a position, as `FORMAT.md` defines it.
+/// Returns the hash of a literal at a position, as `FORMAT.md` defines it.
 fn literal_hash(position: u8, text: &[u8]) -> u32 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let step =
@@ -428,10 +470,10 @@ fn literal_hash(position: u8, text: &[u8]) -> u32 {
     (step(hash, last) >> 32) as u32
 }
 
-/// The segments of a path: what stands between its slashes.
+/// The segments of a path, which are separated by slashes.
 struct Segments<'p> {
     rest: Option<&'p [u8]>,
-    /// How many there are; not counted further than any pattern goes.
+    /// Number of segments. We stop counting beyond the longest pattern.
     count: usize,
     ends_with_slash: bool,
 }
@@ -440,7 +482,7 @@ impl<'p> Segments<'p> {
     fn of(path: &'p [u8]) -> Segments<'p> {
         let mut count = 1;
         let mut rest = path;
-        while let Some(slash) = slash_in(rest)
+        while let Some(slash) = find_byte(rest, b'/')
             && count <= LENGTHS + 1
         {
             rest = &rest[slash + 1..];
@@ -455,7 +497,7 @@ impl<'p> Iterator for Segments<'p> {
 
     fn next(&mut self) -> Option<&'p [u8]> {
         let rest = self.rest?;
-        match slash_in(rest) {
+        match find_byte(rest, b'/') {
             Some(slash) => {
                 self.rest = Some(&rest[slash + 1..]);
                 Some(&rest[..slash])
@@ -466,9 +508,4 @@ impl<'p> Iterator for Segments<'p> {
             }
         }
     }
-}
-
-#[inline]
-fn slash_in(bytes: &[u8]) -> Option<usize> {
-    cannery_base::swar::find_byte(bytes, b'/')
 }

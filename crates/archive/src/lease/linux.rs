@@ -1,0 +1,119 @@
+//! File leases, private copies of mappings, and huge pages on Linux.
+//!
+//! Another process can overwrite or truncate a file while we read it through a mapping. A read lease (`fcntl(2)`, "Leases")
+//! prevents that: the kernel blocks a process that opens the file for writing or truncates it until we give up the lease. In
+//! the meantime we copy the bytes and move the copy over the mapping, to the same addresses and in one step per piece, so
+//! no reader notices.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr;
+
+use memmap2::{Advice, Mmap, MmapMut};
+
+/// The `fcntl(2)` command that chooses the signal of a lease. Missing in `libc`; 10 on all architectures except SPARC.
+const F_SETSIG: libc::c_int = 10;
+
+/// Asks the kernel to back `map` with huge pages.
+pub(crate) fn prefer_huge_pages(map: &MmapMut) {
+    // If the system has none, responses are slower and nothing else changes.
+    let _ = map.advise(Advice::HugePage);
+}
+
+/// Lower bound of the bytes that are copied at a time.
+///
+/// Only the piece that is being filled is writable and counts against `RLIMIT_DATA`, so that a copy succeeds however low
+/// that limit is.
+const PIECE_BYTES_MIN: usize = 1 << 20;
+
+/// Upper bound of the number of pieces. Each is a mapping of its own, and Linux allows 65,530 of them in a process.
+const PIECES_MAX: usize = 1024;
+
+/// Replaces the pages of `map` by a private copy, piece by piece.
+///
+/// # Errors
+/// Returns the error of the system if it has no memory for the copy. The pieces before the failed one are copies then.
+pub(crate) fn replace_with_copy(map: &Mmap) -> io::Result<()> {
+    let piece_bytes = map.len().div_ceil(PIECES_MAX).next_multiple_of(PIECE_BYTES_MIN);
+    // Pages have at most 64 KiB, so every piece starts at a page.
+    map.chunks(piece_bytes).try_for_each(replace_piece)
+}
+
+/// Replaces a page-aligned piece of a mapping by a private copy.
+fn replace_piece(piece: &[u8]) -> io::Result<()> {
+    let length = piece.len();
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+
+    // SAFETY: requests new anonymous memory at an address that the kernel chooses.
+    let copy = unsafe { libc::mmap(ptr::null_mut(), length, protection, flags, -1, 0) };
+    if copy == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+
+    // SAFETY: `copy` is `length` bytes that only this function knows. `piece` has the same length and is readable, because
+    // the lease keeps the file as it was mapped. The copy then replaces the piece at its address and with its length: what
+    // was borrowed from the mapping stays borrowed from the same addresses, which hold the same bytes before and after, and
+    // are private memory until the mapping is dropped. `memmap2` unmaps by address and length, which have not changed; a
+    // last page that is only partly used is replaced whole.
+    let moved = unsafe {
+        ptr::copy_nonoverlapping(piece.as_ptr(), copy.cast(), length);
+        libc::mprotect(copy, length, libc::PROT_READ);
+        let target = piece.as_ptr().cast_mut().cast::<libc::c_void>();
+        libc::mremap(copy, length, length, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, target)
+    };
+    if moved == libc::MAP_FAILED {
+        let error = io::Error::last_os_error();
+        // SAFETY: the copy is still at the address that `mmap` returned, and only this function knows it.
+        unsafe { libc::munmap(copy, length) };
+        return Err(error);
+    }
+    Ok(())
+}
+
+/// A read lease on a file: processes that want to change the file block until it is dropped.
+///
+/// The holder must poll [`Lease::is_being_broken`]. The kernel revokes the lease after `/proc/sys/fs/lease-break-time`,
+/// which is 45 seconds by default.
+#[derive(Debug)]
+pub struct Lease(File);
+
+impl Lease {
+    /// Takes a lease on `file`.
+    ///
+    /// Returns `None` if the file belongs to another user or is open for writing, or if its file system has no leases.
+    pub(crate) fn take(file: &File) -> io::Result<Option<Lease>> {
+        // The lease belongs to the open file description, which both descriptors share.
+        let lease = Lease(file.try_clone()?);
+        let descriptor = lease.0.as_raw_fd();
+
+        // The kernel announces a lease breaker with a signal. We poll instead, so we choose a signal that is ignored by
+        // default: SIGIO would terminate a process without a handler.
+        // SAFETY: takes integers and touches no memory of this process.
+        let is_taken = unsafe {
+            libc::fcntl(descriptor, F_SETSIG, libc::SIGURG) == 0
+                && libc::fcntl(descriptor, libc::F_SETLEASE, libc::F_RDLCK) == 0
+        };
+        Ok(is_taken.then_some(lease))
+    }
+
+    /// Returns `true` if a process is waiting to change the file, or if the kernel has revoked the lease.
+    #[must_use]
+    pub fn is_being_broken(&self) -> bool {
+        // SAFETY: takes integers and touches no memory of this process.
+        let lease = unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_GETLEASE) };
+        lease != libc::F_RDLCK
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // Closing the descriptor is not enough: the lease lasts as long as the open file description, which may have other
+        // descriptors.
+        // SAFETY: takes integers and touches no memory of this process. Fails only if the lease has ended.
+        unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
+    }
+}
