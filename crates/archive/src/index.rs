@@ -15,7 +15,7 @@ use crate::layout::hash::Hash;
 /// reach the bound, whatever their hashes; the average table of an archive of 16 million records has that many.
 const PROBES_MAX: u64 = 1 << 16;
 
-/// Finds the record with this hash whose key `matches`.
+/// Finds the record with this hash and a key that `matches`.
 ///
 /// Returns `None` if there is no such record.
 // A step of every request: see `Archive::path`.

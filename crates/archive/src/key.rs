@@ -138,7 +138,7 @@ impl<'a> Key<'a> {
         self.0.strip_suffix(b"/").filter(|rest| !rest.is_empty()).map(Key)
     }
 
-    /// Returns the last segment: the name of a file, or nothing for a directory.
+    /// Returns the last segment, which is the name of a file and empty for a directory.
     #[must_use]
     pub fn name(self) -> &'a [u8] {
         self.0.rsplit(|byte| *byte == b'/').next().unwrap_or_default()

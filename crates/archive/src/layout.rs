@@ -1,6 +1,6 @@
 //! The structures of the file, byte by byte. `FORMAT.md` specifies the same, and a test compares the two.
 //!
-//! Only this module and its children know offsets. Each child encodes and decodes one structure, and does nothing else.
+//! Only this module and its children know offsets. Each child only encodes and decodes one structure.
 
 // The container: its two widths, its hash, and its records of key and data.
 pub(crate) mod entry;

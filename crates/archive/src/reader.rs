@@ -1,7 +1,7 @@
 //! Reads archives: opens in constant time and finds a record in two memory accesses.
 //!
 //! No number in the file is trusted. Each is checked where it is used, and a contradiction is reported as [`Corrupt`].
-//! Nothing here copies a body, and nothing allocates after opening.
+//! Bodies are never copied, and an open archive never allocates.
 
 use std::fs::{File, FileType, OpenOptions};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -55,7 +55,7 @@ impl Archive {
         Archive::from_loaded(Bytes::load(file, loading)?)
     }
 
-    /// Opens an archive whose bytes are in memory.
+    /// Opens an archive from bytes in memory.
     ///
     /// # Errors
     /// Returns [`OpenError`] if the bytes are not an archive of this version.
@@ -97,7 +97,7 @@ impl Archive {
 
     /// Replaces a mapping of the file by a private copy at the same addresses, so that the file can change.
     ///
-    /// Call this when a [`Lease`] is being broken, before you drop the lease. Readers notice nothing.
+    /// Call this when a [`Lease`] is being broken, before you drop the lease. Borrowed bytes stay valid.
     ///
     /// # Errors
     /// Returns the error of the system if it has no memory for the copy. The archive can still be read, and the bytes still
@@ -323,7 +323,7 @@ fn first_record(file: &[u8]) -> Option<(Format, Entry<'_>)> {
     })
 }
 
-/// Returns the hash of the part of a stored key before the path: nothing, or `//` and the host in lower case.
+/// Returns the hash of the part of a stored key before the path, which is `//` and the host in lower case, if there is one.
 #[inline]
 fn prefix_hash(host: Option<&[u8]>) -> Hash {
     host.map_or(Hash::EMPTY, |host| {

@@ -23,7 +23,7 @@ use crate::reader::Archive;
 pub struct VerifyReport {
     /// Number of records of all kinds.
     pub records: u64,
-    /// Number of bodies, whose digests are correct.
+    /// Number of bodies.
     pub bodies: u64,
     /// Total length of these bodies in bytes.
     pub body_bytes: u64,
@@ -79,11 +79,11 @@ impl Archive {
 struct Check<'a> {
     archive: &'a Archive,
     seen: VerifyReport,
-    /// Positions of the bodies so far. Bodies come before the records that refer to them.
+    /// Positions of the checked bodies. Bodies come before the records that refer to them.
     bodies: HashSet<u64>,
-    /// Keys so far. If two records had one key, a lookup would find only the first.
+    /// Keys of the checked records. If two records had one key, a lookup would find only the first.
     keys: HashSet<&'a [u8]>,
-    /// HPACK field lines with an ID so far.
+    /// HPACK field lines of the checked heads by their IDs.
     lines: HashMap<u8, HpackLine<'a>>,
 }
 
@@ -98,7 +98,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Checks that a lookup of the record's key finds the record, whose slot is `slot`.
+    /// Checks that a lookup of the record's key finds the record, which has the slot `slot`.
     fn slot(&mut self, entry: &Entry<'a>, slot: Option<Slot>) -> Result<(), VerifyError> {
         let hash = self.archive.format().stored_hash(Hash::of(entry.key));
         let expected = Slot { hash, position: entry.position };
@@ -137,7 +137,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Checks that a head is well-formed, and that each ID stands for the same field line in all heads.
+    /// Checks that a head is well-formed, and that each ID denotes the same field line in all heads.
     ///
     /// The server relies on the latter: it sends a client only the index of a line that is in the client's dynamic table.
     fn head(&mut self, entry: &Entry<'a>) -> Result<(), VerifyError> {

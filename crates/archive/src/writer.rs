@@ -30,7 +30,7 @@ pub struct Writer {
     /// Position of the next byte.
     position: u64,
     slots: Vec<Slot>,
-    /// The digest of all bytes after the facts so far.
+    /// The digest of the bytes after the facts.
     hasher: blake3::Hasher,
     positions: PositionTable,
     padding: PaddingTotals,
@@ -54,7 +54,7 @@ impl Positions for PositionTable {
     }
 }
 
-/// The padding records so far.
+/// Number and total length of the padding records.
 #[derive(Default)]
 struct PaddingTotals {
     records: u32,
@@ -129,7 +129,7 @@ impl Writer {
     /// Must be called at most once for each digest.
     ///
     /// # Errors
-    /// Returns [`WriteError::Full`] and changes nothing if the 32-bit format has no room for the body, and
+    /// Returns [`WriteError::Full`] without any change if the 32-bit format has no room for the body, and
     /// [`WriteError::Io`] if `content` is too short or the file cannot be written.
     pub fn body(
         &mut self,
@@ -178,7 +178,7 @@ impl Writer {
 
     /// Writes the record of a path on `host`, or on the default site if `host` is `None`.
     ///
-    /// The host `*.example.com` stands for all subdomains. Must be called at most once for each host and key.
+    /// The host `*.example.com` matches all subdomains. Must be called at most once for each host and key.
     ///
     /// # Errors
     /// Returns [`WriteError`] if a part of the record is too long, the format has no room, or the file cannot be written.
@@ -198,7 +198,9 @@ impl Writer {
         self.record(&full_key(host, key.bytes(), b""), &data)
     }
 
-    /// Writes the scope of a directory, whose key ends with `/`. Must be called at most once for each host and directory.
+    /// Writes the scope of a directory. The key of a directory ends with `/`.
+    ///
+    /// Must be called at most once for each host and directory.
     ///
     /// # Errors
     /// Returns [`WriteError`] if a part of the scope is too long, the format has no room, or the file cannot be written.
@@ -274,7 +276,7 @@ impl Writer {
     /// Callers use it before they write the first record that contains a position: [`Writer::widen`] is possible until then.
     ///
     /// # Errors
-    /// Returns [`WriteError::Full`] and changes nothing if the 32-bit format has no room for them.
+    /// Returns [`WriteError::Full`] without any change if the 32-bit format has no room for them.
     pub fn require(&self, bytes: u64, records: u64) -> Result<(), WriteError> {
         let tables = index::tables_bytes(self.format, records.saturating_add(self.slots.len() as u64));
         let end = self.position.checked_add(bytes).and_then(|end| end.checked_add(tables));
@@ -330,7 +332,7 @@ impl Writer {
     /// Writes padding before a body of `length` bytes if the body must be page-aligned and would not be.
     ///
     /// # Errors
-    /// Returns [`WriteError::Full`] and changes nothing if there is no room for both.
+    /// Returns [`WriteError::Full`] without any change if there is no room for both.
     fn pad_before_body(&mut self, length: u64) -> Result<(), WriteError> {
         let Some(zeros) = zeros_before_body(self.format, self.position, length) else { return Ok(()) };
         let padding_bytes = padding::padding_bytes(self.format, zeros);

@@ -1,6 +1,6 @@
-//! Where the narrow form ends: it says so before it is passed, loses nothing, and goes on in the wide one.
+//! The limit of the 32-bit format: it is reported before it is exceeded, and the writer can continue in the 64-bit format.
 //!
-//! No test here writes gigabytes: what is refused is refused before it is read.
+//! No test writes gigabytes, because a body that does not fit is refused before it is read.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -13,17 +13,17 @@ use cannery_archive::{Archive, Coding, Digest, Format, NewRecord, Origin, Record
 
 const END: u64 = u32::MAX as u64;
 
-/// Bytes of the table slots of so many records in the narrow form.
+/// Returns the size of the slots of `records` records in the 32-bit format.
 fn tables_bytes(records: u64) -> u64 {
     16 * records
 }
 
-/// A source from which nothing may be read.
-struct Untouched;
+/// A reader that must not be read.
+struct Unreadable;
 
-impl Read for Untouched {
+impl Read for Unreadable {
     fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
-        panic!("a body that does not fit is not read")
+        panic!("a body that does not fit was read")
     }
 }
 
@@ -32,9 +32,9 @@ fn is_full<T>(outcome: &Result<T, WriteError>) -> bool {
 }
 
 #[test]
-fn the_narrow_form_is_full_at_its_last_byte_and_not_before() {
+fn narrow_format_is_full_at_its_last_byte() {
     let writer = support::writer(Format::Cdb);
-    // So far: the header, and the facts with their slots.
+    // The header, and the facts with their slots.
     let used = 2048 + 8 + 7 + 96 + tables_bytes(1);
     assert!(writer.require(END - used, 0).is_ok());
     assert!(is_full(&writer.require(END - used + 1, 0)));
@@ -43,18 +43,18 @@ fn the_narrow_form_is_full_at_its_last_byte_and_not_before() {
 }
 
 #[test]
-fn a_body_that_does_not_fit_is_refused_before_it_is_read() {
+fn body_that_does_not_fit_is_not_read() {
     let digest = Digest::of(b"");
     for length in [END, END - 1000, END - 2500, 1 << 33, u64::MAX - 1, u64::MAX] {
         let mut writer = support::writer(Format::Cdb);
-        assert!(is_full(&writer.body(&digest, length, &mut Untouched)), "{length} bytes");
+        assert!(is_full(&writer.body(&digest, length, &mut Unreadable)), "{length} bytes");
     }
     let mut wide = support::writer(Format::Cdb64);
-    assert!(is_full(&wide.body(&digest, u64::MAX, &mut Untouched)));
+    assert!(is_full(&wide.body(&digest, u64::MAX, &mut Unreadable)));
 }
 
 #[test]
-fn numbers_beyond_all_files_are_refused_in_both_widths() {
+fn huge_sizes_are_refused_in_both_widths() {
     for format in support::FORMATS {
         let writer = support::writer(format);
         for (bytes, records) in [(u64::MAX, 0), (0, u64::MAX), (u64::MAX, u64::MAX), (1, u64::MAX / 16)] {
@@ -65,20 +65,20 @@ fn numbers_beyond_all_files_are_refused_in_both_widths() {
 }
 
 #[test]
-fn a_refused_body_changes_nothing() {
+fn refused_body_changes_nothing() {
     let mut writer = support::writer(Format::Cdb);
     support::put_body(&mut writer, support::BODY);
-    assert!(is_full(&writer.body(&Digest::of(b""), END, &mut Untouched)));
-    // There is room for this one, and none for the padding before it.
-    assert!(is_full(&writer.body(&Digest::of(b""), END - 2500, &mut Untouched)));
+    assert!(is_full(&writer.body(&Digest::of(b""), END, &mut Unreadable)));
+    // This body would fit, but not the padding before it.
+    assert!(is_full(&writer.body(&Digest::of(b""), END - 2500, &mut Unreadable)));
     support::put_body(&mut writer, support::OTHER_BODY);
-    let mut untroubled = support::writer(Format::Cdb);
-    support::put_body(&mut untroubled, support::BODY);
-    support::put_body(&mut untroubled, support::OTHER_BODY);
-    assert!(support::finish(writer) == support::finish(untroubled));
+    let mut expected = support::writer(Format::Cdb);
+    support::put_body(&mut expected, support::BODY);
+    support::put_body(&mut expected, support::OTHER_BODY);
+    assert!(support::finish(writer) == support::finish(expected));
 }
 
-/// Two bodies, with `between` done to the writer behind them, and a path that leads to the second.
+/// Returns an archive of two bodies and a path to the second. Calls `between` after the bodies.
 fn with_two_bodies(format: Format, between: impl FnOnce(Writer) -> Writer) -> Vec<u8> {
     let mut writer = support::writer(format);
     support::put_body(&mut writer, support::BODY);
@@ -97,7 +97,7 @@ fn with_two_bodies(format: Format, between: impl FnOnce(Writer) -> Writer) -> Ve
 }
 
 #[test]
-fn a_widened_archive_is_the_one_that_was_wide_from_the_start() {
+fn widened_archive_equals_wide_archive() {
     let widen = |writer: Writer| writer.widen(tempfile::tempfile().unwrap()).unwrap();
     let widened = with_two_bodies(Format::Cdb, widen);
     assert!(widened == with_two_bodies(Format::Cdb64, |writer| writer));
@@ -114,14 +114,14 @@ fn a_widened_archive_is_the_one_that_was_wide_from_the_start() {
 }
 
 #[test]
-fn a_body_shorter_than_announced_is_an_error() {
+fn short_body_is_an_error() {
     let mut writer = support::writer(Format::Cdb);
     let outcome = writer.body(&Digest::of(b"abc"), 4, &mut b"abc".as_slice());
     assert!(matches!(outcome, Err(WriteError::Io(_))));
 }
 
 #[test]
-fn what_is_longer_than_its_length_field_can_say_is_refused() {
+fn field_longer_than_its_length_field_is_refused() {
     let mut writer = support::writer(Format::Cdb);
     let mut head = support::head();
     head.resource = vec![b'x'; 1 << 16];

@@ -1,8 +1,7 @@
-//! The container as others know it: Debian's `tinycdb` reads and writes the narrow form, the crate `cdb64`
-//! reads the wide one.
+//! Compatibility of the container: Debian's `tinycdb` reads and writes the 32-bit format, and the crate `cdb64` reads the 64-bit
+//! format.
 //!
-//! Never skipped silently: without `tinycdb` the tests fail, unless `CANNERY_OUTSIDE=skip` says that
-//! programs from outside are not to be run.
+//! Tests fail without `tinycdb`. `CANNERY_OUTSIDE=skip` skips the tests that run external programs.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -16,7 +15,7 @@ use std::process::Command;
 use cannery_archive::{Archive, Coding, Format, Loading, Record, RecordKind};
 
 #[test]
-fn what_was_written_is_found_in_both_widths() {
+fn written_records_are_found_in_both_widths() {
     for format in support::FORMATS {
         let archive = Archive::from_bytes(support::archive(format)).unwrap();
         assert_eq!(archive.format(), format);
@@ -39,14 +38,14 @@ fn what_was_written_is_found_in_both_widths() {
 }
 
 #[test]
-fn the_same_calls_write_the_same_bytes() {
+fn writing_is_deterministic() {
     for format in support::FORMATS {
         assert!(support::archive(format) == support::archive(format), "{format}");
     }
 }
 
 #[test]
-fn every_way_of_loading_gives_the_same_bytes() {
+fn all_loading_modes_give_the_same_bytes() {
     for format in support::FORMATS {
         let bytes = support::archive(format);
         let file = on_disk(&bytes);
@@ -58,21 +57,21 @@ fn every_way_of_loading_gives_the_same_bytes() {
 }
 
 #[test]
-fn a_full_check_counts_what_is_there() {
+fn verify_counts_records_and_reports_progress() {
     for format in support::FORMATS {
         let archive = Archive::from_bytes(support::archive(format)).unwrap();
-        let mut told = 0;
-        let seen = archive.verify(|bytes| told = bytes).unwrap();
+        let mut progress = 0;
+        let seen = archive.verify(|bytes| progress = bytes).unwrap();
         assert_eq!((seen.records, seen.bodies, seen.paths), (13, 2, 3));
         assert_eq!(seen.body_bytes, (support::BODY.len() + support::OTHER_BODY.len()) as u64);
         let last = archive.entries().map(Result::unwrap).last().unwrap();
         assert_eq!(last.kind(), RecordKind::Manifest);
-        assert_eq!(told, last.data_position + last.data.len() as u64, "progress comes to the last record");
+        assert_eq!(progress, last.end(), "progress ends with the last record");
     }
 }
 
 #[test]
-fn a_folder_is_found_by_its_name_and_its_scope_is_not_taken_for_it() {
+fn directory_lookup_does_not_find_scopes() {
     let archive = Archive::from_bytes(support::archive(Format::Cdb)).unwrap();
     for name in ["", "docs/"] {
         support::with_key(name, |key| {
@@ -84,7 +83,7 @@ fn a_folder_is_found_by_its_name_and_its_scope_is_not_taken_for_it() {
 }
 
 #[test]
-fn tinycdb_dumps_the_narrow_form() {
+fn tinycdb_dumps_narrow_archive() {
     let Some(tinycdb) = Tinycdb::find() else { return };
     let bytes = support::archive(Format::Cdb);
     let file = on_disk(&bytes);
@@ -102,7 +101,7 @@ fn tinycdb_dumps_the_narrow_form() {
 }
 
 #[test]
-fn tinycdb_writes_the_same_file_from_the_dump() {
+fn tinycdb_recreates_archive_from_dump() {
     let Some(tinycdb) = Tinycdb::find() else { return };
     let bytes = support::archive(Format::Cdb);
     let folder = tempfile::tempdir().unwrap();
@@ -114,7 +113,7 @@ fn tinycdb_writes_the_same_file_from_the_dump() {
 }
 
 #[test]
-fn an_independent_reader_finds_every_record_of_the_wide_form() {
+fn independent_reader_finds_all_records_of_wide_archive() {
     let bytes = support::archive(Format::Cdb64);
     let file = on_disk(&bytes);
     let theirs = cdb64::Cdb::<_, cdb64::CdbHash>::open(file.path()).unwrap();
@@ -134,7 +133,7 @@ fn on_disk(bytes: &[u8]) -> tempfile::NamedTempFile {
     file
 }
 
-/// All records as `cdb -d` prints them.
+/// Returns all records in the format of `cdb -d`.
 fn dump(archive: &Archive) -> Vec<u8> {
     let mut text = Vec::new();
     for entry in archive.entries().map(Result::unwrap) {
@@ -149,7 +148,7 @@ fn dump(archive: &Archive) -> Vec<u8> {
 struct Tinycdb;
 
 impl Tinycdb {
-    /// Nothing if programs from outside are not to be run.
+    /// Returns `None` if external programs are skipped.
     fn find() -> Option<Tinycdb> {
         if std::env::var_os("CANNERY_OUTSIDE").is_some_and(|value| value == "skip") {
             println!("skipped: CANNERY_OUTSIDE=skip");
@@ -158,14 +157,14 @@ impl Tinycdb {
         Some(Tinycdb)
     }
 
-    /// What `cdb MODE FILE REST…` prints.
+    /// Returns the output of `cdb MODE FILE REST…`.
     fn run(&self, mode: &str, file: &Path, rest: &[&str]) -> Vec<u8> {
         let output = Command::new("cdb").arg(mode).arg(file).args(rest).output();
         let output = output.unwrap_or_else(|error| {
             panic!("cannot run `cdb` ({error}): apt-get install tinycdb, or set CANNERY_OUTSIDE=skip")
         });
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "cdb {mode} {}: {complaint}", file.display());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "cdb {mode} {}: {stderr}", file.display());
         output.stdout
     }
 }

@@ -1,7 +1,7 @@
-//! `FORMAT.md` held against the code: a reader that knows nothing but the tables of the page decodes what
-//! the writer wrote, and comes to the same as the reader of the crate.
+//! Compares `FORMAT.md` with the code: a reader that uses only the tables of the page decodes archives, and its results equal
+//! those of the crate's reader.
 //!
-//! So a change of the code that is not on the page fails here, and the other way round.
+//! A change of the code without a change of the page fails here, and vice versa.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -17,7 +17,7 @@ use cannery_archive::{
 };
 use page::Structure;
 
-/// The hash of a key, as the page tells it.
+/// Returns the hash of a key, as the page defines it.
 fn hash(key: &[u8], format: Format) -> u64 {
     let step = |hash: u64, byte: &u8| hash.wrapping_mul(page::number("hash_factor")) ^ u64::from(*byte);
     let hash = key.iter().fold(page::number("hash_start"), step);
@@ -28,7 +28,7 @@ fn structure_at<'a>(heading: &str, file: &'a [u8], at: u64, format: Format) -> S
     Structure::decode(heading, &file[usize::try_from(at).unwrap()..], format)
 }
 
-/// Where the record of this key starts, and its data, as the page tells how to find them.
+/// Looks up a key as the page specifies, and returns the position of its record and its data.
 fn find<'a>(file: &'a [u8], format: Format, key: &[u8]) -> Option<(u64, &'a [u8])> {
     let pair = 2 * format.quantity_bytes();
     let hash = hash(key, format);
@@ -49,7 +49,7 @@ fn find<'a>(file: &'a [u8], format: Format, key: &[u8]) -> Option<(u64, &'a [u8]
 }
 
 #[test]
-fn every_record_is_found_as_the_page_says() {
+fn all_records_are_found_as_specified() {
     for format in support::FORMATS {
         let file = support::archive(format);
         let archive = Archive::from_bytes(file.clone()).unwrap();
@@ -63,7 +63,7 @@ fn every_record_is_found_as_the_page_says() {
 }
 
 #[test]
-fn padding_is_a_record_as_the_page_says() {
+fn padding_is_as_specified() {
     for format in support::FORMATS {
         let mut writer = support::writer(format);
         let length = usize::try_from(page::number("aligned_body_bytes_min")).unwrap();
@@ -79,7 +79,7 @@ fn padding_is_a_record_as_the_page_says() {
 }
 
 #[test]
-fn the_tables_of_the_page_decode_what_was_written() {
+fn all_records_are_decoded_as_specified() {
     for format in support::FORMATS {
         let archive = Archive::from_bytes(support::archive(format)).unwrap();
         for entry in archive.entries().map(Result::unwrap) {
@@ -88,7 +88,7 @@ fn the_tables_of_the_page_decode_what_was_written() {
     }
 }
 
-/// Tells a record by its key, as the page's section on keys does, and compares both decodings.
+/// Compares both decodings of a record. Its key determines its kind, as the page specifies.
 fn compare_record(archive: &Archive, entry: &Entry<'_>) {
     let format = archive.format();
     match (entry.key, entry.kind()) {
@@ -130,7 +130,7 @@ fn compare_record(archive: &Archive, entry: &Entry<'_>) {
             assert_eq!(entry.key, named);
             compare_path(entry.data, archive.decode_path(entry).unwrap(), format);
         }
-        (key, named) => panic!("{key:?} is {named:?}, which is not on the page"),
+        (key, kind) => panic!("{key:?} is {kind:?}, which is not on the page"),
     }
 }
 
@@ -157,7 +157,7 @@ fn compare_facts(archive: &Archive, data: &[u8]) {
     assert_eq!((read.number("body_bytes"), facts.body_bytes), (body_bytes, body_bytes));
     assert_eq!(read.number("file_bytes"), file.len() as u64);
 
-    // The input of the digest, as the page puts it together.
+    // The input of the digest, as the page specifies it.
     let facts_end = data.as_ptr() as usize - file.as_ptr() as usize + data.len();
     let mut beginning = file[..facts_end].to_vec();
     let digest_at = facts_end - read.bytes("digest").len();
@@ -184,11 +184,11 @@ fn compare_hpack(data: &[u8], runs: HpackRuns<'_>, format: Format) {
     let read = Structure::whole("HPACK runs", data, format);
     let of_page = |names: &[&str]| {
         let lists = names.iter().map(|name| Structure::sequence(read.bytes(name), format, |_| "HPACK line"));
-        lists.flatten().map(|line| told(&line)).collect::<Vec<_>>()
+        lists.flatten().map(|line| numbers_and_literal(&line)).collect::<Vec<_>>()
     };
     let of_code = |lines: HpackLines<'_>| {
-        let told = |line: HpackLine<'_>| [line.id.into(), line.static_index.into(), u64::from(line.size)];
-        lines.map(|line| (told(line), line.literal.to_vec())).collect::<Vec<_>>()
+        let numbers = |line: HpackLine<'_>| [line.id.into(), line.static_index.into(), u64::from(line.size)];
+        lines.map(|line| (numbers(line), line.literal.to_vec())).collect::<Vec<_>>()
     };
     let names = ["status_line", "content_type", "representation", "resource"];
     assert_eq!(of_page(&names), of_code(runs.all()));
@@ -199,8 +199,8 @@ fn compare_hpack(data: &[u8], runs: HpackRuns<'_>, format: Format) {
     assert_eq!(of_page(&names).len(), support::head().hpack.concat().len());
 }
 
-/// The numbers of a line, and its literal.
-fn told(line: &Structure<'_>) -> ([u64; 3], Vec<u8>) {
+/// Returns the numbers of an HPACK line and its literal.
+fn numbers_and_literal(line: &Structure<'_>) -> ([u64; 3], Vec<u8>) {
     (["id", "static_index", "size"].map(|name| line.number(name)), line.bytes("literal").to_vec())
 }
 
@@ -236,7 +236,7 @@ fn compare_path(data: &[u8], record: Record<'_>, format: Format) {
             assert_eq!(read.number("status"), u64::from(rewrite.status));
             compare_pieces(read.bytes("path"), rewrite.path, format);
         }
-        (name, record) => panic!("the page says `{name}`, the code {record:?}"),
+        (name, record) => panic!("`{name}` on the page, {record:?} in the code"),
     }
 }
 
@@ -253,7 +253,7 @@ fn compare_pieces(bytes: &[u8], pieces: Pieces<'_>, format: Format) {
             ("capture", Piece::Capture(number)) | ("splat", Piece::Splat(number)) => {
                 assert_eq!(read.number("number"), u64::from(number));
             }
-            (name, piece) => panic!("the page says `{name}`, the code {piece:?}"),
+            (name, piece) => panic!("`{name}` on the page, {piece:?} in the code"),
         }
     }
 }
@@ -283,7 +283,7 @@ fn compare_scope(data: &[u8], scope: Scope<'_>, format: Format) {
             }
             ("rule", ScopeEntry::Rule(rule)) => compare_rule(content, &rule, format),
             ("header_rule", ScopeEntry::HeaderRule(rule)) => compare_header_rule(content, &rule, format),
-            (name, entry) => panic!("the page says `{name}`, the code {entry:?}"),
+            (name, entry) => panic!("`{name}` on the page, {entry:?} in the code"),
         }
     }
 }
@@ -317,7 +317,7 @@ fn compare_header_rule(content: &[u8], rule: &HeaderRule<'_>, format: Format) {
     }
 }
 
-/// Compares the sizes of an index's tables, and what stands at the places that it names.
+/// Checks the sizes of the tables of an index, and the entries that its offsets refer to.
 fn compare_index(read: &Structure<'_>, rules: &[u8], format: Format) {
     let index = Structure::whole("Index content", read.bytes("index"), format);
     let kind = page::name_of("Index kinds", index.number("kind"));
@@ -328,13 +328,10 @@ fn compare_index(read: &Structure<'_>, rules: &[u8], format: Format) {
         ["literal_slots", "prefixes", "suffixes"].map(|name| index.number(name));
     let tables = 4 * count + set * (lengths + 2 * depth + 2) + 14 * slots + 18 * prefixes + 13 * suffixes;
     let rest = index.bytes("tables");
-    assert!(
-        rest.len() as u64 >= tables + 2,
-        "the heap comes last, and nothing stands at its first two bytes"
-    );
-    for place in rest[..usize::try_from(4 * count).unwrap()].chunks(4) {
-        let place = u32::from_le_bytes(place.try_into().unwrap()) as usize;
-        let entry = Structure::decode("Entry of a scope", &rules[place..], format);
+    assert!(rest.len() as u64 >= tables + 2, "the heap is last and has at least its two reserved bytes");
+    for offset in rest[..usize::try_from(4 * count).unwrap()].chunks(4) {
+        let offset = u32::from_le_bytes(offset.try_into().unwrap()) as usize;
+        let entry = Structure::decode("Entry of a scope", &rules[offset..], format);
         let expected = if kind == "header" { "header_rule" } else { "rule" };
         assert_eq!(page::name_of("Scope entry kinds", entry.number("kind")), expected);
     }
@@ -350,7 +347,7 @@ fn origin_name(origin: Origin) -> &'static str {
     }
 }
 
-/// An archive with one path, `/a`.
+/// Returns an archive with one path, `/a`.
 fn with_resource(coding: Coding, origin: Origin) -> Vec<u8> {
     let mut writer = support::writer(Format::Cdb);
     let body = support::put_body(&mut writer, support::BODY);
@@ -361,8 +358,8 @@ fn with_resource(coding: Coding, origin: Origin) -> Vec<u8> {
     support::finish(writer)
 }
 
-/// Asks for `/a` when the byte at this place of its data is another, and decodes all there is.
-fn survives(mut file: Vec<u8>, offset: usize, byte: u64) -> bool {
+/// Changes a byte of the record of `/a`, and returns `true` if the record can still be decoded.
+fn is_decodable(mut file: Vec<u8>, offset: usize, byte: u64) -> bool {
     let (position, data) = find(&file, Format::Cdb, b"/a").unwrap();
     let data_at = usize::try_from(position).unwrap() + 8 + b"/a".len();
     assert_eq!(file[data_at], data[0]);
@@ -375,7 +372,7 @@ fn survives(mut file: Vec<u8>, offset: usize, byte: u64) -> bool {
 }
 
 #[test]
-fn the_page_has_every_coding_and_origin_and_no_other() {
+fn codings_and_origins_are_as_specified() {
     let (codings, origins) = (page::enumeration("Codings"), page::enumeration("Origins"));
     for coding in Coding::ALL {
         let file = with_resource(coding, Origin::File);
@@ -391,22 +388,26 @@ fn the_page_has_every_coding_and_origin_and_no_other() {
         let file = with_resource(Coding::Gzip, Origin::File);
         let numbers: Vec<u64> = known.iter().map(|(number, _)| *number).collect();
         for number in 0..=u64::from(u8::MAX) {
-            // Another kind reads the same bytes as another structure, which may or may not make sense.
+            // The bytes of another kind may or may not be valid.
             if offset > 0 || !numbers.contains(&number) {
-                assert_eq!(survives(file.clone(), offset, number), numbers.contains(&number), "{known:?}");
+                assert_eq!(
+                    is_decodable(file.clone(), offset, number),
+                    numbers.contains(&number),
+                    "{known:?}"
+                );
             }
         }
     }
 }
 
-/// The record of `/a`, in an archive that lives as long as the test program.
+/// Returns the record of `/a`. Leaks the archive.
 fn only_record(file: &[u8]) -> Record<'static> {
     let archive: &'static Archive = Box::leak(Box::new(Archive::from_bytes(file.to_vec()).unwrap()));
     support::with_key("a", |key| archive.path(None, key)).unwrap().unwrap()
 }
 
 #[test]
-fn the_constants_of_the_page_are_those_of_the_code() {
+fn constants_are_as_specified() {
     assert_eq!(page::number("version"), u64::from(SCHEMA_VERSION));
     assert_eq!(page::number("path_bytes_max"), KEY_BYTES_MAX as u64);
     assert_eq!(page::number("line_ids"), LINE_IDS.into());
@@ -417,7 +418,11 @@ fn the_constants_of_the_page_are_those_of_the_code() {
     assert_eq!(page::number("digest_bytes"), Digest::BYTES as u64);
     assert_eq!(page::number("etag_bytes"), ETag::BYTES as u64);
     let versions = page::rows("Versions");
-    assert_eq!(versions.last().unwrap()[0], page::constant("version"), "the history ends with this version");
+    assert_eq!(
+        versions.last().unwrap()[0],
+        page::constant("version"),
+        "the table of versions ends with the current version"
+    );
     assert!(page::section("Keys").contains(&format!("| `{}` | facts |", name::FACTS.escape_ascii())));
     assert!(page::section("Keys").contains(&format!("| `{}` | JSON", name::MANIFEST.escape_ascii())));
     for format in support::FORMATS {
@@ -428,17 +433,17 @@ fn the_constants_of_the_page_are_those_of_the_code() {
 }
 
 #[test]
-fn a_search_ends_where_the_page_says() {
+fn lookup_stops_as_specified() {
     let probes_max = page::number("probes_max");
     for (distance, is_found) in [(probes_max - 1, true), (probes_max, false)] {
         let archive = Archive::from_bytes(crowded(distance)).unwrap();
         let found = archive.entry(name::MANIFEST).unwrap();
-        assert_eq!(found.is_some(), is_found, "the entry stands {distance} slots behind");
+        assert_eq!(found.is_some(), is_found, "the entry is {distance} slots away");
     }
 }
 
-/// A narrow archive whose table for the manifest's key is replaced: the manifest stands so many slots behind
-/// where its search begins, and all between are taken by another record under the same hash.
+/// Returns a 32-bit archive with another table for the key of the manifest: the manifest is `distance` slots after the start of
+/// its lookup, and another record with the same hash occupies the slots between.
 fn crowded(distance: u64) -> Vec<u8> {
     let mut file = support::archive(Format::Cdb);
     let hash = hash(name::MANIFEST, Format::Cdb);
@@ -462,7 +467,7 @@ fn crowded(distance: u64) -> Vec<u8> {
 }
 
 #[test]
-fn the_paths_of_the_page_are_those_of_the_code() {
+fn paths_are_normalized_as_specified() {
     let rows = page::rows("Paths");
     assert_eq!(rows.len(), 13);
     for row in rows {
@@ -476,7 +481,7 @@ fn the_paths_of_the_page_are_those_of_the_code() {
 }
 
 #[test]
-fn the_archive_on_the_page_is_what_the_writer_writes() {
+fn sample_archive_is_as_specified() {
     let mut writer = support::writer(Format::Cdb);
     let content = b"hello\n";
     let line = |id, static_index, size, literal: &[u8]| NewHpackLine {
@@ -522,7 +527,7 @@ fn the_archive_on_the_page_is_what_the_writer_writes() {
     assert_eq!(references, 5, "table references that have slots");
 }
 
-/// Sixteen bytes a line: position, hexadecimal digits, and characters where there are such.
+/// Returns a hex dump: position, sixteen bytes, and their printable characters.
 fn dump(file: &[u8], from: usize) -> String {
     let mut text = String::new();
     for (line, bytes) in file[from..].chunks(16).enumerate() {

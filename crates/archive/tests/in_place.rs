@@ -1,4 +1,4 @@
-//! A file that is changed in place while it is mapped: readers go on with what they opened.
+//! Changes of a mapped file in place: readers keep the bytes that they opened.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cannery_archive::{Archive, Format, Lease, Loading};
 
+/// A change of a file, with its name.
 type Change = (&'static str, fn(&Path));
 
 fn changes() -> [Change; 4] {
     [
-        ("cut", |path| OpenOptions::new().write(true).open(path).unwrap().set_len(100).unwrap()),
+        ("truncated", |path| OpenOptions::new().write(true).open(path).unwrap().set_len(100).unwrap()),
         ("emptied", |path| drop(File::create(path).unwrap())),
         ("overwritten", |path| {
             let length = usize::try_from(fs::metadata(path).unwrap().len()).unwrap();
@@ -26,17 +27,17 @@ fn changes() -> [Change; 4] {
     ]
 }
 
-/// Opens with a lease; nothing, which is said, where the file system knows none.
+/// Opens an archive with a lease. Returns `None` and prints a note if the file system has no leases.
 fn open(path: &Path) -> Option<(Archive, Lease)> {
     let (archive, lease) = Archive::open_leased(path, Loading::Mapped).unwrap();
     if lease.is_none() {
-        println!("skipped: the file system of {} knows no leases", path.display());
+        println!("skipped: the file system of {} has no leases", path.display());
     }
     Some((archive, lease?))
 }
 
 #[test]
-fn whoever_changes_a_guarded_file_waits_until_its_bytes_are_kept() {
+fn change_of_leased_file_waits_for_the_copy() {
     for (name, change) in changes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("site.cdb");
@@ -53,7 +54,7 @@ fn whoever_changes_a_guarded_file_waits_until_its_bytes_are_kept() {
             while !lease.is_being_broken() {
                 std::thread::yield_now();
             }
-            assert!(!changed.load(Ordering::SeqCst), "{name}: it did not wait");
+            assert!(!changed.load(Ordering::SeqCst), "{name}: the change did not wait");
             assert!(borrowed == original, "{name}: before");
             archive.detach().unwrap();
             drop(lease);
@@ -66,7 +67,7 @@ fn whoever_changes_a_guarded_file_waits_until_its_bytes_are_kept() {
 }
 
 #[test]
-fn who_only_reads_the_file_or_renames_another_over_it_does_not_wait() {
+fn reading_and_renaming_do_not_wait() {
     let folder = tempfile::tempdir().unwrap();
     let (path, next) = (folder.path().join("site.cdb"), folder.path().join("next.cdb"));
     let original = support::archive(Format::Cdb);
@@ -80,7 +81,7 @@ fn who_only_reads_the_file_or_renames_another_over_it_does_not_wait() {
 }
 
 #[test]
-fn what_is_read_into_memory_needs_no_lease() {
+fn archive_in_memory_needs_no_lease() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("site.cdb");
     let original = support::archive(Format::Cdb);

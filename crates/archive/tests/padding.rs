@@ -1,11 +1,11 @@
-//! Large bodies begin with a page: wherever they come, in both widths, with no more zeros than that takes.
+//! Page alignment of large bodies: at any position, in both widths, and with minimal padding.
 //!
-//! The numbers are those of `FORMAT.md`. Never says what that is good for.
+//! The constants are those of `FORMAT.md`.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
-#[allow(dead_code, reason = "two numbers of the page are asked for here")]
+#[allow(dead_code, reason = "this test uses only the constants of the page")]
 mod page;
 mod support;
 
@@ -24,16 +24,16 @@ fn page_bytes() -> u64 {
     page::number("page_bytes")
 }
 
-/// A content of this length that no other place has.
-fn content(place: usize, length: u64) -> Vec<u8> {
-    let mut content = vec![b'a' + u8::try_from(place % 26).unwrap(); usize::try_from(length).unwrap()];
-    let number = place.to_le_bytes();
+/// Returns a content of this length that is unique to `index`.
+fn content(index: usize, length: u64) -> Vec<u8> {
+    let mut content = vec![b'a' + u8::try_from(index % 26).unwrap(); usize::try_from(length).unwrap()];
+    let number = index.to_le_bytes();
     let marked = content.len().min(number.len());
     content[..marked].copy_from_slice(&number[..marked]);
     content
 }
 
-/// An archive of these bodies, and of one path, which leads to all of them.
+/// Writes these bodies, and one path with all of them as representations.
 fn written(contents: &[Vec<u8>], mut writer: Writer) -> Vec<u8> {
     let bodies: Vec<BodyId> =
         contents.iter().map(|content| support::put_body(&mut writer, content)).collect();
@@ -54,16 +54,16 @@ fn entries(archive: &Archive) -> Vec<Entry<'_>> {
     archive.entries().map(Result::unwrap).collect()
 }
 
-/// Where the records of the bodies end if each stands as early as it may: tried byte by byte.
-fn end_by_trying(lengths: &[u64], format: Format) -> u64 {
+/// Computes the end of the bodies by trial and error, with each record at its first possible position.
+fn reference_end(lengths: &[u64], format: Format) -> u64 {
     let before_key = format.record_header_bytes();
     let mut end = format.header_bytes() + before_key + 7 + 96;
     for length in lengths {
         let before_body = before_key + 1 + Digest::BYTES as u64;
-        let begins_page = |record: u64| (record + before_body).is_multiple_of(page_bytes());
-        if *length >= large() && !begins_page(end) {
+        let is_aligned = |record: u64| (record + before_body).is_multiple_of(page_bytes());
+        if *length >= large() && !is_aligned(end) {
             let smallest = end + before_key + 5;
-            end = (smallest..).find(|record| begins_page(*record)).unwrap();
+            end = (smallest..).find(|record| is_aligned(*record)).unwrap();
         }
         end += before_body + length;
     }
@@ -74,7 +74,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn large_bodies_begin_with_a_page_and_others_where_they_come(
+    fn large_bodies_are_aligned_with_minimal_padding(
         lengths in proptest::collection::vec(
             prop_oneof![4 => 8..9000_u64, 1 => large() - 3..large() + 3, 1 => large()..large() + 9000],
             1..12,
@@ -83,7 +83,7 @@ proptest! {
     ) {
         let format = if wide { Format::Cdb64 } else { Format::Cdb };
         let contents: Vec<_> =
-            lengths.iter().enumerate().map(|(place, length)| content(place, *length)).collect();
+            lengths.iter().enumerate().map(|(index, length)| content(index, *length)).collect();
         let archive = Archive::from_bytes(written(&contents, support::writer(format))).unwrap();
         archive.verify(|_| {}).unwrap();
 
@@ -96,10 +96,10 @@ proptest! {
                 prop_assert_eq!(body.data_position % page_bytes(), 0);
             }
         }
-        prop_assert_eq!(bodies.last().unwrap().end(), end_by_trying(&lengths, format));
+        prop_assert_eq!(bodies.last().unwrap().end(), reference_end(&lengths, format));
         for pair in entries.windows(2) {
             if let RecordKind::Padding(_) = pair[0].kind() {
-                prop_assert!(pair[1].data.len() as u64 >= large(), "padding stands before a large body");
+                prop_assert!(pair[1].data.len() as u64 >= large(), "padding precedes a large body");
                 prop_assert!(pair[0].data.iter().all(|byte| *byte == 0));
             }
         }
@@ -107,9 +107,9 @@ proptest! {
 }
 
 #[test]
-fn padding_has_numbers_in_the_order_of_the_file_and_is_no_path() {
+fn padding_has_ascending_ordinals_and_is_not_counted() {
     for format in support::FORMATS {
-        let contents: Vec<_> = (0..3).map(|place| content(place, large() + 1)).collect();
+        let contents: Vec<_> = (0..3).map(|index| content(index, large() + 1)).collect();
         let archive = Archive::from_bytes(written(&contents, support::writer(format))).unwrap();
         let numbers = entries(&archive).into_iter().filter_map(|entry| match entry.kind() {
             RecordKind::Padding(number) => Some(number),
@@ -121,7 +121,7 @@ fn padding_has_numbers_in_the_order_of_the_file_and_is_no_path() {
 }
 
 #[test]
-fn what_padding_took_is_told() {
+fn report_counts_padding() {
     for format in support::FORMATS {
         let mut writer = support::writer(format);
         support::put_body(&mut writer, &content(0, large()));
@@ -132,19 +132,19 @@ fn what_padding_took_is_told() {
         support::put_body(&mut plain, &content(0, 100));
         let (_, without) = plain.finish(true).unwrap();
         assert_eq!(without.padding_bytes, 0);
-        // Two bodies and their padding more; the tables have room for four entries of them.
-        let of_bodies = 2 * (format.record_header_bytes() + 33 + large());
+        // Two more bodies and their padding; the tables have four more entries.
+        let body_bytes = 2 * (format.record_header_bytes() + 33 + large());
         let more = written.facts.file_bytes - without.facts.file_bytes;
-        assert_eq!(more, of_bodies + written.padding_bytes + 4 * 2 * format.slot_bytes());
+        assert_eq!(more, body_bytes + written.padding_bytes + 4 * 2 * format.slot_bytes());
     }
 }
 
 #[test]
-fn a_widened_archive_is_padded_anew() {
+fn widened_archive_is_padded_again() {
     let contents: Vec<_> = [large(), 5, large() + 4096, 77, large() * 2]
         .into_iter()
         .enumerate()
-        .map(|(place, length)| content(place, length))
+        .map(|(index, length)| content(index, length))
         .collect();
     let mut narrow = support::writer(Format::Cdb);
     let bodies: Vec<_> = contents.iter().map(|content| support::put_body(&mut narrow, content)).collect();
@@ -154,7 +154,7 @@ fn a_widened_archive_is_padded_anew() {
 }
 
 #[test]
-fn what_begins_with_a_page_of_the_file_begins_with_one_of_memory() {
+fn aligned_body_is_aligned_in_memory() {
     let content = content(0, large());
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&written(std::slice::from_ref(&content), support::writer(Format::Cdb))).unwrap();
@@ -167,7 +167,7 @@ fn what_begins_with_a_page_of_the_file_begins_with_one_of_memory() {
 }
 
 #[test]
-fn padding_that_is_not_zero_is_damage() {
+fn verify_finds_padding_that_is_not_zero() {
     let mut file = written(&[content(0, large())], support::writer(Format::Cdb));
     let archive = Archive::from_bytes(file.clone()).unwrap();
     let padding = entries(&archive)

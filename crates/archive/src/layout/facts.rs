@@ -36,7 +36,7 @@ pub struct Facts {
     pub hosts: bool,
     /// Some hosts are wildcards.
     pub wildcard_hosts: bool,
-    /// Some sites have header rules, for responses whose path the archiver did not know.
+    /// Some sites have header rules, for responses to paths that the archiver did not know.
     pub header_rules: bool,
     /// Some header rules are restricted to a host, so that they are not part of the heads of files.
     pub host_header_rules: bool,

@@ -1,6 +1,7 @@
 //! Header rules, from `_headers`: the hosts and paths that they match, and the fields that they add or remove.
 //!
-//! The archiver applies them to files. The server applies them to responses whose path the archiver did not know.
+//! The archiver applies them to files. The server applies them to responses to paths that the archiver did not
+//! know.
 
 use super::piece::{self, Piece, Pieces};
 use super::{Fields, length_u8, length_u16};
@@ -16,7 +17,7 @@ const LINE: u8 = 3;
 pub struct HeaderRule<'a> {
     /// Its index among the header rules of the site.
     pub ordinal: u32,
-    /// The hosts that it matches, or nothing for all hosts. `*.` at the start matches one or more labels, and a label that
+    /// The hosts that it matches, or empty for all hosts. `*.` at the start matches one or more labels, and a label that
     /// starts with `:` matches any single label.
     pub host: &'a [u8],
     /// The pattern for the path after its first slash.

@@ -82,7 +82,7 @@ pub enum Record<'a> {
     Resource(Resource<'a>),
     /// A redirect of the client to another URL.
     Redirect(Redirect<'a>),
-    /// Another path of the same site, whose content is served.
+    /// Another path of the same site, to serve in place of this one.
     Rewrite(Rewrite<'a>),
 }
 
@@ -159,7 +159,7 @@ pub struct Redirect<'a> {
     pub status: u16,
     /// `true` if the target has a query. The query of the request is then appended with `&`.
     pub has_query: bool,
-    /// The fragment of the target without `#`, or nothing.
+    /// The fragment of the target without `#`, which may be empty.
     pub fragment: &'a [u8],
     /// The template of the target, percent-encoded and without its fragment.
     pub target: Pieces<'a>,

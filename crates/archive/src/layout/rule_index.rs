@@ -21,7 +21,7 @@ use crate::Corrupt;
 
 /// Maximum number of rules in an index. A scope with more rules has several indexes.
 pub const INDEX_RULES_MAX: usize = 1 << 14;
-/// Maximum number of segments of an indexed pattern. A rule whose pattern has more is a candidate for all paths.
+/// Maximum number of segments of an indexed pattern. A rule with more segments is a candidate for all paths.
 pub const PATTERN_SEGMENTS_MAX: usize = 24;
 /// Maximum length of a literal in a segment or after a splat, in bytes. A rule with a longer one is a candidate for all paths.
 pub const AFFIX_BYTES_MAX: usize = 255;
@@ -313,7 +313,7 @@ impl<'a> RuleIndex<'a> {
         remaining != 0
     }
 
-    /// Returns the rules whose pattern has exactly this segment at `position`.
+    /// Returns the rules with exactly this segment at `position`.
     fn literal_set(&self, position: usize, segment: &[u8]) -> Result<Set<'a>, Corrupt> {
         if self.literals.is_empty() || segment.len() > AFFIX_BYTES_MAX {
             return Ok(Set::EMPTY);

@@ -65,7 +65,7 @@ pub struct Rule<'a> {
     pub pages_only: bool,
     /// The pattern for the path after the directory of the scope.
     pub pattern: Pieces<'a>,
-    /// The record, whose template may refer to the captures.
+    /// The record. Its template may refer to the captures.
     pub record: Record<'a>,
 }
 

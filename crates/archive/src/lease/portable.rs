@@ -1,6 +1,6 @@
 //! Replacements for systems other than Linux: files cannot be leased, and mappings cannot be replaced.
 //!
-//! Archives are therefore read into memory where possible, and an operator who has one mapped is warned.
+//! Archives are therefore read into memory where possible, and an operator that chooses a mapping is warned.
 
 use std::convert::Infallible;
 use std::fs::File;

@@ -1,5 +1,6 @@
-//! `FORMAT.md` as data: its tables, and structures decoded by nothing but them. Never asks the code of the
-//! crate where anything stands.
+//! `FORMAT.md` as data: its tables, and a decoder of structures that uses only these tables.
+//!
+//! It must not use offsets from the code of the crate.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,18 +9,18 @@ use cannery_archive::Format;
 
 const PAGE: &str = include_str!("../../FORMAT.md");
 
-/// What stands below a heading, up to the next one.
+/// Returns the text of a section, up to the next heading.
 pub(crate) fn section(heading: &str) -> &'static str {
     let is_heading = |line: &str| line.trim_start_matches('#').strip_prefix(' ') == Some(heading);
     let line = PAGE.lines().find(|line| line.starts_with('#') && is_heading(line));
     let line = line.unwrap_or_else(|| panic!("FORMAT.md has no section `{heading}`"));
-    // Both are parts of the page, so the distance between them is a place in it.
+    // `line` is a slice of `PAGE`, so the distance of the pointers is its offset.
     let start = line.as_ptr() as usize - PAGE.as_ptr() as usize + line.len();
     let text = &PAGE[start..];
     text.find("\n#").map_or(text, |end| &text[..end])
 }
 
-/// The rows of the last table in a section, without its head: the cells, without backticks.
+/// Returns the rows of the last table in a section without its header: the cells, without backticks.
 pub(crate) fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     let table = section(heading).rsplit("\n\n").find(|paragraph| paragraph.trim_start().starts_with('|'));
     let table = table.unwrap_or_else(|| panic!("section `{heading}` has no table"));
@@ -30,18 +31,18 @@ pub(crate) fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     table.trim().lines().skip(2).map(cells).collect()
 }
 
-/// The value of a constant, as the page spells it.
+/// Returns the text of a constant.
 pub(crate) fn constant(name: &str) -> &'static str {
     let row = rows("How to read the tables").into_iter().find(|row| row[0] == name);
     row.unwrap_or_else(|| panic!("FORMAT.md has no constant `{name}`"))[1]
 }
 
-/// The value of a constant that is a number.
+/// Returns the value of a numeric constant.
 pub(crate) fn number(name: &str) -> u64 {
-    constant(name).parse().unwrap_or_else(|_| panic!("the constant `{name}` is no number"))
+    constant(name).parse().unwrap_or_else(|_| panic!("the constant `{name}` is not a number"))
 }
 
-/// The numbers of an enumeration, or the bits of flags, and their names.
+/// Returns the numbers of an enumeration, or the bits of flags, with their names.
 pub(crate) fn enumeration(heading: &str) -> Vec<(u64, &'static str)> {
     rows(heading)
         .into_iter()
@@ -49,39 +50,39 @@ pub(crate) fn enumeration(heading: &str) -> Vec<(u64, &'static str)> {
         .collect()
 }
 
-/// The name of a number.
+/// Returns the name of a number of an enumeration.
 pub(crate) fn name_of(heading: &str, number: u64) -> &'static str {
     let found = enumeration(heading).into_iter().find(|(known, _)| *known == number);
     found.unwrap_or_else(|| panic!("`{heading}` has no number {number}")).1
 }
 
-/// The names of the flags that are set, which are all on the page.
+/// Returns the names of the flags that are set. Panics if the page does not have one of them.
 pub(crate) fn flags_of(heading: &str, flags: u64) -> Vec<&'static str> {
     let known = enumeration(heading);
     assert_eq!(flags & !known.iter().fold(0, |all, (bit, _)| all | bit), 0, "a flag is not in `{heading}`");
     known.into_iter().filter(|(bit, _)| flags & bit != 0).map(|(_, name)| name).collect()
 }
 
-/// A structure, decoded.
+/// A decoded structure.
 pub(crate) struct Structure<'a> {
     bytes: &'a [u8],
-    places: BTreeMap<&'static str, Range<usize>>,
-    /// How many bytes it takes.
+    fields: BTreeMap<&'static str, Range<usize>>,
+    /// Its length in bytes.
     pub(crate) length: usize,
 }
 
 impl<'a> Structure<'a> {
-    /// Decodes the structure of this heading from the front of `bytes`.
+    /// Decodes the structure of the section `heading` at the start of `bytes`.
     pub(crate) fn decode(heading: &str, bytes: &'a [u8], format: Format) -> Self {
         let quantity = usize::try_from(format.quantity_bytes()).expect("4 or 8");
-        let mut structure = Structure { bytes, places: BTreeMap::new(), length: 0 };
+        let mut structure = Structure { bytes, fields: BTreeMap::new(), length: 0 };
         let mut is_fixed = true;
         for row in rows(heading) {
             let [offset, size, name, _] = row[..] else { panic!("`{heading}`: {row:?} has not four cells") };
             match offset {
-                "–" => assert!(!is_fixed, "`{heading}`: `{name}` stands at a fixed place"),
+                "–" => assert!(!is_fixed, "`{heading}`: `{name}` has a fixed offset"),
                 offset => {
-                    assert_eq!(sum(offset, quantity), structure.length, "`{heading}`: where `{name}` is");
+                    assert_eq!(sum(offset, quantity), structure.length, "`{heading}`: offset of `{name}`");
                 }
             }
             let length = match size {
@@ -93,21 +94,21 @@ impl<'a> Structure<'a> {
                 }),
             };
             let end = structure.length + length;
-            assert!(end <= bytes.len(), "`{heading}`: `{name}` ends behind the structure");
-            structure.places.insert(name, structure.length..end);
+            assert!(end <= bytes.len(), "`{heading}`: `{name}` ends after the structure");
+            structure.fields.insert(name, structure.length..end);
             structure.length = end;
         }
         structure
     }
 
-    /// Decodes a structure that takes all of `bytes`.
+    /// Decodes a structure that takes up all of `bytes`.
     pub(crate) fn whole(heading: &str, bytes: &'a [u8], format: Format) -> Self {
         let structure = Structure::decode(heading, bytes, format);
-        assert_eq!(structure.length, bytes.len(), "`{heading}` takes all of the data");
+        assert_eq!(structure.length, bytes.len(), "`{heading}` takes up all of the data");
         structure
     }
 
-    /// Decodes structures that stand one behind the other, by `heading_at` of the first byte of each.
+    /// Decodes consecutive structures. `heading_at` returns the heading for the first byte of each.
     pub(crate) fn sequence(
         mut bytes: &'a [u8],
         format: Format,
@@ -123,23 +124,23 @@ impl<'a> Structure<'a> {
     }
 
     pub(crate) fn bytes(&self, field: &str) -> &'a [u8] {
-        let place = self.places.get(field).unwrap_or_else(|| panic!("no field `{field}` in the table"));
-        &self.bytes[place.clone()]
+        let range = self.fields.get(field).unwrap_or_else(|| panic!("no field `{field}` in the table"));
+        &self.bytes[range.clone()]
     }
 
     pub(crate) fn number(&self, field: &str) -> u64 {
         let bytes = self.bytes(field);
-        assert!(bytes.len() <= 8, "`{field}` is no number");
+        assert!(bytes.len() <= 8, "`{field}` is not a number");
         bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
     }
 }
 
-/// The value of an offset such as `17 + 2Q`.
+/// Evaluates an offset such as `17 + 2Q`.
 fn sum(offset: &str, quantity: usize) -> usize {
     let value = |term: &str| match term.trim().strip_suffix('Q') {
         Some("") => quantity,
         Some(factor) => factor.parse::<usize>().expect("a factor is a number") * quantity,
-        None => term.trim().parse().unwrap_or_else(|_| panic!("`{offset}` is no offset")),
+        None => term.trim().parse().unwrap_or_else(|_| panic!("`{offset}` is not an offset")),
     };
     offset.split('+').map(value).sum()
 }

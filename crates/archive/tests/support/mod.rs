@@ -1,12 +1,12 @@
-//! A small archive with a record of each kind, for the tests of this crate. Never asserts anything itself.
+//! A small archive with a record of each kind, for the tests of this crate.
 
 #![allow(
     clippy::unwrap_used,
     dead_code,
-    reason = "helpers of tests: a panic is the report; no test uses all"
+    reason = "test helpers: a panic is the report, and no test uses all"
 )]
 
-pub(crate) mod ask;
+pub(crate) mod exercise;
 
 use std::io::{Read, Seek};
 
@@ -15,7 +15,7 @@ use cannery_archive::{
     NewHpackLine, NewRecord, NewRepresentation, NewRule, NewScope, Origin, Piece, Writer,
 };
 
-/// Both widths: what holds for one holds for the other.
+/// Both widths.
 pub(crate) const FORMATS: [Format; 2] = [Format::Cdb, Format::Cdb64];
 
 /// The bytes of the first body.
@@ -23,12 +23,12 @@ pub(crate) const BODY: &[u8] = b"hello, archive";
 /// The bytes of the second body.
 pub(crate) const OTHER_BODY: &[u8] = b"hello again";
 
-/// A writer into a file that has no name.
+/// Returns a writer to an anonymous file.
 pub(crate) fn writer(format: Format) -> Writer {
     Writer::new(tempfile::tempfile().unwrap(), format).unwrap()
 }
 
-/// The bytes of the archive that was written.
+/// Returns the bytes of the written archive.
 pub(crate) fn finish(writer: Writer) -> Vec<u8> {
     let (mut file, _) = writer.finish(true).unwrap();
     let mut bytes = Vec::new();
@@ -37,7 +37,7 @@ pub(crate) fn finish(writer: Writer) -> Vec<u8> {
     bytes
 }
 
-/// Does something with the key of a source file or folder.
+/// Calls `action` with the key of a source file or directory.
 pub(crate) fn with_key<T>(path: &str, action: impl FnOnce(Key<'_>) -> T) -> T {
     action(Key::from_file(path.as_bytes(), &mut KeyBuffer::new()).unwrap())
 }
@@ -47,7 +47,7 @@ pub(crate) fn put_body(writer: &mut Writer, content: &[u8]) -> BodyId {
     writer.body(&Digest::of(content), content.len() as u64, &mut &*content).unwrap()
 }
 
-/// A head in which no two of the lengths are equal.
+/// Returns a head with runs of different lengths.
 pub(crate) fn head() -> NewHead {
     NewHead {
         status: 200,
@@ -70,7 +70,7 @@ fn line(id: u8, static_index: u8, size: u16, literal: &[u8]) -> NewHpackLine {
     NewHpackLine { id, static_index, size, literal: literal.to_vec() }
 }
 
-/// A representation of `content`.
+/// Returns a representation of `content`.
 pub(crate) fn representation(
     coding: Coding,
     content: &[u8],
@@ -80,7 +80,7 @@ pub(crate) fn representation(
     NewRepresentation { coding, etag: Digest::of(content).etag(), body, head }
 }
 
-/// The archive in this width.
+/// Returns the sample archive in this width.
 pub(crate) fn archive(format: Format) -> Vec<u8> {
     let mut writer = writer(format);
     let (body, other) = (put_body(&mut writer, BODY), put_body(&mut writer, OTHER_BODY));
@@ -150,9 +150,9 @@ pub(crate) fn archive(format: Format) -> Vec<u8> {
     finish(writer)
 }
 
-/// Makes length and digest of a changed narrow archive right again, as somebody would who meant harm.
+/// Corrects the length and the digest of a changed 32-bit archive, as an attacker would.
 ///
-/// The places are those of `FORMAT.md`: length at byte 40 of the facts, digest at byte 64.
+/// The offsets are those of `FORMAT.md`: the length is at byte 40 of the facts, and the digest at byte 64.
 pub(crate) fn reseal(file: &mut [u8]) {
     const FACTS_AT: usize = 2063;
     let length = (file.len() as u64).to_le_bytes();

@@ -22,7 +22,7 @@ pub(crate) struct IndexedRule<'p> {
 /// The numbers of the rules in a set, sorted.
 type Members = Vec<u16>;
 
-/// A row whose key is a prefix of the next keys: its number, its key, and its rules with those of shorter prefixes.
+/// A row that is a prefix of the next rows: its number, its key, and its rules with those of shorter prefixes.
 type Ancestor<'k, K> = (u32, &'k K, Members);
 
 /// Appends the indexes of these rules, which are of one kind.
@@ -83,7 +83,7 @@ impl<'r> Builder<'r> {
         builder
     }
 
-    /// Adds a rule whose pattern is too large to index. It is a candidate for all paths.
+    /// Adds a rule that is too large to index. It is a candidate for all paths.
     fn add_to_all(&mut self, number: u16) {
         let sets = self.lengths.iter_mut().chain(&mut self.any).chain(&mut self.empty);
         for set in sets.chain([&mut self.unsuffixed]) {
