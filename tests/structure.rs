@@ -1,14 +1,13 @@
-//! The structure of the project, held by a test: which crate may import which, where `unsafe` may stand,
-//! that every file says what it is for, that every library has its reason, and that no modules of one
-//! crate import each other in a circle.
+//! Structure of the project: imports between crates and modules, files with `unsafe`, module documentation, reasons for
+//! dependencies, and the tests that docs/conformance.md names.
 //!
-//! It reads the texts as they stand in the tree and never runs the product. It uses nothing beyond the
-//! standard library, so that it holds for every library that is ever added.
+//! The tests read source files as text and never run the product. They depend on the standard library only, so that they
+//! also cover every dependency.
 
 #![forbid(unsafe_code)]
 
-#[path = "structure/circles.rs"]
-mod circles;
+#[path = "structure/imports.rs"]
+mod imports;
 #[path = "structure/manifest.rs"]
 mod manifest;
 #[path = "structure/sources.rs"]
@@ -22,8 +21,8 @@ use std::path::Path;
 use manifest::Manifest;
 use sources::Source;
 
-/// Who may import whom. The root package may import all of them.
-const ARROWS: [(&str, &[&str]); 8] = [
+/// The crates that each crate may import. The root package may import all of them.
+const ALLOWED_IMPORTS: [(&str, &[&str]); 8] = [
     ("base", &[]),
     ("archive", &["base"]),
     ("site", &["base", "archive"]),
@@ -34,7 +33,7 @@ const ARROWS: [(&str, &[&str]); 8] = [
     ("server", &["base", "archive", "site", "wire", "secure", "eventloop"]),
 ];
 
-/// The files in which `unsafe` may stand.
+/// The files that may contain `unsafe`.
 const UNSAFE_FILES: [&str; 5] = [
     "crates/archive/src/lease/linux.rs",
     "crates/archive/src/map.rs",
@@ -43,20 +42,19 @@ const UNSAFE_FILES: [&str; 5] = [
     "crates/eventloop/src/portable/syscalls.rs",
 ];
 
-/// The crates that have such a file: they deny `unsafe` where the others forbid it, so that the file can
-/// allow it for itself.
+/// The crates with such a file. They deny `unsafe` instead of forbidding it, so that the file can allow it.
 const UNSAFE_CRATES: [&str; 2] = ["crates/archive/src/lib.rs", "crates/eventloop/src/lib.rs"];
 
-/// Where code is.
+/// The directories with code.
 const CODE_FOLDERS: [&str; 8] = ["crates", "src", "tests", "testkit", "examples", "xtask", "bench", "fuzz"];
 
 #[test]
-fn crates_import_only_what_the_arrows_allow() {
+fn crates_import_only_allowed_crates() {
     let mut findings = Vec::new();
     for manifest in crate_manifests() {
-        let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == manifest.folder_name()) else {
-            findings
-                .push(format!("{}: no arrows are known for this crate; add a row to ARROWS", manifest.path));
+        let Some((_, allowed)) = ALLOWED_IMPORTS.iter().find(|(name, _)| *name == manifest.folder_name())
+        else {
+            findings.push(format!("{}: not listed; add a row to ALLOWED_IMPORTS", manifest.path));
             continue;
         };
         let ours = manifest.dependencies.iter().filter_map(|name| name.strip_prefix("cannery-"));
@@ -64,7 +62,7 @@ fn crates_import_only_what_the_arrows_allow() {
             findings.push(format!("{}: must not import cannery-{import}, only {allowed:?}", manifest.path));
         }
     }
-    report("Move the code to the crate that may know both sides; an arrow is never turned round.", &findings);
+    report("Move the code to a crate that may import both.", &findings);
 }
 
 #[test]
@@ -72,21 +70,21 @@ fn testkit_imports_nothing_of_the_product() {
     let manifest = Manifest::read(root(), "testkit/Cargo.toml");
     let imports = manifest.dependencies.iter().filter(|name| name.starts_with("cannery"));
     let findings: Vec<_> = imports.map(|name| format!("{}: imports {name}", manifest.path)).collect();
-    report("A test must not learn from the product what it expects of it.", &findings);
+    report("Tests must not take their expectations from the product.", &findings);
 }
 
 #[test]
-fn unsafe_stands_in_five_files_only() {
+fn unsafe_is_in_five_files_only() {
     let findings: Vec<_> = all_sources()
         .iter()
         .filter(|source| !UNSAFE_FILES.contains(&source.path.as_str()))
         .filter_map(|source| Some(format!("{}:{}", source.path, source.line_of_word("unsafe")?)))
         .collect();
-    report("Ask one of the files in UNSAFE_FILES for a safe function instead.", &findings);
+    report("Use a safe function of one of the files in UNSAFE_FILES, or add one there.", &findings);
 }
 
 #[test]
-fn every_crate_root_refuses_unsafe_code() {
+fn every_crate_root_denies_unsafe_code() {
     let mut findings = Vec::new();
     for source in all_sources().iter().filter(|source| source.is_crate_root()) {
         let level = if UNSAFE_CRATES.contains(&source.path.as_str()) { "deny" } else { "forbid" };
@@ -95,18 +93,18 @@ fn every_crate_root_refuses_unsafe_code() {
             findings.push(format!("{}: lacks {attribute}", source.path));
         }
     }
-    report("Add the line below the `//!` text.", &findings);
+    report("Add the attribute after the module documentation.", &findings);
 }
 
 #[test]
-fn every_file_opens_with_what_it_is_for() {
-    let silent = all_sources().into_iter().filter(|source| !source.text.starts_with("//!"));
-    let findings: Vec<_> = silent.map(|source| source.path).collect();
-    report("Begin the file with a `//!` that says what it is for and what it never does.", &findings);
+fn every_file_has_module_documentation() {
+    let undocumented = all_sources().into_iter().filter(|source| !source.text.starts_with("//!"));
+    let findings: Vec<_> = undocumented.map(|source| source.path).collect();
+    report("Begin the file with `//!` documentation that names its purpose.", &findings);
 }
 
 #[test]
-fn every_library_is_named_in_the_architecture() {
+fn architecture_page_names_every_dependency() {
     let architecture = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap_or_default();
     let mut findings = Vec::new();
     for manifest in crate_manifests().into_iter().chain([Manifest::read(root(), "Cargo.toml")]) {
@@ -116,56 +114,56 @@ fn every_library_is_named_in_the_architecture() {
             }
         }
     }
-    report("Name each of these libraries in ARCHITECTURE.md, with the reason why it is here.", &findings);
+    report("Name each of these libraries in ARCHITECTURE.md with the reason for it.", &findings);
 }
 
 #[test]
-fn modules_of_a_crate_do_not_import_each_other_in_a_circle() {
+fn modules_have_no_import_cycles() {
     let mut findings = Vec::new();
     for folder in crate_manifests().iter().map(Manifest::folder).chain([String::new()]) {
         let code = if folder.is_empty() { "src".to_owned() } else { format!("{folder}/src") };
-        let circles = circles::find(&code, &sources::below(root(), &code));
-        findings.extend(circles.iter().map(|circle| format!("{code}: {}", circle.join(" -> "))));
+        let cycles = imports::cycles(&code, &sources::below(root(), &code));
+        findings.extend(cycles.iter().map(|cycle| format!("{code}: {}", cycle.join(" -> "))));
     }
-    report("Move what both need into a module of its own, or hand it over as an argument.", &findings);
+    report("Move the shared code to a module of its own, or pass it as an argument.", &findings);
 }
 
 #[test]
-fn server_modules_import_only_modules_listed_after_them() {
+fn server_modules_import_later_modules_only() {
     let code = "crates/server/src";
-    let against = circles::against_order(code, &sources::below(root(), code));
-    let findings: Vec<_> = against.iter().map(|(from, to)| format!("{code}: {from} -> {to}")).collect();
+    let violations = imports::against_order(code, &sources::below(root(), code));
+    let findings: Vec<_> = violations.iter().map(|(from, to)| format!("{code}: {from} -> {to}")).collect();
     report(
-        "Move the code, or hand it over as an argument: lib.rs lists the modules from the whole to its parts.",
+        "Move the code, or pass it as an argument: lib.rs lists a module before those that it imports.",
         &findings,
     );
 }
 
 #[test]
-fn every_test_that_the_conformance_page_names_exists() {
-    let page = fs::read_to_string(root().join("docs/conformance.md")).expect("the page is there");
+fn tests_named_by_the_conformance_page_exist() {
+    let page = fs::read_to_string(root().join("docs/conformance.md")).expect("the page exists");
     let sources = all_sources();
-    let is_held = |named: &table::Named<'_>| {
+    let exists = |named: &table::Named<'_>| {
         let source = sources.iter().find(|source| source.path == named.path);
-        source.is_some_and(|source| table::holds(source, named.name))
+        source.is_some_and(|source| table::contains(source, named.name))
     };
     let named = table::named(&page);
     assert!(named.len() > 100, "only {} tests are named", named.len());
     let findings: Vec<_> = named
         .iter()
-        .filter(|named| !is_held(named))
+        .filter(|named| !exists(named))
         .map(|named| format!("docs/conformance.md:{}: {}::{}", named.line, named.path, named.name))
         .collect();
-    report("A test was renamed or taken out: name the one that holds the requirement now.", &findings);
+    report("A test was renamed or removed: name the test that now covers the requirement.", &findings);
 }
 
 #[test]
-fn every_requirement_on_the_conformance_page_has_a_test() {
-    let page = fs::read_to_string(root().join("docs/conformance.md")).expect("the page is there");
+fn requirements_of_the_conformance_page_have_tests() {
+    let page = fs::read_to_string(root().join("docs/conformance.md")).expect("the page exists");
     let texts = ["RFC 9110", "RFC 9112", "RFC 9111", "RFC 9113", "RFC 7541", "RFC 9218", "TLS"];
-    let bare = table::without_test(&page, &[&texts[..], &["Our choices", "Deviations"]].concat());
-    let findings: Vec<_> = bare.iter().map(|line| format!("docs/conformance.md:{line}")).collect();
-    report("Write the test that would fail without it, and name it in the row.", &findings);
+    let untested = table::without_test(&page, &[&texts[..], &["Our choices", "Deviations"]].concat());
+    let findings: Vec<_> = untested.iter().map(|line| format!("docs/conformance.md:{line}")).collect();
+    report("Write a test that fails if the requirement is broken, and name it in the row.", &findings);
 }
 
 #[test]
@@ -177,28 +175,30 @@ fn every_limit_has_its_reason() {
     let mut findings = without_reason(&read("crates/wire/src/limits.rs"), "///", "pub const ", 10);
     findings.extend(without_reason(&read("crates/secure/src/limits.rs"), "///", "pub const ", 10));
     findings.extend(without_reason(defaults.split("\n}\n").next().unwrap_or_default(), "//", "Duration", 6));
-    report("Say what it counts, in which unit, and why it has this value.", &findings);
+    report("Document the unit of the limit and the reason for its value.", &findings);
 }
 
-/// The lines with `what` in them that have no comment of so many words above them.
-fn without_reason(text: &str, comment: &str, what: &str, words_min: usize) -> Vec<String> {
-    let (mut words, mut findings, mut count) = (0, Vec::new(), 0);
+/// Returns the lines that contain `pattern` and have fewer than `words_min` words of comment before them.
+fn without_reason(text: &str, comment: &str, pattern: &str, words_min: usize) -> Vec<String> {
+    let mut words = 0;
+    let mut findings = Vec::new();
+    let mut count = 0;
     for line in text.lines().map(str::trim) {
         if let Some(more) = line.strip_prefix(comment) {
             words += more.split_whitespace().count();
             continue;
         }
-        if line.contains(what) {
+        if line.contains(pattern) {
             count += 1;
             findings.extend((words < words_min).then(|| line.to_owned()));
         }
         words = 0;
     }
-    assert!(count > 3, "only {count} lines with {what}");
+    assert!(count > 3, "only {count} lines with {pattern}");
     findings
 }
 
-/// Fails with everything that was found and with what to do about it.
+/// Panics with the findings and the remedy if there are any.
 fn report(remedy: &str, findings: &[String]) {
     assert!(findings.is_empty(), "\n{remedy}\n  {}\n", findings.join("\n  "));
 }
@@ -213,11 +213,11 @@ fn all_sources() -> Vec<Source> {
     sources
 }
 
-/// The manifests below `crates/`, in order.
+/// Returns the manifests of the crates, sorted.
 fn crate_manifests() -> Vec<Manifest> {
-    let entries = fs::read_dir(root().join("crates")).expect("the folder of the crates is there");
+    let entries = fs::read_dir(root().join("crates")).expect("crates/ exists");
     let mut folders: Vec<_> = entries
-        .map(|entry| entry.expect("the folder is readable").file_name().to_string_lossy().into_owned())
+        .map(|entry| entry.expect("crates/ is readable").file_name().to_string_lossy().into_owned())
         .collect();
     folders.sort_unstable();
     folders.iter().map(|folder| Manifest::read(root(), &format!("crates/{folder}/Cargo.toml"))).collect()

@@ -1,16 +1,16 @@
-//! The dependencies in a `Cargo.toml`, read line by line: as much TOML as this project writes.
+//! The dependencies in a `Cargo.toml`, read line by line: the subset of TOML that this project uses.
 //!
-//! It does not understand renamed dependencies (`package = "…"`), and says so where it meets one.
+//! Panics on a renamed dependency (`package = "…"`), which it doesn't support.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// What a manifest says about dependencies.
+/// The dependencies of a manifest.
 pub(crate) struct Manifest {
-    /// Its path from the root of the workspace.
+    /// Path from the root of the workspace.
     pub(crate) path: String,
-    /// Names of all dependencies: of the crate, of its tests, of its build, and of single platforms.
+    /// Names of all dependencies, including those for tests, for the build, and for single platforms.
     pub(crate) dependencies: BTreeSet<String>,
 }
 
@@ -19,24 +19,24 @@ impl Manifest {
         let text = fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
         assert!(
             !text.contains("package = \""),
-            "{path}: a renamed dependency cannot be checked; use its own name"
+            "{path}: a renamed dependency is not supported; use its original name"
         );
         Manifest { path: path.to_owned(), dependencies: dependencies(&text) }
     }
 
-    /// The folder of the manifest, from the root of the workspace.
+    /// Returns the directory of the manifest, from the root of the workspace.
     pub(crate) fn folder(&self) -> String {
         self.path.rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned())
     }
 
-    /// The last part of the folder, which is the crate's short name.
+    /// Returns the name of the directory, which is the crate's short name.
     pub(crate) fn folder_name(&self) -> String {
         self.folder().rsplit('/').next().unwrap_or_default().to_owned()
     }
 }
 
-/// Names are what stands before `=` or `.` in a table of dependencies, or at the end of the table's own
-/// name. The table of the workspace is a price list, not a purchase, and does not count.
+/// Returns the names before `=` or `.` in tables of dependencies, and those in the tables' own names. The table
+/// `workspace.dependencies` only declares versions and is ignored.
 fn dependencies(text: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut inside = false;
@@ -59,7 +59,7 @@ fn is_table_of_dependencies(table: &str) -> bool {
 }
 
 #[test]
-fn dependencies_are_found_in_every_spelling() {
+fn dependencies_are_found_in_each_form() {
     let text = r#"
 [package]
 name = "site"

@@ -1,28 +1,28 @@
-//! The code files of the tree, each as it stands and with its comments and texts blanked out.
+//! The source files of the tree, with and without comments and string literals.
 //!
-//! It knows as much of Rust's tokens as is needed to tell code from what only looks like code.
+//! The lexer knows enough of Rust to separate code from comments and literals.
 
 use std::fs;
 use std::path::Path;
 
 /// A file of Rust code.
 pub(crate) struct Source {
-    /// Its path from the root of the workspace.
+    /// Path from the root of the workspace.
     pub(crate) path: String,
-    /// The file as it stands.
+    /// The complete file.
     pub(crate) text: String,
-    /// The same with every letter of a comment or of a string literal replaced by a space. Lines stay.
+    /// The file with comments and string literals replaced by spaces. Line breaks are kept.
     pub(crate) code: String,
 }
 
 impl Source {
-    /// The first line, counted from 1, in which a word stands as code.
+    /// Returns the first line, counted from 1, that contains a word as code.
     pub(crate) fn line_of_word(&self, word: &str) -> Option<usize> {
         let found = self.code.lines().position(|line| has_word(line, word, is_part_of_identifier));
         found.map(|index| index + 1)
     }
 
-    /// Whether the file is where the compiler starts: a library's or a program's first file.
+    /// Returns `true` for the root file of a library or a program.
     pub(crate) fn is_crate_root(&self) -> bool {
         let in_source_folder =
             |name: &str| self.path == format!("src/{name}") || self.path.ends_with(&format!("/src/{name}"));
@@ -30,7 +30,7 @@ impl Source {
     }
 }
 
-/// All `.rs` files below a folder, in order; none if the folder is not there. What was built is left out.
+/// Returns all `.rs` files below a directory, sorted, without `target`. Returns none if the directory doesn't exist.
 pub(crate) fn below(root: &Path, folder: &str) -> Vec<Source> {
     let Ok(entries) = fs::read_dir(root.join(folder)) else { return Vec::new() };
     let mut names: Vec<_> =
@@ -48,7 +48,7 @@ pub(crate) fn below(root: &Path, folder: &str) -> Vec<Source> {
     sources
 }
 
-/// Whether a word stands in a text with nothing before and after it that would make it another word.
+/// Returns `true` if the text contains the word, not as a part of a longer word.
 pub(crate) fn has_word(text: &str, word: &str, is_part: fn(char) -> bool) -> bool {
     text.match_indices(word).any(|(start, _)| {
         let before = text[..start].chars().next_back();
@@ -57,17 +57,17 @@ pub(crate) fn has_word(text: &str, word: &str, is_part: fn(char) -> bool) -> boo
     })
 }
 
-/// Whether a letter can be part of a name in Rust.
+/// Returns `true` if the letter can be part of an identifier.
 pub(crate) fn is_part_of_identifier(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-/// The text with comments and string literals blanked out, line by line as long as before.
+/// Replaces comments and string literals by spaces. Lines keep their lengths.
 fn code_only(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(letter) = rest.chars().next() {
-        let blank = length_of_no_code(rest, code.chars().next_back());
+        let blank = literal_length(rest, code.chars().next_back());
         let taken = if blank == 0 { letter.len_utf8() } else { blank };
         let (now, later) = rest.split_at(taken);
         if blank == 0 {
@@ -80,13 +80,13 @@ fn code_only(text: &str) -> String {
     code
 }
 
-/// How many bytes at the start of the text are a comment or a literal, 0 if it starts with code.
-fn length_of_no_code(text: &str, before: Option<char>) -> usize {
+/// Returns the length in bytes of the comment or literal at the start of the text, or 0 if it starts with code.
+fn literal_length(text: &str, before: Option<char>) -> usize {
     let upto = |end: Option<usize>| end.unwrap_or(text.len());
     if text.starts_with("//") {
         upto(text.find('\n'))
     } else if text.starts_with("/*") {
-        length_of_block_comment(text)
+        block_comment_length(text)
     } else if let Some(inside) = text.strip_prefix('"') {
         1 + length_to_quote(inside, '"')
     } else if text.starts_with('r')
@@ -100,14 +100,14 @@ fn length_of_no_code(text: &str, before: Option<char>) -> usize {
             None => 0,
         }
     } else if text.starts_with('\'') {
-        length_of_letter(text)
+        char_literal_length(text)
     } else {
         0
     }
 }
 
-/// Block comments nest.
-fn length_of_block_comment(text: &str) -> usize {
+/// Returns the length of the block comment at the start of the text. Block comments nest.
+fn block_comment_length(text: &str) -> usize {
     let (mut depth, mut place) = (0_usize, 0);
     while place < text.len() {
         let rest = &text[place..];
@@ -127,7 +127,7 @@ fn length_of_block_comment(text: &str) -> usize {
     text.len()
 }
 
-/// The bytes up to and with the closing quote; a backslash takes the letter after it along.
+/// Returns the length up to and including the closing quote. A backslash escapes the next letter.
 fn length_to_quote(text: &str, quote: char) -> usize {
     let mut letters = text.char_indices();
     while let Some((place, letter)) = letters.next() {
@@ -140,8 +140,8 @@ fn length_to_quote(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// A letter in quotes; 0 for a lifetime, which has no closing quote after one letter.
-fn length_of_letter(text: &str) -> usize {
+/// Returns the length of the character literal at the start of the text, or 0 for a lifetime.
+fn char_literal_length(text: &str) -> usize {
     let mut letters = text[1..].chars();
     match (letters.next(), letters.next()) {
         (Some('\\'), _) => 1 + length_to_quote(&text[1..], '\''),
@@ -161,7 +161,7 @@ fn comments_and_literals_are_not_code() {
 }
 
 #[test]
-fn a_word_inside_another_one_does_not_count() {
+fn part_of_a_word_does_not_match() {
     assert!(has_word("an unsafe block", "unsafe", is_part_of_identifier));
     assert!(!has_word("deny(unsafe_code)", "unsafe", is_part_of_identifier));
 }

@@ -1,6 +1,4 @@
-//! The tests that a page of documentation names, as `path/to/file.rs::name` in backquotes.
-//!
-//! It reads the page and the code as text: what counts is that the name is there, and is that of a test.
+//! The tests that a documentation page names as `path/to/file.rs::name` in backquotes.
 
 use crate::sources::Source;
 
@@ -13,23 +11,25 @@ pub(crate) struct Named<'p> {
     pub(crate) name: &'p str,
 }
 
-/// All tests that a page names.
+/// Returns all tests that a page names.
 pub(crate) fn named(page: &str) -> Vec<Named<'_>> {
     (1..).zip(page.lines()).flat_map(|(line, text)| named_in(line, text)).collect()
 }
 
 fn named_in(line: usize, text: &str) -> impl Iterator<Item = Named<'_>> {
-    // Every second piece stands between backquotes.
+    // Every second piece is between backquotes.
     text.split('`').skip(1).step_by(2).filter_map(move |quoted| {
         let (path, name) = quoted.split_once("::").filter(|(path, _)| path.ends_with(".rs"))?;
         Some(Named { line, path, name })
     })
 }
 
-/// The rows of tables, and the points of lists, below one of these headings that name no test: their lines.
+/// Returns the lines of table rows and list items below these headings that name no test.
 pub(crate) fn without_test(page: &str, headings: &[&str]) -> Vec<usize> {
     let named: Vec<usize> = named(page).iter().map(|named| named.line).collect();
-    let (mut found, mut inside, mut begins) = (Vec::new(), false, None);
+    let mut found = Vec::new();
+    let mut inside = false;
+    let mut begins = None;
     let mut close = |begins: Option<usize>, end: usize| {
         if let Some(begin) = begins.filter(|begin| !named.iter().any(|line| (*begin..end).contains(line))) {
             found.push(begin);
@@ -51,8 +51,8 @@ pub(crate) fn without_test(page: &str, headings: &[&str]) -> Vec<usize> {
     found
 }
 
-/// Whether a file holds a test of this name, or a fuzz target that the smoke run of the corpora calls.
-pub(crate) fn holds(source: &Source, name: &str) -> bool {
+/// Returns `true` if the file contains a test of this name, or a fuzz target, which a test runs over its corpus.
+pub(crate) fn contains(source: &Source, name: &str) -> bool {
     let lines: Vec<&str> = source.code.lines().map(str::trim).collect();
     let is_function = |line: &&str| {
         let rest = line.strip_prefix("pub ").unwrap_or(line).strip_prefix("fn ");
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stand_between_backquotes() {
+    fn names_are_between_backquotes() {
         let page = "# a\n| b | `c` and `d/e.rs::f` `g.rs::h` |\nd/e.rs::i\n";
         let expected =
             [Named { line: 2, path: "d/e.rs", name: "f" }, Named { line: 2, path: "g.rs", name: "h" }];
@@ -76,17 +76,17 @@ mod tests {
     }
 
     #[test]
-    fn rows_and_points_without_a_test_are_found() {
+    fn rows_and_items_without_a_test_are_found() {
         let page = "## A\n\n| x | held by |\n|---|---|\n| 1 | `a.rs::b` |\n| 2 | nothing |\n\n\
-            - point\n  `a.rs::c`\n- other\n\n## B\n\n- not looked at\n";
+            - point\n  `a.rs::c`\n- other\n\n## B\n\n- ignored\n";
         assert_eq!(without_test(page, &["A"]), [6, 10]);
     }
 
     #[test]
     fn a_function_is_a_test_by_its_attribute() {
         let source = |code: &str| Source { path: "a.rs".into(), text: String::new(), code: code.into() };
-        assert!(holds(&source("#[test]\nfn a() {"), "a"));
-        assert!(holds(&source("  #[test]\n  #[cfg(unix)]\n  fn a(b: u8) {"), "a"));
-        assert!(!holds(&source("fn a() {"), "a") && !holds(&source("#[test]\nfn ab() {"), "a"));
+        assert!(contains(&source("#[test]\nfn a() {"), "a"));
+        assert!(contains(&source("  #[test]\n  #[cfg(unix)]\n  fn a(b: u8) {"), "a"));
+        assert!(!contains(&source("fn a() {"), "a") && !contains(&source("#[test]\nfn ab() {"), "a"));
     }
 }

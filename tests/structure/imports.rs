@@ -1,22 +1,21 @@
-//! Circles between the modules of one crate.
+//! Imports between the modules of a crate: cycles, and imports against the order of `lib.rs`.
 //!
-//! From every `crate::…` and `super::…` in the code follows which module names which. A name that a
-//! module hands on (`pub use`) leads to the module it comes from. Two modules are compared where their
-//! paths part: if `h1::parse` names `h2::frame`, then `h1` imports `h2`. So parents and children, which
-//! belong together, are never a circle, and siblings are.
+//! Each `crate::…` and `super::…` path in the code is an import. A re-export (`pub use`) resolves to the module of the
+//! original. Imports are compared where the paths diverge: if `h1::parse` names `h2::frame`, then `h1` imports `h2`. Parent
+//! and child modules therefore never form a cycle, and siblings can.
 //!
-//! Tests may name what they like. Paths through macros and globs are not seen.
+//! Test modules may import everything. Paths through macros and glob imports are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::sources::{Source, is_part_of_identifier};
 
-/// A module's path below the crate; the crate itself is the empty one.
+/// The path of a module in its crate; empty for the crate root.
 type Module = Vec<String>;
 
-/// The circles among the files of a crate, each as the modules along it, the first one again at its end.
-pub(crate) fn find(folder: &str, sources: &[Source]) -> Vec<Vec<String>> {
-    circles(&imports(folder, sources))
+/// Returns import cycles among the files of a crate. Each one lists its modules and repeats the first at the end.
+pub(crate) fn cycles(folder: &str, sources: &[Source]) -> Vec<Vec<String>> {
+    cycles_in(&imports(folder, sources))
 }
 
 /// Returns the imports that contradict the order in which the root of a crate lists its modules: each module may import
@@ -52,18 +51,18 @@ fn imports(folder: &str, sources: &[Source]) -> BTreeMap<Module, BTreeSet<Module
     modules.retain(|module: &Module, _| !only_tests.iter().any(|tests| module.starts_with(tests)));
 
     let names: Names = Names::of(&modules);
-    let mut arrows: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
+    let mut imports: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
     for (module, code) in &modules {
         for path in paths(code, module) {
-            if let Some((from, to)) = part(module, &names.resolve(path)) {
-                arrows.entry(from).or_default().insert(to);
+            if let Some((from, to)) = diverge(module, &names.resolve(path)) {
+                imports.entry(from).or_default().insert(to);
             }
         }
     }
-    arrows
+    imports
 }
 
-/// `/h1/parse.rs` is the module `h1::parse`; `/bin/` holds other crates.
+/// Returns the module of a file: `/h1/parse.rs` is `h1::parse`. Returns `None` below `/bin/`, which has other crates.
 fn module_of(path: &str) -> Option<Module> {
     let path = path.trim_start_matches('/').strip_suffix(".rs")?;
     let mut parts: Module = path.split('/').map(String::from).collect();
@@ -76,7 +75,7 @@ fn module_of(path: &str) -> Option<Module> {
     Some(parts)
 }
 
-/// Returns the code without the items that only tests are compiled with.
+/// Returns the code without items for tests only.
 fn without_tests(code: &str) -> String {
     let mut kept = String::new();
     let mut rest = code;
@@ -87,7 +86,7 @@ fn without_tests(code: &str) -> String {
     kept + rest
 }
 
-/// How attributes begin whose items are compiled for tests, and perhaps for measurements.
+/// Starts of attributes whose items are compiled for tests, and perhaps for measurements.
 const TEST_ATTRIBUTES: [&str; 2] = ["#[cfg(test)]", "#[cfg(any(test,"];
 
 /// Returns the length of the item at the start of the code: to its semicolon, or to its closing brace.
@@ -122,37 +121,37 @@ fn declared(code: &str) -> Vec<String> {
         .collect()
 }
 
-/// What a path can lead to.
+/// The modules and re-exports that a path can name.
 struct Names {
     modules: BTreeSet<Module>,
-    /// From a name that a module hands on to where it comes from.
-    handed_on: BTreeMap<Module, Module>,
+    /// The original of each re-exported name.
+    reexports: BTreeMap<Module, Module>,
 }
 
 impl Names {
     fn of(modules: &BTreeMap<Module, String>) -> Names {
-        let mut handed_on = BTreeMap::new();
+        let mut reexports = BTreeMap::new();
         for (module, code) in modules {
-            for statement in code.split(';').filter_map(handed_on_by) {
+            for statement in code.split(';').filter_map(reexported) {
                 for path in expand(statement) {
                     let target =
                         absolute(&path, module).unwrap_or_else(|| [module.as_slice(), &path].concat());
                     if let Some(name) = target.last() {
-                        handed_on
+                        reexports
                             .insert([module.as_slice(), std::slice::from_ref(name)].concat(), target.clone());
                     }
                 }
             }
         }
-        Names { modules: modules.keys().cloned().collect(), handed_on }
+        Names { modules: modules.keys().cloned().collect(), reexports }
     }
 
-    /// The module in which the thing at the end of a path stands. Each step hands on at most once, and a
-    /// path has no more steps than there are names, so this ends even if names lead in a circle.
+    /// Returns the module that contains the item of a path. The number of steps is bounded by the number of re-exports, so
+    /// the function returns even if re-exports form a cycle.
     fn resolve(&self, mut path: Module) -> Module {
-        for _ in 0..self.handed_on.len() {
+        for _ in 0..self.reexports.len() {
             let prefix =
-                (1..=path.len()).rev().find_map(|end| Some((end, self.handed_on.get(&path[..end])?)));
+                (1..=path.len()).rev().find_map(|end| Some((end, self.reexports.get(&path[..end])?)));
             match prefix {
                 Some((end, target)) if path[..end] != **target => path = [target, &path[end..]].concat(),
                 _ => break,
@@ -165,14 +164,14 @@ impl Names {
     }
 }
 
-/// Returns the use tree of a statement that hands names on: `pub use TREE` or `pub(crate) use TREE`.
-fn handed_on_by(statement: &str) -> Option<&str> {
+/// Returns the use tree of a re-export: `pub use TREE` or `pub(crate) use TREE`.
+fn reexported(statement: &str) -> Option<&str> {
     let (before, tree) = statement.rsplit_once(" use ")?;
     let visibility = before.rsplit(char::is_whitespace).next()?;
     (visibility == "pub" || visibility.starts_with("pub(")).then_some(tree)
 }
 
-/// The paths that a module's code names, from the crate's root.
+/// Returns the paths in a module's code, from the crate root.
 fn paths(code: &str, module: &Module) -> Vec<Module> {
     let starts = ["crate::", "super::"].iter().flat_map(|start| code.match_indices(start));
     starts
@@ -185,7 +184,7 @@ fn paths(code: &str, module: &Module) -> Vec<Module> {
         .collect()
 }
 
-/// A path that begins with `crate` or `super`, from the crate's root; nothing for other paths.
+/// Returns a path from the crate root, or `None` unless it begins with `crate`, `self` or `super`.
 fn absolute(path: &[String], module: &Module) -> Option<Module> {
     let ups = path.iter().take_while(|part| *part == "super").count();
     match path.first().map(String::as_str) {
@@ -196,8 +195,8 @@ fn absolute(path: &[String], module: &Module) -> Option<Module> {
     }
 }
 
-/// The paths of a use tree at the start of a text: `a::{b, c::d}` is `a::b` and `a::c::d`. What follows
-/// the tree is left alone. A new name (`as`) is ignored, which loses an arrow and never invents one.
+/// Returns the paths of the use tree at the start of a text: `a::{b, c::d}` is `a::b` and `a::c::d`. New names (`as`) are
+/// ignored, which can hide an import but never invents one.
 fn expand(text: &str) -> Vec<Module> {
     let mut rest = text;
     tree(&mut rest)
@@ -220,7 +219,7 @@ fn tree(rest: &mut &str) -> Vec<Module> {
     tree(rest).into_iter().map(|path| [vec![part.to_owned()], path].concat()).collect()
 }
 
-/// The trees between braces, of which the first is open already.
+/// Parses use trees up to the closing brace.
 fn group(rest: &mut &str) -> Vec<Module> {
     let mut paths = Vec::new();
     loop {
@@ -234,25 +233,25 @@ fn group(rest: &mut &str) -> Vec<Module> {
     }
 }
 
-/// Where two modules' paths part: the siblings there. Nothing if one contains the other.
-fn part(from: &Module, to: &Module) -> Option<(Module, Module)> {
+/// Returns the sibling modules at which two paths diverge, or `None` if one module contains the other.
+fn diverge(from: &Module, to: &Module) -> Option<(Module, Module)> {
     let shared = from.iter().zip(to).take_while(|(one, other)| one == other).count();
     Some((from.get(..=shared)?.to_vec(), to.get(..=shared)?.to_vec()))
 }
 
-/// At least one circle wherever there is one, found by walking depth first: one for each arrow that leads
-/// back to the way that led to it.
-fn circles(arrows: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<String>> {
-    let (mut found, mut finished) = (Vec::new(), BTreeSet::new());
-    for start in arrows.keys() {
-        walk(start, arrows, &mut Vec::new(), &mut finished, &mut found);
+/// Finds cycles by depth-first search: one for each import of a module on the current path.
+fn cycles_in(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    let mut finished = BTreeSet::new();
+    for start in imports.keys() {
+        walk(start, imports, &mut Vec::new(), &mut finished, &mut found);
     }
     found
 }
 
 fn walk(
     module: &Module,
-    arrows: &BTreeMap<Module, BTreeSet<Module>>,
+    imports: &BTreeMap<Module, BTreeSet<Module>>,
     trail: &mut Vec<Module>,
     finished: &mut BTreeSet<Module>,
     found: &mut Vec<Vec<String>>,
@@ -265,8 +264,8 @@ fn walk(
         return;
     }
     trail.push(module.clone());
-    for next in arrows.get(module).into_iter().flatten() {
-        walk(next, arrows, trail, finished, found);
+    for next in imports.get(module).into_iter().flatten() {
+        walk(next, imports, trail, finished, found);
     }
     trail.pop();
     finished.insert(module.clone());
@@ -287,22 +286,22 @@ mod tests {
             .collect()
     }
 
-    fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
-        find("src", &sources(files)).iter().map(|circle| circle.join(" -> ")).collect()
+    fn cycles_of(files: &[(&str, &str)]) -> Vec<String> {
+        cycles("src", &sources(files)).iter().map(|cycle| cycle.join(" -> ")).collect()
     }
 
     #[test]
-    fn two_modules_that_name_each_other_are_a_circle() {
+    fn mutual_imports_are_a_cycle() {
         let files = [
             ("lib.rs", "mod a; mod b;"),
             ("a.rs", "use crate::b::Thing;"),
             ("b.rs", "fn f() { super::a::g() }"),
         ];
-        assert_eq!(circles_of(&files), ["a -> b -> a"]);
+        assert_eq!(cycles_of(&files), ["a -> b -> a"]);
     }
 
     #[test]
-    fn a_circle_through_groups_and_names_handed_on_is_seen() {
+    fn cycle_through_groups_and_reexports_is_found() {
         let files = [
             ("lib.rs", "pub use b::{Other, Thing};"),
             ("a.rs", "use crate::{e::X, Thing};"),
@@ -311,11 +310,11 @@ mod tests {
             ("c/d.rs", "use super::super::a;"),
             ("e.rs", "use crate::c;"),
         ];
-        assert_eq!(circles_of(&files), ["a -> b -> c -> a"]);
+        assert_eq!(cycles_of(&files), ["a -> b -> c -> a"]);
     }
 
     #[test]
-    fn parents_children_and_tests_make_no_circle() {
+    fn parents_children_and_tests_form_no_cycle() {
         let files = [
             ("lib.rs", "pub use h1::Parser;"),
             ("h1/mod.rs", "pub use parse::Parser; use self::body::Body;"),
@@ -323,7 +322,7 @@ mod tests {
             ("h1/body.rs", "use crate::limits; #[cfg(test)] mod tests { use crate::h1::parse; }"),
             ("limits.rs", ""),
         ];
-        assert_eq!(circles_of(&files), Vec::<String>::new());
+        assert_eq!(cycles_of(&files), Vec::<String>::new());
     }
 
     #[test]
