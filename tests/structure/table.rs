@@ -36,7 +36,7 @@ pub(crate) fn without_test(page: &str, headings: &[&str]) -> Vec<usize> {
         }
     };
     for (number, line) in (1..).zip(page.lines()) {
-        let is_row = line.starts_with("| ") && !line.ends_with("| held by |");
+        let is_row = line.starts_with("| ") && !line.ends_with("| test |");
         if line.starts_with("## ") || is_row || line.starts_with("- ") || line.is_empty() {
             close(begins.take(), number);
         }
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn rows_and_items_without_a_test_are_found() {
-        let page = "## A\n\n| x | held by |\n|---|---|\n| 1 | `a.rs::b` |\n| 2 | nothing |\n\n\
+        let page = "## A\n\n| x | test |\n|---|---|\n| 1 | `a.rs::b` |\n| 2 | nothing |\n\n\
             - point\n  `a.rs::c`\n- other\n\n## B\n\n- ignored\n";
         assert_eq!(without_test(page, &["A"]), [6, 10]);
     }

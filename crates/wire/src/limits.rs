@@ -134,7 +134,7 @@ pub const SETTINGS_COST: u32 = 20;
 /// complete response refills one token.
 pub const RESETS_MAX: u32 = 2 * STREAMS_MAX;
 
-/// Refill of this bucket per second.
+/// Refill of this bucket, in resets per second, so that a connection that lasts for hours can go on cancelling requests.
 pub const RESETS_PER_SECOND: u32 = 10;
 
 const _: () = assert!(PROXY_LINE_BYTES_MAX < PROXY_HEADER_BYTES_MAX, "the limit of version 2 holds for both");
