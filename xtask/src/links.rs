@@ -1,4 +1,4 @@
-//! Links between documents: every relative link leads to a file, and its fragment to a heading.
+//! Links of documents: every relative link leads to a file, its fragment to a heading, and every path in backticks exists.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,10 @@ use crate::project;
 /// The directories whose Markdown files are checked, without those below.
 const DIRECTORIES: [&str; 5] = [".", "docs", "docs/design", "crates/archive", "bench"];
 
-/// Checks all documents. Returns a finding for each broken link.
+/// The directories whose paths are checked if a document has them in backticks.
+const CODE_DIRECTORIES: [&str; 7] = ["bench/", "contrib/", "crates/", "fuzz/", "src/", "tests/", "xtask/"];
+
+/// Checks all documents. Returns a finding for each broken link and missing path.
 pub(crate) fn check() -> Result<Vec<String>, Error> {
     let mut documents = BTreeMap::new();
     for directory in DIRECTORIES {
@@ -24,7 +27,31 @@ pub(crate) fn check() -> Result<Vec<String>, Error> {
     }
 
     let exists = |path: &Path| path.exists();
-    Ok(documents.keys().flat_map(|path| broken_links(path, &documents, exists)).collect())
+    let mut findings = Vec::new();
+    for (path, text) in &documents {
+        findings.extend(broken_links(path, &documents, exists));
+        findings.extend(missing_paths(path, text, exists));
+    }
+    Ok(findings)
+}
+
+/// Returns a finding for each path in backticks that doesn't exist: `crates/site` or `tests/it/get.rs`.
+fn missing_paths(path: &Path, text: &str, exists: fn(&Path) -> bool) -> Vec<String> {
+    let name = path.strip_prefix(project::root()).unwrap_or(path).display();
+    let is_path = |code: &&str| {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-".contains(letter);
+        CODE_DIRECTORIES.iter().any(|directory| code.starts_with(directory)) && code.chars().all(is_plain)
+    };
+    let mut findings = Vec::new();
+    for (line, text) in (1..).zip(text.lines()) {
+        for code in text.split('`').skip(1).step_by(2).filter(is_path) {
+            let directory = path.parent().unwrap_or(Path::new(""));
+            if !exists(&project::root().join(code)) && !exists(&directory.join(code)) {
+                findings.push(format!("{name}:{line}: there is no `{code}`"));
+            }
+        }
+    }
+    findings
 }
 
 /// Returns a finding for each broken link of a document.
@@ -116,5 +143,12 @@ mod tests {
             broken("docs/a.md"),
             ["docs/a.md:7: `none.md` leads to no file", "docs/a.md:7: `b.md#none` leads to no heading"]
         );
+    }
+
+    #[test]
+    fn missing_paths_are_found() {
+        let text = "`crates/none.rs` and `cargo test`\n`src/flags`, `crates/{a,b}`\n";
+        let missing = missing_paths(Path::new("a.md"), text, |path| path.ends_with("src/flags"));
+        assert_eq!(missing, ["a.md:1: there is no `crates/none.rs`"]);
     }
 }
