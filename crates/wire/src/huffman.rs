@@ -44,7 +44,8 @@ pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
     // No symbol is shorter than five bits.
     out.resize(start + coded.len() * 8 / 5, 0);
     let mut bits = Bits { window: 0, count: 0 };
-    let (mut rest, mut at) = (coded, start);
+    let mut rest = coded;
+    let mut at = start;
     while !rest.is_empty() {
         rest = bits.fill(rest);
         // With this many bits, the next symbol is complete.

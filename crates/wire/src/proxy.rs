@@ -69,10 +69,10 @@ mod tests {
     fn headers_are_bounded() {
         let mut block = v2::SIGNATURE.to_vec();
         block.extend_from_slice(b"\x21\x11\xff\xff");
-        for beginning in [b"PROXY UNKNOWN ".as_slice(), b"PROXY TCP4 ", &block] {
-            let mut input = beginning.to_vec();
+        for prefix in [b"PROXY UNKNOWN ".as_slice(), b"PROXY TCP4 ", &block] {
+            let mut input = prefix.to_vec();
             input.resize(PROXY_HEADER_BYTES_MAX, b'x');
-            assert_eq!(parse(&input), Parsed::Malformed, "{beginning:?}");
+            assert_eq!(parse(&input), Parsed::Malformed, "{prefix:?}");
         }
     }
 }

@@ -228,8 +228,9 @@ impl Connection {
         fields: &ServerFields,
         output: &mut Output,
     ) {
-        let keeps_open = self.begin_response(head, output);
-        encode::response(output, answer, archive, fields, connection_option(keeps_open, head));
+        self.begin_response(head, output);
+        let option = connection_option(!self.is_closing(), head);
+        encode::response(output, answer, archive, fields, option);
     }
 
     /// Responds to the last request with bytes that are already encoded, [`connection_option`] included.
@@ -255,18 +256,16 @@ impl Connection {
         encode::response(output, &answer, archive, fields, Some("close"));
     }
 
-    /// Decides whether the connection stays open after this response, and returns the decision.
-    fn begin_response(&mut self, head: &Head<'_>, output: &mut Output) -> bool {
+    /// Decides whether the connection stays open after this response, and asks for content that the client holds back.
+    fn begin_response(&mut self, head: &Head<'_>, output: &mut Output) {
         if head.expects_continue && self.has_no_content_yet(head) {
             output.put(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
         self.has_responded = true;
-        let keeps_open = self.keeps_open(head);
-        if !keeps_open {
+        if !self.keeps_open(head) {
             let by_peer = !head.keep_alive && !matches!(self.reading, Reading::Closed);
             self.close = Close::Now { by_peer };
         }
-        keeps_open
     }
 
     /// Returns `true` if the content of the last request is awaited, and no byte of it has arrived.

@@ -77,7 +77,7 @@ impl Content {
         match self {
             Content::Done => Ok(0),
             Content::Length(left) => {
-                let skipped = (*left).min(u32::try_from(input.len()).unwrap_or(u32::MAX));
+                let skipped = available(input, *left);
                 *left -= skipped;
                 if *left == 0 {
                     *self = Content::Done;
@@ -137,7 +137,7 @@ impl Chunked {
             Chunked::SizeEnd { size: 0 } => after(first, Chunked::TrailerName { bytes: 0 }),
             Chunked::SizeEnd { size } => after(first, Chunked::Data(size)),
             Chunked::Data(left) => {
-                let bytes = left.min(u32::try_from(input.len()).unwrap_or(u32::MAX));
+                let bytes = available(input, left);
                 let next = if bytes == left { Chunked::DataEnd } else { Chunked::Data(left - bytes) };
                 Ok(Some(Step { bytes: bytes as usize, next: Some(next) }))
             }
@@ -168,6 +168,12 @@ impl Chunked {
             Chunked::TrailerEnd { .. } => Err(Unreadable),
         }
     }
+}
+
+/// Returns the number of bytes in `input`, at most `bytes_max`.
+fn available(input: &[u8], bytes_max: u32) -> u32 {
+    // A length beyond 32 bits is larger than `bytes_max`.
+    u32::try_from(input.len()).map_or(bytes_max, |bytes| bytes.min(bytes_max))
 }
 
 /// Returns the step over the LF that must end a line here.

@@ -297,7 +297,6 @@ impl<'a> Fields<'_, 'a> {
                     self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
             }
-            5 | 8 | 13 | 17 | 19 if self.take_condition(name, value)? => {}
             14 if is_name(name, b"content-length") => {
                 let length = parse_length(value).ok_or(Refusal::Framing)?;
                 if self.content_length.replace(length).is_some() {
@@ -314,6 +313,7 @@ impl<'a> Fields<'_, 'a> {
                 check_transfer_codings(value)?;
                 self.chunked = true;
             }
+            5 | 8 | 13 | 17 | 19 => return self.take_condition(name, value),
             _ => {}
         }
         Ok(())
@@ -322,8 +322,8 @@ impl<'a> Fields<'_, 'a> {
 
 /// Fields of conditional and range requests.
 impl<'a> Fields<'_, 'a> {
-    /// Stores a field of conditional or range requests. Returns `false` if it is another field.
-    fn take_condition(&mut self, name: &[u8], value: &'a [u8]) -> Result<bool, Refusal> {
+    /// Stores a field of conditional or range requests. Ignores other fields.
+    fn take_condition(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
         let conditions = &mut self.head.common.request.conditions;
         match name.len() {
             5 if is_name(name, b"range") => conditions.range.push(value),
@@ -332,10 +332,10 @@ impl<'a> Fields<'_, 'a> {
             13 if is_name(name, b"if-none-match") => push(&mut conditions.if_none_match, value)?,
             17 if is_name(name, b"if-modified-since") => conditions.if_modified_since.push(value),
             19 if is_name(name, b"if-unmodified-since") => conditions.if_unmodified_since.push(value),
-            _ => return Ok(false),
+            _ => return Ok(()),
         }
         conditions.any = true;
-        Ok(true)
+        Ok(())
     }
 }
 

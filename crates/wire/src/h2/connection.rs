@@ -220,11 +220,11 @@ impl Connection {
                 }
                 Err(fault) => fault,
             };
-            let fault = match fault {
+            let handled = match fault {
                 Fault::Stream(id, code) => self.reset(id, code, output),
                 Fault::Connection(code) => Err(code),
             };
-            if let Err(code) = fault {
+            if let Err(code) = handled {
                 return self.fail(code, input, output);
             }
         }

@@ -47,6 +47,15 @@ pub(super) enum Verdict {
     Malformed,
 }
 
+/// Outcome of parsing a header block on an open stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trailers {
+    /// A trailer section.
+    Valid,
+    /// Pseudo-header fields, connection-specific fields, or too many of them.
+    Malformed,
+}
+
 /// Properties of a request that its connection needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestInfo {
@@ -102,7 +111,7 @@ impl HeadStore {
     }
 
     /// Parses a block that opens a stream. No content follows if `ends_stream` is set.
-    pub(super) fn read(
+    pub(super) fn read_request(
         &mut self,
         decoder: &mut Decoder,
         block: &[u8],
@@ -133,13 +142,17 @@ impl HeadStore {
         })
     }
 
-    /// Decodes a block that doesn't open a stream. Returns `true` if it is a valid trailer section (RFC 9113 §8.1).
-    pub(super) fn read_trailers(&mut self, decoder: &mut Decoder, block: &[u8]) -> Result<bool, DecodeError> {
+    /// Decodes a block that doesn't open a stream, and checks that it is a trailer section (RFC 9113 §8.1).
+    pub(super) fn read_trailers(
+        &mut self,
+        decoder: &mut Decoder,
+        block: &[u8],
+    ) -> Result<Trailers, DecodeError> {
         let mut is_valid = true;
         let list = decoder.decode(block, &mut self.strings, |field| {
             is_valid &= field.is_well_formed && !field.name.is_pseudo() && !is_connection_specific(&field);
         })?;
-        Ok(is_valid && list == List::Whole)
+        Ok(if is_valid && list == List::Whole { Trailers::Valid } else { Trailers::Malformed })
     }
 
     /// Checks the rules that concern several fields.
@@ -330,7 +343,7 @@ impl<'s> Reader<'s> {
     /// Stores a field as a line of HTTP/1. The limit of the field list bounds all lines together.
     #[cold]
     fn store_line(&mut self, field: &Field<'_>) {
-        for part in [field.name.text(), b": ", field.value, b"\r\n"] {
+        for part in [field.name.as_bytes(), b": ", field.value, b"\r\n"] {
             self.forwarded.extend_from_slice(part);
         }
     }

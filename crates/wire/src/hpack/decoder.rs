@@ -131,8 +131,9 @@ impl Decoder {
             Text::Decoded(start..strings.len())
         };
         let (value, rest) = string(rest, strings)?;
-        let (name_text, value) = (name_text.of(strings), value.of(strings));
-        let name = Name::of(name_text);
+        let name_text = name_text.resolve(strings);
+        let value = value.resolve(strings);
+        let name = Name::from_bytes(name_text);
         let is_well_formed = is_name(name, name_text) && is_value(value);
         Ok((Field { name, name_text, value, is_well_formed }, rest))
     }
@@ -152,7 +153,7 @@ enum Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    fn of(self, strings: &'a [u8]) -> &'a [u8] {
+    fn resolve(self, strings: &'a [u8]) -> &'a [u8] {
         match self {
             Text::Plain(bytes) => bytes,
             Text::Decoded(range) => &strings[range],

@@ -15,7 +15,7 @@ macro_rules! names {
         impl Name {
             /// Returns the name with this text, which is in lower case.
             #[must_use]
-            pub const fn of(text: &[u8]) -> Name {
+            pub const fn from_bytes(text: &[u8]) -> Name {
                 match text {
                     $($text => Name::$name,)*
                     _ => Name::Other,
@@ -24,7 +24,7 @@ macro_rules! names {
 
             /// Returns the name's text; empty for [`Name::Other`].
             #[must_use]
-            pub const fn text(self) -> &'static [u8] {
+            pub const fn as_bytes(self) -> &'static [u8] {
                 match self {
                     $(Name::$name => $text,)*
                     Name::Other => b"",

@@ -13,7 +13,7 @@ pub(super) static STATIC_TABLE: [Field<'static>; STATIC_FIELDS] = {
     let mut at = 0;
     while at < STATIC_FIELDS {
         let (name_text, value) = (TEXTS[at].0.as_bytes(), TEXTS[at].1.as_bytes());
-        let name = Name::of(name_text);
+        let name = Name::from_bytes(name_text);
         // All but `:status`, which requests don't have.
         let is_well_formed = name.is_pseudo() || name_text[0] != b':';
         table[at] = Field { name, name_text, value, is_well_formed };

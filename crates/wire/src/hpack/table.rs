@@ -50,7 +50,7 @@ impl Table {
         let entry = self.entries.get(number)?;
         let (name, value) =
             self.bytes.get(self.position(entry)..)?.split_at_checked(entry.stored_name_bytes())?;
-        let name_text = if entry.name == Name::Other { name } else { entry.name.text() };
+        let name_text = if entry.name == Name::Other { name } else { entry.name.as_bytes() };
         let value = value.get(..usize::from(entry.value_bytes))?;
         Some(Field { name: entry.name, name_text, value, is_well_formed: entry.is_well_formed })
     }

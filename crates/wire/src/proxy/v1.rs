@@ -33,8 +33,10 @@ fn source(line: &[u8]) -> Option<Source> {
         "TCP6" => |word: &str| word.parse::<Ipv6Addr>().ok().map(IpAddr::from),
         _ => return None,
     };
-    let (source, _destination) = (read_address(words.next()?)?, read_address(words.next()?)?);
-    let (source_port, _destination_port) = (port(words.next()?)?, port(words.next()?)?);
+    let source = read_address(words.next()?)?;
+    let _destination = read_address(words.next()?)?;
+    let source_port = port(words.next()?)?;
+    let _destination_port = port(words.next()?)?;
     let is_end = words.next().is_none();
     is_end.then(|| Source::Internet(SocketAddr::new(source, source_port)))
 }

@@ -6,7 +6,7 @@
 use super::{Connection, FrameOutcome, PendingRequest};
 use crate::h2::error::{ErrorCode, Fault};
 use crate::h2::frame::{self, FrameHead, flag};
-use crate::h2::request::{HeadStore, Verdict};
+use crate::h2::request::{HeadStore, Trailers, Verdict};
 use crate::h2::stream::Content;
 use crate::hpack::DecodeError;
 use crate::limits::{BLOCK_BYTES_MAX, CONTINUATIONS_MAX};
@@ -116,7 +116,8 @@ impl Connection {
             return self.handle_other_block(start, block, store);
         }
 
-        let verdict = store.read(&mut self.decoder, block, start.ends_stream).map_err(connection_error)?;
+        let verdict =
+            store.read_request(&mut self.decoder, block, start.ends_stream).map_err(connection_error)?;
         let (info, outcome) = match verdict {
             Verdict::Request(info) => (info, FrameOutcome::Request),
             Verdict::Refused(info, refusal) => (info, FrameOutcome::Refused(refusal)),
@@ -140,13 +141,13 @@ impl Connection {
         store: &mut HeadStore,
     ) -> Result<FrameOutcome, Fault> {
         let BlockStart { id, ends_stream, role, .. } = start;
-        let may_be_trailers = store.read_trailers(&mut self.decoder, block).map_err(connection_error)?;
+        let trailers = store.read_trailers(&mut self.decoder, block).map_err(connection_error)?;
         match role {
             BlockRole::Request if start.depends_on_itself => Err(self.reject(start, ErrorCode::Protocol)),
             BlockRole::Request => Err(self.reject(start, ErrorCode::RefusedStream)),
             BlockRole::AfterEnd => Err(Fault::Stream(id, ErrorCode::StreamClosed)),
             _ if start.depends_on_itself => Err(Fault::Stream(id, ErrorCode::Protocol)),
-            BlockRole::Trailers if !ends_stream || !may_be_trailers => {
+            BlockRole::Trailers if !ends_stream || trailers == Trailers::Malformed => {
                 Err(Fault::Stream(id, ErrorCode::Protocol))
             }
             BlockRole::Trailers => self.end_content(id).map(|()| FrameOutcome::Continue),

@@ -232,8 +232,8 @@ fn invalid_trailers() {
 #[test]
 fn too_many_streams() {
     let mut peer = Peer::open();
-    let asked: Vec<_> = (0..128).flat_map(|number| get(2 * number + 1, "/100000")).collect();
-    peer.send(&asked);
+    let requests: Vec<_> = (0..128).flat_map(|number| get(2 * number + 1, "/100000")).collect();
+    peer.send(&requests);
     // RFC 9113 §5.1.2.
     assert_eq!(peer.send(&get(257, "/0")), [Frame::Reset(257, 7)]);
     peer.send(&reset(1));

@@ -10,7 +10,7 @@ use crate::hpack::put_field;
 fn fields(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<String>, DecodeError> {
     let mut fields = Vec::new();
     decoder.decode(block, &mut Vec::new(), |field| {
-        assert_eq!(field.name, Name::of(field.name_text));
+        assert_eq!(field.name, Name::from_bytes(field.name_text));
         let [name, value] = [field.name_text, field.value].map(String::from_utf8_lossy);
         fields.push(format!("{name}: {value}"));
     })?;

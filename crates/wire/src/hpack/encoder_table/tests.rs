@@ -21,8 +21,12 @@ impl Peer {
     fn send(&mut self, archive: u16, identity: u64, lines: &[NewHpackLine], own: &[NewHpackLine]) -> Vec<u8> {
         let mut block = Vec::new();
         self.table.begin_block(&mut block, archive, identity);
-        lines.iter().for_each(|line| self.table.put_archive_line(&mut block, line.as_line()));
-        own.iter().for_each(|line| self.table.put_server_line(&mut block, line.as_line()));
+        for line in lines {
+            self.table.put_archive_line(&mut block, line.as_line());
+        }
+        for line in own {
+            self.table.put_server_line(&mut block, line.as_line());
+        }
         let mut literals = Vec::new();
         for line in lines.iter().chain(own) {
             if line.size == 0 {

@@ -36,12 +36,12 @@ fn encoded_runs_match_the_text() {
         resource: b"Vary: Accept-Encoding\r\nX-A: b: c\r\n".to_vec(),
         hpack: Default::default(),
     };
-    let mut asked = Vec::new();
+    let mut numbered = Vec::new();
     let runs = encode_head(&head, |name, value| {
-        asked.push(format!("{name}={}", String::from_utf8_lossy(value)));
+        numbered.push(format!("{name}={}", String::from_utf8_lossy(value)));
         7
     });
-    assert_eq!(asked, [":status=404", "content-type=a/b", "vary=Accept-Encoding", "x-a=b: c"]);
+    assert_eq!(numbered, [":status=404", "content-type=a/b", "vary=Accept-Encoding", "x-a=b: c"]);
     assert_eq!(runs[0], [encode_line(7, ":status", b"404")]);
     assert_eq!(runs[1], [encode_line(7, "content-type", b"a/b")]);
     assert!(runs[2].is_empty());

@@ -307,7 +307,7 @@ impl Both {
     fn malformed_request(&mut self, choices: &mut Choices<'_>) -> Vec<u8> {
         let mut fields =
             vec![(":method", "GET"), (":scheme", "https"), (":authority", "a.example"), (":path", "/13")];
-        let odd = [
+        let invalid = [
             ("connection", "close"),
             ("te", "gzip"),
             ("te", "trailers"),
@@ -321,8 +321,8 @@ impl Both {
         ];
         match choices.next() % 4 {
             0 => _ = fields.remove(usize::from(choices.next() % 4)),
-            1 => fields.insert(usize::from(choices.next() % 5), choices.one_of(&odd)),
-            2 => fields.push(choices.one_of(&odd)),
+            1 => fields.insert(usize::from(choices.next() % 5), choices.one_of(&invalid)),
+            2 => fields.push(choices.one_of(&invalid)),
             _ => fields[3].1 = choices.one_of(&["", "*", "no/slash", "/a b", "/?q"]),
         }
         self.open(choices.next() & 1, &block(&fields), choices)
