@@ -81,7 +81,7 @@ fn answer(request: &'static [u8], status: u16) -> Again {
 }
 
 /// Writes the response for an answer.
-fn spell(request: &'static [u8], status: u16) -> Again {
+fn encode(request: &'static [u8], status: u16) -> Again {
     let site: &'static Site =
         Box::leak(Box::new(Site::new(Archive::open(&site(), Loading::Mapped).unwrap(), true)));
     let mut connection = Connection::default();
@@ -160,11 +160,11 @@ fn site_answer(mut again: Again) -> Again {
 }
 
 #[library_benchmark]
-#[bench::identity(spell(PLAIN, 200))]
-#[bench::brotli(spell(CHROMIUM, 200))]
-#[bench::not_modified(spell(leaked(revalidation()), 304))]
-#[bench::not_found(spell(leaked(with_field("/docs/a/b/c/d.png", "Accept: */*")), 404))]
-fn wire_spell(mut again: Again) -> Again {
+#[bench::identity(encode(PLAIN, 200))]
+#[bench::brotli(encode(CHROMIUM, 200))]
+#[bench::not_modified(encode(leaked(revalidation()), 304))]
+#[bench::not_found(encode(leaked(with_field("/docs/a/b/c/d.png", "Accept: */*")), 404))]
+fn wire_encode(mut again: Again) -> Again {
     again();
     again
 }
@@ -186,7 +186,7 @@ fn server_turn(mut again: Again) -> Again {
 
 library_benchmark_group!(
     name = request_path;
-    benchmarks = wire_parse, archive_lookup, site_answer, wire_spell, server_turn
+    benchmarks = wire_parse, archive_lookup, site_answer, wire_encode, server_turn
 );
 
 main!(library_benchmark_groups = request_path);
