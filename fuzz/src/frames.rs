@@ -1,7 +1,8 @@
 //! An HTTP/2 peer driven by bytes: frames in any order, whole, split or invalid.
 //!
-//! It checks four promises: the output consists of frames; content never exceeds the peer's windows or follows a stream's end; each
-//! request has at most one response; and the connection is silent after its last GOAWAY.
+//! It checks four promises: the output consists of frames; content never exceeds the peer's windows or
+//! follows a stream's end; each request has at most one response; and the connection is silent after its last
+//! GOAWAY.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! HPACK, decoded and encoded, against `loona-hpack`.
 //!
-//! It checks two promises: both decoders decode a sequence of blocks to the same fields, or both refuse it; and the other decoder
-//! gets the right fields from our blocks, whatever was sent before and whatever table size the peer sets.
+//! It checks two promises: both decoders decode a sequence of blocks to the same fields, or both refuse it;
+//! and the other decoder gets the right fields from our blocks, whatever was sent before and whatever table
+//! size the peer sets.
 
 use cannery_archive::{NO_LINE_ID, NewHpackLine};
 use cannery_wire::hpack::{DecodeError, Decoder, EncoderTable, Field, List, encode_line};

@@ -1,7 +1,7 @@
 //! Fuzz targets as plain functions from bytes, for libFuzzer and for the smoke run.
 //!
-//! A target panics if it finds a bug. To add one, write a function in the module that it belongs to, a line in [`TARGETS`], a file
-//! in `fuzz_targets/` and a directory in `corpus/`.
+//! A target panics if it finds a bug. To add one, write a function in the module that it belongs to, a line
+//! in [`TARGETS`], a file in `fuzz_targets/` and a directory in `corpus/`.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! PROXY protocol headers.
 //!
-//! It checks three promises: the parser agrees with a simple one; the result doesn't depend on how the bytes are split; and the bytes
-//! kept of an incomplete header are bounded.
+//! It checks three promises: the parser agrees with a simple one; the result doesn't depend on how the bytes
+//! are split; and the bytes kept of an incomplete header are bounded.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -144,7 +144,8 @@ fn plain_block(header: &[u8]) -> Option<Source> {
     })
 }
 
-/// Returns `true` if a list of type, length and value fills the rest of a header, with at most one checksum, which is correct.
+/// Returns `true` if a list of type, length and value fills the rest of a header, with at most one checksum,
+/// which is correct.
 fn plain_extensions(header: &[u8], mut position: usize) -> bool {
     let mut sums = Vec::new();
     while position < header.len() {
@@ -171,7 +172,8 @@ fn plain_extensions(header: &[u8], mut position: usize) -> bool {
     }
 }
 
-/// Computes the remainder of a division of polynomials (RFC 4960, appendix B), with each byte from its lowest bit.
+/// Computes the remainder of a division of polynomials (RFC 4960, appendix B), with each byte from its lowest
+/// bit.
 fn plain_crc32c(bytes: &[u8]) -> u32 {
     let bits = bytes.iter().flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1 == 1));
     let mut remainder = u32::MAX;

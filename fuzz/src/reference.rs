@@ -109,8 +109,8 @@ fn weight(parameter: &str) -> Option<u32> {
     }
 }
 
-/// Parses `Range`. Returns for each byte of the representation whether it is requested, and the number of ranges; `None` if the
-/// value is not a byte range.
+/// Parses `Range`. Returns for each byte of the representation whether it is requested, and the number of
+/// ranges; `None` if the value is not a byte range.
 pub(crate) fn requested(value: &[u8], length: usize) -> Option<(Vec<bool>, usize)> {
     let value = std::str::from_utf8(value).ok()?;
     let (unit, set) = value.split_once('=')?;
@@ -143,7 +143,8 @@ fn number(digits: &str) -> Option<Option<usize>> {
     Some((!digits.is_empty()).then(|| digits.parse().unwrap_or(usize::MAX)))
 }
 
-/// Parses a list of entity tags (RFC 9110 §8.8.3). Returns whether each is weak, with its tag; `None` if the list is invalid.
+/// Parses a list of entity tags (RFC 9110 §8.8.3). Returns whether each is weak, with its tag; `None` if the
+/// list is invalid.
 pub(crate) fn tags(value: &[u8]) -> Option<Vec<(bool, Vec<u8>)>> {
     let (mut tags, mut rest, mut needs_comma) = (Vec::new(), value, false);
     loop {

@@ -1,8 +1,8 @@
 //! HTTP/1 requests on one connection, from any stream of bytes.
 //!
-//! It checks three promises: the requests don't depend on how the stream is split into reads; `httparse` parses the same requests, at
-//! the positions that a simple parser of the framing finds, so that content never becomes a request (request smuggling); and the
-//! bytes kept between reads are bounded.
+//! It checks three promises: the requests don't depend on how the stream is split into reads; `httparse`
+//! parses the same requests, at the positions that a simple parser of the framing finds, so that content
+//! never becomes a request (request smuggling); and the bytes kept between reads are bounded.
 
 use cannery_site::{Answer, Reason};
 use cannery_wire::h1::{Connection, Framing, Head, Step};
@@ -118,14 +118,16 @@ fn receive(stream: &[u8], pieces: &[u8]) -> (Vec<Seen>, End) {
     (seen, End::Open)
 }
 
-/// Asserts that two splits have the same requests. Only errors may be detected earlier with one split than with the other.
+/// Asserts that two splits have the same requests. Only errors may be detected earlier with one split than
+/// with the other.
 fn assert_alike(whole: &(Vec<Seen>, End), pieced: &(Vec<Seen>, End), pieces: &[u8]) {
     let ((requests, end), (others, other_end)) = (whole, pieced);
     let context = || format!("whole {whole:?}, in pieces of {pieces:?} {pieced:?}");
     match (end, other_end) {
         // An invalid head is refused when it is parsed again, possibly only at its end.
         (End::Refused(_), End::Open) => assert_eq!(requests, others, "{}", context()),
-        // Invalid content that arrives with its head refuses the request. If it arrives later, the request is already answered.
+        // Invalid content that arrives with its head refuses the request. If it arrives later, the request is
+        // already answered.
         (End::Refused(Refusal::Framing), End::BadContent) => {
             assert_eq!(requests[..], others[..others.len() - 1], "{}", context());
         }

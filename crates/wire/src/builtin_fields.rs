@@ -13,8 +13,8 @@ pub(crate) const PARTS_TYPE: &str = "multipart/byteranges; boundary=";
 
 /// Returns the `Cache-Control` of a redirect.
 ///
-/// Browsers cache a permanent redirect without this field forever, so that a mistake could never be undone. An hour is
-/// permanent enough.
+/// Browsers cache a permanent redirect without this field forever, so that a mistake could never be undone.
+/// An hour is permanent enough.
 pub(crate) const fn redirect_caching(status: u16, fields: &ServerFields) -> &'static str {
     match status {
         301 | 308 if fields.keeps_redirects() => "public, max-age=3600",

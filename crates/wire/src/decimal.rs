@@ -1,11 +1,13 @@
 //! Decimal numbers in response heads.
 //!
-//! We don't use `itoa` here, because `Content-Length` needs its digits right-aligned in a buffer of its caller's.
+//! We don't use `itoa` here, because `Content-Length` needs its digits right-aligned in a buffer of its
+//! caller's.
 
 /// Number of digits of the largest number.
 pub(crate) const DIGITS_MAX: usize = 20;
 
-/// Writes a number to the end of `buffer`, which has at least [`DIGITS_MAX`] bytes. Returns the position of the first digit.
+/// Writes a number to the end of `buffer`, which has at least [`DIGITS_MAX`] bytes. Returns the position of
+/// the first digit.
 #[inline]
 pub(crate) fn put_digits(buffer: &mut [u8], number: u64) -> usize {
     let mut first = buffer.len();

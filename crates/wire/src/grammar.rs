@@ -7,7 +7,8 @@ pub(crate) fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|byte| *byte == b',').map(trim).filter(|element| !element.is_empty())
 }
 
-/// Parses `Content-Length` (RFC 9110 §8.6): digits only. Returns `None` for a sign, a list, or a number beyond 64 bits.
+/// Parses `Content-Length` (RFC 9110 §8.6): digits only. Returns `None` for a sign, a list, or a number
+/// beyond 64 bits.
 pub(crate) fn parse_length(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
@@ -18,8 +19,8 @@ pub(crate) fn parse_length(value: &[u8]) -> Option<u64> {
     })
 }
 
-/// Returns `true` if a value is a valid `Host` (RFC 9110 §7.2): a host (RFC 3986 §3.2.2) with an optional port. It may be
-/// empty, for targets without an authority.
+/// Returns `true` if a value is a valid `Host` (RFC 9110 §7.2): a host (RFC 3986 §3.2.2) with an optional
+/// port. It may be empty, for targets without an authority.
 pub(crate) fn is_host(value: &[u8]) -> bool {
     let rest = &value[value.iter().take_while(|byte| is_host_byte(**byte)).count()..];
     match rest {
@@ -35,7 +36,8 @@ fn is_port(rest: &[u8]) -> bool {
     rest.strip_prefix(b":").map_or(rest.is_empty(), |port| port.iter().all(u8::is_ascii_digit))
 }
 
-/// Returns the rest after a host that is an IP literal or has percent-encoded bytes, or `None` if there is no such host.
+/// Returns the rest after a host that is an IP literal or has percent-encoded bytes, or `None` if there is no
+/// such host.
 #[cold]
 fn after_unusual_host(value: &[u8]) -> Option<&[u8]> {
     if let Some(literal) = value.strip_prefix(b"[") {
@@ -52,7 +54,8 @@ fn after_unusual_host(value: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Returns `true` if a text between brackets is an address (RFC 3986 §3.2.2): IPv6 without a zone, or a later version.
+/// Returns `true` if a text between brackets is an address (RFC 3986 §3.2.2): IPv6 without a zone, or a later
+/// version.
 fn is_literal(text: &[u8]) -> bool {
     let is_future_byte = |byte: &u8| *byte == b':' || is_host_byte(*byte);
     match text {

@@ -1,8 +1,8 @@
 //! HTTP/2 connections (RFC 9113), as far as a file server needs them, with priorities (RFC 9218).
 //!
-//! Requests come out as soon as their header sections are complete, and are answered at once: their content is discarded. A
-//! small response that fits the peer's windows is written whole and creates no stream; any other waits as a stream for its
-//! turn ([`Connection::fill`]). No server push.
+//! Requests come out as soon as their header sections are complete, and are answered at once: their content
+//! is discarded. A small response that fits the peer's windows is written whole and creates no stream; any
+//! other waits as a stream for its turn ([`Connection::fill`]). No server push.
 
 mod abuse;
 mod body;

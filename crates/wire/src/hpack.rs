@@ -1,8 +1,9 @@
 //! Header compression for HTTP/2 (HPACK, RFC 7541).
 //!
-//! [`Decoder`] decodes the peer's header blocks, and holds its dynamic table. Our own field lines are encoded ahead of time by
-//! [`encode_line`]; [`EncoderTable`] tracks which of them are in the peer's table. Fields that are known only at run time are
-//! encoded by [`put_field`], without a table. This module doesn't interpret fields.
+//! [`Decoder`] decodes the peer's header blocks, and holds its dynamic table. Our own field lines are encoded
+//! ahead of time by [`encode_line`]; [`EncoderTable`] tracks which of them are in the peer's table. Fields
+//! that are known only at run time are encoded by [`put_field`], without a table. This module doesn't
+//! interpret fields.
 
 mod decoder;
 mod encoder;

@@ -1,9 +1,10 @@
 //! Huffman code for strings in HPACK (RFC 7541 appendix B).
 //!
-//! The code is canonical: it follows from the lengths of its symbols, and all tables are computed from these at compile time.
-//! Encoding and decoding take time linear in the encoded length.
+//! The code is canonical: it follows from the lengths of its symbols, and all tables are computed from these
+//! at compile time. Encoding and decoding take time linear in the encoded length.
 
-/// Length of each byte's code, in bits. The last one is the end-of-string symbol (EOS), which is not allowed in strings.
+/// Length of each byte's code, in bits. The last one is the end-of-string symbol (EOS), which is not allowed
+/// in strings.
 const LENGTHS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, //
     28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, //
@@ -30,7 +31,8 @@ const LENGTH_MAX: u32 = 30;
 /// Number of possible lengths, 0 included.
 const LENGTH_COUNT: usize = LENGTH_MAX as usize + 1;
 
-/// Error: the bytes contain EOS, or the padding of the last byte is too long or not a prefix of EOS (RFC 7541 §5.2).
+/// Error: the bytes contain EOS, or the padding of the last byte is too long or not a prefix of EOS (RFC 7541
+/// §5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Invalid;
 
@@ -38,7 +40,8 @@ pub struct Invalid;
 ///
 /// # Errors
 ///
-/// Returns an error if the bytes are invalid, which is the peer's fault. The bytes appended by then are meaningless.
+/// Returns an error if the bytes are invalid, which is the peer's fault. The bytes appended by then are
+/// meaningless.
 pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
     let start = out.len();
     // No symbol is shorter than five bits.
@@ -56,7 +59,8 @@ pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Invalid> {
         }
     }
 
-    // RFC 7541 §5.2: the padding is less than a byte of ones. No symbol is short enough to be mistaken for it.
+    // RFC 7541 §5.2: the padding is less than a byte of ones. No symbol is short enough to be mistaken for
+    // it.
     bits.fill_with_ones();
     while !(bits.count < 8 && bits.window == u64::MAX) {
         let (symbol, length) = bits.symbol();
@@ -247,7 +251,8 @@ static CODES: [u32; SYMBOLS] = {
 /// Length of a lookup, in bits. Nearly all bytes of fields have codes that are no longer.
 const SHORT_BITS: u32 = 10;
 
-/// For each value of the next bits, the byte that they begin with and the length of its code; 0 if the code is longer.
+/// For each value of the next bits, the byte that they begin with and the length of its code; 0 if the code
+/// is longer.
 static SHORT: [[u8; 2]; 1 << SHORT_BITS] = {
     let mut table = [[0; 2]; 1 << SHORT_BITS];
     let mut byte = 0;

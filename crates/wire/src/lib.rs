@@ -1,8 +1,8 @@
 //! HTTP as state machines without I/O: bytes to requests, and responses to bytes.
 //!
-//! A connection parses the peer's bytes into requests ([`h1::Connection::next_request`]), and writes the response for the
-//! site's answer into an [`Output`]. This crate makes no system call, reads no clock and knows no TLS: bytes and time are
-//! arguments.
+//! A connection parses the peer's bytes into requests ([`h1::Connection::next_request`]), and writes the
+//! response for the site's answer into an [`Output`]. This crate makes no system call, reads no clock and
+//! knows no TLS: bytes and time are arguments.
 
 #![forbid(unsafe_code)]
 

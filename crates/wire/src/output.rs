@@ -1,6 +1,7 @@
 //! Output buffer: inline bytes, and ranges of archives in between.
 //!
-//! It collects the responses to pipelined requests, so that one call sends them all. Large bodies are never copied.
+//! It collects the responses to pipelined requests, so that one call sends them all. Large bodies are never
+//! copied.
 
 use cannery_archive::Extent;
 

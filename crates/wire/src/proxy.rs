@@ -1,7 +1,8 @@
 //! PROXY protocol, versions 1 and 2: the header in which a proxy passes on the client's address.
 //!
-//! The specification is HAProxy's `doc/proxy-protocol.txt`. A header is never detected: it is parsed only on listeners where
-//! every connection must begin with one. Otherwise any client could claim any address (section 5).
+//! The specification is HAProxy's `doc/proxy-protocol.txt`. A header is never detected: it is parsed only on
+//! listeners where every connection must begin with one. Otherwise any client could claim any address
+//! (section 5).
 
 mod v1;
 mod v2;
@@ -30,10 +31,11 @@ pub enum Parsed {
     Malformed,
 }
 
-/// Parses the header at the beginning of `input`. After [`Parsed::More`], call it again with the same bytes and more.
+/// Parses the header at the beginning of `input`. After [`Parsed::More`], call it again with the same bytes
+/// and more.
 ///
-/// A header has at most [`PROXY_HEADER_BYTES_MAX`](crate::limits::PROXY_HEADER_BYTES_MAX) bytes: with that many, the result is
-/// never [`Parsed::More`].
+/// A header has at most [`PROXY_HEADER_BYTES_MAX`](crate::limits::PROXY_HEADER_BYTES_MAX) bytes: with that
+/// many, the result is never [`Parsed::More`].
 #[must_use]
 pub fn parse(input: &[u8]) -> Parsed {
     if may_begin_with(input, v1::PREFIX) {

@@ -12,8 +12,8 @@ pub enum Refusal {
     FieldLine,
     /// HTTP/1.1 without `Host`, several `Host` fields, or an invalid one (RFC 9112 §3.2).
     Host,
-    /// Ambiguous framing (request smuggling, RFC 9112 §6.3): an invalid or repeated `Content-Length`, or one together with
-    /// `Transfer-Encoding`.
+    /// Ambiguous framing (request smuggling, RFC 9112 §6.3): an invalid or repeated `Content-Length`, or one
+    /// together with `Transfer-Encoding`.
     Framing,
     /// The method is longer than [`crate::limits::METHOD_BYTES_MAX`] (RFC 9112 §3).
     Method,

@@ -17,8 +17,8 @@ pub struct RequestHead<'a> {
     pub referer: Option<&'a [u8]>,
     /// `User-Agent`, only for logs.
     pub user_agent: Option<&'a [u8]>,
-    /// Field lines in the syntax of HTTP/1, for fields that few requests need: all of them, or, for HTTP/2, `Forwarded` and
-    /// `X-Forwarded-For`.
+    /// Field lines in the syntax of HTTP/1, for fields that few requests need: all of them, or, for HTTP/2,
+    /// `Forwarded` and `X-Forwarded-For`.
     pub field_lines: &'a [u8],
 }
 
@@ -56,8 +56,8 @@ impl RequestHead<'_> {
         field_lines: b"",
     };
 
-    /// Clears the optional parts that are set. Overwriting the whole head would cost more, because it is large and most of it
-    /// is unset.
+    /// Clears the optional parts that are set. Overwriting the whole head would cost more, because it is
+    /// large and most of it is unset.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.request.host = None;

@@ -1,10 +1,10 @@
 //! Response heads in HTTP/1.1 syntax, rendered ahead of time.
 //!
-//! The archiver renders a head for each kind of file, and the server renders those of its own pages at start. Never used on the
-//! request path, except for reason phrases.
+//! The archiver renders a head for each kind of file, and the server renders those of its own pages at start.
+//! Never used on the request path, except for reason phrases.
 
-/// The fields that the server adds to every response unless it is configured not to, and that a site may override. Each has a
-/// bit in [`cannery_archive::Head::overrides`], by its position in this list.
+/// The fields that the server adds to every response unless it is configured not to, and that a site may
+/// override. Each has a bit in [`cannery_archive::Head::overrides`], by its position in this list.
 pub const SERVER_FIELDS: [&str; 6] = [
     "Referrer-Policy",
     "X-Content-Type-Options",
@@ -14,8 +14,8 @@ pub const SERVER_FIELDS: [&str; 6] = [
     "Content-Security-Policy",
 ];
 
-/// Returns the bit of [`cannery_archive::Head::overrides`] for a field that the site sets, or zero for a field that the server
-/// doesn't send.
+/// Returns the bit of [`cannery_archive::Head::overrides`] for a field that the site sets, or zero for a
+/// field that the server doesn't send.
 #[must_use]
 pub fn override_bit(name: &str) -> u8 {
     let position = SERVER_FIELDS.iter().position(|field| field.eq_ignore_ascii_case(name));

@@ -18,8 +18,8 @@ pub(crate) fn value_end(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the position of the first byte that a target must not have. Bytes beyond ASCII are allowed, because users type
-/// them and their meaning is unambiguous.
+/// Returns the position of the first byte that a target must not have. Bytes beyond ASCII are allowed,
+/// because users type them and their meaning is unambiguous.
 #[inline]
 pub(crate) fn target_end(bytes: &[u8]) -> Option<usize> {
     first_control::<b'!'>(bytes)
@@ -45,8 +45,8 @@ fn first_control<const LEAST: u8>(bytes: &[u8]) -> Option<usize> {
     swar::position(bytes, control_flags::<LEAST>, |byte| byte < LEAST || byte == DEL)
 }
 
-/// Flags the first byte that is DEL or less than `LEAST`. Later bytes may be flagged wrongly, because the subtraction borrows
-/// from them: that is cheaper, and only the first flag is used.
+/// Flags the first byte that is DEL or less than `LEAST`. Later bytes may be flagged wrongly, because the
+/// subtraction borrows from them: that is cheaper, and only the first flag is used.
 #[inline]
 const fn control_flags<const LEAST: u8>(word: u64) -> u64 {
     let is_less = word.wrapping_sub(repeat(LEAST)) & !word;
@@ -62,8 +62,8 @@ const CASE_BIT: u8 = 0x20;
 
 /// Returns `true` if a token is this name in any letter case.
 ///
-/// `known` must consist of lower case letters and hyphens. No byte of a token other than their upper case form differs from
-/// them in the case bit alone.
+/// `known` must consist of lower case letters and hyphens. No byte of a token other than their upper case
+/// form differs from them in the case bit alone.
 #[inline]
 pub(crate) fn is_name<const BYTES: usize>(token: &[u8], known: &[u8; BYTES]) -> bool {
     let Ok(token) = <&[u8; BYTES]>::try_from(token) else { return false };

@@ -1,7 +1,7 @@
 //! Fields that only the server knows: `Date`, and those that it adds to every response.
 //!
-//! They are rendered in every combination that sites can override, so that a response copies one slice. `Date` is updated once
-//! a second; the time is an argument.
+//! They are rendered in every combination that sites can override, so that a response copies one slice.
+//! `Date` is updated once a second; the time is an argument.
 
 use cannery_archive::{HpackLine, NO_LINE_ID, NewHpackLine};
 use cannery_base::date::{HTTP_DATE_BYTES, format_http_date};
@@ -55,7 +55,8 @@ impl ServerFields {
         }
     }
 
-    /// Sets whether clients may cache permanent redirects; otherwise they must revalidate them before each use.
+    /// Sets whether clients may cache permanent redirects; otherwise they must revalidate them before each
+    /// use.
     #[must_use]
     pub fn with_kept_redirects(self, keeps_redirects: bool) -> ServerFields {
         ServerFields { keeps_redirects, ..self }
@@ -108,7 +109,8 @@ impl ServerFields {
         &self.hpack_date
     }
 
-    /// Returns the other lines for HTTP/2, for a response, except those that its site overrides, by their bits.
+    /// Returns the other lines for HTTP/2, for a response, except those that its site overrides, by their
+    /// bits.
     #[inline]
     pub(crate) fn hpack_lines(&self, overrides: u8) -> impl Iterator<Item = HpackLine<'_>> {
         let left = self.hpack_lines.iter().filter(move |(bit, _)| bit & overrides == 0);

@@ -97,8 +97,8 @@ impl Connection {
         matches!(self.close, Close::Now { .. })
     }
 
-    /// Returns `true` if the connection closes because the peer asked for it, and everything that the peer announced
-    /// has arrived.
+    /// Returns `true` if the connection closes because the peer asked for it, and everything that the peer
+    /// announced has arrived.
     #[must_use]
     pub fn is_closed_by_peer(&self) -> bool {
         self.close == Close::Now { by_peer: true } && !matches!(self.reading, Reading::Content(_))
@@ -134,7 +134,8 @@ impl Connection {
         }
     }
 
-    /// Reads the next request from `input`, which starts with the first byte that the last call didn't consume.
+    /// Reads the next request from `input`, which starts with the first byte that the last call didn't
+    /// consume.
     ///
     /// Returns the number of bytes consumed. `head` is valid only after [`Step::Request`].
     #[inline]
@@ -162,8 +163,8 @@ impl Connection {
             return (skipped, Step::More);
         }
 
-        // Looks for the end of a head among the new bytes before parsing it again. A head that is too large is parsed
-        // in any case, because the parser reports which limit it exceeds.
+        // Looks for the end of a head among the new bytes before parsing it again. A head that is too large
+        // is parsed in any case, because the parser reports which limit it exceeds.
         if scanned > 0 && input.len() < HEAD_BYTES_MAX {
             let unscanned = scanned.saturating_sub(3).min(input.len());
             if !has_end_of_head(&input[unscanned..]) {
@@ -256,7 +257,8 @@ impl Connection {
         encode::response(output, &answer, archive, fields, Some("close"));
     }
 
-    /// Decides whether the connection stays open after this response, and asks for content that the client holds back.
+    /// Decides whether the connection stays open after this response, and asks for content that the client
+    /// holds back.
     fn begin_response(&mut self, head: &Head<'_>, output: &mut Output) {
         if head.expects_continue && self.has_no_content_yet(head) {
             output.put(b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -274,8 +276,8 @@ impl Connection {
     }
 }
 
-/// Returns the value of `Connection`, or `None` if the version's default holds: HTTP/1.1 connections stay open,
-/// HTTP/1.0 connections close.
+/// Returns the value of `Connection`, or `None` if the version's default holds: HTTP/1.1 connections stay
+/// open, HTTP/1.0 connections close.
 #[must_use]
 pub fn connection_option(keeps_open: bool, head: &Head<'_>) -> Option<&'static str> {
     match (keeps_open, head.common.version) {

@@ -1,7 +1,8 @@
 //! Request content: read to its end and discarded, to find the next request.
 //!
-//! No request that we answer needs its content. Content is never parsed as the next request (request smuggling): if it
-//! violates the grammar of RFC 9112 §7.1, or is longer than is worth reading, the connection closes.
+//! No request that we answer needs its content. Content is never parsed as the next request (request
+//! smuggling): if it violates the grammar of RFC 9112 §7.1, or is longer than is worth reading, the
+//! connection closes.
 
 use super::parse::Framing;
 use crate::grammar::{is_token_byte, is_value_byte};

@@ -1,7 +1,8 @@
-//! HTTP/1.1 response encoder: the pre-rendered head from the archive, then the fields that only the server knows.
+//! HTTP/1.1 response encoder: the pre-rendered head from the archive, then the fields that only the server
+//! knows.
 //!
-//! Copies runs of lines that the archiver rendered, and formats only numbers and dates. Large bodies are never
-//! copied.
+//! Copies runs of lines that the archiver rendered, and formats only numbers and dates. Large bodies are
+//! never copied.
 
 use cannery_archive::{Extent, Head};
 use cannery_base::date::format_http_date;
@@ -95,8 +96,8 @@ pub(super) fn response(
     put_body(output, &answer.body, archive);
 }
 
-/// Appends the head of an answer to which rules of `_headers` add fields: the lines that the rules don't replace, then
-/// the fields of the rules.
+/// Appends the head of an answer to which rules of `_headers` add fields: the lines that the rules don't
+/// replace, then the fields of the rules.
 #[cold]
 fn put_fields_with_rules(
     output: &mut Output,
@@ -249,7 +250,8 @@ fn put_validators(output: &mut Output, validators: Validators<'_>, fields: &Serv
     }
 }
 
-/// Appends `Content-Length` as one slice, because most of the cost of appending a slice doesn't depend on its length.
+/// Appends `Content-Length` as one slice, because most of the cost of appending a slice doesn't depend on its
+/// length.
 #[inline]
 fn put_content_length(output: &mut Output, length: u64) {
     const NAME: &[u8; 16] = b"Content-Length: ";
@@ -303,7 +305,8 @@ fn put_with_other_status(output: &mut Output, status: u16, head: &Head<'_>) {
     }
 }
 
-/// Appends the status line of a response that the server makes itself, and the fields that its status requires.
+/// Appends the status line of a response that the server makes itself, and the fields that its status
+/// requires.
 fn put_builtin_head(output: &mut Output, status: u16, page: Option<Page<'_>>, complete_length: Option<u64>) {
     put_status_line(output, status);
     match status {

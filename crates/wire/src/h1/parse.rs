@@ -1,8 +1,8 @@
 //! HTTP/1 request head parser (RFC 9112 §2–§6).
 //!
-//! It is strict wherever two parsers could disagree, which is how request smuggling begins: lines end with CRLF, no space
-//! precedes a colon, no lines are folded, and there is one framing. It never allocates, and never repairs an ambiguous
-//! request.
+//! It is strict wherever two parsers could disagree, which is how request smuggling begins: lines end with
+//! CRLF, no space precedes a colon, no lines are folded, and there is one framing. It never allocates, and
+//! never repairs an ambiguous request.
 
 use cannery_site::{Method, Target, Values};
 
@@ -57,8 +57,8 @@ pub(crate) enum Parsed {
 
 /// Parses one head from the front of `input` into `head`, which is valid only after [`Parsed::Head`].
 ///
-/// We fill a head of the caller's because it takes half a kilobyte: returning it through several functions would cost
-/// more than parsing it.
+/// We fill a head of the caller's because it takes half a kilobyte: returning it through several functions
+/// would cost more than parsing it.
 pub(crate) fn parse<'a>(input: &'a [u8], head: &mut Head<'a>, is_secured: bool) -> Parsed {
     let mut reader = Reader { input, at: 0, is_secured };
     match reader.read_head(head) {
@@ -343,8 +343,8 @@ fn push<'a>(values: &mut Values<'a>, value: &'a [u8]) -> Result<(), Refusal> {
     if values.push(value) { Ok(()) } else { Err(Refusal::HeadTooLarge) }
 }
 
-/// Checks an absolute form beyond its grammar: the authority must be a host without user information (RFC 9110 §4.2.1,
-/// §4.2.4), and the scheme must be one that this connection serves (§7.4).
+/// Checks an absolute form beyond its grammar: the authority must be a host without user information (RFC
+/// 9110 §4.2.1, §4.2.4), and the scheme must be one that this connection serves (§7.4).
 fn check_authority(target: &[u8], is_secured: bool) -> Result<(), Refusal> {
     // A target in none of the forms gets a response that depends on the method.
     let Some(Target { authority: Some(authority), .. }) = Target::parse(target) else { return Ok(()) };
@@ -357,9 +357,11 @@ fn check_authority(target: &[u8], is_secured: bool) -> Result<(), Refusal> {
     }
 }
 
-/// Checks `Transfer-Encoding`: unless `chunked` is the last coding, the end of the content is unknown (RFC 9112 §6.3).
+/// Checks `Transfer-Encoding`: unless `chunked` is the last coding, the end of the content is unknown (RFC
+/// 9112 §6.3).
 ///
-/// Empty elements are not ignored as in other lists, because other parsers disagree about them (request smuggling, §11.2).
+/// Empty elements are not ignored as in other lists, because other parsers disagree about them (request
+/// smuggling, §11.2).
 fn check_transfer_codings(value: &[u8]) -> Result<(), Refusal> {
     let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
     let mut codings = value.rsplit(|byte| *byte == b',').map(trim);

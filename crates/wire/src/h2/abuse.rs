@@ -1,8 +1,8 @@
 //! Budgets against abuse: how much work a peer may cause without requesting anything.
 //!
-//! A connection that only sends requests and accepts their responses never exceeds them. Frames that produce no response are
-//! charged to a token bucket. It refills over time and with each response, because a busy client also sends more control
-//! frames. The time is an argument.
+//! A connection that only sends requests and accepts their responses never exceeds them. Frames that produce
+//! no response are charged to a token bucket. It refills over time and with each response, because a busy
+//! client also sends more control frames. The time is an argument.
 
 use super::error::ErrorCode;
 use crate::limits::{
@@ -43,8 +43,8 @@ impl Budget {
         self.resets = add_tokens(self.resets, passed.saturating_mul(RESETS_PER_SECOND), RESETS_MAX);
     }
 
-    /// Refills the budget for a DATA frame of ours with this number of bytes, because the peer may send window updates for
-    /// it.
+    /// Refills the budget for a DATA frame of ours with this number of bytes, because the peer may send
+    /// window updates for it.
     #[inline]
     pub(super) fn credit_data(&mut self, bytes: u32) {
         if bytes >= CREDITED_DATA_BYTES_MIN {
@@ -59,8 +59,8 @@ impl Budget {
         self.resets = add_tokens(self.resets, 1, RESETS_MAX);
     }
 
-    /// Charges a frame that produces no response: PING, PRIORITY, PRIORITY_UPDATE, WINDOW_UPDATE, RST_STREAM for a stream that
-    /// has ended, DATA or CONTINUATION without content, and unknown types.
+    /// Charges a frame that produces no response: PING, PRIORITY, PRIORITY_UPDATE, WINDOW_UPDATE, RST_STREAM
+    /// for a stream that has ended, DATA or CONTINUATION without content, and unknown types.
     #[inline]
     pub(super) fn charge_frame(&mut self) -> Result<(), ErrorCode> {
         take_tokens(&mut self.credit, 1)
@@ -73,8 +73,8 @@ impl Budget {
         take_tokens(&mut self.credit, SETTINGS_COST.saturating_add(parameters))
     }
 
-    /// Charges a stream that ended before its response: the peer reset it, or made us reset it (CVE-2023-44487,
-    /// CVE-2025-8671).
+    /// Charges a stream that ended before its response: the peer reset it, or made us reset it
+    /// (CVE-2023-44487, CVE-2025-8671).
     pub(super) fn charge_reset(&mut self) -> Result<(), ErrorCode> {
         take_tokens(&mut self.resets, 1)
     }

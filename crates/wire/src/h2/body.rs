@@ -66,7 +66,8 @@ impl Body {
         }
     }
 
-    /// Returns the length of the next chunk, at most `bytes_max`. Chunks of text are short, because they are copied.
+    /// Returns the length of the next chunk, at most `bytes_max`. Chunks of text are short, because they are
+    /// copied.
     #[inline]
     pub(super) fn chunk_bytes(&self, bytes_max: u32) -> u32 {
         let bytes = match self {

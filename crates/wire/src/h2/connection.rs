@@ -1,8 +1,8 @@
 //! State machine of one HTTP/2 connection, driven by the peer's frames (RFC 9113 §5, §6).
 //!
-//! Header blocks, request content and stream IDs have modules of their own below. Frames about the connection or about
-//! streams as such are in `control.rs`, responses in `respond.rs`. Request content is never stored, and a stream exists only
-//! while it waits for something.
+//! Header blocks, request content and stream IDs have modules of their own below. Frames about the connection
+//! or about streams as such are in `control.rs`, responses in `respond.rs`. Request content is never stored,
+//! and a stream exists only while it waits for something.
 
 mod header_blocks;
 mod request_content;
@@ -32,10 +32,11 @@ pub struct Connection {
     pub(super) streams: Streams,
     /// The highest stream that the peer has opened; 0 if there is none.
     pub(super) last_stream: u32,
-    /// Which of the 64 streams up to `last_stream` were opened, one bit each: the others were skipped (RFC 9113 §5.1.1).
+    /// Which of the 64 streams up to `last_stream` were opened, one bit each: the others were skipped (RFC
+    /// 9113 §5.1.1).
     opened_streams: u64,
-    /// Streams that we reset before the peer ended them, oldest first. Frames on them may still be in flight, and are
-    /// ignored (RFC 9113 §5.1).
+    /// Streams that we reset before the peer ended them, oldest first. Frames on them may still be in flight,
+    /// and are ignored (RFC 9113 §5.1).
     reset_streams: Vec<u32>,
     /// The last request, until it is answered.
     pub(super) pending_request: Option<PendingRequest>,
@@ -161,9 +162,11 @@ impl Connection {
         frame::put(output, kind::SETTINGS, 0, 0, &settings::OURS);
     }
 
-    /// Reads frames from `input`, up to the next request, and writes the frames that they require to `output`.
+    /// Reads frames from `input`, up to the next request, and writes the frames that they require to
+    /// `output`.
     ///
-    /// `input` starts with the first byte that the last call didn't consume. Returns the number of bytes consumed.
+    /// `input` starts with the first byte that the last call didn't consume. Returns the number of bytes
+    /// consumed.
     #[inline]
     pub fn next_request(
         &mut self,
@@ -237,8 +240,8 @@ impl Connection {
         self.streams.has_bodies()
     }
 
-    /// Returns the memory that waiting streams, header blocks and priorities take, in bytes. The tables of HPACK are not
-    /// included.
+    /// Returns the memory that waiting streams, header blocks and priorities take, in bytes. The tables of
+    /// HPACK are not included.
     #[must_use]
     pub fn memory(&self) -> usize {
         let block = self.block.as_ref().map_or(0, |block| block.memory());
@@ -281,7 +284,8 @@ impl Connection {
         frame::put_goaway(output, last, code);
     }
 
-    /// Returns `true` if all requests are answered and no more are read: the connection closes once the output was sent.
+    /// Returns `true` if all requests are answered and no more are read: the connection closes once the
+    /// output was sent.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.stage == Stage::Closed || (matches!(self.goaway, Goaway::Final(_)) && self.streams.is_empty())

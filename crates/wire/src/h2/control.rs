@@ -1,4 +1,5 @@
-//! Control frames (RFC 9113 §6.3 to §6.9, RFC 9218 §7.1): settings, windows, resets, pings, priorities, graceful shutdown.
+//! Control frames (RFC 9113 §6.3 to §6.9, RFC 9218 §7.1): settings, windows, resets, pings, priorities,
+//! graceful shutdown.
 //!
 //! Each of them is charged to the connection's budget, because none produces a response.
 
@@ -11,12 +12,13 @@ use super::settings;
 use crate::limits::PRIORITIES_REMEMBERED_MAX;
 use crate::output::Output;
 
-/// Payload of the PING that follows our first GOAWAY. Its acknowledgement shows that the peer has received both.
+/// Payload of the PING that follows our first GOAWAY. Its acknowledgement shows that the peer has received
+/// both.
 const GOAWAY_PING: [u8; 8] = *b"cannery!";
 
 impl Connection {
-    /// Starts a graceful shutdown (RFC 9113 §6.8): notifies the peer. Requests that it sent before the notice arrived are
-    /// still answered. See [`Connection::has_ended`].
+    /// Starts a graceful shutdown (RFC 9113 §6.8): notifies the peer. Requests that it sent before the notice
+    /// arrived are still answered. See [`Connection::has_ended`].
     pub fn go_away(&mut self, output: &mut Output) {
         if self.goaway == Goaway::NotSent && self.stage != Stage::Closed {
             self.goaway = Goaway::Announced;
@@ -68,7 +70,8 @@ impl Connection {
         let changes = settings::read(payload)?;
         self.budget.charge_settings(changes.parameters)?;
 
-        // RFC 9113 §6.5.3: values apply one after the other, so the largest must not overflow a window either.
+        // RFC 9113 §6.5.3: values apply one after the other, so the largest must not overflow a window
+        // either.
         if let Some((largest, last)) = changes.window_bytes {
             self.streams
                 .shift_windows(self.initial_window, largest)
@@ -105,7 +108,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Checks the peer's GOAWAY, which is otherwise ignored: it announces only that the peer opens no more streams.
+    /// Checks the peer's GOAWAY, which is otherwise ignored: it announces only that the peer opens no more
+    /// streams.
     pub(super) fn handle_goaway(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
         if head.stream != 0 {
             return Err(ErrorCode::Protocol.into());
@@ -168,7 +172,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Applies the priority that the last request got before it was opened, and forgets those of skipped streams.
+    /// Applies the priority that the last request got before it was opened, and forgets those of skipped
+    /// streams.
     #[cold]
     pub(super) fn apply_early_priority(&mut self, id: u32) {
         let early = self.early_priorities.iter().find(|(stream, _)| *stream == id);

@@ -1,8 +1,8 @@
-//! HTTP/2 response encoder: header blocks (RFC 9113 §8.3, RFC 7541) of lines that the archiver encoded, then the fields that
-//! only the server knows.
+//! HTTP/2 response encoder: header blocks (RFC 9113 §8.3, RFC 7541) of lines that the archiver encoded, then
+//! the fields that only the server knows.
 //!
-//! The fields are those of HTTP/1.1 in the same cases (`h1/encode.rs`), except for `Connection`. Copies encoded lines, and
-//! formats only numbers and dates. This module knows no frames.
+//! The fields are those of HTTP/1.1 in the same cases (`h1/encode.rs`), except for `Connection`. Copies
+//! encoded lines, and formats only numbers and dates. This module knows no frames.
 
 use cannery_archive::{Head, HpackLine, HpackLines};
 use cannery_base::date::format_http_date;
@@ -66,7 +66,8 @@ impl Block<'_> {
         self.put_lines(lines);
     }
 
-    /// Appends the fields of any other response, up to its length. Returns which of the server's fields the site sets.
+    /// Appends the fields of any other response, up to its length. Returns which of the server's fields the
+    /// site sets.
     #[cold]
     fn put_other_head(&mut self, answer: &Answer<'_>, fields: &ServerFields) -> u8 {
         let status = answer.status;
@@ -112,8 +113,8 @@ impl Block<'_> {
         }
     }
 
-    /// Appends the fields of an answer to which rules of `_headers` add fields: the lines that the rules don't replace, then
-    /// the fields of the rules. Returns which of the server's fields the site sets.
+    /// Appends the fields of an answer to which rules of `_headers` add fields: the lines that the rules
+    /// don't replace, then the fields of the rules. Returns which of the server's fields the site sets.
     #[cold]
     fn put_head_with_rules(
         &mut self,
@@ -237,7 +238,8 @@ impl Block<'_> {
         }
     }
 
-    /// Appends the status of a response that the server makes itself, and the fields that its status requires.
+    /// Appends the status of a response that the server makes itself, and the fields that its status
+    /// requires.
     fn put_builtin_head(&mut self, status: u16, page: Option<Page<'_>>, complete_length: Option<u64>) {
         self.put_status(status);
         match status {

@@ -11,7 +11,8 @@ pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Length of a frame head, in bytes (RFC 9113 §4.1).
 pub(super) const HEAD_BYTES: usize = 9;
 
-/// The longest payload that every peer must accept, and the longest that we send and accept, in bytes (RFC 9113 §4.2).
+/// The longest payload that every peer must accept, and the longest that we send and accept, in bytes (RFC
+/// 9113 §4.2).
 pub(super) const PAYLOAD_BYTES_MAX: u32 = 16_384;
 
 /// Frame types (RFC 9113 §6, RFC 9218 §7.1).

@@ -7,7 +7,8 @@
 pub(super) struct Priority {
     /// From 0 (most urgent) to 7.
     pub(super) urgency: u8,
-    /// Whether the client can use a part of the response, so that it may be interleaved with others of its urgency.
+    /// Whether the client can use a part of the response, so that it may be interleaved with others of its
+    /// urgency.
     pub(super) incremental: bool,
 }
 
@@ -15,7 +16,8 @@ impl Priority {
     /// The default (RFC 9218 §4.1, §4.2).
     pub(super) const DEFAULT: Priority = Priority { urgency: 3, incremental: false };
 
-    /// Parses a field value: a dictionary (RFC 8941 §3.2) with two known members. Returns the default if it is invalid.
+    /// Parses a field value: a dictionary (RFC 8941 §3.2) with two known members. Returns the default if it
+    /// is invalid.
     pub(super) fn parse(value: &[u8]) -> Priority {
         let mut rest = trim(value);
         let mut priority = Priority::DEFAULT;
@@ -77,8 +79,8 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Removes an item from the front of `rest`: a string with its quotes, or everything up to a delimiter. Returns `None` if a
-/// string doesn't end.
+/// Removes an item from the front of `rest`: a string with its quotes, or everything up to a delimiter.
+/// Returns `None` if a string doesn't end.
 fn take_value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let value = *rest;
     if value.first() != Some(&b'"') {

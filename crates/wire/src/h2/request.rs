@@ -1,7 +1,7 @@
 //! HTTP/2 request heads: validates the fields of a header block (RFC 9113 §8.2, §8.3).
 //!
-//! The bytes of a head are stored in buffers that all connections of a worker share, so that no request allocates once
-//! they have grown. This module knows no frames and no streams.
+//! The bytes of a head are stored in buffers that all connections of a worker share, so that no request
+//! allocates once they have grown. This module knows no frames and no streams.
 
 use cannery_site::{Method, Request, Values};
 

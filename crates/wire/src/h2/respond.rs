@@ -50,7 +50,8 @@ impl Connection {
         }
     }
 
-    /// Writes the response to a request that [`super::Step::Refused`] returned, with the status of its refusal.
+    /// Writes the response to a request that [`super::Step::Refused`] returned, with the status of its
+    /// refusal.
     pub fn refuse(
         &mut self,
         stream: StreamId,
@@ -65,8 +66,8 @@ impl Connection {
         self.respond(stream, &answer, archive, fields, output);
     }
 
-    /// Responds to a request with fields that are encoded now: `:status` first, all names in lower case. The response to
-    /// `HEAD` has no body.
+    /// Responds to a request with fields that are encoded now: `:status` first, all names in lower case. The
+    /// response to `HEAD` has no body.
     pub fn respond_with_fields(
         &mut self,
         stream: StreamId,
@@ -175,8 +176,8 @@ impl Connection {
         self.finish_body(request, length);
     }
 
-    /// Returns the length of a body that may leave with its head: it is small, fits the peer's windows, and no body that is
-    /// as urgent waits. Otherwise returns `None`.
+    /// Returns the length of a body that may leave with its head: it is small, fits the peer's windows, and
+    /// no body that is as urgent waits. Otherwise returns `None`.
     #[inline]
     fn immediate_bytes(&self, request: &PendingRequest, bytes: usize) -> Option<u32> {
         let length = u32::try_from(bytes).ok()?;

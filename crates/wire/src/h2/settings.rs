@@ -19,7 +19,8 @@ const NO_RFC7540_PRIORITIES: u16 = 9;
 /// Length of a parameter, in bytes.
 const PARAMETER_BYTES: usize = 6;
 
-/// Payload of our SETTINGS. Other parameters keep their defaults: a table of 4 KiB, windows of 64 KiB, frames of 16 KiB.
+/// Payload of our SETTINGS. Other parameters keep their defaults: a table of 4 KiB, windows of 64 KiB, frames
+/// of 16 KiB.
 pub(super) const OURS: [u8; 3 * PARAMETER_BYTES] = {
     #[allow(clippy::cast_possible_truncation, reason = "the assertion below")]
     let list_bytes = FIELD_LIST_BYTES_MAX as u32;

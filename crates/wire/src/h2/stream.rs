@@ -1,7 +1,7 @@
 //! Waiting streams (RFC 9113 §5.1), and the scheduler that selects which of them sends next.
 //!
-//! A stream waits for its window, or for the rest of a request's content. A request without content that is answered at
-//! once never becomes a stream here. This module knows no frames.
+//! A stream waits for its window, or for the rest of a request's content. A request without content that is
+//! answered at once never becomes a stream here. This module knows no frames.
 
 use super::body::Body;
 use super::flow::{INITIAL_WINDOW_BYTES, TooLarge, Window};
@@ -44,12 +44,14 @@ pub(super) enum ContentError {
 }
 
 impl Content {
-    /// Returns the state after a head that doesn't end its stream. `length` is the announced length, in bytes.
+    /// Returns the state after a head that doesn't end its stream. `length` is the announced length, in
+    /// bytes.
     pub(super) fn pending(length: Option<u64>) -> Content {
         Content::Pending { left: length, window: INITIAL_WINDOW_BYTES }
     }
 
-    /// Accounts for a DATA frame: the length of its payload, and the part of it that is not padding, in bytes.
+    /// Accounts for a DATA frame: the length of its payload, and the part of it that is not padding, in
+    /// bytes.
     pub(super) fn receive(
         &mut self,
         payload_bytes: u32,
@@ -150,8 +152,8 @@ impl Streams {
 
     /// Selects the stream that sends next (RFC 9218 §10), among those with a body and an open window.
     ///
-    /// The most urgent streams come first. Of these, non-incremental ones are sent one after the other, then incremental ones
-    /// round-robin.
+    /// The most urgent streams come first. Of these, non-incremental ones are sent one after the other, then
+    /// incremental ones round-robin.
     pub(super) fn next_to_send(&mut self) -> Option<&mut Stream> {
         let last_incremental = self.last_incremental;
         let can_send = |stream: &&mut Stream| stream.body.is_some() && stream.window.bytes() > 0;

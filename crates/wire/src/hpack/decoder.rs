@@ -1,7 +1,8 @@
 //! HPACK decoder: the fields of header blocks, one by one (RFC 7541 §3, §6).
 //!
-//! A block is always decoded to its end, even if its request is refused: the dynamic table must see the whole block, because
-//! all later blocks depend on it. The work is linear in the decoded size, which is bounded (decompression bombs).
+//! A block is always decoded to its end, even if its request is refused: the dynamic table must see the whole
+//! block, because all later blocks depend on it. The work is linear in the decoded size, which is bounded
+//! (decompression bombs).
 
 use std::ops::Range;
 
@@ -19,8 +20,8 @@ use crate::limits::{FIELD_LIST_BYTES_DECODED_MAX, FIELD_LIST_BYTES_MAX, HPACK_TA
 pub enum List {
     /// Within the limit: `take` got all fields.
     Whole,
-    /// Larger than [`FIELD_LIST_BYTES_MAX`]: `take` didn't get the fields beyond it. The request must be refused; the
-    /// connection goes on.
+    /// Larger than [`FIELD_LIST_BYTES_MAX`]: `take` didn't get the fields beyond it. The request must be
+    /// refused; the connection goes on.
     TooLarge,
 }
 
@@ -37,14 +38,15 @@ impl Decoder {
         Decoder { table: Table::new() }
     }
 
-    /// Decodes a whole block (HEADERS and its CONTINUATION frames), and passes its fields to `take`, one by one.
+    /// Decodes a whole block (HEADERS and its CONTINUATION frames), and passes its fields to `take`, one by
+    /// one.
     ///
     /// `strings` is a scratch buffer, which is cleared.
     ///
     /// # Errors
     ///
-    /// Returns an error if the block is invalid, which is the peer's fault. The connection must be closed, because the
-    /// state of this decoder is no longer valid.
+    /// Returns an error if the block is invalid, which is the peer's fault. The connection must be closed,
+    /// because the state of this decoder is no longer valid.
     pub fn decode(
         &mut self,
         block: &[u8],
@@ -82,8 +84,8 @@ impl Decoder {
         (0..).map_while(|number| self.table.get(number)).map(|field| field.size()).sum()
     }
 
-    /// Applies the changes of the table's size that a block may begin with (RFC 7541 §4.2), and returns the rest of the
-    /// block.
+    /// Applies the changes of the table's size that a block may begin with (RFC 7541 §4.2), and returns the
+    /// rest of the block.
     #[inline]
     fn size_updates<'b>(&mut self, mut block: &'b [u8]) -> Result<&'b [u8], DecodeError> {
         while let Some(0x20..=0x3f) = block.first() {

@@ -6,8 +6,8 @@ use super::integer;
 use super::static_table;
 use crate::huffman;
 
-/// Appends a field: as an index if the static table has it, otherwise as a literal without indexing (RFC 7541 §6.1,
-/// §6.2.2). The name must be in lower case.
+/// Appends a field: as an index if the static table has it, otherwise as a literal without indexing (RFC 7541
+/// §6.1, §6.2.2). The name must be in lower case.
 pub fn put_field(block: &mut Vec<u8>, name: &str, value: &[u8]) {
     debug_assert!(!name.bytes().any(|byte| byte.is_ascii_uppercase()), "RFC 9113 §8.2.1: {name}");
     match static_table::find(name, value) {

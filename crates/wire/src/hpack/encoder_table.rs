@@ -1,8 +1,8 @@
 //! HPACK encoder state: the lines of ours that a peer's dynamic table holds (RFC 7541 §2.3.2, §6).
 //!
-//! A line is inserted when it is first sent, as long as there is room, and stays: we never let the peer evict single
-//! entries, but empty the whole table. So one byte for each line ID is enough to find a line's index, without a
-//! search or an allocation.
+//! A line is inserted when it is first sent, as long as there is room, and stays: we never let the peer evict
+//! single entries, but empty the whole table. So one byte for each line ID is enough to find a line's index,
+//! without a search or an allocation.
 
 use cannery_archive::{HpackLine, LINE_IDS};
 
@@ -20,8 +20,8 @@ const _: () = assert!(STATIC_FIELDS + LINES < 0x7f, "an index must fit its byte"
 const _: () = assert!((FIRST_SERVER_LINE_ID as usize) < LINES, "the server has lines too");
 const _: () = assert!(HPACK_TABLE_BYTES <= u16::MAX as usize, "sizes must fit 16 bits");
 
-/// The largest table that we use, whatever the peer allows. It is also the size of every table before the first SETTINGS
-/// (RFC 9113 §6.5.2).
+/// The largest table that we use, whatever the peer allows. It is also the size of every table before the
+/// first SETTINGS (RFC 9113 §6.5.2).
 #[allow(clippy::cast_possible_truncation, reason = "asserted above")]
 const TABLE_BYTES_MAX: u16 = HPACK_TABLE_BYTES as u16;
 
@@ -44,7 +44,8 @@ pub struct EncoderTable {
     size_update: Option<SizeUpdate>,
     /// The archive that the line IDs in the table belong to.
     owner: Option<Owner>,
-    /// Whether the current block is for an archive other than the owner, so that its lines are sent as literals.
+    /// Whether the current block is for an archive other than the owner, so that its lines are sent as
+    /// literals.
     is_for_other_archive: bool,
 }
 
@@ -81,7 +82,8 @@ impl EncoderTable {
         }
     }
 
-    /// Handles SETTINGS_HEADER_TABLE_SIZE. `smallest` and `last` are the smallest and the last value of a SETTINGS frame.
+    /// Handles SETTINGS_HEADER_TABLE_SIZE. `smallest` and `last` are the smallest and the last value of a
+    /// SETTINGS frame.
     pub fn set_size_max(&mut self, smallest: u32, last: u32) {
         let clamp = |bytes: u32| u16::try_from(bytes).unwrap_or(u16::MAX).min(TABLE_BYTES_MAX);
         let last = clamp(last);
@@ -100,11 +102,12 @@ impl EncoderTable {
         };
     }
 
-    /// Begins a block of lines of this archive. `identity` is the beginning of its digest, or 0 if there is no archive.
+    /// Begins a block of lines of this archive. `identity` is the beginning of its digest, or 0 if there is
+    /// no archive.
     ///
-    /// If another archive took the owner's place (a new release), the table is emptied and the archive becomes the owner.
-    /// An archive in another place (another host on the same connection) gets literals instead: otherwise two hosts would
-    /// empty the table for each other again and again.
+    /// If another archive took the owner's place (a new release), the table is emptied and the archive
+    /// becomes the owner. An archive in another place (another host on the same connection) gets literals
+    /// instead: otherwise two hosts would empty the table for each other again and again.
     #[inline]
     pub fn begin_block(&mut self, block: &mut Vec<u8>, archive: u16, identity: u64) {
         let owner = Some(Owner { archive, identity });
@@ -133,7 +136,8 @@ impl EncoderTable {
         }
     }
 
-    /// Appends the pending changes of the table's size (RFC 7541 §4.2), and a change to 0 if the table has to be emptied.
+    /// Appends the pending changes of the table's size (RFC 7541 §4.2), and a change to 0 if the table has to
+    /// be emptied.
     fn put_size_updates(&mut self, block: &mut Vec<u8>, must_empty: bool) {
         let (smallest, last) = match self.size_update.take() {
             Some(SizeUpdate::One(size)) => (size.min(self.size_max), size),

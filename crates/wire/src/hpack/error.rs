@@ -2,8 +2,8 @@
 
 /// Why a header block cannot be decoded. The fault is the peer's.
 ///
-/// The dynamic table is unknown from then on, so the connection closes, with COMPRESSION_ERROR unless the variant names
-/// another code (RFC 9113 §4.3).
+/// The dynamic table is unknown from then on, so the connection closes, with COMPRESSION_ERROR unless the
+/// variant names another code (RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The block ends within a field.
@@ -21,7 +21,9 @@ pub enum DecodeError {
     /// The table's size changes after the first field, or to more than we allow (RFC 7541 §4.2, §6.3).
     #[error("a header block changes the table size after its first field, or beyond the limit")]
     TableSize,
-    /// The block decodes to more than [`FIELD_LIST_BYTES_DECODED_MAX`](crate::limits::FIELD_LIST_BYTES_DECODED_MAX) bytes: ENHANCE_YOUR_CALM.
+    /// The block decodes to more than
+    /// [`FIELD_LIST_BYTES_DECODED_MAX`](crate::limits::FIELD_LIST_BYTES_DECODED_MAX) bytes:
+    /// ENHANCE_YOUR_CALM.
     #[error("a header block decodes to too many bytes")]
     TooLarge,
 }

@@ -12,12 +12,14 @@ pub struct Field<'a> {
     pub name_text: &'a [u8],
     /// The value as sent.
     pub value: &'a [u8],
-    /// Whether RFC 9113 §8.2.1 and §8.3 allow this name and value in a request. Otherwise the request is malformed.
+    /// Whether RFC 9113 §8.2.1 and §8.3 allow this name and value in a request. Otherwise the request is
+    /// malformed.
     pub is_well_formed: bool,
 }
 
 impl Field<'_> {
-    /// Returns the size that counts in a table and in a field list, in bytes (RFC 7541 §4.1, RFC 9113 §6.5.2).
+    /// Returns the size that counts in a table and in a field list, in bytes (RFC 7541 §4.1, RFC 9113
+    /// §6.5.2).
     #[must_use]
     #[inline]
     pub fn size(&self) -> usize {
@@ -28,8 +30,8 @@ impl Field<'_> {
 /// Size of each field in addition to its name and value, in bytes (RFC 7541 §4.1).
 pub(super) const FIELD_OVERHEAD: usize = 32;
 
-/// Returns `true` if requests may have a field of this name: a known one, or a token in lower case (RFC 9113 §8.2.1).
-/// Unknown pseudo-header fields are not allowed (§8.3).
+/// Returns `true` if requests may have a field of this name: a known one, or a token in lower case (RFC 9113
+/// §8.2.1). Unknown pseudo-header fields are not allowed (§8.3).
 pub(super) fn is_name(name: Name, text: &[u8]) -> bool {
     name != Name::Other || (!text.is_empty() && text.iter().all(|byte| is_lowercase_token_byte(*byte)))
 }
@@ -39,8 +41,8 @@ const fn is_lowercase_token_byte(byte: u8) -> bool {
     matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'0'..=b'9' | b'^'..=b'z' | b'|' | b'~')
 }
 
-/// Returns `true` if requests may have this field value: no control bytes except the tab, and no white space at its ends
-/// (RFC 9113 §8.2.1, RFC 9110 §5.5).
+/// Returns `true` if requests may have this field value: no control bytes except the tab, and no white space
+/// at its ends (RFC 9113 §8.2.1, RFC 9110 §5.5).
 pub(super) fn is_value(value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     !is_blank(value.first()) && !is_blank(value.last()) && value_end(value).is_none()

@@ -7,8 +7,8 @@ use super::error::DecodeError;
 /// Maximum number of bytes after the first.
 const MORE_BYTES_MAX: u32 = 4;
 
-/// Decodes an integer from the front of `block`, with a prefix of `bits` bits in the first byte. Returns it with the rest of
-/// the block.
+/// Decodes an integer from the front of `block`, with a prefix of `bits` bits in the first byte. Returns it
+/// with the rest of the block.
 #[inline]
 pub(super) fn decode(block: &[u8], bits: u32) -> Result<(usize, &[u8]), DecodeError> {
     let (first, rest) = block.split_first().ok_or(DecodeError::Truncated)?;

@@ -1,7 +1,7 @@
 //! HPACK dynamic table of a decoder (RFC 7541 §2.3.2, §4).
 //!
-//! It doesn't allocate before the first insertion, and allocates at most twice its size limit after that. Known names are stored as a
-//! [`Name`], which takes no bytes.
+//! It doesn't allocate before the first insertion, and allocates at most twice its size limit after that.
+//! Known names are stored as a [`Name`], which takes no bytes.
 
 use std::collections::VecDeque;
 
@@ -55,8 +55,8 @@ impl Table {
         Some(Field { name: entry.name, name_text, value, is_well_formed: entry.is_well_formed })
     }
 
-    /// Inserts a field, after evicting the oldest entries until there is room. A field larger than the whole table empties
-    /// it (RFC 7541 §4.4).
+    /// Inserts a field, after evicting the oldest entries until there is room. A field larger than the whole
+    /// table empties it (RFC 7541 §4.4).
     pub(super) fn insert(&mut self, field: &Field<'_>) {
         let size = field.size();
         self.evict_to(self.size_max.saturating_sub(size));
@@ -101,8 +101,8 @@ impl Table {
 
     /// Makes room for appending this number of bytes.
     ///
-    /// Bytes of evicted entries are removed once they take half of the buffer or more. So at most one byte is moved for each
-    /// byte inserted, and the buffer stays below twice the size limit.
+    /// Bytes of evicted entries are removed once they take half of the buffer or more. So at most one byte is
+    /// moved for each byte inserted, and the buffer stays below twice the size limit.
     fn make_room(&mut self, bytes: usize) {
         if self.bytes.len() + bytes <= self.bytes.capacity() {
             return;

@@ -58,7 +58,8 @@ fn source(kind: u8, block: &[u8]) -> Option<Source> {
     is_intact(block, extensions).then_some(source)
 }
 
-/// Returns `true` if the extensions at the end of a block are well-formed, and its checksum, if there is one, is correct.
+/// Returns `true` if the extensions at the end of a block are well-formed, and its checksum, if there is one,
+/// is correct.
 fn is_intact(block: &[u8], extensions: &[u8]) -> bool {
     let mut rest = extensions;
     let mut checksum = None;
@@ -85,7 +86,8 @@ fn is_intact(block: &[u8], extensions: &[u8]) -> bool {
     rest.is_empty() && is_correct
 }
 
-/// Computes CRC-32C (RFC 4960, appendix B). Bit by bit is fast enough, because few proxies send it, and once per connection.
+/// Computes CRC-32C (RFC 4960, appendix B). Bit by bit is fast enough, because few proxies send it, and once
+/// per connection.
 fn crc32c<'a>(bytes: impl Iterator<Item = &'a u8>) -> u32 {
     const POLYNOMIAL_REVERSED: u32 = 0x82f6_3b78;
     !bytes.fold(u32::MAX, |sum, byte| {

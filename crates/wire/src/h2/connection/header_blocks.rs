@@ -1,7 +1,7 @@
 //! Header blocks: requests, trailers, and blocks on streams that are closed (RFC 9113 §4.3, §6.2, §6.10).
 //!
-//! Every block goes to the decoder (`request.rs`), whatever it is for, because it changes the table that all later blocks
-//! depend on.
+//! Every block goes to the decoder (`request.rs`), whatever it is for, because it changes the table that all
+//! later blocks depend on.
 
 use super::{Connection, FrameOutcome, PendingRequest};
 use crate::h2::error::{ErrorCode, Fault};

@@ -51,8 +51,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Counts received content against the connection's window, and reopens the window once half of it is used. Content is
-    /// never stored, so it needs no other limit.
+    /// Counts received content against the connection's window, and reopens the window once half of it is
+    /// used. Content is never stored, so it needs no other limit.
     fn acknowledge(&mut self, bytes: u32, output: &mut Output) {
         self.unacknowledged += bytes;
         if self.unacknowledged > INITIAL_WINDOW_BYTES / 2 {

@@ -1,4 +1,5 @@
-//! Stream IDs: which were opened, skipped, or reset by us, as far as that is remembered (RFC 9113 §5.1, §5.1.1).
+//! Stream IDs: which were opened, skipped, or reset by us, as far as that is remembered (RFC 9113 §5.1,
+//! §5.1.1).
 //!
 //! Most of these streams don't exist any more, or never did.
 
@@ -9,7 +10,8 @@ use crate::h2::stream::Content;
 use crate::limits::RESET_STREAMS_REMEMBERED_MAX;
 
 impl Connection {
-    /// Returns the purpose of a header block on this stream (RFC 9113 §5.1, §5.1.1). Opens the stream if it is new.
+    /// Returns the purpose of a header block on this stream (RFC 9113 §5.1, §5.1.1). Opens the stream if it
+    /// is new.
     #[inline]
     pub(super) fn role_of(&mut self, id: u32) -> Result<BlockRole, ErrorCode> {
         if id > self.last_stream && id % 2 == 1 {
@@ -39,17 +41,20 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if a stream is idle: not opened yet, or one that the server would have to open. Also for stream 0.
+    /// Returns `true` if a stream is idle: not opened yet, or one that the server would have to open. Also
+    /// for stream 0.
     pub(in crate::h2) fn is_idle(&self, id: u32) -> bool {
         id > self.last_stream || id.is_multiple_of(2)
     }
 
-    /// Returns `true` if a stream is above the last one that our GOAWAY names: its frames are ignored (RFC 9113 §6.8).
+    /// Returns `true` if a stream is above the last one that our GOAWAY names: its frames are ignored (RFC
+    /// 9113 §6.8).
     pub(super) fn is_beyond_goaway(&self, id: u32) -> bool {
         matches!(self.goaway, Goaway::Final(last) if id > last)
     }
 
-    /// Remembers that we reset a stream on which frames may be in flight. Forgets the oldest one if there are too many.
+    /// Remembers that we reset a stream on which frames may be in flight. Forgets the oldest one if there are
+    /// too many.
     pub(super) fn remember_reset(&mut self, id: u32) {
         if self.reset_streams.len() >= RESET_STREAMS_REMEMBERED_MAX {
             self.reset_streams.remove(0);
@@ -70,7 +75,8 @@ impl Connection {
         }
     }
 
-    /// Returns `true` if a stream up to the last one was opened. Beyond the 64 that are remembered, all count as opened.
+    /// Returns `true` if a stream up to the last one was opened. Beyond the 64 that are remembered, all count
+    /// as opened.
     fn was_opened(&self, id: u32) -> bool {
         let steps = (self.last_stream - id) / 2;
         self.opened_streams.checked_shr(steps).is_none_or(|opened| opened & 1 == 1)

@@ -1,5 +1,5 @@
-//! Unit tests of the encoder: each kind of response has the same status and fields over HTTP/2 and over HTTP/1, in the same
-//! order. Also the length of heads.
+//! Unit tests of the encoder: each kind of response has the same status and fields over HTTP/2 and over
+//! HTTP/1, in the same order. Also the length of heads.
 
 use std::io::{Read, Seek};
 
@@ -137,8 +137,8 @@ fn decoded(decoder: &mut Decoder, block: &[u8]) -> Vec<String> {
     fields
 }
 
-/// Creates a site with pages in Brotli and identity, a page in identity with a modification time, redirects, a page under
-/// another status, error pages, and a damaged head.
+/// Creates a site with pages in Brotli and identity, a page in identity with a modification time, redirects,
+/// a page under another status, error pages, and a damaged head.
 fn site() -> Site {
     let mut writer = Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap();
     let mut resource = |status: u16, codings: &[Coding], modified| {

@@ -13,7 +13,8 @@ use crate::limits::{
 
 const ENHANCE_YOUR_CALM: u32 = 0xb;
 
-/// Sends `next(0)`, `next(1)` and so on until the connection closes with ENHANCE_YOUR_CALM. Returns how many it accepted.
+/// Sends `next(0)`, `next(1)` and so on until the connection closes with ENHANCE_YOUR_CALM. Returns how many
+/// it accepted.
 fn count_accepted(peer: &mut Peer, next: impl Fn(u32) -> Vec<u8>) -> u32 {
     for number in 0..1_000_000 {
         let frames = peer.send(&next(number));

@@ -163,7 +163,8 @@ fn graceful_shutdown_answers_earlier_requests() {
 
 #[test]
 fn frames_beyond_the_final_goaway_are_ignored() {
-    // A client that receives the GOAWAY while its requests are in flight sends their content, too (RFC 9113 §6.8).
+    // A client that receives the GOAWAY while its requests are in flight sends their content, too (RFC 9113
+    // §6.8).
     let mut peer = Peer::open();
     peer.fills = false;
     peer.send(&get(1, "/100000"));
@@ -180,8 +181,8 @@ fn frames_beyond_the_final_goaway_are_ignored() {
 
 #[test]
 fn trailers_after_a_reset_are_ignored() {
-    // Content that fills its window exactly causes a reset after the response, while the trailers are in flight: on as many
-    // streams as are allowed.
+    // Content that fills its window exactly causes a reset after the response, while the trailers are in
+    // flight: on as many streams as are allowed.
     let mut peer = Peer::open();
     for number in 0..STREAMS_MAX {
         let id = 2 * number + 1;

@@ -1,6 +1,8 @@
-//! Differential test of a connection against a simple model: any sequence of operations makes both write the same frames.
+//! Differential test of a connection against a simple model: any sequence of operations makes both write the
+//! same frames.
 //!
-//! The model follows the RFCs frame by frame, with maps and wide integers, and shares no code with the connection.
+//! The model follows the RFCs frame by frame, with maps and wide integers, and shares no code with the
+//! connection.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The peer of a connection in memory: sends frames, answers requests, and parses the responses.
 //!
-//! The response for `/N` is `N` bytes of an archive, for `/text/N` it is `N` bytes of text, for other paths 404. The peer checks
-//! only the syntax of frames.
+//! The response for `/N` is `N` bytes of an archive, for `/text/N` it is `N` bytes of text, for other paths
+//! 404. The peer checks only the syntax of frames.
 
 use cannery_archive::Extent;
 use cannery_site::{Answer, Body, Fields, Reason};
@@ -111,7 +111,8 @@ impl Peer {
         frames
     }
 
-    /// Answers each request in `input` with 13 bytes, discards the responses, and returns their number. Doesn't allocate.
+    /// Answers each request in `input` with 13 bytes, discards the responses, and returns their number.
+    /// Doesn't allocate.
     pub(super) fn answer_all(&mut self, input: &[u8]) -> usize {
         let (mut used, mut count) = (0, 0);
         loop {

@@ -1,5 +1,5 @@
-//! Unit tests of the decoder: the examples of RFC 7541 appendix C, a differential test against a simple table, and invalid
-//! blocks.
+//! Unit tests of the decoder: the examples of RFC 7541 appendix C, a differential test against a simple
+//! table, and invalid blocks.
 
 use proptest::prelude::*;
 

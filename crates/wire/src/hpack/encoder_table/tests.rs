@@ -17,7 +17,8 @@ impl Peer {
         Peer { table: EncoderTable::new(), decoder: Decoder::new() }
     }
 
-    /// Sends lines of an archive and of the server. Returns the block, after checking that the peer decodes the lines.
+    /// Sends lines of an archive and of the server. Returns the block, after checking that the peer decodes
+    /// the lines.
     fn send(&mut self, archive: u16, identity: u64, lines: &[NewHpackLine], own: &[NewHpackLine]) -> Vec<u8> {
         let mut block = Vec::new();
         self.table.begin_block(&mut block, archive, identity);

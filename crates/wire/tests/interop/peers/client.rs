@@ -1,7 +1,7 @@
 //! The client of the `h2` crate sends us requests, with bytes split at random.
 //!
-//! It checks three promises: each response has the right bytes and the right length; no request is lost, unless the client resets
-//! it or sends it after our GOAWAY; and neither side reports an error of the other.
+//! It checks three promises: each response has the right bytes and the right length; no request is lost,
+//! unless the client resets it or sends it after our GOAWAY; and neither side reports an error of the other.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -257,7 +257,8 @@ impl Conversation {
 
     fn finish(mut self) {
         self.queues.borrow_mut().capacity = usize::MAX;
-        // Enlarges the windows, because tiny ones would take long. A change must be acknowledged before the next.
+        // Enlarges the windows, because tiny ones would take long. A change must be acknowledged before the
+        // next.
         self.connection.set_target_window_size(1_000_000);
         while self.connection.set_initial_window_size(1_000_000).is_err() && !self.is_over {
             self.deliver_all();

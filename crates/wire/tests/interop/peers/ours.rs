@@ -1,7 +1,7 @@
 //! Our side: a connection with a small server, from bytes to bytes.
 //!
-//! The response for `/N` is the first `N` bytes of [`CONTENT`] as a range of an archive, for `/text/N` it is the same as text, and
-//! for other paths 404.
+//! The response for `/N` is the first `N` bytes of [`CONTENT`] as a range of an archive, for `/text/N` it is
+//! the same as text, and for other paths 404.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

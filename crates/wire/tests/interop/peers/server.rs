@@ -1,7 +1,8 @@
 //! The server of the `h2` crate gets the same bytes as ours: both find the same requests and the same errors.
 //!
-//! After each frame the verdicts of both are compared. If they differ, [`DIFFERENCES`] must give the reason why both are allowed,
-//! and the run ends, because their states differ from then on. Priorities and the order of content are not compared.
+//! After each frame the verdicts of both are compared. If they differ, [`DIFFERENCES`] must give the reason
+//! why both are allowed, and the run ends, because their states differ from then on. Priorities and the order
+//! of content are not compared.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -66,8 +67,8 @@ enum Before {
 }
 use Before::{Ended, Idle, Open};
 
-/// A permitted difference: frame types, states of the stream, our verdict, the other verdict, and the reason (with sections of
-/// RFC 9113, unless another RFC is named).
+/// A permitted difference: frame types, states of the stream, our verdict, the other verdict, and the reason
+/// (with sections of RFC 9113, unless another RFC is named).
 type Difference = (&'static [u8], &'static [Before], Verdict, Verdict, &'static str);
 
 /// Any state.
@@ -189,7 +190,8 @@ struct Both {
 impl Both {
     fn begin() -> Both {
         let (mut ours, mut theirs) = (Ours::new(), Theirs::new());
-        // The connection's window never closes, because each server chooses freely which stream uses it first.
+        // The connection's window never closes, because each server chooses freely which stream uses it
+        // first.
         let begin =
             [PREFACE.as_slice(), &frame(SETTINGS, 0, 0, &[]), &window_update(0, 1_000_000_000)].concat();
         ours.receive(&begin);
