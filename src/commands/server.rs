@@ -195,7 +195,7 @@ fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Resu
     };
     let ended = supervisor.run(of_processes, of_operators, ready);
     if matches!(ended, Ok(Ended::Left)) || ended.is_err() && predecessor.is_some() {
-        claims.into_iter().for_each(Claim::leave);
+        claims.into_iter().for_each(Claim::release);
     }
     ended.map(drop).map_err(|error| Failure::failed(error.to_string()))
 }

@@ -1,47 +1,47 @@
-//! Addresses to listen at: an internet address and a port, or a path in the file system.
+//! Addresses to listen at: an IP address and a port, or a path in the file system.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where a server listens.
+/// The address of a listening socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// TCP. Port 0 is any free one.
+    /// TCP. Port 0 lets the kernel choose a free one.
     Internet(SocketAddr),
-    /// A local socket of this path.
+    /// A local (Unix) socket with this path.
     Local(PathBuf),
 }
 
-/// A text that is no address.
+/// The error for a text that is no address. Its message lists the valid forms.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoAddress;
+pub struct ParseAddressError;
 
-impl fmt::Display for NoAddress {
+impl fmt::Display for ParseAddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("write `IP:PORT`, `[IPV6]:PORT`, `localhost:PORT`, `:PORT` for all of IPv4, `PORT` or `unix:PATH`")
     }
 }
 
-impl std::error::Error for NoAddress {}
+impl std::error::Error for ParseAddressError {}
 
 impl FromStr for Address {
-    type Err = NoAddress;
+    type Err = ParseAddressError;
 
-    fn from_str(text: &str) -> Result<Address, NoAddress> {
+    fn from_str(text: &str) -> Result<Address, ParseAddressError> {
         match text.strip_prefix("unix:") {
-            Some("") => Err(NoAddress),
+            Some("") => Err(ParseAddressError),
             Some(path) => Ok(Address::Local(path.into())),
-            None => internet(text).map(Address::Internet).ok_or(NoAddress),
+            None => parse_internet(text).map(Address::Internet).ok_or(ParseAddressError),
         }
     }
 }
 
-/// Parses `IP:PORT` and its short forms. A port alone stays on this machine; only `:PORT`, as Go programs know it,
-/// means every address.
-fn internet(text: &str) -> Option<SocketAddr> {
-    // Digits only: `u16` would take a sign.
+/// Parses `IP:PORT` and its short forms. A port alone means the loopback address; only `:PORT`, as in Go programs, means
+/// all addresses.
+fn parse_internet(text: &str) -> Option<SocketAddr> {
+    // Digits only: `u16::from_str` would accept a sign.
     let port = |text: &str| text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
     let at = |ip: Ipv4Addr, text| Some(SocketAddr::new(IpAddr::V4(ip), port(text)?));
     match text.rsplit_once(':') {
@@ -72,10 +72,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_back_as_they_are_shown() {
+    fn printed_addresses_parse() {
         for text in ["127.0.0.1:80", "[::1]:8080", "unix:/run/cannery.sock", "unix:relative"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn malformed_addresses_are_refused() {
         for text in [
             "",
             "unix:",
@@ -88,12 +92,12 @@ mod tests {
             "::1",
             "-1",
         ] {
-            assert_eq!(text.parse::<Address>(), Err(NoAddress), "{text}");
+            assert_eq!(text.parse::<Address>(), Err(ParseAddressError), "{text}");
         }
     }
 
     #[test]
-    fn short_forms_are_read() {
+    fn short_forms_parse() {
         for (text, address) in [
             ("8080", "127.0.0.1:8080"),
             (":8080", "0.0.0.0:8080"),

@@ -1,8 +1,9 @@
-//! Loops that share the connections of one process: who has more than another hands new ones on.
+//! Load balancing of connections between the event loops of a process.
 //!
-//! The kernel deals connections out by a hash of their addresses: evenly where they are thousands, and by chance where
-//! they are few, and those that live long stay where they fell. A connection is handed on before anything of it was
-//! read. Never moves one that was begun, and costs nothing for a request.
+//! The kernel distributes connections by a hash of their addresses: evenly if there are thousands, unevenly if there are
+//! few, and long-lived ones stay where they were accepted. An overloaded loop therefore transfers connections that it has
+//! just accepted to the least loaded loop, before it reads from them. An established connection never moves, and requests
+//! have no extra cost.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -17,201 +18,184 @@ use rustix::net::{
     sendmsg,
 };
 
-use crate::Accepted;
-use crate::Waker;
-use crate::platform::syscalls as sys;
+use crate::platform::{Waker, syscalls};
+use crate::socket::Accepted;
 
-/// By how many connections a loop may be ahead of the lightest before it hands the next one on.
+/// Returns by how many connections a loop may exceed the least loaded one before it transfers the next one.
 ///
-/// To hand a connection on costs about what it costs to accept it, so that one more, and an eighth of what the lightest
-/// has, is even enough. Where that one has fewer than four, one more would be a large part of the work: with four
-/// connections in all it would leave three on one of two loops, or nothing for one of three.
-fn tolerated(lightest: usize) -> usize {
+/// A transfer costs about as much as accepting a connection, so we tolerate one more, plus an eighth of the lightest load.
+/// If the lightest load is less than four, one more would be a large part of the work: of four connections in all it could
+/// leave three to one of two loops, or none to one of three.
+fn tolerance(lightest: usize) -> usize {
     if lightest < 4 { 0 } else { 1 + lightest / 8 }
 }
 
-/// What a loop holds that has left: more than any other, so that nobody hands it anything.
+/// The load of a loop that has left load balancing: larger than any other, so that it is never the lightest.
 const LEFT: usize = usize::MAX / 2;
 
-/// One loop's place among those of its process.
+/// One loop's part in load balancing.
 #[derive(Debug)]
-pub struct Neighbours {
+pub struct Balancer {
+    /// The index of this loop in `loops`.
     own: usize,
-    members: Arc<[Member]>,
-    /// Where this loop is handed connections.
-    from: UnixDatagram,
+    loops: Arc<[LoopLoad]>,
+    /// The socket from which this loop receives transferred connections.
+    receiver: UnixDatagram,
 }
 
-/// A loop, as the others see it. Apart from the next one, so that writing to one is not felt by those who read the other.
+/// A loop as the others see it. Aligned so that no two share a cache line (or a pair that is prefetched together).
 #[derive(Debug)]
 #[repr(align(128))]
-struct Member {
-    /// Connections that it has.
-    held: AtomicUsize,
-    /// Connections that it was handed and has not taken.
-    coming: AtomicUsize,
-    to: UnixDatagram,
+struct LoopLoad {
+    /// Its open connections.
+    open: AtomicUsize,
+    /// Connections that were transferred to it and that it has not received.
+    queued: AtomicUsize,
+    sender: UnixDatagram,
     waker: Waker,
 }
 
-impl Member {
-    fn load(&self) -> usize {
-        self.held.load(Ordering::Relaxed) + self.coming.load(Ordering::Relaxed)
+impl LoopLoad {
+    fn total(&self) -> usize {
+        self.open.load(Ordering::Relaxed) + self.queued.load(Ordering::Relaxed)
     }
 }
 
-impl Neighbours {
-    /// A place for each loop that one of these wakes. To be made before any thread has a table of descriptors of its
+impl Balancer {
+    /// Creates a balancer for each loop, given their wakers. To be called before any thread has a descriptor table of its
     /// own.
     ///
     /// # Errors
-    /// There are no descriptors left.
-    pub fn of(wakers: &[Waker]) -> io::Result<Vec<Neighbours>> {
-        let (mut members, mut ends) = (Vec::new(), Vec::new());
+    /// The process has no descriptor left.
+    pub fn for_loops(wakers: &[Waker]) -> io::Result<Vec<Balancer>> {
+        let mut loops = Vec::new();
+        let mut receivers = Vec::new();
         for waker in wakers {
-            let (to, from) = sys::message_pair()?;
-            to.set_nonblocking(true)?;
-            from.set_nonblocking(true)?;
-            let (held, coming) = (AtomicUsize::new(0), AtomicUsize::new(0));
-            members.push(Member { held, coming, to, waker: waker.clone() });
-            ends.push(from);
+            let (sender, receiver) = syscalls::message_pair()?;
+            sender.set_nonblocking(true)?;
+            receiver.set_nonblocking(true)?;
+            loops.push(LoopLoad {
+                open: AtomicUsize::new(0),
+                queued: AtomicUsize::new(0),
+                sender,
+                waker: waker.clone(),
+            });
+            receivers.push(receiver);
         }
-        let members: Arc<[Member]> = members.into();
-        let place = |(own, from)| Neighbours { own, members: Arc::clone(&members), from };
-        Ok(ends.into_iter().enumerate().map(place).collect())
+        let loops: Arc<[LoopLoad]> = loops.into();
+        let balancer = |(own, receiver)| Balancer { own, loops: Arc::clone(&loops), receiver };
+        Ok(receivers.into_iter().enumerate().map(balancer).collect())
     }
 
-    /// What a thread needs to have in its table for this.
+    /// Returns the descriptors that the loop's thread must keep in its descriptor table.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let others = self.members.iter().flat_map(|member| [member.to.as_fd(), member.waker.as_fd()]);
-        others.chain([self.from.as_fd()])
+        let others = self.loops.iter().flat_map(|load| [load.sender.as_fd(), load.waker.as_fd()]);
+        others.chain([self.receiver.as_fd()])
     }
 
-    /// Says how many connections this loop has.
-    pub(crate) fn set_held(&self, connections: usize) {
+    /// Publishes the number of open connections of this loop.
+    pub(crate) fn set_load(&self, connections: usize) {
         if !self.has_left() {
-            self.members[self.own].held.store(connections, Ordering::Relaxed);
+            self.loops[self.own].open.store(connections, Ordering::Relaxed);
         }
     }
 
-    /// Hands nothing on any more, and is handed nothing. What it was handed until now is there to be taken: who hands on
-    /// later is refused by the kernel and keeps it. Without that a connection would be lost that is handed to a loop whose
-    /// thread ends.
+    /// Leaves load balancing. Connections already queued for this loop can still be received.
+    ///
+    /// A loop that transfers one later is refused by the kernel and keeps it. Otherwise a connection that is queued for a
+    /// loop would be lost when the thread of that loop exits.
     pub(crate) fn leave(&self) {
-        self.members[self.own].held.store(LEFT, Ordering::Relaxed);
-        // Where it fails there is no socket to hand anything to.
-        let _ = self.from.shutdown(Shutdown::Read);
+        self.loops[self.own].open.store(LEFT, Ordering::Relaxed);
+        // Can fail only if there is no socket to send to.
+        let _ = self.receiver.shutdown(Shutdown::Read);
     }
 
     fn has_left(&self) -> bool {
-        self.members[self.own].held.load(Ordering::Relaxed) == LEFT
+        self.loops[self.own].open.load(Ordering::Relaxed) == LEFT
     }
 
-    /// Hands a connection that was accepted at a listener to a loop that has much fewer, if there is one; tells whether
-    /// it did. The socket given is then one of two to the same connection, and is to be closed.
-    pub(crate) fn hand_over(&self, socket: BorrowedFd<'_>, listener: u32) -> bool {
-        let Some(lightest) = self.members.iter().min_by_key(|member| member.load()) else { return false };
-        let load = lightest.load();
-        if self.has_left() || self.members[self.own].load() <= load + tolerated(load) {
+    /// Transfers a connection that was accepted at `listener` to the least loaded loop, if this one has notably more.
+    /// Otherwise returns it.
+    pub(crate) fn transfer<S: AsFd>(&self, accepted: Accepted<S>, listener: u32) -> Option<Accepted<S>> {
+        // The message holds a duplicate of the socket; ours is closed with `accepted`.
+        if self.try_transfer(accepted.socket.as_fd(), listener) { None } else { Some(accepted) }
+    }
+
+    /// Returns `true` if a duplicate of `socket` was sent to the least loaded loop.
+    fn try_transfer(&self, socket: BorrowedFd<'_>, listener: u32) -> bool {
+        let Some(lightest) = self.loops.iter().min_by_key(|load| load.total()) else { return false };
+        let load = lightest.total();
+        if self.has_left() || self.loops[self.own].total() <= load + tolerance(load) {
             return false;
         }
-        // Counted before it is there: thousands may come before it takes the first.
-        lightest.coming.fetch_add(1, Ordering::Relaxed);
-        if send(&lightest.to, socket, listener).is_err() {
-            // It is slow to take what it has: then it shall not get more.
-            lightest.coming.fetch_sub(1, Ordering::Relaxed);
+
+        // Counted before it arrives: thousands may be transferred before that loop receives the first.
+        lightest.queued.fetch_add(1, Ordering::Relaxed);
+        if send(&lightest.sender, socket, listener).is_err() {
+            // Its queue is full, or it has left.
+            lightest.queued.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
         lightest.waker.wake();
         true
     }
 
-    /// The next connection that this loop was handed, and at which listener it was accepted.
-    pub(crate) fn take_over(&self) -> Option<(u32, OwnedFd)> {
-        let own = &self.members[self.own];
-        while own.coming.load(Ordering::Relaxed) > 0 {
-            let received = receive(&self.from);
-            if let Handed::None = received {
-                return None;
-            }
-            own.coming.fetch_sub(1, Ordering::Relaxed);
-            if let Handed::Connection(listener, socket) = received {
-                return Some((listener, socket));
+    /// Returns the next connection that was transferred to this loop, and the number of the listener that accepted it.
+    pub(crate) fn next_transferred(&self) -> Option<(u32, OwnedFd)> {
+        let own = &self.loops[self.own];
+        while own.queued.load(Ordering::Relaxed) > 0 {
+            match receive(&self.receiver) {
+                Message::Connection { listener, socket } => {
+                    own.queued.fetch_sub(1, Ordering::Relaxed);
+                    return Some((listener, socket));
+                }
+                Message::Lost => {
+                    own.queued.fetch_sub(1, Ordering::Relaxed);
+                }
+                Message::None => return None,
             }
         }
         None
     }
 }
 
-/// What a loop does with its neighbours: nothing where it has none. The same for each loop over the kernel.
-#[derive(Debug)]
-pub(crate) struct Neighbourhood(Option<Neighbours>);
-
-impl Neighbourhood {
-    pub(crate) fn of(neighbours: Option<Neighbours>) -> Neighbourhood {
-        Neighbourhood(neighbours)
-    }
-
-    /// Says how many connections this loop has.
-    pub(crate) fn set_held(&self, connections: usize) {
-        self.0.iter().for_each(|neighbours| neighbours.set_held(connections));
-    }
-
-    /// Hands nothing on any more, and is handed nothing.
-    pub(crate) fn leave(&self) {
-        self.0.iter().for_each(Neighbours::leave);
-    }
-
-    /// Hands a connection that was just accepted at a listener of this number to the loop that has much fewer, if there is
-    /// one. Else it comes back.
-    pub(crate) fn hand_over<S: AsFd>(&self, accepted: Accepted<S>, listener: u32) -> Option<Accepted<S>> {
-        let handed = |neighbours: &Neighbours| neighbours.hand_over(accepted.socket.as_fd(), listener);
-        if self.0.as_ref().is_some_and(handed) { None } else { Some(accepted) }
-    }
-
-    /// The next connection that this loop was handed, and the number of the listener that it was accepted at.
-    pub(crate) fn take_over(&self) -> Option<(u32, OwnedFd)> {
-        self.0.as_ref()?.take_over()
-    }
-}
-
-fn send(to: &UnixDatagram, socket: BorrowedFd<'_>, listener: u32) -> io::Result<()> {
+fn send(sender: &UnixDatagram, socket: BorrowedFd<'_>, listener: u32) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let sockets = [socket];
     ancillary.push(SendAncillaryMessage::ScmRights(&sockets));
     let number = listener.to_ne_bytes();
-    sendmsg(to, &[IoSlice::new(&number)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    sendmsg(sender, &[IoSlice::new(&number)], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
-/// What a loop was handed next.
-enum Handed {
-    /// A connection that was accepted at a listener of this number.
-    Connection(u32, OwnedFd),
-    /// A connection for which this process had no descriptor left: the kernel has closed it.
+/// A received message.
+enum Message {
+    /// A connection, and the number of the listener that accepted it.
+    Connection { listener: u32, socket: OwnedFd },
+    /// A message without its connection, which the kernel closed because this process had no descriptor left.
     Lost,
-    /// There is nothing.
+    /// The queue is empty.
     None,
 }
 
-fn receive(from: &UnixDatagram) -> Handed {
+fn receive(receiver: &UnixDatagram) -> Message {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut number = [0; 4];
-    let mut into = [IoSliceMut::new(&mut number)];
-    let received = recvmsg(from, &mut into, &mut ancillary, sys::RECEIVES_DESCRIPTORS);
-    // A message has four bytes; none at all is the end.
+    let mut target = [IoSliceMut::new(&mut number)];
+    let received = recvmsg(receiver, &mut target, &mut ancillary, syscalls::RECV_DESCRIPTORS);
+    // A message has four bytes; zero bytes are the end of the stream.
     if !received.is_ok_and(|received| received.bytes > 0) {
-        return Handed::None;
+        return Message::None;
     }
     let sockets = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(sockets) => Some(sockets),
         _ => None,
     });
     match sockets.flatten().next() {
-        Some(socket) => Handed::Connection(u32::from_ne_bytes(number), socket),
-        None => Handed::Lost,
+        Some(socket) => Message::Connection { listener: u32::from_ne_bytes(number), socket },
+        None => Message::Lost,
     }
 }
 

@@ -1,38 +1,38 @@
-//! The time: the only file that asks for it, once a turn of the loop.
+//! The clock, which is read once per loop iteration. No other file of this crate reads the time for an event loop.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long the wall clock is taken to run as fast as the monotonic one before it is asked again.
+/// How long the wall clock is extrapolated from the monotonic one before it is read again.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The time of one turn of the loop.
+/// The time of one loop iteration.
 #[derive(Debug, Clone, Copy)]
 pub struct Now {
-    /// For deadlines: never goes back.
+    /// For deadlines: monotonic.
     pub instant: Instant,
     /// For the `Date` field: seconds since 1970-01-01 00:00:00 UTC.
     pub unix_seconds: u64,
 }
 
-/// Tells the time with one question where two clocks would need two.
+/// Reads the monotonic clock, and derives the wall clock from it.
 #[derive(Debug)]
 pub struct Clock {
-    /// When both clocks were asked.
+    /// When both clocks were read last.
     synced: Instant,
-    /// What the wall clock said then, since 1970.
+    /// The wall clock at that moment, since 1970.
     unix: Duration,
 }
 
 impl Clock {
-    /// A clock that has just been set.
+    /// Creates a clock, reading the time of the system.
     #[must_use]
     pub fn new() -> Clock {
-        // A clock set before 1970 is a fault of the machine that no answer should suffer from.
+        // We serve even if the clock is set before 1970.
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Clock { synced: Instant::now(), unix }
     }
 
-    /// Asks for the time.
+    /// Returns the current time.
     #[must_use]
     #[inline]
     pub fn read(&mut self) -> Now {

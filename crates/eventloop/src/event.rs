@@ -1,27 +1,27 @@
-//! What a loop tells: that something happened, and to whom.
+//! Events: what happened, and at which socket.
 
 use crate::token::Token;
 
-/// Something happened.
+/// Something that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// Connections wait at the listener of this number.
+    /// Connections are pending at the listener with this number.
     Acceptable(u32),
-    /// A connection can go on.
+    /// The readiness of a connection changed.
     Ready(Token, Readiness),
-    /// Another thread has knocked.
+    /// Another thread called [`Waker::wake`](crate::Waker::wake).
     Woken,
 }
 
-/// In which way a connection can go on.
+/// The readiness of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Readiness {
-    /// There is something to receive, if only the end.
+    /// Receiving returns bytes or the end of the stream.
     pub readable: bool,
-    /// The peer sends no more: what is there to receive ends.
-    pub ended: bool,
-    /// There is room to send again.
+    /// The peer has closed its sending direction: the stream ends after the bytes to receive.
+    pub read_closed: bool,
+    /// There is room to send.
     pub writable: bool,
-    /// The connection is broken: nothing can be sent or received any more.
-    pub broken: bool,
+    /// The connection has failed: neither direction works.
+    pub failed: bool,
 }

@@ -1,10 +1,13 @@
-//! The loops over epoll and io_uring, and the system calls of Linux.
+//! Linux: event loops over epoll and io_uring, zero-copy sends, and the system calls.
 
 mod epoll;
+mod header_arena;
 pub(crate) mod syscalls;
 mod uring;
 mod waker;
+mod zero_copy;
 
 pub use epoll::Epoll;
 pub use uring::{Uring, UringSocket};
 pub use waker::Waker;
+pub use zero_copy::SplicePipe;

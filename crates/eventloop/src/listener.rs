@@ -1,6 +1,6 @@
-//! A listening socket: opened once at start, one for each worker, or inherited from whoever started us.
+//! Listening sockets: opened once at startup, one for each worker, or inherited from the parent process.
 //!
-//! Options are set here and never per request: connections inherit them.
+//! Socket options are set on listeners, from which connections inherit them, and never per connection.
 
 use std::fs::{Permissions, set_permissions};
 use std::io;
@@ -12,114 +12,113 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockAddr, Socket as RawSocket, Type};
 
-use crate::Accepted;
 use crate::address::Address;
-use crate::platform::syscalls as sys;
-use crate::socket::KernelSocket;
+use crate::platform::syscalls;
+use crate::socket::{Accepted, KernelSocket};
 
-/// Connections that may wait to be accepted. The kernel cuts it to `net.core.somaxconn`.
+/// The length of the accept queue. The kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// Bytes that the kernel takes for a connection before their turn to be sent comes. Without a limit it takes
-/// megabytes on a fast network, and a thousand peers that read nothing use up what it has for all sockets of the
-/// machine. What is under way to a peer is not counted, so that no network is too fast for this.
+/// Bytes that the kernel buffers for a connection in addition to those in flight (`TCP_NOTSENT_LOWAT`). Without a limit it
+/// buffers megabytes on a fast network, and a thousand peers that don't read exhaust the memory of all sockets of the
+/// machine. Bytes in flight don't count, so this does not limit the throughput.
 const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 
-/// A listening socket.
-#[derive(Debug)]
-pub struct Listener {
-    socket: RawSocket,
-    /// Whether it belongs to whoever started us, who goes on listening when we end.
-    inherited: bool,
-}
+/// How long to retry while an address is in use, and the interval between tries. The kernel takes a moment to close the
+/// sockets of a process that was killed, in particular those of a ring that was accepting.
+const IN_USE_TIMEOUT: Duration = Duration::from_millis(500);
+const IN_USE_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What a listener may be told beside its address. Each option is for one kind of address and passed over at the other.
+/// Options of a listener. Each applies to one kind of address, and has no effect on the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListenOptions {
-    /// The permissions that the path of a local socket gets, as for `chmod`: who may write to it may connect. Without
-    /// them the process's file mode mask decides.
+    /// The permissions of a local socket's path, as for `chmod`: users with write permission may connect. `None` leaves
+    /// them to the process's file mode creation mask.
     pub mode: Option<u32>,
-    /// Whether the kernel keeps a TCP connection back until its peer has sent something (`TCP_DEFER_ACCEPT`). Only Linux
-    /// can: elsewhere nobody listens with this option.
+    /// Delays a TCP connection until its peer has sent data (`TCP_DEFER_ACCEPT`). Only Linux supports this: elsewhere,
+    /// opening a listener with this option fails.
     pub defer_accept: bool,
 }
 
-/// An address that nobody else listens at, kept from others until the workers listen there.
+/// An address that is reserved until the workers listen at it.
 ///
-/// Sharing an address is what lets workers have a listener each; without this it would let a second server
-/// take half of the connections unnoticed.
+/// Each worker has a listener of its own, so they share the address (`SO_REUSEPORT`). The reservation detects a second
+/// server at the same address, which would otherwise get half of the connections unnoticed.
 #[derive(Debug)]
 pub enum Claim {
-    /// Bound, and not listening where each worker has a socket of its own: no connection comes to it.
+    /// A TCP address. The socket is bound and, if each worker has its own, does not listen: it receives no connection.
     Internet {
-        /// Keeps the address.
+        /// The socket that reserves the address.
         socket: RawSocket,
-        /// With the port that it has now.
+        /// The address, with the port that the kernel chose.
         address: SocketAddr,
-        /// What each socket of this address is told.
+        /// The options of all listeners at this address.
         options: ListenOptions,
     },
-    /// The one listening socket of this path, which all workers share. The path is removed with it.
+    /// A local socket, which all workers share. Its path is removed when this value is dropped.
     Local {
-        /// Listens already.
+        /// The listening socket.
         socket: RawSocket,
-        /// Where.
+        /// Its path.
         path: PathBuf,
     },
 }
 
-/// How long to wait for an address that is taken, and how often to look. The kernel takes a moment to let go of the
-/// sockets of a process that was killed, above all where it accepted on its own.
-const TAKEN_PATIENCE: Duration = Duration::from_millis(500);
-const TAKEN_LOOK: Duration = Duration::from_millis(20);
-
 impl Claim {
-    /// Claims `address`; fails if anybody listens there. The port is the kernel's choice if it is 0. A
-    /// path at which a server listened that is gone is cleared away.
+    /// Reserves `address`. A local socket at which no process listens is replaced.
+    ///
+    /// # Errors
+    /// Another process listens at the address, or the address cannot be used.
     pub fn new(address: &Address) -> io::Result<Claim> {
         Claim::with_options(address, ListenOptions::default())
     }
 
-    /// The same, for listeners that are told more.
+    /// Reserves `address` for listeners with these options.
+    ///
+    /// # Errors
+    /// Another process listens at the address, the address cannot be used, or the system does not support an option.
     pub fn with_options(address: &Address, options: ListenOptions) -> io::Result<Claim> {
-        let end = Instant::now() + TAKEN_PATIENCE;
+        let deadline = Instant::now() + IN_USE_TIMEOUT;
         loop {
-            match Claim::at_once(address, options) {
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < end => {
-                    std::thread::sleep(TAKEN_LOOK);
+            match Claim::try_once(address, options) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                    std::thread::sleep(IN_USE_RETRY_INTERVAL);
                 }
-                done => return done,
+                result => return result,
             }
         }
     }
 
-    fn at_once(address: &Address, options: ListenOptions) -> io::Result<Claim> {
+    fn try_once(address: &Address, options: ListenOptions) -> io::Result<Claim> {
         match address {
             Address::Internet(address) => {
-                let socket = new_socket(*address, options)?;
+                let socket = new_tcp_socket(*address, options)?;
                 socket.bind(&SockAddr::from(*address))?;
-                // From here on the workers may share it: only the binding above had to be alone.
-                socket.set_reuse_port(sys::DEALS_OUT)?;
-                let unexpected = || io::Error::other("the kernel gave a socket no address");
-                let address = socket.local_addr()?.as_socket().ok_or_else(unexpected)?;
+                // The workers may share the address from here on: only the call above had to be exclusive.
+                socket.set_reuse_port(syscalls::BALANCES_LISTENERS)?;
+                let no_address = || io::Error::other("the kernel gave a socket no address");
+                let address = socket.local_addr()?.as_socket().ok_or_else(no_address)?;
                 Ok(Claim::Internet { socket, address, options })
             }
             Address::Local(path) => {
-                clear_away(path)?;
+                remove_stale_socket(path)?;
                 let socket = RawSocket::new(Domain::UNIX, Type::STREAM, None)?;
                 socket.set_nonblocking(true)?;
                 socket.bind(&SockAddr::unix(path)?)?;
-                // Nobody can connect before it listens, whatever its permissions are until here.
-                let set =
-                    options.mode.map_or(Ok(()), |mode| set_permissions(path, Permissions::from_mode(mode)));
-                set.and_then(|()| socket.listen(BACKLOG))
+                // Clients can't connect before the socket listens, whatever the permissions are until then.
+                let permitted = match options.mode {
+                    Some(mode) => set_permissions(path, Permissions::from_mode(mode)),
+                    None => Ok(()),
+                };
+                permitted
+                    .and_then(|()| socket.listen(BACKLOG))
                     .inspect_err(|_| drop(std::fs::remove_file(path)))?;
                 Ok(Claim::Local { socket, path: path.clone() })
             }
         }
     }
 
-    /// The address, with the port that it has now.
+    /// Returns the address, with the port that the kernel chose.
     #[must_use]
     pub fn address(&self) -> Address {
         match self {
@@ -128,16 +127,19 @@ impl Claim {
         }
     }
 
-    /// A listener at this address, beside those of the other workers.
+    /// Opens a listener at this address for one more worker.
+    ///
+    /// # Errors
+    /// A system call fails.
     pub fn listen(&self) -> io::Result<Listener> {
         match self {
-            // One queue for all workers, where more would not share what comes.
-            Claim::Internet { socket, .. } if !sys::DEALS_OUT => {
+            // One queue for all workers, because the system would not distribute connections among several.
+            Claim::Internet { socket, .. } if !syscalls::BALANCES_LISTENERS => {
                 socket.listen(BACKLOG)?;
                 Ok(Listener { socket: socket.try_clone()?, inherited: false })
             }
             Claim::Internet { address, options, .. } => {
-                let socket = new_socket(*address, *options)?;
+                let socket = new_tcp_socket(*address, *options)?;
                 socket.set_reuse_port(true)?;
                 socket.bind(&SockAddr::from(*address))?;
                 socket.listen(BACKLOG)?;
@@ -146,13 +148,11 @@ impl Claim {
             Claim::Local { socket, .. } => Ok(Listener { socket: socket.try_clone()?, inherited: false }),
         }
     }
-}
 
-impl Claim {
-    /// Leaves the address to another process, and with it the path.
-    pub fn leave(mut self) {
+    /// Leaves the address, and the path of a local socket, to another process.
+    pub fn release(mut self) {
         if let Claim::Local { path, .. } = &mut self {
-            // There is nothing of this name to be removed.
+            // No file has an empty name, so `drop` removes none.
             path.clear();
         }
     }
@@ -161,17 +161,17 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if let Claim::Local { path, .. } = self {
-            // It fails only where somebody else has removed it.
+            // Fails only if the path has been removed already.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Removes a socket that nobody listens at any more. Never removes anything else.
-fn clear_away(path: &Path) -> io::Result<()> {
+/// Removes a local socket at which no process listens. Never removes another kind of file.
+fn remove_stale_socket(path: &Path) -> io::Result<()> {
     let Ok(metadata) = path.symlink_metadata() else { return Ok(()) };
     if !metadata.file_type().is_socket() {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file is there, and is no socket"));
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file exists and is not a socket"));
     }
     match std::os::unix::net::UnixStream::connect(path) {
         Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
@@ -179,63 +179,82 @@ fn clear_away(path: &Path) -> io::Result<()> {
     }
 }
 
+/// A listening socket.
+#[derive(Debug)]
+pub struct Listener {
+    socket: RawSocket,
+    /// It belongs to the parent process, which goes on listening when this process exits.
+    inherited: bool,
+}
+
 impl Listener {
-    /// The listening socket of this number, which whoever started this process has left open for it. To be
-    /// called once for each number.
+    /// Takes a listening socket that the parent process left open for this one. To be called once for each number.
+    ///
+    /// # Errors
+    /// The descriptor is not open or no listening socket.
     pub fn inherit(descriptor: i32) -> io::Result<Listener> {
-        let socket = RawSocket::from(sys::inherit(descriptor)?);
-        if !sys::is_listener(&socket)? {
+        let socket = RawSocket::from(syscalls::inherit(descriptor)?);
+        if !syscalls::is_listener(&socket)? {
             return Err(io::Error::other(format!("descriptor {descriptor} does not listen")));
         }
         socket.set_nonblocking(true)?;
         socket.set_cloexec(true)?;
         let listener = Listener { socket, inherited: true };
-        if listener.speaks_tcp()? {
+        if listener.is_tcp()? {
             listener.socket.set_tcp_nodelay(true)?;
-            sys::limit_unsent(&listener.socket, UNSENT_BYTES_MAX)?;
+            syscalls::limit_unsent(&listener.socket, UNSENT_BYTES_MAX)?;
         }
         Ok(listener)
     }
 
-    /// Has the kernel keep connections back until their peers have sent something, as [`ListenOptions::defer_accept`] does
-    /// for a socket that is opened here. A local socket stays as it is.
+    /// Delays connections until their peers have sent data, as [`ListenOptions::defer_accept`] does for a listener that is
+    /// opened here. Has no effect on a local socket.
     ///
     /// # Errors
-    /// The system cannot.
+    /// The system does not support this.
     pub fn defer_accept(&self) -> io::Result<()> {
-        if self.speaks_tcp()? { sys::defer_accept(&self.socket) } else { Ok(()) }
+        if self.is_tcp()? { syscalls::defer_accept(&self.socket) } else { Ok(()) }
     }
 
-    fn speaks_tcp(&self) -> io::Result<bool> {
+    fn is_tcp(&self) -> io::Result<bool> {
         let address = self.socket.local_addr()?;
         Ok(address.is_ipv4() || address.is_ipv6())
     }
 
-    /// Another one of the same queue of connections.
-    pub fn share(&self) -> io::Result<Listener> {
+    /// Opens another descriptor of the same socket, which shares its accept queue.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn try_clone(&self) -> io::Result<Listener> {
         Ok(Listener { socket: self.socket.try_clone()?, inherited: self.inherited })
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
+    ///
+    /// # Errors
+    /// The socket is neither a TCP socket nor a local one with a path.
     pub fn address(&self) -> io::Result<Address> {
         let address = self.socket.local_addr()?;
         let local = || address.as_pathname().map(|path| Address::Local(path.to_owned()));
         let found = address.as_socket().map(Address::Internet).or_else(local);
-        found.ok_or_else(|| io::Error::other("a listening socket of a kind that is not served"))
+        found.ok_or_else(|| io::Error::other("a listening socket of a kind that is not supported"))
     }
 
-    /// Whether it belongs to whoever started this process.
+    /// Returns `true` if the socket belongs to the parent process.
     #[must_use]
     pub fn is_inherited(&self) -> bool {
         self.inherited
     }
 
-    /// Whoever opened it leaves it to us: when it ends, nobody listens any more.
-    pub fn keep(&mut self) {
+    /// Makes the socket this process's own, because the parent process gave it up: [`close`](Self::close) now ends it.
+    pub fn take_ownership(&mut self) {
         self.inherited = false;
     }
 
-    /// What keeps the path of a local socket that was left to us; nothing for other addresses, which need no keeping.
+    /// Returns the claim to the path of an inherited local socket. Returns `None` for TCP, because TCP addresses need none.
+    ///
+    /// # Errors
+    /// The process has no descriptor left, or the socket is of an unsupported kind.
     pub fn claim(&self) -> io::Result<Option<Claim>> {
         match self.address()? {
             Address::Internet(_) => Ok(None),
@@ -243,17 +262,17 @@ impl Listener {
         }
     }
 
-    /// The next connection that waits, or nothing.
+    /// Accepts the next pending connection. Returns `None` if none is pending.
     pub(crate) fn accept(&self) -> io::Result<Option<Accepted<KernelSocket>>> {
-        let accepted = sys::accept(self.socket.as_fd())?;
+        let accepted = syscalls::accept(self.socket.as_fd())?;
         Ok(accepted.map(|(socket, peer)| Accepted { socket: KernelSocket::new(socket), peer }))
     }
 
-    /// Stops listening, in every thread and process that has this socket open; but not where it was
-    /// inherited: then whoever owns it hands it to the next, and nobody is refused meanwhile.
-    pub fn end(self) {
+    /// Stops listening, in every thread and process that has this socket open. Only closes the descriptor of an inherited
+    /// socket, because the parent process passes it to a successor, and no client should be refused meanwhile.
+    pub fn close(self) {
         if !self.inherited {
-            // It fails only where the socket does not listen any more.
+            // Fails only if the socket no longer listens.
             let _ = self.socket.shutdown(Shutdown::Read);
         }
     }
@@ -265,19 +284,19 @@ impl AsFd for Listener {
     }
 }
 
-fn new_socket(address: SocketAddr, options: ListenOptions) -> io::Result<RawSocket> {
+fn new_tcp_socket(address: SocketAddr, options: ListenOptions) -> io::Result<RawSocket> {
     let socket = RawSocket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
-    // Connections of an earlier run that are still winding down must not keep us from starting.
+    // Connections of an earlier run in TIME_WAIT must not prevent a start.
     socket.set_reuse_address(true)?;
-    // Answers are sent in as few calls as can be: there is nothing for the kernel to wait and gather for.
+    // We send a response in as few calls as possible, so Nagle's algorithm would only delay it.
     socket.set_tcp_nodelay(true)?;
-    sys::limit_unsent(&socket, UNSENT_BYTES_MAX)?;
+    syscalls::limit_unsent(&socket, UNSENT_BYTES_MAX)?;
     if options.defer_accept {
-        sys::defer_accept(&socket)?;
+        syscalls::defer_accept(&socket)?;
     }
     if address.is_ipv6() {
-        // `[::]` means IPv6 alone, so that it can stand beside `0.0.0.0`.
+        // `[::]` means IPv6 alone, so that a listener at `0.0.0.0` can coexist.
         socket.set_only_v6(true)?;
     }
     Ok(socket)

@@ -1,8 +1,12 @@
-//! The loop for systems other than Linux, and their system calls by way of libraries.
+//! Systems other than Linux: an event loop over `mio`, and their system calls by way of libraries.
+//!
+//! The feature `portable` builds this on Linux too, for tests.
 
 mod poll;
 pub(crate) mod syscalls;
 mod waker;
+mod zero_copy;
 
 pub use poll::Portable;
 pub use waker::Waker;
+pub use zero_copy::SplicePipe;

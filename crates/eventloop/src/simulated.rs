@@ -1,9 +1,9 @@
-//! A loop whose network and time are made up from a seed: the same seed, the same run.
+//! A simulated event loop. Its network and virtual clock are generated from a seed: the same seed repeats the same run.
 //!
-//! A [`Network`] plays the kernel and every peer. Bytes arrive in pieces of any size, sends are cut short,
-//! connections break at any moment, events come late and in any order, and time passes only where nothing
-//! else can happen. What the kernel promises is kept: bytes stay in order, and whoever was told that there
-//! is no more gets an event when there is. Never touches the kernel.
+//! A [`Network`] simulates the kernel and all peers. Bytes arrive in pieces of any size, sends are short, connections fail
+//! at any time, and events are late and out of order. Time advances only if nothing else can happen. The kernel's
+//! guarantees hold: bytes keep their order, and a call that would block is followed by an event. The simulation makes no
+//! system call.
 
 mod network;
 mod peer;
@@ -15,35 +15,35 @@ use std::io::{self, IoSlice};
 use std::time::Duration;
 
 pub use network::{Network, UNIX_SECONDS};
-pub use peer::{Act, Appetite, Fate, PeerNumber};
+pub use peer::{Action, ConnectionState, PeerId, ReadRate};
 pub use random::Random;
 
 use crate::clock::Now;
 use crate::event::Event;
-use crate::socket::{Received, Socket};
+use crate::event_loop::EventLoop;
+use crate::socket::{Accepted, Received, Socket};
 use crate::token::Token;
-use crate::{Accepted, EventLoop};
 
-/// A loop on a made-up network.
+/// An event loop on a simulated network.
 #[derive(Debug)]
 pub struct Simulated {
     network: Network,
     fetched: VecDeque<Event>,
 }
 
-/// Where the peers of a network connect to.
+/// The listener to which all peers of a network connect.
 #[derive(Debug)]
 pub struct SimulatedListener;
 
-/// The server's end of a made-up connection.
+/// The server's end of a simulated connection.
 #[derive(Debug)]
 pub struct SimulatedSocket {
     network: Network,
-    peer: PeerNumber,
+    peer: PeerId,
 }
 
 impl Simulated {
-    /// The loop of the one server that this network has.
+    /// Creates the loop of the only server of a network.
     #[must_use]
     pub fn new(network: Network) -> Simulated {
         Simulated { network, fetched: VecDeque::new() }
@@ -55,7 +55,7 @@ impl EventLoop for Simulated {
     type Socket = SimulatedSocket;
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        self.fetched = self.network.go_on(timeout);
+        self.fetched = self.network.run(timeout);
         Ok(())
     }
 
@@ -88,8 +88,8 @@ impl EventLoop for Simulated {
         Ok(())
     }
 
-    fn end_listening(&mut self, _: SimulatedListener) {
-        self.network.end_listening();
+    fn close_listener(&mut self, _: SimulatedListener) {
+        self.network.close_listener();
     }
 }
 
@@ -99,23 +99,23 @@ impl Socket for SimulatedSocket {
     }
 
     fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.send_runs(&[IoSlice::new(bytes)])
+        self.send_vectored(&[IoSlice::new(bytes)])
     }
 
-    fn send_runs(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
+    fn send_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
         self.network.with_wire(self.peer, |wire, random| wire.send(runs, random))
     }
 
-    fn end_sending(&self) -> io::Result<()> {
-        self.network.with_wire(self.peer, |wire, _| wire.end_sending())
+    fn shutdown_write(&self) -> io::Result<()> {
+        self.network.with_wire(self.peer, |wire, _| wire.shutdown_write())
     }
 
-    fn unconfirmed(&self) -> io::Result<u64> {
-        self.network.with_wire(self.peer, |wire, _| wire.unconfirmed())
+    fn unacknowledged_bytes(&self) -> io::Result<u64> {
+        self.network.with_wire(self.peer, |wire, _| wire.unacknowledged_bytes())
     }
 
-    fn abandon(&self) -> io::Result<()> {
-        self.network.with_wire(self.peer, |wire, _| wire.break_off());
+    fn reset_on_close(&self) -> io::Result<()> {
+        self.network.with_wire(self.peer, |wire, _| wire.reset());
         Ok(())
     }
 }

@@ -1,69 +1,98 @@
-//! A connected socket that never blocks: what a connection does with one, and the kernel's.
+//! Connected sockets in non-blocking mode: the operations that a connection needs, and the kernel's sockets.
 
 use std::io::{self, IoSlice};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use crate::Accepted;
-use crate::platform::syscalls as sys;
-use crate::zero_copy::PagePipe;
+use crate::platform::{SplicePipe, syscalls};
 
-/// A connected socket that never blocks. Closed when dropped.
+/// A connected, non-blocking socket. Closed when dropped.
 pub trait Socket {
-    /// Receives what is there, up to the length of `buffer`, which is not empty. Less than that means that
-    /// no more is there now.
+    /// Receives up to the length of `buffer`, which must not be empty. A shorter result means that no more is available
+    /// now.
+    ///
+    /// # Errors
+    /// The connection has failed.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Received>;
 
-    /// Memory in which the loop keeps what it has received for this connection and the connection has not read, in bytes.
+    /// Returns the memory, in bytes, of data that the loop has received for this connection and that was not read.
     fn kept_bytes(&self) -> usize {
         0
     }
 
-    /// Sends as much of `bytes` as there is room for, and returns how much that was.
+    /// Sends as much of `bytes` as there is room for. Returns the number of bytes sent.
+    ///
+    /// # Errors
+    /// The connection has failed.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Sends as much of several runs as there is room for, in order, and returns how much that was.
-    fn send_runs(&self, runs: &[IoSlice<'_>]) -> io::Result<usize>;
+    /// Sends as much of the concatenation of `runs` as there is room for. Returns the number of bytes sent.
+    ///
+    /// # Errors
+    /// The connection has failed.
+    fn send_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Sends as much of several runs as there is room for, and then of `pages`, whose bytes are lent to the kernel where
-    /// that can be done: it may read them after this call, and after their mapping is gone. So they are bytes that
-    /// never change, of a mapping that is given back whole. The runs may change. Returns how much was sent of both
-    /// together.
-    fn send_pages(&self, runs: &[IoSlice<'_>], pages: &[u8], pipe: &PagePipe) -> io::Result<usize> {
-        // Where nothing can be lent, it is sent.
+    /// Sends as much of `runs` and then of `body` as there is room for, without copying `body` if the platform can. Returns
+    /// the number of bytes sent of both together.
+    ///
+    /// The kernel may read the pages of `body` after this call, and after their mapping is gone. Their bytes must therefore
+    /// never change, and their mapping must only be unmapped as a whole. `runs` may change after the call.
+    ///
+    /// # Errors
+    /// The connection has failed.
+    fn send_zero_copy(&self, runs: &[IoSlice<'_>], body: &[u8], pipe: &SplicePipe) -> io::Result<usize> {
         let _ = pipe;
-        let before = runs.iter().map(|run| run.len()).sum();
-        match if before == 0 { 0 } else { self.send_runs(runs)? } {
-            sent if sent < before => Ok(sent),
-            sent => Ok(sent + self.send(pages)?),
+        let runs_bytes = runs.iter().map(|run| run.len()).sum();
+        let sent = if runs_bytes == 0 { 0 } else { self.send_vectored(runs)? };
+        if sent < runs_bytes {
+            return Ok(sent);
         }
+        Ok(sent + self.send(body)?)
     }
 
-    /// Tells the peer that nothing more will be sent; receiving goes on.
-    fn end_sending(&self) -> io::Result<()>;
+    /// Closes the sending direction; receiving goes on.
+    ///
+    /// # Errors
+    /// The connection has failed.
+    fn shutdown_write(&self) -> io::Result<()>;
 
-    /// How many bytes that were sent the peer has not confirmed yet: what tells a slow peer from one that
-    /// takes nothing, where the kernel's buffer is large.
-    fn unconfirmed(&self) -> io::Result<u64>;
+    /// Returns the number of bytes that were sent and that the peer has not acknowledged. With a large send buffer, only
+    /// this distinguishes a slow peer from one that has stopped reading.
+    ///
+    /// # Errors
+    /// The connection has failed.
+    fn unacknowledged_bytes(&self) -> io::Result<u64>;
 
-    /// Makes the end of this socket a reset: what was sent and not confirmed is forgotten at once, where else the
-    /// kernel would keep it for minutes and try to deliver it.
-    fn abandon(&self) -> io::Result<()>;
+    /// Makes closing this socket reset the connection. The kernel then discards unacknowledged bytes at once, where it
+    /// would otherwise retransmit them for minutes.
+    ///
+    /// # Errors
+    /// The connection has failed.
+    fn reset_on_close(&self) -> io::Result<()>;
 }
 
-/// What came of receiving.
+/// The result of receiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// So many bytes, at least one.
+    /// This number of bytes, at least one.
     Bytes(usize),
-    /// Nothing is there yet.
-    NotYet,
-    /// The peer sends no more.
-    End,
+    /// No bytes are available yet.
+    WouldBlock,
+    /// The peer has closed its sending direction.
+    Closed,
 }
 
-/// A socket of the kernel's.
+/// A connection that was just accepted.
+#[derive(Debug)]
+pub struct Accepted<S> {
+    /// The connection.
+    pub socket: S,
+    /// The peer's address; `None` for a local socket, or if no address is needed.
+    pub peer: Option<SocketAddr>,
+}
+
+/// A socket of the kernel.
 #[derive(Debug)]
 pub struct KernelSocket(OwnedFd);
 
@@ -72,9 +101,9 @@ impl KernelSocket {
         KernelSocket(descriptor)
     }
 
-    /// A connection that another loop has accepted and handed over, as if it were accepted here.
-    pub(crate) fn handed_over(descriptor: OwnedFd) -> Accepted<KernelSocket> {
-        let peer = sys::peer(&descriptor);
+    /// Wraps a connection that another loop accepted and transferred to this one.
+    pub(crate) fn from_transfer(descriptor: OwnedFd) -> Accepted<KernelSocket> {
+        let peer = syscalls::peer_address(&descriptor);
         Accepted { socket: KernelSocket::new(descriptor), peer }
     }
 }
@@ -88,36 +117,36 @@ impl AsFd for KernelSocket {
 impl Socket for KernelSocket {
     #[inline]
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
-        Ok(match sys::recv(self.0.as_fd(), buffer)? {
-            None => Received::NotYet,
-            Some(0) => Received::End,
+        Ok(match syscalls::recv(self.0.as_fd(), buffer)? {
+            None => Received::WouldBlock,
+            Some(0) => Received::Closed,
             Some(bytes) => Received::Bytes(bytes),
         })
     }
 
     #[inline]
     fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(sys::send(self.0.as_fd(), bytes)?.unwrap_or(0))
+        Ok(syscalls::send(self.0.as_fd(), bytes)?.unwrap_or(0))
     }
 
     #[inline]
-    fn send_runs(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
-        Ok(sys::send_runs(self.0.as_fd(), runs, false)?.unwrap_or(0))
+    fn send_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
+        Ok(syscalls::send_vectored(self.0.as_fd(), runs, false)?.unwrap_or(0))
     }
 
-    fn send_pages(&self, runs: &[IoSlice<'_>], pages: &[u8], pipe: &PagePipe) -> io::Result<usize> {
-        pipe.send(self.0.as_fd(), runs, pages)
+    fn send_zero_copy(&self, runs: &[IoSlice<'_>], body: &[u8], pipe: &SplicePipe) -> io::Result<usize> {
+        pipe.send(self.0.as_fd(), runs, body)
     }
 
-    fn end_sending(&self) -> io::Result<()> {
+    fn shutdown_write(&self) -> io::Result<()> {
         socket2::SockRef::from(&self.0).shutdown(Shutdown::Write)
     }
 
-    fn unconfirmed(&self) -> io::Result<u64> {
-        sys::unconfirmed(self.0.as_fd())
+    fn unacknowledged_bytes(&self) -> io::Result<u64> {
+        syscalls::unacknowledged_bytes(self.0.as_fd())
     }
 
-    fn abandon(&self) -> io::Result<()> {
+    fn reset_on_close(&self) -> io::Result<()> {
         socket2::SockRef::from(&self.0).set_linger(Some(Duration::ZERO))
     }
 }

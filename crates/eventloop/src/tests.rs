@@ -1,4 +1,4 @@
-//! The loops over the kernel cannot be told apart: each test runs on all of them.
+//! Tests of the behavior that all loops over the kernel share: each test runs on all of them.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::address::Address;
 use crate::listener::{Claim, Listener};
-use crate::{Accepted, Event, EventLoop, PagePipe, Readiness, Received, Socket, Token, Waker};
+use crate::{Accepted, Event, EventLoop, Readiness, Received, Socket, SplicePipe, Token, Waker};
 
-/// Runs a test on each loop; on a ring only where the kernel has one.
-macro_rules! on_each {
+/// Runs each test on each loop; on a ring only if the kernel grants one.
+macro_rules! test_on_each_loop {
     ($($name:ident => $test:ident;)*) => {
         #[cfg(all(target_os = "linux", not(feature = "portable")))]
         mod epoll {
@@ -31,32 +31,32 @@ macro_rules! on_each {
             $(#[test] fn $name() {
                 match Uring::probe() {
                     Ok(()) => $test(|waker| Uring::new(waker, None).unwrap()),
-                    Err(error) => println!("skipped: this kernel gives no ring: {error}"),
+                    Err(error) => println!("skipped: this kernel grants no ring: {error}"),
                 }
             })*
         }
     };
 }
 
-on_each! {
-    a_connection_goes_from_accept_to_end => accept_to_end;
-    a_connection_is_received_for_again_and_again => again_and_again;
-    a_peer_that_nobody_wants_to_know_is_accepted_all_the_same => unnamed;
-    a_socket_that_is_abandoned_ends_with_a_reset => abandoned;
-    a_knock_wakes_once => knock;
-    a_knock_reaches_a_thread_with_descriptors_of_its_own => own_descriptors;
-    what_a_connection_does_not_read_waits_for_it => not_read;
-    what_is_kept_for_a_connection_ends_with_it => kept_until_closed;
-    more_may_come_at_once_than_there_are_buffers_for => many_at_once;
-    a_full_socket_tells_when_there_is_room => room;
-    pages_are_lent_in_order_and_as_far_as_there_is_room => lent_pages;
-    what_is_sent_before_lent_pages_may_change_at_once => changed_front;
-    an_event_of_an_earlier_owner_of_a_slot_is_never_told => earlier_owner;
-    who_came_before_a_listener_was_removed_may_still_be_accepted => removed_listener;
-    more_connections_than_wait_in_any_queue_are_accepted => many;
+test_on_each_loop! {
+    connection_works_from_accept_to_close => accept_to_close;
+    several_messages_are_received => several_messages;
+    connection_is_accepted_without_peer_address => without_peer_address;
+    reset_on_close_resets_the_connection => reset_on_close;
+    wake_ups_are_merged => wake_up;
+    wake_up_reaches_a_thread_with_its_own_descriptors => unshared_descriptors;
+    unread_data_is_kept => unread_data;
+    kept_data_is_freed_on_close => kept_until_closed;
+    more_data_arrives_than_there_are_buffers => more_than_buffers;
+    full_socket_becomes_writable => writable;
+    zero_copy_send_keeps_order => zero_copy;
+    runs_before_a_zero_copy_body_may_change => changed_runs;
+    events_of_a_slot_name_its_current_owner => earlier_owner;
+    pending_connections_survive_listener_removal => removed_listener;
+    more_connections_than_any_queue_holds_are_accepted => many;
 }
 
-/// The next event; fails the test if none comes.
+/// Returns the next event; fails the test if there is none.
 fn next(events: &mut impl EventLoop) -> Event {
     for _ in 0..100 {
         if let Some(event) = events.next_event() {
@@ -76,16 +76,16 @@ fn await_readable(events: &mut impl EventLoop, token: Token) -> Readiness {
     }
 }
 
-/// A listener, watched under number 3, and where it is.
+/// Opens a listener, watched under number 3. Returns it with its address.
 fn listen(events: &mut impl EventLoop<Listener = Listener>) -> (Listener, SocketAddr) {
     let claim = Claim::new(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-    let Address::Internet(address) = claim.address() else { panic!("not what was claimed") };
+    let Address::Internet(address) = claim.address() else { panic!("a local address for a TCP claim") };
     let listener = claim.listen().unwrap();
     events.add_listener(&listener, 3).unwrap();
     (listener, address)
 }
 
-/// The next connection.
+/// Accepts the next connection.
 fn accept<L: EventLoop<Listener = Listener>>(events: &mut L, listener: &Listener) -> Accepted<L::Socket> {
     loop {
         if let Some(accepted) = events.accept(listener).unwrap() {
@@ -95,7 +95,7 @@ fn accept<L: EventLoop<Listener = Listener>>(events: &mut L, listener: &Listener
     }
 }
 
-/// A connection of a client, watched with this token.
+/// Connects a client, and watches the connection with `token`.
 fn connect<L: EventLoop<Listener = Listener>>(
     events: &mut L,
     listener: &Listener,
@@ -111,7 +111,7 @@ fn connect<L: EventLoop<Listener = Listener>>(
 
 const TOKEN: Token = Token { slot: 5, generation: 9 };
 
-fn accept_to_end<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
+fn accept_to_close<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let mut events = make(Waker::new().unwrap());
     let (listener, address) = listen(&mut events);
     let mut client = TcpStream::connect(address).unwrap();
@@ -123,34 +123,34 @@ fn accept_to_end<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     events.add_socket(&socket, TOKEN).unwrap();
 
     let mut buffer = [0; 16];
-    assert_eq!(socket.receive(&mut buffer).unwrap(), Received::NotYet);
+    assert_eq!(socket.receive(&mut buffer).unwrap(), Received::WouldBlock);
     client.write_all(b"ping").unwrap();
-    assert!(!await_readable(&mut events, TOKEN).ended);
+    assert!(!await_readable(&mut events, TOKEN).read_closed);
     assert_eq!(socket.receive(&mut buffer).unwrap(), Received::Bytes(4));
     assert_eq!(&buffer[..4], b"ping");
 
-    assert_eq!(socket.send_runs(&[IoSlice::new(b"po"), IoSlice::new(b"ng")]).unwrap(), 4);
+    assert_eq!(socket.send_vectored(&[IoSlice::new(b"po"), IoSlice::new(b"ng")]).unwrap(), 4);
     assert_eq!(socket.send(b"!").unwrap(), 1);
-    socket.end_sending().unwrap();
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).unwrap();
-    assert_eq!(answer, "pong!");
+    socket.shutdown_write().unwrap();
+    let mut response = String::new();
+    client.read_to_string(&mut response).unwrap();
+    assert_eq!(response, "pong!");
 
     drop(client);
-    while !await_readable(&mut events, TOKEN).ended {}
-    assert_eq!(socket.receive(&mut buffer).unwrap(), Received::End);
+    while !await_readable(&mut events, TOKEN).read_closed {}
+    assert_eq!(socket.receive(&mut buffer).unwrap(), Received::Closed);
 }
 
-fn again_and_again<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
+fn several_messages<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let mut events = make(Waker::new().unwrap());
     let (listener, address) = listen(&mut events);
     let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
     let mut buffer = [0; 16];
-    for asked in [b"first".as_slice(), b"second", b"third"] {
-        client.write_all(asked).unwrap();
-        assert!(!await_readable(&mut events, TOKEN).ended);
-        assert_eq!(socket.receive(&mut buffer).unwrap(), Received::Bytes(asked.len()));
-        assert_eq!(&buffer[..asked.len()], asked);
+    for message in [b"first".as_slice(), b"second", b"third"] {
+        client.write_all(message).unwrap();
+        assert!(!await_readable(&mut events, TOKEN).read_closed);
+        assert_eq!(socket.receive(&mut buffer).unwrap(), Received::Bytes(message.len()));
+        assert_eq!(&buffer[..message.len()], message);
     }
     client.write_all(b"last").unwrap();
     drop(client);
@@ -158,76 +158,76 @@ fn again_and_again<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L)
     loop {
         match socket.receive(&mut buffer).unwrap() {
             Received::Bytes(bytes) => received += bytes,
-            Received::NotYet => drop(await_readable(&mut events, TOKEN)),
-            Received::End => break,
+            Received::WouldBlock => drop(await_readable(&mut events, TOKEN)),
+            Received::Closed => break,
         }
     }
     assert_eq!(received, 4);
 }
 
-fn unnamed<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
+fn without_peer_address<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let mut events = make(Waker::new().unwrap());
     let (listener, address) = listen(&mut events);
-    for wanted in [false, true] {
-        events.name_peers(wanted);
+    for needed in [false, true] {
+        events.set_peer_addresses_needed(needed);
         let client = TcpStream::connect(address).unwrap();
         let accepted = accept(&mut events, &listener);
-        let named = client.local_addr().unwrap();
-        assert!(accepted.peer == Some(named) || !wanted && accepted.peer.is_none(), "{:?}", accepted.peer);
+        let address = client.local_addr().unwrap();
+        assert!(accepted.peer == Some(address) || !needed && accepted.peer.is_none(), "{:?}", accepted.peer);
     }
 }
 
-fn abandoned<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
+fn reset_on_close<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let mut events = make(Waker::new().unwrap());
     let (listener, address) = listen(&mut events);
-    for (generation, abandoned) in [(1, false), (2, true)] {
+    for (generation, is_reset) in [(1, false), (2, true)] {
         let token = Token { slot: 0, generation };
         let (mut client, socket) = connect(&mut events, &listener, address, token);
-        if abandoned {
-            socket.abandon().unwrap();
+        if is_reset {
+            socket.reset_on_close().unwrap();
         }
         drop(socket);
         events.wait(Some(Duration::ZERO)).unwrap();
         let end = client.read(&mut [0; 1]).map_err(|error| error.kind());
-        assert_eq!(end, if abandoned { Err(io::ErrorKind::ConnectionReset) } else { Ok(0) });
+        assert_eq!(end, if is_reset { Err(io::ErrorKind::ConnectionReset) } else { Ok(0) });
     }
 }
 
-fn knock<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
+fn wake_up<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let waker = Waker::new().unwrap();
     let mut events = make(waker.clone());
-    let knocks = std::thread::spawn(move || (0..3).for_each(|_| waker.wake()));
-    knocks.join().unwrap();
+    let thread = std::thread::spawn(move || (0..3).for_each(|_| waker.wake()));
+    thread.join().unwrap();
     assert_eq!(next(&mut events), Event::Woken);
     events.wait(Some(Duration::ZERO)).unwrap();
     assert_eq!(events.next_event(), None);
 }
 
-fn own_descriptors<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L + Send + Sync) {
+fn unshared_descriptors<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L + Send + Sync) {
     let waker = Waker::new().unwrap();
-    let of_loop = waker.clone();
+    let loop_waker = waker.clone();
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            match crate::own_descriptors([of_loop.as_fd()].into_iter()) {
+            match crate::unshare_descriptor_table([loop_waker.as_fd()].into_iter()) {
                 Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
-                done => done.unwrap(),
+                result => result.unwrap(),
             }
-            next(&mut make(of_loop.clone()))
+            next(&mut make(loop_waker.clone()))
         });
         waker.wake();
         assert_eq!(thread.join().unwrap(), Event::Woken);
     });
 }
 
-fn not_read<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
+fn unread_data<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let mut events = make(Waker::new().unwrap());
     let (listener, address) = listen(&mut events);
     let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
-    // Larger than any buffer of the loop, and less than the kernel keeps.
+    // More than a buffer of the loop, and less than the kernel's buffers hold.
     let sent: Vec<u8> = (0..100_000u32).map(|number| number.to_le_bytes()[0]).collect();
     client.write_all(&sent[..50_000]).unwrap();
     await_readable(&mut events, TOKEN);
-    // The event is left alone, and others come meanwhile.
+    // The event is ignored while the loop goes on.
     for _ in 0..20 {
         events.wait(Some(Duration::from_millis(1))).unwrap();
         while events.next_event().is_some() {}
@@ -236,12 +236,13 @@ fn not_read<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     assert_eq!(socket.kept_bytes(), kept);
     client.write_all(&sent[50_000..]).unwrap();
     client.shutdown(std::net::Shutdown::Write).unwrap();
-    let (mut received, mut buffer) = (Vec::new(), [0; 777]);
+    let mut received = Vec::new();
+    let mut buffer = [0; 777];
     loop {
         match socket.receive(&mut buffer).unwrap() {
             Received::Bytes(bytes) => received.extend_from_slice(&buffer[..bytes]),
-            Received::NotYet => drop(await_readable(&mut events, TOKEN)),
-            Received::End => break,
+            Received::WouldBlock => drop(await_readable(&mut events, TOKEN)),
+            Received::Closed => break,
         }
     }
     assert!(received == sent, "{} bytes of {}", received.len(), sent.len());
@@ -261,18 +262,21 @@ fn kept_until_closed<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> 
     assert_eq!(events.kept_bytes(), 0);
 }
 
-fn many_at_once<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
+fn more_than_buffers<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     const CLIENTS: usize = 200;
     let mut events = make(Waker::new().unwrap());
     let (listener, address) = listen(&mut events);
     let mut clients: Vec<_> = (0..CLIENTS).map(|_| TcpStream::connect(address).unwrap()).collect();
-    clients.iter_mut().for_each(|client| client.write_all(&[7; 1500]).unwrap());
+    for client in &mut clients {
+        client.write_all(&[7; 1500]).unwrap();
+    }
     let sockets: Vec<_> = clients.iter().map(|_| accept(&mut events, &listener).socket).collect();
-    // All of them have something to receive before the first one is waited for.
+    // All have data to receive before the first wait.
     for (slot, socket) in (0..).zip(&sockets) {
         events.add_socket(socket, Token { slot, generation: 1 }).unwrap();
     }
-    let (mut buffer, mut left) = ([0; 2000], CLIENTS * 1500);
+    let mut buffer = [0; 2000];
+    let mut left = CLIENTS * 1500;
     while left > 0 {
         let Event::Ready(Token { slot, .. }, _) = next(&mut events) else { continue };
         while let Received::Bytes(bytes) = sockets[slot as usize].receive(&mut buffer).unwrap() {
@@ -282,7 +286,7 @@ fn many_at_once<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     }
 }
 
-fn room<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
+fn writable<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let mut events = make(Waker::new().unwrap());
     let (listener, address) = listen(&mut events);
     let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
@@ -309,26 +313,26 @@ fn room<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     drop(reader.join().unwrap());
 }
 
-fn lent_pages<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
+fn zero_copy<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let mut events = make(Waker::new().unwrap());
     let (listener, address) = listen(&mut events);
     let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
-    let pipe = PagePipe::new();
-    // Not at the beginning of a page, nor of a length that ends with one, and no two pages alike.
+    let pipe = SplicePipe::new();
+    // Starts and ends within a page, and no two pages are equal.
     let bytes: Vec<u8> = (0..8_000_001u32).map(|number| (number % 251) as u8).collect();
-    let pages = &bytes[77..];
-    let front = [IoSlice::new(b"fro"), IoSlice::new(b"nt")];
-    let mut sent = socket.send_pages(&front, pages, &pipe).unwrap() - 5;
-    assert!(sent > 0 && sent < pages.len(), "no socket has room for {sent} bytes at once");
-    assert!(pipe.is_empty(), "what there was no room for is in nobody's way");
-    let expected = [b"front", pages].concat();
+    let body = &bytes[77..];
+    let runs = [IoSlice::new(b"he"), IoSlice::new(b"ads")];
+    let mut sent = socket.send_zero_copy(&runs, body, &pipe).unwrap() - 5;
+    assert!(sent > 0 && sent < body.len(), "no socket has room for {sent} bytes at once");
+    assert!(pipe.is_empty(), "bytes without room in the socket are dropped");
+    let expected = [b"heads", body].concat();
     let reader = std::thread::spawn(move || {
         let mut received = vec![0; expected.len()];
         client.read_exact(&mut received).unwrap();
         assert!(received == expected);
     });
-    while sent < pages.len() {
-        let more = socket.send_pages(&[], &pages[sent..], &pipe).unwrap();
+    while sent < body.len() {
+        let more = socket.send_zero_copy(&[], &body[sent..], &pipe).unwrap();
         if more == 0 {
             events.wait(Some(Duration::from_secs(10))).unwrap();
             while events.next_event().is_some() {}
@@ -338,21 +342,21 @@ fn lent_pages<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     reader.join().unwrap();
 }
 
-fn changed_front<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
+fn changed_runs<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
     let mut events = make(Waker::new().unwrap());
     let (listener, address) = listen(&mut events);
     let (mut client, socket) = connect(&mut events, &listener, address, TOKEN);
-    let pipe = PagePipe::new();
+    let pipe = SplicePipe::new();
     let bytes: Vec<u8> = (0..80_000u32).map(|number| (number % 251) as u8).collect();
     let mut expected = Vec::new();
-    // Heads of all lengths, some longer than a page, and bodies that begin anywhere in one: nobody reads meanwhile.
+    // Runs of all lengths, some longer than a page, and bodies that begin anywhere in one. The client reads only later.
     for (round, letter) in (0..).step_by(611).zip((0..250).cycle()) {
-        let pages = &bytes[round % 4096..][..[9_000, 70_000][round % 2]];
-        let mut front = vec![letter; 1 + round % 5000];
-        let (first, second) = front.split_at(front.len() / 2);
-        let sent = socket.send_pages(&[IoSlice::new(first), IoSlice::new(second)], pages, &pipe).unwrap();
-        let whole = [&front, pages].concat();
-        front.fill(255);
+        let body = &bytes[round % 4096..][..[9_000, 70_000][round % 2]];
+        let mut runs = vec![letter; 1 + round % 5000];
+        let (first, second) = runs.split_at(runs.len() / 2);
+        let sent = socket.send_zero_copy(&[IoSlice::new(first), IoSlice::new(second)], body, &pipe).unwrap();
+        let whole = [&runs, body].concat();
+        runs.fill(255);
         expected.extend_from_slice(&whole[..sent]);
         if sent < whole.len() {
             break;
@@ -394,7 +398,7 @@ fn removed_listener<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L
     events.remove_listener(&listener).unwrap();
     let accepted = std::iter::from_fn(|| events.accept(&listener).unwrap()).count();
     assert_eq!(accepted, 20);
-    events.end_listening(listener);
+    events.close_listener(listener);
     assert!(TcpStream::connect(address).is_err());
 }
 
@@ -417,7 +421,7 @@ fn many<L: EventLoop<Listener = Listener>>(make: impl Fn(Waker) -> L) {
 }
 
 #[test]
-fn an_address_that_is_taken_is_refused() {
+fn address_in_use_is_refused() {
     let claim = Claim::new(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let address = claim.address();
     let _workers = [claim.listen().unwrap(), claim.listen().unwrap()];

@@ -1,18 +1,18 @@
-//! What an event belongs to: a slot and its owner's generation, packed in 64 bits.
+//! Tokens: the slot of a connection and the generation of its owner, packed into 64 bits.
 //!
-//! An event that was fetched before its connection was closed must not be taken for one of the
-//! connection that has the slot now: the generations differ.
+//! A slot is reused after its connection is closed. An event fetched before that must not be attributed to the new
+//! connection: its generation differs.
 
-/// What an event belongs to.
+/// Identifies the connection that an event belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
-    /// The slot.
+    /// The index of the slot.
     pub slot: u32,
-    /// Which owner of the slot.
+    /// Counts the owners of the slot.
     pub generation: u32,
 }
 
-/// Slots from here on are the loop's own: listeners and the waker.
+/// Slots from this one on belong to the loop: listeners and the waker.
 pub(crate) const SLOT_MAX: u32 = u32::MAX - 256;
 
 impl Token {
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_survive_packing() {
+    fn packed_token_unpacks() {
         let token = Token { slot: 0x0102_0304, generation: 0xfffe_fdfc };
         assert_eq!(Token::unpack(token.pack()), token);
     }

@@ -77,7 +77,7 @@ fn run(seed: u64, releases: &Releases) -> Result<(), String> {
     let Course { stopped } = Plot { proxied, ..Plot::invent(&mut random) }.run(&network, releases)?;
     for (script, peer) in scripts.iter().zip(peers) {
         let received = network.received(peer);
-        twin::check(script, &received, network.fate(peer), releases, stopped)
+        twin::check(script, &received, network.state(peer), releases, stopped)
             .map_err(|fault| format!("{fault}\n{script:?}\nreceived {} bytes", received.len()))?;
     }
     Ok(())

@@ -81,7 +81,7 @@ pub(crate) struct Worker<L: EventLoop> {
 impl<L: EventLoop> Worker<L> {
     /// A worker on this loop.
     pub(crate) fn new(mut events: L, plan: Plan<L::Listener>) -> io::Result<Worker<L>> {
-        events.name_peers(plan.observer.names_peers());
+        events.set_peer_addresses_needed(plan.observer.names_peers());
         for (number, listener) in (0..).zip(&plan.listeners) {
             events.add_listener(listener, number)?;
         }
@@ -197,7 +197,7 @@ impl<L: EventLoop> Worker<L> {
 
     /// Accepts nobody any more, and lets connections finish what they are sending; tells until when.
     pub(crate) fn begin_drain(&mut self) -> Instant {
-        self.events.leave_neighbours();
+        self.events.stop_balancing();
         for number in 0..self.listeners.len() {
             if !self.standbys.is_watched(number) {
                 continue;
@@ -208,7 +208,7 @@ impl<L: EventLoop> Worker<L> {
             self.accept(u32::try_from(number).unwrap_or(u32::MAX), usize::MAX);
         }
         for listener in self.listeners.drain(..) {
-            self.events.end_listening(listener);
+            self.events.close_listener(listener);
         }
         self.take_over();
         self.shared.begin_drain();
@@ -353,7 +353,7 @@ impl<L: EventLoop> Worker<L> {
     fn take_up_one(&mut self, token: Token) {
         if let Some(connection) = self.connections.get_mut(token) {
             let ended = connection.take_up();
-            self.go_on(token, Readiness { ended, ..Readiness::default() });
+            self.go_on(token, Readiness { read_closed: ended, ..Readiness::default() });
         }
     }
 
@@ -374,18 +374,18 @@ impl<L: EventLoop> Worker<L> {
             return self.go_on_behind_due(token, readiness);
         }
         self.at = Some(token);
-        let closed = if readiness.broken {
+        let closed = if readiness.failed {
             Closed::Broken
         } else if connection.is_put_off() {
             // Its turn comes, and comes once.
-            connection.put_off(readiness.ended);
+            connection.put_off(readiness.read_closed);
             return;
         } else {
-            let outcome = connection.turn(&mut self.shared, readiness.ended);
+            let outcome = connection.turn(&mut self.shared, readiness.read_closed);
             match outcome {
                 Outcome::Due => self.let_wait(token),
                 Outcome::Open => self.check_memory(),
-                other => self.settle(token, other, readiness.ended, Closed::InOrder),
+                other => self.settle(token, other, readiness.read_closed, Closed::InOrder),
             }
             return;
         };

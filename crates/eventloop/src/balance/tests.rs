@@ -1,104 +1,104 @@
 //! Unit tests of load balancing.
 
-use super::*;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-fn two() -> (Neighbours, Neighbours) {
+use super::*;
+
+fn two_balancers() -> (Balancer, Balancer) {
     let wakers = [Waker::new().unwrap(), Waker::new().unwrap()];
-    let mut places = Neighbours::of(&wakers).unwrap().into_iter();
-    (places.next().unwrap(), places.next().unwrap())
+    let mut balancers = Balancer::for_loops(&wakers).unwrap().into_iter();
+    (balancers.next().unwrap(), balancers.next().unwrap())
 }
 
 #[test]
-fn a_connection_goes_to_whom_has_fewer_and_works_there() {
-    let (heavy, light) = two();
+fn connection_moves_to_the_lighter_loop_and_works() {
+    let (heavy, light) = two_balancers();
     let (mut client, socket) = UnixStream::pair().unwrap();
-    heavy.set_held(2);
-    assert!(heavy.hand_over(socket.as_fd(), 7));
-    drop(socket);
-    let (listener, taken) = light.take_over().unwrap();
+    heavy.set_load(2);
+    assert!(heavy.transfer(Accepted { socket, peer: None }, 7).is_none());
+    let (listener, received) = light.next_transferred().unwrap();
     assert_eq!(listener, 7);
-    UnixStream::from(taken).write_all(b"here").unwrap();
+    UnixStream::from(received).write_all(b"here").unwrap();
     let mut read = String::new();
     client.read_to_string(&mut read).unwrap();
     assert_eq!(read, "here");
-    assert!(light.take_over().is_none());
+    assert!(light.next_transferred().is_none());
 }
 
 #[test]
-fn who_leaves_takes_what_it_was_handed_and_nothing_more() {
-    let (one, other) = two();
+fn loop_that_left_receives_only_what_was_queued() {
+    let (one, other) = two_balancers();
     let (_client, socket) = UnixStream::pair().unwrap();
-    one.set_held(9);
-    assert!(one.hand_over(socket.as_fd(), 7));
+    one.set_load(9);
+    assert!(one.try_transfer(socket.as_fd(), 7));
     other.leave();
-    other.set_held(0);
-    assert!(!one.hand_over(socket.as_fd(), 7));
-    // Also where somebody has not seen yet that it has left.
-    assert!(send(&one.members[other.own].to, socket.as_fd(), 7).is_err());
-    assert_eq!(other.take_over().map(|(listener, _)| listener), Some(7));
-    assert!(other.take_over().is_none());
-    // Nor does it hand on what it still accepts.
-    one.set_held(0);
-    assert!(!other.hand_over(socket.as_fd(), 7));
+    other.set_load(0);
+    assert!(!one.try_transfer(socket.as_fd(), 7));
+    // A loop that read the load before that is refused by the kernel.
+    assert!(send(&one.loops[other.own].sender, socket.as_fd(), 7).is_err());
+    assert_eq!(other.next_transferred().map(|(listener, _)| listener), Some(7));
+    assert!(other.next_transferred().is_none());
+    // It no longer transfers connections that it accepts.
+    one.set_load(0);
+    assert!(!other.try_transfer(socket.as_fd(), 7));
 }
 
 #[test]
-fn what_is_even_enough_stays() {
-    let (one, other) = two();
+fn small_imbalance_is_tolerated() {
+    let (one, other) = two_balancers();
     let (_client, socket) = UnixStream::pair().unwrap();
     let few = [(0, 0, false), (1, 0, true), (3, 3, false), (4, 3, true), (5, 4, false), (6, 4, true)];
     let many = [(1000, 890, false), (1100, 890, true)];
-    for (held, of_other, goes) in few.into_iter().chain(many) {
-        one.set_held(held);
-        other.set_held(of_other);
-        assert_eq!(one.hand_over(socket.as_fd(), 0), goes, "{held} and {of_other}");
-        while other.take_over().is_some() {}
+    for (load, other_load, is_transferred) in few.into_iter().chain(many) {
+        one.set_load(load);
+        other.set_load(other_load);
+        assert_eq!(one.try_transfer(socket.as_fd(), 0), is_transferred, "{load} and {other_load}");
+        while other.next_transferred().is_some() {}
     }
 }
 
 #[test]
-fn a_connection_without_its_descriptor_is_no_longer_counted() {
-    let (one, other) = two();
+fn lost_connection_is_no_longer_counted() {
+    let (one, other) = two_balancers();
     let (_client, socket) = UnixStream::pair().unwrap();
-    one.set_held(9);
-    // As the kernel delivers it if the receiver may open no more.
-    one.members[other.own].coming.fetch_add(1, Ordering::Relaxed);
-    one.members[other.own].to.send(&7u32.to_ne_bytes()).unwrap();
-    assert!(one.hand_over(socket.as_fd(), 8));
-    assert_eq!(other.take_over().map(|(listener, _)| listener), Some(8));
-    assert_eq!(one.members[other.own].load(), 0);
+    one.set_load(9);
+    // The kernel delivers such a message if the receiver has no descriptor left.
+    one.loops[other.own].queued.fetch_add(1, Ordering::Relaxed);
+    one.loops[other.own].sender.send(&7u32.to_ne_bytes()).unwrap();
+    assert!(one.try_transfer(socket.as_fd(), 8));
+    assert_eq!(other.next_transferred().map(|(listener, _)| listener), Some(8));
+    assert_eq!(one.loops[other.own].total(), 0);
 }
 
 #[test]
-#[cfg_attr(feature = "portable", ignore = "only Linux has such sockets everywhere")]
-fn an_address_on_a_message_is_ignored() {
-    let folder = memory_folder();
-    let outside = UnixDatagram::bind(folder.join("outside")).unwrap();
+#[cfg_attr(feature = "portable", ignore = "only Linux has SOCK_SEQPACKET for local sockets everywhere")]
+fn address_of_a_message_is_ignored() {
+    let directory = temporary_directory();
+    let outside = UnixDatagram::bind(directory.join("outside")).unwrap();
     outside.set_nonblocking(true).unwrap();
-    let (one, other) = two();
-    let address = rustix::net::SocketAddrUnix::new(folder.join("outside")).unwrap();
+    let (one, other) = two_balancers();
+    let address = rustix::net::SocketAddrUnix::new(directory.join("outside")).unwrap();
     let message = [IoSlice::new(b"none")];
-    let to = &one.members[other.own].to;
-    let mut nothing = SendAncillaryBuffer::default();
-    rustix::net::sendmsg_addr(to, &address, &message, &mut nothing, SendFlags::NOSIGNAL).unwrap();
+    let sender = &one.loops[other.own].sender;
+    let mut no_ancillary = SendAncillaryBuffer::default();
+    rustix::net::sendmsg_addr(sender, &address, &message, &mut no_ancillary, SendFlags::NOSIGNAL).unwrap();
     assert!(outside.recv(&mut [0; 8]).is_err());
-    std::fs::remove_dir_all(folder).unwrap();
+    std::fs::remove_dir_all(directory).unwrap();
 }
 
-fn memory_folder() -> std::path::PathBuf {
-    let folder = std::env::temp_dir().join(format!("cannery-neighbours-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
+fn temporary_directory() -> std::path::PathBuf {
+    let directory = std::env::temp_dir().join(format!("cannery-balance-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    directory
 }
 
 #[test]
-fn what_is_on_its_way_counts() {
-    let (one, other) = two();
+fn queued_connections_count_as_load() {
+    let (one, other) = two_balancers();
     let (_client, socket) = UnixStream::pair().unwrap();
-    one.set_held(4);
-    let handed = (0..10).filter(|_| one.hand_over(socket.as_fd(), 0)).count();
-    assert_eq!(handed, 4);
-    assert!(other.take_over().is_some());
+    one.set_load(4);
+    let transferred = (0..10).filter(|_| one.try_transfer(socket.as_fd(), 0)).count();
+    assert_eq!(transferred, 4);
+    assert!(other.next_transferred().is_some());
 }

@@ -1,46 +1,57 @@
-//! The loop over epoll: waits, and hands out events one at a time.
+//! The event loop over `epoll(7)`.
 //!
-//! Edge-triggered: a descriptor is registered once, for both directions, and never again.
+//! Edge-triggered: a descriptor is registered once, for both directions.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use super::syscalls as sys;
+use super::syscalls;
 use super::waker::Waker;
-use crate::balance::{Neighbourhood, Neighbours};
+use crate::balance::Balancer;
 use crate::clock::{Clock, Now};
 use crate::event::{Event, Readiness};
+use crate::event_loop::EventLoop;
 use crate::listener::Listener;
-use crate::socket::KernelSocket;
+use crate::socket::{Accepted, KernelSocket};
 use crate::token::{SLOT_MAX, Token};
-use crate::{Accepted, EventLoop};
 
-/// Events fetched by one call. More wait for the next one.
+/// Events fetched by one call. The kernel keeps the others for the next call.
 const EVENTS_MAX: usize = 256;
 
 const WAKER_SLOT: u32 = u32::MAX;
 
-/// A loop over epoll, for one thread.
+/// An event loop over epoll, for one thread.
 pub struct Epoll {
     epoll: OwnedFd,
     events: Vec<libc::epoll_event>,
+    /// The number of fetched events.
     fetched: usize,
+    /// The index of the next event to return.
     next: usize,
     waker: Waker,
-    neighbours: Neighbourhood,
+    balancer: Option<Balancer>,
     clock: Clock,
 }
 
 impl Epoll {
-    /// A loop that watches nothing but its waker, and shares connections with its neighbours, if it has some.
-    pub fn new(waker: Waker, neighbours: Option<Neighbours>) -> io::Result<Epoll> {
-        let epoll = sys::epoll_create()?;
+    /// Creates a loop that watches its waker, and balances connections with other loops if there is a balancer.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn new(waker: Waker, balancer: Option<Balancer>) -> io::Result<Epoll> {
+        let epoll = syscalls::epoll_create()?;
         let token = Token { slot: WAKER_SLOT, generation: 0 };
-        sys::epoll_add(&epoll, waker.as_fd(), libc::EPOLLIN as u32, token.pack())?;
-        let events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
-        let neighbours = Neighbourhood::of(neighbours);
-        Ok(Epoll { epoll, events, fetched: 0, next: 0, waker, neighbours, clock: Clock::new() })
+        syscalls::epoll_add(&epoll, waker.as_fd(), libc::EPOLLIN as u32, token.pack())?;
+        Ok(Epoll {
+            epoll,
+            events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX],
+            fetched: 0,
+            next: 0,
+            waker,
+            balancer,
+            clock: Clock::new(),
+        })
     }
 }
 
@@ -48,29 +59,16 @@ impl EventLoop for Epoll {
     type Listener = Listener;
     type Socket = KernelSocket;
 
-    fn add_listener(&mut self, listener: &Listener, number: u32) -> io::Result<()> {
-        let token = Token { slot: SLOT_MAX + number, generation: 0 };
-        // Where several loops watch one queue, a connection wakes one of them and not all.
-        let events = libc::EPOLLIN as u32 | libc::EPOLLET as u32 | libc::EPOLLEXCLUSIVE as u32;
-        sys::epoll_add(&self.epoll, listener.as_fd(), events, token.pack())
-    }
-
-    fn add_socket(&mut self, socket: &KernelSocket, token: Token) -> io::Result<()> {
-        let both = libc::EPOLLIN as u32 | libc::EPOLLOUT as u32;
-        let events = both | libc::EPOLLRDHUP as u32 | libc::EPOLLET as u32;
-        sys::epoll_add(&self.epoll, socket.as_fd(), events, token.pack())
-    }
-
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let timeout_ms = timeout.map_or(-1, |timeout| {
-            // Rounded up: waking before a deadline would only mean waiting again.
+            // Rounded up, because a wake-up before a deadline would only lead to another wait.
             let whole = timeout.as_secs().saturating_mul(1000);
             let milliseconds = whole.saturating_add(timeout.subsec_nanos().div_ceil(1_000_000).into());
             i32::try_from(milliseconds).unwrap_or(i32::MAX)
         });
         self.next = 0;
         self.fetched = 0;
-        self.fetched = sys::epoll_wait(&self.epoll, &mut self.events, timeout_ms)?;
+        self.fetched = syscalls::epoll_wait(&self.epoll, &mut self.events, timeout_ms)?;
         Ok(())
     }
 
@@ -89,10 +87,10 @@ impl EventLoop for Epoll {
                 let any = |flags: libc::c_int| event.events & flags as u32 != 0;
                 let readiness = Readiness {
                     readable: any(libc::EPOLLIN | libc::EPOLLRDHUP),
-                    ended: any(libc::EPOLLRDHUP | libc::EPOLLHUP),
+                    read_closed: any(libc::EPOLLRDHUP | libc::EPOLLHUP),
                     writable: any(libc::EPOLLOUT),
-                    // Not where both sides have only said that they send no more.
-                    broken: any(libc::EPOLLERR),
+                    // EPOLLHUP is no failure: it is set as soon as both sides have shut down their sending direction.
+                    failed: any(libc::EPOLLERR),
                 };
                 Event::Ready(token, readiness)
             }
@@ -104,37 +102,57 @@ impl EventLoop for Epoll {
         self.clock.read()
     }
 
+    fn add_listener(&mut self, listener: &Listener, number: u32) -> io::Result<()> {
+        let token = Token { slot: SLOT_MAX + number, generation: 0 };
+        // If several loops watch one accept queue, a connection wakes up one of them.
+        let events = libc::EPOLLIN as u32 | libc::EPOLLET as u32 | libc::EPOLLEXCLUSIVE as u32;
+        syscalls::epoll_add(&self.epoll, listener.as_fd(), events, token.pack())
+    }
+
+    fn add_socket(&mut self, socket: &KernelSocket, token: Token) -> io::Result<()> {
+        let both_directions = libc::EPOLLIN as u32 | libc::EPOLLOUT as u32;
+        let events = both_directions | libc::EPOLLRDHUP as u32 | libc::EPOLLET as u32;
+        syscalls::epoll_add(&self.epoll, socket.as_fd(), events, token.pack())
+    }
+
     fn accept(&mut self, listener: &Listener) -> io::Result<Option<Accepted<KernelSocket>>> {
         listener.accept()
     }
 
-    fn leave_neighbours(&mut self) {
-        self.neighbours.leave();
-    }
-
     fn set_load(&mut self, connections: usize) {
-        self.neighbours.set_held(connections);
+        if let Some(balancer) = &self.balancer {
+            balancer.set_load(connections);
+        }
     }
 
-    fn hand_over(
+    fn transfer(
         &mut self,
         accepted: Accepted<KernelSocket>,
         listener: u32,
     ) -> Option<Accepted<KernelSocket>> {
-        self.neighbours.hand_over(accepted, listener)
+        match &self.balancer {
+            Some(balancer) => balancer.transfer(accepted, listener),
+            None => Some(accepted),
+        }
     }
 
-    fn take_over(&mut self) -> Option<(u32, Accepted<KernelSocket>)> {
-        let (listener, descriptor) = self.neighbours.take_over()?;
-        Some((listener, KernelSocket::handed_over(descriptor)))
+    fn next_transferred(&mut self) -> Option<(u32, Accepted<KernelSocket>)> {
+        let (listener, descriptor) = self.balancer.as_ref()?.next_transferred()?;
+        Some((listener, KernelSocket::from_transfer(descriptor)))
+    }
+
+    fn stop_balancing(&mut self) {
+        if let Some(balancer) = &self.balancer {
+            balancer.leave();
+        }
     }
 
     fn remove_listener(&mut self, listener: &Listener) -> io::Result<()> {
-        sys::epoll_remove(&self.epoll, listener.as_fd())
+        syscalls::epoll_remove(&self.epoll, listener.as_fd())
     }
 
-    fn end_listening(&mut self, listener: Listener) {
-        listener.end();
+    fn close_listener(&mut self, listener: Listener) {
+        listener.close();
     }
 }
 

@@ -1,11 +1,10 @@
-//! The raw system calls, one small function each.
+//! System calls of Linux, each in a safe function.
 //!
-//! The only `unsafe` of this crate stands here. Never called from outside it; never decides what an error
-//! means beyond "would block" and "interrupted".
+//! Together with `uring/ring.rs`, this file holds all `unsafe` code for Linux. It interprets no error except "would block"
+//! and "interrupted".
 //!
-//! The calls of the request path go past the C library's functions of their names: those are places
-//! where a thread can be cancelled, and in a program with threads each guards itself with two atomic
-//! operations. Nobody cancels threads here.
+//! We make the calls of the hot path by `syscall(2)`. The C library's functions are cancellation points, for which each
+//! executes two atomic operations in a multithreaded program. We don't cancel threads.
 
 #![allow(unsafe_code)]
 
@@ -17,18 +16,18 @@ use std::os::unix::net::UnixDatagram;
 use rustix::net::RecvFlags;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// Whether the kernel deals connections out among the sockets that listen at one address.
-pub(crate) const DEALS_OUT: bool = true;
+/// The kernel distributes connections among the sockets that listen at one address (`SO_REUSEPORT`).
+pub(crate) const BALANCES_LISTENERS: bool = true;
 
-/// How descriptors are received: closed to other programs at once.
-pub(crate) const RECEIVES_DESCRIPTORS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
+/// Flags for receiving descriptors: close-on-exec, set atomically.
+pub(crate) const RECV_DESCRIPTORS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 
-/// Turns the result of a system call into ours: -1 means that `errno` says why.
+/// Converts the result of a system call, which is -1 on errors; the error is in `errno`.
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// The same for calls that return a count of bytes; nothing where the call would block.
+/// Converts the result of a system call that returns a number of bytes. Returns `None` if the call would block.
 fn check_bytes(result: libc::c_long) -> io::Result<Option<usize>> {
     if let Ok(bytes) = usize::try_from(result) {
         return Ok(Some(bytes));
@@ -40,21 +39,22 @@ fn check_bytes(result: libc::c_long) -> io::Result<Option<usize>> {
     }
 }
 
-/// Takes a descriptor that a system call has just given us.
+/// Takes ownership of a descriptor that a system call has just opened.
 fn own(descriptor: RawFd) -> OwnedFd {
-    // SAFETY: the callers below pass the result of a call that opens a descriptor, after `check`, or one that
-    // they have just found open and that was meant for them: it is open, and nobody else owns it. There is no safe way from a number to an owned descriptor.
+    // SAFETY: the callers in this file pass the result of a call that opens a descriptor, after `check`, or one that
+    // they found open and that the parent process left for them. It is open, and no other value owns it. There is no
+    // safe conversion from a number to an owned descriptor.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
-/// An epoll instance.
+/// Creates an epoll instance.
 pub(crate) fn epoll_create() -> io::Result<OwnedFd> {
     // SAFETY: takes a flag and touches no memory of ours.
     let descriptor = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
     Ok(own(descriptor))
 }
 
-/// Begins to watch a descriptor; `data` comes back with each event.
+/// Watches a descriptor; each of its events carries `data`.
 pub(crate) fn epoll_add(epoll: &OwnedFd, watched: BorrowedFd<'_>, events: u32, data: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events, u64: data };
     let (epoll, watched) = (epoll.as_raw_fd(), watched.as_raw_fd());
@@ -63,30 +63,29 @@ pub(crate) fn epoll_add(epoll: &OwnedFd, watched: BorrowedFd<'_>, events: u32, d
     Ok(())
 }
 
-/// Stops watching a descriptor. Needed where others have it open too: closing it here would not end that.
+/// Stops watching a descriptor. Closing it has no such effect while another process has it open.
 pub(crate) fn epoll_remove(epoll: &OwnedFd, watched: BorrowedFd<'_>) -> io::Result<()> {
     let (epoll, watched) = (epoll.as_raw_fd(), watched.as_raw_fd());
     let no_event = std::ptr::null_mut();
-    // SAFETY: to remove a descriptor takes no event, and touches no memory of ours.
+    // SAFETY: removing a descriptor takes no event, and touches no memory of ours.
     check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, watched, no_event) })?;
     Ok(())
 }
 
-/// Waits for events, at most so many milliseconds (-1: without end), and returns how many came.
-///
-/// An interruption by a signal counts as no events.
+/// Waits for events, for at most `timeout_ms` milliseconds (-1 for no limit). Returns their number; 0 if a signal
+/// interrupts the call.
 pub(crate) fn epoll_wait(
     epoll: &OwnedFd,
     events: &mut [libc::epoll_event],
     timeout_ms: i32,
 ) -> io::Result<usize> {
-    let room = i32::try_from(events.len()).unwrap_or(i32::MAX);
+    let capacity = i32::try_from(events.len()).expect("the loop fetches a few hundred events");
     let (epoll, events) = (epoll.as_raw_fd(), events.as_mut_ptr());
     let no_mask = std::ptr::null::<libc::sigset_t>();
-    // SAFETY: `events` is a unique borrow of at least `room` events, which the kernel may write. Without a
-    // mask its size does not matter. The arguments are those of `epoll_pwait(2)`.
+    // SAFETY: `events` is a unique borrow of `capacity` events, which the kernel may write. Without a
+    // signal mask, its size is ignored. The arguments are those of `epoll_pwait(2)`.
     let count =
-        unsafe { libc::syscall(libc::SYS_epoll_pwait, epoll, events, room, timeout_ms, no_mask, 0usize) };
+        unsafe { libc::syscall(libc::SYS_epoll_pwait, epoll, events, capacity, timeout_ms, no_mask, 0usize) };
     match check_bytes(count) {
         Ok(count) => Ok(count.unwrap_or(0)),
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
@@ -94,13 +93,13 @@ pub(crate) fn epoll_wait(
     }
 }
 
-/// The next connection that waits at a listener, not blocking, and where its peer is; nothing where none
-/// waits.
+/// Accepts the next pending connection in non-blocking mode. Returns it with its peer's address, or `None` if none is
+/// pending.
 pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<(OwnedFd, Option<SocketAddr>)>> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     let listener = listener.as_raw_fd();
-    // SAFETY: the kernel writes an address of at most `length` bytes into `storage`, whose size `length`
-    // says, and its length into `length`: `try_init` asks for just that.
+    // SAFETY: the kernel writes an address of at most `length` bytes, the size of `storage`, and sets `length` to that
+    // of the address, as `try_init` requires.
     let accepted = unsafe {
         SockAddr::try_init(|storage, length| {
             check(libc::accept4(listener, storage.cast(), length, flags)).map(own)
@@ -113,15 +112,15 @@ pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<(OwnedFd, Op
     }
 }
 
-/// How many bytes that were sent on a socket its peer has not confirmed yet.
-pub(crate) fn unconfirmed(socket: BorrowedFd<'_>) -> io::Result<u64> {
+/// Returns the number of bytes that were sent on a socket and that its peer has not acknowledged.
+pub(crate) fn unacknowledged_bytes(socket: BorrowedFd<'_>) -> io::Result<u64> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the kernel writes one `int`, and only until the call returns.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) })?;
-    Ok(u64::try_from(bytes).unwrap_or(0))
+    Ok(u64::try_from(bytes).expect("a number of bytes"))
 }
 
-/// Returns freed memory to the system, as far as the C library can.
+/// Returns free memory to the system, as far as the C library can.
 pub(crate) fn release_free_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes a number, and walks the allocator's own lists under the allocator's locks.
@@ -130,58 +129,58 @@ pub(crate) fn release_free_memory() {
     };
 }
 
-/// Has the kernel take no more than so many bytes for a connection before their turn to be sent comes.
+/// Limits the bytes that the kernel buffers for a connection in addition to those in flight.
 pub(crate) fn limit_unsent(listener: &Socket, bytes: u32) -> io::Result<()> {
     listener.set_tcp_notsent_lowat(bytes)
 }
 
-/// Has the kernel keep connections back at a listening socket until their peers have sent something. Who has not within
-/// a second is sent the kernel's part of the handshake again, and comes through with his answer to that.
+/// Delays connections at a listening socket until their peers have sent data. After a second without data the kernel
+/// retransmits its SYN-ACK, and accepts the connection when the peer acknowledges that.
 pub(crate) fn defer_accept(listener: &Socket) -> io::Result<()> {
-    // In seconds, which the kernel makes a number of attempts of: there is nothing shorter.
-    let patience: libc::c_int = 1;
-    let length = libc::socklen_t::try_from(size_of_val(&patience)).map_err(io::Error::other)?;
-    let (listener, value) = (listener.as_raw_fd(), (&raw const patience).cast());
+    // In seconds, which the kernel converts to a number of retransmissions: one is the minimum.
+    let timeout: libc::c_int = 1;
+    let length = libc::socklen_t::try_from(size_of_val(&timeout)).expect("the size of an `int`");
+    let (listener, value) = (listener.as_raw_fd(), (&raw const timeout).cast());
     // SAFETY: `value` points to an `int` of `length` bytes, which the kernel only reads, and only until the call returns.
     check(unsafe { libc::setsockopt(listener, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, value, length) })?;
     Ok(())
 }
 
-/// Two ends of a local connection that keeps messages apart. Other than on a datagram socket, the kernel ignores an
-/// address that is sent to, so neither end reaches any other socket.
+/// Creates a pair of connected local sockets that preserve message boundaries. In contrast to datagram sockets, the kernel
+/// ignores an address passed to a send, so neither end reaches any other socket.
 pub(crate) fn message_pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
-    let (one, other) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None)?;
-    Ok((OwnedFd::from(one).into(), OwnedFd::from(other).into()))
+    let (first, second) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None)?;
+    Ok((OwnedFd::from(first).into(), OwnedFd::from(second).into()))
 }
 
-/// Whether a socket listens.
+/// Returns `true` if a socket listens.
 pub(crate) fn is_listener(socket: &Socket) -> io::Result<bool> {
     socket.is_listener()
 }
 
-/// Receives into `buffer`; nothing where the call would block, 0 where the peer has ended.
+/// Receives into `buffer`. Returns `None` if the call would block, and 0 if the peer has closed its sending direction.
 pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     let (socket, bytes, length) = (socket.as_raw_fd(), buffer.as_mut_ptr(), buffer.len());
     let no_address = std::ptr::null_mut::<u8>();
     // SAFETY: `buffer` is a unique borrow of `length` bytes, which the kernel may write; null for address
-    // and length says that the peer's address is not wanted. The arguments are those of `recvfrom(2)`.
+    // and length omits the peer's address. The arguments are those of `recvfrom(2)`.
     check_bytes(unsafe {
         libc::syscall(libc::SYS_recvfrom, socket, bytes, length, 0, no_address, no_address)
     })
 }
 
-/// Sends one run of bytes; nothing where the call would block.
+/// Sends one run of bytes. Returns `None` if the call would block.
 pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<usize>> {
     let (socket, start, length) = (socket.as_raw_fd(), bytes.as_ptr(), bytes.len());
     let (flags, no_address) = (libc::MSG_NOSIGNAL, std::ptr::null::<u8>());
-    // SAFETY: the kernel only reads `bytes`, and only until the call returns; null says that the socket
-    // is connected. The arguments are those of `sendto(2)`.
+    // SAFETY: the kernel only reads `bytes`, and only until the call returns; null is the address for a connected
+    // socket. The arguments are those of `sendto(2)`.
     check_bytes(unsafe { libc::syscall(libc::SYS_sendto, socket, start, length, flags, no_address, 0usize) })
 }
 
-/// Sends several runs of bytes in order; nothing where the call would block. `more` says that more follows at once,
-/// and is worth waiting for to fill a segment.
-pub(crate) fn send_runs(
+/// Sends several runs of bytes in order. Returns `None` if the call would block. With `more`, the kernel delays a partial
+/// segment for data that follows at once.
+pub(crate) fn send_vectored(
     socket: BorrowedFd<'_>,
     runs: &[IoSlice<'_>],
     more: bool,
@@ -197,7 +196,7 @@ pub(crate) fn send_runs(
     check_bytes(unsafe { libc::syscall(libc::SYS_sendmsg, socket.as_raw_fd(), &raw const message, flags) })
 }
 
-/// A pipe that never blocks: the end to read from, and the one to write to.
+/// Creates a non-blocking pipe. Returns its reading and its writing end.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [-1; 2];
     // SAFETY: the kernel writes two descriptors into `ends`, and only until the call returns.
@@ -205,42 +204,42 @@ pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((own(ends[0]), own(ends[1])))
 }
 
-/// Gives a pipe room for so many bytes in whole pages, if the system lets it.
-pub(crate) fn set_pipe_bytes(pipe: &OwnedFd, bytes: usize) -> io::Result<()> {
-    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+/// Sets the capacity of a pipe, which the kernel rounds up to a power of two pages.
+pub(crate) fn set_pipe_capacity(pipe: &OwnedFd, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).expect("less than 2 GiB");
     // SAFETY: takes numbers and touches no memory of ours.
     check(unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, bytes) })?;
     Ok(())
 }
 
-/// Puts the pages that hold several runs into a pipe, which refers to them and copies nothing; nothing where it is full.
+/// Makes a pipe refer to the pages of several runs, without a copy. Returns the number of bytes, or `None` if the pipe is
+/// full.
 ///
-/// The caller says that the runs do not change as long as anybody may read from the pipe, or from where they went.
-pub(crate) fn lend_pages(pipe: &OwnedFd, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+/// The runs must not change until the data has been read from the pipe, and from the socket it was spliced to.
+pub(crate) fn vmsplice(pipe: &OwnedFd, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
     let flags = libc::SPLICE_F_NONBLOCK;
     let (pipe, start, count) = (pipe.as_raw_fd(), runs.as_ptr(), runs.len());
-    // SAFETY: `IoSlice` is documented to have the layout of `iovec` on Unix. The kernel only reads what it refers to,
-    // and holds the pages themselves from here on: they outlive their mapping, if need be. The arguments are those of
+    // SAFETY: `IoSlice` is documented to have the layout of `iovec` on Unix. The kernel only reads the runs, and holds
+    // references to their pages, which therefore outlive their mapping if necessary. The arguments are those of
     // `vmsplice(2)`.
     check_bytes(unsafe { libc::syscall(libc::SYS_vmsplice, pipe, start, count, flags) })
 }
 
-/// Moves bytes from a pipe into a socket or a file; nothing where there is no room.
+/// Moves bytes from a pipe to a socket or a file. Returns `None` if there is no room.
 pub(crate) fn splice(pipe: &OwnedFd, into: BorrowedFd<'_>, bytes: usize) -> io::Result<Option<usize>> {
     let no_offset = std::ptr::null_mut::<libc::loff_t>();
     let flags = libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MOVE;
     let (pipe, into) = (pipe.as_raw_fd(), into.as_raw_fd());
-    // SAFETY: null says that neither end has a position; takes numbers besides, and touches no memory of ours. The
+    // SAFETY: null means that neither end has an offset; the call takes numbers and touches no memory of ours. The
     // arguments are those of `splice(2)`.
     check_bytes(unsafe { libc::syscall(libc::SYS_splice, pipe, no_offset, into, no_offset, bytes, flags) })
 }
 
-/// Takes a descriptor that whoever started this process has left open for it. Fails if it is not open.
+/// Takes ownership of a descriptor that the parent process left open for this one. Fails if it is not open.
 pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers and touches no memory of ours.
     check(unsafe { libc::fcntl(descriptor, libc::F_GETFD) })?;
-    // The descriptor is open, and was handed to this process by its environment for just this purpose: no
-    // other value owns it.
+    // The descriptor is open, and the parent process passed it to us: no other value owns it.
     Ok(own(descriptor))
 }
 
@@ -249,7 +248,7 @@ pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
 ///
 /// A signal handler usually wakes another thread by writing to a descriptor. In another table that number belongs to no
 /// file, or to another one, such as the connection of a client.
-pub(crate) fn unshare_files() -> io::Result<()> {
+pub(crate) fn unshare_descriptor_table() -> io::Result<()> {
     block_signals()?;
 
     // SAFETY: takes a flag and touches no memory of ours. Descriptors that this thread closes afterwards
@@ -279,24 +278,24 @@ fn block_signals() -> io::Result<()> {
 
 /// Closes all descriptors from `first` to `last` in the calling thread's table.
 ///
-/// The caller says that no value of the calling thread owns one of them.
+/// No value of the calling thread may own one of them.
 pub(crate) fn close_range(first: RawFd, last: RawFd) -> io::Result<()> {
-    let bound = |descriptor| libc::c_uint::try_from(descriptor).unwrap_or(libc::c_uint::MAX);
-    // SAFETY: takes numbers and touches no memory of ours. In a table that is shared this would close
-    // descriptors under their owners; the only caller has just made the table this thread's own, and leaves
-    // out what the thread owns.
+    let bound = |descriptor| libc::c_uint::try_from(descriptor).expect("descriptors are not negative");
+    // SAFETY: takes numbers and touches no memory of ours. In a shared table it would close descriptors
+    // that other threads own. Our only caller has just given this thread a table of its own, and excludes the
+    // descriptors that the thread owns.
     check(unsafe { libc::close_range(bound(first), bound(last), 0) })?;
     Ok(())
 }
 
-/// A counter that makes a descriptor readable.
+/// Creates an event counter, which is readable unless it is zero.
 pub(crate) fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: takes numbers and touches no memory of ours.
     let descriptor = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
     Ok(own(descriptor))
 }
 
-/// Where the peer of a connection is; nothing where it has no address, or is gone.
-pub(crate) fn peer(socket: &OwnedFd) -> Option<SocketAddr> {
+/// Returns the peer's address of a connection. Returns `None` if it has none, or if the connection has failed.
+pub(crate) fn peer_address(socket: &OwnedFd) -> Option<SocketAddr> {
     socket2::SockRef::from(socket).peer_addr().ok()?.as_socket()
 }

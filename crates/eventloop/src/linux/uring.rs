@@ -1,15 +1,14 @@
-//! The loop over a ring (`io_uring(7)`): the kernel accepts and receives on its own, and one call fetches all that
-//! has come.
+//! The event loop over a ring (`io_uring(7)`): the kernel accepts and receives on its own, and one call fetches all
+//! completions.
 //!
-//! Cannot be told from the loop over epoll by who uses it. The ring is made in the thread that serves, can do
-//! nothing but what serving needs, and can be changed by nobody afterwards, since filters of system calls do not
-//! see what goes through it.
+//! It behaves like the loop over epoll. The ring is created in the worker's thread. Because system call filters don't see
+//! its operations, the ring is restricted to those that serving needs, and the restriction cannot be changed afterwards.
 
-mod data;
-mod queue;
+mod accept_queue;
 mod ring;
 mod socket;
 mod state;
+mod user_data;
 
 use std::cell::RefCell;
 use std::io;
@@ -19,50 +18,59 @@ use std::time::Duration;
 
 pub use socket::UringSocket;
 
-use super::syscalls as sys;
+use super::syscalls;
 use super::waker::Waker;
-use crate::balance::{Neighbourhood, Neighbours};
+use crate::balance::Balancer;
 use crate::clock::{Clock, Now};
 use crate::event::Event;
+use crate::event_loop::EventLoop;
 use crate::listener::Listener;
+use crate::socket::Accepted;
 use crate::token::Token;
-use crate::{Accepted, EventLoop};
 use ring::Ring;
 use state::State;
 
-/// A loop over a ring, for one thread.
+/// An event loop over a ring, for one thread.
 pub struct Uring {
     state: Rc<RefCell<State>>,
-    neighbours: Neighbourhood,
+    balancer: Option<Balancer>,
     clock: Clock,
-    /// Whether anybody wants to know who has connected. The ring does not tell: that takes a call.
-    names_peers: bool,
+    /// Accepted connections need their peer's address. The ring does not report it: it takes a system call.
+    needs_peer_addresses: bool,
 }
 
 impl Uring {
-    /// A loop that watches nothing but its waker, and shares connections with its neighbours, if it has some. Fails where the kernel does not have what it needs (Linux 6.1),
-    /// or does not let us.
-    pub fn new(waker: Waker, neighbours: Option<Neighbours>) -> io::Result<Uring> {
-        let state = Rc::new(RefCell::new(State::new(waker)?));
-        let neighbours = Neighbourhood::of(neighbours);
-        Ok(Uring { state, neighbours, clock: Clock::new(), names_peers: true })
+    /// Creates a loop that watches its waker, and balances connections with other loops if there is a balancer.
+    ///
+    /// # Errors
+    /// The kernel lacks a feature that is needed (Linux 6.1 has all), or forbids io_uring.
+    pub fn new(waker: Waker, balancer: Option<Balancer>) -> io::Result<Uring> {
+        Ok(Uring {
+            state: Rc::new(RefCell::new(State::new(waker)?)),
+            balancer,
+            clock: Clock::new(),
+            needs_peer_addresses: true,
+        })
     }
 
-    /// A connection that the kernel has accepted without saying from where.
-    fn accepted(&self, descriptor: OwnedFd) -> Accepted<UringSocket> {
-        let peer = if self.names_peers { sys::peer(&descriptor) } else { None };
+    /// Checks that the kernel would grant such a loop.
+    ///
+    /// # Errors
+    /// The kernel lacks a feature that is needed, or forbids io_uring.
+    pub fn probe() -> io::Result<()> {
+        Ring::probe()
+    }
+
+    /// Wraps a connection, and determines the peer's address if needed.
+    fn wrap(&self, descriptor: OwnedFd) -> Accepted<UringSocket> {
+        let peer = if self.needs_peer_addresses { syscalls::peer_address(&descriptor) } else { None };
         Accepted { socket: UringSocket::new(descriptor, Rc::clone(&self.state)), peer }
     }
 
-    /// Whether the ring accepts at a listener.
+    /// Returns `true` if the ring accepts at a listener.
     fn is_watched(&self, listener: &Listener) -> bool {
         let mut state = self.state.borrow_mut();
         state.queue(listener.as_fd().as_raw_fd()).is_some_and(|(queue, _)| !queue.is_closed())
-    }
-
-    /// Whether the kernel would give us such a loop; else why not.
-    pub fn probe() -> io::Result<()> {
-        Ring::probe()
     }
 }
 
@@ -89,27 +97,31 @@ impl EventLoop for Uring {
     }
 
     fn add_socket(&mut self, socket: &UringSocket, token: Token) -> io::Result<()> {
-        self.state.borrow_mut().begin(socket.descriptor(), token)?;
+        self.state.borrow_mut().add_connection(socket.descriptor(), token)?;
         socket.set_token(token);
         Ok(())
     }
 
     fn accept(&mut self, listener: &Listener) -> io::Result<Option<Accepted<UringSocket>>> {
         let mut state = self.state.borrow_mut();
-        let taken = match state.queue(listener.as_fd().as_raw_fd()) {
-            Some((queue, ring)) => queue.take(ring)?,
+        let queued = match state.queue(listener.as_fd().as_raw_fd()) {
+            Some((queue, ring)) => queue.pop(ring)?,
             None => None,
         };
         drop(state);
-        if let Some(descriptor) = taken {
-            return Ok(Some(self.accepted(descriptor)));
+        if let Some(descriptor) = queued {
+            return Ok(Some(self.wrap(descriptor)));
         }
         if self.is_watched(listener) {
             return Ok(None);
         }
-        let socket = |descriptor| UringSocket::new(descriptor, Rc::clone(&self.state));
-        let accepted = sys::accept(listener.as_fd())?;
-        Ok(accepted.map(|(descriptor, peer)| Accepted { socket: socket(descriptor), peer }))
+
+        // The ring no longer accepts at this listener, but connections may be pending.
+        let accepted = syscalls::accept(listener.as_fd())?;
+        Ok(accepted.map(|(descriptor, peer)| Accepted {
+            socket: UringSocket::new(descriptor, Rc::clone(&self.state)),
+            peer,
+        }))
     }
 
     #[inline]
@@ -117,33 +129,40 @@ impl EventLoop for Uring {
         self.state.borrow().kept_bytes()
     }
 
-    fn leave_neighbours(&mut self) {
-        self.neighbours.leave();
-    }
-
     fn set_load(&mut self, connections: usize) {
-        self.neighbours.set_held(connections);
+        if let Some(balancer) = &self.balancer {
+            balancer.set_load(connections);
+        }
     }
 
-    fn hand_over(&mut self, accepted: Accepted<UringSocket>, listener: u32) -> Option<Accepted<UringSocket>> {
-        self.neighbours.hand_over(accepted, listener)
+    fn transfer(&mut self, accepted: Accepted<UringSocket>, listener: u32) -> Option<Accepted<UringSocket>> {
+        match &self.balancer {
+            Some(balancer) => balancer.transfer(accepted, listener),
+            None => Some(accepted),
+        }
     }
 
-    fn take_over(&mut self) -> Option<(u32, Accepted<UringSocket>)> {
-        let (listener, descriptor) = self.neighbours.take_over()?;
-        Some((listener, self.accepted(descriptor)))
+    fn next_transferred(&mut self) -> Option<(u32, Accepted<UringSocket>)> {
+        let (listener, descriptor) = self.balancer.as_ref()?.next_transferred()?;
+        Some((listener, self.wrap(descriptor)))
     }
 
-    fn name_peers(&mut self, wanted: bool) {
-        self.names_peers = wanted;
+    fn stop_balancing(&mut self) {
+        if let Some(balancer) = &self.balancer {
+            balancer.leave();
+        }
+    }
+
+    fn set_peer_addresses_needed(&mut self, needed: bool) {
+        self.needs_peer_addresses = needed;
     }
 
     fn remove_listener(&mut self, listener: &Listener) -> io::Result<()> {
         self.state.borrow_mut().remove_listener(listener.as_fd().as_raw_fd())
     }
 
-    fn end_listening(&mut self, listener: Listener) {
-        listener.end();
+    fn close_listener(&mut self, listener: Listener) {
+        listener.close();
     }
 }
 

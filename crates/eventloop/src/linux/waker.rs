@@ -1,39 +1,43 @@
-//! Another thread's knock: wakes a loop that waits.
+//! Wakes up an event loop from another thread, by `eventfd(2)`.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use super::syscalls as sys;
+use super::syscalls;
 
-/// Wakes one loop from any thread. Many knocks before the loop looks count as one.
+/// Wakes up one loop from any thread. Several wake-ups before the loop notices count as one.
 #[derive(Debug, Clone)]
 pub struct Waker(Arc<File>);
 
 impl Waker {
-    /// A waker for a loop that is yet to be made.
+    /// Creates the waker of a loop, before the loop.
     ///
-    /// Its descriptor must be the same in the tables of all who knock: it is made before any of them gets
-    /// a table of its own.
+    /// The descriptor must have the same number in the tables of all threads that use it, so create the waker before any of
+    /// them gets a table of its own.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
     pub fn new() -> io::Result<Waker> {
-        Ok(Waker(Arc::new(File::from(sys::eventfd()?))))
+        Ok(Waker(Arc::new(File::from(syscalls::eventfd()?))))
     }
 
-    /// Wakes the loop.
+    /// Wakes up the loop.
     pub fn wake(&self) {
-        // It fails only where 2^64 knocks wait already: the loop will wake all the same.
+        // Fails only if 2^64 - 1 wake-ups are pending: the loop wakes up anyway.
         let _ = (&*self.0).write(&1u64.to_ne_bytes());
     }
 
-    /// Takes the knocks, so that the next one wakes again.
+    /// Consumes pending wake-ups, so that the next one makes the descriptor readable again.
     pub(crate) fn clear(&self) {
-        // It fails only where there were none.
+        // Fails only if none is pending.
         let _ = (&*self.0).read(&mut [0; 8]);
     }
 }
 
 impl AsFd for Waker {
+    /// Returns the descriptor that a wake-up makes readable.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

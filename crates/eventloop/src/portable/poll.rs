@@ -1,7 +1,7 @@
-//! The loop over `mio`: waits by kqueue on BSD and macOS, and by epoll where it is tried out on Linux.
+//! The event loop over `mio`, which waits by kqueue on BSD and macOS, and by epoll on Linux.
 //!
-//! For systems that have none of the loops of Linux, and slower there than it could be made: what it is for is that the
-//! server runs. Edge-triggered, like the others. Never asks the system for anything but through a library.
+//! It makes the server run on systems for which we have no loop, and leaves performance to Linux. Edge-triggered like the
+//! other loops.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -11,50 +11,58 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll};
 
 use super::waker::Waker;
-use crate::balance::{Neighbourhood, Neighbours};
+use crate::balance::Balancer;
 use crate::clock::{Clock, Now};
 use crate::event::{Event, Readiness};
+use crate::event_loop::EventLoop;
 use crate::listener::Listener;
-use crate::socket::KernelSocket;
+use crate::socket::{Accepted, KernelSocket};
 use crate::token::{SLOT_MAX, Token};
-use crate::{Accepted, EventLoop};
 
-/// Events fetched by one call. More wait for the next one. Systems with kqueue tell of each direction on its own.
+/// Events fetched by one call. The system keeps the others for the next call. Kqueue reports each direction separately.
 const EVENTS_MAX: usize = 256;
 
 const WAKER_SLOT: u32 = u32::MAX;
 
-/// A loop over what `mio` finds, for one thread.
+/// An event loop over `mio`, for one thread.
 pub struct Portable {
     poll: Poll,
-    /// Where `mio` puts what it fetches, which can only be gone through in one go.
+    /// The buffer of `mio`. Its iterator cannot be kept between calls.
     events: Events,
-    /// What was fetched and has not been handed out, the last one first.
-    waiting: Vec<Event>,
+    /// Fetched events that were not returned yet, in reverse order.
+    pending: Vec<Event>,
     waker: Waker,
-    neighbours: Neighbourhood,
+    balancer: Option<Balancer>,
     clock: Clock,
 }
 
 impl Portable {
-    /// A loop that watches nothing but its waker, and shares connections with its neighbours, if it has some.
-    pub fn new(waker: Waker, neighbours: Option<Neighbours>) -> io::Result<Portable> {
+    /// Creates a loop that watches its waker, and balances connections with other loops if there is a balancer.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn new(waker: Waker, balancer: Option<Balancer>) -> io::Result<Portable> {
         let poll = Poll::new()?;
-        let key = key(Token { slot: WAKER_SLOT, generation: 0 });
+        let key = mio_token(Token { slot: WAKER_SLOT, generation: 0 });
         poll.registry().register(&mut SourceFd(&waker.as_fd().as_raw_fd()), key, Interest::READABLE)?;
-        let (events, waiting) = (Events::with_capacity(EVENTS_MAX), Vec::with_capacity(EVENTS_MAX));
-        let neighbours = Neighbourhood::of(neighbours);
-        Ok(Portable { poll, events, waiting, waker, neighbours, clock: Clock::new() })
+        Ok(Portable {
+            poll,
+            events: Events::with_capacity(EVENTS_MAX),
+            pending: Vec::with_capacity(EVENTS_MAX),
+            waker,
+            balancer,
+            clock: Clock::new(),
+        })
     }
 }
 
-/// What `mio` hands back with each event of a token's. Does not compile where a machine's word has not its 64 bits.
-fn key(token: Token) -> mio::Token {
+/// Converts a token to that of `mio`. Does not compile where `usize` has less than 64 bits.
+fn mio_token(token: Token) -> mio::Token {
     mio::Token(usize::from_ne_bytes(token.pack().to_ne_bytes()))
 }
 
-/// What an event of `mio` means here.
-fn read(event: &mio::event::Event) -> Event {
+/// Converts an event of `mio`.
+fn convert(event: &mio::event::Event) -> Event {
     let token = Token::unpack(u64::from_ne_bytes(event.token().0.to_ne_bytes()));
     match token.slot {
         WAKER_SLOT => Event::Woken,
@@ -62,9 +70,9 @@ fn read(event: &mio::event::Event) -> Event {
         _ => {
             let readiness = Readiness {
                 readable: event.is_readable() || event.is_read_closed(),
-                ended: event.is_read_closed(),
+                read_closed: event.is_read_closed(),
                 writable: event.is_writable(),
-                broken: event.is_error(),
+                failed: event.is_error(),
             };
             Event::Ready(token, readiness)
         }
@@ -76,21 +84,21 @@ impl EventLoop for Portable {
     type Socket = KernelSocket;
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        self.waiting.clear();
+        self.pending.clear();
         match self.poll.poll(&mut self.events, timeout) {
             Ok(()) => {
-                self.waiting.extend(self.events.iter().map(read));
-                self.waiting.reverse();
+                self.pending.extend(self.events.iter().map(convert));
+                self.pending.reverse();
                 Ok(())
             }
-            // By a signal: nothing has come.
+            // A signal handler ran.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) => Err(error),
         }
     }
 
     fn next_event(&mut self) -> Option<Event> {
-        let event = self.waiting.pop()?;
+        let event = self.pending.pop()?;
         if event == Event::Woken {
             self.waker.clear();
         }
@@ -102,48 +110,55 @@ impl EventLoop for Portable {
     }
 
     fn add_listener(&mut self, listener: &Listener, number: u32) -> io::Result<()> {
-        let key = key(Token { slot: SLOT_MAX + number, generation: 0 });
+        let token = mio_token(Token { slot: SLOT_MAX + number, generation: 0 });
         let listener = listener.as_fd().as_raw_fd();
-        self.poll.registry().register(&mut SourceFd(&listener), key, Interest::READABLE)
+        self.poll.registry().register(&mut SourceFd(&listener), token, Interest::READABLE)
     }
 
     fn add_socket(&mut self, socket: &KernelSocket, token: Token) -> io::Result<()> {
-        let both = Interest::READABLE | Interest::WRITABLE;
+        let both_directions = Interest::READABLE | Interest::WRITABLE;
         let socket = socket.as_fd().as_raw_fd();
-        self.poll.registry().register(&mut SourceFd(&socket), key(token), both)
+        self.poll.registry().register(&mut SourceFd(&socket), mio_token(token), both_directions)
     }
 
     fn accept(&mut self, listener: &Listener) -> io::Result<Option<Accepted<KernelSocket>>> {
         listener.accept()
     }
 
-    fn leave_neighbours(&mut self) {
-        self.neighbours.leave();
-    }
-
     fn set_load(&mut self, connections: usize) {
-        self.neighbours.set_held(connections);
+        if let Some(balancer) = &self.balancer {
+            balancer.set_load(connections);
+        }
     }
 
-    fn hand_over(
+    fn transfer(
         &mut self,
         accepted: Accepted<KernelSocket>,
         listener: u32,
     ) -> Option<Accepted<KernelSocket>> {
-        self.neighbours.hand_over(accepted, listener)
+        match &self.balancer {
+            Some(balancer) => balancer.transfer(accepted, listener),
+            None => Some(accepted),
+        }
     }
 
-    fn take_over(&mut self) -> Option<(u32, Accepted<KernelSocket>)> {
-        let (listener, descriptor) = self.neighbours.take_over()?;
-        Some((listener, KernelSocket::handed_over(descriptor)))
+    fn next_transferred(&mut self) -> Option<(u32, Accepted<KernelSocket>)> {
+        let (listener, descriptor) = self.balancer.as_ref()?.next_transferred()?;
+        Some((listener, KernelSocket::from_transfer(descriptor)))
+    }
+
+    fn stop_balancing(&mut self) {
+        if let Some(balancer) = &self.balancer {
+            balancer.leave();
+        }
     }
 
     fn remove_listener(&mut self, listener: &Listener) -> io::Result<()> {
         self.poll.registry().deregister(&mut SourceFd(&listener.as_fd().as_raw_fd()))
     }
 
-    fn end_listening(&mut self, listener: Listener) {
-        listener.end();
+    fn close_listener(&mut self, listener: Listener) {
+        listener.close();
     }
 }
 

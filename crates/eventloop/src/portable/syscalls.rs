@@ -1,7 +1,7 @@
-//! What stands for `sys.rs` where there is no Linux: the same functions, from libraries that know each system.
+//! System calls of other systems than Linux, by way of libraries: the counterparts of Linux's functions.
 //!
-//! What another system lacks fails here like a call that a kernel does not know, and whoever asks does without: no
-//! pages are lent, and no thread has a table of descriptors of its own. Its one `unsafe` takes a descriptor over.
+//! Calls that only Linux has fail with `Unsupported`, and their callers go on without them: threads share one descriptor
+//! table. The only `unsafe` code takes ownership of a descriptor.
 
 #![allow(unsafe_code)]
 
@@ -13,24 +13,24 @@ use std::os::unix::net::UnixDatagram;
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::{SockRef, Socket};
 
-/// Whether the kernel deals connections out among the sockets that listen at one address. Some of these systems give
-/// them all to one.
-pub(crate) const DEALS_OUT: bool = false;
+/// Not every system distributes connections among the sockets that listen at one address: some give all to one.
+pub(crate) const BALANCES_LISTENERS: bool = false;
 
-/// How descriptors are received. Not every system can close them to other programs in the same step; who receives some
-/// starts no program.
-pub(crate) const RECEIVES_DESCRIPTORS: RecvFlags = RecvFlags::empty();
+/// Flags for receiving descriptors. Not every system can set close-on-exec atomically; processes that receive descriptors
+/// start no program.
+pub(crate) const RECV_DESCRIPTORS: RecvFlags = RecvFlags::empty();
 
-/// Nothing where a call would block.
-fn unless_blocked(done: rustix::io::Result<usize>) -> io::Result<Option<usize>> {
-    match done {
+/// Converts a result. Returns `None` if the call would block.
+fn check_bytes(result: rustix::io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
         Ok(bytes) => Ok(Some(bytes)),
         Err(rustix::io::Errno::AGAIN) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The next connection that waits at a listener, not blocking, and where its peer is; nothing where none waits.
+/// Accepts the next pending connection in non-blocking mode. Returns it with its peer's address, or `None` if none is
+/// pending.
 pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<(OwnedFd, Option<SocketAddr>)>> {
     match SockRef::from(&listener).accept() {
         Ok((socket, peer)) => {
@@ -42,98 +42,77 @@ pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<(OwnedFd, Op
     }
 }
 
-/// Two ends of a local connection that keeps messages apart.
+/// Creates a pair of connected local sockets that preserve message boundaries.
 pub(crate) fn message_pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
     UnixDatagram::pair()
 }
 
-/// How many bytes that were sent on a socket its peer has not confirmed yet. Nobody tells: what the kernel has taken
-/// counts as confirmed, and [`limit_unsent`] makes that little.
-pub(crate) fn unconfirmed(_socket: BorrowedFd<'_>) -> io::Result<u64> {
+/// Returns 0, because systems other than Linux don't report unacknowledged bytes. [`limit_unsent`] makes the error small.
+pub(crate) fn unacknowledged_bytes(_socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(0)
 }
 
-/// Returns freed memory to the system: allocators elsewhere do so by themselves.
+/// Does nothing: other allocators return free memory to the system by themselves.
 pub(crate) fn release_free_memory() {}
 
-/// Has the kernel take so many bytes for a connection before their turn to be sent comes, or somewhat more, and as many
-/// that are under way: what cannot be told apart here is limited together.
+/// Limits the bytes that the kernel buffers for a connection, including those in flight, which these systems don't
+/// distinguish.
 pub(crate) fn limit_unsent(listener: &Socket, bytes: u32) -> io::Result<()> {
     listener.set_send_buffer_size(4 * bytes as usize)
 }
 
-/// Has the kernel keep connections back until their peers have sent something: this one cannot, or in another way.
+/// Fails: only Linux has this option.
 pub(crate) fn defer_accept(_listener: &Socket) -> io::Result<()> {
-    let why = "only Linux keeps connections back until their peers have sent something (TCP_DEFER_ACCEPT)";
-    Err(io::Error::new(io::ErrorKind::Unsupported, why))
+    let message = "only Linux can delay connections until their peers have sent data (TCP_DEFER_ACCEPT)";
+    Err(io::Error::new(io::ErrorKind::Unsupported, message))
 }
 
-/// Whether a socket listens. Not every system tells: a connected one does not.
+/// Returns `true` if a socket is not connected, because not every system reports that it listens.
 pub(crate) fn is_listener(socket: &Socket) -> io::Result<bool> {
     Ok(socket.peer_addr().is_err())
 }
 
-/// Receives into `buffer`; nothing where the call would block, 0 where the peer has ended.
+/// Receives into `buffer`. Returns `None` if the call would block, and 0 if the peer has closed its sending direction.
 pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-    unless_blocked(rustix::net::recv(socket, buffer, RecvFlags::empty()).map(|(bytes, _)| bytes))
+    check_bytes(rustix::net::recv(socket, buffer, RecvFlags::empty()).map(|(bytes, _)| bytes))
 }
 
-/// Sends one run of bytes; nothing where the call would block. A program of Rust ignores the signal of a broken pipe.
+/// Sends one run of bytes. Returns `None` if the call would block. Rust programs ignore SIGPIPE.
 pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<usize>> {
-    unless_blocked(rustix::net::send(socket, bytes, SendFlags::empty()))
+    check_bytes(rustix::net::send(socket, bytes, SendFlags::empty()))
 }
 
-/// Sends several runs of bytes in order; nothing where the call would block. That more follows is not told.
-pub(crate) fn send_runs(
+/// Sends several runs of bytes in order. Returns `None` if the call would block. Ignores `more`.
+pub(crate) fn send_vectored(
     socket: BorrowedFd<'_>,
     runs: &[IoSlice<'_>],
     _more: bool,
 ) -> io::Result<Option<usize>> {
-    unless_blocked(rustix::io::writev(socket, runs))
+    check_bytes(rustix::io::writev(socket, runs))
 }
 
-/// There is no pipe that pages could be lent by.
-pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// There is no pipe that pages could be lent by.
-pub(crate) fn set_pipe_bytes(_pipe: &OwnedFd, _bytes: usize) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// There is no pipe that pages could be lent by.
-pub(crate) fn lend_pages(_pipe: &OwnedFd, _runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// There is no pipe that pages could be lent by.
-pub(crate) fn splice(_pipe: &OwnedFd, _into: BorrowedFd<'_>, _bytes: usize) -> io::Result<Option<usize>> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Takes a descriptor that whoever started this process has left open for it. Fails if it is not open.
+/// Takes ownership of a descriptor that the parent process left open for this one. Fails if it is not open.
 pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers and touches no memory of ours.
     if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is open, and was handed to this process by its environment for just this purpose: no
-    // other value owns it. There is no safe way from a number to an owned descriptor.
+    // SAFETY: the descriptor is open, and the parent process passed it to us: no other value owns it. There is no safe
+    // conversion from a number to an owned descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// There are no such tables.
-pub(crate) fn unshare_files() -> io::Result<()> {
+/// Fails: threads share one descriptor table.
+pub(crate) fn unshare_descriptor_table() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// There are no such tables, and so nothing to be closed in them.
+/// Fails: threads share one descriptor table.
 pub(crate) fn close_range(_first: RawFd, _last: RawFd) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Where the peer of a connection is; nothing where it has no address, or is gone.
-pub(crate) fn peer(socket: &OwnedFd) -> Option<SocketAddr> {
+/// Returns the peer's address of a connection. Returns `None` if it has none, or if the connection has failed.
+pub(crate) fn peer_address(socket: &OwnedFd) -> Option<SocketAddr> {
     SockRef::from(socket).peer_addr().ok()?.as_socket()
 }

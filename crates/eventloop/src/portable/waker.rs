@@ -1,45 +1,48 @@
-//! What stands for `waker.rs` where there is no Linux, and so no `eventfd(2)`: a pair of sockets.
+//! Wakes up an event loop from another thread, by a pair of sockets.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// Wakes one loop from any thread. Many knocks before the loop looks count as one.
+/// Wakes up one loop from any thread. Several wake-ups before the loop notices count as one.
 #[derive(Debug, Clone)]
-pub struct Waker(Arc<Pair>);
+pub struct Waker(Arc<SocketPair>);
 
 #[derive(Debug)]
-struct Pair {
-    to: UnixStream,
-    from: UnixStream,
+struct SocketPair {
+    sender: UnixStream,
+    receiver: UnixStream,
 }
 
 impl Waker {
-    /// A waker for a loop that is yet to be made.
+    /// Creates the waker of a loop, before the loop.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
     pub fn new() -> io::Result<Waker> {
-        let (to, from) = UnixStream::pair()?;
-        to.set_nonblocking(true)?;
-        from.set_nonblocking(true)?;
-        Ok(Waker(Arc::new(Pair { to, from })))
+        let (sender, receiver) = UnixStream::pair()?;
+        sender.set_nonblocking(true)?;
+        receiver.set_nonblocking(true)?;
+        Ok(Waker(Arc::new(SocketPair { sender, receiver })))
     }
 
-    /// Wakes the loop.
+    /// Wakes up the loop.
     pub fn wake(&self) {
-        // It fails only where so many knocks wait that there is no room for another: the loop will wake all the same.
-        let _ = (&self.0.to).write(&[1]);
+        // Fails only if the buffer is full of pending wake-ups: the loop wakes up anyway.
+        let _ = (&self.0.sender).write(&[1]);
     }
 
-    /// Takes the knocks, so that the next one wakes again.
+    /// Consumes pending wake-ups, so that the next one makes the descriptor readable again.
     pub(crate) fn clear(&self) {
-        let mut knocks = [0; 64];
-        while (&self.0.from).read(&mut knocks).is_ok_and(|count| count > 0) {}
+        let mut wakeups = [0; 64];
+        while (&self.0.receiver).read(&mut wakeups).is_ok_and(|count| count > 0) {}
     }
 }
 
 impl AsFd for Waker {
-    /// What becomes readable at a knock.
+    /// Returns the descriptor that a wake-up makes readable.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.from.as_fd()
+        self.0.receiver.as_fd()
     }
 }

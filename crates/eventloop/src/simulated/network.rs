@@ -1,4 +1,4 @@
-//! The made-up network: peers and their connections, and the time.
+//! The simulated network: peers, their connections, and the virtual clock.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -6,39 +6,40 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::peer::{Act, Appetite, Fate, Peer, PeerNumber};
+use super::peer::{Action, ConnectionState, Peer, PeerId, ReadRate};
 use super::random::Random;
 use super::wire::Wire;
 use crate::clock::Now;
 use crate::event::Event;
 use crate::token::Token;
 
-/// The seconds since 1970 that the wall clock shows, which stands still: so the same request has the same
-/// answer at any time.
+/// The time of the wall clock, in seconds since 1970. It never advances, so that the same request gets the same response
+/// at any time.
 pub const UNIX_SECONDS: u64 = 784_111_777;
 
-/// Peers, their connections to one server, and the time. Clones are the same network.
+/// Peers, their connections to one server, and the virtual clock. Clones share one network.
 #[derive(Debug, Clone)]
 pub struct Network(Rc<RefCell<State>>);
 
 #[derive(Debug)]
 struct State {
     random: Random,
-    /// An instant that stands for the beginning: only the distance from it counts.
+    /// The instant that represents the start. Only differences from it matter.
     start: Instant,
+    /// The virtual time since the start.
     time: Duration,
     peers: Vec<Peer>,
-    /// Who has connected and was not accepted.
-    waiting: VecDeque<PeerNumber>,
+    /// Peers that have connected and were not accepted.
+    pending: VecDeque<PeerId>,
     listener: Option<u32>,
-    /// Whether the server was not told of a connection that waits.
+    /// The server was not notified of a pending connection.
     acceptable: bool,
-    /// Whether another thread has knocked.
+    /// Another thread has woken up the loop.
     woken: bool,
 }
 
 impl Network {
-    /// A network without peers, whose chances come from this seed.
+    /// Creates a network without peers, which derives its random choices from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Network {
         Network(Rc::new(RefCell::new(State {
@@ -46,65 +47,70 @@ impl Network {
             start: Instant::now(),
             time: Duration::ZERO,
             peers: Vec::new(),
-            waiting: VecDeque::new(),
+            pending: VecDeque::new(),
             listener: None,
             acceptable: false,
             woken: false,
         })))
     }
 
-    /// A peer that connects after so long and then does these things in order. No more than `room` bytes
-    /// are under way to it at a time.
-    pub fn connect(&self, after: Duration, acts: Vec<Act>, appetite: Appetite, room: usize) -> PeerNumber {
+    /// Adds a peer that connects after a delay and then performs `actions` in order. At most `capacity` bytes are in flight
+    /// to it at a time.
+    pub fn connect(
+        &self,
+        delay: Duration,
+        actions: Vec<Action>,
+        read_rate: ReadRate,
+        capacity: usize,
+    ) -> PeerId {
         let mut state = self.0.borrow_mut();
-        let start = state.time + after;
-        state.peers.push(Peer::new(start, acts, appetite, room));
-        PeerNumber(state.peers.len() - 1)
+        let start = state.time + delay;
+        state.peers.push(Peer::new(start, actions, read_rate, capacity));
+        PeerId(state.peers.len() - 1)
     }
 
-    /// What a peer has received, all of it.
+    /// Returns all bytes that a peer has received.
     #[must_use]
-    pub fn received(&self, peer: PeerNumber) -> Vec<u8> {
+    pub fn received(&self, peer: PeerId) -> Vec<u8> {
         self.0.borrow().peers[peer.0].received.clone()
     }
 
-    /// What has become of a peer's connection.
+    /// Returns the state of a peer's connection.
     #[must_use]
-    pub fn fate(&self, peer: PeerNumber) -> Fate {
-        self.0.borrow().peers[peer.0].fate()
+    pub fn state(&self, peer: PeerId) -> ConnectionState {
+        self.0.borrow().peers[peer.0].state()
     }
 
-    /// How often the server has called to send something on a peer's connection.
+    /// Returns how often the server has called a send function for a peer's connection.
     #[must_use]
-    pub fn sends(&self, peer: PeerNumber) -> usize {
-        self.0.borrow().peers[peer.0].wire.sends()
+    pub fn send_calls(&self, peer: PeerId) -> usize {
+        self.0.borrow().peers[peer.0].wire.send_calls()
     }
 
-    /// How much time has passed.
+    /// Returns the virtual time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.borrow().time
     }
 
-    /// Whether nothing will happen any more but what the server does of its own accord.
+    /// Returns `true` if no further event happens unless the server acts.
     #[must_use]
-    pub fn is_at_rest(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         let state = self.0.borrow();
-        !state.woken && state.waiting.is_empty() && !state.has_events() && state.next_time().is_none()
+        !state.woken && state.pending.is_empty() && !state.has_events() && state.next_time().is_none()
     }
 
-    /// Another thread's knock.
+    /// Wakes up the loop, as another thread would.
     pub fn wake(&self) {
         self.0.borrow_mut().woken = true;
     }
 
-    /// Lets peers act and time pass until something has happened that the server is told of, at most for so
-    /// long; then what it is told.
-    pub(super) fn go_on(&self, timeout: Option<Duration>) -> VecDeque<Event> {
+    /// Runs the peers and the clock until there is an event, or until the timeout. Returns the events.
+    pub(super) fn run(&self, timeout: Option<Duration>) -> VecDeque<Event> {
         let mut state = self.0.borrow_mut();
         let end = timeout.map(|timeout| state.time + timeout);
         loop {
-            state.let_peers_act();
+            state.run_peers();
             let events = state.take_events();
             if !events.is_empty() {
                 return events;
@@ -118,7 +124,7 @@ impl Network {
                     state.time = state.time.max(end);
                     return VecDeque::new();
                 }
-                // Nothing will ever happen: the kernel would wait for ever.
+                // No event can happen: the kernel would wait without end.
                 (_, None) => return VecDeque::new(),
             }
         }
@@ -137,36 +143,35 @@ impl Network {
         self.0.borrow_mut().listener = None;
     }
 
-    pub(super) fn end_listening(&self) {
+    pub(super) fn close_listener(&self) {
         let mut state = self.0.borrow_mut();
         state.listener = None;
-        let State { peers, waiting, .. } = &mut *state;
-        waiting.drain(..).for_each(|peer| peers[peer.0].wire.break_off());
+        let State { peers, pending, .. } = &mut *state;
+        for peer in pending.drain(..) {
+            peers[peer.0].wire.reset();
+        }
     }
 
-    /// Accepts a connection, or fails as the kernel sometimes does.
-    pub(super) fn accept(&self) -> io::Result<Option<PeerNumber>> {
+    /// Accepts a connection, or fails at random as the kernel does.
+    pub(super) fn accept(&self) -> io::Result<Option<PeerId>> {
         let mut state = self.0.borrow_mut();
-        if state.waiting.is_empty() {
+        if state.pending.is_empty() {
             return Ok(None);
         }
         if state.random.once_in(16) {
-            let kind = io::Error::from_raw_os_error(libc::EMFILE);
-            return Err(if state.random.once_in(2) { kind } else { io::ErrorKind::ConnectionAborted.into() });
+            let no_descriptor = io::Error::from_raw_os_error(libc::EMFILE);
+            let aborted = io::ErrorKind::ConnectionAborted.into();
+            return Err(if state.random.once_in(2) { no_descriptor } else { aborted });
         }
-        Ok(state.waiting.pop_front())
+        Ok(state.pending.pop_front())
     }
 
-    pub(super) fn watch(&self, peer: PeerNumber, token: Token) {
+    pub(super) fn watch(&self, peer: PeerId, token: Token) {
         self.0.borrow_mut().peers[peer.0].wire.watch(token);
     }
 
-    /// Lends a connection, and chances, to what a socket does.
-    pub(super) fn with_wire<T>(
-        &self,
-        peer: PeerNumber,
-        action: impl FnOnce(&mut Wire, &mut Random) -> T,
-    ) -> T {
+    /// Calls `action` with a peer's connection and the source of randomness.
+    pub(super) fn with_wire<T>(&self, peer: PeerId, action: impl FnOnce(&mut Wire, &mut Random) -> T) -> T {
         let mut state = self.0.borrow_mut();
         let State { peers, random, .. } = &mut *state;
         action(&mut peers[peer.0].wire, random)
@@ -174,38 +179,38 @@ impl Network {
 }
 
 impl State {
-    /// Lets some of those act who can, in any order.
-    fn let_peers_act(&mut self) {
+    /// Runs some of the peers that can act, in random order.
+    fn run_peers(&mut self) {
         for _ in 0..self.random.size(8) {
             let numbered = self.peers.iter().enumerate();
-            let due = numbered.filter(|(_, peer)| peer.next_time().is_some_and(|next| next <= self.time));
-            let due: Vec<usize> = due.map(|(number, _)| number).collect();
-            if due.is_empty() {
+            let ready = numbered.filter(|(_, peer)| peer.next_time().is_some_and(|next| next <= self.time));
+            let ready: Vec<usize> = ready.map(|(number, _)| number).collect();
+            if ready.is_empty() {
                 return;
             }
-            let chosen = due[self.random.below(due.len())];
+            let chosen = ready[self.random.below(ready.len())];
             let peer = &mut self.peers[chosen];
             if !std::mem::replace(&mut peer.is_connected, true) {
                 if self.listener.is_some() {
-                    self.waiting.push_back(PeerNumber(chosen));
+                    self.pending.push_back(PeerId(chosen));
                     self.acceptable = true;
                 } else {
-                    peer.wire.break_off();
+                    peer.wire.reset();
                 }
             }
-            peer.go_on(self.time, &mut self.random);
+            peer.step(self.time, &mut self.random);
         }
     }
 
     fn has_events(&self) -> bool {
-        self.peers.iter().any(|peer| peer.wire.has_news())
+        self.peers.iter().any(|peer| peer.wire.has_event())
     }
 
     fn next_time(&self) -> Option<Duration> {
         self.peers.iter().filter_map(Peer::next_time).min()
     }
 
-    /// Some of the events that wait, in any order: the others come later.
+    /// Takes some of the pending events, in random order. The others follow later.
     fn take_events(&mut self) -> VecDeque<Event> {
         let mut events = Vec::new();
         if std::mem::take(&mut self.woken) {

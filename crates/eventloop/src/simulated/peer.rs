@@ -1,4 +1,4 @@
-//! A peer: what it does, how it takes what is sent to it, and what became of its connection.
+//! A simulated peer: its actions, the rate at which it reads, and the state of its connection.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,160 +6,163 @@ use std::time::Duration;
 use super::random::Random;
 use super::wire::Wire;
 
-/// Which peer of a network.
+/// Identifies a peer of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PeerNumber(pub(super) usize);
+pub struct PeerId(pub(super) usize);
 
-/// Something that a peer does.
+/// An action of a peer.
 #[derive(Debug, Clone)]
-pub enum Act {
-    /// Sends these bytes, in pieces as the network likes.
+pub enum Action {
+    /// Sends bytes, which arrive in pieces of random size.
     Send(Vec<u8>),
-    /// Does nothing for so long; what is sent to it is taken as before.
+    /// Waits. The peer goes on reading.
     Pause(Duration),
-    /// Says that it sends no more.
-    EndSending,
-    /// Breaks the connection.
+    /// Closes the peer's sending direction.
+    ShutdownWrite,
+    /// Resets the connection.
     Reset,
-    /// Waits until these bytes have come from the server, or it has ended the connection.
+    /// Waits until these bytes have been received, or the server has closed the connection.
     Await(Vec<u8>),
-    /// Waits until the server has ended the connection.
-    AwaitEnd,
+    /// Waits until the server has closed the connection.
+    AwaitClose,
 }
 
-/// How a peer takes what is sent to it.
+/// The rate at which a peer reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Appetite {
-    /// Takes whatever is there, in pieces of any size.
-    Good,
-    /// Takes so many bytes a second and no more.
-    Slow(usize),
-    /// Takes nothing.
-    None,
+pub enum ReadRate {
+    /// Reads whatever is available, in pieces of random size.
+    Unlimited,
+    /// Reads this number of bytes per second.
+    BytesPerSecond(usize),
+    /// Does not read.
+    Zero,
 }
 
-/// What became of a peer's connection.
+/// The state of a peer's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It is still open.
+pub enum ConnectionState {
+    /// The connection is open.
     Open,
-    /// The server ended it, and all that was sent before has arrived.
-    Ended,
-    /// It broke: what was under way is lost.
-    Broken,
+    /// The server has closed it, and all bytes sent before have arrived.
+    Closed,
+    /// It was reset: bytes in flight are lost.
+    Reset,
 }
 
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) wire: Wire,
     pub(super) received: Vec<u8>,
-    /// Of those, the ones among which what it waits for is not.
+    /// Bytes at the start of `received` that were searched for the awaited bytes, without success.
     searched: usize,
-    acts: VecDeque<Act>,
-    appetite: Appetite,
-    /// When the next act begins, since the network's beginning.
-    pub(super) next_act: Duration,
-    /// When it next takes something.
-    next_bite: Duration,
+    actions: VecDeque<Action>,
+    read_rate: ReadRate,
+    /// The time of the next action, since the network's start.
+    pub(super) next_action: Duration,
+    /// The time of the next read.
+    next_read: Duration,
     pub(super) is_connected: bool,
 }
 
 impl Peer {
-    pub(super) fn new(start: Duration, acts: Vec<Act>, appetite: Appetite, room: usize) -> Peer {
+    pub(super) fn new(start: Duration, actions: Vec<Action>, read_rate: ReadRate, capacity: usize) -> Peer {
         Peer {
-            wire: Wire::new(room),
+            wire: Wire::new(capacity),
             received: Vec::new(),
             searched: 0,
-            acts: acts.into(),
-            appetite,
-            next_act: start,
-            next_bite: start,
+            actions: actions.into(),
+            read_rate,
+            next_action: start,
+            next_read: start,
             is_connected: false,
         }
     }
 
-    /// When this peer can next do something; nothing if that hangs on the server alone, or is over.
+    /// Returns when this peer can act next. Returns `None` if it waits for the server, or has finished.
     pub(super) fn next_time(&self) -> Option<Duration> {
         if !self.is_connected {
-            return Some(self.next_act);
+            return Some(self.next_action);
         }
-        let act = match self.acts.front() {
+        let action = match self.actions.front() {
             None => None,
-            Some(Act::Await(_) | Act::AwaitEnd) => self.wire.has_ended().then_some(self.next_act),
-            Some(_) => Some(self.next_act),
+            Some(Action::Await(_) | Action::AwaitClose) => self.wire.is_closed().then_some(self.next_action),
+            Some(_) => Some(self.next_action),
         };
-        let bite = match self.appetite {
-            Appetite::None => None,
-            Appetite::Good | Appetite::Slow(_) => self.wire.has_for_peer().then_some(self.next_bite),
+        let read = match self.read_rate {
+            ReadRate::Zero => None,
+            ReadRate::Unlimited | ReadRate::BytesPerSecond(_) => {
+                self.wire.has_bytes_in_flight().then_some(self.next_read)
+            }
         };
-        act.into_iter().chain(bite).min()
+        action.into_iter().chain(read).min()
     }
 
-    /// Does one thing, if there is one to do now.
-    pub(super) fn go_on(&mut self, now: Duration, random: &mut Random) {
-        let can_bite = self.wire.has_for_peer() && self.next_bite <= now && self.appetite != Appetite::None;
-        let can_act = self.next_act <= now && !self.acts.is_empty();
-        if can_bite && (!can_act || random.once_in(2)) {
-            self.bite(now, random);
+    /// Reads once or performs one action, if it can do so now.
+    pub(super) fn step(&mut self, now: Duration, random: &mut Random) {
+        let can_read =
+            self.wire.has_bytes_in_flight() && self.next_read <= now && self.read_rate != ReadRate::Zero;
+        let can_act = self.next_action <= now && !self.actions.is_empty();
+        if can_read && (!can_act || random.once_in(2)) {
+            self.read(now, random);
         } else if can_act {
             self.act(now, random);
         }
-        self.listen();
+        self.finish_await();
     }
 
-    /// Goes on behind what it waits for, if that has come.
-    fn listen(&mut self) {
-        while let Some(Act::Await(awaited)) = self.acts.front() {
+    /// Ends an [`Action::Await`] after its bytes have been received.
+    fn finish_await(&mut self) {
+        while let Some(Action::Await(awaited)) = self.actions.front() {
             let unsearched = &self.received[self.searched.saturating_sub(awaited.len())..];
             if !unsearched.windows(awaited.len()).any(|bytes| bytes == awaited) {
                 self.searched = self.received.len();
                 return;
             }
-            self.acts.pop_front();
+            self.actions.pop_front();
             self.searched = 0;
         }
     }
 
-    fn bite(&mut self, now: Duration, random: &mut Random) {
-        let most = match self.appetite {
-            Appetite::Slow(bytes_a_second) => {
-                self.next_bite = now + Duration::from_secs(1);
-                bytes_a_second
+    fn read(&mut self, now: Duration, random: &mut Random) {
+        let bytes_max = match self.read_rate {
+            ReadRate::BytesPerSecond(bytes) => {
+                self.next_read = now + Duration::from_secs(1);
+                bytes
             }
-            Appetite::Good | Appetite::None => random.size(64 * 1024),
+            ReadRate::Unlimited | ReadRate::Zero => random.size(64 * 1024),
         };
-        self.wire.take(most, &mut self.received);
+        self.wire.read(bytes_max, &mut self.received);
     }
 
     fn act(&mut self, now: Duration, random: &mut Random) {
-        match self.acts.pop_front() {
-            Some(Act::Send(bytes)) => {
+        match self.actions.pop_front() {
+            Some(Action::Send(bytes)) => {
                 let piece = random.size(bytes.len().max(1)).min(bytes.len());
                 self.wire.arrive(&bytes[..piece]);
                 if piece < bytes.len() {
-                    self.acts.push_front(Act::Send(bytes[piece..].to_vec()));
+                    self.actions.push_front(Action::Send(bytes[piece..].to_vec()));
                 }
             }
-            Some(Act::Pause(pause)) => self.next_act = now + pause,
-            Some(Act::EndSending) => self.wire.end_arriving(),
-            Some(Act::Reset) => {
-                self.wire.break_off();
-                self.acts.clear();
+            Some(Action::Pause(pause)) => self.next_action = now + pause,
+            Some(Action::ShutdownWrite) => self.wire.peer_shutdown_write(),
+            Some(Action::Reset) => {
+                self.wire.reset();
+                self.actions.clear();
             }
-            Some(wait @ (Act::Await(_) | Act::AwaitEnd)) if !self.wire.has_ended() => {
-                self.acts.push_front(wait);
+            Some(wait @ (Action::Await(_) | Action::AwaitClose)) if !self.wire.is_closed() => {
+                self.actions.push_front(wait);
             }
-            Some(Act::Await(_) | Act::AwaitEnd) | None => {}
+            Some(Action::Await(_) | Action::AwaitClose) | None => {}
         }
     }
 
-    pub(super) fn fate(&self) -> Fate {
-        if self.wire.is_broken() {
-            Fate::Broken
-        } else if self.wire.has_ended() {
-            Fate::Ended
+    pub(super) fn state(&self) -> ConnectionState {
+        if self.wire.is_reset() {
+            ConnectionState::Reset
+        } else if self.wire.is_closed() {
+            ConnectionState::Closed
         } else {
-            Fate::Open
+            ConnectionState::Open
         }
     }
 }

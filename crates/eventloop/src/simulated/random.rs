@@ -1,18 +1,18 @@
-//! Numbers from a seed: SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
-//! 2014), which needs no more than a counter.
+//! Pseudorandom numbers: SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014). Its
+//! state is a counter.
 
-/// Numbers from a seed: the same seed, the same numbers.
+/// A generator of pseudorandom numbers: the same seed yields the same numbers.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// Numbers from this seed.
+    /// Creates a generator from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// Any number.
+    /// Returns a number of 64 bits.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -21,17 +21,17 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     pub fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.number() % end as u64).unwrap_or(0)
+        usize::try_from(self.number() % end as u64).expect("less than `end`, which is a `usize`")
     }
 
-    /// True once in so many times.
-    pub fn once_in(&mut self, times: usize) -> bool {
-        self.below(times) == 0
+    /// Returns `true` with probability 1/`count`.
+    pub fn once_in(&mut self, count: usize) -> bool {
+        self.below(count) == 0
     }
 
-    /// A size from 1 to `max`, which is not 0: often very small, often all of it, else anything between.
+    /// Returns a size from 1 to `max`, which must not be 0. Tiny sizes and `max` are frequent.
     pub fn size(&mut self, max: usize) -> usize {
         match self.below(4) {
             0 => 1 + self.below(max.min(3)),

@@ -1,4 +1,4 @@
-//! One made-up connection, as the kernel keeps it: what has arrived, what is under way, how it ended.
+//! A simulated connection: received bytes, bytes in flight, and how each side has closed it.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -12,43 +12,44 @@ use crate::token::Token;
 pub(super) struct Wire {
     /// Bytes that the server may receive.
     arrived: VecDeque<u8>,
-    /// Bytes that the server has sent and the peer has not taken.
-    under_way: VecDeque<u8>,
-    /// How much may be under way.
-    room: usize,
-    /// Whether the peer sends no more.
-    peer_ended: bool,
-    /// Whether the server sends no more.
-    server_ended: bool,
-    /// Whether the server has let go of its end.
-    closed: bool,
-    broken: bool,
+    /// Bytes that the server has sent and the peer has not read.
+    in_flight: VecDeque<u8>,
+    /// The most bytes in flight.
+    capacity: usize,
+    /// The peer has closed its sending direction.
+    peer_write_closed: bool,
+    /// The server has closed its sending direction.
+    server_write_closed: bool,
+    /// The server has closed its socket.
+    server_closed: bool,
+    is_reset: bool,
     token: Option<Token>,
-    /// What the server was not told yet.
-    news: Readiness,
-    /// Whether the server was told that there is no room.
-    wants_room: bool,
-    /// How often the server has called to send something.
-    sends: usize,
+    /// The readiness that the next event reports.
+    unreported: Readiness,
+    /// A send of the server was short: it needs an event for when there is room.
+    awaits_room: bool,
+    /// How often the server has called a send function.
+    send_calls: usize,
 }
 
-const NO_NEWS: Readiness = Readiness { readable: false, ended: false, writable: false, broken: false };
+const NOT_READY: Readiness =
+    Readiness { readable: false, read_closed: false, writable: false, failed: false };
 
 impl Wire {
-    pub(super) fn new(room: usize) -> Wire {
+    pub(super) fn new(capacity: usize) -> Wire {
         Wire {
             arrived: VecDeque::new(),
-            under_way: VecDeque::new(),
-            room,
-            peer_ended: false,
-            server_ended: false,
-            closed: false,
-            broken: false,
+            in_flight: VecDeque::new(),
+            capacity,
+            peer_write_closed: false,
+            server_write_closed: false,
+            server_closed: false,
+            is_reset: false,
             token: None,
-            // As with the kernel, the first event tells what is there from the beginning.
-            news: Readiness { writable: true, ..NO_NEWS },
-            wants_room: false,
-            sends: 0,
+            // As with the kernel, the first event reports the initial readiness.
+            unreported: Readiness { writable: true, ..NOT_READY },
+            awaits_room: false,
+            send_calls: 0,
         }
     }
 
@@ -56,71 +57,71 @@ impl Wire {
         self.token = Some(token);
     }
 
-    /// The event that waits for the server, if one does.
+    /// Takes the pending event, if there is one.
     pub(super) fn take_event(&mut self) -> Option<Event> {
-        let token = self.token.filter(|_| self.has_news())?;
-        let news = std::mem::replace(&mut self.news, NO_NEWS);
-        Some(Event::Ready(token, Readiness { ended: self.peer_ended, ..news }))
+        let token = self.token.filter(|_| self.has_event())?;
+        let readiness = std::mem::replace(&mut self.unreported, NOT_READY);
+        Some(Event::Ready(token, Readiness { read_closed: self.peer_write_closed, ..readiness }))
     }
 
-    pub(super) fn has_news(&self) -> bool {
-        self.token.is_some() && !self.closed && self.news != NO_NEWS
+    pub(super) fn has_event(&self) -> bool {
+        self.token.is_some() && !self.server_closed && self.unreported != NOT_READY
     }
 
-    // What the peer does.
+    // Operations of the peer.
 
     pub(super) fn arrive(&mut self, bytes: &[u8]) {
-        if self.closed {
-            // Nobody is there to receive: the answer is a reset, and what was under way is lost.
-            self.break_off();
-        } else if !self.broken {
+        if self.server_closed {
+            // The kernel resets the connection, and bytes in flight are lost.
+            self.reset();
+        } else if !self.is_reset {
             self.arrived.extend(bytes);
-            self.news.readable = true;
+            self.unreported.readable = true;
         }
     }
 
-    pub(super) fn end_arriving(&mut self) {
-        self.peer_ended = true;
-        self.news.readable = true;
-        self.news.ended = true;
+    pub(super) fn peer_shutdown_write(&mut self) {
+        self.peer_write_closed = true;
+        self.unreported.readable = true;
+        self.unreported.read_closed = true;
     }
 
-    pub(super) fn break_off(&mut self) {
-        self.broken = true;
-        self.news.broken = true;
+    pub(super) fn reset(&mut self) {
+        self.is_reset = true;
+        self.unreported.failed = true;
         self.arrived.clear();
-        self.under_way.clear();
+        self.in_flight.clear();
     }
 
-    pub(super) fn take(&mut self, most: usize, received: &mut Vec<u8>) {
-        let count = most.min(self.under_way.len());
-        received.extend_from_slice(&self.under_way.make_contiguous()[..count]);
-        self.under_way.drain(..count);
-        if std::mem::take(&mut self.wants_room) {
-            self.news.writable = true;
+    pub(super) fn read(&mut self, bytes_max: usize, received: &mut Vec<u8>) {
+        let count = bytes_max.min(self.in_flight.len());
+        received.extend_from_slice(&self.in_flight.make_contiguous()[..count]);
+        self.in_flight.drain(..count);
+        if std::mem::take(&mut self.awaits_room) {
+            self.unreported.writable = true;
         }
     }
 
-    pub(super) fn has_for_peer(&self) -> bool {
-        !self.under_way.is_empty()
+    pub(super) fn has_bytes_in_flight(&self) -> bool {
+        !self.in_flight.is_empty()
     }
 
-    pub(super) fn has_ended(&self) -> bool {
-        self.broken || (self.server_ended && self.under_way.is_empty())
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_reset || (self.server_write_closed && self.in_flight.is_empty())
     }
 
-    pub(super) fn sends(&self) -> usize {
-        self.sends
+    pub(super) fn send_calls(&self) -> usize {
+        self.send_calls
     }
 
-    pub(super) fn is_broken(&self) -> bool {
-        self.broken
+    pub(super) fn is_reset(&self) -> bool {
+        self.is_reset
     }
 
-    // What the server does.
+    // Operations of the server.
 
     fn check(&self) -> io::Result<()> {
-        if self.broken { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
+        if self.is_reset { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
     }
 
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Received> {
@@ -129,17 +130,17 @@ impl Wire {
         buffer[..count].copy_from_slice(&self.arrived.make_contiguous()[..count]);
         self.arrived.drain(..count);
         Ok(match count {
-            0 if self.peer_ended => Received::End,
-            0 => Received::NotYet,
+            0 if self.peer_write_closed => Received::Closed,
+            0 => Received::WouldBlock,
             bytes => Received::Bytes(bytes),
         })
     }
 
     pub(super) fn send(&mut self, runs: &[IoSlice<'_>], random: &mut Random) -> io::Result<usize> {
         self.check()?;
-        self.sends += 1;
+        self.send_calls += 1;
         let wanted: usize = runs.iter().map(|run| run.len()).sum();
-        let room = self.room.saturating_sub(self.under_way.len());
+        let room = self.capacity.saturating_sub(self.in_flight.len());
         let mut left = wanted.min(room);
         if left > 0 && random.once_in(4) {
             left = random.size(left);
@@ -147,36 +148,36 @@ impl Wire {
         let sent = left;
         for run in runs {
             let count = left.min(run.len());
-            self.under_way.extend(&run[..count]);
+            self.in_flight.extend(&run[..count]);
             left -= count;
         }
         if sent < wanted {
-            // Where there was room all the same, the kernel was short of memory: it soon has some again.
-            self.wants_room = true;
-            self.news.writable |= sent < room;
+            // A short send despite room means that the kernel lacked memory, which it will soon have again.
+            self.awaits_room = true;
+            self.unreported.writable |= sent < room;
         }
         Ok(sent)
     }
 
-    pub(super) fn end_sending(&mut self) -> io::Result<()> {
+    pub(super) fn shutdown_write(&mut self) -> io::Result<()> {
         self.check()?;
-        self.server_ended = true;
+        self.server_write_closed = true;
         Ok(())
     }
 
-    #[allow(clippy::unnecessary_wraps, reason = "as the kernel's socket has it")]
-    pub(super) fn unconfirmed(&mut self) -> io::Result<u64> {
+    #[allow(clippy::unnecessary_wraps, reason = "the interface of a socket")]
+    pub(super) fn unacknowledged_bytes(&mut self) -> io::Result<u64> {
         self.check()?;
-        Ok(self.under_way.len() as u64)
+        Ok(self.in_flight.len() as u64)
     }
 
-    /// The server lets go. Where something has arrived that it has not received, the kernel breaks the
-    /// connection, and the peer may lose what was under way.
+    /// Closes the server's socket. If received bytes are unread, the kernel resets the connection, and bytes in flight may
+    /// be lost.
     pub(super) fn close(&mut self, random: &mut Random) {
-        self.closed = true;
-        self.server_ended = true;
+        self.server_closed = true;
+        self.server_write_closed = true;
         if !self.arrived.is_empty() && random.once_in(2) {
-            self.break_off();
+            self.reset();
         }
     }
 }

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The socket of this number, which whoever started this process has left open for it.
 pub(crate) fn inherit(descriptor: i32) -> Result<UnixDatagram, StartError> {
     let failed = |source| StartError::Inherited { descriptor, source };
-    let socket = cannery_eventloop::inherit(descriptor).map(UnixDatagram::from).map_err(failed)?;
+    let socket = cannery_eventloop::inherit_descriptor(descriptor).map(UnixDatagram::from).map_err(failed)?;
     socket.set_read_timeout(None).map_err(failed)?;
     Ok(socket)
 }

@@ -256,19 +256,19 @@ mod tests {
             Err(io::ErrorKind::BrokenPipe.into())
         }
 
-        fn send_runs(&self, _: &[IoSlice<'_>]) -> io::Result<usize> {
+        fn send_vectored(&self, _: &[IoSlice<'_>]) -> io::Result<usize> {
             Err(io::ErrorKind::BrokenPipe.into())
         }
 
-        fn end_sending(&self) -> io::Result<()> {
+        fn shutdown_write(&self) -> io::Result<()> {
             Ok(())
         }
 
-        fn unconfirmed(&self) -> io::Result<u64> {
+        fn unacknowledged_bytes(&self) -> io::Result<u64> {
             Ok(0)
         }
 
-        fn abandon(&self) -> io::Result<()> {
+        fn reset_on_close(&self) -> io::Result<()> {
             Ok(())
         }
     }

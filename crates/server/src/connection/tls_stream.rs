@@ -133,8 +133,8 @@ impl Secured {
             } else {
                 match socket.receive(&mut buffers.received[begun..room])? {
                     Received::Bytes(bytes) => begun + bytes,
-                    Received::NotYet => return Ok(Came::NotYet),
-                    Received::End => return Ok(Came::End),
+                    Received::WouldBlock => return Ok(Came::NotYet),
+                    Received::Closed => return Ok(Came::End),
                 }
             };
             share.bytes = share.bytes.saturating_sub((came - begun) as u64);
@@ -280,8 +280,8 @@ fn discard(socket: &impl Socket, buffers: &mut SealedBuffers, share: &mut Share)
             buffers.plain.clear();
             Came::Bytes { bytes: 0, is_all: false }
         }
-        Received::NotYet => Came::NotYet,
-        Received::End => Came::End,
+        Received::WouldBlock => Came::NotYet,
+        Received::Closed => Came::End,
     })
 }
 

@@ -4,7 +4,7 @@
 
 use std::io::{self, IoSlice};
 
-use cannery_eventloop::{PagePipe, Received, Socket};
+use cannery_eventloop::{Received, Socket, SplicePipe};
 use cannery_secure::Session;
 
 use super::ack_tracker::Confirmed;
@@ -16,13 +16,13 @@ pub(crate) struct Buffers {
     /// What was just received in the clear.
     input: Vec<u8>,
     /// By way of which large bodies are lent to the kernel.
-    pipe: PagePipe,
+    pipe: SplicePipe,
     sealed: SealedBuffers,
 }
 
 impl Buffers {
     pub(crate) fn new() -> Buffers {
-        Buffers { input: vec![0; RECEIVE_BYTES], pipe: PagePipe::new(), sealed: SealedBuffers::default() }
+        Buffers { input: vec![0; RECEIVE_BYTES], pipe: SplicePipe::new(), sealed: SealedBuffers::default() }
     }
 }
 
@@ -109,8 +109,8 @@ impl<S: Socket> Transport<S> {
                 // Less than there was room for: the socket is empty, and its next bytes make an event.
                 Came::Bytes { bytes, is_all: bytes < buffers.input.len() && !ended }
             }
-            Received::NotYet => Came::NotYet,
-            Received::End => Came::End,
+            Received::WouldBlock => Came::NotYet,
+            Received::Closed => Came::End,
         })
     }
 
@@ -144,7 +144,7 @@ impl<S: Socket> Transport<S> {
     pub(crate) fn end_sending(&mut self, buffers: &mut Buffers) -> io::Result<bool> {
         let is_said = self.say_end(buffers)?;
         if is_said {
-            self.socket.end_sending()?;
+            self.socket.shutdown_write()?;
         }
         Ok(is_said)
     }
@@ -165,7 +165,7 @@ impl<S: Socket> Transport<S> {
 
     /// Returns how many bytes the peer has acknowledged since the last call, or `None` if this cannot be told yet.
     pub(super) fn confirmed_since_last(&mut self) -> io::Result<Option<u64>> {
-        let unconfirmed = self.socket.unconfirmed()?;
+        let unconfirmed = self.socket.unacknowledged_bytes()?;
         Ok(match &mut self.secured {
             Some(secured) => secured.confirmed_since_last(unconfirmed),
             None => self.confirmed.since_last(unconfirmed),
@@ -174,14 +174,14 @@ impl<S: Socket> Transport<S> {
 
     /// Makes the end a reset, which forgets what was sent and not confirmed.
     pub(crate) fn abandon(&self) -> io::Result<()> {
-        self.socket.abandon()
+        self.socket.reset_on_close()
     }
 }
 
 /// Takes bytes that are to be sent, as many as there is room for; each call returns how many that were.
 pub(super) struct Outlet<'a, S> {
     socket: &'a S,
-    pipe: &'a PagePipe,
+    pipe: &'a SplicePipe,
     /// Counts what is sent in the clear.
     confirmed: &'a mut Confirmed,
     secured: Option<(&'a mut Secured, &'a mut SealedBuffers)>,
@@ -200,7 +200,7 @@ impl<S: Socket> Outlet<'_, S> {
     #[inline]
     pub(crate) fn send_runs(&mut self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
         match &mut self.secured {
-            None => self.count(self.socket.send_runs(runs)),
+            None => self.count(self.socket.send_vectored(runs)),
             Some((secured, buffers)) => secured.send_runs(self.socket, buffers, runs),
         }
     }
@@ -208,12 +208,12 @@ impl<S: Socket> Outlet<'_, S> {
     /// Whether pages can be lent: what is sealed first is copied as it is.
     #[inline]
     pub(super) fn lends(&self) -> bool {
-        self.secured.is_none() && self.pipe.lends()
+        self.secured.is_none() && self.pipe.is_available()
     }
 
     /// Takes several runs, and then pages that are lent: bytes of an archive, which never change.
     pub(super) fn send_pages(&mut self, runs: &[IoSlice<'_>], pages: &[u8]) -> io::Result<usize> {
-        self.count(self.socket.send_pages(runs, pages, self.pipe))
+        self.count(self.socket.send_zero_copy(runs, pages, self.pipe))
     }
 
     #[inline]

@@ -107,7 +107,7 @@ fn inherit(config: &Config, workers: usize) -> Result<Listening, StartError> {
             for of_worker in &mut of_workers {
                 for listener in &listeners {
                     let failed = |source| StartError::Listen { address: address.clone(), source };
-                    of_worker.push((kind, listener.share().map_err(failed)?));
+                    of_worker.push((kind, listener.try_clone().map_err(failed)?));
                 }
             }
         }

@@ -37,7 +37,7 @@ impl Notify {
     /// As the environment says; nothing is told where it says nothing.
     pub fn from_environment() -> io::Result<Notify> {
         if let Some(number) = std::env::var(SUPERVISOR_VARIABLE).ok().and_then(|number| number.parse().ok()) {
-            let supervisor = UnixStream::from(cannery_eventloop::inherit(number)?);
+            let supervisor = UnixStream::from(cannery_eventloop::inherit_descriptor(number)?);
             return Ok(Notify { supervisor: Some(Arc::new(supervisor)), ..Notify::default() });
         }
         let Some(name) = std::env::var_os(SOCKET_VARIABLE).filter(|name| !name.is_empty()) else {

@@ -248,7 +248,7 @@ impl Supervisor<'_> {
     /// Stops some of them: nobody new, time to drain, then the end.
     fn stop(&self, slots: &mut [ProcessSlot], patience: Duration, signals: &Receiver<i32>) {
         for slot in &mut *slots {
-            slot.listeners.drain(..).for_each(|(_, listener)| listener.end());
+            slot.listeners.drain(..).for_each(|(_, listener)| listener.close());
         }
         signal_all(slots, Signal::TERM);
         let end = Instant::now() + patience;

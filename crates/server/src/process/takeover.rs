@@ -47,7 +47,7 @@ impl Predecessor {
     /// Dismisses it: this process serves, with these listeners.
     pub(super) fn dismiss<'a>(self, listeners: impl Iterator<Item = &'a mut Listener>) {
         if self.leaves_listeners {
-            listeners.for_each(Listener::keep);
+            listeners.for_each(Listener::take_ownership);
         }
         // It fails only where it is gone already.
         let _ = kill_process(self.process, Signal::QUIT);

@@ -127,6 +127,6 @@ fn stamps(tls: &Tls) -> Vec<Option<FileId>> {
 fn seed(tls: &Tls, now: SystemTime) -> Result<Seed, StartError> {
     let Some(descriptor) = tls.seed else { return Ok(Seed::generate(now)?) };
     let failed = |source| StartError::Seed { descriptor, source };
-    let opened = cannery_eventloop::inherit(descriptor).map_err(failed)?;
+    let opened = cannery_eventloop::inherit_descriptor(descriptor).map_err(failed)?;
     Seed::read(File::from(opened)).map_err(failed)
 }

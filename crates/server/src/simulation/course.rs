@@ -74,7 +74,7 @@ impl Plot {
             if self.stop_at == Some(turn) {
                 stops = Some(worker.begin_drain());
             }
-            if network.is_at_rest() && worker.is_idle() {
+            if network.is_idle() && worker.is_idle() {
                 let is_replaced = Arc::ptr_eq(&current.get(), &releases.second);
                 if is_replaced && Arc::strong_count(&releases.first) > 1 {
                     return Err("somebody holds the release that was replaced".into());

@@ -38,8 +38,8 @@ fn run(seed: u64, releases: &Releases, expected: &Expected) -> Result<(), String
     let Course { stopped } = plot.run(&network, releases)?;
     for (script, peer) in scripts.iter().zip(peers) {
         let received = network.received(peer);
-        twin::check(script, &received, network.fate(peer), expected, stopped)
-            .map_err(|fault| format!("{fault}\n{script:?}\n{:?}", network.fate(peer)))?;
+        twin::check(script, &received, network.state(peer), expected, stopped)
+            .map_err(|fault| format!("{fault}\n{script:?}\n{:?}", network.state(peer)))?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cannery_eventloop::simulated::{Act, Appetite, Network, PeerNumber, Random};
+use cannery_eventloop::simulated::{Action, Network, PeerId, Random, ReadRate};
 
 /// Requests of every kind, as one peer may send them one behind the other.
 const REQUESTS: [&str; 18] = [
@@ -53,8 +53,8 @@ pub(super) enum Ending {
 pub(super) struct Script {
     /// All bytes that are read as requests.
     pub(super) sends: Vec<u8>,
-    acts: Vec<Act>,
-    pub(super) appetite: Appetite,
+    acts: Vec<Action>,
+    pub(super) appetite: ReadRate,
     pub(super) ending: Ending,
     /// Whether it is so slow somewhere that the server's patience may end.
     pub(super) dawdles: bool,
@@ -77,10 +77,10 @@ impl Script {
             sends.truncate(random.below(sends.len()));
         }
         let appetite = match random.below(8) {
-            0 => Appetite::None,
-            1 => Appetite::Slow(random.size(2000)),
-            2 => Appetite::Slow(20_000),
-            _ => Appetite::Good,
+            0 => ReadRate::Zero,
+            1 => ReadRate::BytesPerSecond(random.size(2000)),
+            2 => ReadRate::BytesPerSecond(20_000),
+            _ => ReadRate::Unlimited,
         };
         let ending = match random.below(4) {
             0 => Ending::EndsSending,
@@ -103,19 +103,19 @@ impl Script {
         Script { sends, acts, appetite, ending, dawdles, is_cut }
     }
 
-    pub(super) fn connect(&self, network: &Network, random: &mut Random) -> PeerNumber {
+    pub(super) fn connect(&self, network: &Network, random: &mut Random) -> PeerId {
         let after = Duration::from_millis(random.below(100) as u64);
         network.connect(after, self.acts.clone(), self.appetite, 500 + random.size(80_000))
     }
 }
 
 /// The bytes cut anywhere, with pauses between, and the ending; whether some pause tries the server's patience.
-fn acts(sends: &[u8], ending: Ending, random: &mut Random) -> (Vec<Act>, bool) {
+fn acts(sends: &[u8], ending: Ending, random: &mut Random) -> (Vec<Action>, bool) {
     let mut acts = pieces(sends, random);
     match ending {
-        Ending::Waits => acts.push(Act::AwaitEnd),
-        Ending::EndsSending => acts.push(Act::EndSending),
-        Ending::Resets => acts.insert(random.below(acts.len() + 1), Act::Reset),
+        Ending::Waits => acts.push(Action::AwaitClose),
+        Ending::EndsSending => acts.push(Action::ShutdownWrite),
+        Ending::Resets => acts.insert(random.below(acts.len() + 1), Action::Reset),
     }
     // Small pauses add up as well. Where others wait for a place, nobody is left idle for longer than five seconds.
     let dawdles = pauses(&acts) > Duration::from_secs(4);
@@ -123,32 +123,32 @@ fn acts(sends: &[u8], ending: Ending, random: &mut Random) -> (Vec<Act>, bool) {
 }
 
 /// The bytes cut anywhere, with pauses between.
-pub(super) fn pieces(sends: &[u8], random: &mut Random) -> Vec<Act> {
+pub(super) fn pieces(sends: &[u8], random: &mut Random) -> Vec<Action> {
     let (mut acts, mut rest) = (Vec::new(), sends);
     while !rest.is_empty() {
         let (piece, others) = rest.split_at(random.size(rest.len()));
         rest = others;
-        acts.push(Act::Send(piece.to_vec()));
+        acts.push(Action::Send(piece.to_vec()));
         if random.once_in(3) {
-            acts.push(Act::Pause(Duration::from_millis(random.below(1000) as u64)));
+            acts.push(Action::Pause(Duration::from_millis(random.below(1000) as u64)));
         }
         if random.once_in(24) {
-            acts.push(Act::Pause(Duration::from_secs(random.below(100) as u64)));
+            acts.push(Action::Pause(Duration::from_secs(random.below(100) as u64)));
         }
     }
     acts
 }
 
 /// How long all pauses together are.
-pub(super) fn pauses(acts: &[Act]) -> Duration {
-    acts.iter().map(|act| if let Act::Pause(pause) = act { *pause } else { Duration::ZERO }).sum()
+pub(super) fn pauses(acts: &[Action]) -> Duration {
+    acts.iter().map(|act| if let Action::Pause(pause) = act { *pause } else { Duration::ZERO }).sum()
 }
 
 impl std::fmt::Debug for Script {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for act in &self.acts {
             match act {
-                Act::Send(bytes) => writeln!(f, "  sends {:?}", String::from_utf8_lossy(bytes))?,
+                Action::Send(bytes) => writeln!(f, "  sends {:?}", String::from_utf8_lossy(bytes))?,
                 other => writeln!(f, "  {other:?}")?,
             }
         }

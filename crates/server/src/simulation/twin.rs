@@ -1,6 +1,6 @@
 //! What a peer must have received: the answers of a connection that nothing disturbs.
 
-use cannery_eventloop::simulated::{Appetite, Fate, UNIX_SECONDS};
+use cannery_eventloop::simulated::{ConnectionState, ReadRate, UNIX_SECONDS};
 use cannery_site::Scratch;
 use cannery_wire::h1::{Connection, Head, Step};
 use cannery_wire::{Output, Refusal, Segment, ServerFields};
@@ -15,7 +15,7 @@ use crate::observe::Observer;
 pub(super) fn check(
     script: &Script,
     received: &[u8],
-    fate: Fate,
+    fate: ConnectionState,
     releases: &Releases,
     stopped: bool,
 ) -> Result<(), String> {
@@ -59,7 +59,7 @@ pub(super) fn check(
     if !is_complete {
         return Err(format!("behind the last answer: {}", shown(rest)));
     }
-    if fate == Fate::Open && script.appetite == Appetite::Good && !stopped {
+    if fate == ConnectionState::Open && script.appetite == ReadRate::Unlimited && !stopped {
         return Err("the connection was left open".into());
     }
     Ok(())
@@ -67,7 +67,7 @@ pub(super) fn check(
 
 /// Whether a peer may see less than all answers.
 fn may_be_cut(script: &Script, stopped: bool) -> bool {
-    stopped || script.dawdles || script.ending == Ending::Resets || script.appetite != Appetite::Good
+    stopped || script.dawdles || script.ending == Ending::Resets || script.appetite != ReadRate::Unlimited
 }
 
 /// Whether this is what a peer that is too slow is told, as far as it took it.

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use cannery_eventloop::{Claim, Neighbours, Waker};
+use cannery_eventloop::{Balancer, Claim, Waker};
 
 use super::admin_server::AdminListener;
 use crate::admin::{Admin, Source, collect};
@@ -37,7 +37,7 @@ pub(crate) struct Resources {
     /// The listeners of other processes, for each worker.
     standby: Vec<Vec<Standby>>,
     wakers: Vec<Waker>,
-    neighbours: Vec<Neighbours>,
+    balancers: Vec<Balancer>,
     webroot: Option<Webroot>,
     process: Option<ProcessSampler>,
     /// What the connections of a worker may keep in memory, in bytes.
@@ -60,7 +60,7 @@ impl Resources {
         let standby = Listening::standby(config, config.threads.get())?;
         let waker = |_| Waker::new().map_err(StartError::EventLoop);
         let wakers = (0..config.threads.get()).map(waker).collect::<Result<Vec<_>, _>>()?;
-        let neighbours = Neighbours::of(&wakers).map_err(StartError::EventLoop)?;
+        let balancers = Balancer::for_loops(&wakers).map_err(StartError::EventLoop)?;
         let process = (config.admin.is_some() || config.figures.is_some()).then(ProcessSampler::open);
         let memory_max = memory_budget::share(config.threads);
         Ok(Resources {
@@ -75,7 +75,7 @@ impl Resources {
             listening,
             standby,
             wakers,
-            neighbours,
+            balancers,
             webroot,
             process,
             memory_max,
@@ -140,7 +140,7 @@ impl Resources {
             listening,
             standby,
             wakers,
-            neighbours,
+            balancers,
             webroot,
             process,
             memory_max,
@@ -169,8 +169,8 @@ impl Resources {
         let order = Arc::new(StopOrder::default());
         let (drains, draining) = channel();
         let mut plans = Vec::new();
-        let places = wakers.iter().zip(neighbours).zip(standby);
-        for ((counters, listeners), ((waker, neighbours), standby)) in
+        let places = wakers.iter().zip(balancers).zip(standby);
+        for ((counters, listeners), ((waker, balancer), standby)) in
             counters.iter().zip(of_workers).zip(places)
         {
             let observed = config.counts().then(|| Arc::clone(counters));
@@ -179,7 +179,7 @@ impl Resources {
                 worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&order), observer);
             let tls = certificates.as_ref().map(|certificates| certificates.context.clone());
             let plan = plan
-                .beside(neighbours)
+                .beside(balancer)
                 .with_standby(standby, vacancies.clone())
                 .with_https_port(https_port)
                 .with_tls(tls)

@@ -90,7 +90,7 @@ pub(crate) struct PeerSocket(Rc<Peer>);
 impl Socket for PeerSocket {
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
         if !self.0.asks.replace(false) {
-            return Ok(Received::NotYet);
+            return Ok(Received::WouldBlock);
         }
         #[cfg(test)]
         assert!(!self.0.meets_fault.get(), "made for a test");
@@ -106,20 +106,20 @@ impl Socket for PeerSocket {
         Ok(bytes.len())
     }
 
-    fn send_runs(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
+    fn send_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
         runs.iter().for_each(|run| self.0.take(run));
         Ok(runs.iter().map(|run| run.len()).sum())
     }
 
-    fn end_sending(&self) -> io::Result<()> {
+    fn shutdown_write(&self) -> io::Result<()> {
         Ok(())
     }
 
-    fn unconfirmed(&self) -> io::Result<u64> {
+    fn unacknowledged_bytes(&self) -> io::Result<u64> {
         Ok(0)
     }
 
-    fn abandon(&self) -> io::Result<()> {
+    fn reset_on_close(&self) -> io::Result<()> {
         Ok(())
     }
 }
@@ -154,7 +154,7 @@ impl EventLoop for OnePeer {
         if !std::mem::replace(&mut self.has_event, false) {
             return None;
         }
-        let readiness = Readiness { readable: true, ended: false, writable: true, broken: false };
+        let readiness = Readiness { readable: true, read_closed: false, writable: true, failed: false };
         Some(self.token.map_or(Event::Acceptable(0), |token| Event::Ready(token, readiness)))
     }
 
@@ -184,5 +184,5 @@ impl EventLoop for OnePeer {
         Ok(())
     }
 
-    fn end_listening(&mut self, (): ()) {}
+    fn close_listener(&mut self, (): ()) {}
 }

@@ -42,7 +42,7 @@ impl<L: EventLoop> Worker<L> {
                 Ok(Some(accepted)) => {
                     let kind = self.kinds.get(number as usize).copied().unwrap_or(ListenerKind::Plain);
                     // Workers may number their listeners differently: what they tell each other is the kind.
-                    if let Some(accepted) = self.events.hand_over(accepted, kind.number()) {
+                    if let Some(accepted) = self.events.transfer(accepted, kind.number()) {
                         self.begin(accepted, kind);
                     }
                 }
@@ -61,7 +61,7 @@ impl<L: EventLoop> Worker<L> {
 
     /// Begins with the connections that other workers have handed to this one.
     pub(super) fn take_over(&mut self) {
-        while let Some((number, accepted)) = self.events.take_over() {
+        while let Some((number, accepted)) = self.events.next_transferred() {
             self.begin(accepted, ListenerKind::of_number(number));
         }
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use cannery_eventloop::{Listener, Neighbours};
+use cannery_eventloop::{Balancer, Listener};
 use cannery_secure::Context;
 use cannery_wire::limits::CONNECTIONS_BYTES_MAX;
 
@@ -54,7 +54,7 @@ pub(crate) struct Plan<L = Listener> {
     pub(super) turn_bytes_max: u64,
     /// What all connections together may keep in memory.
     pub(super) memory_max: u64,
-    pub(super) neighbours: Option<Neighbours>,
+    pub(super) balancer: Option<Balancer>,
     /// Receives the number of connections that the worker waits for when it stops.
     pub(super) draining: Option<Sender<usize>>,
     /// Listeners of other processes, and which of these are gone.
@@ -100,7 +100,7 @@ impl<L> Plan<L> {
             observer,
             turn_bytes_max: TURN_BYTES_MAX,
             memory_max: CONNECTIONS_BYTES_MAX,
-            neighbours: None,
+            balancer: None,
             draining: None,
             standby: Vec::new(),
             vacancies: Vacancies::default(),
@@ -108,8 +108,8 @@ impl<L> Plan<L> {
     }
 
     /// The same for a worker that shares connections with others.
-    pub(crate) fn beside(self, neighbours: Neighbours) -> Plan<L> {
-        Plan { neighbours: Some(neighbours), ..self }
+    pub(crate) fn beside(self, balancer: Balancer) -> Plan<L> {
+        Plan { balancer: Some(balancer), ..self }
     }
 
     /// The same for a worker that serves the listeners of other processes while these are gone.

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use cannery_eventloop::{EventLoop, Listener, Neighbours, Waker};
+use cannery_eventloop::{Balancer, EventLoop, Listener, Waker};
 
 use super::backend::{Backend, LoopTask};
 use super::{Plan, Worker};
@@ -42,16 +42,16 @@ fn run(
     sandbox: &Sandbox,
     started: mpsc::Sender<Result<(), StartError>>,
 ) {
-    let neighbours = plan.neighbours.take();
+    let balancer = plan.balancer.take();
     if plan.owns_descriptors {
         // Only a matter of speed: where a sandbox forbids it, the shared table serves.
-        let of_neighbours = neighbours.iter().flat_map(Neighbours::descriptors);
+        let balancer_descriptors = balancer.iter().flat_map(Balancer::descriptors);
         let of_others = plan.standby.iter().map(|standby| standby.listener.as_fd());
         let own = plan.listeners.iter().map(AsFd::as_fd);
-        let kept = own.chain(of_others).chain([waker.as_fd()]).chain(of_neighbours);
-        let _ = cannery_eventloop::own_descriptors(kept);
+        let kept = own.chain(of_others).chain([waker.as_fd()]).chain(balancer_descriptors);
+        let _ = cannery_eventloop::unshare_descriptor_table(kept);
     }
-    io.make(waker, neighbours, Life { plan, sandbox, started });
+    io.make(waker, balancer, Life { plan, sandbox, started });
 }
 
 /// What a thread needs besides a loop.

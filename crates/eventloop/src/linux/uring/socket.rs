@@ -1,19 +1,19 @@
-//! A connection whose bytes are received by a ring. Sends itself: that call tells at once how much was taken.
+//! A connection on a ring, which receives for it. Sends are system calls, because their result is needed at once.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
+use super::super::zero_copy::SplicePipe;
 use super::state::State;
 use crate::socket::{KernelSocket, Received, Socket};
 use crate::token::Token;
-use crate::zero_copy::PagePipe;
 
-/// A socket of the kernel's, on a ring.
+/// A socket of the kernel, on a ring.
 pub struct UringSocket {
     socket: KernelSocket,
-    /// Once it is watched.
+    /// `None` until the loop watches the connection.
     token: Cell<Option<Token>>,
     state: Rc<RefCell<State>>,
 }
@@ -31,13 +31,13 @@ impl UringSocket {
         self.token.set(Some(token));
     }
 
-    /// Waits for room where less was sent than there was.
+    /// Requests an event for when there is room to send, if less was sent than `wanted`. Returns `sent`.
     #[inline]
-    fn sent(&self, sent: usize, wanted: usize) -> io::Result<usize> {
+    fn after_send(&self, sent: usize, wanted: usize) -> io::Result<usize> {
         if sent < wanted
             && let Some(token) = self.token.get()
         {
-            self.state.borrow_mut().await_room(token)?;
+            self.state.borrow_mut().poll_writable(token)?;
         }
         Ok(sent)
     }
@@ -58,43 +58,43 @@ impl Socket for UringSocket {
         }
     }
 
-    #[inline]
-    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.sent(self.socket.send(bytes)?, bytes.len())
-    }
-
-    #[inline]
-    fn send_runs(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
-        let wanted = runs.iter().map(|run| run.len()).sum();
-        self.sent(self.socket.send_runs(runs)?, wanted)
-    }
-
-    fn send_pages(&self, runs: &[IoSlice<'_>], pages: &[u8], pipe: &PagePipe) -> io::Result<usize> {
-        let wanted = runs.iter().map(|run| run.len()).sum::<usize>() + pages.len();
-        self.sent(self.socket.send_pages(runs, pages, pipe)?, wanted)
-    }
-
     fn kept_bytes(&self) -> usize {
         self.token.get().map_or(0, |token| self.state.borrow().kept_bytes_of(token))
     }
 
-    fn end_sending(&self) -> io::Result<()> {
-        self.socket.end_sending()
+    #[inline]
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.after_send(self.socket.send(bytes)?, bytes.len())
     }
 
-    fn unconfirmed(&self) -> io::Result<u64> {
-        self.socket.unconfirmed()
+    #[inline]
+    fn send_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let wanted = runs.iter().map(|run| run.len()).sum();
+        self.after_send(self.socket.send_vectored(runs)?, wanted)
     }
 
-    fn abandon(&self) -> io::Result<()> {
-        self.socket.abandon()
+    fn send_zero_copy(&self, runs: &[IoSlice<'_>], body: &[u8], pipe: &SplicePipe) -> io::Result<usize> {
+        let wanted = runs.iter().map(|run| run.len()).sum::<usize>() + body.len();
+        self.after_send(self.socket.send_zero_copy(runs, body, pipe)?, wanted)
+    }
+
+    fn shutdown_write(&self) -> io::Result<()> {
+        self.socket.shutdown_write()
+    }
+
+    fn unacknowledged_bytes(&self) -> io::Result<u64> {
+        self.socket.unacknowledged_bytes()
+    }
+
+    fn reset_on_close(&self) -> io::Result<()> {
+        self.socket.reset_on_close()
     }
 }
 
 impl Drop for UringSocket {
     fn drop(&mut self) {
         if let Some(token) = self.token.get() {
-            self.state.borrow_mut().end(token);
+            self.state.borrow_mut().remove_connection(token);
         }
     }
 }

@@ -1,81 +1,103 @@
-//! What a loop over a ring knows of its connections, and what completions change of it.
+//! The connections of a loop over a ring, and how completions change their state.
 //!
-//! The kernel receives before anybody asks. A connection that does not read, because its answers are not taken, is
-//! therefore paused: what has come is kept, and no more is received until it reads again. Never calls the kernel
-//! but through the ring.
+//! The kernel receives without being asked to. If a connection does not read, because the peer is slow to take responses,
+//! it is paused: received bytes are kept, and the kernel stops receiving until the connection has read them.
 //!
-//! At first the kernel receives once for each connection, and only then again and again: many a connection brings one
-//! request and ends with its answer, and there would be an operation to be ended with it.
+//! The first receive of a connection is a single one, later ones are multishot. Many connections bring one request and end
+//! with its response; a multishot operation would have to be cancelled then.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
 
-use super::data::{Operation, is_same_generation};
-use super::queue::Queue;
-use super::ring::{Completion, Filled, Ring};
+use super::accept_queue::AcceptQueue;
+use super::ring::{Completion, FilledBuffer, Ring};
+use super::user_data::{Operation, is_same_generation};
 use crate::Waker;
 use crate::event::{Event, Readiness};
 use crate::socket::Received;
 use crate::token::Token;
 
-/// What a loop knows.
+/// The state of a loop.
 pub(super) struct State {
     ring: Ring,
     waker: Waker,
     slots: Vec<Slot>,
-    queues: Vec<Queue>,
-    /// What the last event has brought, and nobody has read yet.
-    current: Option<(Token, Filled)>,
-    /// Completions that were fetched while another one was looked for.
-    postponed: VecDeque<Completion>,
-    /// Connections for which the kernel shall receive again, if they are still there when it is waited for.
-    to_receive: Vec<Token>,
-    /// Memory of all that is kept for connections, in bytes.
+    queues: Vec<AcceptQueue>,
+    /// The data of the last event, until the connection reads it.
+    current: Option<(Token, FilledBuffer)>,
+    /// Completions that were fetched while waiting for another one.
+    deferred: VecDeque<Completion>,
+    /// Connections for which the next wait resumes receiving, if they still exist.
+    to_resume: Vec<Token>,
+    /// The memory of the bytes kept for all connections.
     kept_bytes: usize,
-    /// Whether the kernel had no buffer to receive into.
+    /// The kernel lacked a buffer to receive into.
     lacks_buffers: bool,
-    /// The ring failed where nobody could be told.
+    /// An error of the ring that [`State::wait`] reports, because the failing call could not.
     fault: Option<io::Error>,
 }
 
-/// What is known of a connection.
+/// The state of a connection.
 #[derive(Default)]
 struct Slot {
-    /// What came while the connection did not read. Boxed, since hardly any connection has some, and each pays.
+    /// Bytes received while the connection was paused. Boxed, because few connections have any, and each pays for the size.
     #[allow(clippy::box_collection, reason = "a third of the size")]
     kept: Option<Box<Vec<u8>>>,
     generation: u32,
     socket: RawFd,
-    /// Whether there is such a connection.
-    is_live: bool,
-    /// Whether the kernel receives for it.
-    receives: bool,
-    /// Whether it has been told not to.
-    is_cancelled: bool,
-    /// Whether the connection does not read.
-    is_paused: bool,
-    /// Whether the kernel tells when there is room to send.
-    awaits_room: bool,
-    /// Whether the peer sends no more.
-    has_ended: bool,
+    reading: Reading,
+    receiving: Receiving,
+    /// A [`Operation::PollWritable`] is in progress.
+    polls_writable: bool,
+}
+
+/// The reading direction of a slot's connection.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// The slot has no connection.
+    #[default]
+    Vacant,
+    /// The connection reads what is received.
+    Open,
+    /// The connection left data unread: nothing is received until it has read the bytes kept.
+    Paused,
+    /// The peer has closed its sending direction.
+    Closed,
+}
+
+/// The operation that receives for a connection.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Receiving {
+    /// There is none.
+    #[default]
+    Idle,
+    /// The kernel receives.
+    Active,
+    /// The kernel receives until it has processed a cancellation.
+    Cancelling,
 }
 
 impl Slot {
     fn readiness(&self) -> Readiness {
-        let readable = self.kept.is_some() || self.has_ended;
-        Readiness { readable, ended: self.has_ended, writable: false, broken: false }
+        let read_closed = self.reading == Reading::Closed;
+        Readiness {
+            readable: self.kept.is_some() || read_closed,
+            read_closed,
+            writable: false,
+            failed: false,
+        }
     }
 
-    /// Keeps bytes until the connection reads. Returns how much more memory that takes, in bytes.
+    /// Keeps bytes until the connection reads. Returns the growth of memory, in bytes.
     fn keep(&mut self, bytes: &[u8]) -> usize {
         let before = self.kept_bytes();
         self.kept.get_or_insert_default().extend_from_slice(bytes);
         self.kept_bytes() - before
     }
 
-    /// Memory of what is kept, in bytes.
+    /// Returns the memory of the bytes kept.
     fn kept_bytes(&self) -> usize {
         self.kept.as_ref().map_or(0, |kept| kept.capacity())
     }
@@ -84,65 +106,67 @@ impl Slot {
 impl State {
     pub(super) fn new(waker: Waker) -> io::Result<State> {
         let mut ring = Ring::new()?;
-        ring.await_knock(waker.as_fd().as_raw_fd())?;
-        let (slots, queues) = (Vec::new(), Vec::new());
-        let (postponed, to_receive) = (VecDeque::new(), Vec::new());
-        let (current, kept_bytes, lacks_buffers, fault) = (None, 0, false, None);
+        ring.poll_waker(waker.as_fd().as_raw_fd())?;
         Ok(State {
             ring,
             waker,
-            slots,
-            queues,
-            current,
-            postponed,
-            to_receive,
-            kept_bytes,
-            lacks_buffers,
-            fault,
+            slots: Vec::new(),
+            queues: Vec::new(),
+            current: None,
+            deferred: VecDeque::new(),
+            to_resume: Vec::new(),
+            kept_bytes: 0,
+            lacks_buffers: false,
+            fault: None,
         })
     }
 
-    /// Begins to receive for a connection.
-    pub(super) fn begin(&mut self, socket: RawFd, token: Token) -> io::Result<()> {
-        let place = token.slot as usize;
-        if self.slots.len() <= place {
-            self.slots.resize_with(place + 1, Slot::default);
+    /// Adds a connection, and starts to receive for it.
+    pub(super) fn add_connection(&mut self, socket: RawFd, token: Token) -> io::Result<()> {
+        let index = token.slot as usize;
+        if self.slots.len() <= index {
+            self.slots.resize_with(index + 1, Slot::default);
         }
         self.ring.receive_once(socket, token)?;
-        let generation = token.generation;
-        self.slots[place] = Slot { generation, socket, is_live: true, receives: true, ..Slot::default() };
+        self.slots[index] = Slot {
+            generation: token.generation,
+            socket,
+            reading: Reading::Open,
+            receiving: Receiving::Active,
+            ..Slot::default()
+        };
         Ok(())
     }
 
-    /// Forgets a connection, which is about to be closed. Until then the kernel would keep it open.
-    pub(super) fn end(&mut self, token: Token) {
-        if let Some((_, filled)) = self.current.take_if(|(owner, _)| *owner == token) {
-            self.ring.give_back(filled);
+    /// Removes a connection before its socket is closed. The kernel would keep the socket open for operations in progress.
+    pub(super) fn remove_connection(&mut self, token: Token) {
+        if let Some((_, buffer)) = self.current.take_if(|(owner, _)| *owner == token) {
+            self.ring.recycle(buffer);
         }
         let slot = std::mem::take(&mut self.slots[token.slot as usize]);
         self.kept_bytes -= slot.kept_bytes();
-        if slot.receives && !slot.is_cancelled {
-            let cancelled = self.ring.cancel(Operation::Receive, token);
-            self.remember(cancelled);
+        if slot.receiving == Receiving::Active {
+            let result = self.ring.cancel(Operation::Receive, token);
+            self.note_fault(result);
         }
-        if slot.awaits_room {
-            let cancelled = self.ring.cancel(Operation::Room, token);
-            self.remember(cancelled);
+        if slot.polls_writable {
+            let result = self.ring.cancel(Operation::PollWritable, token);
+            self.note_fault(result);
         }
     }
 
-    /// Takes what has come, as much as there is room for.
+    /// Copies received bytes of a connection to `buffer`.
     #[inline]
     pub(super) fn receive(&mut self, token: Token, buffer: &mut [u8]) -> Received {
         if let Some((_, filled)) = self.current.take_if(|(owner, _)| *owner == token) {
             let bytes = self.ring.bytes(&filled);
-            let taken = bytes.len().min(buffer.len());
-            buffer[..taken].copy_from_slice(&bytes[..taken]);
-            if taken < bytes.len() {
-                self.kept_bytes += self.slots[token.slot as usize].keep(&bytes[taken..]);
+            let count = bytes.len().min(buffer.len());
+            buffer[..count].copy_from_slice(&bytes[..count]);
+            if count < bytes.len() {
+                self.kept_bytes += self.slots[token.slot as usize].keep(&bytes[count..]);
             }
-            self.ring.give_back(filled);
-            return Received::Bytes(taken);
+            self.ring.recycle(filled);
+            return Received::Bytes(count);
         }
         self.receive_kept(token, buffer)
     }
@@ -152,87 +176,86 @@ impl State {
         let slot = &mut self.slots[token.slot as usize];
         let received = match slot.kept.take() {
             Some(mut kept) => {
-                let taken = kept.len().min(buffer.len());
-                buffer[..taken].copy_from_slice(&kept[..taken]);
-                kept.drain(..taken);
+                let count = kept.len().min(buffer.len());
+                buffer[..count].copy_from_slice(&kept[..count]);
+                kept.drain(..count);
                 if kept.is_empty() {
                     self.kept_bytes -= kept.capacity();
                 } else {
                     slot.kept = Some(kept);
                 }
-                Received::Bytes(taken)
+                Received::Bytes(count)
             }
-            None if slot.has_ended => Received::End,
-            None => Received::NotYet,
+            None if slot.reading == Reading::Closed => Received::Closed,
+            None => Received::WouldBlock,
         };
-        if slot.kept.is_none() && slot.is_paused {
-            slot.is_paused = false;
-            self.to_receive.push(token);
+        if slot.kept.is_none() && slot.reading == Reading::Paused {
+            slot.reading = Reading::Open;
+            self.to_resume.push(token);
         }
         received
     }
 
-    /// Memory of what is kept for a connection, in bytes.
+    /// Returns the memory of the bytes kept for a connection.
     pub(super) fn kept_bytes_of(&self, token: Token) -> usize {
         self.slots[token.slot as usize].kept_bytes()
     }
 
-    /// Memory of what is kept for all connections, in bytes.
+    /// Returns the memory of the bytes kept for all connections.
     pub(super) fn kept_bytes(&self) -> usize {
         self.kept_bytes
     }
 
-    /// Has the kernel receive for those for whom it has stopped to.
-    fn receive_again(&mut self) {
-        while let Some(token) = self.to_receive.pop() {
-            let Some((slot, token)) = self.live(token) else { continue };
-            if slot.receives || slot.is_paused || slot.has_ended {
-                continue;
+    /// Resumes receiving for connections that read again, or after their operation ended.
+    fn resume_receiving(&mut self) {
+        while let Some(token) = self.to_resume.pop() {
+            let Some((slot, token)) = self.slot_of(token) else { continue };
+            if slot.receiving == Receiving::Idle && slot.reading == Reading::Open {
+                slot.receiving = Receiving::Active;
+                let socket = slot.socket;
+                let result = self.ring.receive_multishot(socket, token);
+                self.note_fault(result);
             }
-            (slot.receives, slot.is_cancelled) = (true, false);
-            let socket = slot.socket;
-            let received = self.ring.receive(socket, token);
-            self.remember(received);
         }
     }
 
-    /// Has the kernel tell when there is room to send.
-    pub(super) fn await_room(&mut self, token: Token) -> io::Result<()> {
+    /// Requests an event for when the connection has room to send.
+    pub(super) fn poll_writable(&mut self, token: Token) -> io::Result<()> {
         let slot = &mut self.slots[token.slot as usize];
-        if !slot.awaits_room {
-            slot.awaits_room = true;
-            self.ring.await_room(slot.socket, token)?;
+        if !slot.polls_writable {
+            slot.polls_writable = true;
+            self.ring.poll_writable(slot.socket, token)?;
         }
         Ok(())
     }
 
-    /// Hands over what is to be done, and waits for something to happen.
+    /// Submits operations, and waits for a completion.
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        self.set_aside();
-        // Once, however many connections there was none for.
+        self.pause_unread();
+        // Once per wait, however many connections lacked a buffer.
         if std::mem::take(&mut self.lacks_buffers) {
             self.ring.add_buffers();
         }
-        self.receive_again();
+        self.resume_receiving();
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
         self.ring.wait(timeout)
     }
 
-    /// The next thing that has happened.
+    /// Returns the next event.
     #[inline]
     pub(super) fn next_event(&mut self) -> Option<Event> {
         if self.current.is_some() {
-            self.set_aside();
+            self.pause_unread();
         }
         loop {
-            let completion = self.postponed.pop_front().or_else(|| self.ring.next())?;
+            let completion = self.deferred.pop_front().or_else(|| self.ring.next())?;
             let event = match completion.operation {
-                Operation::Receive => self.received(completion),
-                Operation::Room => self.room(&completion),
-                Operation::Accept => self.accepted(completion),
-                Operation::Knock => self.knocked(&completion),
+                Operation::Receive => self.on_receive(completion),
+                Operation::PollWritable => self.on_writable(&completion),
+                Operation::Accept => self.on_accept(completion),
+                Operation::PollWaker => self.on_wake_up(&completion),
                 Operation::Cancel => None,
             };
             if event.is_some() {
@@ -241,140 +264,150 @@ impl State {
         }
     }
 
-    /// Keeps what the last event has brought if nobody has read it: then its connection does not read.
-    fn set_aside(&mut self) {
-        let Some((token, filled)) = self.current.take() else { return };
+    /// Keeps the data of the last event if its connection did not read it, and pauses the connection.
+    fn pause_unread(&mut self) {
+        let Some((token, buffer)) = self.current.take() else { return };
         let slot = &mut self.slots[token.slot as usize];
-        self.kept_bytes += slot.keep(self.ring.bytes(&filled));
-        slot.is_paused = true;
-        let is_cancelled = std::mem::replace(&mut slot.is_cancelled, slot.receives);
-        let must_cancel = slot.receives && !is_cancelled;
-        self.ring.give_back(filled);
-        if must_cancel {
-            let cancelled = self.ring.cancel(Operation::Receive, token);
-            self.remember(cancelled);
+        self.kept_bytes += slot.keep(self.ring.bytes(&buffer));
+        self.ring.recycle(buffer);
+
+        if slot.reading == Reading::Open {
+            slot.reading = Reading::Paused;
+        }
+        if slot.receiving == Receiving::Active {
+            slot.receiving = Receiving::Cancelling;
+            let result = self.ring.cancel(Operation::Receive, token);
+            self.note_fault(result);
         }
     }
 
-    /// The connection of a completion, unless it is gone.
-    fn live(&mut self, owner: Token) -> Option<(&mut Slot, Token)> {
+    /// Returns the slot of a connection and its whole token. Returns `None` if the connection is gone.
+    fn slot_of(&mut self, owner: Token) -> Option<(&mut Slot, Token)> {
         let slot = self.slots.get_mut(owner.slot as usize)?;
-        let is_it = slot.is_live && is_same_generation(slot.generation, owner.generation);
+        let is_owner =
+            slot.reading != Reading::Vacant && is_same_generation(slot.generation, owner.generation);
         let token = Token { slot: owner.slot, generation: slot.generation };
-        is_it.then_some((slot, token))
+        is_owner.then_some((slot, token))
     }
 
     #[inline]
-    fn received(&mut self, completion: Completion) -> Option<Event> {
-        let Completion { owner, result, goes_on, filled, .. } = completion;
-        let Some((slot, token)) = self.live(owner) else {
-            filled.into_iter().for_each(|filled| self.ring.give_back(filled));
+    fn on_receive(&mut self, completion: Completion) -> Option<Event> {
+        let Completion { owner, result, has_more, buffer, .. } = completion;
+        let Some((slot, token)) = self.slot_of(owner) else {
+            self.recycle(buffer);
             return None;
         };
-        slot.receives = goes_on;
+        if !has_more {
+            slot.receiving = Receiving::Idle;
+        }
+
         let mut readiness = slot.readiness();
         let has_kept = slot.kept.is_some();
         match result {
             1.. => readiness.readable = true,
             0 => {
-                slot.has_ended = true;
-                (readiness.readable, readiness.ended) = (true, true);
+                slot.reading = Reading::Closed;
+                readiness.readable = true;
+                readiness.read_closed = true;
             }
-            // There were no buffers, or it was told to stop.
+            // The kernel lacked a buffer, or processed a cancellation.
             _ if [libc::ENOBUFS, libc::ECANCELED].contains(&-result) => {
-                slot.is_cancelled = false;
                 self.lacks_buffers |= result == -libc::ENOBUFS;
-                if !goes_on {
-                    self.to_receive.push(token);
+                if !has_more {
+                    self.to_resume.push(token);
                 }
-                filled.into_iter().for_each(|filled| self.ring.give_back(filled));
+                self.recycle(buffer);
                 return None;
             }
-            _ => readiness.broken = true,
+            _ => readiness.failed = true,
         }
-        if result > 0 && !goes_on {
-            self.to_receive.push(token);
+        if result > 0 && !has_more {
+            self.to_resume.push(token);
         }
-        if let Some(filled) = filled {
-            if result > 0 && has_kept {
-                // Behind what is kept already; the connection was told of that.
-                self.kept_bytes += self.slots[token.slot as usize].keep(self.ring.bytes(&filled));
-                self.ring.give_back(filled);
+
+        match buffer {
+            // The event for the bytes kept has been returned already.
+            Some(buffer) if result > 0 && has_kept => {
+                self.kept_bytes += self.slots[token.slot as usize].keep(self.ring.bytes(&buffer));
+                self.ring.recycle(buffer);
                 return None;
             }
-            if result > 0 {
-                self.current = Some((token, filled));
-            } else {
-                self.ring.give_back(filled);
-            }
+            Some(buffer) if result > 0 => self.current = Some((token, buffer)),
+            buffer => self.recycle(buffer),
         }
         Some(Event::Ready(token, readiness))
     }
 
-    fn room(&mut self, completion: &Completion) -> Option<Event> {
-        let (slot, token) = self.live(completion.owner)?;
-        slot.awaits_room = false;
-        let flags = i32::from(libc::POLLERR | libc::POLLHUP);
-        let broken = completion.result < 0 || completion.result & flags != 0;
-        let readiness = Readiness { writable: true, broken, ..slot.readiness() };
+    fn on_writable(&mut self, completion: &Completion) -> Option<Event> {
+        let (slot, token) = self.slot_of(completion.owner)?;
+        slot.polls_writable = false;
+        let failure_flags = i32::from(libc::POLLERR | libc::POLLHUP);
+        let failed = completion.result < 0 || completion.result & failure_flags != 0;
+        let readiness = Readiness { writable: true, failed, ..slot.readiness() };
         Some(Event::Ready(token, readiness))
     }
 
-    fn knocked(&mut self, completion: &Completion) -> Option<Event> {
+    fn on_wake_up(&mut self, completion: &Completion) -> Option<Event> {
         self.waker.clear();
-        if !completion.goes_on {
-            let again = self.ring.await_knock(self.waker.as_fd().as_raw_fd());
-            self.remember(again);
+        if !completion.has_more {
+            let result = self.ring.poll_waker(self.waker.as_fd().as_raw_fd());
+            self.note_fault(result);
         }
         Some(Event::Woken)
     }
 
-    /// Watches a listener.
+    /// Starts to accept at a listener.
     pub(super) fn add_listener(&mut self, listener: RawFd, number: u32) -> io::Result<()> {
-        let mut queue = Queue::new(listener, number);
-        queue.listen(&mut self.ring)?;
-        // It may have been watched before.
-        self.queues.retain(|before| before.listener() != listener);
+        let mut queue = AcceptQueue::new(listener, number);
+        queue.start(&mut self.ring)?;
+        // The listener may have been watched before.
+        self.queues.retain(|queue| queue.listener() != listener);
         self.queues.push(queue);
         Ok(())
     }
 
-    /// The queue of a listener.
-    pub(super) fn queue(&mut self, listener: RawFd) -> Option<(&mut Queue, &mut Ring)> {
+    /// Returns the queue of a listener, and the ring.
+    pub(super) fn queue(&mut self, listener: RawFd) -> Option<(&mut AcceptQueue, &mut Ring)> {
         let State { queues, ring, .. } = self;
         queues.iter_mut().find(|queue| queue.listener() == listener).map(|queue| (queue, ring))
     }
 
-    fn accepted(&mut self, completion: Completion) -> Option<Event> {
+    fn on_accept(&mut self, completion: Completion) -> Option<Event> {
         let number = completion.owner.slot;
-        let State { queues, ring, .. } = self;
-        let queue = queues.iter_mut().find(|queue| queue.number() == number)?;
-        let (tells, done) = queue.take_in(completion, ring);
-        self.remember(done);
-        tells.then_some(Event::Acceptable(number))
+        let queue = self.queues.iter_mut().find(|queue| queue.number() == number)?;
+        let is_acceptable = queue.record(completion);
+        let result = queue.regulate(&mut self.ring);
+        self.note_fault(result);
+        is_acceptable.then_some(Event::Acceptable(number))
     }
 
-    /// Accepts nobody any more, and waits until the kernel has understood: those whom it has accepted until then
+    /// Stops accepting at a listener, and waits until the kernel has processed that. Connections that it accepted before
     /// are in the queue.
     pub(super) fn remove_listener(&mut self, listener: RawFd) -> io::Result<()> {
         let Some((queue, ring)) = self.queue(listener) else { return Ok(()) };
         let number = queue.number();
         queue.close(ring)?;
-        while self.queue(listener).is_some_and(|(queue, _)| queue.is_listening()) {
+        while self.queue(listener).is_some_and(|(queue, _)| queue.is_accepting()) {
             self.ring.wait(None)?;
             while let Some(completion) = self.ring.next() {
                 if completion.operation == Operation::Accept && completion.owner.slot == number {
-                    self.accepted(completion);
+                    self.on_accept(completion);
                 } else {
-                    self.postponed.push_back(completion);
+                    self.deferred.push_back(completion);
                 }
             }
         }
         Ok(())
     }
 
-    fn remember(&mut self, done: io::Result<()>) {
-        if let Err(error) = done {
+    fn recycle(&mut self, buffer: Option<FilledBuffer>) {
+        if let Some(buffer) = buffer {
+            self.ring.recycle(buffer);
+        }
+    }
+
+    fn note_fault(&mut self, result: io::Result<()>) {
+        if let Err(error) = result {
             self.fault = Some(error);
         }
     }

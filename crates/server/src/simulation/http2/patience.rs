@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cannery_eventloop::simulated::{Act, Appetite, Fate, Network, PeerNumber, Simulated, SimulatedListener};
+use cannery_eventloop::simulated::{
+    Action, ConnectionState, Network, PeerId, ReadRate, Simulated, SimulatedListener,
+};
 
 use super::super::course::Plot;
 use super::super::site::Releases;
@@ -38,7 +40,7 @@ struct Heard {
 }
 
 impl Heard {
-    fn of(network: &Network, peer: PeerNumber) -> Heard {
+    fn of(network: &Network, peer: PeerId) -> Heard {
         let received = network.received(peer);
         let (mut rest, mut heard) = (received.as_slice(), Heard::default());
         while let Some(frame) = Frame::take(&mut rest) {
@@ -65,9 +67,9 @@ fn ask(stream: u32, method: &str, target: &str) -> Vec<u8> {
 }
 
 /// A worker, the release that it serves, and one peer that does these things.
-fn stage(acts: Vec<Act>) -> (Network, PeerNumber, Worker<Simulated>, Arc<Current>) {
+fn stage(acts: Vec<Action>) -> (Network, PeerId, Worker<Simulated>, Arc<Current>) {
     let network = Network::new(12);
-    let peer = network.connect(Duration::ZERO, acts, Appetite::Good, 200_000);
+    let peer = network.connect(Duration::ZERO, acts, ReadRate::Unlimited, 200_000);
     let (plan, current) = plan(SimulatedListener);
     (network.clone(), peer, Worker::new(Simulated::new(network), plan).unwrap(), current)
 }
@@ -81,7 +83,7 @@ fn finish(network: &Network, worker: &mut Worker<Simulated>) -> Duration {
         if worker.is_idle() && !was_idle {
             ended = Some(network.elapsed());
         }
-        if let (true, Some(ended)) = (network.is_at_rest() && worker.is_idle(), ended) {
+        if let (true, Some(ended)) = (network.is_idle() && worker.is_idle(), ended) {
             return ended;
         }
     }
@@ -97,14 +99,14 @@ fn pass(network: &Network, worker: &mut Worker<Simulated>, until: Duration) {
 #[test]
 fn a_window_that_never_opens_is_not_waited_for() {
     let patience = Timeouts::default().send;
-    let mut acts = vec![Act::Send([begin(1000), ask(1, "GET", "/large")].concat())];
+    let mut acts = vec![Action::Send([begin(1000), ask(1, "GET", "/large")].concat())];
     // Nor do frames that come in pieces put it off.
     for _ in 0..28 {
         let [begun, rest] = [&[0, 0, 2][..], &[0xbe, 0, 0, 0, 0, 0, b'x', b'x']].map(<[u8]>::to_vec);
-        let pause = || Act::Pause(Duration::from_secs(1));
-        acts.extend([Act::Send(begun), pause(), Act::Send(rest), pause()]);
+        let pause = || Action::Pause(Duration::from_secs(1));
+        acts.extend([Action::Send(begun), pause(), Action::Send(rest), pause()]);
     }
-    acts.push(Act::AwaitEnd);
+    acts.push(Action::AwaitClose);
     let (network, peer, mut worker, _) = stage(acts);
     let took = finish(&network, &mut worker);
     let heard = Heard::of(&network, peer);
@@ -116,7 +118,8 @@ fn a_window_that_never_opens_is_not_waited_for() {
 #[test]
 fn streams_that_wait_for_a_full_send_buffer_are_not_cut() {
     let streams: Vec<u8> = (0..60).flat_map(|number| ask(2 * number + 1, "GET", "/middle")).collect();
-    let acts = vec![Act::Send([begin(1 << 20), window_update(0, 1 << 24), streams].concat()), Act::AwaitEnd];
+    let acts =
+        vec![Action::Send([begin(1 << 20), window_update(0, 1 << 24), streams].concat()), Action::AwaitClose];
     let rate = 2 * usize::try_from(SEND_BYTES_PER_SECOND_MIN).unwrap();
     let heard = heard_by_slow(acts, rate);
     assert_eq!((heard.answers, heard.ends), (60, 60));
@@ -125,21 +128,21 @@ fn streams_that_wait_for_a_full_send_buffer_are_not_cut() {
 #[test]
 fn a_window_is_waited_for_while_what_filled_it_arrives() {
     // The window is opened once all that filled it has come, which takes minutes.
-    let acts = vec![Act::Send([begin(20_000), ask(1, "GET", "/large")].concat()), Act::AwaitEnd];
+    let acts = vec![Action::Send([begin(20_000), ask(1, "GET", "/large")].concat()), Action::AwaitClose];
     let rate = 2 * usize::try_from(SEND_BYTES_PER_SECOND_MIN).unwrap();
     let network = Network::new(15);
-    let peer = network.connect(Duration::ZERO, acts, Appetite::Slow(rate), 200_000);
+    let peer = network.connect(Duration::ZERO, acts, ReadRate::BytesPerSecond(rate), 200_000);
     let mut worker = Worker::new(Simulated::new(network.clone()), plan(SimulatedListener).0).unwrap();
     pass(&network, &mut worker, Duration::from_secs(20_000 / rate as u64));
-    assert_eq!(network.fate(peer), Fate::Open, "{:?}", network.elapsed());
+    assert_eq!(network.state(peer), ConnectionState::Open, "{:?}", network.elapsed());
     finish(&network, &mut worker);
     assert_eq!(Heard::of(&network, peer).body_bytes, 20_000);
 }
 
 /// What a peer hears that takes `rate` bytes a second.
-fn heard_by_slow(acts: Vec<Act>, rate: usize) -> Heard {
+fn heard_by_slow(acts: Vec<Action>, rate: usize) -> Heard {
     let network = Network::new(15);
-    let peer = network.connect(Duration::ZERO, acts, Appetite::Slow(rate), 50_000);
+    let peer = network.connect(Duration::ZERO, acts, ReadRate::BytesPerSecond(rate), 50_000);
     let mut worker = Worker::new(Simulated::new(network.clone()), plan(SimulatedListener).0).unwrap();
     finish(&network, &mut worker);
     Heard::of(&network, peer)
@@ -148,12 +151,12 @@ fn heard_by_slow(acts: Vec<Act>, rate: usize) -> Heard {
 #[test]
 fn content_that_never_ends_is_not_waited_for() {
     let patience = Timeouts::default().head;
-    let mut acts = vec![Act::Send([begin(1000), ask(1, "POST", "/small")].concat())];
+    let mut acts = vec![Action::Send([begin(1000), ask(1, "POST", "/small")].concat())];
     // Nor do bytes that trickle in put it off.
     for _ in 0..8 {
-        acts.extend([Act::Pause(Duration::from_secs(1)), Act::Send(frame(DATA, 0, 1, b"x"))]);
+        acts.extend([Action::Pause(Duration::from_secs(1)), Action::Send(frame(DATA, 0, 1, b"x"))]);
     }
-    acts.extend([Act::AwaitEnd, Act::EndSending]);
+    acts.extend([Action::AwaitClose, Action::ShutdownWrite]);
     let (network, peer, mut worker, _) = stage(acts);
     let took = finish(&network, &mut worker);
     let heard = Heard::of(&network, peer);
@@ -165,19 +168,19 @@ fn content_that_never_ends_is_not_waited_for() {
 fn whoever_is_idle_hears_the_end_also_if_he_asks_at_that_moment() {
     let patience = Timeouts::default().idle;
     let late = [ask(3, "GET", "/small"), frame(PING, 0, 0, b"too late")].concat();
-    let begun = || vec![Act::Send([begin(1000), ask(1, "GET", "/small")].concat()), Act::AwaitEnd];
-    let goes = [begun(), vec![Act::Send(late.clone()), Act::EndSending]].concat();
-    let stays = [begun(), vec![Act::Send(late)]].concat();
+    let begun = || vec![Action::Send([begin(1000), ask(1, "GET", "/small")].concat()), Action::AwaitClose];
+    let goes = [begun(), vec![Action::Send(late.clone()), Action::ShutdownWrite]].concat();
+    let stays = [begun(), vec![Action::Send(late)]].concat();
     for (acts, linger) in [(goes, Duration::ZERO), (stays, LINGER)] {
         let network = Network::new(14);
-        let peer = network.connect(Duration::ZERO, acts, Appetite::Good, 200_000);
+        let peer = network.connect(Duration::ZERO, acts, ReadRate::Unlimited, 200_000);
         let counters = Arc::new(Counters::default());
         let observer = Observer::new(Some(Arc::clone(&counters)), None);
         let plan = plan(SimulatedListener).0.with_observer(observer);
         let mut worker = Worker::new(Simulated::new(network.clone()), plan).unwrap();
         let took = finish(&network, &mut worker);
         assert_eq!((counters.closed.get(), counters.timed_out.get()), (1, 1));
-        assert_eq!(network.fate(peer), Fate::Ended, "what came too late broke nothing");
+        assert_eq!(network.state(peer), ConnectionState::Closed, "what came too late broke nothing");
         let heard = Heard::of(&network, peer);
         assert_eq!((heard.answers, heard.ends, heard.goes), (1, 1, vec![(1, 0)]));
         let least = patience + linger;
@@ -188,11 +191,11 @@ fn whoever_is_idle_hears_the_end_also_if_he_asks_at_that_moment() {
 #[test]
 fn whoever_keeps_an_old_release_is_told_to_go_and_is_served_to_the_end() {
     let acts = vec![
-        Act::Send([begin(1000), ask(1, "GET", "/large")].concat()),
-        Act::Await(GOING.to_vec()),
-        Act::Send(frame(PING, ACK, 0, GOING)),
-        Act::Send([window_update(1, 100_000), window_update(0, 100_000)].concat()),
-        Act::AwaitEnd,
+        Action::Send([begin(1000), ask(1, "GET", "/large")].concat()),
+        Action::Await(GOING.to_vec()),
+        Action::Send(frame(PING, ACK, 0, GOING)),
+        Action::Send([window_update(1, 100_000), window_update(0, 100_000)].concat()),
+        Action::AwaitClose,
     ];
     let (network, peer, mut worker, current) = stage(acts);
     pass(&network, &mut worker, Duration::from_secs(5));
@@ -211,14 +214,14 @@ fn whoever_keeps_an_old_release_is_told_to_go_and_is_served_to_the_end() {
 #[test]
 fn a_server_that_stops_answers_what_was_asked_and_then_ends() {
     let acts = vec![
-        Act::Send([begin(1000), ask(1, "GET", "/large")].concat()),
-        Act::Await(GOING.to_vec()),
+        Action::Send([begin(1000), ask(1, "GET", "/large")].concat()),
+        Action::Await(GOING.to_vec()),
         // This was under way.
-        Act::Send([ask(3, "GET", "/small"), frame(PING, ACK, 0, GOING)].concat()),
+        Action::Send([ask(3, "GET", "/small"), frame(PING, ACK, 0, GOING)].concat()),
         // And this was asked by somebody who knew.
-        Act::Send(ask(5, "GET", "/small")),
-        Act::Send([window_update(1, 100_000), window_update(0, 100_000)].concat()),
-        Act::AwaitEnd,
+        Action::Send(ask(5, "GET", "/small")),
+        Action::Send([window_update(1, 100_000), window_update(0, 100_000)].concat()),
+        Action::AwaitClose,
     ];
     let (network, peer, mut worker, _) = stage(acts);
     pass(&network, &mut worker, Duration::from_secs(5));
@@ -234,7 +237,7 @@ fn a_server_that_stops_answers_what_was_asked_and_then_ends() {
 #[test]
 fn the_first_word_to_who_never_says_one_is_settings() {
     let network = Network::new(13);
-    let peer = network.connect(Duration::ZERO, vec![Act::AwaitEnd], Appetite::Good, 10_000);
+    let peer = network.connect(Duration::ZERO, vec![Action::AwaitClose], ReadRate::Unlimited, 10_000);
     let plot = Plot {
         proxied: false,
         http1: false,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cannery_eventloop::simulated::{Act, Appetite, Network, PeerNumber, Random};
+use cannery_eventloop::simulated::{Action, Network, PeerId, Random, ReadRate};
 
 use super::super::script::{Ending, pauses, pieces};
 use super::frames::{
@@ -25,8 +25,8 @@ const AMPLE: u32 = 100_000;
 
 /// What a peer does.
 pub(super) struct Script {
-    acts: Vec<Act>,
-    pub(super) appetite: Appetite,
+    acts: Vec<Action>,
+    pub(super) appetite: ReadRate,
     pub(super) ending: Ending,
     /// The streams that it opens, in order.
     pub(super) streams: Vec<Stream>,
@@ -102,7 +102,7 @@ impl Script {
         draft.finish(proxied)
     }
 
-    pub(super) fn connect(&self, network: &Network, random: &mut Random) -> PeerNumber {
+    pub(super) fn connect(&self, network: &Network, random: &mut Random) -> PeerId {
         let after = Duration::from_millis(random.below(100) as u64);
         network.connect(after, self.acts.clone(), self.appetite, 500 + random.size(80_000))
     }
@@ -398,15 +398,15 @@ impl<'r> Draft<'r> {
             }
         }
         let appetite = match random.below(8) {
-            0 => Appetite::None,
-            1 => Appetite::Slow(random.size(20_000)),
-            _ => Appetite::Good,
+            0 => ReadRate::Zero,
+            1 => ReadRate::BytesPerSecond(random.size(20_000)),
+            _ => ReadRate::Unlimited,
         };
-        let mut acts: Vec<Act> = runs.iter().flat_map(|run| pieces(run, random)).collect();
+        let mut acts: Vec<Action> = runs.iter().flat_map(|run| pieces(run, random)).collect();
         if random.once_in(2) {
             // A peer in a hurry.
             for act in &mut acts {
-                if let Act::Pause(pause) = act {
+                if let Action::Pause(pause) = act {
                     *pause /= 64;
                 }
             }
@@ -419,13 +419,13 @@ impl<'r> Draft<'r> {
         match ending {
             Ending::Waits => {
                 if !is_cut && fault.is_none() && random.once_in(2) {
-                    acts.push(Act::Await(GOING.to_vec()));
-                    acts.push(Act::Send(frame(PING, ACK, 0, GOING)));
+                    acts.push(Action::Await(GOING.to_vec()));
+                    acts.push(Action::Send(frame(PING, ACK, 0, GOING)));
                 }
-                acts.push(Act::AwaitEnd);
+                acts.push(Action::AwaitClose);
             }
-            Ending::EndsSending => acts.push(Act::EndSending),
-            Ending::Resets => acts.insert(random.below(acts.len() + 1), Act::Reset),
+            Ending::EndsSending => acts.push(Action::ShutdownWrite),
+            Ending::Resets => acts.insert(random.below(acts.len() + 1), Action::Reset),
         }
         let dawdles = pauses(&acts) > Duration::from_secs(4);
         Script { acts, appetite, ending, streams, tables, pings, window, fault, dawdles, is_cut }
@@ -444,7 +444,7 @@ impl std::fmt::Debug for Script {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for act in &self.acts {
             match act {
-                Act::Send(bytes) => writeln!(f, "  sends {}", bytes.escape_ascii())?,
+                Action::Send(bytes) => writeln!(f, "  sends {}", bytes.escape_ascii())?,
                 other => writeln!(f, "  {other:?}")?,
             }
         }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cannery_eventloop::simulated::{self, Appetite};
+use cannery_eventloop::simulated::{self, ReadRate};
 use loona_hpack::Decoder;
 
 use super::super::script::Ending;
@@ -24,7 +24,7 @@ const ANY_STREAM: u32 = 0x7fff_ffff;
 pub(super) fn check(
     script: &Script,
     received: &[u8],
-    fate: simulated::Fate,
+    fate: simulated::ConnectionState,
     expected: &Expected,
     stopped: bool,
 ) -> Result<(), String> {
@@ -38,7 +38,8 @@ pub(super) fn check(
     while let Some(frame) = Frame::take(&mut rest) {
         seen.take(frame, script).map_err(|fault| format!("{fault}: {frame:?}"))?;
     }
-    let is_open = fate == simulated::Fate::Open && script.appetite == Appetite::Good && !stopped;
+    let is_open =
+        fate == simulated::ConnectionState::Open && script.appetite == ReadRate::Unlimited && !stopped;
     if is_open {
         return Err("the connection was left open".into());
     }
@@ -46,8 +47,8 @@ pub(super) fn check(
     let may_be_cut = if seen.is_begun { GOAWAY } else { SETTINGS };
     let is_disturbed = script.ending == Ending::Resets
         || script.dawdles
-        || script.appetite != Appetite::Good
-        || stopped && fate != simulated::Fate::Ended;
+        || script.appetite != ReadRate::Unlimited
+        || stopped && fate != simulated::ConnectionState::Closed;
     if !rest.is_empty() && !is_disturbed && !begins(rest, may_be_cut) {
         return Err(format!("half a frame: {}", rest.escape_ascii()));
     }

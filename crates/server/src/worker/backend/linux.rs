@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cannery_eventloop::{Epoll, Neighbours, Uring, Waker};
+use cannery_eventloop::{Balancer, Epoll, Uring, Waker};
 
 use super::LoopTask;
 use crate::config::Io;
@@ -25,10 +25,10 @@ impl Backend {
     pub(crate) const DEFAULT: Backend = Backend::Epoll;
 
     /// Makes such a loop, and hands it over.
-    pub(crate) fn make(self, waker: Waker, neighbours: Option<Neighbours>, task: impl LoopTask) {
+    pub(crate) fn make(self, waker: Waker, balancer: Option<Balancer>, task: impl LoopTask) {
         match self {
-            Backend::Epoll => task.run(DefaultLoop::new(waker, neighbours)),
-            Backend::Uring => task.run(Uring::new(waker, neighbours)),
+            Backend::Epoll => task.run(DefaultLoop::new(waker, balancer)),
+            Backend::Uring => task.run(Uring::new(waker, balancer)),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use cannery_eventloop::{Neighbours, Portable, Waker};
+use cannery_eventloop::{Balancer, Portable, Waker};
 
 use super::LoopTask;
 use crate::config::Io;
@@ -24,8 +24,8 @@ impl Backend {
     pub(crate) const DEFAULT: Backend = Backend::Portable;
 
     /// Makes such a loop, and hands it over.
-    pub(crate) fn make(self, waker: Waker, neighbours: Option<Neighbours>, task: impl LoopTask) {
-        task.run(DefaultLoop::new(waker, neighbours));
+    pub(crate) fn make(self, waker: Waker, balancer: Option<Balancer>, task: impl LoopTask) {
+        task.run(DefaultLoop::new(waker, balancer));
     }
 
     /// Whether it is over a ring.
