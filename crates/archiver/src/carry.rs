@@ -146,7 +146,7 @@ fn copied(head: &Head<'_>) -> NewHead {
 fn host_with_site(routes: &Routes, name: Option<&[u8]>) -> Option<HostId> {
     let Some(name) = name else { return Some(None) };
     let place = routes.hosts.iter().position(|(known, own_site)| *own_site && known.as_bytes() == name)?;
-    Some(Some(u16::try_from(place).ok()?))
+    Some(Some(u32::try_from(place).ok()?))
 }
 
 /// A stored key as a URL spells it: `/a%20b`, or `//host/a%20b`.

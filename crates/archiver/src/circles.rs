@@ -11,6 +11,7 @@ use cannery_archive::{Key, KeyBuffer};
 use crate::diagnostic::Diagnostic;
 use crate::fault::Fault;
 use crate::pattern::Symbol;
+use crate::pattern_index::PatternIndex;
 use crate::redirects::RedirectRule;
 use crate::routes::{HostId, Routes, Target};
 
@@ -41,17 +42,17 @@ struct Map<'r> {
     /// The first rule without captures for a path, forced or not.
     statics: HashMap<(HostId, Vec<Symbol>, bool), usize>,
     /// Those with captures, in their order.
-    patterns: HashMap<(HostId, bool), Vec<usize>>,
+    patterns: HashMap<(HostId, bool), PatternIndex>,
 }
 
 impl<'r> Map<'r> {
     fn of(routes: &'r Routes, rules: &'r [(HostId, RedirectRule)]) -> Map<'r> {
-        let (mut statics, mut patterns) = (HashMap::new(), HashMap::<_, Vec<usize>>::new());
+        let (mut statics, mut patterns) = (HashMap::new(), HashMap::<_, PatternIndex>::new());
         for (place, (host, rule)) in rules.iter().enumerate() {
             if rule.source.is_static() {
                 statics.entry((*host, rule.source.symbols(), rule.force)).or_insert(place);
             } else {
-                patterns.entry((*host, rule.force)).or_default().push(place);
+                patterns.entry((*host, rule.force)).or_default().add(&rule.source.symbols(), place);
             }
         }
         Map { routes, rules, statics, patterns }
@@ -100,10 +101,10 @@ impl<'r> Map<'r> {
         let first = |force: bool| {
             sites.iter().find_map(|site| {
                 let exact = self.statics.get(&(*site, at.path.clone(), force)).copied();
-                let patterns = self.patterns.get(&(*site, force)).into_iter().flatten();
-                let covers =
-                    |place: &&usize| self.rules[**place].1.source.captures_within(&at.path).is_some();
-                exact.into_iter().chain(patterns.copied().filter(|place| covers(&place))).min()
+                let covers = |place: usize| self.rules[place].1.source.captures_within(&at.path).is_some();
+                let pattern =
+                    self.patterns.get(&(*site, force)).and_then(|index| index.first(&at.path, covers));
+                exact.into_iter().chain(pattern).min()
             })
         };
         first(true).or_else(|| {

@@ -116,7 +116,7 @@ impl<'a> Emission<'a> {
         }
         self.carried(writer, carried)?;
         for ((host, folder), scope) in &self.routes.scopes {
-            let own_site = host.is_some_and(|host| self.routes.hosts[usize::from(host)].1);
+            let own_site = host.is_some_and(|host| self.routes.hosts[host as usize].1);
             let scope = self.scope(writer, *host, folder, scope, own_site && **folder == *b"/")?;
             let Ok(key) = Key::from_file(&folder[1..], &mut buffer) else { continue };
             writer.scope(self.routes.host_name(*host), key, &scope)?;
@@ -324,7 +324,7 @@ impl<'a> Emission<'a> {
 
 /// The number of a host's rules about heads: those of the default site come first.
 fn site_number(host: HostId) -> usize {
-    host.map_or(0, |host| usize::from(host) + 1)
+    host.map_or(0, |host| host as usize + 1)
 }
 
 /// A rule of `_headers` as a server needs it.

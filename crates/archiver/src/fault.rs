@@ -36,9 +36,11 @@ impl Fault {
 pub(crate) fn readable_line(bytes: &[u8]) -> Result<&str, Fault> {
     let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
     if bytes.len() > LINE_BYTES_MAX {
-        let message =
-            format!("the line has {} bytes, of which at most {LINE_BYTES_MAX} are read", bytes.len());
-        return Err(Fault::new("line-too-long", message));
+        let message = format!(
+            "the line has {} bytes, more than the {LINE_BYTES_MAX} that are allowed; split or shorten it",
+            bytes.len()
+        );
+        return Err(Fault::error("line-too-long", message));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         Fault::new("not-utf8", format!("the line is not UTF-8 from byte {} on", error.valid_up_to()))

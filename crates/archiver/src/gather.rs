@@ -146,7 +146,7 @@ pub(crate) fn header_rules(routes: &mut Routes, sources: &Sources) -> Result<Vec
         let name = String::from_utf8_lossy(sources.path(file.id)).into_owned();
         let (parsed, diagnostics) = headers::parse(&text, &name);
         routes.diagnostics.extend(diagnostics);
-        rules[file.host.map_or(0, |host| usize::from(host) + 1)] = parsed;
+        rules[file.host.map_or(0, |host| host as usize + 1)] = parsed;
     }
     // What the root's file says of one host holds on the site of that host too, before what the site says itself.
     for (place, (name, own_site)) in (1..).zip(&routes.hosts) {
@@ -164,7 +164,7 @@ pub(crate) fn header_rules(routes: &mut Routes, sources: &Sources) -> Result<Vec
     let with_rules: Vec<usize> = (0..rules.len()).filter(|place| !rules[*place].is_empty()).collect();
     for place in with_rules {
         check_fields(routes, &rules[place]);
-        routes.scope(place.checked_sub(1).and_then(|host| u16::try_from(host).ok()), b"/");
+        routes.scope(place.checked_sub(1).and_then(|host| u32::try_from(host).ok()), b"/");
     }
     // What the default site says for everybody holds on hosts that have rules but no site.
     for (place, (_, own_site)) in (1..).zip(&routes.hosts) {
@@ -291,10 +291,10 @@ impl Caches {
         &'a self,
         options: &'a Options,
         sources: &'a Sources,
-        unstored: &'a [SourceId],
+        control: &'a [SourceId],
         progress: &'a dyn Progress,
     ) -> Reading<'a> {
-        Reading { options, sources, unstored, cache: self.sources.as_ref(), root: &self.root, progress }
+        Reading { options, sources, control, cache: self.sources.as_ref(), root: &self.root, progress }
     }
 
     pub(crate) fn encoding<'a>(

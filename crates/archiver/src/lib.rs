@@ -26,6 +26,7 @@ mod access_control;
 mod fault;
 mod host;
 pub mod pattern;
+mod pattern_index;
 mod percent;
 
 pub mod headers;
@@ -113,8 +114,7 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     watch.stage(Stage::Read, Some(sources.len() as u64));
     let mut store = Store::begin(staging, options.format)?;
     let caches = gather::Caches::open(options)?;
-    let unstored = if options.exclude_file_listing { routes.control.as_slice() } else { &[] };
-    let mut read = caches.reading(options, &sources, unstored, progress).run(&mut store)?;
+    let mut read = caches.reading(options, &sources, &routes.control, progress).run(&mut store)?;
     let mut remarks = gather::mark_immutable(options, &sources, &mut read.contents)?;
     remarks.append(&mut bundles::mark(&sources, &previous, &mut read.contents)?);
     report.diagnostics.append(&mut remarks);

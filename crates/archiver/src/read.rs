@@ -46,8 +46,8 @@ const JOB_BYTES: u64 = 2 << 20;
 pub(crate) struct Reading<'a> {
     pub(crate) options: &'a Options,
     pub(crate) sources: &'a Sources,
-    /// Sources that are read and not stored. Sorted.
-    pub(crate) unstored: &'a [SourceId],
+    /// Sources that answer no path, sorted. They are stored as they are, for `extract`, or not at all.
+    pub(crate) control: &'a [SourceId],
     pub(crate) cache: Option<&'a SourcesCache>,
     /// The source folder as an absolute path: what the cache knows files by.
     pub(crate) root: &'a [u8],
@@ -205,11 +205,12 @@ impl Reading<'_> {
         store: &mut Store,
     ) -> Result<(), Error> {
         let Facts { digest, utf8, fingerprinted, .. } = read.facts;
-        let to_encode = self.to_encode(id, &read.facts);
+        let is_control = self.control.binary_search(&id).is_ok();
+        let to_encode = !is_control && self.to_encode(id, &read.facts);
         let content = contents.of_digest(digest, read.stamp.size, id);
-        let wanted = self.unstored.binary_search(&id).is_err();
+        let wanted = !(is_control && self.options.exclude_file_listing);
         content.wanted |= wanted;
-        content.to_encode |= to_encode && wanted;
+        content.to_encode |= to_encode;
         if wanted && content.forms.is_empty() && (self.stores_identity() || !to_encode) {
             let form =
                 store_identity(self.sources, id, &digest, read.stamp.size, read.bytes.as_deref(), store)?;

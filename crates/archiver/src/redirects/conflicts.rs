@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use super::rule::RedirectRule;
 use crate::fault::Fault;
 use crate::pattern::{Pattern, PatternPiece, Symbol};
+use crate::pattern_index::PatternIndex;
 
 /// The rules of a file so far.
 #[derive(Default)]
@@ -14,8 +15,8 @@ pub(super) struct Kept {
     pub(super) rules: Vec<RedirectRule>,
     /// The rules by what they match. Two may match the same if only the second is forced.
     seen: HashMap<(Option<String>, Pattern), Vec<usize>>,
-    /// The rules whose pattern has captures, which alone can cover a pattern other than their own.
-    patterns: Node,
+    /// The rules of each host whose pattern has captures, which alone can cover a pattern other than their own.
+    patterns: HashMap<Option<String>, PatternIndex>,
 }
 
 impl Kept {
@@ -32,21 +33,17 @@ impl Kept {
             return Err(Fault::new("redirect-duplicate", message));
         }
         let symbols = rule.source.symbols();
-        let mut candidates = Vec::new();
-        self.patterns.covering(&symbols[1..], &mut candidates);
-        candidates.sort_unstable();
-        let covering = candidates.into_iter().map(|index| &self.rules[index]).find(|earlier| {
-            beats(earlier)
-                && (earlier.host.is_none() || earlier.host == rule.host)
-                && earlier.source.covers(&symbols)
-        });
-        if let Some(earlier) = covering {
+        let covers = |index: usize| beats(&self.rules[index]) && self.rules[index].source.covers(&symbols);
+        let for_all = self.patterns.get(&None).into_iter();
+        let for_host = self.patterns.get(&rule.host).filter(|_| rule.host.is_some());
+        let covering = for_all.chain(for_host).filter_map(|index| index.first(&symbols, covers)).min();
+        if let Some(earlier) = covering.map(|index| &self.rules[index]) {
             let message =
                 format!("line {} matches all that this rule does, so move this one above it", earlier.line);
             return Err(Fault::new("redirect-shadowed", message));
         }
         if !rule.source.is_static() {
-            self.patterns.add(&symbols[1..], self.rules.len());
+            self.patterns.entry(rule.host.clone()).or_default().add(&symbols, self.rules.len());
         }
         self.seen.entry(key).or_default().push(self.rules.len());
         self.rules.push(rule);
@@ -98,65 +95,6 @@ impl Kept {
         let pattern = Pattern { pieces: vec![PatternPiece::Literal(path)] };
         let for_host = |host: Option<String>| self.seen.get(&(host, pattern.clone()))?.first().copied();
         for_host(host.clone()).or_else(|| host.and_then(|_| for_host(None)))
-    }
-}
-
-/// Patterns by their segments: what can cover a pattern is found without a look at all others.
-#[derive(Default)]
-struct Node {
-    /// What follows a segment that is just these bytes.
-    literals: HashMap<Vec<u8>, Node>,
-    /// What follows a segment that begins with these bytes and goes on with a capture.
-    captures: HashMap<Vec<u8>, Node>,
-    /// The patterns with a splat in the next segment, behind these bytes.
-    splats: HashMap<Vec<u8>, Vec<usize>>,
-    /// The patterns that end here.
-    ends: Vec<usize>,
-}
-
-impl Node {
-    /// Adds a pattern of which these symbols are left.
-    fn add(&mut self, symbols: &[Symbol], index: usize) {
-        let (segment, rest) = cut(symbols);
-        let text: Vec<u8> = segment.iter().map_while(Symbol::byte).collect();
-        let next = match segment.get(text.len()) {
-            Some(Symbol::Splat) => return self.splats.entry(text).or_default().push(index),
-            Some(_) => self.captures.entry(text).or_default(),
-            None => self.literals.entry(text).or_default(),
-        };
-        match rest {
-            Some(rest) => next.add(rest, index),
-            None => next.ends.push(index),
-        }
-    }
-
-    /// Appends the patterns that may cover one of which these symbols are left.
-    fn covering(&self, symbols: &[Symbol], found: &mut Vec<usize>) {
-        let (segment, rest) = cut(symbols);
-        let text: Vec<u8> = segment.iter().map_while(Symbol::byte).collect();
-        let follow = |node: &Node, found: &mut Vec<usize>| match rest {
-            Some(rest) => node.covering(rest, found),
-            None => found.extend(&node.ends),
-        };
-        if text.len() == segment.len()
-            && let Some(node) = self.literals.get(&text)
-        {
-            follow(node, found);
-        }
-        for length in 0..=text.len() {
-            if let Some(node) = self.captures.get(&text[..length]) {
-                follow(node, found);
-            }
-            found.extend(self.splats.get(&text[..length]).into_iter().flatten());
-        }
-    }
-}
-
-/// The first segment of symbols, and what follows its slash.
-fn cut(symbols: &[Symbol]) -> (&[Symbol], Option<&[Symbol]>) {
-    match symbols.iter().position(|symbol| *symbol == Symbol::Byte(b'/')) {
-        Some(slash) => (&symbols[..slash], Some(&symbols[slash + 1..])),
-        None => (symbols, None),
     }
 }
 

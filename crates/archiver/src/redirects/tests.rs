@@ -259,6 +259,7 @@ fn unreadable_lines_do_not_spoil_their_neighbours() {
     assert_eq!(rules.iter().map(|rule| rule.line).collect::<Vec<_>>(), [1, 5]);
     let codes: Vec<_> = diagnostics.iter().map(|diagnostic| diagnostic.code).collect();
     assert_eq!(codes, ["not-utf8", "control-character", "line-too-long"]);
+    assert_eq!(diagnostics[2].severity, crate::diagnostic::Severity::Error);
 }
 
 #[test]

@@ -30,6 +30,14 @@ fn codings(built: &Built, path: &str) -> BTreeSet<Coding> {
 }
 
 #[test]
+fn rule_files_are_not_compressed() {
+    let rules: String = (0..2000).map(|number| format!("/old/{number} /new/{number}\n")).collect();
+    let built = build(&[Encoder::Identity, Encoder::Gzip], &[("_redirects", rules.as_bytes())]);
+    assert_eq!(built.report.codings.iter().map(|total| total.coding).collect::<Vec<_>>(), ["identity"]);
+    assert_eq!(built.kept(), [("_redirects".to_owned(), rules)]);
+}
+
+#[test]
 fn every_coding_asked_for_is_stored_and_decodes() {
     let built = build(&Encoder::ALL, &[("a.html", text().as_bytes())]);
     let page = built.page("/a.html");

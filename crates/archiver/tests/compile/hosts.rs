@@ -206,3 +206,11 @@ fn ten_thousand_redirects_from_host_to_host_are_followed_in_good_time() {
         .collect();
     assert_eq!(remarks(&rules, &[]), [""; 0]);
 }
+
+#[test]
+fn patterns_of_one_host_are_compared_in_good_time() {
+    let rules: String = (0..20_000)
+        .map(|number| format!("://a.test/old/{number}/* https://a.test/new/{number}/:splat\n"))
+        .collect();
+    assert_eq!(remarks(&rules, &[]), [""; 0]);
+}
