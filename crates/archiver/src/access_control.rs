@@ -40,6 +40,9 @@ const DIRECTIVES: [&str; 12] = [
     "satisfy",
 ];
 
+/// Files with the names and passwords of visitors, as Apache and nginx read them.
+const PASSWORD_FILES: [&[u8]; 3] = [b".htpasswd", b".htdigest", b"htpasswd"];
+
 /// The longest configuration of another host that is looked at.
 const CONFIGURATION_BYTES_MAX: u64 = 1 << 20;
 
@@ -68,13 +71,18 @@ pub(crate) fn refuse_code(word: &str) -> Result<(), Fault> {
 
 /// Reports access control in the configuration of other servers that lies in the source folder.
 pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
-    let folders = [b"".as_slice()].into_iter().chain(sources.folders.iter().map(|folder| &**folder));
-    let apache = folders.filter_map(|folder| {
-        let folder = folder.strip_suffix(b"/").unwrap_or(folder);
-        let name = if folder.is_empty() { b".htaccess".to_vec() } else { [folder, b"/.htaccess"].concat() };
-        first_line(sources, &name, |line| {
+    let in_folder = |folder: &[u8], name: &[u8]| match folder {
+        b"" => name.to_vec(),
+        folder => [folder, b"/", name].concat(),
+    };
+    let apache = sources.folders.iter().flat_map(|folder| {
+        let rules = first_line(sources, &in_folder(folder, b".htaccess"), |line| {
             is_directive(line) && !line.to_ascii_lowercase().contains("all granted")
-        })
+        });
+        let passwords = PASSWORD_FILES
+            .iter()
+            .filter_map(|name| first_line(sources, &in_folder(folder, name), |line| line.contains(':')));
+        rules.into_iter().chain(passwords).collect::<Vec<_>>()
     });
     let netlify = first_line(sources, b"netlify.toml", |line| {
         let line = line.to_ascii_lowercase();

@@ -18,7 +18,7 @@ use crate::special::{self, Role};
 const HOSTS_FOLDER: &[u8] = b"_hosts/";
 
 /// A host: an index into [`Routes::hosts`]; nothing for the default site.
-pub(crate) type HostId = Option<u16>;
+pub(crate) type HostId = Option<u32>;
 
 /// What answers a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub(crate) struct Routes {
     /// Hosts with something of their own, and whether it is a whole site.
     pub(crate) hosts: Vec<(String, bool)>,
     /// The places of their names there.
-    host_ids: HashMap<String, u16>,
+    host_ids: HashMap<String, u32>,
     pub(crate) paths: BTreeMap<(HostId, Box<[u8]>), Route>,
     /// By the key of the folder.
     pub(crate) scopes: BTreeMap<(HostId, Box<[u8]>), Scope>,
@@ -98,9 +98,34 @@ pub(crate) struct Routes {
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
+/// Pages that have the name of a status and stand among numbered ones.
+#[derive(Default)]
+struct NumberedPages {
+    count: usize,
+    /// The first of them, and the number beside it.
+    first: Option<(SourceId, String)>,
+}
+
+impl NumberedPages {
+    /// Returns one note about all of them.
+    fn note(self, sources: &Sources) -> Option<Diagnostic> {
+        let (id, sibling) = self.first?;
+        let others = match self.count {
+            1 => String::new(),
+            2 => "; 1 more page is one too".to_owned(),
+            count => format!("; {} more pages are too", count - 1),
+        };
+        let message = format!("is an ordinary page, because `{sibling}` stands beside it{others}");
+        Some(Diagnostic::note(sources.path(id), "numbered-page", message))
+    }
+}
+
 /// Names that a file would like to have, if nobody has a better right to them.
 #[derive(Default)]
-struct Wishes(HashMap<(HostId, Box<[u8]>), Wish>);
+struct Wishes {
+    by_key: HashMap<(HostId, Box<[u8]>), Wish>,
+    numbered: NumberedPages,
+}
 
 /// Who wants a name. The lower rank wins.
 struct Wish {
@@ -111,7 +136,7 @@ struct Wish {
 
 impl Wishes {
     fn add(&mut self, host: HostId, key: Box<[u8]>, rank: usize, id: SourceId, status: u16) {
-        let best = self.0.entry((host, key)).or_insert(Wish { rank, id, status });
+        let best = self.by_key.entry((host, key)).or_insert(Wish { rank, id, status });
         if rank < best.rank {
             *best = Wish { rank, id, status };
         }
@@ -147,13 +172,13 @@ pub(crate) fn drop_unservable(sources: &mut Sources) -> Vec<Diagnostic> {
 }
 
 /// Which site a source path belongs to, and the path within that site.
-enum Site<'p> {
+pub(crate) enum Site<'p> {
     Default(&'p [u8]),
     Host(Cow<'p, str>, &'p [u8]),
     Invalid(&'static str),
 }
 
-fn site_of(path: &[u8]) -> Site<'_> {
+pub(crate) fn site_of(path: &[u8]) -> Site<'_> {
     let Some(rest) = path.strip_prefix(HOSTS_FOLDER) else { return Site::Default(path) };
     let Some(slash) = rest.iter().position(|byte| *byte == b'/') else {
         return Site::Invalid(
@@ -207,23 +232,25 @@ pub(crate) fn plan(sources: &Sources, options: &Options) -> Routes {
         let Ok(key) = Key::from_file(path, &mut buffer) else { continue };
         routes.add_file(sources, options, &mut wishes, id, host, key.bytes());
     }
-    for ((host, key), Wish { id, status, .. }) in wishes.0 {
+    for ((host, key), Wish { id, status, .. }) in wishes.by_key {
         let route = Route { target: Target::Source { id, status }, origin: Origin::Alias };
         routes.paths.entry((host, key)).or_insert(route);
     }
+    routes.diagnostics.extend(wishes.numbered.note(sources));
     routes
 }
 
 impl Routes {
     /// The number of a host.
-    pub(crate) fn host(&mut self, name: &str, own_site: bool) -> u16 {
+    pub(crate) fn host(&mut self, name: &str, own_site: bool) -> u32 {
         let id = self.host_ids.get(name).copied().unwrap_or_else(|| {
-            let id = u16::try_from(self.hosts.len()).unwrap_or(u16::MAX);
+            // Each host takes a line or a file, of which there are fewer than 2^32.
+            let id = u32::try_from(self.hosts.len()).expect("hosts are counted by 32 bits");
             self.hosts.push((name.to_owned(), false));
             self.host_ids.insert(name.to_owned(), id);
             id
         });
-        self.hosts[usize::from(id)].1 |= own_site;
+        self.hosts[id as usize].1 |= own_site;
         // A host is known by what holds below its root.
         self.scopes.entry((Some(id), b"/".as_slice().into())).or_default();
         id
@@ -240,7 +267,7 @@ impl Routes {
         let known = |name: &str| self.host_ids.get(name).copied();
         let behind = wildcards_of(name).filter_map(|name| known(&name));
         let mut sites: Vec<HostId> = known(name).into_iter().chain(behind).map(Some).chain([None]).collect();
-        let is_whole = |site: &HostId| site.is_some_and(|host| self.hosts[usize::from(host)].1);
+        let is_whole = |site: &HostId| site.is_some_and(|host| self.hosts[host as usize].1);
         let whole = sites.iter().position(is_whole);
         sites.truncate(whole.map_or(sites.len(), |place| place + 1));
         sites
@@ -260,7 +287,7 @@ impl Routes {
     }
 
     pub(crate) fn host_name(&self, host: HostId) -> Option<&str> {
-        host.map(|host| self.hosts[usize::from(host)].0.as_str())
+        host.map(|host| self.hosts[host as usize].0.as_str())
     }
 
     pub(crate) fn warn(&mut self, path: &[u8], code: &'static str, message: impl Into<String>) {
@@ -282,9 +309,8 @@ impl Routes {
         if let Role::Fallback { hidden: false, .. } | Role::ErrorPage { hidden: false, .. } = role
             && let Some(sibling) = numbered_sibling(sources, id)
         {
-            let message =
-                format!("is taken for a page among numbered ones, for `{sibling}` stands beside it");
-            self.diagnostics.push(Diagnostic::note(sources.path(id), "numbered-page", message));
+            wishes.numbered.count += 1;
+            wishes.numbered.first.get_or_insert((id, sibling));
             role = Role::Plain;
         }
         let (mut status, mut hidden) = (200, false);

@@ -49,7 +49,7 @@ fn an_empty_splat_leads_to_no_other_host() {
 /// The password was published, and the page stayed open.
 #[test]
 fn access_control_ends_the_build() {
-    let cases: [(&[(&'static str, &'static str)], &str); 7] = [
+    let cases: [(&[(&'static str, &'static str)], &str); 8] = [
         (&[("_headers", "/a/*\n  Basic-Auth: user:password\n")], "_headers:2: error: `Basic-Auth`"),
         (&[("_headers", "/a/*\n  X-A: 1\n  WWW-Authenticate: Basic\n")], "_headers:3: error:"),
         (&[("_headers", "/a/*\n  auth_basic on\n")], "_headers:2: error: `auth_basic`"),
@@ -59,6 +59,7 @@ fn access_control_ends_the_build() {
         ),
         (&[("_redirects", "\n/a/* /login 401!\n")], "_redirects:2: error: the code `401!`"),
         (&[("a/.htaccess", "# closed\nAuthType Basic\n")], "a/.htaccess:2: error: `AuthType`"),
+        (&[("a/.htpasswd", "# staff\nuser:$apr1$x\n")], "a/.htpasswd:2: error: `user`"),
         (&[("netlify.toml", "[[headers]]\n  Basic-Auth = \"u:p\"\n")], "netlify.toml:2: error: `Basic-Auth`"),
     ];
     for (files, expected) in cases {
@@ -70,6 +71,15 @@ fn access_control_ends_the_build() {
     }
     let open = [("index.html", "home"), (".htaccess", "Require all granted\nRewriteEngine on\n")];
     assert_eq!(build(&open, &["--strict"]).0, Some(0));
+}
+
+/// The line was left out with a warning, after the file had been compressed for minutes.
+#[test]
+fn a_line_without_end_ends_the_build() {
+    let line: &'static str = format!("/a /b\n/c /{}\n", "x".repeat(5000)).leak();
+    let (code, printed) = build(&[("index.html", "home"), ("_redirects", line)], &[]);
+    assert_eq!(code, Some(3), "{printed}");
+    assert!(printed.contains("_redirects:2: error: the line has 5004 bytes"), "{printed}");
 }
 
 /// Only the last line was sent, and `no-store` was lost.

@@ -87,6 +87,9 @@ fn a_page_among_numbered_ones_is_an_ordinary_page() {
     assert_eq!(built.page("/200.html").text(), "b");
     assert_eq!(built.remarks(), ["200.html: numbered-page"]);
     assert_eq!(built.report.warnings(), 0, "it is a note");
+    let chapters: Vec<(String, &str)> = (190..=600).map(|number| (format!("{number}.html"), "a")).collect();
+    let chapters: Vec<(&str, &str)> = chapters.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+    assert_eq!(Site::new(&chapters).build().remarks(), ["200.html: numbered-page"], "one note for all");
     // Pages for other errors do not make a series of numbers.
     assert!(matches!(
         &built.below(None, "/x/").unwrap()[..],
