@@ -141,6 +141,7 @@ pub const fn name(stage: Stage) -> &'static str {
         Stage::Read => "reading",
         Stage::Encode => "compressing",
         Stage::Write => "writing",
+        Stage::Links => "checking",
         Stage::Publish => "publishing",
     }
 }

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use cannery_archiver::Options;
+use cannery_archiver::{LinkCheck, Options};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
 
 use super::building::{CacheFlags, CachingFlags, ExclusionFlags, ReleaseFlags, RoutingFlags, StorageFlags};
@@ -103,6 +103,15 @@ struct InputFlags {
     #[arg(long)]
     strict: bool,
 
+    /// Warn about each internal link of a page or style sheet, and each redirect, that leads to a missing path. Without it,
+    /// one note counts them.
+    #[arg(long)]
+    check_links: bool,
+
+    /// Don't look for broken links.
+    #[arg(long, conflicts_with = "check_links")]
+    no_check_links: bool,
+
     /// Write the archive even if the folder is empty or has no page for `/`. Otherwise that is an error, because
     /// it is most often the wrong folder.
     #[arg(long)]
@@ -161,6 +170,11 @@ impl Flags {
         options.threads = input.threads.map_or(0, usize::from);
         options.strict = input.strict;
         options.allow_empty = input.allow_empty;
+        options.check_links = match (input.check_links, input.no_check_links) {
+            (true, _) => LinkCheck::List,
+            (false, true) => LinkCheck::Off,
+            (false, false) => LinkCheck::Count,
+        };
         self.storage.apply(&mut options)?;
         self.routing.apply(&mut options);
         self.caching.apply(&mut options);

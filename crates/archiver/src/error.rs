@@ -118,6 +118,14 @@ pub enum Error {
         /// Why not.
         source: WriteError,
     },
+    /// The archive was written but cannot be opened, so its links cannot be checked.
+    #[error("cannot read the new {} back: {source}", path.display())]
+    ReadBack {
+        /// The archive.
+        path: PathBuf,
+        /// Why not.
+        source: OpenError,
+    },
     /// The threads to work with could not be had.
     #[error("cannot start {threads} threads: {source}")]
     Threads {
@@ -204,7 +212,7 @@ impl Error {
             | Error::Changing { .. }
             | Error::Sources { .. }
             | Error::Previous { .. } => ErrorClass::Input,
-            Error::Cache { .. } | Error::Write { .. } => ErrorClass::Output,
+            Error::Cache { .. } | Error::Write { .. } | Error::ReadBack { .. } => ErrorClass::Output,
             Error::Strict { .. } => ErrorClass::Strict,
             Error::Encoder { .. } | Error::Threads { .. } => ErrorClass::Internal,
         }

@@ -62,19 +62,21 @@ mod emit;
 mod render;
 mod store;
 
+mod links;
 mod publish;
 mod tell;
 pub mod temporary;
 mod watch;
 
 pub use error::{Error, ErrorClass, PreviousError};
-pub use options::{Encoder, FormatChoice, LastModified, Levels, Options};
+pub use options::{Encoder, FormatChoice, LastModified, Levels, LinkCheck, Options};
 pub use progress::{Progress, Stage};
 pub use read::ENCODED_BYTES_MAX;
 pub use report::Report;
 
 use crate::carry::Carried;
 use crate::emit::Emission;
+use crate::links::Links;
 use crate::previous::Previous;
 use crate::publish::Staging;
 use crate::store::Store;
@@ -140,6 +142,11 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     let (file, facts) = writer.finish(!options.exclude_slash_redirects).map_err(failed())?;
     tell::archive(&mut report, &facts);
     report.diagnostics.append(&mut routes.diagnostics);
+    if options.check_links != LinkCheck::Off {
+        let links = Links::open(options, &sources, &routes, staging.open()?);
+        watch.stage(Stage::Links, Some(links.files()));
+        report.diagnostics.append(&mut links.check(progress)?);
+    }
 
     if options.strict && report.warnings() > 0 {
         return Err(Error::Strict { path: options.archive.clone(), report: Box::new(report) });

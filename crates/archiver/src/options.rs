@@ -84,6 +84,8 @@ pub struct Options {
     pub immutable: Vec<String>,
     /// The grammar of `_redirects`. Default: ours, which includes the common ones.
     pub dialect: Dialect,
+    /// Whether internal links that lead nowhere are looked for. Default: they are counted.
+    pub check_links: LinkCheck,
     /// Links that leave the source folder are meant, so that they are no warnings. They are followed either way.
     /// Default: off.
     pub follow_links: bool,
@@ -129,6 +131,7 @@ impl Options {
             media_types: MediaTypes::default(),
             immutable: Vec::new(),
             dialect: Dialect::Cannery,
+            check_links: LinkCheck::Count,
             follow_links: false,
             allow_empty: false,
             strict: false,
@@ -157,6 +160,18 @@ pub enum LastModified {
     Files,
     /// All say the same: so many seconds after 1970-01-01 00:00:00 UTC.
     At(u64),
+}
+
+/// What is done about internal links that lead nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LinkCheck {
+    /// Pages are not searched for links.
+    Off,
+    /// One note says how many there are.
+    #[default]
+    Count,
+    /// Each is a warning with its file and line.
+    List,
 }
 
 /// The width of the container.

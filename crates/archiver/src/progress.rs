@@ -18,6 +18,8 @@ pub enum Stage {
     Encode,
     /// Writing what answers each path. Counts paths.
     Write,
+    /// Looking for broken links. Counts pages and style sheets.
+    Links,
     /// Bringing the archive to the disk and giving it its name. Nothing is counted.
     Publish,
 }

@@ -32,6 +32,10 @@ impl Temporary {
         Ok((Temporary { path }, file))
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Gives the file its final name, in place of what has it now.
     pub(crate) fn persist(self, place: &Path) -> io::Result<()> {
         let mut live = live();

@@ -84,6 +84,15 @@ fn errors_and_warnings_can_be_allowed() {
 }
 
 #[test]
+fn links_are_counted_listed_or_ignored() {
+    for (line, expected) in
+        [("", LinkCheck::Count), ("--check-links", LinkCheck::List), ("--no-check-links", LinkCheck::Off)]
+    {
+        assert_eq!(options(line).check_links, expected, "{line}");
+    }
+}
+
+#[test]
 fn the_manual_page_needs_no_arguments() {
     let man = parse(["cannery-archiver", "--man"].map(OsString::from));
     assert!(matches!(man, Ok(Invocation::About(About::ManualPage))));
@@ -104,6 +113,7 @@ fn wrong_values_are_refused() {
         "--released today",
         "--previous-age 3",
         "--previous-releases -1",
+        "--check-links --no-check-links",
     ] {
         let words = ["cannery-archiver", "--sources", "in", "--archive", "out"].into_iter();
         let words = words.chain(line.split_whitespace()).map(OsString::from);

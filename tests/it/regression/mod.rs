@@ -4,6 +4,7 @@ mod builds;
 mod command_lines;
 mod connections;
 mod deploys;
+mod links;
 mod log;
 mod memory;
 mod own_pages;

@@ -77,7 +77,8 @@ fn a_watcher_sees_every_stage_reach_its_total() {
     compile(&site.options, &watcher).unwrap();
     let seen = watcher.0.into_inner().unwrap();
     let stages: Vec<Stage> = seen.iter().map(|(stage, ..)| *stage).collect();
-    assert_eq!(stages, [Stage::Walk, Stage::Route, Stage::Read, Stage::Encode, Stage::Write, Stage::Publish]);
+    use Stage::{Encode, Publish, Read, Route, Walk, Write};
+    assert_eq!(stages, [Walk, Route, Read, Encode, Write, Publish]);
     for (stage, total, reached) in seen {
         assert_eq!(total.unwrap_or(0), reached, "{stage:?}");
     }

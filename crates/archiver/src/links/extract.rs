@@ -1,0 +1,291 @@
+//! Links in HTML and CSS, with their byte offsets.
+//!
+//! HTML is read by a tokenizer of the WHATWG standard. In CSS only what can hold a link is recognized: comments, strings,
+//! `url()` and `@import`.
+
+use std::convert::Infallible;
+
+use html5gum::Span;
+use html5gum::Tokenizer;
+use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
+
+/// A reference to another resource, as it is in the file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) reference: Vec<u8>,
+    pub(super) offset: usize,
+}
+
+/// The links of a file.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    /// The `href` of the first `<base>` that has one.
+    pub(super) base: Option<Vec<u8>>,
+    pub(super) links: Vec<Link>,
+}
+
+/// Relations of `<link>` whose target is an origin and no resource.
+const ORIGIN_RELATIONS: [&[u8]; 2] = [b"preconnect", b"dns-prefetch"];
+
+/// Finds the links of an HTML document.
+pub(super) fn html(text: &[u8]) -> Document {
+    let mut reader = Reader::default();
+    let mut emitter =
+        CallbackEmitter::new(|event: CallbackEvent<'_>, span: Span<usize>| -> Option<Infallible> {
+            reader.read(&event, span.start);
+            None
+        });
+    // Scripts, style sheets and text areas hold no tags.
+    emitter.naively_switch_states(true);
+    let Ok(()) = Tokenizer::new_with_emitter(text, emitter).finish();
+    reader.document
+}
+
+/// The elements of a document, one event after another.
+#[derive(Default)]
+struct Reader {
+    document: Document,
+    element: Vec<u8>,
+    attribute: Vec<u8>,
+    /// The attributes of the element that may hold a link, and `rel`.
+    attributes: Vec<(Attribute, Link)>,
+}
+
+/// An attribute that may hold a link, or decides whether another one does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attribute {
+    Url,
+    Data,
+    Srcset,
+    Style,
+    Rel,
+}
+
+impl Attribute {
+    fn of(name: &[u8]) -> Option<Attribute> {
+        match name {
+            b"href" | b"src" | b"poster" | b"xlink:href" => Some(Attribute::Url),
+            b"data" => Some(Attribute::Data),
+            b"srcset" | b"imagesrcset" => Some(Attribute::Srcset),
+            b"style" => Some(Attribute::Style),
+            b"rel" => Some(Attribute::Rel),
+            _ => None,
+        }
+    }
+}
+
+impl Reader {
+    fn read(&mut self, event: &CallbackEvent<'_>, offset: usize) {
+        match event {
+            CallbackEvent::OpenStartTag { name } => {
+                (*name).clone_into(&mut self.element);
+                self.attributes.clear();
+            }
+            CallbackEvent::AttributeName { name } => (*name).clone_into(&mut self.attribute),
+            CallbackEvent::AttributeValue { value } => {
+                if let Some(attribute) = Attribute::of(&self.attribute) {
+                    self.attributes.push((attribute, Link { reference: value.to_vec(), offset }));
+                }
+            }
+            CallbackEvent::CloseStartTag { .. } => self.finish_element(),
+            CallbackEvent::String { value } if self.element == b"style" => {
+                self.document.links.extend(css(value).into_iter().map(|link| link.after(offset)));
+            }
+            // The content of `<style>` is one string, so whatever comes next is no style sheet.
+            CallbackEvent::EndTag { .. } => self.element.clear(),
+            _ => {}
+        }
+    }
+
+    fn finish_element(&mut self) {
+        // Attributes of custom elements mean what their script says.
+        if self.element.contains(&b'-') {
+            return;
+        }
+        let is_origin = self.element == b"link"
+            && self.attributes.iter().any(|(attribute, link)| {
+                let mut relations = link.reference.split(u8::is_ascii_whitespace);
+                *attribute == Attribute::Rel
+                    && relations.any(|relation| {
+                        ORIGIN_RELATIONS.iter().any(|known| relation.eq_ignore_ascii_case(known))
+                    })
+            });
+        for (attribute, link) in self.attributes.drain(..) {
+            match attribute {
+                Attribute::Url if self.element == b"base" => {
+                    self.document.base.get_or_insert(link.reference);
+                }
+                Attribute::Url if !is_origin => self.document.links.push(link),
+                Attribute::Data if self.element == b"object" => self.document.links.push(link),
+                Attribute::Srcset => {
+                    let candidates = srcset(&link.reference).into_iter();
+                    let links = candidates
+                        .map(|reference| Link { reference: reference.to_vec(), offset: link.offset });
+                    self.document.links.extend(links);
+                }
+                Attribute::Style => {
+                    let links = css(&link.reference).into_iter().map(|found| found.after(link.offset));
+                    self.document.links.extend(links);
+                }
+                Attribute::Url | Attribute::Data | Attribute::Rel => {}
+            }
+        }
+    }
+}
+
+impl Link {
+    /// The same link in a text that begins at this offset.
+    fn after(self, offset: usize) -> Link {
+        Link { offset: self.offset + offset, ..self }
+    }
+}
+
+/// Returns the URLs of image candidates (HTML, "srcset attributes").
+fn srcset(text: &[u8]) -> Vec<&[u8]> {
+    let mut urls = Vec::new();
+    let mut rest = text;
+    loop {
+        let start = rest.iter().position(|byte| !byte.is_ascii_whitespace() && *byte != b',');
+        let Some(start) = start else { return urls };
+        rest = &rest[start..];
+        let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+        let url = &rest[..end];
+        rest = &rest[end..];
+        // A comma at its end separates candidates; otherwise descriptors follow up to the next one.
+        let trimmed = url.iter().rposition(|byte| *byte != b',').map_or(0, |last| last + 1);
+        urls.push(&url[..trimmed]);
+        if trimmed == url.len() {
+            let comma = rest.iter().position(|byte| *byte == b',').unwrap_or(rest.len());
+            rest = &rest[comma..];
+        }
+    }
+}
+
+/// Finds the links of a style sheet.
+pub(super) fn css(text: &[u8]) -> Vec<Link> {
+    let mut links = Vec::new();
+    let mut at = 0;
+    let mut is_import = false;
+    while at < text.len() {
+        let rest = &text[at..];
+        let is_in_word = at > 0 && is_word(text[at - 1]);
+        match rest[0] {
+            b'/' if rest.starts_with(b"/*") => {
+                at += find(&rest[2..], b"*/").map_or(rest.len(), |end| end + 4);
+            }
+            quote @ (b'"' | b'\'') => {
+                let end = string_end(rest, quote);
+                if is_import {
+                    push(&mut links, &text[at + 1..at + end], at);
+                }
+                is_import = false;
+                at += end + 1;
+            }
+            b'@' => {
+                is_import = has_prefix(rest, b"@import");
+                at += 1;
+            }
+            b'u' | b'U' if !is_in_word && has_prefix(rest, b"url(") => {
+                let start = rest[4..]
+                    .iter()
+                    .position(|byte| !byte.is_ascii_whitespace())
+                    .map_or(rest.len(), |skip| skip + 4);
+                let (start, end) = match rest.get(start) {
+                    Some(quote @ (b'"' | b'\'')) => (start + 1, start + string_end(&rest[start..], *quote)),
+                    _ => (start, find(rest, b")").unwrap_or(rest.len())),
+                };
+                push(&mut links, &rest[start.min(end)..end], at);
+                is_import = false;
+                at += end + 1;
+            }
+            byte => {
+                is_import &= byte != b';';
+                at += 1;
+            }
+        }
+    }
+    links
+}
+
+/// Adds a link. One with an escape is passed over: URLs have none, and the hacks that have one are no links.
+fn push(links: &mut Vec<Link>, reference: &[u8], offset: usize) {
+    if !reference.contains(&b'\\') {
+        links.push(Link { reference: reference.trim_ascii().to_vec(), offset });
+    }
+}
+
+/// Returns the index of the quote that ends the string at the start of `text`, or where the text ends.
+fn string_end(text: &[u8], quote: u8) -> usize {
+    let mut at = 1;
+    while at < text.len() && text[at] != quote {
+        at += if text[at] == b'\\' { 2 } else { 1 };
+    }
+    at.min(text.len())
+}
+
+fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
+    text.windows(needle.len()).position(|window| window == needle)
+}
+
+fn has_prefix(text: &[u8], prefix: &[u8]) -> bool {
+    text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') || !byte.is_ascii()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn references(links: Vec<Link>) -> Vec<String> {
+        links.into_iter().map(|link| String::from_utf8(link.reference).unwrap()).collect()
+    }
+
+    #[test]
+    fn links_of_html_are_attributes_and_style_sheets() {
+        let text = r#"<!doctype html><base href="/docs/"><link rel=stylesheet href=a.css>
+            <LINK REL="dns-prefetch preconnect" HREF="//cdn.example"><a href="b.html?x=1&amp;y=2#z">b</a>
+            <img src=c.png srcset="d.png 2x, e.png, f.png 3x ,"> <video poster='g.jpg'></video>
+            <object data=h.svg></object><p data=no style="background: url(i.png)"></p>
+            <style>@import "j.css"; p { background: URL( 'k.png' ) }</style>
+            <svg><use xlink:href="l.svg#part"/></svg><my-link href=no></my-link>
+            <script>document.write("<a href=no>")</script><!-- <a href=no> --><textarea><a href=no></textarea>"#;
+        let document = html(text.as_bytes());
+        assert_eq!(document.base.as_deref(), Some(&b"/docs/"[..]));
+        let found = references(document.links);
+        let expected =
+            "a.css b.html?x=1&y=2#z c.png d.png e.png f.png g.jpg h.svg i.png j.css k.png l.svg#part";
+        assert_eq!(found.join(" "), expected);
+    }
+
+    #[test]
+    fn links_have_the_offset_of_their_line() {
+        let text = "<p>\n<a\n href=\"a\">\n<style>\n@import 'b';\n</style>";
+        let lines: Vec<_> = html(text.as_bytes())
+            .links
+            .iter()
+            .map(|link| text.as_bytes()[..link.offset].iter().filter(|byte| **byte == b'\n').count() + 1)
+            .collect();
+        assert_eq!(lines, [3, 5]);
+    }
+
+    #[test]
+    fn links_of_css_are_urls_and_imports() {
+        let text = "@charset 'no'; @import url(a.css); @import \"b.css\" screen; /* url(no) */ p { \
+                    background: url(c.png), url( \"d.png\" ); content: 'url(no)'; curl(no); mask: url(#e\\) } q { src: url(f.woff";
+        assert_eq!(references(css(text.as_bytes())).join(" "), "a.css b.css c.png d.png f.woff");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_refused(text in "[a-z<>/\"'=@url(;)\\\\*, \n]{0,80}") {
+            html(text.as_bytes());
+            css(text.as_bytes());
+            srcset(text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Link checker: internal links of pages and style sheets that lead nowhere.
+//!
+//! Each link is joined to the URL of its file as a browser joins it, and looked up in the finished archive by the server's own
+//! [`Site`], so rules, redirects, fallback pages and listings count as they do for a client. Links to other origins are
+//! passed over, and so are links that scripts make.
+
+mod extract;
+mod url;
+
+use std::collections::{HashMap, HashSet};
+
+use cannery_archive::{Archive, Origin};
+use cannery_site::{Fields, Method, Reason, Request, Scratch, Site};
+
+use self::extract::{Document, Link};
+use self::url::Url;
+use crate::classify::essence;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::error::Error;
+use crate::options::{LinkCheck, Options};
+use crate::ordered::{self, Limits};
+use crate::percent::{is_unreserved, percent_encode};
+use crate::progress::Progress;
+use crate::redirects::{Action, TemplatePiece};
+use crate::routes::{Routes, Site as Place, site_of};
+use crate::source::{SourceId, Sources};
+
+/// Browsers follow 20 redirects.
+const REDIRECTS_MAX: usize = 20;
+
+/// The number of redirects to missing pages that are noted one by one.
+const REDIRECTS_REPORTED_MAX: usize = 5;
+
+/// The command that lists what a note only counts.
+const LIST_FLAG: &str = "`cannery-archiver --check-links`";
+
+/// Sources and links that are held in memory at once.
+const HELD_BYTES_MAX: u64 = 32 << 20;
+
+/// The host that is looked up for all hosts that a wildcard covers.
+const ANY_LABEL: &str = "any-host-below";
+
+/// Paths of the server's own pages, which no archive has.
+const SERVER_PAGES: &str = "/__/";
+
+/// A page or a style sheet.
+struct LinkingFile {
+    id: SourceId,
+    is_html: bool,
+    url: Url,
+}
+
+/// A link that leads nowhere.
+struct BrokenLink {
+    line: u32,
+    reference: String,
+    url: Url,
+    fault: Fault,
+}
+
+/// What is wrong with the target of a link.
+#[derive(Clone, Copy)]
+enum Fault {
+    Status(u16),
+    RedirectLoop,
+}
+
+/// The pages and style sheets of a site, and the site that their links are looked up in.
+pub(crate) struct Links<'a> {
+    options: &'a Options,
+    sources: &'a Sources,
+    routes: &'a Routes,
+    site: Site,
+    files: Vec<LinkingFile>,
+}
+
+impl<'a> Links<'a> {
+    pub(crate) fn open(
+        options: &'a Options,
+        sources: &'a Sources,
+        routes: &'a Routes,
+        archive: Archive,
+    ) -> Links<'a> {
+        let mut files = Vec::new();
+        for (id, file) in (0..).zip(&sources.files) {
+            let is_html = match essence(options.media_types.of(&file.path).text) {
+                "text/html" | "application/xhtml+xml" => true,
+                "text/css" => false,
+                _ => continue,
+            };
+            let (host, path) = match site_of(&file.path) {
+                Place::Default(path) => (None, path),
+                Place::Host(host, path) => (Some(host.into()), path),
+                Place::Invalid(_) => continue,
+            };
+            let path = percent_encode(path, |byte| is_unreserved(byte) || byte == b'/');
+            files.push(LinkingFile { id, is_html, url: Url { host, path: format!("/{path}") } });
+        }
+        Links { options, sources, routes, site: Site::new(archive, true), files }
+    }
+
+    /// Returns the number of files that may have links.
+    pub(crate) fn files(&self) -> u64 {
+        self.files.len() as u64
+    }
+
+    /// Returns a warning for each broken link, or a note with their number.
+    ///
+    /// # Errors
+    /// A source cannot be read.
+    pub(crate) fn check(&self, progress: &dyn Progress) -> Result<Vec<Diagnostic>, Error> {
+        let limits = Limits { threads: self.options.thread_count(), held_bytes_max: HELD_BYTES_MAX };
+        let mut broken = Vec::new();
+        ordered::run(
+            limits,
+            &self.files,
+            || (Scratch::default(), HashMap::new()),
+            |file| self.sources.length(file.id),
+            |(scratch, known), file| Ok((self.check_file(file, scratch, known)?, 0)),
+            |file, found| {
+                broken.extend(found.into_iter().map(|link| (file.id, link)));
+                progress.advance(1);
+                Ok::<(), Error>(())
+            },
+        )?;
+
+        let redirects = self.broken_redirects();
+        Ok(match self.options.check_links {
+            LinkCheck::List => {
+                let links = broken.iter().map(|(id, link)| link.warning(self.sources.path(*id)));
+                links.chain(redirects.iter().map(|redirect| redirect.diagnostic(Severity::Warning))).collect()
+            }
+            LinkCheck::Count | LinkCheck::Off => {
+                let notes = redirects.iter().take(REDIRECTS_REPORTED_MAX);
+                let notes = notes.map(|redirect| redirect.diagnostic(Severity::Note));
+                let more = redirects.len().saturating_sub(REDIRECTS_REPORTED_MAX);
+                let rest = (more > 0).then(|| {
+                    let message =
+                        format!("{more} more redirects lead to a missing page; {LIST_FLAG} lists them");
+                    Diagnostic::note(b".", "redirect-target-missing", message)
+                });
+                summary(&broken).into_iter().chain(notes).chain(rest).collect()
+            }
+        })
+    }
+
+    /// Finds the redirects to a path that is known when the archive is built, and that nothing answers.
+    fn broken_redirects(&self) -> Vec<BrokenRedirect<'_>> {
+        let (mut scratch, mut known) = (Scratch::default(), HashMap::new());
+        let mut lines = HashSet::new();
+        let mut broken = Vec::new();
+        for rule in &self.routes.rules {
+            let Action::Redirect { target, .. } = &rule.action else { continue };
+            let [TemplatePiece::Literal(target)] = &target.pieces[..] else { continue };
+            let own_host = match site_of(rule.file.as_bytes()) {
+                Place::Host(host, _) => Some(host.into_owned()),
+                Place::Default(_) | Place::Invalid(_) => None,
+            };
+            let host = rule.host.clone().or(own_host).map(String::into_boxed_str);
+            let start = Url { host, path: "/".to_owned() };
+            let Some(url) = start.join(target).filter(|url| self.is_internal(url, &start)) else { continue };
+            // A rule may be listed twice, by its path and in the order of the forced ones.
+            if let Some(Fault::Status(status)) = self.follow_once(&url, &mut scratch, &mut known)
+                && lines.insert((&rule.file, rule.line))
+            {
+                broken.push(BrokenRedirect { file: &rule.file, line: rule.line, path: url.path, status });
+            }
+        }
+        broken
+    }
+
+    /// Returns the broken links of a file, each reference once.
+    fn check_file(
+        &self,
+        file: &LinkingFile,
+        scratch: &mut Scratch,
+        known: &mut HashMap<Url, Option<Fault>>,
+    ) -> Result<Vec<BrokenLink>, Error> {
+        let mut text = Vec::new();
+        self.sources.read(file.id, &mut text)?;
+        let Document { base, links } = match file.is_html {
+            true => extract::html(&text),
+            false => Document { base: None, links: extract::css(&text) },
+        };
+        let base = base.and_then(|reference| file.url.join(&reference)).unwrap_or_else(|| file.url.clone());
+
+        let mut seen = HashSet::new();
+        let mut broken = Vec::new();
+        let mut lines = Lines { text: &text, offset: 0, line: 1 };
+        for Link { reference, offset } in links {
+            let line = lines.at(offset);
+            if !seen.insert(reference.clone()) {
+                continue;
+            }
+            let Some(url) = base.join(&reference).filter(|url| self.is_internal(url, &file.url)) else {
+                continue;
+            };
+            if let Some(fault) = self.follow_once(&url, scratch, known) {
+                let reference = String::from_utf8_lossy(&reference).into_owned();
+                broken.push(BrokenLink { line, reference, url, fault });
+            }
+        }
+        Ok(broken)
+    }
+
+    /// Returns `true` if the archive decides about a URL: it is on the host of the file, or on one that the archive has
+    /// something for.
+    fn is_internal(&self, url: &Url, file: &Url) -> bool {
+        let is_known = |host: &str| self.routes.sites_of_name(host).first().is_some_and(Option::is_some);
+        url.host == file.host || url.host.as_deref().is_some_and(is_known)
+    }
+
+    /// Returns what [`Links::follow`] does, which is called once for each URL.
+    fn follow_once(
+        &self,
+        url: &Url,
+        scratch: &mut Scratch,
+        known: &mut HashMap<Url, Option<Fault>>,
+    ) -> Option<Fault> {
+        if let Some(fault) = known.get(url) {
+            return *fault;
+        }
+        let fault = self.follow(url, scratch);
+        known.insert(url.clone(), fault);
+        fault
+    }
+
+    /// Requests a URL and follows its redirects. Returns `None` if they lead to a page, or out of the site.
+    fn follow(&self, url: &Url, scratch: &mut Scratch) -> Option<Fault> {
+        let mut at = url.clone();
+        for _ in 0..=REDIRECTS_MAX {
+            let host = at.host.as_deref().map(|host| match host.strip_prefix('*') {
+                Some(below) => format!("{ANY_LABEL}{below}"),
+                None => host.to_owned(),
+            });
+            let request = Request {
+                host: host.as_deref().map(str::as_bytes),
+                ..Request::new(Method::Get, at.path.as_bytes())
+            };
+            let answer = self.site.answer(&request, scratch);
+            let Fields::Redirect(location) = answer.fields else {
+                // An error page under its own name has the status that it is for.
+                let is_file = matches!(answer.reason, Reason::Path(Origin::File | Origin::Alias));
+                let is_found = answer.status < 400 || is_file || at.path.starts_with(SERVER_PAGES);
+                return (!is_found).then_some(Fault::Status(answer.status));
+            };
+            let mut target = Vec::new();
+            location.spell(&mut |bytes| target.extend_from_slice(bytes));
+            at = at.join(&target).filter(|next| self.is_internal(next, &at))?;
+        }
+        Some(Fault::RedirectLoop)
+    }
+}
+
+/// A redirect to a path that nothing answers.
+struct BrokenRedirect<'r> {
+    file: &'r str,
+    line: u32,
+    path: String,
+    status: u16,
+}
+
+impl BrokenRedirect<'_> {
+    fn diagnostic(&self, severity: Severity) -> Diagnostic {
+        let message = format!("redirects to `{}`, which answers {}", self.path, self.status);
+        Diagnostic {
+            severity,
+            file: self.file.to_owned(),
+            line: Some(self.line),
+            code: "redirect-target-missing",
+            message,
+        }
+    }
+}
+
+impl BrokenLink {
+    fn warning(&self, path: &[u8]) -> Diagnostic {
+        let target = &self.url.path;
+        let fault = match self.fault {
+            Fault::Status(status) => format!("`{target}` answers {status}"),
+            Fault::RedirectLoop => format!("`{target}` is redirected more than {REDIRECTS_MAX} times"),
+        };
+        let message = format!("the link to `{}` is broken: {fault}", self.reference);
+        Diagnostic::warning(path, "broken-link", message).at_line(self.line)
+    }
+}
+
+/// Returns a note with the number of broken links, if there are any.
+fn summary(broken: &[(SourceId, BrokenLink)]) -> Option<Diagnostic> {
+    if broken.is_empty() {
+        return None;
+    }
+    let targets: HashSet<&Url> = broken.iter().map(|(_, link)| &link.url).collect();
+    let (links, verb) = match broken.len() {
+        1 => ("1 internal link".to_owned(), "leads"),
+        count => (format!("{count} internal links"), "lead"),
+    };
+    let targets = match targets.len() {
+        1 => "1 path that is".to_owned(),
+        count => format!("{count} paths that are"),
+    };
+    let message = format!("{links} {verb} to {targets} not found; {LIST_FLAG} lists them");
+    Some(Diagnostic::note(b".", "broken-links", message))
+}
+
+/// Line numbers of offsets, which mostly ascend.
+struct Lines<'t> {
+    text: &'t [u8],
+    offset: usize,
+    line: u32,
+}
+
+impl Lines<'_> {
+    fn at(&mut self, offset: usize) -> u32 {
+        let offset = offset.min(self.text.len());
+        if offset < self.offset {
+            (self.offset, self.line) = (0, 1);
+        }
+        let feeds = self.text[self.offset..offset].iter().filter(|byte| **byte == b'\n').count();
+        self.line = self.line.saturating_add(u32::try_from(feeds).unwrap_or(u32::MAX));
+        self.offset = offset;
+        self.line
+    }
+}

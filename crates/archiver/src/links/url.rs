@@ -1,0 +1,172 @@
+//! URLs of links: references joined to the URL of the file that they are in.
+//!
+//! Follows the WHATWG URL standard as far as it concerns `http` and `https`, because links are read as browsers read them.
+
+use crate::percent::percent_encode;
+
+/// The part of a URL that chooses a response: queries and fragments choose none.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Url {
+    /// The host in lower case and without a port; `None` for the default site.
+    pub(super) host: Option<Box<str>>,
+    /// The absolute path, percent-encoded, without dot segments.
+    pub(super) path: String,
+}
+
+impl Url {
+    /// Resolves `reference` against this URL.
+    ///
+    /// Returns `None` if it stays on the same document, or leads to another scheme, to another port, or to no valid host.
+    pub(super) fn join(&self, reference: &[u8]) -> Option<Url> {
+        let reference = clean(reference);
+        let rest = match scheme(&reference) {
+            Some(scheme) => {
+                let is_http = scheme.eq_ignore_ascii_case(b"http") || scheme.eq_ignore_ascii_case(b"https");
+                let rest = &reference[scheme.len() + 1..];
+                // `https:page` is relative for compatibility only; no page means that.
+                (is_http && rest.starts_with(b"//")).then_some(rest)?
+            }
+            None => &reference,
+        };
+        if let Some(rest) = rest.strip_prefix(b"//") {
+            let slash = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+            let host = host(&rest[..slash])?;
+            return Some(Url { host: Some(host.into()), path: normalize(&rest[slash..]) });
+        }
+        if rest.is_empty() {
+            return None;
+        }
+
+        let path = if rest.starts_with(b"/") {
+            normalize(rest)
+        } else {
+            let folder = self.path.rfind('/').map_or("", |slash| &self.path[..=slash]);
+            normalize(&[folder.as_bytes(), rest].concat())
+        };
+        Some(Url { host: self.host.clone(), path })
+    }
+}
+
+/// Removes what browsers ignore (white space at the ends, tabs and line feeds), the query and the fragment, and turns
+/// backslashes into slashes.
+fn clean(reference: &[u8]) -> Vec<u8> {
+    let is_path = |byte: &u8| !matches!(byte, b'?' | b'#');
+    let visible =
+        reference.trim_ascii().iter().copied().filter(|byte| !matches!(byte, b'\t' | b'\n' | b'\r'));
+    visible.take_while(is_path).map(|byte| if byte == b'\\' { b'/' } else { byte }).collect()
+}
+
+/// Returns the scheme that a reference begins with (RFC 3986 §3.1), without its colon.
+fn scheme(reference: &[u8]) -> Option<&[u8]> {
+    let colon = reference.iter().position(|byte| *byte == b':')?;
+    let scheme = &reference[..colon];
+    let is_scheme = scheme.first().is_some_and(u8::is_ascii_alphabetic)
+        && scheme.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte));
+    is_scheme.then_some(scheme)
+}
+
+/// Returns the host of an authority in lower case, if it has the default port and no user.
+fn host(authority: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(authority).ok()?;
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, port),
+        _ => (text, ""),
+    };
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let is_plain = !host.is_empty() && !host.contains('@') && matches!(port, "" | "80" | "443");
+    is_plain.then(|| host.to_ascii_lowercase())
+}
+
+/// Removes dot segments, and percent-encodes what browsers encode in a path.
+fn normalize(path: &[u8]) -> String {
+    let mut segments: Vec<&[u8]> = Vec::new();
+    let mut rest = path.strip_prefix(b"/").unwrap_or(path).split(|byte| *byte == b'/').peekable();
+    while let Some(segment) = rest.next() {
+        let is_last = rest.peek().is_none();
+        match dots(segment) {
+            Some(dots) => {
+                if dots == 2 {
+                    segments.pop();
+                }
+                // A dot segment at the end names a folder.
+                if is_last {
+                    segments.push(b"");
+                }
+            }
+            None => segments.push(segment),
+        }
+    }
+    let is_kept = |byte: u8| byte.is_ascii_graphic() && !b"\"#<>?^`{}".contains(&byte);
+    format!("/{}", percent_encode(&segments.join(&b'/'), is_kept))
+}
+
+/// Returns the number of dots of a dot segment, also of one that is percent-encoded.
+fn dots(segment: &[u8]) -> Option<usize> {
+    let text = segment.to_ascii_lowercase();
+    match text.as_slice() {
+        b"." | b"%2e" => Some(1),
+        b".." | b".%2e" | b"%2e." | b"%2e%2e" => Some(2),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joined(reference: &str) -> Option<(Option<String>, String)> {
+        let base = Url { host: None, path: "/docs/guide/index.html".to_owned() };
+        base.join(reference.as_bytes()).map(|url| (url.host.map(String::from), url.path))
+    }
+
+    #[test]
+    fn references_are_joined_as_in_browsers() {
+        for (reference, path) in [
+            ("a.html", "/docs/guide/a.html"),
+            (" a.html\n", "/docs/guide/a.html"),
+            ("a.html?b#c", "/docs/guide/a.html"),
+            ("./", "/docs/guide/"),
+            (".", "/docs/guide/"),
+            ("..", "/docs/"),
+            ("../../../..", "/"),
+            ("../x/./y", "/docs/x/y"),
+            ("%2e%2E/x", "/docs/x"),
+            ("/", "/"),
+            ("/a//b", "/a//b"),
+            ("\\a\\b", "/a/b"),
+            ("a b\u{e9}.html", "/docs/guide/a%20b%C3%A9.html"),
+            ("a%20b", "/docs/guide/a%20b"),
+            ("v1:2/a", "/docs/guide/v1:2/a"),
+        ] {
+            let reference =
+                if reference.starts_with("v1") { format!("./{reference}") } else { reference.to_owned() };
+            assert_eq!(joined(&reference), Some((None, path.to_owned())), "{reference}");
+        }
+    }
+
+    #[test]
+    fn absolute_references_name_a_host() {
+        for reference in ["//Example.com/a", "https://example.com/a", "HTTP://example.com.:80/a?b"] {
+            let expected = Some((Some("example.com".to_owned()), "/a".to_owned()));
+            assert_eq!(joined(reference), expected, "{reference}");
+        }
+        assert_eq!(joined("https://example.com"), Some((Some("example.com".to_owned()), "/".to_owned())));
+    }
+
+    #[test]
+    fn other_schemes_and_the_document_itself_are_no_links() {
+        for reference in [
+            "",
+            "#top",
+            "?page=2",
+            "mailto:a@b",
+            "data:,x",
+            "javascript:void(0)",
+            "https://u@h/",
+            "http://h:81/",
+            "https:a",
+        ] {
+            assert_eq!(joined(reference), None, "{reference}");
+        }
+    }
+}
