@@ -28,6 +28,10 @@ struct Place {
 
 /// What is said of the circles among rules, each with the site that it is for.
 pub(crate) fn find(routes: &Routes, rules: &[(HostId, RedirectRule)]) -> Vec<Diagnostic> {
+    // Rules for all hosts lead from host to host only where one for a certain host has sent the client.
+    if rules.iter().all(|(host, _)| host.is_none()) {
+        return Vec::new();
+    }
     let map = Map::of(routes, rules);
     let mut known = HashSet::new();
     let circles = (0..rules.len()).filter_map(|start| map.circle_from(start));

@@ -199,7 +199,7 @@ fn check_fields(routes: &mut Routes, rules: &[HeaderRule]) {
         let severity = Severity::Error;
         routes.diagnostics.push(Diagnostic {
             severity,
-            file: rule.file.clone(),
+            file: rule.file.to_string(),
             line: Some(rule.line),
             code: "header-too-many",
             message,

@@ -23,6 +23,7 @@
 //! rule below it may set the name again.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::access_control;
 use crate::diagnostic::Diagnostic;
@@ -38,7 +39,7 @@ const SYNTAX: PatternSyntax = PatternSyntax { splat_anywhere: true, placeholder_
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderRule {
     /// The header file, as it was handed to [`parse`].
-    pub file: String,
+    pub file: Arc<str>,
     /// The line of the path, counted from 1.
     pub line: u32,
     /// The one host that the rule is for, in lower case and without a port; `None` for all.
@@ -216,6 +217,7 @@ pub fn parse(text: &[u8], file: &str) -> (Vec<HeaderRule>, Vec<Diagnostic>) {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut parser = Parser {
         file,
+        name: file.into(),
         rules: Vec::new(),
         known: HashMap::new(),
         block: Block::None,
@@ -233,6 +235,8 @@ pub fn parse(text: &[u8], file: &str) -> (Vec<HeaderRule>, Vec<Diagnostic>) {
 
 struct Parser<'a> {
     file: &'a str,
+    /// The same, for rules to share.
+    name: Arc<str>,
     rules: Vec<HeaderRule>,
     /// The last rule for each host and pattern.
     known: HashMap<(Option<String>, Pattern), usize>,
@@ -280,7 +284,7 @@ impl Parser<'_> {
             let message = format!("{}; the fields below it are dropped", fault.message);
             Fault::new(fault.code, message)
         })?;
-        let rule = HeaderRule { file: self.file.to_owned(), line, host, pattern, fields: Vec::new() };
+        let rule = HeaderRule { file: Arc::clone(&self.name), line, host, pattern, fields: Vec::new() };
         self.block = Block::Open { rule, has_dropped: false };
         Ok(())
     }

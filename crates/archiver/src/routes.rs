@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use cannery_archive::{Key, KeyBuffer, Origin};
 
@@ -50,7 +51,7 @@ pub(crate) struct Scope {
 /// Where a rule was written.
 #[derive(Debug)]
 pub(crate) struct RuleLine {
-    pub(crate) file: String,
+    pub(crate) file: Arc<str>,
     pub(crate) line: u32,
     pub(crate) rule: RuleName,
 }

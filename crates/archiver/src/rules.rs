@@ -2,6 +2,8 @@
 //!
 //! Every rule that is not taken as it was written is reported with its file and line. Never parses.
 
+use std::sync::Arc;
+
 use cannery_archive::{AFFIX_BYTES_MAX, Key, KeyBuffer, Origin, PATTERN_SEGMENTS_MAX};
 
 use crate::circles;
@@ -74,7 +76,12 @@ fn add_rule(routes: &mut Routes, host: HostId, rule: RedirectRule, ordered: bool
         );
         return;
     };
-    let Some(route) = static_route(routes, host, &rule) else { return };
+    let target = match &rule.action {
+        // The rule is added below.
+        Action::Redirect { .. } => u32::try_from(routes.rules.len()).ok().map(Target::Rule),
+        Action::Rewrite { status, .. } => rewritten(routes, host, &rule, *status),
+    };
+    let Some(target) = target else { return };
     let key: Box<[u8]> = key.bytes().into();
     let taken = routes.sites_of(host).into_iter().any(|site| routes.paths.contains_key(&(site, key.clone())));
     if taken {
@@ -87,30 +94,24 @@ fn add_rule(routes: &mut Routes, host: HostId, rule: RedirectRule, ordered: bool
         routes.diagnostics.push(at(&rule, Severity::Note, "redirect-hides-file", message));
     }
     routes.rule_lines.push(RuleLine {
-        file: rule.file.clone(),
+        file: Arc::clone(&rule.file),
         line: rule.line,
         rule: RuleName::Path(host, key.clone()),
     });
-    let hidden = routes.paths.insert((host, key), route);
+    let hidden = routes.paths.insert((host, key), Route { target, origin: Origin::Rule });
     if let Some(Route { target: Target::Source { id, .. }, origin: Origin::File }) = hidden {
         // Not served any more, but still a file of the folder.
         routes.hidden.push(id);
     }
-    if ordered {
-        add_pattern(routes, host, rule);
-    }
-}
-
-/// What a rule without a pattern makes its path answer with.
-fn static_route(routes: &mut Routes, host: HostId, rule: &RedirectRule) -> Option<Route> {
-    let target = match &rule.action {
-        Action::Redirect { .. } => {
+    match rule.action {
+        Action::Redirect { .. } if ordered => {
             routes.rules.push(rule.clone());
-            Target::Rule(u32::try_from(routes.rules.len() - 1).ok()?)
+            add_pattern(routes, host, rule);
         }
-        Action::Rewrite { status, .. } => rewritten(routes, host, rule, *status)?,
-    };
-    Some(Route { target, origin: Origin::Rule })
+        Action::Redirect { .. } => routes.rules.push(rule),
+        Action::Rewrite { .. } if ordered => add_pattern(routes, host, rule),
+        Action::Rewrite { .. } => {}
+    }
 }
 
 /// The source that a rewrite to a constant path leads to.
@@ -160,7 +161,7 @@ fn add_pattern(routes: &mut Routes, host: HostId, rule: RedirectRule) {
     }
     let Ok(place) = u32::try_from(routes.rules.len()) else { return };
     routes.rule_lines.push(RuleLine {
-        file: rule.file.clone(),
+        file: Arc::clone(&rule.file),
         line: rule.line,
         rule: RuleName::Ordinal(place),
     });
@@ -218,7 +219,7 @@ fn shown(key: &[u8]) -> String {
 }
 
 fn at(rule: &RedirectRule, severity: Severity, code: &'static str, message: String) -> Diagnostic {
-    Diagnostic { severity, file: rule.file.clone(), line: Some(rule.line), code, message }
+    Diagnostic { severity, file: rule.file.to_string(), line: Some(rule.line), code, message }
 }
 
 fn report(routes: &mut Routes, rule: &RedirectRule, code: &'static str, message: String) {

@@ -147,11 +147,13 @@ pub(crate) fn manifest(options: &Options, report: &Report, carried: &Carried, ro
 /// The rule files, and for each rule `[FILE, LINE, ORDINAL]` or `[FILE, LINE, PATH, HOST]`, with the file as an index
 /// into the first list: what `explain` names a rule by.
 fn rule_lines(routes: &Routes) -> (Vec<&str>, Vec<Value>) {
-    let mut files: Vec<&str> = routes.rule_lines.iter().map(|line| line.file.as_str()).collect();
+    let mut files: Vec<&str> = routes.rule_lines.iter().map(|line| &*line.file).collect();
+    // Rules of one file mostly follow each other.
+    files.dedup();
     files.sort_unstable();
     files.dedup();
     let lines = routes.rule_lines.iter().map(|line| {
-        let file = files.binary_search(&line.file.as_str()).unwrap_or_default();
+        let file = files.binary_search(&&*line.file).unwrap_or_default();
         match &line.rule {
             RuleName::Ordinal(ordinal) => json!([file, line.line, ordinal]),
             RuleName::Path(host, path) => {

@@ -146,7 +146,7 @@ impl<'a> Links<'a> {
 
     /// Finds the redirects to a path that is known when the archive is built, and that nothing answers.
     fn broken_redirects(&self) -> Vec<BrokenRedirect<'_>> {
-        let (mut scratch, mut known) = (Scratch::default(), HashMap::new());
+        let mut scratch = Scratch::default();
         let mut lines = HashSet::new();
         let mut broken = Vec::new();
         for rule in &self.routes.rules {
@@ -160,7 +160,7 @@ impl<'a> Links<'a> {
             let start = Url { host, path: "/".to_owned() };
             let Some(url) = start.join(target).filter(|url| self.is_internal(url, &start)) else { continue };
             // A rule may be listed twice, by its path and in the order of the forced ones.
-            if let Some(Fault::Status(status)) = self.follow_once(&url, &mut scratch, &mut known)
+            if let Some(Fault::Status(status)) = self.follow(&url, &mut scratch)
                 && lines.insert((&rule.file, rule.line))
             {
                 broken.push(BrokenRedirect { file: &rule.file, line: rule.line, path: url.path, status });
@@ -245,7 +245,7 @@ impl<'a> Links<'a> {
                 return (!is_found).then_some(Fault::Status(answer.status));
             };
             let mut target = Vec::new();
-            location.spell(&mut |bytes| target.extend_from_slice(bytes));
+            location.for_each_piece(&mut |bytes| target.extend_from_slice(bytes));
             at = at.join(&target).filter(|next| self.is_internal(next, &at))?;
         }
         Some(Fault::RedirectLoop)

@@ -21,6 +21,8 @@ mod line;
 mod rule;
 mod template;
 
+use std::sync::Arc;
+
 pub use rule::{Action, Dialect, RedirectRule};
 pub use template::{Template, TemplatePiece};
 
@@ -54,6 +56,7 @@ pub fn parse(
     };
     let context = Context { folder, dialect };
     let mut kept = Kept::default();
+    let name: Arc<str> = file.into();
     let mut report = |line, fault: Fault| diagnostics.push(fault.at(file, line));
     for (line, bytes) in (1u32..).zip(text.split(|&byte| byte == b'\n')) {
         match readable_line(bytes).and_then(|text| context.parse_rule(text)) {
@@ -62,7 +65,7 @@ pub fn parse(
                 let is_catch_all = !force && answers_everything(&source, &action);
                 let pages_only = is_catch_all && dialect == Dialect::Cannery;
                 let rule =
-                    RedirectRule { file: file.to_owned(), line, host, source, action, force, pages_only };
+                    RedirectRule { file: Arc::clone(&name), line, host, source, action, force, pages_only };
                 if is_catch_all && !pages_only {
                     report(line, answers_for_assets());
                 }

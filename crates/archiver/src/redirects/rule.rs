@@ -2,6 +2,8 @@
 //!
 //! Never reads or checks anything.
 
+use std::sync::Arc;
+
 use super::template::Template;
 use crate::pattern::Pattern;
 
@@ -21,7 +23,7 @@ pub enum Dialect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedirectRule {
     /// The rule file, as it was handed to [`parse`].
-    pub file: String,
+    pub file: Arc<str>,
     /// The line, counted from 1.
     pub line: u32,
     /// The one host that the rule is for, in lower case and without a port; `None` for all.
