@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::diagnostic::Diagnostic;
-use crate::fault::Fault;
+use crate::rule_error::RuleError;
 use crate::source::Sources;
 
 /// Fields by which other hosts keep visitors out, and fields with which a visitor proves an identity.
@@ -47,24 +47,24 @@ const PASSWORD_FILES: [&[u8]; 3] = [b".htpasswd", b".htdigest", b"htpasswd"];
 const CONFIGURATION_BYTES_MAX: u64 = 1 << 20;
 
 /// Refuses a field of `_headers` that is access control.
-pub(crate) fn refuse_field(name: &str) -> Result<(), Fault> {
+pub(crate) fn refuse_field(name: &str) -> Result<(), RuleError> {
     let is_refused = FIELDS.iter().any(|known| known.eq_ignore_ascii_case(name));
     if is_refused { Err(fault(&format!("`{name}`"))) } else { Ok(()) }
 }
 
 /// Refuses a line that begins as access control does in another server's configuration.
-pub(crate) fn refuse_directive(line: &str) -> Result<(), Fault> {
+pub(crate) fn refuse_directive(line: &str) -> Result<(), RuleError> {
     if is_directive(line) { Err(fault(&format!("`{}`", first_word(line)))) } else { Ok(()) }
 }
 
 /// Refuses a condition of `_redirects` on who the visitor is.
-pub(crate) fn refuse_condition(word: &str) -> Result<(), Fault> {
+pub(crate) fn refuse_condition(word: &str) -> Result<(), RuleError> {
     let is_role = word.get(..5).is_some_and(|name| name.eq_ignore_ascii_case("role="));
     if is_role { Err(fault(&format!("the condition `{word}`"))) } else { Ok(()) }
 }
 
 /// Refuses a code of `_redirects` that turns visitors away.
-pub(crate) fn refuse_code(word: &str) -> Result<(), Fault> {
+pub(crate) fn refuse_code(word: &str) -> Result<(), RuleError> {
     let is_denial = matches!(word.trim_end_matches('!'), "401" | "403" | "407");
     if is_denial { Err(fault(&format!("the code `{word}`"))) } else { Ok(()) }
 }
@@ -110,7 +110,7 @@ fn first_line(sources: &Sources, name: &[u8], is_control: impl Fn(&str) -> bool)
          keep those pages elsewhere, and this file out of the folder",
         first_word(line.trim())
     );
-    Some(Fault::error("access-control", message).at(&String::from_utf8_lossy(name), number))
+    Some(RuleError::error("access-control", message).at(&String::from_utf8_lossy(name), number))
 }
 
 fn is_directive(line: &str) -> bool {
@@ -122,10 +122,10 @@ fn first_word(line: &str) -> &str {
     line.split([' ', '\t', '=', ':']).next().unwrap_or(line)
 }
 
-fn fault(what: &str) -> Fault {
+fn fault(what: &str) -> RuleError {
     let message = format!(
         "{what} is access control, which this server does not have: what it protects would be open to everybody; remove the \
          line, and keep those pages elsewhere"
     );
-    Fault::error("access-control", message)
+    RuleError::error("access-control", message)
 }

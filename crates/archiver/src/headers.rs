@@ -27,9 +27,9 @@ use std::sync::Arc;
 
 use crate::access_control;
 use crate::diagnostic::Diagnostic;
-use crate::fault::{Fault, readable_line};
 use crate::host::{covers, split_host_pattern};
 use crate::pattern::{Pattern, PatternSyntax};
+use crate::rule_error::{RuleError, readable_line};
 use crate::rules::check_size;
 
 /// A `*` stands once and anywhere, as for Cloudflare; `:name` is a whole segment for both hosts.
@@ -88,7 +88,7 @@ pub struct MergedFields {
 
 impl HeaderRule {
     /// Adds a line. Of one rule, all lines of a list are one list (RFC 9110 §5.3).
-    fn add(&mut self, field: HeaderField) -> Result<(), Fault> {
+    fn add(&mut self, field: HeaderField) -> Result<(), RuleError> {
         let HeaderField::Set { name, value } = &field else {
             self.fields.push(field);
             return Ok(());
@@ -104,7 +104,7 @@ impl HeaderRule {
                 let message =
                     format!("`{name}` has one value, and a line above gives it `{earlier}`; this one counts");
                 value.clone_into(earlier);
-                Err(Fault::new("header-twice", message))
+                Err(RuleError::new("header-twice", message))
             }
             _ => {
                 self.fields.push(field);
@@ -255,7 +255,7 @@ enum Block {
 }
 
 impl Parser<'_> {
-    fn take_line(&mut self, line: u32, text: &str) -> Result<(), Fault> {
+    fn take_line(&mut self, line: u32, text: &str) -> Result<(), RuleError> {
         let content = text.trim();
         if content.is_empty() || content.starts_with('#') {
             return Ok(());
@@ -267,7 +267,7 @@ impl Parser<'_> {
         match &mut self.block {
             Block::None => {
                 let message = "this field stands below no path; write the path it is for on a line above";
-                Err(Fault::new("header-without-path", message))
+                Err(RuleError::new("header-without-path", message))
             }
             Block::Refused => Ok(()),
             Block::Open { rule, has_dropped } => {
@@ -277,12 +277,12 @@ impl Parser<'_> {
         }
     }
 
-    fn open_block(&mut self, line: u32, text: &str) -> Result<(), Fault> {
+    fn open_block(&mut self, line: u32, text: &str) -> Result<(), RuleError> {
         self.finish_block();
         self.block = Block::Refused;
         let (host, pattern) = parse_path(text).map_err(|fault| {
             let message = format!("{}; the fields below it are dropped", fault.message);
-            Fault::new(fault.code, message)
+            RuleError::new(fault.code, message)
         })?;
         let rule = HeaderRule { file: Arc::clone(&self.name), line, host, pattern, fields: Vec::new() };
         self.block = Block::Open { rule, has_dropped: false };
@@ -303,14 +303,14 @@ impl Parser<'_> {
             self.rules.push(rule);
         } else if !has_dropped {
             let fault =
-                Fault::new("header-rule-empty", "no field stands below this path, so it has no effect");
+                RuleError::new("header-rule-empty", "no field stands below this path, so it has no effect");
             self.diagnostics.push(fault.at(self.file, rule.line));
         }
     }
 }
 
 /// What to say of a rule for the same paths as an earlier one, if it sets a field again that has one value.
-fn overridden(earlier: &HeaderRule, rule: &HeaderRule) -> Option<Fault> {
+fn overridden(earlier: &HeaderRule, rule: &HeaderRule) -> Option<RuleError> {
     let is_set = |rule: &HeaderRule, name: &str| {
         let fields = rule.fields.iter().rev().find(|field| field.name() == name);
         matches!(fields, Some(HeaderField::Set { .. }))
@@ -327,7 +327,7 @@ fn overridden(earlier: &HeaderRule, rule: &HeaderRule) -> Option<Fault> {
         twice.name(),
         earlier.line
     );
-    Some(Fault::new("header-twice", message))
+    Some(RuleError::new("header-twice", message))
 }
 
 /// A field's line never begins like this, for neither `/` nor `//` can be part of a name.
@@ -336,28 +336,28 @@ fn is_path(text: &str) -> bool {
         || text.contains("://") && !text.split("://").next().unwrap_or("").contains([' ', ':'])
 }
 
-fn parse_path(text: &str) -> Result<(Option<String>, Pattern), Fault> {
+fn parse_path(text: &str) -> Result<(Option<String>, Pattern), RuleError> {
     let (host, path) = split_host_pattern(text)?;
     if !path.starts_with('/') {
         let message = format!("the path `{path}` must begin with `/` or `https://`");
-        return Err(Fault::new("bad-source", message));
+        return Err(RuleError::new("bad-source", message));
     }
     if path.contains([' ', '\t']) {
-        return Err(Fault::new("bad-source", "a path holds no space; spell it as %20"));
+        return Err(RuleError::new("bad-source", "a path holds no space; spell it as %20"));
     }
     let (pattern, _names) = Pattern::parse(path, SYNTAX)?;
     check_size(&pattern)?;
     Ok((host, pattern))
 }
 
-fn parse_field(text: &str) -> Result<HeaderField, Fault> {
+fn parse_field(text: &str) -> Result<HeaderField, RuleError> {
     if let Some(name) = text.strip_prefix('!') {
         return Ok(HeaderField::Remove { name: parse_name(name.trim())? });
     }
     let Some((name, value)) = text.split_once(':') else {
         access_control::refuse_directive(text)?;
         let message = format!("`{text}` is no field; write `Name: value`, or `! Name` to remove one");
-        return Err(Fault::new("bad-header", message));
+        return Err(RuleError::new("bad-header", message));
     };
     access_control::refuse_field(name.trim())?;
     // RFC 9112 §5.1 forbids white space before the colon, and so do we.
@@ -365,24 +365,24 @@ fn parse_field(text: &str) -> Result<HeaderField, Fault> {
     let value = value.trim();
     if value.is_empty() {
         let message = format!("`{name}` has no value; to remove a field write `! {name}`");
-        return Err(Fault::new("bad-header", message));
+        return Err(RuleError::new("bad-header", message));
     }
     Ok(HeaderField::Set { name, value: value.to_owned() })
 }
 
 /// A field name (RFC 9110 §5.1) that a site may use, in lower case.
-fn parse_name(text: &str) -> Result<String, Fault> {
+fn parse_name(text: &str) -> Result<String, RuleError> {
     let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if text.is_empty() || !text.bytes().all(is_token_byte) {
         let message = format!("`{text}` is no field name (RFC 9110 §5.1)");
-        return Err(Fault::new("bad-header", message));
+        return Err(RuleError::new("bad-header", message));
     }
     let name = text.to_ascii_lowercase();
     match OWNED.iter().find(|(owned, _)| *owned == name) {
         None => Ok(name),
         Some((_, reason)) => {
             let message = format!("`{text}` is the server's to set: {reason}");
-            Err(Fault::new("header-not-yours", message))
+            Err(RuleError::new("header-not-yours", message))
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Never decides whether a host has a site.
 
-use crate::fault::Fault;
+use crate::rule_error::RuleError;
 
 /// What follows `http://`, `https://` or `//`.
 pub(crate) fn after_scheme(text: &str) -> Option<&str> {
@@ -13,7 +13,7 @@ pub(crate) fn after_scheme(text: &str) -> Option<&str> {
 }
 
 /// Cuts `http://host`, `https://host` or `://host` off a source.
-pub(crate) fn split_host(text: &str) -> Result<(Option<String>, &str), Fault> {
+pub(crate) fn split_host(text: &str) -> Result<(Option<String>, &str), RuleError> {
     let rest = match text.strip_prefix("://") {
         Some(rest) => rest,
         None if text.starts_with('/') => return Ok((None, text)),
@@ -28,7 +28,7 @@ pub(crate) fn split_host(text: &str) -> Result<(Option<String>, &str), Fault> {
 }
 
 /// The same, where a label such as `:project` stands for any one.
-pub(crate) fn split_host_pattern(text: &str) -> Result<(Option<String>, &str), Fault> {
+pub(crate) fn split_host_pattern(text: &str) -> Result<(Option<String>, &str), RuleError> {
     let Some(rest) = text.strip_prefix("://").or_else(|| after_scheme(text)) else { return split_host(text) };
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let is_any = |label: &str| {
@@ -48,7 +48,7 @@ pub(crate) fn split_host_pattern(text: &str) -> Result<(Option<String>, &str), F
 }
 
 /// A host in lower case, without its port. `*.example.com` stands for all hosts below `example.com`.
-pub(crate) fn parse_host(authority: &str) -> Result<String, Fault> {
+pub(crate) fn parse_host(authority: &str) -> Result<String, RuleError> {
     let host = match authority.find(']') {
         Some(end) if authority.starts_with('[') => &authority[..=end],
         _ => authority.split(':').next().unwrap_or(authority),
@@ -62,11 +62,11 @@ pub(crate) fn parse_host(authority: &str) -> Result<String, Fault> {
         let message = format!(
             "`{authority}` is no host; write one name in ASCII (punycode), or `*.` and a name for all hosts below it"
         );
-        return Err(Fault::new("bad-host", message));
+        return Err(RuleError::new("bad-host", message));
     }
     if is_too_deep(host) {
         let message = format!("`{authority}` has more than {WILDCARD_LABELS_MAX} labels behind its `*.`");
-        return Err(Fault::new("bad-host", message));
+        return Err(RuleError::new("bad-host", message));
     }
     Ok(host.to_ascii_lowercase())
 }

@@ -1,72 +1,75 @@
-//! SOURCE FOLDER -> ARCHIVE: the work done once so that serving does none.
+//! Compiles a source folder into an archive.
 //!
-//! The modules in reading order: [`walk`] lists the files, [`skip`] says which names stay out,
-//! [`classify`] and [`fingerprint`] say what each file is and how long it may be kept,
-//! [`redirects`] and [`headers`] read the two rule files, whose paths are a [`pattern`], [`listing`] draws a folder's page, and
-//! [`diagnostic`] carries what all of them have to tell the person who runs the build.
-//! [`compile`] is the pipeline: [`options`] in, [`report`] or [`error`] out, [`progress`] on the way. It
-//! never prints, and what it writes does not depend on threads, clocks or the order of directories.
+//! [`compile`] is the pipeline, one step per line. It never prints, and the archive doesn't depend on threads, clocks or the
+//! order of directory entries.
 
 #![forbid(unsafe_code)]
 
-pub mod error;
-pub mod options;
-pub mod progress;
-pub mod report;
+// Input and output of a build.
+pub mod diagnostic; // Remarks about the source folder, with file and line.
+pub mod error; // Why a build fails.
+pub mod options; // All options, with defaults.
+pub mod progress; // Progress of a build, for a progress bar.
+pub mod report; // Counts and sizes of a finished build.
 
-pub mod diagnostic;
-pub mod skip;
-pub mod walk;
+// Which files there are.
+mod prepare; // The walk, less the build's own files.
+pub mod skip; // Names to leave out: hidden files, backups, ignore files.
+mod source; // Reads source files, unchanged and whole.
+pub mod walk; // Lists a directory tree.
 
-pub mod caching;
-pub mod classify;
-pub mod fingerprint;
+// What a file is.
+pub mod caching; // `Cache-Control` by kind of file.
+pub mod classify; // Media types.
+pub mod fingerprint; // Names that contain a digest of the content.
+mod special; // Names with a meaning, such as `index.html` and `404.html`.
 
-mod access_control;
-mod fault;
-mod host;
-pub mod pattern;
-mod pattern_index;
-mod percent;
+// Rule files.
+mod access_control; // Access control of other servers: an error.
+mod header_rules; // `_headers` of each site.
+pub mod headers; // The grammar of `_headers`.
+mod host; // Hosts in rules.
+pub mod pattern; // Path patterns of both rule files.
+mod pattern_index; // Finds patterns that may match.
+mod percent; // Percent-encoding.
+mod redirect_loops; // Redirects that lead from host to host and back.
+pub mod redirects; // The grammar of `_redirects`.
+mod rule_error; // Why a line yields no rule.
+mod rules; // Adds redirects to the routes.
 
-pub mod headers;
-pub mod redirects;
+// What answers each path.
+pub mod listing; // Folder listings.
+mod routes; // Files to paths.
+mod suspects; // Files that are hardly meant to be public.
 
-mod line_ids;
-pub mod listing;
+// Contents.
+mod caches; // The two caches.
+mod coders; // Encoders: gzip, Zopfli, brotli, zstd.
+mod compress_cache; // Cache of compressed contents.
+mod content; // Distinct contents.
+mod encode; // Compresses contents.
+mod immutable; // `--immutable`.
+mod ordered; // Parallel work with results in order.
+mod read; // Reads and hashes sources.
+mod source_facts; // What one pass over a source finds out.
+mod sources_cache; // Cache of digests of source files.
 
-mod circles;
-mod gather;
-mod listings;
-mod routes;
-mod rules;
-mod special;
-mod suspects;
+// Earlier releases.
+mod bundles; // Fingerprinted names of bundlers.
+mod carry; // Fingerprinted files of earlier releases.
+mod previous; // Archives of earlier releases.
 
-mod content;
-mod facts;
-mod ordered;
-mod read;
-mod source;
-mod sources_cache;
-
-mod coders;
-mod compress_cache;
-mod encode;
-
-mod bundles;
-mod carry;
-mod previous;
-
-mod emit;
-mod render;
-mod store;
-
-mod links;
-mod publish;
-mod tell;
-pub mod temporary;
-mod watch;
+// The archive.
+mod emit; // Routes to records.
+mod line_ids; // IDs of frequent header lines, for HPACK.
+mod links; // Link checker.
+mod manifest; // The manifest record.
+mod publish; // Temporary file, sync and rename.
+mod render; // Response heads.
+mod stopwatch; // Times the stages.
+mod store; // Stores each body once.
+mod summary; // Fills in the report.
+pub mod temporary; // Temporary files that are removed on signals.
 
 pub use error::{Error, ErrorClass, PreviousError};
 pub use options::{Encoder, FormatChoice, LastModified, Levels, LinkCheck, Options};
@@ -74,13 +77,15 @@ pub use progress::{Progress, Stage};
 pub use read::ENCODED_BYTES_MAX;
 pub use report::Report;
 
+use crate::caches::Caches;
 use crate::carry::Carried;
 use crate::emit::Emission;
 use crate::links::Links;
 use crate::previous::Previous;
 use crate::publish::Staging;
+use crate::stopwatch::Stopwatch;
 use crate::store::Store;
-use crate::watch::Watch;
+use crate::summary::Results;
 
 /// Compiles the folder `options.sources` into the archive `options.archive`.
 ///
@@ -89,18 +94,18 @@ use crate::watch::Watch;
 /// # Errors
 /// See [`Error`]; each names the path where it went wrong.
 pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Error> {
-    gather::check(options)?;
+    options.check()?;
     let mut previous = Previous::open(options)?;
     let serial = previous.serial(options);
-    let mut watch = Watch::new(progress);
+    let mut stopwatch = Stopwatch::new(progress);
     let staging = Staging::beside(&options.archive)?;
 
-    watch.stage(Stage::Walk, None);
-    let (mut sources, mut report) = gather::sources(options, &staging)?;
-    watch.stage(Stage::Route, None);
+    stopwatch.stage(Stage::Walk, None);
+    let (mut sources, mut report) = prepare::sources(options, &staging)?;
+    stopwatch.stage(Stage::Route, None);
     let mut routes = routes::plan(&sources, options);
     rules::add(&mut routes, &sources, options)?;
-    let header_rules = gather::header_rules(&mut routes, &sources)?;
+    let header_rules = header_rules::parse(&mut routes, &sources)?;
     report.diagnostics.append(&mut routes.diagnostics);
     report.diagnostics.append(&mut previous.notes);
     report.diagnostics.append(&mut suspects::find(&sources));
@@ -109,24 +114,24 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
         return Err(Error::Sources { path: options.archive.clone(), report: Box::new(report) });
     }
     report.generated =
-        if options.include_folder_listing { listings::add(&mut routes, &mut sources, options) } else { 0 };
+        if options.include_folder_listing { listing::add(&mut routes, &mut sources, options) } else { 0 };
 
-    gather::check_start_page(options, &sources, &routes)?;
+    prepare::check_start_page(options, &sources, &routes)?;
 
-    watch.stage(Stage::Read, Some(sources.len() as u64));
+    stopwatch.stage(Stage::Read, Some(sources.len() as u64));
     let mut store = Store::begin(staging, options.format)?;
-    let caches = gather::Caches::open(options)?;
+    let caches = Caches::open(options)?;
     let mut read = caches.reading(options, &sources, &routes.control, progress).run(&mut store)?;
-    let mut remarks = gather::mark_immutable(options, &sources, &mut read.contents)?;
+    let mut remarks = immutable::mark(options, &sources, &mut read.contents)?;
     remarks.append(&mut bundles::mark(&sources, &previous, &mut read.contents)?);
     report.diagnostics.append(&mut remarks);
-    gather::keep_as_they_are(&routes.hidden, &sources, &mut read.contents, &mut store)?;
+    read::store_hidden(&routes.hidden, &sources, &mut read.contents, &mut store)?;
     let encoding = caches.encoding(options, &sources, progress);
-    watch.stage(Stage::Encode, Some(encoding.total_bytes(&read.contents)));
+    stopwatch.stage(Stage::Encode, Some(encoding.total_bytes(&read.contents)));
     let tally = encoding.run(&mut read.contents, &mut store)?;
     let carried = Carried::store(&previous, &routes, &mut store)?;
 
-    watch.stage(Stage::Write, Some(routes.paths.len() as u64));
+    stopwatch.stage(Stage::Write, Some(routes.paths.len() as u64));
     let (bytes, records) = emit::bound(&routes, &sources, options);
     let (carried_bytes, carried_records) = carried.bound();
     store.require(bytes + carried_bytes, records + carried_records)?;
@@ -135,25 +140,31 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     let failed = || Error::write(&archive);
     let emission = Emission::new(options, &sources, &read.contents, &routes, &header_rules);
     let emitted = emission.run(&mut writer, &carried, progress).map_err(failed())?;
-    tell::count(&mut report, &sources, &routes, &read, &tally, &emitted);
-    tell::carried(&mut report, serial, &carried);
-    writer.manifest(&tell::manifest(options, &report, &carried, &routes)).map_err(failed())?;
+    report.add_counts(&Results {
+        sources: &sources,
+        routes: &routes,
+        read: &read,
+        tally: &tally,
+        emitted: &emitted,
+    });
+    report.add_carried(serial, &carried);
+    writer.manifest(&manifest::encode(options, &report, &carried, &routes)).map_err(failed())?;
     writer.set_serial(serial);
     let (file, facts) = writer.finish(!options.exclude_slash_redirects).map_err(failed())?;
-    tell::archive(&mut report, &facts);
+    report.add_archive(&facts);
     report.diagnostics.append(&mut routes.diagnostics);
     if options.check_links != LinkCheck::Off {
         let links = Links::open(options, &sources, &routes, staging.open()?);
-        watch.stage(Stage::Links, Some(links.files()));
+        stopwatch.stage(Stage::Links, Some(links.files()));
         report.diagnostics.append(&mut links.check(progress)?);
     }
 
     if options.strict && report.warnings() > 0 {
         return Err(Error::Strict { path: options.archive.clone(), report: Box::new(report) });
     }
-    watch.stage(Stage::Publish, None);
+    stopwatch.stage(Stage::Publish, None);
     staging.publish(&file)?;
     report.cache_warnings = caches.keep(read.known, tally.verified, &sources);
-    report.times = watch.finish();
+    report.times = stopwatch.finish();
     Ok(report)
 }

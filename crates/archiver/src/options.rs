@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::classify::MediaTypes;
+use crate::error::Error;
 use crate::redirects::Dialect;
 
 /// What to build, from what, and how.
@@ -137,6 +138,19 @@ impl Options {
             strict: false,
             threads: 0,
         }
+    }
+
+    /// Checks that the options make sense together.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.encoders.is_empty() {
+            return Err(Error::NoEncoder);
+        }
+        if let Some(value) = &self.cache_control
+            && !value.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~' | 0x80..))
+        {
+            return Err(Error::CacheControl { value: value.clone() });
+        }
+        Ok(())
     }
 
     /// How many threads [`Options::threads`] means here.

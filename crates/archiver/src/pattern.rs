@@ -2,8 +2,8 @@
 //!
 //! [`Pattern::captures`] says what a server's matcher has to agree with. Never knows what a rule does.
 
-use crate::fault::Fault;
 use crate::percent::percent_decode;
+use crate::rule_error::RuleError;
 
 /// Which paths a rule matches: percent-decoded bytes, from the first `/` to the end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,10 +35,10 @@ pub(crate) struct PatternSyntax {
 
 impl Pattern {
     /// Reads a path with `*` and `:name` in it, and returns the names of its captures in order.
-    pub(crate) fn parse(text: &str, syntax: PatternSyntax) -> Result<(Pattern, Vec<String>), Fault> {
+    pub(crate) fn parse(text: &str, syntax: PatternSyntax) -> Result<(Pattern, Vec<String>), RuleError> {
         if text.contains(['?', '#']) {
             let message = "a source is a path; it cannot match a query or a fragment";
-            return Err(Fault::new("unsupported-source", message));
+            return Err(RuleError::new("unsupported-source", message));
         }
         refuse_odd_segments(text)?;
         let mut pieces = Vec::new();
@@ -180,8 +180,8 @@ fn check_capture(
     rest: &str,
     names: &[String],
     syntax: PatternSyntax,
-) -> Result<(), Fault> {
-    let fault = |message: String| Err(Fault::new("unsupported-source", message));
+) -> Result<(), RuleError> {
+    let fault = |message: String| Err(RuleError::new("unsupported-source", message));
     if names.iter().any(|earlier| earlier == "splat") {
         return fault("behind a `*` only plain text may stand; spell a literal `*` as %2A".to_owned());
     }
@@ -235,7 +235,7 @@ fn extend_literal(pieces: &mut Vec<PatternPiece>, bytes: Vec<u8>) {
 }
 
 /// Refuses paths with segments that no request has once its target is in normal form.
-pub(crate) fn refuse_odd_segments(path: &str) -> Result<(), Fault> {
+pub(crate) fn refuse_odd_segments(path: &str) -> Result<(), RuleError> {
     let inner = path.strip_prefix('/').unwrap_or(path);
     let inner = inner.strip_suffix('/').unwrap_or(inner);
     let is_odd = |segment: &str| {
@@ -245,7 +245,7 @@ pub(crate) fn refuse_odd_segments(path: &str) -> Result<(), Fault> {
     if path == "//" || inner.split('/').any(is_odd) {
         let message =
             format!("`{path}` has an empty or a dot segment, which no request has once it is resolved");
-        return Err(Fault::new("never-matches", message));
+        return Err(RuleError::new("never-matches", message));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use crate::fault::Fault;
+use crate::rule_error::RuleError;
 
 /// RFC 3986 §2.3.
 pub(crate) fn is_unreserved(byte: u8) -> bool {
@@ -27,7 +27,7 @@ pub(crate) fn percent_encode(bytes: &[u8], keep: impl Fn(u8) -> bool) -> String 
 
 /// Percent-decodes a path. A separator or a NUL that is spelled by an escape is refused: a request
 /// cannot name it, so neither may a rule.
-pub(crate) fn percent_decode(text: &[u8]) -> Result<Vec<u8>, Fault> {
+pub(crate) fn percent_decode(text: &[u8]) -> Result<Vec<u8>, RuleError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&first, tail)) = rest.split_first() {
@@ -38,7 +38,7 @@ pub(crate) fn percent_decode(text: &[u8]) -> Result<Vec<u8>, Fault> {
         }
         let byte = escaped_byte(tail).ok_or_else(bad_escape)?;
         if byte == b'/' || byte == 0 {
-            return Err(Fault::new("bad-escape", "%2F and %00 cannot be part of a path"));
+            return Err(RuleError::new("bad-escape", "%2F and %00 cannot be part of a path"));
         }
         bytes.push(byte);
         rest = &tail[2..];
@@ -52,12 +52,12 @@ fn escaped_byte(text: &[u8]) -> Option<u8> {
     u8::try_from(digit(0)? * 16 + digit(1)?).ok()
 }
 
-fn bad_escape() -> Fault {
-    Fault::new("bad-escape", "a `%` must be followed by two hex digits; spell a literal one as %25")
+fn bad_escape() -> RuleError {
+    RuleError::new("bad-escape", "a `%` must be followed by two hex digits; spell a literal one as %25")
 }
 
 /// Text for a `Location` field: what no URL may hold bare is percent-encoded, the rest is kept.
-pub(crate) fn url_spelling(text: &str) -> Result<String, Fault> {
+pub(crate) fn url_spelling(text: &str) -> Result<String, RuleError> {
     let is_sound = text
         .bytes()
         .enumerate()

@@ -16,11 +16,11 @@ use cannery_archive::{Coding, Digest};
 use crate::classify::MediaTypes;
 use crate::content::{Contents, Form, SourceContent};
 use crate::error::Error;
-use crate::facts::{Examination, Facts};
 use crate::options::{Encoder, Options};
 use crate::ordered::{self, Limits};
 use crate::progress::Progress;
 use crate::source::{SourceId, Sources};
+use crate::source_facts::{Examination, SourceFacts};
 use crate::sources_cache::SourcesCache;
 use crate::store::Store;
 use crate::walk::Stamp;
@@ -56,7 +56,7 @@ pub(crate) struct Reading<'a> {
 
 /// A source that was read.
 struct Recognised {
-    facts: Facts,
+    facts: SourceFacts,
     stamp: Stamp,
     /// Its bytes, if they were at hand and may be wanted.
     bytes: Option<Vec<u8>>,
@@ -66,7 +66,7 @@ struct Recognised {
 pub(crate) struct Outcome {
     pub(crate) contents: Contents,
     /// For each source: what the cache of sources is to remember.
-    pub(crate) known: Vec<(Stamp, Facts)>,
+    pub(crate) known: Vec<(Stamp, SourceFacts)>,
     pub(crate) found_in_cache: u64,
 }
 
@@ -185,7 +185,7 @@ impl Reading<'_> {
         Ok(Recognised { facts, stamp, bytes: first.then_some(bytes) })
     }
 
-    fn find_in_cache(&self, id: SourceId) -> Option<(Stamp, Facts)> {
+    fn find_in_cache(&self, id: SourceId) -> Option<(Stamp, SourceFacts)> {
         let file = self.sources.files.get(id as usize)?;
         let path = [self.root, b"/", &file.path].concat();
         let facts = self.cache?.find(&path, &file.stamp)?;
@@ -193,7 +193,7 @@ impl Reading<'_> {
         (facts.compressible.is_some() || self.compresses(id).is_some()).then_some((file.stamp, facts))
     }
 
-    fn to_encode(&self, id: SourceId, facts: &Facts) -> bool {
+    fn to_encode(&self, id: SourceId, facts: &SourceFacts) -> bool {
         self.compresses(id).unwrap_or(facts.compressible == Some(true))
     }
 
@@ -204,7 +204,7 @@ impl Reading<'_> {
         contents: &mut Contents,
         store: &mut Store,
     ) -> Result<(), Error> {
-        let Facts { digest, utf8, fingerprinted, .. } = read.facts;
+        let SourceFacts { digest, utf8, fingerprinted, .. } = read.facts;
         let is_control = self.control.binary_search(&id).is_ok();
         let to_encode = !is_control && self.to_encode(id, &read.facts);
         let content = contents.of_digest(digest, read.stamp.size, id);
@@ -220,6 +220,25 @@ impl Reading<'_> {
         contents.of_source.push(SourceContent { content, utf8, fingerprinted });
         Ok(())
     }
+}
+
+/// Stores the contents of files that are not served under their own name as they are, whatever else is
+/// stored of them: `extract` gives them back from there.
+pub(crate) fn store_hidden(
+    hidden: &[SourceId],
+    sources: &Sources,
+    contents: &mut Contents,
+    store: &mut Store,
+) -> Result<(), Error> {
+    for id in hidden {
+        let place = contents.of_source[*id as usize].content as usize;
+        let content = &mut contents.all[place];
+        if content.forms.is_empty() && content.wanted {
+            let (digest, length) = (content.digest, content.length);
+            content.forms.push(store_identity(sources, *id, &digest, length, None, store)?);
+        }
+    }
+    Ok(())
 }
 
 /// Stores a content as it is: from `bytes`, or else from its source, which must still have it.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use cannery_archive::{AFFIX_BYTES_MAX, Key, KeyBuffer, Origin, PATTERN_SEGMENTS_MAX};
 
-use crate::circles;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
-use crate::fault::Fault;
 use crate::options::Options;
 use crate::pattern::{Pattern, PatternPiece};
+use crate::redirect_loops;
 use crate::redirects::{self, Action, RedirectRule, TemplatePiece};
 use crate::routes::{HostId, Route, Routes, RuleLine, RuleName, Target};
+use crate::rule_error::RuleError;
 use crate::source::Sources;
 
 /// The server remembers so many captures of a rule and no more.
@@ -45,7 +45,7 @@ pub(crate) fn add(routes: &mut Routes, sources: &Sources, options: &Options) -> 
             parsed.push((host, rule));
         }
     }
-    let circles = circles::find(routes, &parsed);
+    let circles = redirect_loops::find(routes, &parsed);
     routes.diagnostics.extend(circles);
     let last_forced = parsed.iter().rposition(|(_, rule)| rule.force && !rule.source.is_static());
     for (place, (host, rule)) in parsed.into_iter().enumerate() {
@@ -170,7 +170,7 @@ fn add_pattern(routes: &mut Routes, host: HostId, rule: RedirectRule) {
 }
 
 /// Refuses a pattern that an index of rules cannot hold: the server finds rules by their segments.
-pub(crate) fn check_size(pattern: &Pattern) -> Result<(), Fault> {
+pub(crate) fn check_size(pattern: &Pattern) -> Result<(), RuleError> {
     let mut slashes = 0;
     let mut is_long = false;
     for (place, piece) in pattern.pieces.iter().enumerate() {
@@ -182,11 +182,11 @@ pub(crate) fn check_size(pattern: &Pattern) -> Result<(), Fault> {
     }
     if slashes > PATTERN_SEGMENTS_MAX {
         let message = format!("has a pattern of more than {PATTERN_SEGMENTS_MAX} segments: dropped");
-        return Err(Fault::new("pattern-too-deep", message));
+        return Err(RuleError::new("pattern-too-deep", message));
     }
     if is_long {
         let message = format!("has a segment of more than {AFFIX_BYTES_MAX} bytes in its pattern: dropped");
-        return Err(Fault::new("pattern-too-long", message));
+        return Err(RuleError::new("pattern-too-long", message));
     }
     Ok(())
 }

@@ -22,8 +22,8 @@ use cannery_archive::Digest;
 use crate::compress_cache::ResultKey;
 use crate::diagnostic::Diagnostic;
 use crate::error::Error;
-use crate::facts::Facts;
 use crate::options::Encoder;
+use crate::source_facts::SourceFacts;
 use crate::temporary;
 use crate::walk::Stamp;
 
@@ -48,7 +48,7 @@ const COMPRESSIBLE: u8 = 1 << 3;
 const ENTRY_BYTES: usize = 4 + 56 + Digest::BYTES + 1;
 
 /// What is known of each file, by its absolute path.
-type Entries = BTreeMap<Box<[u8]>, (Stamp, Facts)>;
+type Entries = BTreeMap<Box<[u8]>, (Stamp, SourceFacts)>;
 
 /// The digest of each result of compression that was decoded and found true.
 pub(crate) type Verified = BTreeMap<ResultKey, Digest>;
@@ -90,7 +90,7 @@ impl SourcesCache {
     }
 
     /// What is known of the file at this absolute path, if it still has this stamp.
-    pub(crate) fn find(&self, path: &[u8], stamp: &Stamp) -> Option<Facts> {
+    pub(crate) fn find(&self, path: &[u8], stamp: &Stamp) -> Option<SourceFacts> {
         self.memory.entries.get(path).filter(|(known, _)| known == stamp).map(|(_, facts)| *facts)
     }
 
@@ -104,7 +104,7 @@ impl SourcesCache {
     pub(crate) fn replace(
         mut self,
         root: &[u8],
-        files: impl Iterator<Item = (Box<[u8]>, Stamp, Facts)>,
+        files: impl Iterator<Item = (Box<[u8]>, Stamp, SourceFacts)>,
         verified: Verified,
     ) -> Vec<Diagnostic> {
         let Memory { entries, verified: known } = &mut self.memory;
@@ -219,7 +219,7 @@ fn decode(bytes: &[u8]) -> Option<Memory> {
         let (path, behind) = rest.split_at_checked(path_bytes)?;
         rest = behind;
         let compressible = (flags & PROBED != 0).then_some(flags & COMPRESSIBLE != 0);
-        let facts = Facts {
+        let facts = SourceFacts {
             digest,
             utf8: flags & UTF8 != 0,
             fingerprinted: flags & FINGERPRINTED != 0,
@@ -252,15 +252,15 @@ mod tests {
         Stamp { size: 3, modified_ns, changed_ns: 5, device: 1, inode: 2 }
     }
 
-    fn facts(content: &[u8], compressible: Option<bool>) -> Facts {
-        Facts { digest: Digest::of(content), utf8: true, fingerprinted: false, compressible }
+    fn facts(content: &[u8], compressible: Option<bool>) -> SourceFacts {
+        SourceFacts { digest: Digest::of(content), utf8: true, fingerprinted: false, compressible }
     }
 
     fn result(content: &[u8]) -> ResultKey {
         ResultKey { content: Digest::of(content), encoder: Encoder::Brotli, level: 11 }
     }
 
-    fn replace(place: &Path, root: &[u8], files: &[(&[u8], Stamp, Facts)]) {
+    fn replace(place: &Path, root: &[u8], files: &[(&[u8], Stamp, SourceFacts)]) {
         let files = files.iter().map(|(path, stamp, facts)| (Box::from(*path), *stamp, *facts));
         let verified = Verified::from([(result(b"a"), Digest::of(b"coded a"))]);
         let warnings = SourcesCache::load(place).unwrap().replace(root, files, verified);

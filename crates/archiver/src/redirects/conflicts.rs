@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 
 use super::rule::RedirectRule;
-use crate::fault::Fault;
 use crate::pattern::{Pattern, PatternPiece, Symbol};
 use crate::pattern_index::PatternIndex;
+use crate::rule_error::RuleError;
 
 /// The rules of a file so far.
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Adds a rule unless it would never apply or never end.
-    pub(super) fn keep(&mut self, rule: RedirectRule) -> Result<(), Fault> {
+    pub(super) fn keep(&mut self, rule: RedirectRule) -> Result<(), RuleError> {
         refuse_self_loop(&rule)?;
         let key = (rule.host.clone(), rule.source.clone());
         // An earlier rule that yields to files leaves a forced one those paths where files are.
@@ -30,7 +30,7 @@ impl Kept {
         if let Some(earlier) = same.into_iter().find(|earlier| beats(earlier)) {
             let message =
                 format!("line {} already decides for this source; remove one of the two", earlier.line);
-            return Err(Fault::new("redirect-duplicate", message));
+            return Err(RuleError::new("redirect-duplicate", message));
         }
         let symbols = rule.source.symbols();
         let covers = |index: usize| beats(&self.rules[index]) && self.rules[index].source.covers(&symbols);
@@ -40,7 +40,7 @@ impl Kept {
         if let Some(earlier) = covering.map(|index| &self.rules[index]) {
             let message =
                 format!("line {} matches all that this rule does, so move this one above it", earlier.line);
-            return Err(Fault::new("redirect-shadowed", message));
+            return Err(RuleError::new("redirect-shadowed", message));
         }
         if !rule.source.is_static() {
             self.patterns.entry(rule.host.clone()).or_default().add(&symbols, self.rules.len());
@@ -52,7 +52,7 @@ impl Kept {
 
     /// The redirects without captures that lead back to themselves, each circle by its last line. They are
     /// kept: a file under one of the paths ends the loop, and which files exist is not known here.
-    pub(super) fn circles(&self) -> Vec<(u32, Fault)> {
+    pub(super) fn circles(&self) -> Vec<(u32, RuleError)> {
         let next: Vec<Option<usize>> = self.rules.iter().map(|rule| self.static_successor(rule)).collect();
         let mut settled = vec![false; next.len()];
         let mut circles = Vec::new();
@@ -73,7 +73,7 @@ impl Kept {
     }
 
     /// What to say of the rules along a circle. One that leads to itself was refused before.
-    fn circle(&self, along: &[usize]) -> Option<(u32, Fault)> {
+    fn circle(&self, along: &[usize]) -> Option<(u32, RuleError)> {
         let mut lines: Vec<u32> = along.iter().map(|&index| self.rules[index].line).collect();
         lines.sort_unstable();
         let [_, .., last] = lines[..] else { return None };
@@ -82,7 +82,7 @@ impl Kept {
             "the redirects of lines {} lead in a circle; point one of them at a page",
             all.join(", ")
         );
-        Some((last, Fault::new("redirect-loop", message)))
+        Some((last, RuleError::new("redirect-loop", message)))
     }
 
     /// The rule that a client meets next when it follows `rule`, where neither has captures.
@@ -99,7 +99,7 @@ impl Kept {
 }
 
 /// Refuses a rule whose target it matches itself.
-fn refuse_self_loop(rule: &RedirectRule) -> Result<(), Fault> {
+fn refuse_self_loop(rule: &RedirectRule) -> Result<(), RuleError> {
     let Some((host, symbols)) = redirect_destination(rule) else { return Ok(()) };
     if host != rule.host {
         return Ok(());
@@ -116,7 +116,7 @@ fn refuse_self_loop(rule: &RedirectRule) -> Result<(), Fault> {
     }
     let message = "the target matches this rule again (scheme and query do not count), so a client would never \
                    arrive; change the target";
-    Err(Fault::new("redirect-loop", message))
+    Err(RuleError::new("redirect-loop", message))
 }
 
 /// The host and the decoded path of a redirect, if it stays where its rule applies: `None` for a

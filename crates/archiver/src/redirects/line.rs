@@ -5,10 +5,10 @@
 use super::rule::{Action, Dialect};
 use super::template::{Template, has_reference};
 use crate::access_control;
-use crate::fault::Fault;
 use crate::host::{after_scheme, split_host};
 use crate::pattern::{Pattern, PatternSyntax, refuse_odd_segments};
 use crate::percent::{is_unreserved, percent_decode, percent_encode, url_spelling};
+use crate::rule_error::RuleError;
 
 /// What all lines of a file share.
 pub(super) struct Context<'a> {
@@ -26,7 +26,7 @@ pub(super) struct Parts {
 
 impl Context<'_> {
     /// Reads one line: no rule if it is empty or a comment, else a rule and perhaps a remark.
-    pub(super) fn parse_rule(&self, line: &str) -> Result<Option<(Parts, Option<Fault>)>, Fault> {
+    pub(super) fn parse_rule(&self, line: &str) -> Result<Option<(Parts, Option<RuleError>)>, RuleError> {
         let words: Vec<&str> = line
             .split([' ', '\t'])
             .filter(|word| !word.is_empty())
@@ -35,13 +35,13 @@ impl Context<'_> {
         let Some((&source, rest)) = words.split_first() else { return Ok(None) };
         let (host, source, names) = self.parse_source(source)?;
         let (&target, rest) = rest.split_first().ok_or_else(|| {
-            Fault::new("missing-target", "the line has no target; write `source target code`")
+            RuleError::new("missing-target", "the line has no target; write `source target code`")
         })?;
         refuse_access_control(target, rest)?;
         if !looks_like_target(target) && target.contains('=') {
             let message =
                 format!("the condition `{target}` on the query is not supported, so the rule is dropped");
-            return Err(Fault::new("unsupported-condition", message));
+            return Err(RuleError::new("unsupported-condition", message));
         }
         let (status, force) = self.parse_code(rest)?;
         let (action, remark) = if matches!(status, 301 | 302 | 303 | 307 | 308) {
@@ -52,7 +52,7 @@ impl Context<'_> {
         Ok(Some((Parts { host, source, action, force }, remark)))
     }
 
-    fn parse_source(&self, text: &str) -> Result<(Option<String>, Pattern, Vec<String>), Fault> {
+    fn parse_source(&self, text: &str) -> Result<(Option<String>, Pattern, Vec<String>), RuleError> {
         let in_root = self.folder.is_empty();
         let syntax = PatternSyntax {
             splat_anywhere: self.dialect == Dialect::Cloudflare,
@@ -65,27 +65,27 @@ impl Context<'_> {
         let (host, path) = split_host(text)?;
         if host.is_some() && self.dialect == Dialect::Cloudflare {
             let message = "Cloudflare's dialect has no rules for one host; begin the source with `/`";
-            return Err(Fault::new("unsupported-source", message));
+            return Err(RuleError::new("unsupported-source", message));
         }
         if host.is_some() && text.starts_with("://") && self.dialect == Dialect::Netlify {
             let message = "Netlify's dialect wants a scheme; begin the source with `https://`";
-            return Err(Fault::new("bad-source", message));
+            return Err(RuleError::new("bad-source", message));
         }
         if host.is_none() && !path.starts_with('/') {
             let message = format!("the source `{text}` must begin with `/`, `./` or `https://`");
-            return Err(Fault::new("bad-source", message));
+            return Err(RuleError::new("bad-source", message));
         }
         if !in_root {
             let message =
                 "only the rule file in the source root may have absolute sources; write `./` and the rest";
-            return Err(Fault::new("absolute-source", message));
+            return Err(RuleError::new("absolute-source", message));
         }
         let (pattern, names) = Pattern::parse(path, syntax)?;
         Ok((host, pattern, names))
     }
 
     /// The status and the force mark from the words behind the target.
-    fn parse_code(&self, words: &[&str]) -> Result<(u16, bool), Fault> {
+    fn parse_code(&self, words: &[&str]) -> Result<(u16, bool), RuleError> {
         let (default, allowed): (u16, &[u16]) = match self.dialect {
             Dialect::Cannery | Dialect::Netlify => (301, &[200, 301, 302, 303, 307, 308, 404, 410]),
             Dialect::Cloudflare => (302, &[200, 301, 302, 303, 307, 308]),
@@ -99,10 +99,10 @@ impl Context<'_> {
         if let Some(condition) = conditions.first() {
             return Err(if condition.contains('=') {
                 let message = format!("the condition `{condition}` is not supported, so the rule is dropped");
-                Fault::new("unsupported-condition", message)
+                RuleError::new("unsupported-condition", message)
             } else {
                 let message = format!("`{condition}` is not understood; write `source target code`");
-                Fault::new("bad-syntax", message)
+                RuleError::new("bad-syntax", message)
             });
         }
         let Some(code) = code else { return Ok((default, always)) };
@@ -113,27 +113,27 @@ impl Context<'_> {
         let status = digits.parse::<u16>().ok().filter(|status| allowed.contains(status));
         let status = status.ok_or_else(|| {
             let allowed: Vec<String> = allowed.iter().map(u16::to_string).collect();
-            Fault::new("unknown-code", format!("the code `{code}` is none of {}", allowed.join(", ")))
+            RuleError::new("unknown-code", format!("the code `{code}` is none of {}", allowed.join(", ")))
         })?;
         Ok((status, force))
     }
 
-    fn parse_redirect(&self, status: u16, target: &str, names: &[String]) -> Result<Action, Fault> {
+    fn parse_redirect(&self, status: u16, target: &str, names: &[String]) -> Result<Action, RuleError> {
         let target = self.absolute_target(target)?;
         if let Some(rest) = after_scheme(&target) {
             let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
             let is_port_alone = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
             if authority.is_empty() || authority.strip_prefix(':').is_some_and(is_port_alone) {
-                return Err(Fault::new("bad-target", "the target names no host"));
+                return Err(RuleError::new("bad-target", "the target names no host"));
             }
             // RFC 9110 §4.2.4: nothing hides the host better than a user before it.
             if authority.contains('@') {
-                return Err(Fault::new("bad-target", "the target names a user, and an address must not"));
+                return Err(RuleError::new("bad-target", "the target names a user, and an address must not"));
             }
             // What is captured could bring a user or a port with it.
             if has_reference(authority, names) {
                 let message = "a placeholder in the target's host is not supported, so the rule is dropped";
-                return Err(Fault::new("unsupported-target", message));
+                return Err(RuleError::new("unsupported-target", message));
             }
         }
         let (rest, fragment) = split_at(&target, '#');
@@ -142,7 +142,7 @@ impl Context<'_> {
             None => Ok(None),
             Some(text) if has_reference(text, names) => {
                 let message = "a placeholder in the target's query or fragment is not supported, so the rule is dropped";
-                Err(Fault::new("unsupported-target", message))
+                Err(RuleError::new("unsupported-target", message))
             }
             Some(text) => url_spelling(text).map(Some),
         };
@@ -156,17 +156,17 @@ impl Context<'_> {
         status: u16,
         target: &str,
         names: &[String],
-    ) -> Result<(Action, Option<Fault>), Fault> {
+    ) -> Result<(Action, Option<RuleError>), RuleError> {
         let target = self.absolute_target(target)?;
         if after_scheme(&target).is_some() {
             let message =
                 format!("a {status} for a page of another origin would be a proxy, which is not supported");
-            return Err(Fault::new("unsupported-target", message));
+            return Err(RuleError::new("unsupported-target", message));
         }
         let path = target.split(['?', '#']).next().unwrap_or(&target);
         refuse_odd_segments(path)?;
         let remark = (path.len() < target.len()).then(|| {
-            Fault::new(
+            RuleError::new(
                 "query-cut",
                 "files have no query and no fragment, so what follows the target's path is ignored",
             )
@@ -176,7 +176,7 @@ impl Context<'_> {
     }
 
     /// The target as a path from the root or an address with a host.
-    fn absolute_target(&self, text: &str) -> Result<String, Fault> {
+    fn absolute_target(&self, text: &str) -> Result<String, RuleError> {
         if let Some(rest) = text.strip_prefix("./").filter(|_| self.dialect == Dialect::Cannery) {
             return Ok(self.resolve(rest));
         }
@@ -187,7 +187,7 @@ impl Context<'_> {
             return Ok(text.to_owned());
         }
         let message = format!("the target `{text}` must begin with `/`, `./`, `http://` or `https://`");
-        Err(Fault::new("bad-target", message))
+        Err(RuleError::new("bad-target", message))
     }
 
     /// A path below the rule file's folder, from the root. The folder is a name and no pattern, so
@@ -203,7 +203,7 @@ impl Context<'_> {
 }
 
 /// Refuses the conditions and the code by which other hosts keep visitors out.
-fn refuse_access_control(target: &str, words: &[&str]) -> Result<(), Fault> {
+fn refuse_access_control(target: &str, words: &[&str]) -> Result<(), RuleError> {
     if !looks_like_target(target) {
         access_control::refuse_condition(target)?;
     }

@@ -29,8 +29,8 @@ pub use template::{Template, TemplatePiece};
 use self::conflicts::Kept;
 use self::line::{Context, Parts};
 use crate::diagnostic::Diagnostic;
-use crate::fault::{Fault, readable_line};
 use crate::pattern::{Pattern, PatternPiece};
+use crate::rule_error::{RuleError, readable_line};
 use cannery_site::{is_asset, suffix};
 
 /// Reads a rule file. `file` is its path for diagnostics, `folder` the path of the folder it
@@ -57,7 +57,7 @@ pub fn parse(
     let context = Context { folder, dialect };
     let mut kept = Kept::default();
     let name: Arc<str> = file.into();
-    let mut report = |line, fault: Fault| diagnostics.push(fault.at(file, line));
+    let mut report = |line, fault: RuleError| diagnostics.push(fault.at(file, line));
     for (line, bytes) in (1u32..).zip(text.split(|&byte| byte == b'\n')) {
         match readable_line(bytes).and_then(|text| context.parse_rule(text)) {
             Ok(None) => {}
@@ -87,14 +87,14 @@ fn answers_everything(source: &Pattern, action: &Action) -> bool {
     matches!(source.pieces.last(), Some(PatternPiece::Splat)) && !is_asset(suffix(page))
 }
 
-fn answers_for_assets() -> Fault {
+fn answers_for_assets() -> RuleError {
     let message = "answers with a page for missing scripts and images too, with status 200; in Cannery's own dialect it does not \
                    (write `# dialect: cannery` on the first line)";
-    Fault::new("rewrite-assets", message)
+    RuleError::new("rewrite-assets", message)
 }
 
 /// What the first line says about the dialect, if it says anything.
-fn stated_dialect(text: &[u8]) -> Option<Result<Dialect, Fault>> {
+fn stated_dialect(text: &[u8]) -> Option<Result<Dialect, RuleError>> {
     let line = text.split(|&byte| byte == b'\n').next()?;
     let comment = std::str::from_utf8(line).ok()?.trim().strip_prefix('#')?;
     let name = comment.trim_start().strip_prefix("dialect:")?.trim();
@@ -102,7 +102,7 @@ fn stated_dialect(text: &[u8]) -> Option<Result<Dialect, Fault>> {
         "cannery" => Ok(Dialect::Cannery),
         "netlify" => Ok(Dialect::Netlify),
         "cloudflare" => Ok(Dialect::Cloudflare),
-        _ => Err(Fault::new(
+        _ => Err(RuleError::new(
             "unknown-dialect",
             format!("`{name}` is no dialect; write cannery, netlify or cloudflare"),
         )),

@@ -2,8 +2,8 @@
 //!
 //! Never fills them.
 
-use crate::fault::Fault;
 use crate::pattern::identifier;
+use crate::rule_error::RuleError;
 
 /// Text with holes to be filled with what a pattern has captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +38,8 @@ impl Template {
     pub(super) fn parse(
         text: &str,
         names: &[String],
-        spell: impl Fn(&str) -> Result<Vec<u8>, Fault>,
-    ) -> Result<Template, Fault> {
+        spell: impl Fn(&str) -> Result<Vec<u8>, RuleError>,
+    ) -> Result<Template, RuleError> {
         let mut pieces = Vec::new();
         let mut begin = 0;
         for (colon, _) in text.match_indices(':') {
@@ -50,7 +50,7 @@ impl Template {
             let Some(number) = names.iter().position(|known| known == name) else {
                 if name == "splat" || (!name.is_empty() && text[..colon].ends_with('/')) {
                     let message = format!("the source has no `:{name}`; spell a literal `:` as %3A");
-                    return Err(Fault::new("unknown-placeholder", message));
+                    return Err(RuleError::new("unknown-placeholder", message));
                 }
                 continue;
             };

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use proptest::prelude::*;
 
 use super::*;
-use crate::fault::LINE_BYTES_MAX;
 use crate::pattern::PatternPiece;
+use crate::rule_error::LINE_BYTES_MAX;
 
 fn parse_root(text: &str, dialect: Dialect) -> (Vec<RedirectRule>, Vec<Diagnostic>) {
     parse(text.as_bytes(), "_redirects", b"", dialect)

@@ -4,6 +4,10 @@
 //! the same listing on every machine. The page loads nothing else. A short inline script sorts the rows; without
 //! it the rows stay in the order of their names. This module never reads a folder.
 
+mod add;
+
+pub(crate) use add::add;
+
 use std::fmt::Write;
 
 use cannery_base::date::format_rfc3339;

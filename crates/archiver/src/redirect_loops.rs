@@ -9,11 +9,11 @@ use std::collections::{HashMap, HashSet};
 use cannery_archive::{Key, KeyBuffer};
 
 use crate::diagnostic::Diagnostic;
-use crate::fault::Fault;
 use crate::pattern::Symbol;
 use crate::pattern_index::PatternIndex;
 use crate::redirects::RedirectRule;
 use crate::routes::{HostId, Routes, Target};
+use crate::rule_error::RuleError;
 
 /// Clients give up when they were sent on so often.
 const STEPS_MAX: usize = 20;
@@ -159,6 +159,6 @@ impl<'r> Map<'r> {
             }
         };
         let last = rules[rules.len() - 1];
-        Fault::new("redirect-loop", message).at(&last.file, last.line)
+        RuleError::new("redirect-loop", message).at(&last.file, last.line)
     }
 }

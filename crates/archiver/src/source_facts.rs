@@ -13,7 +13,7 @@ const PROBE_BYTES: usize = 64 << 10;
 
 /// What is known of a source once it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct SourceFacts {
     /// The digest of its content.
     pub(crate) digest: Digest,
     /// Whether the content is valid UTF-8.
@@ -59,8 +59,8 @@ impl<'n> Examination<'n> {
     }
 
     /// What the bytes have told.
-    pub(crate) fn finish(self) -> Facts {
-        Facts {
+    pub(crate) fn finish(self) -> SourceFacts {
+        SourceFacts {
             digest: Digest(*self.digest.finalize().as_bytes()),
             utf8: self.utf8.finish(),
             fingerprinted: self.fingerprint.is_some_and(|check| check.finish().is_some()),
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    fn facts(name: &str, content: &[u8], piece_bytes: usize) -> Facts {
+    fn facts(name: &str, content: &[u8], piece_bytes: usize) -> SourceFacts {
         let mut examination = Examination::begin(name.as_bytes(), true);
         content.chunks(piece_bytes).for_each(|piece| examination.take(piece));
         examination.finish()

@@ -6,15 +6,15 @@ use crate::progress::{Progress, Stage};
 use crate::report::StageTime;
 
 /// Times the stages of a build.
-pub(crate) struct Watch<'p> {
+pub(crate) struct Stopwatch<'p> {
     progress: &'p dyn Progress,
     running: Option<(Stage, Instant)>,
     times: Vec<StageTime>,
 }
 
-impl<'p> Watch<'p> {
-    pub(crate) fn new(progress: &'p dyn Progress) -> Watch<'p> {
-        Watch { progress, running: None, times: Vec::new() }
+impl<'p> Stopwatch<'p> {
+    pub(crate) fn new(progress: &'p dyn Progress) -> Stopwatch<'p> {
+        Stopwatch { progress, running: None, times: Vec::new() }
     }
 
     /// Ends the stage that is running, and begins the next.

@@ -1,0 +1,73 @@
+//! The caches between builds: compressed contents, and digests of source files.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+
+use crate::compress_cache::CompressCache;
+use crate::diagnostic::Diagnostic;
+use crate::encode::Encoding;
+use crate::error::Error;
+use crate::options::Options;
+use crate::progress::Progress;
+use crate::read::Reading;
+use crate::source::{SourceId, Sources};
+use crate::source_facts::SourceFacts;
+use crate::sources_cache::{SourcesCache, Verified};
+use crate::walk::Stamp;
+
+/// What is remembered between builds, if anything is.
+pub(crate) struct Caches {
+    compress: Option<CompressCache>,
+    sources: Option<SourcesCache>,
+    /// The source folder as an absolute path.
+    root: Vec<u8>,
+}
+
+impl Caches {
+    pub(crate) fn open(options: &Options) -> Result<Caches, Error> {
+        let root = fs::canonicalize(&options.sources).map_err(Error::read(options.sources.clone()))?;
+        Ok(Caches {
+            compress: options.compress_cache.as_deref().map(CompressCache::open).transpose()?,
+            sources: options.sources_cache.as_deref().map(SourcesCache::load).transpose()?,
+            root: root.into_os_string().as_bytes().to_vec(),
+        })
+    }
+
+    pub(crate) fn reading<'a>(
+        &'a self,
+        options: &'a Options,
+        sources: &'a Sources,
+        control: &'a [SourceId],
+        progress: &'a dyn Progress,
+    ) -> Reading<'a> {
+        Reading { options, sources, control, cache: self.sources.as_ref(), root: &self.root, progress }
+    }
+
+    pub(crate) fn encoding<'a>(
+        &'a self,
+        options: &'a Options,
+        sources: &'a Sources,
+        progress: &'a dyn Progress,
+    ) -> Encoding<'a> {
+        let (cache, known) = (self.compress.as_ref(), self.sources.as_ref());
+        Encoding { options, sources, cache, known, progress }
+    }
+
+    /// Remembers what this build has found out. Returns what went wrong with the caches, which never ends a build.
+    pub(crate) fn keep(
+        self,
+        known: Vec<(Stamp, SourceFacts)>,
+        verified: Verified,
+        sources: &Sources,
+    ) -> Vec<Diagnostic> {
+        let mut warnings = self.compress.as_ref().map_or_else(Vec::new, CompressCache::warnings);
+        if let Some(cache) = self.sources {
+            let files = sources.files.iter().zip(known).map(|(file, (stamp, facts))| {
+                let path = [self.root.as_slice(), b"/", &file.path].concat();
+                (path.into_boxed_slice(), stamp, facts)
+            });
+            warnings.append(&mut cache.replace(&self.root, files, verified));
+        }
+        warnings
+    }
+}

@@ -1,0 +1,91 @@
+//! Rules of `_headers` by site: the default site's, and those of each host.
+
+use std::collections::HashMap;
+
+use cannery_site::SITE_FIELDS_MAX;
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::error::Error;
+use crate::headers::{self, HeaderRule};
+use crate::host::covers;
+use crate::pattern::PatternPiece;
+use crate::routes::Routes;
+use crate::source::Sources;
+
+/// Parses the `_headers` of each site: the default one's first, then those of the hosts in their order.
+pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<HeaderRule>>, Error> {
+    let mut rules = vec![Vec::new(); routes.hosts.len() + 1];
+    for file in std::mem::take(&mut routes.header_files) {
+        if !file.folder.is_empty() {
+            routes.warn(
+                sources.path(file.id),
+                "headers-not-at-root",
+                "is not applied: only at the root of a site it is",
+            );
+            continue;
+        }
+        let mut text = Vec::new();
+        sources.read(file.id, &mut text)?;
+        let name = String::from_utf8_lossy(sources.path(file.id)).into_owned();
+        let (parsed, diagnostics) = headers::parse(&text, &name);
+        routes.diagnostics.extend(diagnostics);
+        rules[file.host.map_or(0, |host| host as usize + 1)] = parsed;
+    }
+    // What the root's file says of one host holds on the site of that host too, before what the site says itself.
+    for (place, (name, own_site)) in (1..).zip(&routes.hosts) {
+        if *own_site {
+            let below = name.strip_prefix("*.");
+            let is_of = |host: &String| {
+                covers(host, name)
+                    || below.is_some_and(|below| host.ends_with(below) && host.len() > below.len())
+            };
+            let of_root = rules[0].iter().filter(|rule| rule.host.as_ref().is_some_and(is_of));
+            let all = of_root.chain(&rules[place]).cloned().collect();
+            rules[place] = all;
+        }
+    }
+    let with_rules: Vec<usize> = (0..rules.len()).filter(|place| !rules[*place].is_empty()).collect();
+    for place in with_rules {
+        check_fields(routes, &rules[place]);
+        routes.scope(place.checked_sub(1).and_then(|host| u32::try_from(host).ok()), b"/");
+    }
+    // What the default site says for everybody holds on hosts that have rules but no site.
+    for (place, (_, own_site)) in (1..).zip(&routes.hosts) {
+        if !own_site {
+            rules[place] = rules[0].clone();
+        }
+    }
+    Ok(rules)
+}
+
+/// Reports rules of which more fields could come together for one path than the server has room for.
+fn check_fields(routes: &mut Routes, rules: &[HeaderRule]) {
+    // By the first segment, if it is a literal: paths have one of them.
+    let mut by_start: HashMap<&[u8], usize> = HashMap::new();
+    let mut everywhere = 0;
+    for rule in rules {
+        let start = match rule.pattern.pieces.first() {
+            Some(PatternPiece::Literal(literal)) => {
+                let slash = literal.iter().skip(1).position(|byte| *byte == b'/').map(|place| place + 1);
+                slash.map(|slash| &literal[..slash]).or_else(|| rule.pattern.is_static().then_some(literal))
+            }
+            _ => None,
+        };
+        let count = start.map_or(&mut everywhere, |start| by_start.entry(start).or_default());
+        *count += rule.fields.len();
+    }
+    let most = everywhere + by_start.values().copied().max().unwrap_or(0);
+    if let Some(rule) = rules.last().filter(|_| most > SITE_FIELDS_MAX) {
+        let message = format!(
+            "up to {most} fields could come together for one path, of at most {SITE_FIELDS_MAX}; use fewer rules"
+        );
+        let severity = Severity::Error;
+        routes.diagnostics.push(Diagnostic {
+            severity,
+            file: rule.file.to_string(),
+            line: Some(rule.line),
+            code: "header-too-many",
+            message,
+        });
+    }
+}

@@ -1,0 +1,100 @@
+//! Source files of a build: the walk of the source folder, less the files that the build itself writes.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::diagnostic::Diagnostic;
+use crate::error::Error;
+use crate::options::Options;
+use crate::publish::Staging;
+use crate::report::Report;
+use crate::routes::{self, Routes};
+use crate::skip::{IGNORE_FILE, SkipRules};
+use crate::source::Sources;
+use crate::summary;
+use crate::walk::{LinksOut, SourceFile, Stamp, walk};
+
+/// Lists the source folder, without the archive itself if that is to stand in it.
+pub(crate) fn sources(options: &Options, staging: &Staging) -> Result<(Sources, Report), Error> {
+    let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };
+    let mut diagnostics = rules.add_ignore_file(&options.sources)?;
+    options.ignore.iter().try_for_each(|pattern| rules.add_pattern(pattern))?;
+    let links_out = if options.follow_links { LinksOut::Allowed } else { LinksOut::Reported };
+    let mut walked = walk(&options.sources, &rules, links_out)?;
+    diagnostics.append(&mut walked.diagnostics);
+    let own = OwnFiles::of(options, staging);
+    walked.files.retain(|file| {
+        let Some((code, what)) = own.find(file) else { return true };
+        diagnostics.push(Diagnostic::note(&file.path, code, format!("is {what} this build: left out")));
+        false
+    });
+    walked.folders.retain(|folder| !own.is_cached(folder));
+    keep_ignore_file(options, &mut walked.files);
+    let mut sources = Sources {
+        root: options.sources.clone(),
+        files: walked.files,
+        folders: walked.folders,
+        generated: Vec::new(),
+    };
+    diagnostics.append(&mut routes::drop_unservable(&mut sources));
+    let report = Report { skipped: summary::skipped(&walked.skipped), diagnostics, ..Report::default() };
+    Ok((sources, report))
+}
+
+/// Makes sure that there is a site to publish: an empty folder in its place would take the site off the network.
+pub(crate) fn check_start_page(options: &Options, sources: &Sources, routes: &Routes) -> Result<(), Error> {
+    if options.allow_empty {
+        return Ok(());
+    }
+    let folder = || options.sources.clone();
+    if sources.files.is_empty() {
+        return Err(Error::Empty { folder: folder() });
+    }
+    if routes.has_start_page() { Ok(()) } else { Err(Error::NoStartPage { folder: folder() }) }
+}
+
+/// What a build writes, which may stand in the source folder: the archive and the caches.
+struct OwnFiles {
+    /// The archive's device and inode, if there is one already: it may have other names.
+    archive: Option<(u64, u64)>,
+    /// Relative to the source folder.
+    caches: Vec<PathBuf>,
+}
+
+impl OwnFiles {
+    fn of(options: &Options, staging: &Staging) -> OwnFiles {
+        let root = fs::canonicalize(&options.sources).unwrap_or_else(|_| options.sources.clone());
+        let caches = [&options.compress_cache, &options.sources_cache].into_iter().flatten();
+        let within = |path: &PathBuf| {
+            let path = fs::canonicalize(path).ok()?;
+            path.strip_prefix(&root).ok().map(Path::to_owned)
+        };
+        let archive = fs::metadata(staging.place()).ok().map(|found| (found.dev(), found.ino()));
+        OwnFiles { archive, caches: caches.filter_map(within).collect() }
+    }
+
+    /// Which of them a source file is, if it is one: the code of the note, and words for it.
+    fn find(&self, file: &SourceFile) -> Option<(&'static str, &'static str)> {
+        if self.archive == Some((file.stamp.device, file.stamp.inode)) {
+            return Some(("archive-skipped", "the archive that is replaced by"));
+        }
+        self.is_cached(&file.path).then_some(("cache-skipped", "part of a cache of"))
+    }
+
+    fn is_cached(&self, path: &[u8]) -> bool {
+        let path = Path::new(OsStr::from_bytes(path));
+        self.caches.iter().any(|cache| path.starts_with(cache))
+    }
+}
+
+/// The ignore file is hidden from the walk, but it is a file of the folder: `extract` gives it back.
+fn keep_ignore_file(options: &Options, files: &mut Vec<SourceFile>) {
+    let found = fs::metadata(options.sources.join(IGNORE_FILE)).ok().filter(fs::Metadata::is_file);
+    let Some(found) = found else { return };
+    if let Err(place) = files.binary_search_by(|file| (*file.path).cmp(IGNORE_FILE.as_bytes())) {
+        files.insert(place, SourceFile { path: IGNORE_FILE.as_bytes().into(), stamp: Stamp::of(&found) });
+    }
+}
