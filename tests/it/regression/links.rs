@@ -1,6 +1,6 @@
 //! Broken links: counted by default, listed on request, and looked up as the server looks up requests.
 
-use crate::site::{pages, run, write_folder};
+use crate::harness::{pages, run, write_folder};
 
 /// Builds a folder literal, and returns the exit code and what the archiver printed on standard error.
 fn build(files: &[(&'static str, &'static str)], flags: &[&str]) -> (Option<i32>, String) {
