@@ -1,8 +1,8 @@
-//! Arbitrary bytes as an archive, and as a path: neither may panic, and what comes out keeps its promises.
+//! Arbitrary bytes as an archive, and as a path. Neither may panic, and results keep their invariants.
 
 use cannery_archive::{Archive, Key, KeyBuffer, Pieces, Record, ScopeEntry};
 
-/// Opens arbitrary bytes as an archive and asks it everything.
+/// Opens arbitrary bytes as an archive and calls every function of it.
 pub fn archive_open(data: &[u8]) {
     let Ok(archive) = Archive::from_bytes(data.to_vec()) else { return };
     let mut buffer = KeyBuffer::new();
@@ -12,20 +12,20 @@ pub fn archive_open(data: &[u8]) {
             for record in
                 [archive.path(host, key), archive.directory(host, key)].into_iter().flatten().flatten()
             {
-                look_into(&archive, record);
+                check_record(&archive, record);
             }
             for (covered, scope) in archive.scopes(host, key).flatten() {
                 assert!(covered <= key.bytes().len(), "a scope covers a part of the path");
                 for entry in scope.entries().flatten() {
                     match entry {
                         ScopeEntry::Fallback { record, .. } | ScopeEntry::ErrorPage { record, .. } => {
-                            look_into(&archive, record);
+                            check_record(&archive, record);
                         }
                         ScopeEntry::Rule(rule) => {
-                            end(rule.pattern);
-                            look_into(&archive, rule.record);
+                            check_pieces(rule.pattern);
+                            check_record(&archive, rule.record);
                         }
-                        ScopeEntry::HeaderRule(rule) => end(rule.pattern),
+                        ScopeEntry::HeaderRule(rule) => check_pieces(rule.pattern),
                     }
                 }
             }
@@ -37,7 +37,7 @@ pub fn archive_open(data: &[u8]) {
     let _ = (archive.manifest().is_ok(), archive.verify(|_| {}).is_ok());
 }
 
-fn look_into(archive: &Archive, record: Record<'_>) {
+fn check_record(archive: &Archive, record: Record<'_>) {
     match record {
         Record::Resource(resource) => {
             for representation in resource.representations().flatten() {
@@ -47,16 +47,17 @@ fn look_into(archive: &Archive, record: Record<'_>) {
                 }
             }
         }
-        Record::Redirect(redirect) => end(redirect.target),
-        Record::Rewrite(rewrite) => end(rewrite.path),
+        Record::Redirect(redirect) => check_pieces(redirect.target),
+        Record::Rewrite(rewrite) => check_pieces(rewrite.path),
     }
 }
 
-fn end(pieces: Pieces<'_>) {
+/// Asserts that an iterator over pieces ends.
+fn check_pieces(pieces: Pieces<'_>) {
     assert!(pieces.count() <= 1 << 20, "pieces end");
 }
 
-/// Makes a key of arbitrary bytes: it is in normal form, and its spelling is its own key.
+/// Makes a key of arbitrary bytes. The key is normalized, and its percent-encoded form parses to the same key.
 pub fn key(data: &[u8]) {
     let mut buffer = KeyBuffer::new();
     let Ok(key) = Key::from_target(data, &mut buffer) else { return };
@@ -66,9 +67,10 @@ pub fn key(data: &[u8]) {
         !bytes[1..].split(|byte| *byte == b'/').any(|segment| segment == b"." || segment == b".."),
         "{bytes:?}"
     );
-    let spelled: Vec<u8> = key.percent_encode().flat_map(|piece| piece.bytes().to_vec()).collect();
+
+    let encoded: Vec<u8> = key.percent_encode().flat_map(|piece| piece.bytes().to_vec()).collect();
     let mut again = KeyBuffer::new();
-    if let Ok(key) = Key::from_target(&spelled, &mut again) {
+    if let Ok(key) = Key::from_target(&encoded, &mut again) {
         assert_eq!(key.bytes(), bytes);
     }
 }

@@ -1,6 +1,6 @@
-//! What a request chooses: the coding, the part, and whether anything has to be sent at all.
+//! Choices of a request: content coding, ranges, and conditions.
 //!
-//! Each is asked of a real site, and held against a slow reading of the same fields.
+//! Each target sends a request to a real site and compares the answer with a simple implementation of the same RFC section.
 
 use cannery_archive::Coding;
 use cannery_base::date::{format_http_date, parse_http_date};
@@ -35,8 +35,8 @@ pub fn accept_encoding(data: &[u8]) {
     });
 }
 
-/// RFC 9110 §12.5.3: the best weight wins, and of equal ones the first, which is the smallest. A coding that
-/// nobody names is not acceptable, save identity, which is the last resort even if it is forbidden.
+/// Returns the best coding by RFC 9110 §12.5.3: the highest weight wins, and among equal ones the first, which is the smallest. A
+/// coding that isn't listed is not acceptable, except identity, which is the last resort even if it is excluded.
 fn best_coding(set: usize, lines: &[&[u8]]) -> Option<Coding> {
     let weights = reference::weights(lines);
     let weight = |coding: Coding| {
@@ -64,26 +64,26 @@ pub fn ranges(data: &[u8]) {
     let conditions = Conditions { any: true, range: Single::Value(value), ..Conditions::NONE };
     let request = Request { conditions, ..Request::new(Method::Get, target.as_bytes()) };
     ask(&request, |site, answer| {
-        let told = || format!("{:?} of {length}: {}", String::from_utf8_lossy(value), answer.status);
-        let Some((wanted, elements)) = reference::requested(value, length) else {
-            assert_eq!(answer.status, 200, "{}", told());
+        let description = || format!("{:?} of {length}: {}", String::from_utf8_lossy(value), answer.status);
+        let Some((requested, elements)) = reference::requested(value, length) else {
+            assert_eq!(answer.status, 200, "{}", description());
             return;
         };
-        let runs = runs(&wanted);
+        let runs = runs(&requested);
         match answer.status {
-            206 => assert_eq!(sent(site, answer, length), runs, "{}", told()),
-            416 => assert!(runs.is_empty(), "{}", told()),
-            // Of nothing there is no last byte (RFC 9110 §14.1.2); many parts are not worth their heads.
-            200 => assert!(length == 0 || elements > RANGES_MAX || runs.len() > 1, "{}", told()),
-            other => panic!("{other}: {}", told()),
+            206 => assert_eq!(sent(site, answer, length), runs, "{}", description()),
+            416 => assert!(runs.is_empty(), "{}", description()),
+            // Empty content has no last byte (RFC 9110 §14.1.2), and too many parts return the whole.
+            200 => assert!(length == 0 || elements > RANGES_MAX || runs.len() > 1, "{}", description()),
+            other => panic!("{other}: {}", description()),
         }
     });
 }
 
-/// First and last of each run of bytes that are wanted.
-fn runs(wanted: &[bool]) -> Vec<(u64, u64)> {
+/// Returns the first and last position of each run of requested bytes.
+fn runs(requested: &[bool]) -> Vec<(u64, u64)> {
     let mut runs: Vec<(u64, u64)> = Vec::new();
-    for at in (0u64..).zip(wanted).filter(|(_, wanted)| **wanted).map(|(at, _)| at) {
+    for at in (0u64..).zip(requested).filter(|(_, is_requested)| **is_requested).map(|(at, _)| at) {
         match runs.last_mut() {
             Some((_, last)) if *last + 1 == at => *last = at,
             _ => runs.push((at, at)),
@@ -92,12 +92,12 @@ fn runs(wanted: &[bool]) -> Vec<(u64, u64)> {
     runs
 }
 
-/// First and last byte of each part of a 206, in the order of the file; their bytes are those of the file.
+/// Returns the first and last position of each part of a 206, sorted, and asserts that its bytes are those of the file.
 fn sent(site: &Site, answer: &Answer<'_>, length: usize) -> Vec<(u64, u64)> {
     let mut extents = Vec::new();
     match (answer.body, answer.fields) {
         (Body::Archive(extent), Fields::Partial { range, .. }) => {
-            assert_eq!(range.last + 1 - range.first, extent.length, "the part is as long as it says");
+            assert_eq!(range.last + 1 - range.first, extent.length, "the part has the length of its range");
             extents.push(extent);
         }
         (Body::Multipart(multipart), _) => {
@@ -108,14 +108,14 @@ fn sent(site: &Site, answer: &Answer<'_>, length: usize) -> Vec<(u64, u64)> {
                 }
             });
         }
-        other => panic!("a 206 holds parts, not {other:?}"),
+        other => panic!("a 206 has parts, not {other:?}"),
     }
     let (content, start) = (numbered(length), start_of(site, length));
     let mut sent: Vec<(u64, u64)> = Vec::new();
     for extent in extents {
-        let part = site.archive().body(extent).expect("it lies in the archive");
+        let part = site.archive().body(extent).expect("the extent is in the archive");
         let first = extent.position - start;
-        let from = usize::try_from(first).expect("it lies in the file");
+        let from = usize::try_from(first).expect("the position is in the file");
         assert_eq!(part, &content[from..from + part.len()], "the bytes are those of the file");
         sent.push((first, first + extent.length - 1));
     }
@@ -123,7 +123,7 @@ fn sent(site: &Site, answer: &Answer<'_>, length: usize) -> Vec<(u64, u64)> {
     sent
 }
 
-/// Where a resource of this length begins in the archive.
+/// Returns the position of the resource of this length in the archive.
 fn start_of(site: &Site, length: usize) -> u64 {
     let (target, mut scratch) = (format!("/length/{length}"), Scratch::default());
     match site.answer(&Request::new(Method::Get, target.as_bytes()), &mut scratch).body {
@@ -132,8 +132,8 @@ fn start_of(site: &Site, length: usize) -> u64 {
     }
 }
 
-/// Each line is a field of a conditional request, named by its first byte. `#` in a value stands for the tag of
-/// the resource.
+/// Each line is a field of a conditional request, selected by its first byte. `#` in a value is replaced by the entity tag of the
+/// resource.
 pub fn conditions(data: &[u8]) {
     let (target, length) = (b"/length/300", 300);
     let mut etag = String::new();
@@ -172,7 +172,8 @@ fn fill_in(value: &[u8], etag: &str) -> Vec<u8> {
     value.iter().flat_map(|byte| if *byte == b'#' { etag.as_bytes().to_vec() } else { vec![*byte] }).collect()
 }
 
-/// RFC 9110 §13.2.2, step by step. Nothing where a list of tags breaks its grammar, of which nothing is said.
+/// Returns the possible statuses by the steps of RFC 9110 §13.2.2. Returns `None` if a list of tags is malformed, for which the RFC
+/// defines no result.
 fn expected_status(conditions: &Conditions<'_>, etag: &[u8], length: usize) -> Option<&'static [u16]> {
     let date = |single: Single<'_>| match single {
         Single::Value(value) => parse_http_date(value, NOW),
@@ -206,7 +207,7 @@ fn expected_status(conditions: &Conditions<'_>, etag: &[u8], length: usize) -> O
     Some(&[200, 206, 416])
 }
 
-/// Whether a list names the tag, or is `*`.
+/// Returns `true` if a list contains the tag or is `*`, and `None` if it is malformed.
 fn names(values: &Values<'_>, etag: &[u8], counts: fn(bool) -> bool) -> Option<bool> {
     let mut named = false;
     for line in values.lines() {
@@ -217,14 +218,14 @@ fn names(values: &Values<'_>, etag: &[u8], counts: fn(bool) -> bool) -> Option<b
     Some(named)
 }
 
-/// A date that is understood means the same when it is spelled anew.
+/// A date that parses is the same after formatting and parsing again.
 pub fn date(data: &[u8]) {
     let Some(seconds) = parse_http_date(data, NOW) else { return };
-    let spelled = format_http_date(seconds);
-    assert_eq!(parse_http_date(&spelled, NOW), Some(seconds), "{}", String::from_utf8_lossy(data));
+    let formatted = format_http_date(seconds);
+    assert_eq!(parse_http_date(&formatted, NOW), Some(seconds), "{}", String::from_utf8_lossy(data));
 }
 
-/// Whether a field can have this value (RFC 9110 §5.5): white space at its ends is no part of it.
+/// Returns `true` for a valid field value (RFC 9110 §5.5), without white space at its ends.
 fn is_value(value: &[u8]) -> bool {
     let is_text = value.iter().all(|byte| matches!(byte, b'\t' | b' '..=0x7e | 0x80..));
     is_text && value.trim_ascii() == value

@@ -1,11 +1,10 @@
-//! Arbitrary bytes as `_redirects` and `_headers`: nobody's rule file ends a build in a panic, and nothing that
-//! comes out of one could break a head.
+//! Arbitrary bytes as `_redirects` and `_headers`. No rule file causes a panic, and no result could break a response head.
 
 use cannery_archiver::diagnostic::Diagnostic;
 use cannery_archiver::headers::{self, HeaderField};
 use cannery_archiver::redirects::{self, Action, Dialect, TemplatePiece};
 
-/// Paths that patterns are held against.
+/// Paths for matching.
 const PATHS: [&[u8]; 4] =
     [b"/", b"/a/b/c.html", b"//", b"/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"];
 
@@ -66,7 +65,7 @@ pub fn headers(data: &[u8]) {
     }
 }
 
-/// A name that is a token (RFC 9110 §5.6.2), and a value that stays on its line.
+/// Returns `true` if the name is a token (RFC 9110 §5.6.2) and the value has no line break.
 fn is_field(name: &str, value: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty()
@@ -74,7 +73,7 @@ fn is_field(name: &str, value: &str) -> bool {
         && value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
 }
 
-/// Bytes that can stand in `Location`.
+/// Returns `true` for bytes that `Location` may contain.
 fn is_one_word(text: &[u8]) -> bool {
     text.iter().all(u8::is_ascii_graphic)
 }

@@ -1,8 +1,8 @@
-//! The site that the targets ask: a handful of paths, made once for each thread that asks.
+//! The site of the targets: a few paths, built once per thread.
 //!
-//! | path | what it is |
+//! | path | resource |
 //! |---|---|
-//! | `/SET` for each set of codings, by its bits | a resource in just these codings, the first the smallest |
+//! | `/SET` for each set of codings, by its bits | a resource in these codings, the first one is the smallest |
 //! | `/length/N` for each of [`LENGTHS`] | N bytes in identity, last modified at [`MODIFIED`] |
 
 use std::io::{Read, Seek};
@@ -13,13 +13,13 @@ use cannery_archive::{
 };
 use cannery_site::Site;
 
-/// How long the resources below `/length/` are, in bytes.
+/// The lengths of the resources below `/length/`, in bytes.
 pub(crate) const LENGTHS: [usize; 5] = [0, 1, 10, 300, 5000];
 
-/// When they were last modified: 2024-11-20, in seconds since 1970.
+/// The modification time of these resources: 2024-11-20, in seconds since 1970.
 pub(crate) const MODIFIED: u64 = 1_732_060_800;
 
-/// What the time is.
+/// The time of all requests.
 pub(crate) const NOW: u64 = 1_763_700_000;
 
 thread_local! {
@@ -27,15 +27,15 @@ thread_local! {
     pub(crate) static SITE: Site = site();
 }
 
-/// The codings of a set, by its bits.
+/// Returns the codings of a set, by its bits.
 pub(crate) fn codings_of(set: usize) -> impl Iterator<Item = Coding> {
     Coding::ALL.into_iter().enumerate().filter(move |(bit, _)| set >> bit & 1 == 1).map(|(_, coding)| coding)
 }
 
-/// Sets of codings: all but the empty one.
+/// The number of sets of codings, including the empty one.
 pub(crate) const SETS: usize = 1 << Coding::ALL.len();
 
-/// The body of a resource below `/length/`: of every four bytes one can tell where they stand.
+/// Returns the body of a resource below `/length/`. Every four bytes contain their own position.
 pub(crate) fn numbered(length: usize) -> Vec<u8> {
     (0u32..).flat_map(u32::to_be_bytes).take(length).collect()
 }

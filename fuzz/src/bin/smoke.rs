@@ -7,26 +7,31 @@ use std::path::Path;
 
 use cannery_fuzz::TARGETS;
 
+/// Mutations per target.
 const MUTATIONS: u32 = 20_000;
 
 fn main() {
     for (name, target) in TARGETS {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
-        let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+        let files =
+            fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
         let mut corpus: Vec<_> =
             files.map(|file| file.expect("the directory can be listed").path()).collect();
         corpus.sort();
         let corpus: Vec<Vec<u8>> =
-            corpus.iter().map(|path| fs::read(path).expect("the corpus can be read")).collect();
-        assert!(!corpus.is_empty(), "{} is empty", folder.display());
-        corpus.iter().for_each(|data| target(data));
+            corpus.iter().map(|path| fs::read(path).expect("the corpus is readable")).collect();
+        assert!(!corpus.is_empty(), "{} is empty", directory.display());
+        for data in &corpus {
+            target(data);
+        }
+
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         for _ in 0..MUTATIONS {
             let mut data = corpus[random.below(corpus.len())].clone();
             mutate(&mut data, &mut random);
             target(&data);
         }
-        println!("{name}: {} kept inputs and {MUTATIONS} mutations passed", corpus.len());
+        println!("{name}: {} inputs and {MUTATIONS} mutations passed", corpus.len());
     }
 }
 
