@@ -475,7 +475,7 @@ impl<S: Socket> Connection<S> {
     fn refuse(&mut self, refusal: Refusal, shared: &mut Shared) -> bool {
         let is_secured = self.kind == ListenerKind::Tls;
         let asker = Asker { peer: &self.peer, is_secured, tls: self.transport.tls_version() };
-        self.protocol.refuse(refusal, asker, shared)
+        self.protocol.refuse(refusal, &self.held, asker, shared)
     }
 }
 

@@ -243,6 +243,15 @@ impl<'a> Answer<'a> {
         }
     }
 
+    /// Bytes of the content that is sent: none in a response to `HEAD`, whatever `Content-Length` says.
+    #[must_use]
+    pub fn sent_content_bytes(&self) -> u64 {
+        match self.body {
+            Body::Empty => 0,
+            _ => self.content_length.unwrap_or(0),
+        }
+    }
+
     /// The same answer for `HEAD`: all fields, no content.
     #[must_use]
     pub fn without_body(mut self) -> Answer<'a> {

@@ -15,6 +15,7 @@ pub mod proxy;
 // Requests, or why bytes are not a request.
 mod refusal;
 mod request_head;
+mod request_line;
 
 // Responses, and the buffer that collects them.
 mod builtin_fields;
@@ -37,4 +38,5 @@ pub use archive_ref::ArchiveRef;
 pub use output::{Output, Segment};
 pub use refusal::Refusal;
 pub use request_head::{RequestHead, Version};
+pub use request_line::RequestLine;
 pub use server_fields::ServerFields;

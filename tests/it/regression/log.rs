@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::harness::{Server, request_at, server_command, wait_until};
+use cannery_testkit::http2::Client;
+
+use crate::harness::{Server, parse, request_at, server_command, wait_until};
 
 /// A server whose access log is a pipe that no process reads, with more lines than the pipe and all buffers hold.
 fn stuck() -> (Server, String) {
@@ -97,4 +100,114 @@ fn full_disk_loses_whole_lines_and_counts_them() {
     assert_eq!(server.stop(), Some(0));
     let line = &lines()[0];
     assert!(line.starts_with("127.0.0.1 - - [") && line.contains("GET /again "), "{line}");
+}
+
+/// What a client sent, the status of the response, and the request line in the log.
+type Rejected = (Vec<u8>, u16, String);
+
+/// Longer than any target that is accepted.
+const LONG_TARGET_BYTES: usize = 9000;
+/// The longest target that is accepted.
+const TARGET_BYTES_MAX: usize = 8192;
+
+fn rejected_over_http1() -> Vec<Rejected> {
+    let long = format!("/{}", "x".repeat(LONG_TARGET_BYTES));
+    let fields = "A: b\r\n".repeat(1000);
+    let requests = [
+        ("GET /field HTTP/1.1\r\nHost: h\r\nA : b\r\n\r\n".to_owned(), 400, "GET /field HTTP/1.1"),
+        ("GET /\u{e9}\"\\ HTTP/1.0\r\nHost: a b\r\n\r\n".to_owned(), 400, r"GET /\xC3\xA9\x22\x5C HTTP/1.0"),
+        ("HEAD /head HTTP/1.1\r\n\r\n".to_owned(), 400, "HEAD /head HTTP/1.1"),
+        ("GET /version HTTP/3.0\r\nHost: h\r\n\r\n".to_owned(), 505, "GET /version"),
+        (
+            format!("GET {long} HTTP/1.1\r\nHost: h\r\n\r\n"),
+            414,
+            &format!("GET {} HTTP/1.1", &long[..TARGET_BYTES_MAX]),
+        ),
+        (format!("GET /fields HTTP/1.1\r\nHost: h\r\n{fields}\r\n"), 431, "GET /fields HTTP/1.1"),
+        ("GET /e HTTP/1.1\r\nHost: h\r\nExpect: x\r\n\r\n".to_owned(), 417, "GET /e HTTP/1.1"),
+        (
+            "POST /chunk HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n".to_owned(),
+            400,
+            "POST /chunk HTTP/1.1",
+        ),
+        ("nonsense\r\n\r\n".to_owned(), 400, "-"),
+        // The rest of the head never comes.
+        ("GET /slow?q HTTP/1.1\r\nHost: h".to_owned(), 408, "GET /slow?q HTTP/1.1"),
+    ];
+    requests.map(|(request, status, line)| (request.into_bytes(), status, line.to_owned())).into()
+}
+
+/// Fields of requests over HTTP/2, the status of the response, and the target.
+fn rejected_over_http2() -> Vec<(Vec<(String, String)>, u16, String)> {
+    let request = |target: &str, more: &[(&str, &str)]| -> Vec<(String, String)> {
+        let fields = [(":method", "GET"), (":scheme", "http"), (":authority", "h"), (":path", target)];
+        fields.iter().chain(more).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    let long = format!("/{}", "x".repeat(LONG_TARGET_BYTES));
+    vec![
+        (request("/e", &[("expect", "x")]), 417, "/e".to_owned()),
+        (request("/host", &[("host", "other")]), 400, "/host".to_owned()),
+        (request("/fields", &[("a", "b"); 200]), 431, "/fields".to_owned()),
+        (request(&long, &[]), 414, long[..TARGET_BYTES_MAX].to_owned()),
+    ]
+}
+
+/// Sends all requests that are rejected, and returns the lines of the log with what each should contain: the request line,
+/// the status, and the length of the content.
+fn log_of_rejected(folder: &Path, format: &str) -> (Vec<String>, Vec<(String, u16, usize)>) {
+    let log = folder.join(format);
+    let flags = ["--dummy", "--access-log", log.to_str().unwrap(), "--access-log-format", format];
+    let server = Server::start(&flags);
+    let mut expected = Vec::new();
+    for (request, status, line) in rejected_over_http1() {
+        let received = server.raw(&request);
+        let (response, rest) = parse(&received, request.starts_with(b"HEAD"));
+        assert_eq!((response.status, rest.len()), (status, 0), "{line}");
+        expected.push((line, status, response.body.len()));
+    }
+    let mut connection = Client::new(server.connect());
+    for (fields, status, target) in rejected_over_http2() {
+        let response = connection.request(&fields).unwrap();
+        assert_eq!(response.status, status, "{target}");
+        expected.push((format!("GET {target} HTTP/2.0"), status, response.body.len()));
+    }
+    assert_eq!(server.stop(), Some(0));
+    (fs::read_to_string(&log).unwrap().lines().map(str::to_owned).collect(), expected)
+}
+
+/// All lines of rejected requests said `"-" 400 0`.
+#[test]
+fn rejected_requests_are_logged_with_request_line_and_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lines, expected) = log_of_rejected(folder.path(), "combined");
+    assert_eq!(lines.len(), expected.len());
+    for (request, status, bytes) in expected {
+        let words = format!("] \"{request}\" {status} {bytes} ");
+        assert!(lines.iter().any(|line| line.contains(&words)), "{words} in {lines:#?}");
+        assert_eq!(bytes == 0, request.starts_with("HEAD"), "{words}");
+    }
+}
+
+#[test]
+fn rejected_requests_are_logged_as_json_with_request_line_and_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lines, expected) = log_of_rejected(folder.path(), "json");
+    let lines: Vec<serde_json::Value> =
+        lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), expected.len());
+    for (request, status, bytes) in expected {
+        let is_it = |line: &&serde_json::Value| {
+            let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+            // Bytes that need an escape stand in another way in each format.
+            let target = text("target").replace('\u{e9}', r"\xC3\xA9").replace("\"\\", r"\x22\x5C");
+            let version = line["version"].as_str().map(|version| format!(" HTTP/{version}"));
+            let of_line = format!("{} {target}{}", text("method"), version.unwrap_or_default());
+            (line["method"].is_null() && request == "-" || of_line == request)
+                && line["status"] == status
+                && line["bytes"] == bytes
+        };
+        assert!(lines.iter().any(|line| is_it(&line)), "{request} {status} {bytes} in {lines:#?}");
+    }
+    let over_http2 = lines.iter().filter(|line| line["version"] == "2.0" && line["host"].is_string()).count();
+    assert_eq!(over_http2, 4, "{lines:#?}");
 }

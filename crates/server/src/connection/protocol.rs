@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use cannery_secure::Version;
-use cannery_wire::{Output, Refusal, h1, h2};
+use cannery_wire::{Output, Refusal, RequestLine, h1, h2};
 
 use super::context::Shared;
 use crate::content::{Asked, Content, OnH1, OnH2};
+use crate::observe::RefusedRequest;
 
 /// What is spoken on a connection.
 #[derive(Debug)]
@@ -198,10 +199,16 @@ impl Protocol {
     }
 
     /// Spells the answer to what is no request, and ends; false where nothing can be said to it.
-    pub(crate) fn refuse(&mut self, refusal: Refusal, asker: Asker<'_>, shared: &mut Shared) -> bool {
+    pub(crate) fn refuse(
+        &mut self,
+        refusal: Refusal,
+        input: &[u8],
+        asker: Asker<'_>,
+        shared: &mut Shared,
+    ) -> bool {
         match self {
             Protocol::H1(http) => {
-                refuse(http, refusal, asker, shared);
+                refuse(http, refusal, input, asker, shared);
                 true
             }
             Protocol::H2(_) => false,
@@ -238,7 +245,7 @@ fn spell_h1(
                 if may_begin && !http.has_responded() && rest.starts_with(BEGINS_HTTP2) {
                     return None;
                 }
-                refuse(http, refusal, asker, shared);
+                refuse(http, refusal, &rest[used..], asker, shared);
             }
             // The answer went out before: there is nothing to say.
             h1::Step::End => {}
@@ -255,12 +262,19 @@ fn spell_h1(
 const BEGINS_HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n";
 
 #[cold]
-fn refuse(http: &mut h1::Connection, refusal: Refusal, asker: Asker<'_>, shared: &mut Shared) {
+fn refuse(http: &mut h1::Connection, refusal: Refusal, input: &[u8], asker: Asker<'_>, shared: &mut Shared) {
     let fields = shared.fields.of(asker.is_secured);
     let (answer, archive) = shared.content.refusal(refusal);
     shared.output.set_archive(archive.number);
-    http.refuse(&answer, archive.bytes, fields, &mut shared.output);
-    shared.observer.refused(*asker.peer, asker.tls, refusal);
+    let content_bytes = http.refuse(&answer, archive.bytes, fields, &mut shared.output);
+    shared.observer.refused(&RefusedRequest {
+        peer: *asker.peer,
+        tls: asker.tls,
+        refusal,
+        line: RequestLine::of_http1(input),
+        head: None,
+        content_bytes,
+    });
 }
 
 impl Http2 {
@@ -298,8 +312,16 @@ impl Http2 {
                 }
                 h2::Step::Refused(stream, refusal) => {
                     let (answer, archive) = of_release.refusal(refusal);
-                    self.http.refuse(stream, &answer, archive, fields, output);
-                    observer.refused(*asker.peer, asker.tls, refusal);
+                    let content_bytes = self.http.refuse(stream, &answer, archive, fields, output);
+                    let head = heads.head();
+                    observer.refused(&RefusedRequest {
+                        peer: *asker.peer,
+                        tls: asker.tls,
+                        refusal,
+                        line: RequestLine::of_refused_head(&head),
+                        head: Some(&head),
+                        content_bytes,
+                    });
                 }
                 step => break step,
             }

@@ -3,18 +3,15 @@
 //! One for each worker, so that nothing is shared on the request path. Where nobody counts or logs, a call costs
 //! a comparison.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use cannery_secure::Version;
 use cannery_site::Method;
-use cannery_wire::Refusal;
 
 use super::access_log::LogBuffer;
 use super::metrics::{Counters, MethodKind};
-use super::request_log::LoggedRequest;
+use super::request_log::{LoggedRequest, RefusedRequest};
 
 /// Watches one worker.
 #[derive(Debug, Default)]
@@ -76,13 +73,13 @@ impl Observer {
 
     /// What a peer sent was no request.
     #[inline]
-    pub(crate) fn refused(&mut self, peer: Option<SocketAddr>, tls: Option<Version>, refusal: Refusal) {
+    pub(crate) fn refused(&mut self, refused: &RefusedRequest<'_>) {
         if let Some(counters) = &self.counters {
-            counters.refusals[refusal as usize].add(1);
-            counters.count_status(refusal.status());
+            counters.refusals[refused.refusal as usize].add(1);
+            counters.count_status(refused.refusal.status());
         }
         if let Some(log) = &mut self.log {
-            log.write_refused(peer, tls, refusal);
+            log.write_refused(refused);
         }
     }
 

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use cannery_secure::Version;
-use cannery_site::{Answer, Body, Fields};
-use cannery_wire::RequestHead;
+use cannery_site::{Answer, Fields};
+use cannery_wire::{Refusal, RequestHead, RequestLine};
 
 /// A request that was answered.
 pub(crate) struct LoggedRequest<'a> {
@@ -16,6 +16,21 @@ pub(crate) struct LoggedRequest<'a> {
     pub(crate) response: &'a Response<'a>,
     /// Bytes of the response's head and content as they go to the peer.
     pub(crate) bytes: u64,
+}
+
+/// Bytes that were refused as a request.
+pub(crate) struct RefusedRequest<'a> {
+    /// The other end of the connection.
+    pub(crate) peer: Option<SocketAddr>,
+    /// The version of TLS, if there is any.
+    pub(crate) tls: Option<Version>,
+    pub(crate) refusal: Refusal,
+    /// The request line, as far as it can be read.
+    pub(crate) line: Option<RequestLine<'a>>,
+    /// What was decoded of the head; `None` with HTTP/1, where reading ends at the first fault.
+    pub(crate) head: Option<&'a RequestHead<'a>>,
+    /// Bytes of the response's content that are sent.
+    pub(crate) content_bytes: u64,
 }
 
 /// A response, of a site or of the server's own.
@@ -41,8 +56,7 @@ impl Response<'_> {
     /// Bytes of the content that is sent.
     pub(crate) fn content_bytes(&self) -> u64 {
         match self {
-            Response::Site(Answer { body: Body::Empty, .. }) => 0,
-            Response::Site(answer) => answer.content_length.unwrap_or(0),
+            Response::Site(answer) => answer.sent_content_bytes(),
             Response::Own { content_bytes, .. } => *content_bytes,
         }
     }

@@ -137,7 +137,8 @@ impl Connection {
     /// Reads the next request from `input`, which starts with the first byte that the last call didn't
     /// consume.
     ///
-    /// Returns the number of bytes consumed. `head` is valid only after [`Step::Request`].
+    /// Returns the number of bytes consumed: up to the end of a request, and up to the start of one that is refused. `head`
+    /// is valid only after [`Step::Request`].
     #[inline]
     pub fn next_request<'a>(&mut self, input: &'a [u8], head: &mut Head<'a>) -> (usize, Step) {
         let (skipped, scanned) = match &mut self.reading {
@@ -173,10 +174,10 @@ impl Connection {
         }
 
         match parse(input, head, self.is_secured) {
-            Parsed::Head(length) => {
-                let (content_bytes, step) = self.begin_content(head, &input[length..]);
-                (skipped + length + content_bytes, step)
-            }
+            Parsed::Head(length) => match self.begin_content(head, &input[length..]) {
+                Ok(content_bytes) => (skipped + length + content_bytes, Step::Request),
+                Err(refusal) => (skipped, Step::Refused(refusal)),
+            },
             Parsed::More => (skipped, self.await_rest(input)),
             Parsed::Refused(refusal) => {
                 self.reading = Reading::Head { scanned, is_head: begins_as_head(input) };
@@ -193,28 +194,31 @@ impl Connection {
 
     /// Discards the content of a request as far as it has arrived with its head.
     ///
-    /// Returns the number of bytes consumed. If the content is invalid, so is the request.
+    /// Returns the number of bytes consumed.
+    ///
+    /// # Errors
+    /// The content is invalid, and with it the request.
     #[inline]
-    fn begin_content(&mut self, head: &Head<'_>, rest: &[u8]) -> (usize, Step) {
+    fn begin_content(&mut self, head: &Head<'_>, rest: &[u8]) -> Result<usize, Refusal> {
         self.reading = Reading::NEXT_HEAD;
         if head.framing == Framing::Length(0) {
-            return (0, Step::Request);
+            return Ok(0);
         }
         let Some(mut content) = Content::new(head.framing) else {
             self.reading = Reading::Closed;
-            return (0, Step::Request);
+            return Ok(0);
         };
         match content.skip(rest) {
             Ok(skipped) => {
                 if !content.is_done() {
                     self.reading = Reading::Content(content);
                 }
-                (skipped, Step::Request)
+                Ok(skipped)
             }
             Err(Unreadable) => {
                 let is_head = head.common.request.method == Method::Head;
                 self.reading = Reading::Head { scanned: 0, is_head };
-                (0, Step::Refused(Refusal::Framing))
+                Err(Refusal::Framing)
             }
         }
     }
@@ -242,19 +246,20 @@ impl Connection {
 
     /// Writes the response to something that is not a request, and closes the connection.
     ///
-    /// The status of `answer` is [`Refusal::status`].
+    /// The status of `answer` is [`Refusal::status`]. Returns the length of the content that is sent, in bytes.
     pub fn refuse(
         &mut self,
         answer: &Answer<'_>,
         archive: &[u8],
         fields: &ServerFields,
         output: &mut Output,
-    ) {
+    ) -> u64 {
         self.close = Close::Now { by_peer: false };
         // RFC 9110 §9.3.2 has no exception for errors.
         let is_head = matches!(self.reading, Reading::Head { is_head: true, .. });
         let answer = if is_head { answer.without_body() } else { *answer };
         encode::response(output, &answer, archive, fields, Some("close"));
+        answer.sent_content_bytes()
     }
 
     /// Decides whether the connection stays open after this response, and asks for content that the client

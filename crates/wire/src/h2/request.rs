@@ -82,7 +82,8 @@ impl HeadStore {
         self.seconds
     }
 
-    /// Returns the head of the request that the last [`super::Step::Request`] announced.
+    /// Returns the head of the request that the last [`super::Step::Request`] announced, or what was decoded of the one that
+    /// the last [`super::Step::Refused`] announced.
     #[must_use]
     #[inline]
     pub fn head(&self) -> RequestHead<'_> {

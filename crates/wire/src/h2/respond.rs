@@ -51,7 +51,7 @@ impl Connection {
     }
 
     /// Writes the response to a request that [`super::Step::Refused`] returned, with the status of its
-    /// refusal.
+    /// refusal. Returns the length of the content that is sent, in bytes.
     pub fn refuse(
         &mut self,
         stream: StreamId,
@@ -59,11 +59,12 @@ impl Connection {
         archive: ArchiveRef<'_>,
         fields: &ServerFields,
         output: &mut Output,
-    ) {
+    ) -> u64 {
         // RFC 9110 §9.3.2 has no exception for errors.
         let is_head = self.pending_request.is_some_and(|request| request.info.is_head);
         let answer = if is_head { answer.without_body() } else { *answer };
         self.respond(stream, &answer, archive, fields, output);
+        answer.sent_content_bytes()
     }
 
     /// Responds to a request with fields that are encoded now: `:status` first, all names in lower case. The

@@ -2,19 +2,17 @@
 //!
 //! Buffers go to the thread that writes and come back empty: the worker makes them at its start, and none later.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use cannery_secure::Version;
-use cannery_wire::Refusal;
+use cannery_wire::RequestLine;
 
 use super::line::{Line, Moment};
 use super::message::{BUFFERS, Message};
 use super::{combined, failures, json};
 use crate::config::{LogFormat, TrustedProxies};
-use crate::observe::request_log::LoggedRequest;
+use crate::observe::request_log::{LoggedRequest, RefusedRequest};
 
 /// Lines are handed over when they take so many bytes, or after a second. Each hand-over wakes a thread, and each
 /// write asks for pages of the file: for so many lines at a time both cost next to nothing.
@@ -92,24 +90,37 @@ impl LogBuffer {
             None => answered.peer,
         };
         let is_json = self.format == LogFormat::Json;
+        let head = answered.head;
         self.write_line(&Line {
             client,
             tls: answered.tls,
-            head: Some(answered.head),
+            request: Some(RequestLine::of_head(head)),
+            host: head.request.host,
+            referer: head.referer,
+            user_agent: head.user_agent,
             status: answered.response.status(),
             bytes: answered.response.content_bytes(),
             coding: if is_json { answered.response.coding() } else { None },
         });
     }
 
-    pub(in crate::observe) fn write_refused(
-        &mut self,
-        peer: Option<SocketAddr>,
-        tls: Option<Version>,
-        refusal: Refusal,
-    ) {
-        let status = refusal.status();
-        self.write_line(&Line { client: peer, tls, head: None, status, bytes: 0, coding: None });
+    pub(in crate::observe) fn write_refused(&mut self, refused: &RefusedRequest<'_>) {
+        let head = refused.head;
+        let client = match (&self.proxies, head) {
+            (Some(proxies), Some(head)) => proxies.client(refused.peer, head.field_lines),
+            _ => refused.peer,
+        };
+        self.write_line(&Line {
+            client,
+            tls: refused.tls,
+            request: refused.line,
+            host: head.and_then(|head| head.request.host),
+            referer: head.and_then(|head| head.referer),
+            user_agent: head.and_then(|head| head.user_agent),
+            status: refused.refusal.status(),
+            bytes: refused.content_bytes,
+            coding: None,
+        });
     }
 
     fn write_line(&mut self, line: &Line<'_>) {

@@ -12,16 +12,17 @@ use super::line::Line;
 pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
     put_peer(out, line.client);
     out.extend_from_slice(time);
-    match line.head {
-        Some(head) => {
+    match line.request {
+        Some(request) => {
             // A token (RFC 9110 §5.6.2), which has nothing in it that needs an escape.
-            out.extend_from_slice(head.method_name);
+            out.extend_from_slice(request.method);
             out.push(b' ');
-            put_escaped(out, head.request.target);
-            out.extend_from_slice(match head.version {
-                Version::Http10 => b" HTTP/1.0\" ",
-                Version::Http11 => b" HTTP/1.1\" ",
-                Version::Http2 => b" HTTP/2.0\" ",
+            put_escaped(out, request.target);
+            out.extend_from_slice(match request.version {
+                Some(Version::Http10) => b" HTTP/1.0\" ",
+                Some(Version::Http11) => b" HTTP/1.1\" ",
+                Some(Version::Http2) => b" HTTP/2.0\" ",
+                None => b"\" ",
             });
         }
         None => out.extend_from_slice(b"-\" "),
@@ -29,11 +30,10 @@ pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
     put_number(out, line.status.into());
     out.push(b' ');
     put_number(out, line.bytes);
-    let (referer, user_agent) = line.head.map_or((None, None), |head| (head.referer, head.user_agent));
     out.extend_from_slice(b" \"");
-    put_escaped(out, referer.unwrap_or(b"-"));
+    put_escaped(out, line.referer.unwrap_or(b"-"));
     out.extend_from_slice(b"\" \"");
-    put_escaped(out, user_agent.unwrap_or(b"-"));
+    put_escaped(out, line.user_agent.unwrap_or(b"-"));
     out.extend_from_slice(b"\"\n");
 }
 

@@ -9,13 +9,13 @@ use super::line::Line;
 /// `404 GET /missing.css  (from http://127.0.0.1:8080/)`.
 pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>) {
     put_number(out, line.status.into());
-    match line.head {
-        Some(head) => {
+    match line.request {
+        Some(request) => {
             out.push(b' ');
-            out.extend_from_slice(head.method_name);
+            out.extend_from_slice(request.method);
             out.push(b' ');
-            put_escaped(out, head.request.target);
-            if let Some(referer) = head.referer {
+            put_escaped(out, request.target);
+            if let Some(referer) = line.referer {
                 out.extend_from_slice(b"  (from ");
                 put_escaped(out, referer);
                 out.push(b')');

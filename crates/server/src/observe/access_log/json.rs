@@ -17,16 +17,16 @@ pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8], moment: Mom
     if let Some(tls) = line.tls {
         put_text(out, "tls", tls.name().as_bytes());
     }
-    if let Some(head) = line.head {
-        put_text(out, "method", head.method_name);
-        put_text(out, "target", head.request.target);
-        put_text(out, "version", head.version.name().as_bytes());
-        let fields =
-            [("host", head.request.host), ("referer", head.referer), ("user_agent", head.user_agent)];
-        for (name, value) in fields {
-            if let Some(value) = value {
-                put_text(out, name, value);
-            }
+    if let Some(request) = line.request {
+        put_text(out, "method", request.method);
+        put_text(out, "target", request.target);
+        if let Some(version) = request.version {
+            put_text(out, "version", version.name().as_bytes());
+        }
+    }
+    for (name, value) in [("host", line.host), ("referer", line.referer), ("user_agent", line.user_agent)] {
+        if let Some(value) = value {
+            put_text(out, name, value);
         }
     }
     out.extend_from_slice(b",\"status\":");

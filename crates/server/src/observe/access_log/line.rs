@@ -4,15 +4,18 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cannery_secure::Version;
-use cannery_wire::RequestHead;
+use cannery_wire::RequestLine;
 
 /// The contents of a line.
 pub(super) struct Line<'a> {
     pub(super) client: Option<SocketAddr>,
     /// The version of TLS, if there is any.
     pub(super) tls: Option<Version>,
-    /// `None` if what was sent is no request.
-    pub(super) head: Option<&'a RequestHead<'a>>,
+    /// `None` if it can't be read.
+    pub(super) request: Option<RequestLine<'a>>,
+    pub(super) host: Option<&'a [u8]>,
+    pub(super) referer: Option<&'a [u8]>,
+    pub(super) user_agent: Option<&'a [u8]>,
     pub(super) status: u16,
     /// Bytes of the content.
     pub(super) bytes: u64,
@@ -25,6 +28,6 @@ pub(super) struct Line<'a> {
 pub(super) struct Moment {
     /// Milliseconds of the second.
     pub(super) milliseconds: u32,
-    /// Since the request was taken up.
+    /// Since the worker woke up to handle the request.
     pub(super) duration: Duration,
 }
