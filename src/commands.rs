@@ -17,6 +17,7 @@ mod decode;
 mod interrupt;
 mod key_display;
 mod open;
+mod reachable;
 mod release_dir;
 mod summary;
 mod workshop;

@@ -4,13 +4,14 @@
 //! ends the process before. Never contains a step of the build or of the server.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Instant;
 
 use cannery_archiver::compile;
 use cannery_server::{Address, Server, process::notify::Notify};
 
 use super::interrupt::Interrupt;
+use super::reachable::OwnAddresses;
 use super::workshop::Workshop;
 use super::{archiver, server, summary};
 use crate::flags::site::Serve;
@@ -39,6 +40,7 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
     let mut config = flags.config(archive);
     config.listen = listen;
     config.listen_tls = listen_tls;
+    let own = OwnAddresses::find(config.listen.iter().chain(&config.listen_tls));
     let server = Server::start(&config).map_err(|error| server::failure(&error))?;
     // The server has the archive mapped, and a mapped file lives on without its name.
     drop(folder);
@@ -46,7 +48,7 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
     drop(interrupt);
     let mut is_reachable = false;
     for (kind, address) in server.addresses() {
-        for address in visible(address) {
+        for address in own.visible(address) {
             is_reachable |= matches!(&address, Address::Internet(address) if !address.ip().is_loopback());
             output::print(format_args!("{}\n", Paint::for_results().strong(&server::url(*kind, &address))))?;
         }
@@ -84,40 +86,20 @@ fn build(flags: &Serve, archive: &std::path::Path) -> Result<(), Failure> {
 fn addresses(flags: &Serve, wanted: &[Address]) -> Result<Vec<Address>, Failure> {
     if flags.has_named_addresses() {
         for address in wanted {
-            if let Address::Internet(address) = address {
-                TcpListener::bind(address).map_err(|error| taken(*address, &error))?;
-            }
+            let tried = match address {
+                Address::Internet(address) => *address,
+                Address::Every(port) => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), *port),
+                Address::Local(_) => continue,
+            };
+            TcpListener::bind(tried).map_err(|error| taken(tried, &error))?;
         }
         return Ok(wanted.to_vec());
     }
     let near = |address| match address {
         Address::Internet(address) => free_near(address).into(),
-        local => local,
+        named => named,
     };
     Ok(wanted.iter().cloned().map(near).collect())
-}
-
-/// Returns the addresses by which clients reach a server at `address`: if that is every address, this machine's
-/// own and the one by which the network knows it.
-fn visible(address: &Address) -> Vec<Address> {
-    let Address::Internet(every) = address else { return vec![address.clone()] };
-    if !every.ip().is_unspecified() {
-        return vec![address.clone()];
-    }
-    // TEST-NET-1 and the documentation prefix (RFC 5737, RFC 3849): connecting a datagram socket sends nothing, and
-    // the kernel chooses the address that it would send from.
-    let (own, elsewhere): (IpAddr, SocketAddr) = match every.ip() {
-        IpAddr::V4(_) => (Ipv4Addr::LOCALHOST.into(), (Ipv4Addr::new(192, 0, 2, 1), 9).into()),
-        IpAddr::V6(_) => {
-            (Ipv6Addr::LOCALHOST.into(), (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), 9).into())
-        }
-    };
-    let known = UdpSocket::bind((every.ip(), 0)).and_then(|socket| {
-        socket.connect(elsewhere)?;
-        socket.local_addr()
-    });
-    let known = known.ok().map(|known| known.ip()).filter(|ip| !ip.is_unspecified() && *ip != own);
-    [own].into_iter().chain(known).map(|ip| SocketAddr::new(ip, every.port()).into()).collect()
 }
 
 /// The address itself if it is free, else one with a port soon after it, else one with any free port.
@@ -147,18 +129,6 @@ mod tests {
         let free = free_near(held);
         assert_eq!(free.ip(), held.ip());
         assert_ne!(free.port(), held.port());
-    }
-
-    #[test]
-    fn every_address_is_shown_as_the_ones_to_visit() {
-        let shown = |text: &str| visible(&text.parse().unwrap());
-        assert_eq!(shown("127.0.0.1:80"), ["127.0.0.1:80".parse().unwrap()]);
-        assert_eq!(shown("unix:/run/s"), ["unix:/run/s".parse().unwrap()]);
-        assert_eq!(shown("0.0.0.0:80")[0], "127.0.0.1:80".parse().unwrap());
-        assert_eq!(shown("[::]:80")[0], "[::1]:80".parse().unwrap());
-        let unspecified =
-            |address: &Address| matches!(address, Address::Internet(it) if it.ip().is_unspecified());
-        assert!(!shown("0.0.0.0:80").iter().chain(&shown("[::]:80")).any(unspecified));
     }
 
     #[test]

@@ -26,6 +26,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::open;
+use super::reachable::OwnAddresses;
 use crate::flags;
 use crate::flags::server::{Invocation, ServerOptions};
 use crate::format;
@@ -78,6 +79,7 @@ fn serve(options: &ServerOptions) -> Result<(), Failure> {
         }
     }
     let notify = notify()?;
+    let own = OwnAddresses::find(config.listen.iter().chain(&config.listen_tls));
     let server =
         Server::start(&config).map_err(|error| memory_hint(failure(&error), &error, options.memory_max))?;
     server.obey_signals(notify.clone()).map_err(|error| failure(&error))?;
@@ -87,7 +89,7 @@ fn serve(options: &ServerOptions) -> Result<(), Failure> {
     }
     if !options.quiet && process_number().is_none() {
         say_what_is_not_needed(options);
-        say_where(server.addresses());
+        say_where(server.addresses(), own);
         server.admin_address().iter().for_each(say_where_operators_ask);
     }
     if speaks && config.tls.is_some() && !config.has_tls() {
@@ -118,9 +120,11 @@ fn say_what_is_not_needed(options: &ServerOptions) {
     }
 }
 
-fn say_where(addresses: &[(ListenerKind, Address)]) {
+fn say_where(addresses: &[(ListenerKind, Address)], own: OwnAddresses) {
     for (kind, address) in addresses {
-        note(format_args!("listening at {}", url(*kind, address)));
+        for address in own.visible(address) {
+            note(format_args!("listening at {}", url(*kind, &address)));
+        }
     }
 }
 
@@ -153,6 +157,7 @@ fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Resu
     let threads = config.threads.get();
     let listening = Listening::open(config, threads * processes).map_err(|error| failure(&error))?;
     let addresses = listening.addresses().to_vec();
+    let own = OwnAddresses::find(addresses.iter().map(|(_, address)| address));
     let of_operators = config.admin.as_ref().map(listen_for_operators).transpose()?;
     let (admin_claim, of_operators) = of_operators.unzip();
     let admin_claim = admin_claim.flatten();
@@ -189,7 +194,7 @@ fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Resu
     let ready = || {
         if !options.quiet {
             say_what_is_not_needed(options);
-            say_where(&addresses);
+            say_where(&addresses, own);
             operators_address.iter().for_each(say_where_operators_ask);
         }
     };
@@ -355,7 +360,11 @@ fn limit_memory(limit: u64) -> Result<(), Failure> {
 
 /// The URL under which whoever is on this machine reaches a server at `address`; of a local socket, the path.
 pub(super) fn url(kind: ListenerKind, address: &Address) -> String {
-    let Address::Internet(address) = address else { return address.to_string() };
+    let address = match address {
+        Address::Internet(address) => *address,
+        Address::Every(port) => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), *port),
+        Address::Local(_) => return address.to_string(),
+    };
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -420,12 +429,11 @@ pub(super) fn listen_hint(failure: Failure, address: &Address, kind: io::ErrorKi
         io::ErrorKind::AddrInUse => {
             failure.hint("another program listens there: stop it, or name another address with `--bind`")
         }
-        io::ErrorKind::PermissionDenied => match address {
-            Address::Internet(address) => failure.hint(format!(
-                "port {} needs a privilege (CAP_NET_BIND_SERVICE); ports from 1024 on do not",
-                address.port()
+        io::ErrorKind::PermissionDenied => match address.port() {
+            Some(port) => failure.hint(format!(
+                "port {port} needs a privilege (CAP_NET_BIND_SERVICE); ports from 1024 on do not"
             )),
-            Address::Local(_) => failure.hint("this user may not make a socket in that folder"),
+            None => failure.hint("this user may not make a socket in that folder"),
         },
         io::ErrorKind::AddrNotAvailable => failure.hint("this machine does not have that address"),
         io::ErrorKind::Unsupported => failure.hint("leave `--defer-accept` out"),
@@ -443,6 +451,7 @@ mod tests {
         assert_eq!(shown("127.0.0.1:8080"), "http://127.0.0.1:8080/");
         assert_eq!(shown("0.0.0.0:80"), "http://127.0.0.1:80/");
         assert_eq!(shown("[::]:8080"), "http://[::1]:8080/");
+        assert_eq!(shown(":8080"), "http://127.0.0.1:8080/");
         assert_eq!(shown("unix:/run/s"), "unix:/run/s");
     }
 

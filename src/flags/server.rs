@@ -161,7 +161,7 @@ struct ContentFlags {
 
 #[derive(Debug, Args)]
 struct ListeningFlags {
-    /// Listen here for HTTP without TLS: `IP:PORT`, `[IPV6]:PORT`, `:PORT` for every IPv4 address, `localhost:PORT` or
+    /// Listen here for HTTP without TLS: `IP:PORT`, `[IPV6]:PORT`, `:PORT` for every address, `localhost:PORT` or
     /// `PORT` for this machine alone, or `unix:PATH`. Port 0 is any free port. Repeatable. If no address is given, it
     /// is 127.0.0.1:8080.
     #[arg(long, value_name = "ADDRESS")]

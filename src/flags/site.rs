@@ -35,7 +35,7 @@ pub struct Serve {
     #[arg(value_name = "DIR", default_value = ".")]
     pub folder: PathBuf,
 
-    /// Listen here: `PORT`, `IP:PORT`, `[IPV6]:PORT`, `:PORT` for every IPv4 address, or `unix:PATH`. Port 0 is
+    /// Listen here: `PORT`, `IP:PORT`, `[IPV6]:PORT`, `:PORT` for every address, or `unix:PATH`. Port 0 is
     /// any free port. Repeatable. If no address is given, it is 127.0.0.1:8080 or the next free port.
     #[arg(long, value_name = "ADDRESS")]
     bind: Vec<Address>,

@@ -1,7 +1,7 @@
 //! Addresses to listen at: an IP address and a port, or a path in the file system.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -10,6 +10,8 @@ use std::str::FromStr;
 pub enum Address {
     /// TCP. Port 0 lets the kernel choose a free one.
     Internet(SocketAddr),
+    /// TCP at this port of all addresses, IPv6 and IPv4, with one socket. Without IPv6 in the kernel, IPv4 alone.
+    Every(u16),
     /// A local (Unix) socket with this path.
     Local(PathBuf),
 }
@@ -20,7 +22,7 @@ pub struct ParseAddressError;
 
 impl fmt::Display for ParseAddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("write `IP:PORT`, `[IPV6]:PORT`, `localhost:PORT`, `:PORT` for all of IPv4, `PORT` or `unix:PATH`")
+        f.write_str("write `IP:PORT`, `[IPV6]:PORT`, `localhost:PORT`, `:PORT` for every address, `PORT` or `unix:PATH`")
     }
 }
 
@@ -33,22 +35,34 @@ impl FromStr for Address {
         match text.strip_prefix("unix:") {
             Some("") => Err(ParseAddressError),
             Some(path) => Ok(Address::Local(path.into())),
-            None => parse_internet(text).map(Address::Internet).ok_or(ParseAddressError),
+            None => parse_internet(text).ok_or(ParseAddressError),
         }
     }
 }
 
 /// Parses `IP:PORT` and its short forms. A port alone means the loopback address; only `:PORT`, as in Go programs, means
 /// all addresses.
-fn parse_internet(text: &str) -> Option<SocketAddr> {
+fn parse_internet(text: &str) -> Option<Address> {
     // Digits only: `u16::from_str` would accept a sign.
     let port = |text: &str| text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let at = |ip: Ipv4Addr, text| Some(SocketAddr::new(IpAddr::V4(ip), port(text)?));
+    let loopback = |text| Some(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port(text)?).into());
     match text.rsplit_once(':') {
-        None => at(Ipv4Addr::LOCALHOST, text),
-        Some(("", text)) => at(Ipv4Addr::UNSPECIFIED, text),
-        Some((host, text)) if host.eq_ignore_ascii_case("localhost") => at(Ipv4Addr::LOCALHOST, text),
-        Some(_) => text.parse().ok(),
+        None => loopback(text),
+        Some(("", text)) => port(text).map(Address::Every),
+        Some((host, text)) if host.eq_ignore_ascii_case("localhost") => loopback(text),
+        Some(_) => text.parse().ok().map(Address::Internet),
+    }
+}
+
+impl Address {
+    /// Returns the port, or `None` for a local socket.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Address::Internet(address) => Some(address.port()),
+            Address::Every(port) => Some(*port),
+            Address::Local(_) => None,
+        }
     }
 }
 
@@ -56,6 +70,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Internet(address) => address.fmt(f),
+            Address::Every(port) => write!(f, ":{port}"),
             Address::Local(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -73,7 +88,7 @@ mod tests {
 
     #[test]
     fn printed_addresses_parse() {
-        for text in ["127.0.0.1:80", "[::1]:8080", "unix:/run/cannery.sock", "unix:relative"] {
+        for text in ["127.0.0.1:80", "[::1]:8080", ":80", "unix:/run/cannery.sock", "unix:relative"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
     }
@@ -98,12 +113,9 @@ mod tests {
 
     #[test]
     fn short_forms_parse() {
-        for (text, address) in [
-            ("8080", "127.0.0.1:8080"),
-            (":8080", "0.0.0.0:8080"),
-            ("localhost:8080", "127.0.0.1:8080"),
-            ("LocalHost:0", "127.0.0.1:0"),
-        ] {
+        for (text, address) in
+            [("8080", "127.0.0.1:8080"), ("localhost:8080", "127.0.0.1:8080"), ("LocalHost:0", "127.0.0.1:0")]
+        {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), address);
         }
     }

@@ -48,7 +48,7 @@ pub use balance::Balancer;
 pub use clock::Now;
 pub use event::{Event, Readiness};
 pub use event_loop::EventLoop;
-pub use listener::{Claim, ListenOptions, Listener};
+pub use listener::{Claim, IpVersions, ListenOptions, Listener};
 pub use platform::*;
 pub use process::{inherit_descriptor, message_pair, release_free_memory, unshare_descriptor_table};
 pub use socket::{Accepted, KernelSocket, Received, Socket};

@@ -4,7 +4,7 @@
 
 use std::fs::{Permissions, set_permissions};
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -40,6 +40,15 @@ pub struct ListenOptions {
     pub defer_accept: bool,
 }
 
+/// The versions of IP over which a TCP socket accepts connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IpVersions {
+    /// The version of its address.
+    One,
+    /// IPv6 and IPv4: the address is `[::]`.
+    Both,
+}
+
 /// An address that is reserved until the workers listen at it.
 ///
 /// Each worker has a listener of its own, so they share the address (`SO_REUSEPORT`). The reservation detects a second
@@ -52,6 +61,8 @@ pub enum Claim {
         socket: RawSocket,
         /// The address, with the port that the kernel chose.
         address: SocketAddr,
+        /// The versions of IP that it accepts.
+        versions: IpVersions,
         /// The options of all listeners at this address.
         options: ListenOptions,
     },
@@ -91,14 +102,15 @@ impl Claim {
 
     fn try_once(address: &Address, options: ListenOptions) -> io::Result<Claim> {
         match address {
-            Address::Internet(address) => {
-                let socket = new_tcp_socket(*address, options)?;
-                socket.bind(&SockAddr::from(*address))?;
-                // The workers may share the address from here on: only the call above had to be exclusive.
-                socket.set_reuse_port(syscalls::BALANCES_LISTENERS)?;
-                let no_address = || io::Error::other("the kernel gave a socket no address");
-                let address = socket.local_addr()?.as_socket().ok_or_else(no_address)?;
-                Ok(Claim::Internet { socket, address, options })
+            Address::Internet(address) => Claim::tcp(*address, IpVersions::One, options),
+            Address::Every(port) => {
+                let both = Claim::tcp((Ipv6Addr::UNSPECIFIED, *port).into(), IpVersions::Both, options);
+                match both.map_err(|error| (error.raw_os_error(), error)) {
+                    Err((Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL), _)) => {
+                        Claim::tcp((Ipv4Addr::UNSPECIFIED, *port).into(), IpVersions::One, options)
+                    }
+                    both => both.map_err(|(_, error)| error),
+                }
             }
             Address::Local(path) => {
                 remove_stale_socket(path)?;
@@ -118,10 +130,21 @@ impl Claim {
         }
     }
 
+    fn tcp(address: SocketAddr, versions: IpVersions, options: ListenOptions) -> io::Result<Claim> {
+        let socket = new_tcp_socket(address, versions, options)?;
+        socket.bind(&SockAddr::from(address))?;
+        // The workers may share the address from here on: only the call above had to be exclusive.
+        socket.set_reuse_port(syscalls::BALANCES_LISTENERS)?;
+        let no_address = || io::Error::other("the kernel gave a socket no address");
+        let address = socket.local_addr()?.as_socket().ok_or_else(no_address)?;
+        Ok(Claim::Internet { socket, address, versions, options })
+    }
+
     /// Returns the address, with the port that the kernel chose.
     #[must_use]
     pub fn address(&self) -> Address {
         match self {
+            Claim::Internet { address, versions: IpVersions::Both, .. } => Address::Every(address.port()),
             Claim::Internet { address, .. } => Address::Internet(*address),
             Claim::Local { path, .. } => Address::Local(path.clone()),
         }
@@ -138,8 +161,8 @@ impl Claim {
                 socket.listen(BACKLOG)?;
                 Ok(Listener { socket: socket.try_clone()?, inherited: false })
             }
-            Claim::Internet { address, options, .. } => {
-                let socket = new_tcp_socket(*address, *options)?;
+            Claim::Internet { address, versions, options, .. } => {
+                let socket = new_tcp_socket(*address, *versions, *options)?;
                 socket.set_reuse_port(true)?;
                 socket.bind(&SockAddr::from(*address))?;
                 socket.listen(BACKLOG)?;
@@ -235,8 +258,13 @@ impl Listener {
     /// The socket is neither a TCP socket nor a local one with a path.
     pub fn address(&self) -> io::Result<Address> {
         let address = self.socket.local_addr()?;
+        let internet = |address: SocketAddr| {
+            let is_every = address.is_ipv6() && address.ip().is_unspecified();
+            let has_both = is_every && matches!(self.socket.only_v6(), Ok(false));
+            if has_both { Address::Every(address.port()) } else { Address::Internet(address) }
+        };
         let local = || address.as_pathname().map(|path| Address::Local(path.to_owned()));
-        let found = address.as_socket().map(Address::Internet).or_else(local);
+        let found = address.as_socket().map(internet).or_else(local);
         found.ok_or_else(|| io::Error::other("a listening socket of a kind that is not supported"))
     }
 
@@ -257,7 +285,7 @@ impl Listener {
     /// The process has no descriptor left, or the socket is of an unsupported kind.
     pub fn claim(&self) -> io::Result<Option<Claim>> {
         match self.address()? {
-            Address::Internet(_) => Ok(None),
+            Address::Internet(_) | Address::Every(_) => Ok(None),
             Address::Local(path) => Ok(Some(Claim::Local { socket: self.socket.try_clone()?, path })),
         }
     }
@@ -284,7 +312,11 @@ impl AsFd for Listener {
     }
 }
 
-fn new_tcp_socket(address: SocketAddr, options: ListenOptions) -> io::Result<RawSocket> {
+fn new_tcp_socket(
+    address: SocketAddr,
+    versions: IpVersions,
+    options: ListenOptions,
+) -> io::Result<RawSocket> {
     let socket = RawSocket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     // Connections of an earlier run in TIME_WAIT must not prevent a start.
@@ -297,7 +329,7 @@ fn new_tcp_socket(address: SocketAddr, options: ListenOptions) -> io::Result<Raw
     }
     if address.is_ipv6() {
         // `[::]` means IPv6 alone, so that a listener at `0.0.0.0` can coexist.
-        socket.set_only_v6(true)?;
+        socket.set_only_v6(versions == IpVersions::One)?;
     }
     Ok(socket)
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use crate::harness::{Server, pages, run, server_command, write_folder};
+use crate::harness::{Server, pages, request_at, run, server_command, write_folder};
 
 /// A folder with a site, and the place of its archive.
 struct Place {
@@ -135,4 +135,21 @@ fn explain_names_files_and_lines() {
     }
     prints("cannery", &["explain", &archive, "/", "--debug"], "at byte");
     prints("cannery", &["inspect", &archive, "--list"], "text/html; charset=utf-8");
+}
+
+/// It listened at addresses of IPv4 alone, other than in Go, whose programs use this form.
+#[test]
+fn a_port_after_a_colon_is_every_address_of_both_versions() {
+    let has_ipv6 = std::net::TcpListener::bind("[::1]:0").is_ok();
+    for processes in [&[][..], &["--processes", "1"]] {
+        let mut command = server_command();
+        command.args(["--dummy", "--threads", "1", "--bind", ":0"]).args(processes);
+        let server = Server::run(command);
+        // The address that is printed is one that a person can visit.
+        let port = server.address.strip_prefix("127.0.0.1:").unwrap();
+        assert_eq!(server.get("/").status, 200);
+        if has_ipv6 {
+            assert_eq!(request_at(&format!("[::1]:{port}"), "GET", "/", "").status, 200);
+        }
+    }
 }

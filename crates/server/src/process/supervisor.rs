@@ -15,7 +15,7 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
-use cannery_eventloop::{Address, Listener};
+use cannery_eventloop::Listener;
 use cannery_secure::Seed;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -335,7 +335,7 @@ impl ProcessSlot {
 
     /// Those that another process can serve. All processes share those of local sockets anyway.
     fn own_queues(&self) -> impl Iterator<Item = (usize, ListenerKind, &Listener)> {
-        let is_own = |listener: &Listener| matches!(listener.address(), Ok(Address::Internet(_)));
+        let is_own = |listener: &Listener| listener.address().is_ok_and(|address| address.port().is_some());
         let own = self.listeners().filter(move |(_, listener)| is_own(listener));
         own.map(|(kind, listener)| (self.number, kind, listener))
     }
