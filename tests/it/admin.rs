@@ -221,3 +221,13 @@ fn admin_page_works_in_a_browser() {
     assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
     assert!(stdout.contains("/nothing/here 5") && stdout.contains("serving"), "{stdout}");
 }
+
+/// Without anything to reload, no thread looked at the process.
+#[test]
+fn process_metrics_are_there_without_archives_and_certificates() {
+    let server = Server::start(&["--dummy", "--admin", "127.0.0.1:0"]);
+    let admin = server.read_admin_address();
+    wait_until("it is looked at", || text(&admin, "/metrics").contains("process_open_fds "));
+    let metrics = text(&admin, "/metrics");
+    assert!(metric(&metrics, "process_resident_memory_bytes") > 1e6, "{metrics}");
+}

@@ -132,6 +132,11 @@ impl Config {
         !self.listen_tls.is_empty() || self.inherited.iter().any(|(kind, _)| *kind == ListenerKind::Tls)
     }
 
+    /// Returns `true` if operators can query memory, descriptors and CPU time of the process.
+    pub(crate) fn samples_process(&self) -> bool {
+        self.admin.is_some() || self.figures.is_some()
+    }
+
     /// Whether anybody will ask what was counted.
     #[must_use]
     pub(crate) fn counts(&self) -> bool {
@@ -189,7 +194,7 @@ impl HttpsRedirect {
     /// The port, for a server that listens at these addresses.
     pub(crate) fn port(self, addresses: &[(ListenerKind, Address)]) -> u16 {
         let own = addresses.iter().find_map(|(kind, address)| match (kind, address) {
-            (ListenerKind::Tls, Address::Internet(address)) => Some(address.port()),
+            (ListenerKind::Tls, address) => address.port(),
             _ => None,
         });
         match self {

@@ -94,12 +94,14 @@ struct Served {
 }
 
 impl Reloader {
-    /// Looks at the files as they are now, before they are opened: what changes from here on is new. Nothing
-    /// where nothing is served that could be replaced.
+    /// Looks at the files as they are now, before they are opened: what changes from here on is new. Returns `None` if
+    /// there is no file to replace, and operators cannot query the process.
     pub(crate) fn new(config: &Config) -> Option<Reloader> {
         let (archives, loading, watch) = match &config.content {
             config::Content::Archives { archives, loading, watch } => (archives.as_slice(), *loading, *watch),
-            config::Content::Dummy { .. } if config.has_tls() => (&[][..], Loading::Mapped, false),
+            config::Content::Dummy { .. } if config.has_tls() || config.samples_process() => {
+                (&[][..], Loading::Mapped, false)
+            }
             config::Content::Dummy { .. } => return None,
         };
         Some(Reloader {

@@ -61,7 +61,7 @@ impl Resources {
         let waker = |_| Waker::new().map_err(StartError::EventLoop);
         let wakers = (0..config.threads.get()).map(waker).collect::<Result<Vec<_>, _>>()?;
         let balancers = Balancer::for_loops(&wakers).map_err(StartError::EventLoop)?;
-        let process = (config.admin.is_some() || config.figures.is_some()).then(ProcessSampler::open);
+        let process = config.samples_process().then(ProcessSampler::open);
         let memory_max = memory_budget::share(config.threads);
         Ok(Resources {
             io,
