@@ -1,10 +1,11 @@
 //! Deploys and rollbacks that break no open page: release directories.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::Output;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::harness::{Response, Server, compile, run, write_folder};
+use crate::harness::{Response, Server, compile, request_at, run, server_command, wait_until, write_folder};
 
 /// A release directory.
 struct Directory {
@@ -267,4 +268,77 @@ fn the_first_release_has_nothing_before_it() {
     let (code, said) = build(&directory, "2.cdb", &["--previous", &current]);
     assert!(code == 3 && said.contains("current"), "{said}");
     assert_eq!(build(&directory, "2.cdb", &["--previous", "/nowhere/at/all"]).0, 3);
+}
+
+/// Releases come and go, and a new program takes over, while clients load scripts of an earlier release.
+#[test]
+#[cfg_attr(feature = "portable", ignore = "only Linux spreads connections over processes")]
+fn files_of_other_releases_are_there_through_deploys_and_a_takeover() {
+    let directory = Directory::new();
+    for number in 1..=2 {
+        directory.build(number, &[]);
+    }
+    directory.uses("2");
+    let mut command = server_command();
+    command.args([
+        "--releases",
+        &directory.text(),
+        "--bind",
+        "127.0.0.1:0",
+        "--processes",
+        "2",
+        "--threads",
+        "1",
+    ]);
+    let mut server = Server::run(command);
+    let address = server.address.clone();
+    let script = |number: u32| {
+        let response = request_at(&address, "GET", &format!("/assets/app-{number}.js"), "");
+        (response.status, text(&response).to_owned())
+    };
+    let style = || request_at(&address, "GET", "/style.css", "").body;
+
+    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let mut successor = 0;
+    std::thread::scope(|scope| {
+        for number in [1, 2, 1, 2] {
+            let (stop, answered, script) = (&stop, &answered, &script);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let found = script(number);
+                    if found != has(number) {
+                        stop.store(true, Ordering::Relaxed);
+                        panic!("script of release {number}: {found:?}");
+                    }
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let await_answers = || {
+            let before = answered.load(Ordering::Relaxed);
+            wait_until("answers", || {
+                stop.load(Ordering::Relaxed) || answered.load(Ordering::Relaxed) > before + 100
+            });
+        };
+        await_answers();
+        directory.build(3, &[]);
+        directory.uses("3");
+        wait_until("release 3", || style() == b"release 3");
+        await_answers();
+
+        server.signal("USR2");
+        let line = server.await_line("to take over");
+        successor = line.split(' ').find_map(|word| word.parse::<u32>().ok()).unwrap();
+        assert_eq!(server.wait(), Some(0), "the old program leaves");
+        await_answers();
+
+        directory.uses("1");
+        wait_until("release 1", || style() == b"release 1");
+        fs::remove_file(directory.path("3.cdb")).unwrap();
+        wait_until("release 3 is gone", || script(3).0 == 404);
+        await_answers();
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(Command::new("kill").args(["-TERM", &successor.to_string()]).status().unwrap().success());
+    wait_until("the new program ends", || !Path::new(&format!("/proc/{successor}")).exists());
 }
