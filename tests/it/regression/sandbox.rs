@@ -5,14 +5,16 @@
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr as LocalAddress, UnixDatagram};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{AddressFamily, SocketType, connect, socket};
 
-use crate::harness::{Server, compile, pages, run, write_folder};
+use crate::harness::{Server, TIMEOUT, compile, pages, run, server_command, write_folder};
 
 /// The user and group `nobody`.
 const NOBODY: &str = "65534:65534";
@@ -159,4 +161,43 @@ fn processes_shake_hands_in_the_sandbox() {
         assert_eq!(server.get("/a.txt").body, b"a page");
     }
     assert_eq!(server.stop(), Some(0));
+}
+
+/// The filter of system calls refuses sends to an address, so the socket of the service manager must be connected.
+#[test]
+fn service_manager_is_notified_from_within_the_sandbox() {
+    let folder = tempfile::tempdir().unwrap();
+    let named = folder.path().join("notify");
+    let name = format!("cannery-test-notify-{}", std::process::id());
+    let in_abstract = LocalAddress::from_abstract_name(&name).unwrap();
+    let sockets = [
+        (named.to_str().unwrap().to_owned(), UnixDatagram::bind(&named).unwrap()),
+        (format!("@{name}"), UnixDatagram::bind_addr(&in_abstract).unwrap()),
+    ];
+    for (name, socket) in sockets {
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let await_message = |wanted: &str| {
+            let mut buffer = [0; 512];
+            loop {
+                let bytes =
+                    socket.recv(&mut buffer).unwrap_or_else(|error| panic!("{name}: {wanted}: {error}"));
+                if String::from_utf8_lossy(&buffer[..bytes]).lines().any(|line| line == wanted) {
+                    return;
+                }
+            }
+        };
+        let mut command = server_command();
+        command.args(["--dummy", "--bind", "127.0.0.1:0", "--threads", "1"]);
+        let server = Server::run({
+            command.env("NOTIFY_SOCKET", &name).env("WATCHDOG_USEC", "200000");
+            command
+        });
+        await_message("READY=1");
+        await_message("WATCHDOG=1");
+        server.signal("HUP");
+        await_message("RELOADING=1");
+        await_message("READY=1");
+        server.signal("TERM");
+        await_message("STOPPING=1");
+    }
 }

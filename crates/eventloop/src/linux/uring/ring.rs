@@ -303,3 +303,41 @@ fn allocate(bytes: usize, alignment: usize) -> NonNull<u8> {
     let skipped = memory.as_ptr().align_offset(alignment);
     NonNull::from(&mut memory[skipped..][..bytes]).cast()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ring_refuses_all_operations_but_its_own() {
+        let mut ring = match Ring::new() {
+            Ok(ring) => ring,
+            Err(error) => return println!("skipped: this kernel gives no ring: {error}"),
+        };
+        let standard_input = Fd(0);
+        let (nothing, no_message) = (std::ptr::null(), std::ptr::null());
+        let refused = [
+            ("send", opcode::Send::new(standard_input, nothing, 0).build()),
+            ("sendto", opcode::Send::new(standard_input, nothing, 0).dest_addr(std::ptr::null()).build()),
+            ("fast open", opcode::Send::new(standard_input, nothing, 0).flags(libc::MSG_FASTOPEN).build()),
+            ("send without a copy", opcode::SendZc::new(standard_input, nothing, 0).build()),
+            ("sendmsg", opcode::SendMsg::new(standard_input, no_message).build()),
+            ("connect", opcode::Connect::new(standard_input, std::ptr::null(), 0).build()),
+            ("socket", opcode::Socket::new(libc::AF_INET, libc::SOCK_STREAM, 0).build()),
+            ("open", opcode::OpenAt::new(standard_input, c"/etc/passwd".as_ptr()).build()),
+            ("read", opcode::Read::new(standard_input, std::ptr::null_mut(), 0).build()),
+            ("write", opcode::Write::new(standard_input, nothing, 0).build()),
+            ("splice", opcode::Splice::new(standard_input, -1, standard_input, -1, 0).build()),
+            ("shutdown", opcode::Shutdown::new(standard_input, 0).build()),
+            ("close", opcode::Close::new(Fd(-1)).build()),
+            ("unlink", opcode::UnlinkAt::new(standard_input, c"/nowhere".as_ptr()).build()),
+            ("a linked operation", opcode::PollAdd::new(standard_input, 0).build().flags(Flags::IO_LINK)),
+        ];
+        for (name, entry) in refused {
+            ring.push(entry, Operation::PollWritable, Token { slot: 1, generation: 1 }).unwrap();
+            ring.wait(Some(Duration::from_secs(5))).unwrap();
+            let completion = ring.next().unwrap_or_else(|| panic!("{name}: no completion"));
+            assert_eq!(completion.result, -libc::EACCES, "{name}");
+        }
+    }
+}
