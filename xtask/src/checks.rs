@@ -17,7 +17,7 @@ use crate::tidy;
 pub(crate) enum Extent {
     /// Formatting, clippy and cargo test, with the installed programs.
     Fast,
-    /// Everything except the long tests and the checks whose tools take minutes to install.
+    /// Everything except the long tests and the checks that need tools with minutes of installation.
     Usual,
     /// The checks of continuous integration: the usual ones and cargo deny.
     Integration,

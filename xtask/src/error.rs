@@ -1,4 +1,4 @@
-//! Errors of tasks: whose fault, where, and how to continue.
+//! Errors of tasks: the place of the failure and the remedy.
 
 use std::fmt;
 use std::io;

@@ -7,10 +7,10 @@ use std::path::{Component, Path, PathBuf};
 use crate::error::Error;
 use crate::project;
 
-/// The directories whose Markdown files are checked, without those below.
+/// The directories with the checked Markdown files, without those below.
 const DIRECTORIES: [&str; 5] = [".", "docs", "docs/design", "crates/archive", "bench"];
 
-/// The directories whose paths are checked if a document has them in backticks.
+/// The directories of code. A document's path to one of their files, in backticks, is checked.
 const CODE_DIRECTORIES: [&str; 7] = ["bench/", "contrib/", "crates/", "fuzz/", "src/", "tests/", "xtask/"];
 
 /// Checks all documents. Returns a finding for each broken link and missing path.

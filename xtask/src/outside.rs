@@ -178,7 +178,7 @@ pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|entry| entry.uid() == 0)
 }
 
-/// Returns the directory whose `node_modules` has the npm packages.
+/// Returns the directory with `node_modules` and the npm packages.
 pub(crate) fn npm_directory() -> PathBuf {
     project::outside().join("npm")
 }
