@@ -44,7 +44,7 @@ pub fn run(flags: &Serve) -> Result<(), Failure> {
     let server = Server::start(&config).map_err(|error| server::failure(&error))?;
     // The server has the archive mapped, and a mapped file lives on without its name.
     drop(folder);
-    server.obey_signals(Notify::default()).map_err(|error| server::failure(&error))?;
+    server.handle_signals(Notify::default()).map_err(|error| server::failure(&error))?;
     drop(interrupt);
     let mut is_reachable = false;
     for (kind, address) in server.addresses() {

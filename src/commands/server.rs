@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use cannery_server::config::{ListenerKind, NoticeHandler};
 use cannery_server::process::inheritance::{
-    FIGURES_VARIABLE, LISTENERS_VARIABLE, OPERATORS_VARIABLE, SEED_VARIABLE, STANDBY_VARIABLE,
+    ADMIN_VARIABLE, LISTENERS_VARIABLE, SEED_VARIABLE, STANDBY_VARIABLE, STATS_VARIABLE,
     TLS_LISTENERS_VARIABLE,
 };
 use cannery_server::process::notify::{Notify, SOCKET_VARIABLE};
@@ -67,7 +67,7 @@ fn serve(options: &ServerOptions) -> Result<(), Failure> {
         (Some(processes), Some(number)) => {
             // Nobody would stop this process if the supervisor were killed.
             end_with_parent();
-            let figures = inherited_by(FIGURES_VARIABLE)?.unwrap_or_default();
+            let figures = inherited_by(STATS_VARIABLE)?.unwrap_or_default();
             if number == processes {
                 return answer_operators(&config, &figures);
             }
@@ -75,14 +75,14 @@ fn serve(options: &ServerOptions) -> Result<(), Failure> {
             config.admin = None;
             let seed = inherited_by(SEED_VARIABLE)?.unwrap_or_default();
             config.tls.iter_mut().for_each(|tls| tls.seed = seed.first().copied());
-            config.figures = figures.first().copied();
+            config.stats_socket = figures.first().copied();
         }
     }
     let notify = notify()?;
     let own = OwnAddresses::find(config.listen.iter().chain(&config.listen_tls));
     let server =
         Server::start(&config).map_err(|error| memory_hint(failure(&error), &error, options.memory_max))?;
-    server.obey_signals(notify.clone()).map_err(|error| failure(&error))?;
+    server.handle_signals(notify.clone()).map_err(|error| failure(&error))?;
     let speaks = speaks_for_all();
     if speaks && !options.quiet {
         server.report_sites();
@@ -143,7 +143,7 @@ fn notify() -> Result<Notify, Failure> {
 fn answer_operators(config: &Config, asked: &[i32]) -> Result<(), Failure> {
     let notify = notify()?;
     let operators = Operators::start(config, asked).map_err(|error| failure(&error))?;
-    operators.obey_signals(notify.clone()).map_err(|error| failure(&error))?;
+    operators.handle_signals(notify.clone()).map_err(|error| failure(&error))?;
     notify.ready("answering operators");
     operators.wait();
     Ok(())
@@ -189,7 +189,7 @@ fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Resu
         predecessor,
         has_tls: config.has_tls(),
         drain: config.drain,
-        tell: &|notice| tell(notice, options.quiet),
+        on_notice: &|notice| tell(notice, options.quiet),
     };
     let ready = || {
         if !options.quiet {
@@ -199,7 +199,7 @@ fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Resu
         }
     };
     let ended = supervisor.run(of_processes, of_operators, ready);
-    if matches!(ended, Ok(Ended::Left)) || ended.is_err() && predecessor.is_some() {
+    if matches!(ended, Ok(Ended::Replaced)) || ended.is_err() && predecessor.is_some() {
         claims.into_iter().for_each(Claim::release);
     }
     ended.map(drop).map_err(|error| Failure::failed(error.to_string()))
@@ -226,7 +226,7 @@ fn process_number() -> Option<usize> {
 /// What keeps the address of operators, and the socket that listens there: the predecessor's, if there is one.
 fn listen_for_operators(address: &Address) -> Result<(Option<Claim>, Listener), Failure> {
     let failed = |source| failure(&StartError::Listen { address: address.clone(), source });
-    if let Some([descriptor]) = inherited_by(OPERATORS_VARIABLE)?.as_deref() {
+    if let Some([descriptor]) = inherited_by(ADMIN_VARIABLE)?.as_deref() {
         let listener = Listener::inherit(*descriptor).map_err(failed)?;
         return Ok((None, listener));
     }

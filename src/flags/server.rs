@@ -434,7 +434,7 @@ impl Flags {
             admin: monitoring.admin.clone(),
             admin_hosts: monitoring.admin_host.clone(),
             access_log: monitoring.into_access_log(),
-            figures: None,
+            stats_socket: None,
             report: output.report.then_some(REPORT_INTERVAL),
             sandbox: sandbox.level(),
             account: sandbox.account()?,

@@ -1,6 +1,6 @@
-//! What a server can be told: a plain struct in which a wrong setting cannot be written.
+//! Configuration of a server, as a struct that cannot express invalid settings.
 //!
-//! Never parses a command line.
+//! Command lines are parsed elsewhere.
 
 mod trusted_proxies;
 
@@ -17,79 +17,77 @@ use crate::notice::Notice;
 pub use crate::sandbox::{Account, SandboxPolicy, Wanted};
 pub use trusted_proxies::{ForwardedField, ProxySource, TrustedProxies};
 
-/// What a server shall do.
+/// Configuration of a server.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where to listen in the clear. Port 0 takes any free port.
+    /// Addresses of listeners without TLS. Port 0 selects a free port.
     pub listen: Vec<Address>,
-    /// Where to listen for TLS; then `tls` says how.
+    /// Addresses of TLS listeners, which need `tls`.
     pub listen_tls: Vec<Address>,
-    /// The certificates and protocols of connections by TLS.
+    /// Certificates and protocols of TLS connections.
     pub tls: Option<Tls>,
-    /// Whether HTTP/1 is spoken.
+    /// Enables HTTP/1.
     pub http1: bool,
-    /// Whether HTTP/2 is spoken: by TLS with clients that ask for it, in the clear with those who begin with it.
+    /// Enables HTTP/2: over TLS if negotiated by ALPN, over TCP with prior knowledge.
     pub http2: bool,
-    /// Whether what is asked in the clear is sent to `https`, and to which port.
+    /// Redirects requests without TLS to `https` on this port.
     pub https_redirect: Option<HttpsRedirect>,
-    /// The permissions of the paths of local sockets, as for `chmod`; without them, what the process's file mode
-    /// mask leaves.
+    /// File mode of Unix sockets, as for `chmod`. Without it, the umask applies.
     pub local_mode: Option<u32>,
-    /// Whether the kernel keeps TCP connections back until their peers have sent something; those of operators never are.
-    /// Sockets that were inherited and had this from whoever opened them keep it either way.
+    /// Defers the acceptance of TCP connections until the client has sent data (`TCP_DEFER_ACCEPT`), except on the admin
+    /// listener. Inherited sockets that have the option keep it.
     pub defer_accept: bool,
-    /// Listening sockets that whoever started this process left open for it, by number: in place of `listen` and
-    /// `listen_tls`.
+    /// Inherited listening sockets, by descriptor, which replace `listen` and `listen_tls`.
     pub inherited: Vec<(ListenerKind, i32)>,
-    /// Listening sockets of other processes, which are served while those are gone: the process's number, and the
-    /// descriptor's.
+    /// Standby listeners, those of other processes, from which this one accepts while they are down: number of the process,
+    /// kind, descriptor.
     pub standby: Vec<(usize, ListenerKind, i32)>,
-    /// What to answer.
+    /// The content that is served.
     pub content: Content,
-    /// Serving threads, each with its own loop and its own listeners.
+    /// Number of worker threads, each with its own event loop and listeners.
     pub threads: NonZeroUsize,
-    /// By which interface of the kernel they serve.
+    /// The event loop of the workers.
     pub io: Io,
-    /// Connections that may be open at a time, all threads together. Who comes then waits in the kernel's
-    /// queue. Without a limit, that of descriptors does the same.
+    /// Limit of open connections over all threads. Further connections wait in the kernel's accept queue. Without it, the limit
+    /// of descriptors has the same effect.
     pub connections_max: Option<NonZeroUsize>,
-    /// Whether every connection begins with a PROXY header, which names the client; but not those of operators.
+    /// Requires a PROXY protocol header on each connection, except on the admin listener.
     pub proxy_protocol: bool,
-    /// Whether the `Host` of a request can pick a site within the archive.
+    /// Selects the site within an archive by the host of the request.
     pub hosts: bool,
-    /// Fields that go with every answer.
+    /// Header fields of every response.
     pub security_headers: SecurityHeaders,
-    /// Whether clients may keep permanent redirects for a while. Not where the site is edited meanwhile.
+    /// Lets clients cache permanent redirects. Disabled while a site is being edited.
     pub keeps_redirects: bool,
-    /// How long to wait for a peer; none of these for measuring only.
+    /// Timeouts; `None` is for measurements only.
     pub timeouts: Option<Timeouts>,
-    /// How long connections may finish what they are sending after the order to stop.
+    /// Drain timeout of a graceful shutdown.
     pub drain: Duration,
-    /// Pages of the server's own, below `/__/`.
+    /// Built-in pages below `/__/`.
     pub special_pages: Option<SpecialPages>,
-    /// A directory with the tokens of certificate authorities.
+    /// Directory with ACME challenge tokens.
     pub acme_webroot: Option<PathBuf>,
-    /// Where each request is written down.
+    /// The access log.
     pub access_log: Option<AccessLog>,
-    /// Where an operator may ask how the server is doing.
+    /// Address of the admin listener.
     pub admin: Option<Address>,
-    /// Names by which operators may ask, besides addresses and `localhost`.
+    /// Host names that the admin listener accepts in addition to addresses and `localhost`.
     pub admin_hosts: Vec<HostPattern>,
-    /// A socket on which whoever started this process asks for figures, by number.
-    pub figures: Option<i32>,
-    /// How often the figures are told.
+    /// Descriptor of an inherited socket on which the admin process asks for statistics.
+    pub stats_socket: Option<i32>,
+    /// Interval of the reports on the terminal.
     pub report: Option<Duration>,
-    /// How much of a cage there must be.
+    /// Which layers of the sandbox are required.
     pub sandbox: SandboxPolicy,
-    /// Whom to be once everything is open; nothing to stay who started the server.
+    /// The user and group to change to after all resources are open.
     pub account: Option<Account>,
-    /// Who is told of what happens while the server runs.
+    /// Receives events while the server runs.
     pub on_notice: NoticeHandler,
 }
 
 impl Config {
-    /// A server of this content on one thread, with nothing around it: it listens nowhere, writes no log, tells
-    /// nobody, and has no cage. Its answers and its patience are the usual ones.
+    /// Returns the configuration of a server with one thread and without listeners, logs, notices and sandbox. Responses and
+    /// timeouts have their defaults.
     #[must_use]
     pub fn plain(content: Content) -> Config {
         Config {
@@ -118,7 +116,7 @@ impl Config {
             access_log: None,
             admin: None,
             admin_hosts: Vec::new(),
-            figures: None,
+            stats_socket: None,
             report: None,
             sandbox: SandboxPolicy::OFF,
             account: None,
@@ -126,7 +124,7 @@ impl Config {
         }
     }
 
-    /// Whether it listens for TLS.
+    /// Returns `true` if there is a TLS listener.
     #[must_use]
     pub fn has_tls(&self) -> bool {
         !self.listen_tls.is_empty() || self.inherited.iter().any(|(kind, _)| *kind == ListenerKind::Tls)
@@ -134,13 +132,13 @@ impl Config {
 
     /// Returns `true` if operators can query memory, descriptors and CPU time of the process.
     pub(crate) fn samples_process(&self) -> bool {
-        self.admin.is_some() || self.figures.is_some()
+        self.admin.is_some() || self.stats_socket.is_some()
     }
 
-    /// Whether anybody will ask what was counted.
+    /// Returns `true` if something reads the counters.
     #[must_use]
     pub(crate) fn counts(&self) -> bool {
-        self.admin.is_some() || self.figures.is_some() || self.report.is_some()
+        self.admin.is_some() || self.stats_socket.is_some() || self.report.is_some()
     }
 }
 
@@ -191,7 +189,7 @@ pub enum HttpsRedirect {
 }
 
 impl HttpsRedirect {
-    /// The port, for a server that listens at these addresses.
+    /// Returns the port for a server with these listeners.
     pub(crate) fn port(self, addresses: &[(ListenerKind, Address)]) -> u16 {
         let own = addresses.iter().find_map(|(kind, address)| match (kind, address) {
             (ListenerKind::Tls, address) => address.port(),
@@ -204,24 +202,24 @@ impl HttpsRedirect {
     }
 }
 
-/// By which interface of the kernel connections are served.
+/// The kernel interface of the event loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Io {
-    /// The server's choice, which is `epoll(7)`.
+    /// Chosen by the server, currently `epoll(7)`.
     #[default]
     Auto,
     /// `epoll(7)`, which every Linux has.
     Epoll,
-    /// `io_uring(7)`; without it there is no start.
+    /// `io_uring(7)`. The server doesn't start without it.
     Uring,
 }
 
-/// Who is told of what happens while the server runs. Called by threads that serve nobody.
+/// Receives events while the server runs. Auxiliary threads call it, never workers.
 #[derive(Clone)]
 pub struct NoticeHandler(pub Arc<dyn Fn(&Notice) + Send + Sync>);
 
 impl NoticeHandler {
-    /// Nobody.
+    /// Returns a handler that ignores all events.
     #[must_use]
     pub fn ignore() -> NoticeHandler {
         NoticeHandler(Arc::new(|_| {}))
@@ -234,80 +232,80 @@ impl std::fmt::Debug for NoticeHandler {
     }
 }
 
-/// What the server answers with.
+/// The content of a server.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// Archives, each for a host or for all others; at least one.
+    /// At least one archive, each for a host or for all other hosts.
     Archives {
-        /// Which.
+        /// The archives.
         archives: Vec<NamedArchive>,
-        /// How their bytes are held.
+        /// How they are loaded into memory.
         loading: Loading,
-        /// Whether an archive that was replaced is taken up without being told.
+        /// Reloads a replaced archive without a signal.
         watch: bool,
     },
-    /// The same few bytes to every request, with no field but `Content-Length`: what the engine alone
-    /// can do.
+    /// The same short content for every request, with `Content-Length` as the only field, to measure the server without
+    /// archives.
     Dummy {
-        /// The body.
+        /// The content.
         body: &'static [u8],
     },
 }
 
-/// An archive, and whom it answers for.
+/// An archive and its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedArchive {
-    /// The hosts that it answers for; nothing for the default, which answers for all others.
+    /// The host, or `None` for the default archive.
     pub host: Option<HostPattern>,
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
-    /// The release directory that it is the current archive of, if paths of other releases are answered too.
+    /// The release directory of which it is the current archive, if older releases are served too.
     pub releases: Option<ReleaseDirectory>,
 }
 
 impl NamedArchive {
-    /// One archive alone.
+    /// Returns a single archive.
     #[must_use]
     pub fn new(host: Option<HostPattern>, path: PathBuf) -> NamedArchive {
         NamedArchive { host, path, releases: None }
     }
 
-    /// The current archive of a release directory.
+    /// Returns the current archive of a release directory.
     #[must_use]
     pub fn of_directory(host: Option<HostPattern>, releases: ReleaseDirectory) -> NamedArchive {
         NamedArchive { host, path: releases.path.join(CURRENT), releases: Some(releases) }
     }
 }
 
-/// The name of the link to the current archive of a release directory.
+/// The name of the symbolic link to the current archive in a release directory.
 pub const CURRENT: &str = "current";
 
-/// A directory of archives, whose link `current` leads to the one that is served.
+/// A directory of archives whose symbolic link `current` selects the one that is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleaseDirectory {
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
-    /// How many of the other archives answer paths that the current one lacks, the newest first.
+    /// The number of older archives, newest first, that serve immutable paths which the current one lacks.
     pub kept: usize,
 }
 
 /// The contents of the pages below `/__/cannery/`.
 #[derive(Debug, Clone)]
 pub struct SpecialPages {
-    /// What this is, in a sentence or two.
+    /// A short description of the server.
     pub about: String,
     /// The manual page as text.
     pub manual: String,
-    /// The pages that have the exact version.
+    /// Pages with the exact version, if enabled.
     pub exact: Option<ExactPages>,
 }
 
-/// Pages that tell the exact version, and so its known faults.
+/// Pages that reveal the exact version, and thereby its known vulnerabilities.
 #[derive(Debug, Clone)]
 pub struct ExactPages {
-    /// The version alone.
+    /// The version.
     pub version: String,
-    /// What the program is made of, as CycloneDX JSON.
+    /// The software bill of materials as CycloneDX JSON.
     pub sbom: String,
 }
 
@@ -320,7 +318,7 @@ pub struct HostPattern {
 }
 
 impl HostPattern {
-    /// Reads `example.com`, `*.example.com` or an IP literal. Nothing if the text is no host.
+    /// Parses `example.com`, `*.example.com` or an IP literal. Returns `None` if the text is no host.
     #[must_use]
     pub fn parse(text: &str) -> Option<HostPattern> {
         let (name, wildcard) = match text.strip_prefix("*.") {
@@ -334,8 +332,8 @@ impl HostPattern {
         is_name.then(|| HostPattern { name: name.trim_end_matches('.').to_ascii_lowercase(), wildcard })
     }
 
-    /// Whether a host, in any letter case and without port or final dot, is meant; the larger the number, the
-    /// nearer.
+    /// Compares a host, in any letter case and without port or final dot. Returns `None` if it doesn't match; larger numbers
+    /// are closer matches.
     #[must_use]
     pub fn matches(&self, host: &[u8]) -> Option<usize> {
         let name = self.name.as_bytes();
@@ -357,8 +355,8 @@ impl std::fmt::Display for HostPattern {
 /// The body of `--dummy`.
 pub const DUMMY_BODY: &[u8] = b"hello world!\n";
 
-/// Which fields go with every answer, unless the site sets them itself. A site's own `Content-Security-Policy` stands
-/// beside ours, for policies add up.
+/// Header fields of every response, unless the site sets them itself. A `Content-Security-Policy` of the site is sent in
+/// addition to ours, because policies accumulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SecurityHeaders {
     /// `Referrer-Policy`, `X-Content-Type-Options` and `X-Frame-Options`.
@@ -368,14 +366,14 @@ pub struct SecurityHeaders {
 }
 
 impl SecurityHeaders {
-    /// The same for answers in the clear of a server that has connections of both kinds: RFC 6797 §7.2 keeps
-    /// `Strict-Transport-Security` from those. Where all are in the clear, a proxy in front has the other kind.
+    /// Returns the fields for connections without TLS of a server that also has TLS listeners: RFC 6797 §7.2 forbids
+    /// `Strict-Transport-Security` there. A server without TLS listeners sends it, because a proxy may add TLS.
     #[must_use]
     pub fn without_tls(self) -> SecurityHeaders {
         SecurityHeaders { tls: false, ..self }
     }
 
-    /// The fields, each with its value.
+    /// Returns the fields with their values.
     #[must_use]
     pub fn fields(self) -> Vec<(&'static str, &'static str)> {
         let basic = [
@@ -392,25 +390,25 @@ impl SecurityHeaders {
     }
 }
 
-/// Where an access log goes, and how its lines are spelled.
+/// Configuration of an access log.
 #[derive(Debug, Clone)]
 pub struct AccessLog {
-    /// Where.
+    /// The destination.
     pub target: LogTarget,
-    /// How.
+    /// The format of its lines.
     pub format: LogFormat,
-    /// Proxies that are believed when they name a client.
+    /// Proxies that are trusted to name the client.
     pub proxies: Option<TrustedProxies>,
 }
 
-/// Where an access log goes.
+/// Destination of an access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogTarget {
-    /// To the end of this file, which is opened anew when told so.
+    /// Appends to this file, which is reopened on request.
     File(PathBuf),
-    /// To standard output.
+    /// Standard output.
     Stdout,
-    /// To standard error.
+    /// Standard error.
     Stderr,
 }
 
@@ -424,7 +422,7 @@ impl std::fmt::Display for LogTarget {
     }
 }
 
-/// How the lines of an access log are spelled.
+/// Format of the lines of an access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     /// Apache's combined format.
@@ -435,30 +433,30 @@ pub enum LogFormat {
     Failures,
 }
 
-/// How long the server waits for a peer.
+/// Timeouts for clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// From the first byte of a request's head to its last, and the same for its content.
+    /// For a request head from its first byte to its last, and again for the content.
     pub head: Duration,
-    /// Between requests on an open connection, and before the first.
+    /// Between requests on a persistent connection, and before the first.
     pub idle: Duration,
-    /// The same while others wait for a place.
+    /// Replaces `idle` while other connections wait for a free slot.
     pub idle_crowded: Duration,
-    /// How often a peer that takes an answer is looked at: in each such time it must take the least rate of
-    /// `cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN`. There is no limit for an answer as a whole.
+    /// Interval at which the progress of a receiving client is checked. In each one it must receive data at the rate
+    /// `cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN` or faster. The total time of a response is not limited.
     pub send: Duration,
 }
 
 impl Default for Timeouts {
     fn default() -> Timeouts {
         Timeouts {
-            // A head is one packet for nearly everybody; ten seconds forgive a bad mobile link.
+            // A head is usually one packet. Ten seconds tolerate a bad mobile link.
             head: Duration::from_secs(10),
-            // Browsers keep a connection for a minute or more; an idle one costs us under 200 bytes.
+            // Browsers keep a connection for a minute or more, and an idle one costs less than 200 bytes.
             idle: Duration::from_secs(75),
-            // Time enough to send the next request of a page that is being loaded.
+            // Enough for the next request of a page that is being loaded.
             idle_crowded: Duration::from_secs(5),
-            // Longer than any retransmission that still succeeds in practice.
+            // Longer than any retransmission that succeeds in practice.
             send: Duration::from_secs(30),
         }
     }
@@ -469,7 +467,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_host_is_the_exact_one_then_the_longest() {
+    fn exact_host_is_closest_then_longest_wildcard() {
         let nearness =
             |pattern: &str, host: &str| HostPattern::parse(pattern).unwrap().matches(host.as_bytes());
         assert_eq!(nearness("example.com", "EXAMPLE.com"), Some(usize::MAX));
@@ -484,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_none() {
+    fn invalid_hosts_are_rejected() {
         for text in ["", "*.", "*", "a b", "/srv/site.cdb", "a/b", "-a", ".a", "a*.b", "[::1"] {
             assert_eq!(HostPattern::parse(text), None, "{text}");
         }

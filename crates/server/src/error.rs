@@ -1,4 +1,4 @@
-//! Why a server would not start: whose fault, and what to turn.
+//! Errors at the start of a server.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,79 +9,79 @@ use cannery_eventloop::Address;
 use crate::config::LogTarget;
 use crate::sandbox::SandboxError;
 
-/// Why a server would not start.
+/// An error that prevents the start of a server.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The archive cannot be served.
     #[error("{}: {source}", path.display())]
     Archive {
-        /// Which archive.
+        /// The archive.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: OpenError,
     },
-    /// There is no TLS with these certificates.
+    /// The certificates or keys cannot be used.
     #[error("{0}")]
     Tls(#[from] cannery_secure::Error),
-    /// Connections are to speak TLS, and nobody has said with which certificate.
-    #[error("there is a listener for TLS, and no certificate")]
+    /// There are TLS listeners and no certificate.
+    #[error("there is a TLS listener but no certificate")]
     NoCertificate,
-    /// The seed of tickets that whoever started us left for us cannot be read.
-    #[error("cannot read the seed of tickets from descriptor {descriptor}: {source}")]
+    /// The inherited seed of ticket keys cannot be read.
+    #[error("cannot read the seed of ticket keys from descriptor {descriptor}: {source}")]
     Seed {
-        /// Its number.
+        /// The descriptor.
         descriptor: i32,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The address cannot be listened at.
+    /// The address cannot be bound.
     #[error("cannot listen at {address}: {source}")]
     Listen {
-        /// Which address.
+        /// The address.
         address: Address,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A socket that whoever started us left open is not one that can be listened at.
+    /// An inherited descriptor is no listening socket.
     #[error("cannot listen with inherited descriptor {descriptor}: {source}")]
     Inherited {
-        /// Its number.
+        /// The descriptor.
         descriptor: i32,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A process that is to answer operators was handed no socket to listen with.
-    #[error("no socket to listen with was handed to this process")]
+    /// The admin process has inherited no listener.
+    #[error("this process has inherited no listening socket")]
     NoOperators,
     /// The access log cannot be written.
     #[error("cannot write the access log {target}: {source}")]
     AccessLog {
-        /// Where it was to go.
+        /// The target of the log.
         target: LogTarget,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The directory of challenges cannot be read.
-    #[error("cannot serve challenges from {}: {source}", path.display())]
+    /// The directory of ACME challenges cannot be read.
+    #[error("cannot serve ACME challenges from {}: {source}", path.display())]
     Webroot {
-        /// Which directory.
+        /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The kernel gives no ring, and one was ordered.
-    #[error("`--io io_uring`: this kernel does not have what it takes (Linux 6.1), or does not let us: {0}")]
+    /// `io_uring` is required and not available.
+    #[error("`--io io_uring`: the kernel lacks or forbids io_uring with the features of Linux 6.1: {0}")]
     Uring(#[source] io::Error),
-    /// The kernel gives no event loop.
-    #[error("cannot make an event loop: {0}")]
+    /// The kernel provides no event loop.
+    #[error("cannot create an event loop: {0}")]
     EventLoop(#[source] io::Error),
-    /// The kernel gives no thread.
+    /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
-    /// The server cannot be held as it was told to.
+    /// The sandbox cannot be entered as configured.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
-    /// Signals cannot be waited for.
+    /// Signals cannot be registered.
     #[error("cannot wait for signals: {0}")]
     Signals(#[source] io::Error),
 }

@@ -199,12 +199,12 @@ impl Server {
     /// looks for new releases. To be called before anybody is told that the server is there.
     ///
     /// `notify` is told when releases are looked for and when the server stops.
-    pub fn obey_signals(&self, notify: Notify) -> Result<(), StartError> {
+    pub fn handle_signals(&self, notify: Notify) -> Result<(), StartError> {
         if let Some(supervisor) = notify.supervisor() {
             self.vacancies.clone().follow(supervisor, self.stop.wakers.clone(), &self.sandbox)?;
         }
         let reopen = self.log.as_ref().map(LogWriter::reopen);
-        startup::obey_signals(
+        startup::handle_signals(
             self.stop.clone(),
             self.reload.clone(),
             reopen,

@@ -1,4 +1,4 @@
-//! Processes around the one that serves: listening sockets, supervisor, takeover, service manager.
+//! Process management: listening sockets, supervisor, takeover by a new program, service manager.
 
 pub mod inheritance;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]

@@ -1,4 +1,4 @@
-//! Start and stop of a server: opens what it needs, starts its threads, obeys signals.
+//! Start and shutdown of a server: opens its resources, starts its threads, handles signals.
 
 mod admin_server;
 mod operators;
@@ -8,4 +8,4 @@ mod signals;
 pub(crate) use admin_server::AdminServer;
 pub use operators::Operators;
 pub(crate) use resources::Resources;
-pub(crate) use signals::obey as obey_signals;
+pub(crate) use signals::handle as handle_signals;

@@ -1,4 +1,4 @@
-//! Threads beside the workers: each enters its cage before it does anything else.
+//! Auxiliary threads, each of which enters its sandbox first.
 
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
@@ -6,25 +6,28 @@ use std::thread::{Builder, JoinHandle};
 use crate::error::StartError;
 use crate::sandbox::{Sandbox, ThreadRole};
 
-/// Starts a thread with this role and life, and waits until it is in its cage.
+/// Starts a thread that runs `main`, and waits until it has entered the sandbox of its role.
+///
+/// # Errors
+/// The thread cannot be started, or cannot enter its sandbox.
 pub(crate) fn start(
     name: &str,
     sandbox: &Sandbox,
     role: ThreadRole,
-    life: impl FnOnce() + Send + 'static,
+    main: impl FnOnce() + Send + 'static,
 ) -> Result<JoinHandle<()>, StartError> {
-    let (sender, word) = channel();
+    let (sender, entered) = channel();
     let sandbox = sandbox.clone();
     let thread = Builder::new().name(name.into()).spawn(move || {
-        let entered = sandbox.enter_thread(role);
-        let goes_on = entered.is_ok();
-        // Whoever started the thread waits for this word.
-        let _ = sender.send(entered);
-        if goes_on {
-            life();
+        let result = sandbox.enter_thread(role);
+        let has_entered = result.is_ok();
+        // The starting thread waits for the result.
+        let _ = sender.send(result);
+        if has_entered {
+            main();
         }
     });
     let thread = thread.map_err(StartError::Thread)?;
-    word.recv().unwrap_or(Ok(()))?;
+    entered.recv().unwrap_or(Ok(()))?;
     Ok(thread)
 }

@@ -1,6 +1,6 @@
-//! What a process hands on to a program that it starts: open sockets, and the variables that name them.
+//! Descriptors that a process passes to a program that it starts, and the environment variables that name them.
 //!
-//! Sockets are closed in every program but the one that they are for.
+//! Descriptors have the close-on-exec flag except while the program that inherits them is started.
 
 use std::io::{self, PipeReader, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -12,62 +12,63 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::config::ListenerKind;
 
-/// The variable that names the descriptors of inherited listeners, with commas between.
+/// Environment variable with the descriptors of inherited listeners, separated by commas.
 pub const LISTENERS_VARIABLE: &str = "CANNERY_LISTENERS";
 
-/// The variable that names those of them whose connections speak TLS.
+/// Environment variable with those inherited listeners whose connections use TLS.
 pub const TLS_LISTENERS_VARIABLE: &str = "CANNERY_TLS_LISTENERS";
 
-/// The variable that names the descriptors of inherited sockets for figures: one on which the process is asked, or
-/// all those on which the process of the operators asks.
-pub const FIGURES_VARIABLE: &str = "CANNERY_FIGURES";
+/// Environment variable with the descriptors of inherited sockets for statistics: in a serving process the one on which it
+/// answers, in the admin process those on which it asks the others.
+pub const STATS_VARIABLE: &str = "CANNERY_FIGURES";
 
-/// The variable that names the descriptor of the operators' listener, for a supervisor that takes over.
-pub const OPERATORS_VARIABLE: &str = "CANNERY_OPERATORS";
+/// Environment variable with the descriptor of the admin listener, for a supervisor that takes over.
+pub const ADMIN_VARIABLE: &str = "CANNERY_OPERATORS";
 
-/// The variable that names the listeners of other processes, for while these are gone: `PROCESS:DESCRIPTOR` for each, with
-/// commas between. Those whose connections speak TLS are named by [`TLS_LISTENERS_VARIABLE`] too.
+/// Environment variable with the standby listeners, those of other processes: `PROCESS:DESCRIPTOR` for each, separated by
+/// commas. [`TLS_LISTENERS_VARIABLE`] has those whose connections use TLS too.
 pub const STANDBY_VARIABLE: &str = "CANNERY_STANDBY_LISTENERS";
 
-/// The variable that names the descriptor of the socket to the supervisor.
+/// Environment variable with the descriptor of the socket to the supervisor.
 pub const SUPERVISOR_VARIABLE: &str = "CANNERY_SUPERVISOR";
 
-/// The variable that names the descriptor of a pipe with the seed of tickets.
+/// Environment variable with the descriptor of a pipe that contains the seed of the ticket keys.
 pub const SEED_VARIABLE: &str = "CANNERY_TICKET_SEED";
 
-/// A pipe that holds a seed, to be read by one process.
-pub(super) fn pipe_of(seed: &Seed) -> io::Result<PipeReader> {
+/// Returns a pipe that contains the seed, for a single process.
+pub(super) fn seed_pipe(seed: &Seed) -> io::Result<PipeReader> {
     let (reader, mut writer) = io::pipe()?;
-    // It fits the pipe, so nobody has to read meanwhile.
+    // The seed is smaller than the buffer of a pipe, so this never blocks.
     writer.write_all(&*seed.to_bytes())?;
     Ok(reader)
 }
 
-/// Descriptors as the variables spell them.
-pub(crate) fn numbers(descriptors: &[impl AsFd]) -> String {
+/// Formats descriptors for an environment variable.
+pub(crate) fn descriptor_list(descriptors: &[impl AsFd]) -> String {
     let numbers: Vec<_> = descriptors.iter().map(|one| one.as_fd().as_raw_fd().to_string()).collect();
     numbers.join(",")
 }
 
-/// Names listeners to a program that is to be started with them.
-pub(super) fn name_listeners(
+/// Sets the environment variables that name the listeners of a program.
+pub(super) fn set_listener_variables(
     command: &mut Command,
     listeners: &[(ListenerKind, &Listener)],
     standby: &[(usize, ListenerKind, &Listener)],
 ) {
     let own: Vec<_> = listeners.iter().map(|(_, listener)| *listener).collect();
-    command.env(LISTENERS_VARIABLE, numbers(&own));
+    command.env(LISTENERS_VARIABLE, descriptor_list(&own));
     let all = listeners.iter().copied().chain(standby.iter().map(|(_, kind, listener)| (*kind, *listener)));
-    let secured: Vec<_> = all.filter(|(kind, _)| *kind == ListenerKind::Tls).map(|(_, one)| one).collect();
-    command.env(TLS_LISTENERS_VARIABLE, numbers(&secured));
+    let tls: Vec<_> = all.filter(|(kind, _)| *kind == ListenerKind::Tls).map(|(_, one)| one).collect();
+    command.env(TLS_LISTENERS_VARIABLE, descriptor_list(&tls));
     let named = |(process, _, listener): &(usize, ListenerKind, &Listener)| {
         format!("{process}:{}", listener.as_fd().as_raw_fd())
     };
     command.env(STANDBY_VARIABLE, standby.iter().map(named).collect::<Vec<_>>().join(","));
 }
 
-/// Starts a program with these descriptors open. To be called by one thread only, so that no other program that is
-/// started meanwhile gets them.
+/// Starts a program that inherits these descriptors.
+///
+/// Only one thread may start programs, because a program that another thread starts meanwhile would inherit them too.
 pub(crate) fn spawn(command: &mut Command, descriptors: &[BorrowedFd<'_>]) -> io::Result<Child> {
     for descriptor in descriptors {
         fcntl_setfd(descriptor, FdFlags::empty())?;

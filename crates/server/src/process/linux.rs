@@ -1,4 +1,4 @@
-//! What only Linux has, in small: names of sockets that are no paths, and the end of a process with its parent.
+//! Linux: abstract Unix sockets, and the signal at the death of the parent process.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -6,13 +6,13 @@ use std::os::unix::net::SocketAddr;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// Has this process be told to stop when the one that started it is gone.
+/// Makes the kernel send SIGTERM to this process when its parent exits (`PR_SET_PDEATHSIG`).
 pub fn end_with_parent() {
-    // Where it cannot be had, somebody has to stop it.
+    // Without it, the operator has to stop the process.
     let _ = set_parent_process_death_signal(Some(Signal::TERM));
 }
 
-/// The address of a local socket whose name is no path.
+/// Returns the address of an abstract Unix socket (`unix(7)`).
 pub(super) fn abstract_address(name: &[u8]) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(name)
 }

@@ -1,7 +1,7 @@
-//! The listening sockets of a server, opened or inherited, and which worker has which.
+//! Listening sockets of a server, opened or inherited, and their assignment to workers.
 //!
-//! Opened by the first process before anything else, so that a worker that dies, or a program that takes over,
-//! leaves no client in front of a closed door.
+//! The first process opens them before anything else, so the listening sockets survive the exit of any worker process and
+//! the takeover by another program.
 
 use cannery_eventloop::{Address, Claim, ListenOptions, Listener};
 
@@ -12,46 +12,49 @@ use crate::error::StartError;
 /// The listening sockets of a server.
 #[derive(Debug)]
 pub struct Listening {
-    /// Where, each address once.
+    /// The addresses, each once.
     addresses: Vec<(ListenerKind, Address)>,
-    /// Those of each worker.
-    of_workers: Vec<Vec<(ListenerKind, Listener)>>,
-    /// What keeps the addresses ours; nothing for those that were inherited.
+    /// The listeners of each worker.
+    by_worker: Vec<Vec<(ListenerKind, Listener)>>,
+    /// Reservations of the addresses; none for inherited sockets.
     claims: Vec<Claim>,
 }
 
 impl Listening {
-    /// Opens the sockets for so many workers, or takes those that were inherited.
+    /// Opens the sockets for this number of workers, or uses the inherited ones.
+    ///
+    /// # Errors
+    /// An address is not available, or an inherited descriptor is no listening socket.
     pub fn open(config: &Config, workers: usize) -> Result<Listening, StartError> {
         if config.inherited.is_empty() { open(config, workers) } else { inherit(config, workers) }
     }
 
-    /// Where the server listens, and for what.
+    /// Returns the addresses of the server, with the kind of their connections.
     #[must_use]
     pub fn addresses(&self) -> &[(ListenerKind, Address)] {
         &self.addresses
     }
 
-    /// What keeps the addresses ours.
+    /// Returns the reservations of the addresses.
     pub(crate) fn claims(&self) -> &[Claim] {
         &self.claims
     }
 
-    /// The listeners of other processes: for each worker, those that it serves while they are gone.
+    /// Returns the standby listeners of each worker: those of other processes, from which it accepts while they are down.
     pub(crate) fn standby(config: &Config, workers: usize) -> Result<Vec<Vec<Standby>>, StartError> {
-        let mut of_workers: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut by_worker: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
         for (place, (process, kind, descriptor)) in config.standby.iter().enumerate() {
             let failed = |source| StartError::Inherited { descriptor: *descriptor, source };
             let listener = Listener::inherit(*descriptor).map_err(failed)?;
-            of_workers[place % workers].push(Standby { process: *process, kind: *kind, listener });
+            by_worker[place % workers].push(Standby { process: *process, kind: *kind, listener });
         }
-        Ok(of_workers)
+        Ok(by_worker)
     }
 
-    /// The listeners of each worker, and what has to be kept while they are used.
+    /// Returns the listeners of each worker, and the reservations, which must outlive them.
     #[must_use]
     pub fn into_parts(self) -> (Vec<Vec<(ListenerKind, Listener)>>, Vec<Claim>) {
-        (self.of_workers, self.claims)
+        (self.by_worker, self.claims)
     }
 }
 
@@ -68,10 +71,10 @@ fn open(config: &Config, workers: usize) -> Result<Listening, StartError> {
         let failed = |source| StartError::Listen { address: claim.address(), source };
         claim.listen().map(|listener| (*kind, listener)).map_err(failed)
     };
-    let of_worker = |_| claims.iter().map(listen).collect::<Result<Vec<_>, _>>();
-    let of_workers = (0..workers).map(of_worker).collect::<Result<Vec<_>, _>>()?;
+    let open_all = |_| claims.iter().map(listen).collect::<Result<Vec<_>, _>>();
+    let by_worker = (0..workers).map(open_all).collect::<Result<Vec<_>, _>>()?;
     let addresses = claims.iter().map(|(kind, claim)| (*kind, claim.address())).collect();
-    Ok(Listening { addresses, of_workers, claims: claims.into_iter().map(|(_, claim)| claim).collect() })
+    Ok(Listening { addresses, by_worker, claims: claims.into_iter().map(|(_, claim)| claim).collect() })
 }
 
 /// The sockets of one address.
@@ -81,7 +84,8 @@ struct Group {
     listeners: Vec<Listener>,
 }
 
-/// Where there are as many sockets of an address as workers, each has its own; else all have all of them.
+/// Assigns inherited sockets: if an address has at least one per worker, each worker gets its own, otherwise all workers
+/// share all of them.
 fn inherit(config: &Config, workers: usize) -> Result<Listening, StartError> {
     let mut groups: Vec<Group> = Vec::new();
     for (kind, descriptor) in &config.inherited {
@@ -96,22 +100,22 @@ fn inherit(config: &Config, workers: usize) -> Result<Listening, StartError> {
             None => groups.push(Group { kind: *kind, address, listeners: vec![listener] }),
         }
     }
-    let mut of_workers: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+    let mut by_worker: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
     let mut addresses = Vec::new();
     for Group { kind, address, listeners } in groups {
         if listeners.len() >= workers {
             for (number, listener) in listeners.into_iter().enumerate() {
-                of_workers[number % workers].push((kind, listener));
+                by_worker[number % workers].push((kind, listener));
             }
         } else {
-            for of_worker in &mut of_workers {
+            for listeners_of_one in &mut by_worker {
                 for listener in &listeners {
                     let failed = |source| StartError::Listen { address: address.clone(), source };
-                    of_worker.push((kind, listener.try_clone().map_err(failed)?));
+                    listeners_of_one.push((kind, listener.try_clone().map_err(failed)?));
                 }
             }
         }
         addresses.push((kind, address));
     }
-    Ok(Listening { addresses, of_workers, claims: Vec::new() })
+    Ok(Listening { addresses, by_worker, claims: Vec::new() })
 }

@@ -1,8 +1,7 @@
-//! Words to whoever started the service: that it is ready, that it reloads, that it stops (`sd_notify(3)`).
+//! Notifications to the service manager: ready, reloading, stopping (`sd_notify(3)`).
 //!
-//! Datagrams to the socket that `NOTIFY_SOCKET` names, and nothing where there is none. A few lines of the
-//! standard library, so no library of its own. A process that our own supervisor has started says that it is ready over
-//! a socket that it was started with, and nothing else.
+//! They are datagrams to the socket that `NOTIFY_SOCKET` names; without the variable nothing is sent. We need no library for
+//! these few calls. A process that our supervisor has started reports readiness to it over an inherited socket instead.
 
 use std::io;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
@@ -14,27 +13,30 @@ use rustix::net::{SendFlags, send};
 use super::inheritance::SUPERVISOR_VARIABLE;
 use super::platform::abstract_address;
 
-/// The word to a supervisor that the process serves.
+/// The message to the supervisor that the process serves.
 pub(super) const READY: &[u8] = b"READY=1";
 
-/// The variable that names the socket.
+/// Environment variable with the name of the service manager's socket.
 pub const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
-/// The variable that says how often a sign of life is expected, in microseconds.
+/// Environment variable with the watchdog timeout in microseconds.
 const WATCHDOG_VARIABLE: &str = "WATCHDOG_USEC";
 
-/// Tells whoever started the service.
+/// Notifies the service manager or the supervisor.
 #[derive(Debug, Clone, Default)]
 pub struct Notify {
-    /// The service manager's.
+    /// The service manager's socket.
     socket: Option<Arc<UnixDatagram>>,
-    /// Our own supervisor's.
+    /// The socket to our supervisor.
     supervisor: Option<Arc<UnixStream>>,
-    /// How often a sign of life is given.
+    /// Interval of watchdog notifications.
     watchdog: Option<Duration>,
 }
 
 impl Notify {
-    /// As the environment says; nothing is told where it says nothing.
+    /// Uses the sockets that the environment names. Without them, notifications have no effect.
+    ///
+    /// # Errors
+    /// A variable names a socket that cannot be used.
     pub fn from_environment() -> io::Result<Notify> {
         if let Some(number) = std::env::var(SUPERVISOR_VARIABLE).ok().and_then(|number| number.parse().ok()) {
             let supervisor = UnixStream::from(cannery_eventloop::inherit_descriptor(number)?);
@@ -49,72 +51,72 @@ impl Notify {
         };
         let socket = UnixDatagram::unbound()?;
         socket.connect_addr(&address)?;
-        // Whoever should listen and does not must not stop us.
+        // A service manager that doesn't read must not block us.
         socket.set_nonblocking(true)?;
-        // The library looks where the kernel keeps its clock when it is first asked, which the cage forbids.
+        // rustix looks for the vDSO at its first call, which the sandbox would forbid later.
         let _ = monotonic_microseconds();
         Ok(Notify { socket: Some(Arc::new(socket)), supervisor: None, watchdog: watchdog_interval() })
     }
 
-    /// New connections are accepted.
+    /// Reports that connections are accepted.
     pub fn ready(&self, status: &str) {
         if let Some(supervisor) = &self.supervisor {
-            // It fails only if the supervisor is gone, or has heard it often enough.
+            // This fails only if the supervisor has exited, or has unread notifications.
             let _ = send(supervisor, READY, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }
         self.send(&format!("READY=1\nSTATUS={status}"));
     }
 
-    /// New releases are looked for; `ready` says when that is done.
+    /// Reports the start of a reload. [`ready`](Notify::ready) reports its end.
     pub fn reloading(&self) {
         if self.socket.is_some() {
             self.send(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_microseconds()));
         }
     }
 
-    /// Another process is the service from now on.
-    pub fn hand_over(&self, process: u32) {
+    /// Reports that another process is the main process of the service.
+    pub fn main_process(&self, process: u32) {
         self.send(&format!("MAINPID={process}"));
     }
 
-    /// No new connections are wanted.
+    /// Reports the start of a graceful shutdown.
     pub fn stopping(&self) {
         self.send("STOPPING=1");
     }
 
-    /// The life of a thread that gives signs of life for as long as the process runs; nothing where none are
-    /// expected.
-    pub(crate) fn signs_of_life(&self) -> Option<impl FnOnce() + Send + 'static> {
-        let (socket, every) = (self.socket.clone()?, self.watchdog?);
+    /// Returns the main function of a thread that sends watchdog notifications, or `None` if no watchdog is configured.
+    pub(crate) fn watchdog(&self) -> Option<impl FnOnce() + Send + 'static> {
+        let socket = self.socket.clone()?;
+        let interval = self.watchdog?;
         Some(move || {
             loop {
-                // Where it does not arrive, whoever waits for it knows what to do.
+                // If notifications don't arrive, the service manager restarts the service.
                 let _ = socket.send(b"WATCHDOG=1");
-                std::thread::sleep(every);
+                std::thread::sleep(interval);
             }
         })
     }
 
-    /// The socket to our own supervisor, if it has started this process.
+    /// Returns the socket to our supervisor if it has started this process.
     pub(crate) fn supervisor(&self) -> Option<Arc<UnixStream>> {
         self.supervisor.clone()
     }
 
-    fn send(&self, words: &str) {
+    fn send(&self, message: &str) {
         if let Some(socket) = &self.socket {
-            // Where it does not arrive, there is nobody to tell.
-            let _ = socket.send(words.as_bytes());
+            // An error means that the service manager doesn't read.
+            let _ = socket.send(message.as_bytes());
         }
     }
 }
 
-/// Half of what is expected, as `sd_watchdog_enabled(3)` advises.
+/// Returns half of the watchdog timeout, as `sd_watchdog_enabled(3)` recommends.
 fn watchdog_interval() -> Option<Duration> {
     let microseconds: u64 = std::env::var(WATCHDOG_VARIABLE).ok()?.parse().ok()?;
     (microseconds > 0).then(|| Duration::from_micros(microseconds / 2))
 }
 
-/// The time of `CLOCK_MONOTONIC`, which the standard library keeps to itself.
+/// Returns the time of `CLOCK_MONOTONIC`, which the standard library doesn't expose.
 fn monotonic_microseconds() -> i64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1000)

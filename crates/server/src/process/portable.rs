@@ -1,4 +1,4 @@
-//! What stands for `system.rs` where there is no Linux: local sockets are paths alone, and a process looks for its parent.
+//! Systems other than Linux: no abstract Unix sockets, and a thread that polls the parent process.
 
 use std::io;
 use std::os::unix::net::SocketAddr;
@@ -7,24 +7,24 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, getppid, kill_process};
 
-/// How often a process looks whether its parent is there.
-const PARENT_LOOK: Duration = Duration::from_millis(500);
+/// Interval at which a process checks its parent.
+const PARENT_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Has this process be told to stop when the one that started it is gone.
+/// Sends SIGTERM to this process when its parent exits.
 pub fn end_with_parent() {
     let parent = getppid();
     let watch = move || {
         while getppid() == parent {
-            sleep(PARENT_LOOK);
+            sleep(PARENT_CHECK_INTERVAL);
         }
-        // It fails only where the process ends already.
+        // This fails only if the process exits already.
         let _ = kill_process(getpid(), Signal::TERM);
     };
-    // Where there can be no thread, somebody has to stop it.
+    // Without the thread, the operator has to stop the process.
     let _ = Builder::new().name("parent".into()).spawn(watch);
 }
 
-/// There is no local socket whose name is no path.
+/// Fails: only Linux has abstract Unix sockets.
 pub(super) fn abstract_address(_name: &[u8]) -> io::Result<SocketAddr> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux has sockets with a name that is no path"))
+    Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux has abstract Unix sockets"))
 }

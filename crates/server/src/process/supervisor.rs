@@ -1,12 +1,13 @@
-//! Several processes on the same addresses: starts them, starts one again that died, stops all of them.
+//! Supervisor of several processes on the same addresses: starts them, restarts those that exit, stops all.
 //!
-//! Serves nothing itself. It holds the listening sockets, so that nobody is refused while a process is gone. Each process
-//! has the listening sockets of all others too, and accepts there when its supervisor says that their process is gone. Each process has a socket to its supervisor, over which it says that it serves;
-//! nobody else can reach that one. Never forks without starting a program.
+//! The supervisor serves nothing itself. It owns the listening sockets, so no connection is refused while a process is down.
+//! Each process inherits the listening sockets of all others too, and accepts from them while their process is down
+//! (`vacancies`). Each process has a private socket pair with the supervisor, over which it reports readiness. The supervisor
+//! never forks without executing a program.
 //!
-//! No process that ends takes the service with it. The supervisor fails at its start if not one of the processes could
-//! begin to serve, since they are set up alike. A program that takes over fails if any of its processes does: the one
-//! before goes on serving.
+//! The service survives the exit of any process. Because all processes have the same configuration, the supervisor fails at
+//! start if none of them can serve. A program that takes over fails if any of its processes fails, and its predecessor
+//! continues to serve.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,168 +23,184 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SI
 use signal_hook::iterator::Signals;
 
 use super::inheritance::{
-    FIGURES_VARIABLE, SEED_VARIABLE, SUPERVISOR_VARIABLE, name_listeners, numbers, pipe_of, spawn,
+    SEED_VARIABLE, STATS_VARIABLE, SUPERVISOR_VARIABLE, descriptor_list, seed_pipe, set_listener_variables,
+    spawn,
 };
 use super::notify::{Notify, READY, SOCKET_VARIABLE};
 use super::takeover::{Predecessor, Successor};
 use crate::config::ListenerKind;
 use crate::notice::Notice;
 
-/// A process that lived so long did not die of its start.
-const GOOD_LIFE: Duration = Duration::from_secs(10);
-/// The pause before a process is started again that died young, doubled each time.
-const PAUSE: Duration = Duration::from_millis(100);
-/// It grows no longer than this.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// How often the supervisor looks whether a process that it has started serves.
-const LOOK: Duration = Duration::from_millis(20);
-/// What processes get beyond the time to drain, before they are killed.
+/// After this uptime, an exit is not counted as a failure at start.
+const STABLE_UPTIME: Duration = Duration::from_secs(10);
+/// Delay before a restart, doubled after each failure at start (exponential backoff).
+const BACKOFF: Duration = Duration::from_millis(100);
+/// Longest delay before a restart.
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// Interval at which the supervisor checks the readiness of a process that it has started.
+const READY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// Time after the drain timeout before processes are killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Keeps processes running.
+/// Configuration of a supervisor.
 pub struct Supervisor<'a> {
-    /// Makes the command of the process of a number, without its listeners.
+    /// Returns the command of the process with this number, without its listeners.
     pub command: &'a dyn Fn(usize) -> Command,
-    /// Makes the command of the program that takes over at SIGUSR2, without its listeners.
+    /// Returns the command of the program that takes over at SIGUSR2, without its listeners.
     pub successor: &'a dyn Fn() -> Command,
-    /// Whom this supervisor takes over from.
+    /// The supervisor that this one takes over from.
     pub predecessor: Option<Predecessor>,
-    /// Whether connections speak TLS, so that processes have to agree on the keys of tickets.
+    /// `true` if there are TLS listeners, so that the processes must share ticket keys.
     pub has_tls: bool,
-    /// How long connections may finish what they are sending.
+    /// Drain timeout: how long connections may complete their responses.
     pub drain: Duration,
-    /// Who is told of what happens.
-    pub tell: &'a dyn Fn(&Notice),
+    /// Receives the events.
+    pub on_notice: &'a dyn Fn(&Notice),
 }
 
-/// How a supervisor ended.
+/// The reason for which a supervisor exits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// Nobody listens any more.
+    /// The service is stopped.
     Stopped,
-    /// Another one listens: its successor, or the one that it should have taken over from.
-    Left,
+    /// Another supervisor has the listeners: the successor, or the predecessor after a failed takeover.
+    Replaced,
 }
 
-/// The place of one process.
+/// The outcome of waiting for the processes at start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Readiness {
+    /// Processes serve.
+    Ready,
+    /// A signal stopped the service first.
+    Stopped,
+}
+
+/// A process and its listeners. The slot persists while the process is restarted.
 struct ProcessSlot {
     number: usize,
     listeners: Vec<(ListenerKind, Listener)>,
-    /// Ends of pairs of sockets. They stay while processes come and go, so nobody has to be told of a new one.
-    figures: Vec<UnixDatagram>,
+    /// Ends of socket pairs for statistics. They outlive the processes, so the admin process keeps its ends.
+    stats: Vec<UnixDatagram>,
     child: Option<Child>,
     /// The supervisor's end of a socket to the process.
     socket: Option<UnixStream>,
-    /// The line that says which processes are gone, as it was sent to this one last.
-    told: String,
-    /// Whether the process has said that it serves.
+    /// The latest line with the processes that are down that was sent to this process.
+    announced: String,
+    /// `true` after the process has reported that it serves.
     is_ready: bool,
-    /// How the last process ended, until another one serves.
+    /// The exit status or start error of the latest process, until a new one serves.
     failure: Option<String>,
     started: Instant,
-    pause: Duration,
-    /// When it is to be started again.
-    again: Option<Instant>,
+    backoff: Duration,
+    /// Time of the next start.
+    restart_at: Option<Instant>,
 }
 
 impl Supervisor<'_> {
-    /// Starts a process for each set of listeners, and keeps them running until SIGINT, SIGTERM or SIGQUIT; one
-    /// more, with the number that follows, for the listener of operators, if there is one. `ready` is called when
-    /// all of them serve.
+    /// Starts a process for each set of listeners, and keeps them running until SIGINT, SIGTERM or SIGQUIT. If there is an
+    /// admin listener, one more process with the next number serves it. Calls `ready` when all processes serve.
     ///
     /// # Errors
-    /// None of the processes could begin to serve.
+    /// No process can serve.
     pub fn run(
         &self,
-        of_processes: Vec<Vec<(ListenerKind, Listener)>>,
-        of_operators: Option<Listener>,
+        listeners: Vec<Vec<(ListenerKind, Listener)>>,
+        admin: Option<Listener>,
         ready: impl FnOnce(),
     ) -> io::Result<Ended> {
         let signals = signals()?;
-        let serving = of_processes.len();
-        let mut slots = slots(of_processes, of_operators)?;
+        let serving = listeners.len();
+        let mut slots = slots(listeners, admin)?;
         let seed = self.has_tls.then(|| Seed::generate(SystemTime::now())).transpose();
         let mut inherited = Inherited { seed: seed.map_err(io::Error::other)? };
         for number in 0..slots.len() {
             start(&mut slots, number, serving, self.command, &mut inherited);
         }
         let notify = Notify::from_environment()?;
-        if let Some(life) = notify.signs_of_life() {
-            std::thread::Builder::new().name("watchdog".into()).spawn(life)?;
+        if let Some(watchdog) = notify.watchdog() {
+            std::thread::Builder::new().name("watchdog".into()).spawn(watchdog)?;
         }
-        let (mut successor, mut ended) = (None, Ended::Left);
-        if self.await_ready(&mut slots, serving, &signals, &mut inherited)? {
+
+        let mut successor = None;
+        let mut ended = Ended::Replaced;
+        if self.await_ready(&mut slots, serving, &signals, &mut inherited)? == Readiness::Ready {
             ready();
             notify.ready("serving");
             if let Some(predecessor) = self.predecessor {
                 let listeners = slots.iter_mut().flat_map(|slot| &mut slot.listeners);
-                predecessor.dismiss(listeners.map(|(_, listener)| listener));
+                predecessor.stop(listeners.map(|(_, listener)| listener));
             }
-            (successor, ended) = (self.keep(&mut slots, serving, &signals, &mut inherited), Ended::Stopped);
+            successor = self.supervise(&mut slots, serving, &signals, &mut inherited);
+            ended = Ended::Stopped;
         } else if self.predecessor.is_none() {
             ended = Ended::Stopped;
         }
         if let Some(successor) = successor {
-            notify.hand_over(successor.process());
-            // Its listeners now: nobody is to be refused.
-            slots.iter_mut().for_each(|slot| slot.listeners.clear());
-            ended = Ended::Left;
+            notify.main_process(successor.process());
+            // The successor has the listeners. Ending them here would refuse connections.
+            for slot in &mut slots {
+                slot.listeners.clear();
+            }
+            ended = Ended::Replaced;
         } else {
             notify.stopping();
         }
-        // Operators can ask how the others end until they have.
-        let (serving, operators) = slots.split_at_mut(serving);
+
+        // The admin process reports on the others until they have exited.
+        let (serving, admin) = slots.split_at_mut(serving);
         self.stop(serving, self.drain + GRACE, &signals);
-        self.stop(operators, GRACE, &signals);
+        self.stop(admin, GRACE, &signals);
         Ok(ended)
     }
 
-    /// Waits until every process serves, or has failed where another one serves. Returns `false` if the order to stop
-    /// came first.
+    /// Waits until every process serves, or at least one serves and all others have failed.
+    ///
+    /// # Errors
+    /// All serving processes have failed, or any has while this supervisor takes over.
     fn await_ready(
         &self,
         slots: &mut [ProcessSlot],
         serving: usize,
         signals: &Receiver<i32>,
         inherited: &mut Inherited,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Readiness> {
         loop {
             for slot in &mut *slots {
                 slot.reap();
-                slot.look();
+                slot.read_readiness();
             }
             if slots.iter().all(|slot| slot.is_ready) {
-                return Ok(true);
+                return Ok(Readiness::Ready);
             }
-            let of_sites = &slots[..serving];
-            let is_served = of_sites.iter().any(|slot| slot.is_ready);
-            if let Some((number, failure)) = slots.iter().find_map(ProcessSlot::failed) {
-                let all_failed = of_sites.iter().all(|slot| slot.failure.is_some());
+            let site_slots = &slots[..serving];
+            let is_served = site_slots.iter().any(|slot| slot.is_ready);
+            if let Some((number, failure)) = slots.iter().find_map(ProcessSlot::failure) {
+                let all_failed = site_slots.iter().all(|slot| slot.failure.is_some());
                 if all_failed || self.predecessor.is_some() {
                     self.kill(slots);
                     return Err(io::Error::other(format!("process {number} ended at its start: {failure}")));
                 }
                 if is_served && slots.iter().all(|slot| slot.is_ready || slot.failure.is_some()) {
-                    return Ok(true);
+                    return Ok(Readiness::Ready);
                 }
             }
-            if let Ok(SIGINT | SIGTERM | SIGQUIT) = signals.recv_timeout(LOOK) {
-                return Ok(false);
+            if let Ok(SIGINT | SIGTERM | SIGQUIT) = signals.recv_timeout(READY_CHECK_INTERVAL) {
+                return Ok(Readiness::Stopped);
             }
             for number in 0..slots.len() {
                 if slots[number].should_start() {
-                    // Not said before: while all fail, none is started again.
-                    slots[number].tell_failure(self.tell);
+                    // Reported only now, because no process is restarted while all fail.
+                    slots[number].report_failure(self.on_notice);
                     start(slots, number, serving, self.command, inherited);
                 }
             }
-            tell_who_is_gone(&mut slots[..serving]);
+            announce_down(&mut slots[..serving]);
         }
     }
 
-    /// Starts again who dies, and hands signals on, until the order to stop; tells who takes over then, if anybody
-    /// does.
-    fn keep(
+    /// Restarts processes and forwards signals until the service is stopped. Returns the successor if one takes over.
+    fn supervise(
         &self,
         slots: &mut [ProcessSlot],
         serving: usize,
@@ -192,69 +209,72 @@ impl Supervisor<'_> {
     ) -> Option<Successor> {
         let mut successor: Option<Successor> = None;
         loop {
-            let next = slots.iter().filter_map(|slot| slot.again).min();
+            let next = slots.iter().filter_map(|slot| slot.restart_at).min();
             let until_next = next.map(|at| at.saturating_duration_since(Instant::now()));
             let is_starting = slots.iter().any(ProcessSlot::is_starting);
-            let patience = until_next.into_iter().chain(is_starting.then_some(LOOK)).min();
-            let patience = patience.unwrap_or(Duration::from_secs(3600));
+            let timeout = until_next.into_iter().chain(is_starting.then_some(READY_CHECK_INTERVAL)).min();
+            let timeout = timeout.unwrap_or(Duration::from_secs(3600));
             inherited.advance();
-            match signals.recv_timeout(patience) {
+            match signals.recv_timeout(timeout) {
                 Ok(SIGQUIT) => return successor,
                 Ok(SIGINT | SIGTERM) | Err(RecvTimeoutError::Disconnected) => {
-                    // Whoever stops the service means the new program as well.
-                    successor.iter().for_each(Successor::stop);
+                    // The signal is meant for the new program too.
+                    if let Some(successor) = &successor {
+                        successor.stop();
+                    }
                     return None;
                 }
                 Ok(SIGHUP) => signal_all(slots, Signal::HUP),
                 Ok(SIGUSR1) => signal_all(slots, Signal::USR1),
-                Ok(SIGUSR2) if successor.is_none() => successor = self.call_successor(slots, serving),
+                Ok(SIGUSR2) if successor.is_none() => successor = self.start_successor(slots, serving),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
-            if let Some(status) = successor.as_mut().and_then(Successor::died) {
+            if let Some(status) = successor.as_mut().and_then(Successor::exit_status) {
                 successor = None;
-                (self.tell)(&Notice::SuccessorFailed { why: status.to_string() });
+                (self.on_notice)(&Notice::SuccessorFailed { why: status.to_string() });
             }
             for number in 0..slots.len() {
                 if slots[number].reap() {
-                    slots[number].tell_failure(self.tell);
+                    slots[number].report_failure(self.on_notice);
                 }
-                slots[number].look();
+                slots[number].read_readiness();
                 if slots[number].should_start() && !start(slots, number, serving, self.command, inherited) {
-                    slots[number].tell_failure(self.tell);
+                    slots[number].report_failure(self.on_notice);
                 }
             }
-            tell_who_is_gone(&mut slots[..serving]);
+            announce_down(&mut slots[..serving]);
         }
     }
 
-    /// Starts the program that now has our name, with all that we listen with.
-    fn call_successor(&self, slots: &[ProcessSlot], serving: usize) -> Option<Successor> {
-        let (serving, operators) = slots.split_at(serving);
+    /// Starts the program that now has our file name, with all listeners.
+    fn start_successor(&self, slots: &[ProcessSlot], serving: usize) -> Option<Successor> {
+        let (serving, admin) = slots.split_at(serving);
         let listeners: Vec<_> = serving.iter().flat_map(ProcessSlot::listeners).collect();
-        let of_operators =
-            operators.iter().flat_map(ProcessSlot::listeners).map(|(_, listener)| listener).next();
-        match Successor::start((self.successor)(), &listeners, of_operators) {
+        let admin = admin.iter().flat_map(ProcessSlot::listeners).map(|(_, listener)| listener).next();
+        match Successor::start((self.successor)(), &listeners, admin) {
             Ok(successor) => {
-                (self.tell)(&Notice::SuccessorStarted { process: successor.process() });
+                (self.on_notice)(&Notice::SuccessorStarted { process: successor.process() });
                 Some(successor)
             }
             Err(error) => {
-                (self.tell)(&Notice::SuccessorFailed { why: error.to_string() });
+                (self.on_notice)(&Notice::SuccessorFailed { why: error.to_string() });
                 None
             }
         }
     }
 
-    /// Stops some of them: nobody new, time to drain, then the end.
-    fn stop(&self, slots: &mut [ProcessSlot], patience: Duration, signals: &Receiver<i32>) {
+    /// Shuts processes down gracefully, and kills those that still run after the timeout.
+    fn stop(&self, slots: &mut [ProcessSlot], timeout: Duration, signals: &Receiver<i32>) {
         for slot in &mut *slots {
-            slot.listeners.drain(..).for_each(|(_, listener)| listener.close());
+            for (_, listener) in slot.listeners.drain(..) {
+                listener.close();
+            }
         }
         signal_all(slots, Signal::TERM);
-        let end = Instant::now() + patience;
-        while slots.iter_mut().any(ProcessSlot::lives) {
-            let patience = end.saturating_duration_since(Instant::now());
-            match signals.recv_timeout(patience) {
+        let end = Instant::now() + timeout;
+        while slots.iter_mut().any(ProcessSlot::is_running) {
+            let left = end.saturating_duration_since(Instant::now());
+            match signals.recv_timeout(left) {
                 Ok(SIGCHLD) => {}
                 Ok(SIGINT | SIGTERM) | Err(_) => {
                     self.kill(slots);
@@ -265,11 +285,11 @@ impl Supervisor<'_> {
         }
     }
 
-    #[allow(clippy::unused_self, reason = "reads as what the supervisor does")]
+    #[allow(clippy::unused_self, reason = "a method, like stop")]
     fn kill(&self, slots: &mut [ProcessSlot]) {
         for slot in slots {
             if let Some(child) = &mut slot.child {
-                // It fails only where the process is gone already.
+                // This fails only if the process has exited.
                 let _ = child.kill();
                 let _ = child.wait();
             }
@@ -277,37 +297,40 @@ impl Supervisor<'_> {
     }
 }
 
-/// What every process gets.
+/// Data that every process inherits.
 struct Inherited {
-    /// What the keys of tickets grow from: the same in all of them.
+    /// The seed of the ticket keys, shared by all processes.
     seed: Option<Seed>,
 }
 
 impl Inherited {
-    /// Forgets what the keys of earlier hours grew from.
+    /// Advances the seed, so that earlier ticket keys cannot be recovered (forward secrecy).
     fn advance(&mut self) {
-        self.seed.iter_mut().for_each(|seed| seed.advance(SystemTime::now()));
+        if let Some(seed) = &mut self.seed {
+            seed.advance(SystemTime::now());
+        }
     }
 }
 
-/// The places of the processes that serve, and behind them that of the operators'.
+/// Returns the slots of the serving processes, followed by that of the admin process.
 fn slots(
-    of_processes: Vec<Vec<(ListenerKind, Listener)>>,
-    of_operators: Option<Listener>,
+    by_process: Vec<Vec<(ListenerKind, Listener)>>,
+    admin: Option<Listener>,
 ) -> io::Result<Vec<ProcessSlot>> {
-    let (mut slots, mut asked) = (Vec::new(), Vec::new());
-    for (number, listeners) in of_processes.into_iter().enumerate() {
+    let mut slots = Vec::new();
+    let mut admin_ends = Vec::new();
+    for (number, listeners) in by_process.into_iter().enumerate() {
         let mut slot = ProcessSlot::new(number, listeners);
-        if of_operators.is_some() {
+        if admin.is_some() {
             let (ours, theirs) = cannery_eventloop::message_pair()?;
-            asked.push(ours);
-            slot.figures.push(theirs);
+            admin_ends.push(ours);
+            slot.stats.push(theirs);
         }
         slots.push(slot);
     }
-    if let Some(listener) = of_operators {
+    if let Some(listener) = admin {
         let slot = ProcessSlot::new(slots.len(), vec![(ListenerKind::Plain, listener)]);
-        slots.push(ProcessSlot { figures: asked, ..slot });
+        slots.push(ProcessSlot { stats: admin_ends, ..slot });
     }
     Ok(slots)
 }
@@ -317,15 +340,15 @@ impl ProcessSlot {
         ProcessSlot {
             number,
             listeners,
-            figures: Vec::new(),
+            stats: Vec::new(),
             child: None,
             socket: None,
-            told: String::new(),
+            announced: String::new(),
             is_ready: false,
             failure: None,
             started: Instant::now(),
-            pause: PAUSE,
-            again: None,
+            backoff: BACKOFF,
+            restart_at: None,
         }
     }
 
@@ -333,23 +356,22 @@ impl ProcessSlot {
         self.listeners.iter().map(|(kind, listener)| (*kind, listener))
     }
 
-    /// Those that another process can serve. All processes share those of local sockets anyway.
-    fn own_queues(&self) -> impl Iterator<Item = (usize, ListenerKind, &Listener)> {
+    /// Returns the listeners that only this process accepts from. All processes share Unix sockets.
+    fn exclusive_listeners(&self) -> impl Iterator<Item = (usize, ListenerKind, &Listener)> {
         let is_own = |listener: &Listener| listener.address().is_ok_and(|address| address.port().is_some());
         let own = self.listeners().filter(move |(_, listener)| is_own(listener));
         own.map(|(kind, listener)| (self.number, kind, listener))
     }
 
-    /// What the process gets for itself.
-    fn handed_on(&self) -> Vec<BorrowedFd<'_>> {
+    /// Returns the descriptors that the process inherits.
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.listeners()
             .map(|(_, listener)| listener.as_fd())
-            .chain(self.figures.iter().map(AsFd::as_fd))
+            .chain(self.stats.iter().map(AsFd::as_fd))
             .collect()
     }
 
-    /// Takes note of the end of the process, and plans to start it again. Returns whether it has ended since this was
-    /// last called.
+    /// Reaps the process if it has exited, and schedules its restart. Returns `true` if it has exited since the last call.
     fn reap(&mut self) -> bool {
         let Some(Ok(Some(status))) = self.child.as_mut().map(Child::try_wait) else { return false };
         self.child = None;
@@ -361,50 +383,53 @@ impl ProcessSlot {
         self.socket = None;
         self.is_ready = false;
         self.failure = Some(failure);
-        self.pause =
-            if self.started.elapsed() >= GOOD_LIFE { PAUSE } else { (self.pause * 2).min(PAUSE_MAX) };
-        self.again = Some(Instant::now() + self.pause);
+        self.backoff = if self.started.elapsed() >= STABLE_UPTIME {
+            BACKOFF
+        } else {
+            (self.backoff * 2).min(BACKOFF_MAX)
+        };
+        self.restart_at = Some(Instant::now() + self.backoff);
     }
 
-    /// Takes note of the process's word that it serves, if it has come.
-    fn look(&mut self) {
+    /// Reads the readiness report of the process, if it has arrived.
+    fn read_readiness(&mut self) {
         let Some(socket) = self.socket.as_mut().filter(|_| !self.is_ready) else { return };
-        let mut word = [0; READY.len()];
-        // The word is sent by one call, and is the first.
-        if socket.read(&mut word).is_ok_and(|bytes| word[..bytes] == *READY) {
+        let mut message = [0; READY.len()];
+        // The report is the first message, and is sent by one call.
+        if socket.read(&mut message).is_ok_and(|bytes| message[..bytes] == *READY) {
             self.is_ready = true;
             self.failure = None;
         }
     }
 
-    /// Whether it has been started and doesn't serve yet.
+    /// Returns `true` if the process has been started and doesn't serve yet.
     fn is_starting(&self) -> bool {
         self.child.is_some() && !self.is_ready
     }
 
-    /// Whether the pause before its start is over.
+    /// Returns `true` if the delay before its restart is over.
     fn should_start(&self) -> bool {
-        self.again.is_some_and(|at| at <= Instant::now())
+        self.restart_at.is_some_and(|at| at <= Instant::now())
     }
 
-    /// Its number, and how the last process ended, if none serves since.
-    fn failed(&self) -> Option<(usize, String)> {
+    /// Returns the number of the slot and the failure of its latest process, or `None` if it hasn't failed.
+    fn failure(&self) -> Option<(usize, String)> {
         Some((self.number, self.failure.clone()?))
     }
 
-    fn tell_failure(&self, tell: &dyn Fn(&Notice)) {
-        if let Some((number, status)) = self.failed() {
-            tell(&Notice::ProcessDied { number, status, pause: self.pause });
+    fn report_failure(&self, on_notice: &dyn Fn(&Notice)) {
+        if let Some((number, status)) = self.failure() {
+            on_notice(&Notice::ProcessDied { number, status, pause: self.backoff });
         }
     }
 
-    fn lives(&mut self) -> bool {
+    fn is_running(&mut self) -> bool {
         self.reap();
         self.child.is_some()
     }
 }
 
-/// Starts the process of a number. Returns `false` if that failed: then it is tried again after a pause.
+/// Starts the process with this number. Returns `false` if that failed; it is then scheduled for a retry.
 fn start(
     slots: &mut [ProcessSlot],
     number: usize,
@@ -415,11 +440,12 @@ fn start(
     let started = spawn_process(slots, number, serving, command, inherited);
     let slot = &mut slots[number];
     slot.started = Instant::now();
-    slot.again = None;
-    slot.told.clear();
+    slot.restart_at = None;
+    slot.announced.clear();
     match started {
         Ok((child, socket)) => {
-            (slot.child, slot.socket) = (Some(child), Some(socket));
+            slot.child = Some(child);
+            slot.socket = Some(socket);
             true
         }
         Err(error) => {
@@ -438,37 +464,37 @@ fn spawn_process(
 ) -> io::Result<(Child, UnixStream)> {
     let slot = &slots[number];
     let others = slots[..serving].iter().filter(|other| number < serving && other.number != number);
-    let standby: Vec<_> = others.flat_map(ProcessSlot::own_queues).collect();
+    let standby: Vec<_> = others.flat_map(ProcessSlot::exclusive_listeners).collect();
     let mut command = command(number);
-    name_listeners(&mut command, &slot.listeners().collect::<Vec<_>>(), &standby);
+    set_listener_variables(&mut command, &slot.listeners().collect::<Vec<_>>(), &standby);
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
-    // The service manager is told by the supervisor alone.
+    // Only the supervisor notifies the service manager.
     command.env_remove(SOCKET_VARIABLE);
-    command.env(SUPERVISOR_VARIABLE, numbers(&[&theirs]));
-    command.env(FIGURES_VARIABLE, numbers(&slot.figures));
+    command.env(SUPERVISOR_VARIABLE, descriptor_list(&[&theirs]));
+    command.env(STATS_VARIABLE, descriptor_list(&slot.stats));
     inherited.advance();
-    let speaks_tls = slot.listeners().any(|(kind, _)| kind == ListenerKind::Tls);
-    let seed = inherited.seed.as_ref().filter(|_| speaks_tls).map(pipe_of).transpose()?;
+    let uses_tls = slot.listeners().any(|(kind, _)| kind == ListenerKind::Tls);
+    let seed = inherited.seed.as_ref().filter(|_| uses_tls).map(seed_pipe).transpose()?;
     if let Some(pipe) = &seed {
-        command.env(SEED_VARIABLE, numbers(&[pipe]));
+        command.env(SEED_VARIABLE, descriptor_list(&[pipe]));
     }
-    let mut handed_on = slot.handed_on();
-    handed_on.push(theirs.as_fd());
-    handed_on.extend(standby.iter().map(|(_, _, listener)| listener.as_fd()));
-    handed_on.extend(seed.iter().map(AsFd::as_fd));
-    Ok((spawn(&mut command, &handed_on)?, ours))
+    let mut descriptors = slot.descriptors();
+    descriptors.push(theirs.as_fd());
+    descriptors.extend(standby.iter().map(|(_, _, listener)| listener.as_fd()));
+    descriptors.extend(seed.iter().map(AsFd::as_fd));
+    Ok((spawn(&mut command, &descriptors)?, ours))
 }
 
-/// Tells each process that serves which ones are gone, if that has changed.
-fn tell_who_is_gone(serving: &mut [ProcessSlot]) {
-    let gone = serving.iter().filter(|slot| slot.failure.is_some()).map(|slot| slot.number.to_string());
-    let line = gone.collect::<Vec<_>>().join(",");
-    for slot in serving.iter_mut().filter(|slot| slot.told != line) {
+/// Sends the numbers of the processes that are down to each serving process, if they have changed.
+fn announce_down(serving: &mut [ProcessSlot]) {
+    let down = serving.iter().filter(|slot| slot.failure.is_some()).map(|slot| slot.number.to_string());
+    let line = down.collect::<Vec<_>>().join(",");
+    for slot in serving.iter_mut().filter(|slot| slot.announced != line) {
         if let Some(socket) = &mut slot.socket {
-            // It fails only if the process is gone too. A line is far smaller than what the socket holds.
+            // This fails only if the process has exited too. A line is far smaller than the socket's buffer.
             let _ = socket.write_all(format!("{line}\n").as_bytes());
-            slot.told.clone_from(&line);
+            slot.announced.clone_from(&line);
         }
     }
 }
@@ -476,13 +502,13 @@ fn tell_who_is_gone(serving: &mut [ProcessSlot]) {
 fn signal_all(slots: &[ProcessSlot], signal: Signal) {
     for child in slots.iter().filter_map(|slot| slot.child.as_ref()) {
         if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-            // It fails only where the process is gone already.
+            // This fails only if the process has exited.
             let _ = kill_process(pid, signal);
         }
     }
 }
 
-/// Signals, as they come.
+/// Returns a channel of received signals.
 fn signals() -> io::Result<Receiver<i32>> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD])?;
     let (sender, receiver) = channel();

@@ -1,8 +1,8 @@
-//! Processes that are gone for a moment, and whose listening sockets the others serve meanwhile.
+//! Processes that are down, from whose listening sockets the others accept until they are restarted.
 //!
-//! The kernel goes on assigning connections to the listening sockets of a process that has ended, since its supervisor
-//! keeps them open. Every process therefore has the sockets of all others too, and its supervisor says which processes are
-//! gone: one line with their numbers, whenever that changes.
+//! The kernel continues to assign connections to the listening sockets of a process that has exited, because the supervisor
+//! keeps them open. Each process therefore inherits the sockets of all others too. When a process exits or is restarted, the
+//! supervisor sends a line with the numbers of the processes that are down.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
@@ -25,30 +25,30 @@ pub(crate) struct Standby<L = Listener> {
     pub(crate) listener: L,
 }
 
-/// Which processes are gone, by their numbers.
+/// The processes that are down, by number.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Vacancies(Arc<[AtomicBool]>);
 
 impl Vacancies {
-    /// All of the processes up to this number run.
+    /// Assumes that all processes up to this number run.
     pub(crate) fn new(last: usize) -> Vacancies {
         Vacancies((0..=last).map(|_| AtomicBool::new(false)).collect())
     }
 
-    /// Whether a process is gone.
+    /// Returns `true` if a process is down.
     pub(crate) fn is_vacant(&self, process: usize) -> bool {
         self.0.get(process).is_some_and(|vacant| vacant.load(Ordering::Acquire))
     }
 
-    /// Takes a line of the supervisor: the processes that are gone, with commas between.
+    /// Applies a line of the supervisor: the numbers of the processes that are down, separated by commas.
     fn set(&self, line: &str) {
-        let gone: Vec<usize> = line.split(',').filter_map(|number| number.trim().parse().ok()).collect();
+        let down: Vec<usize> = line.split(',').filter_map(|number| number.trim().parse().ok()).collect();
         for (process, vacant) in self.0.iter().enumerate() {
-            vacant.store(gone.contains(&process), Ordering::Release);
+            vacant.store(down.contains(&process), Ordering::Release);
         }
     }
 
-    /// Follows what the supervisor says until it is gone, and wakes the workers at each change.
+    /// Starts a thread that reads the supervisor's lines until it exits, and wakes the workers after each.
     pub(crate) fn follow(
         self,
         supervisor: Arc<UnixStream>,
@@ -58,7 +58,9 @@ impl Vacancies {
         thread::start("supervisor", sandbox, ThreadRole::Orders, move || {
             for line in BufReader::new(&*supervisor).lines().map_while(Result::ok) {
                 self.set(&line);
-                wakers.iter().for_each(Waker::wake);
+                for waker in &wakers {
+                    waker.wake();
+                }
             }
         })?;
         Ok(())
@@ -70,15 +72,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_which_processes_are_gone() {
+    fn line_lists_the_processes_that_are_down() {
         let vacancies = Vacancies::new(2);
-        let gone = || [0, 1, 2, 3].map(|process| vacancies.is_vacant(process));
-        assert_eq!(gone(), [false; 4]);
+        let down = || [0, 1, 2, 3].map(|process| vacancies.is_vacant(process));
+        assert_eq!(down(), [false; 4]);
         vacancies.set("0,2,7");
-        assert_eq!(gone(), [true, false, true, false]);
+        assert_eq!(down(), [true, false, true, false]);
         vacancies.set("1");
-        assert_eq!(gone(), [false, true, false, false]);
+        assert_eq!(down(), [false, true, false, false]);
         vacancies.set("");
-        assert_eq!(gone(), [false; 4]);
+        assert_eq!(down(), [false; 4]);
     }
 }

@@ -1,4 +1,4 @@
-//! The listener for operators: a worker of its own, on the same engine.
+//! The admin listener, served by a worker of its own.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -14,18 +14,21 @@ use crate::reload::Current;
 use crate::sandbox::Sandbox;
 use crate::worker::{self, Backend, StopOrder};
 
-/// An address that is listened at, where nobody answers yet.
+/// A bound admin listener, before it is served.
 #[derive(Debug)]
 pub(super) struct AdminListener {
     address: Address,
-    /// What keeps the address; nothing where whoever started this process keeps it.
+    /// Reservation of the address; none if the listener is inherited.
     claim: Option<Claim>,
     listener: Listener,
     waker: Waker,
 }
 
 impl AdminListener {
-    /// Listens at an address.
+    /// Binds an address.
+    ///
+    /// # Errors
+    /// The address is not available.
     pub(crate) fn open(address: &Address) -> Result<AdminListener, StartError> {
         let failed = |source| StartError::Listen { address: address.clone(), source };
         let claim = Claim::new(address).map_err(failed)?;
@@ -34,7 +37,10 @@ impl AdminListener {
         Ok(AdminListener { address: claim.address(), claim: Some(claim), listener, waker })
     }
 
-    /// Listens with the socket of this number, which whoever started this process has left open for it.
+    /// Uses an inherited listener.
+    ///
+    /// # Errors
+    /// The descriptor is no listening socket.
     pub(crate) fn inherit(descriptor: i32) -> Result<AdminListener, StartError> {
         let failed = |source| StartError::Inherited { descriptor, source };
         let listener = Listener::inherit(descriptor).map_err(failed)?;
@@ -43,12 +49,12 @@ impl AdminListener {
         Ok(AdminListener { address, claim: None, listener, waker })
     }
 
-    /// What keeps the address.
+    /// Returns the reservation of the address.
     pub(crate) fn claim(&self) -> Option<&Claim> {
         self.claim.as_ref()
     }
 
-    /// Starts to answer.
+    /// Starts the worker.
     pub(crate) fn start(
         self,
         config: &Config,
@@ -72,11 +78,11 @@ impl AdminListener {
     }
 }
 
-/// A running listener for operators.
+/// A running admin listener.
 #[derive(Debug)]
 pub(crate) struct AdminServer {
     address: Address,
-    /// Removes the path of a local socket at the end.
+    /// Removes the path of a Unix socket when it is dropped.
     _claim: Option<Claim>,
     threads: Vec<JoinHandle<()>>,
     order: Arc<StopOrder>,
@@ -88,12 +94,12 @@ impl AdminServer {
         self.address.clone()
     }
 
-    /// What orders it to stop.
+    /// Returns the order that stops it, and the waker of its worker.
     pub(super) fn stop_order(&self) -> (Arc<StopOrder>, Waker) {
         (Arc::clone(&self.order), self.waker.clone())
     }
 
-    /// Stops, and waits until it has.
+    /// Stops it and waits until it has stopped.
     pub(crate) fn stop(self) {
         self.order.give();
         self.waker.wake();
@@ -103,7 +109,7 @@ impl AdminServer {
     /// Waits until it has stopped.
     pub(crate) fn wait(self) {
         for thread in self.threads {
-            // One that panicked has said so on its way out.
+            // The panic handler has reported a panic.
             let _ = thread.join();
         }
     }

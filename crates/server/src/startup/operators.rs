@@ -1,6 +1,6 @@
-//! The process that answers operators for all those that serve beside it. It serves no site.
+//! The admin process: answers operators on behalf of all serving processes, and serves no site.
 //!
-//! In a cage of its own, with no file to open: it listens, and asks the others by sockets that it was handed.
+//! Its sandbox allows no file. It inherits its listener and sockets to the serving processes.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use crate::observe::Status;
 use crate::process::notify::Notify;
 use crate::sandbox::{self, Sandbox};
 
-/// Answers operators for other processes.
+/// The admin process.
 #[derive(Debug)]
 pub struct Operators {
     admin: AdminServer,
@@ -23,12 +23,12 @@ pub struct Operators {
 }
 
 impl Operators {
-    /// Listens with the inherited socket of the configuration, and asks by those of these numbers.
+    /// Serves the inherited listener of the configuration. `sockets` are the descriptors on which it asks the other processes.
     ///
     /// # Errors
-    /// A socket is none, or the process could not enter its cage.
-    pub fn start(config: &Config, asked: &[i32]) -> Result<Operators, StartError> {
-        let asker = Collector::inherit(asked)?;
+    /// A descriptor is no socket, or the process cannot enter its sandbox.
+    pub fn start(config: &Config, sockets: &[i32]) -> Result<Operators, StartError> {
+        let collector = Collector::inherit(sockets)?;
         let listener = match config.inherited.first() {
             Some((_, descriptor)) => AdminListener::inherit(*descriptor)?,
             None => return Err(StartError::NoOperators),
@@ -36,22 +36,22 @@ impl Operators {
         let plan =
             sandbox::Plan { sandbox: config.sandbox, account: config.account, ..sandbox::Plan::default() };
         let (sandbox, _) = Sandbox::enter(&plan)?;
-        let admin = Admin::new(Source::Others(Mutex::new(asker)), &config.admin_hosts);
+        let admin = Admin::new(Source::Others(Mutex::new(collector)), &config.admin_hosts);
         let admin = listener.start(config, admin, &sandbox)?;
         Ok(Operators { admin, sandbox, on_notice: config.on_notice.clone() })
     }
 
-    /// From now on SIGINT and SIGTERM end the process in good order.
+    /// Starts to handle signals: SIGINT and SIGTERM shut the process down gracefully.
     ///
     /// # Errors
-    /// Signals cannot be waited for.
-    pub fn obey_signals(&self, notify: Notify) -> Result<(), StartError> {
+    /// The signals cannot be registered.
+    pub fn handle_signals(&self, notify: Notify) -> Result<(), StartError> {
         let (order, waker) = self.admin.stop_order();
         let stop = Stop { order, wakers: vec![waker], status: Arc::new(Status::new(std::iter::empty())) };
-        signals::obey(stop, None, None, notify, self.on_notice.clone(), &self.sandbox)
+        signals::handle(stop, None, None, notify, self.on_notice.clone(), &self.sandbox)
     }
 
-    /// Waits until the order to stop.
+    /// Waits until the process is stopped.
     pub fn wait(self) {
         self.admin.wait();
     }

@@ -1,6 +1,6 @@
-//! What a server opens before it enters its cage, from where it can open no more.
+//! Resources that a server opens before it enters its sandbox, which forbids to open them later.
 //!
-//! Starts no thread before it is told to serve: one that is there already would stay outside.
+//! No thread starts before the sandbox is entered, because it would stay outside.
 
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::sandbox::{self, Sandbox, SandboxReport};
 use crate::worker::{self, BackendChoice, StopOrder};
 use crate::{Server, Stop};
 
-/// All that a server has open.
+/// The open resources of a server.
 pub(crate) struct Resources {
     io: BackendChoice,
     reloader: Option<Reloader>,
@@ -31,21 +31,24 @@ pub(crate) struct Resources {
     kept: Vec<Kept>,
     log: Option<LogFile>,
     admin: Option<AdminListener>,
-    /// Where figures are asked for.
+    /// The socket on which another process asks for statistics.
     figures: Option<UnixDatagram>,
     listening: Listening,
-    /// The listeners of other processes, for each worker.
+    /// The standby listeners of each worker.
     standby: Vec<Vec<Standby>>,
     wakers: Vec<Waker>,
     balancers: Vec<Balancer>,
     webroot: Option<Webroot>,
     process: Option<ProcessSampler>,
-    /// What the connections of a worker may keep in memory, in bytes.
+    /// Limit for the memory of a worker's connections, in bytes.
     memory_max: u64,
 }
 
 impl Resources {
-    /// Opens what is to be served and what is to be written, and listens.
+    /// Opens archives, certificates and logs, and binds the addresses.
+    ///
+    /// # Errors
+    /// One of them cannot be opened or bound.
     pub(crate) fn open(config: &Config) -> Result<Resources, StartError> {
         let io = BackendChoice::make(config.io)?;
         let reloader = Reloader::new(config);
@@ -55,7 +58,7 @@ impl Resources {
         let certificates = CertificateFolder::open(config)?;
         let log = config.access_log.as_ref().map(LogFile::open).transpose()?;
         let admin = config.admin.as_ref().map(AdminListener::open).transpose()?;
-        let figures = config.figures.map(collect::inherit).transpose()?;
+        let figures = config.stats_socket.map(collect::inherit).transpose()?;
         let listening = Listening::open(config, config.threads.get())?;
         let standby = Listening::standby(config, config.threads.get())?;
         let waker = |_| Waker::new().map_err(StartError::EventLoop);
@@ -82,7 +85,7 @@ impl Resources {
         })
     }
 
-    /// The cage for what is served and written.
+    /// Returns the sandbox that allows what the server reads and writes.
     pub(crate) fn sandbox(&self, config: &Config) -> sandbox::Plan {
         let mut read: Vec<_> = match &config.content {
             config::Content::Archives { archives, .. } => {
@@ -121,7 +124,10 @@ impl Resources {
         }
     }
 
-    /// Starts all threads, in this cage. When it returns, connections are accepted.
+    /// Starts all threads in this sandbox. Connections are accepted when it returns.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
     pub(crate) fn serve(
         self,
         config: &Config,
@@ -154,8 +160,8 @@ impl Resources {
             .map(|log| log.start(wakers.len(), Arc::clone(&status), config.on_notice.clone(), &sandbox))
             .transpose()?;
         let source = || Source::Own { workers: counters.clone(), status: Arc::clone(&status) };
-        let of_admin = || Admin::new(source(), &config.admin_hosts);
-        let admin = admin.map(|admin| admin.start(config, of_admin(), &sandbox)).transpose()?;
+        let make_admin = || Admin::new(source(), &config.admin_hosts);
+        let admin = admin.map(|admin| admin.start(config, make_admin(), &sandbox)).transpose()?;
         webroot.map(|webroot| webroot.start(&sandbox)).transpose()?;
         if let Some(socket) = figures {
             collect::answer(socket, counters.clone(), Arc::clone(&status), &sandbox)?;
@@ -165,13 +171,13 @@ impl Resources {
         let summaries = certificates.as_ref().map(|certificates| certificates.context.certificates());
         status.set_certificates(summaries.unwrap_or_default());
         let https_port = config.https_redirect.map(|redirect| redirect.port(&addresses));
-        let (of_workers, mut claims) = listening.into_parts();
+        let (by_worker, mut claims) = listening.into_parts();
         let order = Arc::new(StopOrder::default());
         let (drains, draining) = channel();
         let mut plans = Vec::new();
         let places = wakers.iter().zip(balancers).zip(standby);
         for ((counters, listeners), ((waker, balancer), standby)) in
-            counters.iter().zip(of_workers).zip(places)
+            counters.iter().zip(by_worker).zip(places)
         {
             let observed = config.counts().then(|| Arc::clone(counters));
             let observer = Observer::new(observed, log.as_ref().map(LogWriter::buffer));
@@ -189,10 +195,10 @@ impl Resources {
         }
         drop(drains);
         let stop = Stop { order, wakers: wakers.clone(), status: Arc::clone(&status) };
-        // Where one worker cannot start, the others must not go on without anybody to stop them.
+        // If one worker cannot start, the others are stopped.
         let workers =
             worker::start_all("worker", io.chosen, plans, &sandbox).inspect_err(|_| stop.order())?;
-        // From here on the workers keep their addresses by themselves, but for the paths of local sockets.
+        // The listeners of the workers reserve the addresses from now on. Only the paths of Unix sockets need their claims.
         claims.retain(|claim| matches!(claim, Claim::Local { .. }));
         let process = process.map(|process| process.with_workers(counters.clone()));
         let reloader =
@@ -201,8 +207,9 @@ impl Resources {
         let reload =
             reloader.map(|reloader| reloader.start(kept, status, current, wakers, &sandbox)).transpose();
         let reload = reload.inspect_err(|_| stop.order())?;
-        let report =
-            config.report.map(|every| Report::start(every, counters, config.on_notice.clone(), &sandbox));
+        let report = config
+            .report
+            .map(|interval| Report::start(interval, counters, config.on_notice.clone(), &sandbox));
         let report = report.transpose().inspect_err(|_| stop.order())?;
         let on_notice = config.on_notice.clone();
         Ok(Server {

@@ -1,6 +1,6 @@
-//! Signals to orders: stop, look for new releases, open the access log anew.
+//! Signal handling: shutdown, reload, reopening of the access log.
 //!
-//! Never runs code inside a handler: a thread of its own waits for them.
+//! A separate thread waits for signals, so no code runs in a signal handler.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -15,12 +15,15 @@ use crate::reload::ReloadOrder;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// The exit code of a program that a second signal ends: as a shell reports SIGINT.
+/// The exit code after a second signal, as a shell reports SIGINT.
 const INTERRUPTED: i32 = 130;
 
-/// Gives the order to stop when SIGINT or SIGTERM comes, the one to look for new releases at SIGHUP, and the
-/// one to open the access log anew at SIGUSR1. At SIGUSR2 it says that it starts no program. Who sends a second signal to stop does not want to wait.
-pub(crate) fn obey(
+/// Starts a thread that shuts the server down at SIGINT or SIGTERM, reloads at SIGHUP, and reopens the access log at SIGUSR1.
+/// At SIGUSR2 it reports that only a supervisor can start a new program. A second SIGINT or SIGTERM exits at once.
+///
+/// # Errors
+/// The signals cannot be registered, or the thread cannot be started.
+pub(crate) fn handle(
     stop: Stop,
     reload: Option<ReloadOrder>,
     reopen: Option<Reopen>,
@@ -30,24 +33,30 @@ pub(crate) fn obey(
 ) -> Result<(), StartError> {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2]);
     let mut signals = signals.map_err(StartError::Signals)?;
-    if let Some(life) = notify.signs_of_life() {
-        thread::start("watchdog", sandbox, ThreadRole::Orders, life)?;
+    if let Some(watchdog) = notify.watchdog() {
+        thread::start("watchdog", sandbox, ThreadRole::Orders, watchdog)?;
     }
     thread::start("signals", sandbox, ThreadRole::Orders, move || {
-        let mut stopping = false;
+        let mut is_stopping = false;
         for signal in signals.forever() {
             match signal {
                 SIGHUP => {
                     notify.reloading();
-                    reload.iter().for_each(ReloadOrder::give);
+                    if let Some(reload) = &reload {
+                        reload.give();
+                    }
                     notify.ready("serving");
                 }
-                // Without this it would end the process.
+                // By default SIGUSR2 terminates the process.
                 SIGUSR2 => (on_notice.0)(&Notice::NoSupervisor),
-                SIGUSR1 => reopen.iter().for_each(Reopen::order),
-                _ if stopping => std::process::exit(INTERRUPTED),
+                SIGUSR1 => {
+                    if let Some(reopen) = &reopen {
+                        reopen.order();
+                    }
+                }
+                _ if is_stopping => std::process::exit(INTERRUPTED),
                 _ => {
-                    stopping = true;
+                    is_stopping = true;
                     notify.stopping();
                     stop.order();
                 }
