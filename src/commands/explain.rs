@@ -224,7 +224,7 @@ fn record_of<'a>(
     host: Option<&'a [u8]>,
     key: Key<'_>,
 ) -> Result<Option<SiteRecord<'a>>, Corrupt> {
-    for site in Sites::of(archive, host) {
+    for site in Sites::new(archive, host) {
         let site = site?;
         if let Some(record) = archive.path(site, key)? {
             return Ok(Some((site, record)));
@@ -394,7 +394,7 @@ fn rule(
     reason: Reason,
 ) -> Result<Option<String>, Corrupt> {
     let Reason::Rule(wanted) = reason else { return Ok(None) };
-    for site in Sites::of(archive, host) {
+    for site in Sites::new(archive, host) {
         for scope in archive.scopes(site?, key) {
             let (covered, scope) = scope?;
             for entry in scope.entries() {
@@ -435,7 +435,7 @@ fn forms(
     key: Key<'_>,
     request: &Request<'_>,
 ) -> Result<Option<String>, Corrupt> {
-    let mut records = Sites::of(archive, host).map(|site| archive.path(site?, key));
+    let mut records = Sites::new(archive, host).map(|site| archive.path(site?, key));
     let Some(Record::Resource(resource)) = records.find_map(Result::transpose).transpose()? else {
         return Ok(None);
     };

@@ -1,6 +1,6 @@
-//! How long an answer takes: `cargo run --release -p cannery-site --example answer`.
+//! Measures the time of an answer: `cargo run --release -p cannery-site --example answer`.
 //!
-//! Small files at random, as a browser asks for them. Prints the median of eleven rounds, in nanoseconds.
+//! Requests small files in random order, as a browser does. Prints the median of eleven rounds in nanoseconds.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -32,7 +32,7 @@ fn main() {
             .collect();
         rounds.sort_by(f64::total_cmp);
         println!(
-            "Accept-Encoding {:28} {:.0} ns an answer",
+            "Accept-Encoding {:28} {:.0} ns per answer",
             accept_encoding.unwrap_or("absent"),
             rounds[ROUNDS / 2]
         );

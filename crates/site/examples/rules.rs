@@ -1,6 +1,7 @@
-//! What a request costs over sites of 10,000 rules that are made to be slow, with requests that are made for them.
+//! Measures the time of worst-case requests to worst-case sites with 10,000 rules:
+//! `cargo run --release -p cannery-site --example rules`.
 //!
-//! `cargo run --release -p cannery-site --example rules`. Prints the mean time of a request, the best of several rounds.
+//! Prints the mean time of a request in the best of several rounds.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark: it prints, and a panic ends it")]
@@ -36,7 +37,7 @@ fn main() {
             format!("/{}none", "x/".repeat(14)),
         ),
         (
-            "the same, ten literals behind them",
+            "the same, then ten literals",
             patterns(&|n| format!("{}{}{n}", choices(n).collect::<String>(), "y/".repeat(9))),
             format!("/{}{}none/", "x/".repeat(14), "y/".repeat(9)),
         ),
@@ -64,15 +65,13 @@ fn main() {
     }
     let labels = |count: usize| vec!["a"; count].join(".");
     let below = (1..=16).map(|count| format!("*.{}", labels(count))).collect::<Vec<_>>();
-    for (name, hosts) in
-        [("`*.w.test`", vec!["*.w.test".to_owned()]), ("16 wildcard hosts in one another", below)]
-    {
+    for (name, hosts) in [("`*.w.test`", vec!["*.w.test".to_owned()]), ("16 nested wildcard hosts", below)] {
         let (site, bytes) = site(&["old/*".into()], false, &hosts);
         report(&site, bytes, &format!("{name}, 126 labels"), "/none", &labels(126));
     }
 }
 
-/// A site with these rules on the default site and on each of these hosts, and its size.
+/// Returns a site with these rules on the default site and on each of these hosts, and the size of its archive.
 fn site(patterns: &[String], force: bool, hosts: &[String]) -> (Site, usize) {
     let rules: Vec<NewRule<'_>> = (0..)
         .zip(patterns)
@@ -103,7 +102,7 @@ fn site(patterns: &[String], force: bool, hosts: &[String]) -> (Site, usize) {
     (Site::new(Archive::from_bytes(bytes).unwrap(), true), length)
 }
 
-/// `:` is a capture, `*` a splat.
+/// Parses a pattern: `:` is a capture, and `*` is a splat.
 fn pieces(pattern: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     for run in pattern.split_inclusive([':', '*']) {

@@ -1,6 +1,6 @@
-//! An answer: status, head, and the body as a range of the archive.
+//! The answer to a request: status code, fields, and a body that is mostly a range of the archive.
 //!
-//! Never holds bytes spelled for one protocol only: `wire` spells it.
+//! An answer is independent of the protocol. The `wire` crate encodes it.
 
 use cannery_archive::{Corrupt, Extent, Head, Origin, PathError, Representation};
 
@@ -16,134 +16,134 @@ use crate::target::Target;
 pub struct Answer<'a> {
     /// The status code.
     pub status: u16,
-    /// The fields, but for those that the connection and the clock decide.
+    /// The fields, except those that depend on the connection or the clock.
     pub fields: Fields<'a>,
-    /// The body that is to be sent.
+    /// The body to send.
     pub body: Body<'a>,
-    /// The length of the body as `Content-Length` states it, also where it is not sent (HEAD). Nothing
-    /// for a status that has no content (RFC 9110 §8.6).
+    /// The value of `Content-Length`, also if the body is not sent (HEAD), or `None` for a status code without content
+    /// (RFC 9110 §8.6).
     pub content_length: Option<u64>,
-    /// Why the answer is this one: for `explain` and for logs.
+    /// The reason for the answer, for `explain` and for logs.
     pub reason: Reason,
-    /// What the rules of `_headers` add, unless the head holds it already.
+    /// The fields that header rules add, unless the head includes them.
     pub site_fields: Option<&'a SiteFields>,
 }
 
 /// The fields of an answer.
 #[derive(Debug, Clone, Copy)]
 pub enum Fields<'a> {
-    /// The head that the archiver spelled, all of it.
+    /// A whole head of the archive.
     Canned {
-        /// As it lies in the archive.
+        /// The head.
         head: Head<'a>,
-        /// The entity tag to go with it, and the date.
+        /// The values of `ETag` and `Last-Modified`.
         validators: Validators<'a>,
     },
-    /// The same for a part of the representation (RFC 9110 §15.3.7).
+    /// The head of a 206 with one part (RFC 9110 §15.3.7).
     Partial {
-        /// As it lies in the archive.
+        /// The head of the whole representation.
         head: Head<'a>,
-        /// The entity tag to go with it, and the date.
+        /// The values of `ETag` and `Last-Modified`.
         validators: Validators<'a>,
-        /// Which part of how much.
+        /// The value of `Content-Range`.
         range: ContentRange,
     },
-    /// The same for several parts: of the head, only what holds for the resource.
+    /// The head of a 206 with several parts, which has only the fields about the resource.
     Multipart {
-        /// Knows the head, and the boundary.
+        /// The parts, with the head and the boundary.
         multipart: Multipart<'a>,
-        /// The entity tag to go with it, and the date.
+        /// The values of `ETag` and `Last-Modified`.
         validators: Validators<'a>,
     },
-    /// Of the head that the archiver spelled, what a 304 repeats (RFC 9110 §15.4.5).
+    /// The head of a 304, which repeats some fields (RFC 9110 §15.4.5).
     NotModified {
-        /// As it lies in the archive.
+        /// The head of the representation.
         head: Head<'a>,
-        /// The entity tag to go with it, and the date.
+        /// The values of `ETag` and `Last-Modified`.
         validators: Validators<'a>,
     },
-    /// The server's own, and where to go.
+    /// The fields of a redirect, including `Location`.
     Redirect(Location<'a>),
-    /// The server's own: what the status needs, and what describes the page that is its body.
+    /// The fields that the status code requires, and those about the error page.
     BuiltIn {
-        /// The page of the site's; the one that is built in if the site has none.
+        /// The error page of the site, or `None` for the built-in page.
         page: Option<Page<'a>>,
-        /// How long the representation is of which nothing is in the `Range` (RFC 9110 §15.5.17).
+        /// For a 416, the length of the representation (RFC 9110 §15.5.17).
         complete_length: Option<u64>,
     },
 }
 
-/// A page that a site has for an error.
+/// An error page of a site.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
-    /// As it lies in the archive. What its status line says does not count.
+    /// The head of the page. Its status line is ignored.
     pub head: Head<'a>,
-    /// It holds for the folder whose key has so many bytes.
+    /// Length of the key of the page's directory, which is a prefix of the path.
     pub covered: usize,
 }
 
-/// The bytes of a representation that an answer holds.
+/// The range of a representation in a 206.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentRange {
-    /// The first byte, from 0.
+    /// Offset of the first byte.
     pub first: u64,
-    /// The last byte.
+    /// Offset of the last byte.
     pub last: u64,
-    /// How long the representation is.
+    /// Length of the representation.
     pub complete_length: u64,
 }
 
 /// The body of an answer.
 #[derive(Debug, Clone, Copy)]
 pub enum Body<'a> {
-    /// None is sent.
+    /// No body is sent.
     Empty,
-    /// A range of the archive, which lies within it.
+    /// A range inside the archive.
     Archive(Extent),
-    /// Several ranges of the archive, and text between them.
+    /// Several ranges inside the archive, with text between them.
     Multipart(Multipart<'a>),
-    /// A page that is built into the server.
+    /// A built-in error page.
     BuiltIn(ErrorPage<'a>),
 }
 
-/// Why an answer is what it is.
+/// The reason for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// The path has a record of its own.
     Path(Origin),
-    /// A rule matched; its place in the order of the rules.
+    /// The rule with this ordinal matches the path.
     Rule(u32),
-    /// The path exists with, or without, a slash at its end.
+    /// The path exists with or without a slash at its end.
     Slash,
-    /// A fallback page of the folder whose key has so many bytes.
+    /// A fallback page applies. Contains the length of the key of its directory.
     Fallback(usize),
-    /// Nothing was found.
+    /// The path does not exist.
     NotFound,
-    /// An asset is missing, for which no fallback page may answer.
+    /// A missing asset, for which no fallback page applies.
     MissingAsset,
-    /// A condition of the request does not hold.
+    /// A condition of the request is false.
     Precondition,
-    /// Nothing of the range that is wanted exists.
+    /// The requested range is not satisfiable.
     Range,
-    /// The client forbids every coding that there is.
+    /// The client does not accept any available coding.
     NotAcceptable,
-    /// The method is not one that a resource allows.
+    /// The method is not allowed or not known.
     Method,
-    /// `OPTIONS` was asked.
+    /// The method is `OPTIONS`.
     Options,
-    /// The host is not one that is served here.
+    /// The server has no site for the host.
     Host,
-    /// What is asked for in the clear is at `https`.
+    /// The request is redirected to `https`.
     Https,
-    /// What was sent is no request.
+    /// The request is malformed.
     BadRequest,
-    /// The target has no form that a server answers.
+    /// The form of the target is not allowed.
     Target,
-    /// The target's path is none.
+    /// The path of the target is invalid.
     InvalidPath(PathError),
-    /// The redirect would be longer than [`crate::LOCATION_BYTES_MAX`].
+    /// The `Location` would be longer than [`crate::LOCATION_BYTES_MAX`].
     LongLocation,
-    /// The archive is damaged.
+    /// The archive is corrupt.
     Corrupt(Corrupt),
 }
 
@@ -177,14 +177,16 @@ impl<'a> Answer<'a> {
         part: Extent,
         reason: Reason,
     ) -> Answer<'a> {
-        let (first, last) = (part.position, part.position + part.length - 1);
-        let range = ContentRange { first, last, complete_length: body.length };
-        let fields = Fields::Partial { head, validators, range };
-        let within = Extent { position: body.position + part.position, length: part.length };
+        let range = ContentRange {
+            first: part.position,
+            last: part.position + part.length - 1,
+            complete_length: body.length,
+        };
+        let extent = Extent { position: body.position + part.position, length: part.length };
         Answer {
             status: 206,
-            fields,
-            body: Body::Archive(within),
+            fields: Fields::Partial { head, validators, range },
+            body: Body::Archive(extent),
             content_length: Some(part.length),
             reason,
             site_fields: None,
@@ -211,10 +213,10 @@ impl<'a> Answer<'a> {
         Answer { status, fields, body: Body::Empty, content_length: Some(0), reason, site_fields: None }
     }
 
-    /// An answer of the server itself, with the page that is built in for the status.
+    /// Returns an answer with the built-in page for the status code, if there is one.
     #[must_use]
     pub fn built_in(status: u16, reason: Reason) -> Answer<'a> {
-        let page = ErrorPage::of(status);
+        let page = ErrorPage::new(status);
         let length = page.map_or(0, |page| page.len() as u64);
         let body = page.map_or(Body::Empty, Body::BuiltIn);
         let content_length = (status != 204).then_some(length);
@@ -222,7 +224,7 @@ impl<'a> Answer<'a> {
         Answer { status, fields, body, content_length, reason, site_fields: None }
     }
 
-    /// The same answer. A built-in page shows this text, such as the host that was requested.
+    /// Returns the same answer with a text on its built-in page, such as the requested host.
     #[must_use]
     pub fn with_subject(mut self, subject: &'a [u8]) -> Answer<'a> {
         if let Body::BuiltIn(page) = &mut self.body {
@@ -232,7 +234,7 @@ impl<'a> Answer<'a> {
         self
     }
 
-    /// The same answer. A built-in page shows the path of this request target, unless the target is malformed and has none.
+    /// Returns the same answer with the path of a target on its built-in page, unless the target is malformed.
     pub(crate) fn with_path(self, target: &'a [u8]) -> Answer<'a> {
         match self.body {
             Body::BuiltIn(_) => match Target::parse(target) {
@@ -243,7 +245,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Bytes of the content that is sent: none in a response to `HEAD`, whatever `Content-Length` says.
+    /// Returns the number of content bytes to send, which is 0 for `HEAD` whatever `Content-Length` is.
     #[must_use]
     pub fn sent_content_bytes(&self) -> u64 {
         match self.body {
@@ -252,7 +254,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// The same answer for `HEAD`: all fields, no content.
+    /// Returns the same answer without its body, for `HEAD`.
     #[must_use]
     pub fn without_body(mut self) -> Answer<'a> {
         self.body = Body::Empty;

@@ -1,6 +1,6 @@
-//! The pages that a site has for errors, one status each: the one nearest to the path that was asked for.
+//! Finds the error page of a site for a status code that is nearest to the requested path.
 //!
-//! Never decides that an answer is an error. A page that the client cannot decode counts as none.
+//! A page in a coding that the client does not accept is ignored.
 
 use cannery_archive::{Archive, Corrupt, Extent, Record, Resource, ScopeEntry};
 
@@ -9,7 +9,9 @@ use crate::negotiate;
 use crate::request::Values;
 use crate::sites::{Place, Sites};
 
-/// The page for a status nearest to a place, and where its bytes lie in a coding that the client accepts.
+/// Finds the nearest page for a status code, and the extent of its body in a coding that the client accepts.
+///
+/// Returns `None` if the site has no such page.
 pub(crate) fn find<'a>(
     archive: &'a Archive,
     place: Place<'a>,
@@ -22,13 +24,13 @@ pub(crate) fn find<'a>(
     Ok(Some((Page { head: archive.head(chosen.head)?, covered }, chosen.body)))
 }
 
-/// The page for a status nearest to a place, and how much of the path its folder covers.
+/// Finds the nearest page for a status code, with the length of the key of its directory.
 fn nearest<'a>(
     archive: &'a Archive,
     place: Place<'a>,
     wanted: u16,
 ) -> Result<Option<(usize, Resource<'a>)>, Corrupt> {
-    for site in Sites::of(archive, place.host) {
+    for site in Sites::new(archive, place.host) {
         let mut nearest = None;
         for scope in archive.scopes(site?, place.key) {
             let (covered, scope) = scope?;

@@ -1,22 +1,27 @@
-//! Paths of earlier releases: answered for pages that were loaded from them, where the current release has nothing.
+//! Answers paths of earlier releases, for clients that loaded a page before the current release.
 //!
-//! Only what clients may keep for good (`Cache-Control: immutable`), because such a name never stands for other bytes.
-//! Looked for after everything that the current release has for just this path, and before its patterns and fallback
-//! pages. Never looks on a host that has no site in the current release: a site that was taken down stays down.
+//! Only resources with `Cache-Control: immutable` qualify, because their names never refer to other content. They come after
+//! the exact paths of the current release, and before its patterns and fallback pages.
+//!
+//! A host without a site in the current release has no earlier paths either: a site that was taken down stays down.
 
 use std::sync::Arc;
 
 use cannery_archive::{Archive, Corrupt, Head, Key, Origin, Record, Resource};
 
 use crate::answer::{Answer, Reason};
+use crate::deliver::Delivery;
+use crate::lookup::Lookup;
 use crate::request::{Method, Request};
 use crate::resolve::{self, Search};
+use crate::site::{RequestBuffers, Scratch, Site};
 use crate::sites::{Place, Sites};
 use crate::target::Target;
-use crate::{Buffers, Scratch, Site};
 
 impl Site {
-    /// Returns the answer to a request, and the place in `earlier` of the release that gives it, unless it is this one.
+    /// Returns the answer to a request from this release or an earlier one.
+    ///
+    /// Also returns the index of the earlier release in `earlier`, or `None` for this release.
     #[inline]
     pub fn answer_with_earlier<'a>(
         &'a self,
@@ -26,15 +31,15 @@ impl Site {
     ) -> (Answer<'a>, Option<usize>) {
         let Scratch { current, earlier: buffers, now } = scratch;
         let answer = self.answer_in(request, current, *now);
-        let is_own = !matches!(
+        let is_exact = !matches!(
             answer.reason,
             Reason::NotFound | Reason::MissingAsset | Reason::Rule(_) | Reason::Fallback(_)
         );
-        if is_own || !matches!(request.method, Method::Get | Method::Head) {
+        if is_exact || !matches!(request.method, Method::Get | Method::Head) {
             return (answer, None);
         }
         match self.earlier_answer(earlier, answer.reason, request, buffers, *now) {
-            Some((place, found)) => (found, Some(place)),
+            Some((index, found)) => (found, Some(index)),
             None => (answer, None),
         }
     }
@@ -45,43 +50,44 @@ impl Site {
         earlier: &'a [Arc<Site>],
         reason: Reason,
         request: &Request<'a>,
-        buffers: &'a mut Buffers,
+        buffers: &'a mut RequestBuffers,
         now: u64,
     ) -> Option<(usize, Answer<'a>)> {
-        let Buffers { key, room, ruling } = buffers;
+        let RequestBuffers { key, buffers, header_rules } = buffers;
         let target = Target::parse(request.target)?;
-        let host = if self.hosts { target.host(request.host) } else { None };
+        let host = if self.has_hosts { target.host(request.host) } else { None };
         let place = Place { host, key: target.key(key).ok()?, is_path: true };
-        if matches!(reason, Reason::Rule(_)) && self.is_forced(place, &mut room.search) {
+        if matches!(reason, Reason::Rule(_)) && self.has_forced_rule(place, &mut buffers.search) {
             return None;
         }
-        let (number, resource) = self.find_earlier(earlier, place)?;
-        let site = &earlier[number];
-        let reason = Reason::Path(Origin::Carried);
-        let answer = site.deliver(resource, None, request, &mut room.parts, now, reason, false);
-        Some((number, site.finish(answer, place, request, ruling, false)))
+
+        let (index, resource) = self.find_earlier(earlier, place)?;
+        let lookup = Lookup { archive: &earlier[index].archive, place, query: None, request, now };
+        let delivery = Delivery::new(Reason::Path(Origin::Carried));
+        let answer = lookup.deliver(resource, delivery, &mut buffers.parts);
+        Some((index, lookup.finish(answer, header_rules, false)))
     }
 
-    /// Whether a rule that counts before files is for a path.
-    fn is_forced<'a>(&'a self, place: Place<'a>, search: &mut Search) -> bool {
+    /// Returns `true` if a rule with precedence over exact paths matches. Also returns `true` if the rules are corrupt.
+    fn has_forced_rule<'a>(&'a self, place: Place<'a>, search: &mut Search) -> bool {
         self.archive.facts().forced_rules
-            && Sites::of(&self.archive, place.host)
+            && Sites::new(&self.archive, place.host)
                 .filter_map(Result::ok)
-                .any(|host| resolve::is_forced(&self.archive, host, place.key, search).unwrap_or(true))
+                .any(|host| resolve::has_forced_rule(&self.archive, host, place.key, search).unwrap_or(true))
     }
 
-    /// Finds the first release that has a path, as a file that may be kept for good.
+    /// Finds the first earlier release with an immutable file at a path, and returns its index.
     fn find_earlier<'a>(&self, earlier: &'a [Arc<Site>], place: Place<'_>) -> Option<(usize, Resource<'a>)> {
-        earlier.iter().enumerate().find_map(|(number, site)| {
-            let mut hosts = Sites::of(&self.archive, place.host).filter_map(Result::ok);
-            let found = hosts.find_map(|host| immutable(&site.archive, host, place.key).ok().flatten());
-            Some((number, found?))
+        earlier.iter().enumerate().find_map(|(index, site)| {
+            let mut hosts = Sites::new(&self.archive, place.host).filter_map(Result::ok);
+            let found = hosts.find_map(|host| immutable_file(&site.archive, host, place.key).ok().flatten());
+            Some((index, found?))
         })
     }
 }
 
-/// The file at a path, if clients may keep it for good.
-fn immutable<'a>(
+/// Returns the file at a path if it is immutable.
+fn immutable_file<'a>(
     archive: &'a Archive,
     host: Option<&[u8]>,
     key: Key<'_>,
@@ -90,11 +96,10 @@ fn immutable<'a>(
     Ok(is_immutable(archive, &resource)?.then_some(resource))
 }
 
-/// Whether a resource is a file whose name never stands for other bytes, because clients were told that they may keep
-/// it for good.
+/// Returns `true` if a resource is a file with `Cache-Control: immutable`, so that its name never refers to other content.
 ///
 /// # Errors
-/// The archive is damaged.
+/// Returns [`Corrupt`] if the archive is corrupt.
 pub fn is_immutable(archive: &Archive, resource: &Resource<'_>) -> Result<bool, Corrupt> {
     if !matches!(resource.origin, Origin::File | Origin::Carried) || resource.status != 200 {
         return Ok(false);
@@ -103,7 +108,7 @@ pub fn is_immutable(archive: &Archive, resource: &Resource<'_>) -> Result<bool, 
     Ok(has_immutable(&archive.head(representation.head)?))
 }
 
-/// Whether a head has `Cache-Control` with `immutable` (RFC 8246 §2).
+/// Returns `true` if a head has `Cache-Control` with `immutable` (RFC 8246 §2).
 fn has_immutable(head: &Head<'_>) -> bool {
     let mut lines = head.resource().split(|byte| *byte == b'\n').filter_map(|line| {
         let colon = line.iter().position(|byte| *byte == b':')?;

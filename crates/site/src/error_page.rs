@@ -1,9 +1,9 @@
-//! Built-in pages for errors that the site has no page of its own for.
+//! Built-in error pages, for status codes without an error page of the site.
 //!
-//! Small, readable in light and dark, and without a word about the server. The text of each status is a constant;
-//! what was requested is escaped while the page is sent, so that nothing is allocated.
+//! They are small, support light and dark mode, and do not mention the server. The text of each status code is a constant, and
+//! the requested path or host is escaped while the page is sent, so that nothing is allocated.
 
-/// Bytes of the requested path or host that a page shows.
+/// Maximum length of the requested path or host on a page, in bytes.
 const SUBJECT_BYTES_MAX: usize = 300;
 
 const SUBJECT_START: &[u8] = b"<p><code>";
@@ -12,15 +12,14 @@ const ELLIPSIS: &[u8] = "…".as_bytes();
 const HOME: &[u8] = b"<p><a href=\"/\">Go to the start page</a></p>";
 const END: &[u8] = b"</main></html>\n";
 
-/// Stands for the page of a 400 that answers a request in the clear on a port for TLS. No status: nginx uses the same
-/// number for it.
+/// A pseudo status code for the page of a 400 to a plain HTTP request on a TLS port. nginx uses the same number.
 pub const PLAIN_HTTP: u16 = 497;
 
-/// A built-in page: the text of its status, and what was requested if that is known.
+/// A built-in page: the text of a status code, and the requested path or host if it is known.
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorPage<'a> {
     text: &'static [u8],
-    /// The path, or for 421 the host. Empty if it is not known.
+    /// The requested path, or the requested host for a 421. Empty if it is not known.
     subject: &'a [u8],
     links_home: bool,
 }
@@ -50,8 +49,8 @@ macro_rules! page {
 }
 
 impl<'a> ErrorPage<'a> {
-    /// The page for a status. `None` for a status that has none.
-    pub(crate) const fn of(status: u16) -> Option<ErrorPage<'a>> {
+    /// Returns the page for a status code, or `None` if there is none.
+    pub(crate) const fn new(status: u16) -> Option<ErrorPage<'a>> {
         let text = text(status);
         if text.is_empty() {
             return None;
@@ -60,12 +59,12 @@ impl<'a> ErrorPage<'a> {
         Some(ErrorPage { text, subject: b"", links_home })
     }
 
-    /// The same page, which shows what was requested.
+    /// Returns the same page with the requested path or host.
     pub(crate) fn with_subject(self, subject: &'a [u8]) -> ErrorPage<'a> {
         ErrorPage { subject, ..self }
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "no page is empty")]
     pub fn len(&self) -> usize {
@@ -74,7 +73,7 @@ impl<'a> ErrorPage<'a> {
         length
     }
 
-    /// Hands its bytes to `put`, piece by piece.
+    /// Passes the bytes of the page to `put`, piece by piece.
     pub fn for_each_piece(&self, put: &mut impl FnMut(&[u8])) {
         put(self.text);
         if !self.subject.is_empty() {
@@ -95,7 +94,7 @@ impl<'a> ErrorPage<'a> {
     }
 }
 
-/// A byte of a request as text of an element. Bytes that no URL has are not shown as they are: they need not be UTF-8.
+/// Escapes a byte of a request for HTML. Bytes outside printable ASCII are replaced, because they may not be UTF-8.
 fn escaped(byte: &u8) -> &[u8] {
     match byte {
         b'&' => b"&amp;",
@@ -108,7 +107,7 @@ fn escaped(byte: &u8) -> &[u8] {
     }
 }
 
-/// The beginning of the page for a status. Empty for a status that has none.
+/// Returns the start of the page for a status code, which is empty if there is no page.
 const fn text(status: u16) -> &'static [u8] {
     match status {
         400 => page!("400", "Bad request", "The request cannot be understood."),
@@ -157,40 +156,4 @@ const fn text(status: u16) -> &'static [u8] {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shown(page: &ErrorPage<'_>) -> String {
-        let mut bytes = Vec::new();
-        page.for_each_piece(&mut |piece| bytes.extend_from_slice(piece));
-        assert_eq!(bytes.len(), page.len());
-        String::from_utf8(bytes).unwrap()
-    }
-
-    #[test]
-    fn a_page_shows_status_and_path_and_leads_home() {
-        let page = shown(&ErrorPage::of(404).unwrap().with_subject(b"/a/b"));
-        for part in ["404", "<main>", "<code>/a/b</code>", "<a href=\"/\">", "</main></html>\n"] {
-            assert!(page.contains(part), "{part}: {page}");
-        }
-        assert!(!shown(&ErrorPage::of(404).unwrap().with_subject(b"/")).contains("href"));
-        assert!(!shown(&ErrorPage::of(421).unwrap().with_subject(b"example.com")).contains("href"));
-    }
-
-    #[test]
-    fn what_was_requested_cannot_become_markup() {
-        let page = shown(&ErrorPage::of(404).unwrap().with_subject(b"/<b>\"'&\xff\n"));
-        assert!(page.contains("<code>/&lt;b&gt;&quot;&#39;&amp;\u{fffd}\u{fffd}</code>"), "{page}");
-    }
-
-    #[test]
-    fn a_long_path_is_cut() {
-        let page = shown(&ErrorPage::of(414).unwrap().with_subject(&[b'a'; 5000]));
-        assert!(page.len() < 1500 && page.contains("a…</code>"), "{}", page.len());
-    }
-
-    #[test]
-    fn a_status_without_a_page_has_none() {
-        assert!(ErrorPage::of(200).is_none() && ErrorPage::of(204).is_none());
-    }
-}
+mod tests;

@@ -1,18 +1,18 @@
-//! Why a request is not answered from the site: an error of the server's own in the making.
-//!
-//! Never looks for the page that goes with it.
+//! Failures: the error responses of a lookup.
 
-use cannery_archive::{Corrupt, Extent, PathError};
+use cannery_archive::{Archive, Corrupt, Extent, PathError};
 
 use crate::answer::{Answer, Body, Fields, Page, Reason};
+use crate::custom_page;
+use crate::request::Values;
+use crate::sites::Place;
 
-/// Why a request is not answered from the site.
+/// An error response without its page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Failure {
-    /// The status that says so.
-    pub(crate) status: u16,
-    pub(crate) reason: Reason,
-    /// How long the representation is of which nothing is in the range that is wanted.
+    status: u16,
+    reason: Reason,
+    /// For a 416, the length of the representation.
     complete_length: Option<u64>,
 }
 
@@ -21,17 +21,29 @@ impl Failure {
         Failure { status, reason, complete_length: None }
     }
 
-    pub(crate) fn invalid_path(bad: PathError) -> Failure {
-        Failure::new(if bad == PathError::TooLong { 414 } else { 400 }, Reason::InvalidPath(bad))
+    pub(crate) fn invalid_path(error: PathError) -> Failure {
+        Failure::new(if error == PathError::TooLong { 414 } else { 400 }, Reason::InvalidPath(error))
     }
 
-    /// RFC 9110 §15.5.17.
+    /// Returns the failure of a range that is not satisfiable (RFC 9110 §15.5.17).
     pub(crate) fn unsatisfiable(complete_length: u64) -> Failure {
         Failure { complete_length: Some(complete_length), ..Failure::new(416, Reason::Range) }
     }
 
-    /// The answer with a page of the site's and where its bytes lie, or with the one that is built in.
-    pub(crate) fn answer<'a>(self, page: Option<(Page<'a>, Extent)>) -> Answer<'a> {
+    /// Returns the answer with the error page of the site that is nearest to `place`, or with the built-in page.
+    #[cold]
+    pub(crate) fn answer_at<'a>(
+        self,
+        archive: &'a Archive,
+        place: Place<'a>,
+        accept_encoding: &Values<'_>,
+    ) -> Answer<'a> {
+        let page = custom_page::find(archive, place, self.status, accept_encoding);
+        // A corrupt page does not change the error: the built-in page replaces it.
+        self.answer(page.ok().flatten())
+    }
+
+    fn answer<'a>(self, page: Option<(Page<'a>, Extent)>) -> Answer<'a> {
         let Failure { status, reason, complete_length } = self;
         let Some((page, body)) = page else {
             let fields = Fields::BuiltIn { page: None, complete_length };

@@ -1,22 +1,24 @@
-//! The `Location` of a redirect (RFC 9110 §10.2.2), spelled piece by piece.
+//! The `Location` of a redirect (RFC 9110 §10.2.2), encoded piece by piece and without allocation.
 //!
-//! Always relative to the authority that was asked unless the site's author wrote another one, or the operator wants
-//! another scheme: no host of ours can leak. What a request captured is escaped, so that it cannot end the field, and a
-//! target that is a path stays one: it never begins with `//`, which would name another host. Never allocates.
+//! It is relative to the requested authority unless the author of the site wrote another one or the operator wants `https`, so
+//! no internal host name can leak. Captures are percent-encoded, so that they cannot end the field.
+//!
+//! A target that is a path stays a path: it never starts with `//`, which would name another host (open redirect).
 
 use cannery_archive::{Key, Piece, Redirect, UrlPiece};
 
 use crate::captures::Captures;
 
-/// A longer `Location` is not sent: the answer is 414. It is what we read ourselves, since what a server sends it
-/// must also take (RFC 9110 §2.3).
+/// Maximum length of a `Location` in bytes. We answer 414 instead of a longer one.
+///
+/// It equals the limit for request targets, because a server must accept the URLs that it sends (RFC 9110 §2.3).
 pub const LOCATION_BYTES_MAX: usize = cannery_archive::KEY_BYTES_MAX;
 
-/// Where a redirect leads.
+/// The target of a redirect.
 #[derive(Debug, Clone, Copy)]
 pub struct Location<'a> {
     form: Form<'a>,
-    /// The query of the request, which a redirect keeps.
+    /// The query of the request, which redirects keep.
     query: Option<&'a [u8]>,
 }
 
@@ -28,7 +30,7 @@ enum Form<'a> {
 }
 
 impl<'a> Location<'a> {
-    pub(crate) fn of_rule(
+    pub(crate) fn rule(
         redirect: Redirect<'a>,
         captures: Captures<'a>,
         query: Option<&'a [u8]>,
@@ -36,21 +38,15 @@ impl<'a> Location<'a> {
         Location { form: Form::Rule { redirect, captures }, query }
     }
 
-    pub(crate) fn of_slash(key: Key<'a>, add: bool, query: Option<&'a [u8]>) -> Location<'a> {
+    pub(crate) fn slash(key: Key<'a>, add: bool, query: Option<&'a [u8]>) -> Location<'a> {
         Location { form: Form::Slash { key, add }, query }
     }
 
-    /// The same target by `https`, at this port of the host.
-    pub(crate) fn of_https(
-        host: &'a [u8],
-        port: u16,
-        path: &'a [u8],
-        query: Option<&'a [u8]>,
-    ) -> Location<'a> {
+    pub(crate) fn https(host: &'a [u8], port: u16, path: &'a [u8], query: Option<&'a [u8]>) -> Location<'a> {
         Location { form: Form::Https { host, port, path }, query }
     }
 
-    /// Hands the bytes of the field's value to `put`, in order.
+    /// Passes the field value to `put`, piece by piece.
     pub fn for_each_piece(&self, put: &mut dyn FnMut(&[u8])) {
         let query = self.query.filter(|query| !query.is_empty());
         match self.form {
@@ -65,11 +61,11 @@ impl<'a> Location<'a> {
                 put(b"https://");
                 put(host);
                 put_port(port, put);
-                put_as_sent(path, put);
+                put_escaped(path, put);
                 put_query(query, b"?", put);
             }
             Form::Rule { redirect, captures } => {
-                spell_target(&redirect, &captures, put);
+                put_target(&redirect, &captures, put);
                 put_query(query, if redirect.has_query { b"&" } else { b"?" }, put);
                 if !redirect.fragment.is_empty() {
                     put(b"#");
@@ -79,7 +75,7 @@ impl<'a> Location<'a> {
         }
     }
 
-    /// Bytes of the field's value.
+    /// Returns the length of the field value in bytes.
     #[must_use]
     pub fn length(&self) -> usize {
         let mut length = 0;
@@ -88,11 +84,12 @@ impl<'a> Location<'a> {
     }
 }
 
-fn spell_target(redirect: &Redirect<'_>, captures: &Captures<'_>, put: &mut dyn FnMut(&[u8])) {
+/// Expands the target of a rule.
+fn put_target(redirect: &Redirect<'_>, captures: &Captures<'_>, put: &mut dyn FnMut(&[u8])) {
     let mut in_query = false;
     let mut start = Start::Empty;
     let put = &mut |bytes: &[u8]| start.put(bytes, put);
-    // What cannot be decoded ends the target; `verify` tells of it.
+    // A corrupt piece ends the target. `Archive::verify` reports it.
     for piece in redirect.target.map_while(Result::ok) {
         match piece {
             Piece::Literal(literal) => {
@@ -111,19 +108,19 @@ fn spell_target(redirect: &Redirect<'_>, captures: &Captures<'_>, put: &mut dyn 
     }
 }
 
-/// How a target begins, as far as it is spelled.
+/// The start of the target, as far as it is written.
 enum Start {
-    /// Nothing is spelled yet.
+    /// The target is empty.
     Empty,
-    /// The one slash that a path begins with. An empty capture behind it must not let a second slash follow (RFC 3986 §4.2),
-    /// nor a backslash, which browsers read as a slash.
+    /// The target is `/`. Neither a second slash (RFC 3986 §4.2) nor a backslash, which browsers treat as a slash, may follow,
+    /// for example after an empty capture.
     Root,
-    /// A path that cannot become an authority any more, or an address that the site's author wrote.
+    /// The target is a path that cannot become an authority, or a URL that the author of the site wrote.
     Settled,
 }
 
 impl Start {
-    /// Hands on the bytes that come next, without those that would make an authority of a path.
+    /// Passes on the next bytes, without those that would turn a path into an authority.
     fn put(&mut self, mut bytes: &[u8], put: &mut dyn FnMut(&[u8])) {
         if let Start::Root = self {
             while let [b'/' | b'\\', rest @ ..] = bytes {
@@ -139,7 +136,7 @@ impl Start {
     }
 }
 
-/// In a query `&`, `=`, `+` and `;` have a meaning: a captured one has none.
+/// Writes a capture in a query and escapes `&`, `=`, `+` and `;`, which are delimiters there.
 fn put_escaped_delimiters(run: &[u8], put: &mut dyn FnMut(&[u8])) {
     for byte in run {
         match byte {
@@ -152,14 +149,14 @@ fn put_escaped_delimiters(run: &[u8], put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// The request's query as it was sent, but for bytes that a URL may not hold there (RFC 3986 §3.4).
+/// Writes the query of the request, and escapes bytes that are not allowed in a query (RFC 3986 §3.4).
 fn put_query(query: Option<&[u8]>, separator: &[u8], put: &mut dyn FnMut(&[u8])) {
     let Some(query) = query else { return };
     put(separator);
-    put_as_sent(query, put);
+    put_escaped(query, put);
 }
 
-/// The port behind a host, unless it is the one of `https`.
+/// Writes the port after a host, unless it is the default port of `https`.
 fn put_port(port: u16, put: &mut dyn FnMut(&[u8])) {
     if port != 443 {
         put(b":");
@@ -169,16 +166,16 @@ fn put_port(port: u16, put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// Bytes of a target as they were sent, but for those that a URL may not hold.
-fn put_as_sent(mut rest: &[u8], put: &mut dyn FnMut(&[u8])) {
+/// Writes a part of a request target, and escapes bytes that are not allowed in a URL.
+fn put_escaped(mut rest: &[u8], put: &mut dyn FnMut(&[u8])) {
     while let [byte, others @ ..] = rest {
         match others {
-            // Two digits of an escape, which is left as it is.
-            [first, second, behind @ ..]
+            // A valid escape is kept.
+            [first, second, after @ ..]
                 if *byte == b'%' && first.is_ascii_hexdigit() && second.is_ascii_hexdigit() =>
             {
                 put(&[b'%', *first, *second]);
-                rest = behind;
+                rest = after;
                 continue;
             }
             _ if *byte == b'?' => put(b"?"),

@@ -1,17 +1,17 @@
-//! Several parts of a representation as one body: `multipart/byteranges` (RFC 9110 §14.6).
+//! The content of a 206 with several parts: `multipart/byteranges` (RFC 9110 §14.6), without allocation.
 //!
-//! The same bytes whatever the protocol. What describes the bytes, their type and coding, stands in the head
-//! of each part: the body as a whole is of another type, and in no coding. Never allocates.
+//! The bytes are the same in every protocol. The media type and the coding of the representation are in the header of each
+//! part, because the whole body has another type and no coding.
 
 use cannery_archive::{ETag, Extent, Head};
 
 use crate::range::Parts;
 
-/// What every boundary begins with: the entity tag that follows makes it as good as certain that no line of
-/// the body is one, and keeps it the same on every machine.
+/// The start of every boundary. The entity tag follows, so that no line of the body equals the boundary, and the boundary is the
+/// same on every machine.
 const BOUNDARY_START: &[u8] = b"cannery_";
 
-/// Several parts of a representation as one body.
+/// A body with several parts of a representation.
 #[derive(Debug, Clone, Copy)]
 pub struct Multipart<'a> {
     parts: &'a Parts,
@@ -20,10 +20,10 @@ pub struct Multipart<'a> {
     body: Extent,
 }
 
-/// A piece of such a body.
+/// A piece of a multipart body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MultipartPiece<'p> {
-    /// Bytes of delimiters and part heads.
+    /// A delimiter or a part of a header.
     Text(&'p [u8]),
     /// A decimal number.
     Number(u64),
@@ -41,24 +41,25 @@ impl<'a> Multipart<'a> {
         Multipart { parts, head, etag, body }
     }
 
-    /// The boundary, in two pieces (RFC 2046 §5.1.1). Made of letters, digits, `-` and `_`: needs no quotes.
+    /// Returns the boundary in two pieces (RFC 2046 §5.1.1). It consists of letters, digits, `-` and `_`, so it needs no quotes.
     #[must_use]
     pub fn boundary(&self) -> [&'a [u8]; 2] {
         [BOUNDARY_START, self.etag]
     }
 
-    /// The head whose fields about the resource go with the answer as a whole.
+    /// Returns the head. The response has its fields about the resource.
     #[must_use]
     pub fn head(&self) -> &Head<'a> {
         &self.head
     }
 
-    /// Hands the pieces of the body to `put`, in order.
+    /// Passes the pieces of the body to `put`, in order.
     pub fn for_each_piece(&self, put: &mut dyn FnMut(MultipartPiece<'_>)) {
         use MultipartPiece::{Archive, Number, Text};
         for part in self.parts.as_slice() {
             put(Text(b"\r\n--"));
-            self.boundary().into_iter().for_each(|piece| put(Text(piece)));
+            put(Text(BOUNDARY_START));
+            put(Text(self.etag));
             put(Text(b"\r\n"));
             put(Text(self.head.content_type()));
             put(Text(self.head.representation()));
@@ -72,11 +73,12 @@ impl<'a> Multipart<'a> {
             put(Archive(Extent { position: self.body.position + part.position, length: part.length }));
         }
         put(Text(b"\r\n--"));
-        self.boundary().into_iter().for_each(|piece| put(Text(piece)));
+        put(Text(BOUNDARY_START));
+        put(Text(self.etag));
         put(Text(b"--\r\n"));
     }
 
-    /// Bytes of the body.
+    /// Returns the length of the body in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         let mut length = 0;

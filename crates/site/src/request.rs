@@ -1,8 +1,6 @@
-//! A request: the method, the target, and the few fields that can change an answer.
-//!
-//! All borrowed: never owns or copies a byte.
+//! A request: the method, the target, and the few fields that can change the answer. All bytes are borrowed.
 
-/// What a request asks to be done (RFC 9110 §9).
+/// The method of a request (RFC 9110 §9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// `GET`.
@@ -11,14 +9,14 @@ pub enum Method {
     Head,
     /// `OPTIONS`.
     Options,
-    /// A method that RFC 9110 or RFC 5789 defines, and that no resource of ours allows.
+    /// Another method of RFC 9110 or RFC 5789, which our resources do not allow.
     Other,
-    /// A method that we do not know.
+    /// An unknown method.
     Unknown,
 }
 
 impl Method {
-    /// The method of this name. Names are case-sensitive.
+    /// Parses the name of a method, which is case-sensitive.
     #[must_use]
     #[inline]
     pub fn of(name: &[u8]) -> Method {
@@ -32,34 +30,33 @@ impl Method {
     }
 }
 
-/// A request, as far as it can change an answer.
+/// The parts of a request that can change the answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// What is asked to be done.
+    /// The method.
     pub method: Method,
-    /// The request target as it was sent (RFC 9112 §3.2): origin, absolute or asterisk form.
+    /// The request target as it was received (RFC 9112 §3.2): origin, absolute or asterisk form.
     pub target: &'a [u8],
     /// The value of `Host`, or HTTP/2's and HTTP/3's `:authority`.
     pub host: Option<&'a [u8]>,
     /// The values of `Accept-Encoding`.
     pub accept_encoding: Values<'a>,
-    /// What the answer depends on besides, and which part of it is wanted.
+    /// The fields of conditional and range requests.
     pub conditions: Conditions<'a>,
 }
 
 impl<'a> Request<'a> {
-    /// A request without fields.
+    /// Returns a request without fields.
     #[must_use]
     pub const fn new(method: Method, target: &'a [u8]) -> Request<'a> {
-        let (accept_encoding, conditions) = (Values::NONE, Conditions::NONE);
-        Request { method, target, host: None, accept_encoding, conditions }
+        Request { method, target, host: None, accept_encoding: Values::NONE, conditions: Conditions::NONE }
     }
 }
 
 /// The fields of conditional and range requests (RFC 9110 §13, §14).
 #[derive(Debug, Clone, Copy)]
 pub struct Conditions<'a> {
-    /// Whether any of the fields below is there: in most requests none is.
+    /// `true` if any of these fields is present. Most requests have none of them.
     pub any: bool,
     /// The values of `If-Match`.
     pub if_match: Values<'a>,
@@ -76,7 +73,7 @@ pub struct Conditions<'a> {
 }
 
 impl Conditions<'_> {
-    /// None of the fields.
+    /// The absence of all these fields.
     pub const NONE: Conditions<'static> = Conditions {
         any: false,
         if_match: Values::NONE,
@@ -88,19 +85,19 @@ impl Conditions<'_> {
     };
 }
 
-/// The value of a field that must stand in one line (RFC 9110 §5.3).
+/// The value of a field that is not a list, and so must have only one field line (RFC 9110 §5.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Single<'a> {
-    /// It is not there.
+    /// The field is absent.
     Absent,
-    /// Its value.
+    /// The value of the only field line.
     Value(&'a [u8]),
-    /// It stands there more than once: nobody can tell which one counts, so none does.
+    /// There are several field lines. The field is ignored, because the client's intention is ambiguous.
     Repeated,
 }
 
 impl<'a> Single<'a> {
-    /// Adds a line.
+    /// Adds a field line.
     pub fn push(&mut self, value: &'a [u8]) {
         *self = match self {
             Single::Absent => Single::Value(value),
@@ -109,7 +106,7 @@ impl<'a> Single<'a> {
     }
 }
 
-/// The values of a field that may stand in several lines (RFC 9110 §5.3): a list, if joined with commas.
+/// The field lines of a list-based field, which are one list when joined with commas (RFC 9110 §5.3).
 #[derive(Debug, Clone, Copy)]
 pub struct Values<'a> {
     lines: [&'a [u8]; Values::LINES_MAX],
@@ -117,25 +114,25 @@ pub struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// More lines than this of one field are refused by [`Values::push`].
+    /// Maximum number of field lines. [`Values::push`] refuses more.
     pub const LINES_MAX: usize = 4;
 
-    /// No line at all.
+    /// An absent field.
     pub const NONE: Values<'static> = Values { lines: [b""; Values::LINES_MAX], count: 0 };
 
-    /// Takes all lines out.
+    /// Removes all field lines.
     #[inline]
     pub fn clear(&mut self) {
         self.count = 0;
     }
 
-    /// One line.
+    /// Returns a field with one field line.
     #[must_use]
     pub fn one(value: &'a [u8]) -> Values<'a> {
         Values { lines: [value, b"", b"", b""], count: 1 }
     }
 
-    /// Adds a line; false if there are too many.
+    /// Adds a field line. Returns `false` if there are too many.
     #[must_use]
     pub fn push(&mut self, value: &'a [u8]) -> bool {
         match self.lines.get_mut(usize::from(self.count)) {
@@ -148,14 +145,14 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Whether the field is absent.
+    /// Returns `true` if the field is absent.
     #[must_use]
     #[inline]
     pub const fn is_absent(&self) -> bool {
         self.count == 0
     }
 
-    /// The lines, in the order in which they were sent.
+    /// Returns the values of the field lines, in the order in which they were received.
     pub fn lines(&self) -> impl Iterator<Item = &'a [u8]> {
         self.lines.into_iter().take(usize::from(self.count))
     }

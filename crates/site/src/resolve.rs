@@ -1,8 +1,7 @@
-//! A path to what answers it: exact path, slash, rules, fallback pages, in this order.
+//! Resolves a path to a record: exact path, then slash redirect, then rules, then fallback pages.
 //!
-//! A path that has a record of its own costs one lookup. Only what finds none is held against the rules, by their index, and
-//! searched for up the tree, in one pass over the path and no deeper than the site's deepest scope. Never looks at a body or
-//! at what the client accepts.
+//! A path with a record costs one lookup. For the others we search the index of the rules, and then the scopes from the root
+//! down, in one pass over the path and no deeper than the deepest scope of the site.
 
 use cannery_archive::{Archive, Candidates, Corrupt, IndexKind, Key, Record, Resource, Rule, ScopeEntry};
 
@@ -11,18 +10,18 @@ use crate::asset::{is_asset, suffix};
 use crate::captures::Runs;
 use crate::sites::{Place, Sites};
 
-/// The longest suffix of a fallback page.
+/// Maximum length of the suffix of a fallback page, in bytes.
 const SUFFIX_BYTES_MAX: usize = 255;
 
-/// What answers a path.
+/// The result of resolving a path.
 pub(crate) enum Found<'a> {
-    /// This record; and the part of the path that a pattern was held against, if that found it.
+    /// A record. If a pattern matched, `matched` is the path that was matched against it.
     Record { record: Record<'a>, matched: Option<&'a [u8]>, reason: Reason },
-    /// The same path with a slash added to its end, or taken from it.
+    /// The path exists with a slash added to its end (`add`) or removed from it.
     Slash { key: Key<'a>, add: bool },
-    /// Nothing; and it is an asset, for which the fallback page that there is may not answer.
+    /// The path does not exist, and is an asset, for which the fallback pages and rules do not apply.
     MissingAsset,
-    /// Nothing.
+    /// The path does not exist.
     Nothing,
 }
 
@@ -31,26 +30,25 @@ impl<'a> Found<'a> {
         Found::Record { record, matched: None, reason }
     }
 
-    /// The record that stands under just this path.
-    pub(crate) fn of_path(record: Record<'a>) -> Found<'a> {
+    /// Returns the record of an exact path.
+    pub(crate) fn path(record: Record<'a>) -> Found<'a> {
         Found::record(record, reason_of(record))
     }
 
-    fn of_rule((rule, matched): (Rule<'a>, &'a [u8])) -> Found<'a> {
+    fn rule((rule, matched): (Rule<'a>, &'a [u8])) -> Found<'a> {
         Found::Record { record: rule.record, matched: Some(matched), reason: Reason::Rule(rule.ordinal) }
     }
 }
 
-/// Room for a search among rules.
+/// Buffers for searching rules.
 #[derive(Default)]
 pub(crate) struct Search {
-    /// What the pattern captured that was found.
+    /// The captures of the rule that was found.
     pub(crate) runs: Runs,
     pub(crate) candidates: Candidates,
 }
 
-/// Finds what answers a path, on each site in turn that the host's requests are looked for in. What a pattern captures
-/// goes into `search`.
+/// Resolves a path on each site that is searched for the host, until one has it. The captures of a rule are in `search`.
 pub(crate) fn resolve<'a>(
     archive: &'a Archive,
     place: Place<'a>,
@@ -60,7 +58,7 @@ pub(crate) fn resolve<'a>(
     if host.is_none() {
         return resolve_on(archive, None, key, search);
     }
-    for site in Sites::of(archive, host) {
+    for site in Sites::new(archive, host) {
         let found = resolve_on(archive, site?, key, search)?;
         if !matches!(found, Found::Nothing) {
             return Ok(found);
@@ -69,6 +67,7 @@ pub(crate) fn resolve<'a>(
     Ok(Found::Nothing)
 }
 
+/// Resolves a path on one site.
 fn resolve_on<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
@@ -78,17 +77,17 @@ fn resolve_on<'a>(
     if archive.facts().forced_rules
         && let Some(matched) = first_rule(archive, host, key, IndexKind::Forcing, false, search)?
     {
-        return Ok(Found::of_rule(matched));
+        return Ok(Found::rule(matched));
     }
     if let Some(record) = archive.path(host, key)? {
-        return Ok(Found::of_path(record));
+        return Ok(Found::path(record));
     }
-    look_further(archive, host, key, search)
+    find_fallback(archive, host, key, search)
 }
 
-/// Finds what answers a path that has no record of its own.
+/// Resolves a path without a record on one site.
 #[inline(never)]
-pub(crate) fn look_further<'a>(
+pub(crate) fn find_fallback<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
@@ -99,23 +98,26 @@ pub(crate) fn look_further<'a>(
     {
         return Ok(found);
     }
-    // No suffix in an archive is longer than a byte counts, so nothing before it need be looked at.
+
+    // The suffix of a fallback page has at most 255 bytes, so we need not search more than that for a dot.
     let tail = &key.bytes()[key.bytes().len().saturating_sub(SUFFIX_BYTES_MAX + 2)..];
     let wanted = suffix(tail.rsplit(|byte| *byte == b'/').next().unwrap_or_default());
-    let asset = is_asset(wanted);
-    if let Some(matched) = first_rule(archive, host, key, IndexKind::Yielding, asset, search)? {
-        return Ok(Found::of_rule(matched));
+    let is_asset = is_asset(wanted);
+    if let Some(matched) = first_rule(archive, host, key, IndexKind::Yielding, is_asset, search)? {
+        return Ok(Found::rule(matched));
     }
-    let found = nearest_fallback(archive, host, key, wanted, asset)?;
-    let is_refused = asset
+
+    let found = nearest_fallback_page(archive, host, key, wanted, is_asset)?;
+    // A rule for pages would match: report that the path is a missing asset.
+    let is_refused = is_asset
         && matches!(found, Found::Nothing)
         && archive.root(host)?.map_or(Ok(false), |root| root.has_rules_for_pages())?
         && first_rule(archive, host, key, IndexKind::Yielding, false, search)?.is_some();
     Ok(if is_refused { Found::MissingAsset } else { found })
 }
 
-/// Whether a rule that counts before files is for a path.
-pub(crate) fn is_forced<'a>(
+/// Returns `true` if a rule with precedence over exact paths matches.
+pub(crate) fn has_forced_rule<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
@@ -131,8 +133,8 @@ fn reason_of(record: Record<'_>) -> Reason {
     }
 }
 
-/// Looks for the path with the other ending. A redirect that stands there answers at once, so that the
-/// client is not sent round twice.
+/// Finds the path with or without a slash at its end. If it is a redirect itself, its target is used directly, which saves the
+/// client a redirect.
 fn other_slash<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
@@ -145,26 +147,27 @@ fn other_slash<'a>(
         (archive.directory(host, key)?, key, true)
     };
     Ok(record.map(|record| match record {
-        Record::Redirect(_) => Found::of_path(record),
+        Record::Redirect(_) => Found::path(record),
         _ => Found::Slash { key, add },
     }))
 }
 
-/// The first rule of a kind, in the order of the rules, that matches, and the path that its pattern was held against. For a
-/// missing asset, the rules for pages do not count.
+/// Finds the first rule of a kind that matches, and returns it with the path that its pattern matched.
+///
+/// For a missing asset, the rules for pages are skipped.
 fn first_rule<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
     kind: IndexKind,
-    asset: bool,
+    is_asset: bool,
     search: &mut Search,
 ) -> Result<Option<(Rule<'a>, &'a [u8])>, Corrupt> {
     let Some(root) = archive.root(host)? else { return Ok(None) };
     let path = &key.bytes()[1..];
     let Search { runs, candidates } = search;
-    root.first_rule(kind, path, asset, candidates, |rule| {
-        let captured = Runs::of(rule.pattern, path)?;
+    root.first_rule(kind, path, is_asset, candidates, |rule| {
+        let captured = Runs::match_path(rule.pattern, path)?;
         Ok(captured.map(|captured| {
             *runs = captured;
             (rule, path)
@@ -172,36 +175,40 @@ fn first_rule<'a>(
     })
 }
 
-/// The fallback page nearest to the path.
+/// Finds the fallback page that is nearest to a path.
 ///
-/// A page that answers for everything does not answer for a missing asset, unless it is of the same
-/// kind: a `_wildcard.png` stands for missing pictures. Of several in one folder the one with the suffix that
-/// is asked for comes first, and pages come before assets.
-fn nearest_fallback<'a>(
+/// A fallback page applies to a missing asset only if it has the same suffix: `_wildcard.png` replaces missing images. Within a
+/// directory, a page with the requested suffix takes precedence, and pages take precedence over assets.
+fn nearest_fallback_page<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
     wanted: &[u8],
-    asset: bool,
+    is_wanted_asset: bool,
 ) -> Result<Found<'a>, Corrupt> {
-    let (mut fallback, mut refused) = (None, false);
+    let mut fallback = None;
+    let mut is_refused = false;
     for scope in archive.scopes(host, key) {
         let (covered, scope) = scope?;
-        let mut best_here = None;
+        let mut best_rank = None;
         for entry in scope.pages() {
             let ScopeEntry::Fallback { suffix, record } = entry? else { continue };
-            let same = suffix.eq_ignore_ascii_case(wanted);
-            if asset && !same {
-                refused = true;
+            let is_same = suffix.eq_ignore_ascii_case(wanted);
+            if is_wanted_asset && !is_same {
+                is_refused = true;
                 continue;
             }
-            let fitness = Some((same, !is_asset(suffix)));
-            if fitness > best_here {
-                best_here = fitness;
+            let rank = Some((is_same, !is_asset(suffix)));
+            if rank > best_rank {
+                best_rank = rank;
                 fallback = Some(Found::record(record, Reason::Fallback(covered)));
             }
         }
     }
-    let none = if refused { Found::MissingAsset } else { Found::Nothing };
-    Ok(fallback.unwrap_or(none))
+
+    Ok(match fallback {
+        Some(fallback) => fallback,
+        None if is_refused => Found::MissingAsset,
+        None => Found::Nothing,
+    })
 }

@@ -1,51 +1,52 @@
-//! What the rules of `_headers` add to an answer of which the archiver did not know the path: a fallback page, an error, a
-//! redirect, an answer to `OPTIONS`.
+//! Fields that header rules add to responses to paths that the archiver did not know: fallback pages, errors, redirects and
+//! `OPTIONS`.
 //!
-//! The heads of files hold all this already. Remembers places in the archive and copies nothing.
+//! The heads of files include their fields. Nothing is copied: fields are ranges of the archive.
 
 use cannery_archive::{HeaderEffect, HeaderField};
 
-/// More fields than this the rules for one path never have: the archiver sees to it.
+/// Maximum number of fields that header rules add for one path. The archiver enforces it.
 pub const SITE_FIELDS_MAX: usize = 256;
 
-/// What the rules that match a request add up to.
+/// The combined effect of the header rules that match a request.
 #[derive(Debug, Clone)]
 pub struct SiteFields {
     lines: [Line; SITE_FIELDS_MAX],
     count: usize,
-    /// The server's own fields that are set, and those that are taken away.
+    /// The overridden fields of the server that are set, as in [`cannery_archive::Head::overrides`].
     set: u8,
+    /// The overridden fields of the server that are removed.
     removed: u8,
     replaces_content_type: bool,
     replaces_caching: bool,
 }
 
-/// A value of a field, and which value follows it in the same line.
+/// A value of a field. A line can have several values, which form a linked list.
 #[derive(Debug, Clone, Copy, Default)]
 struct Line {
     name: Run,
     value: Run,
-    /// The place of the next value of this line, or 0.
+    /// Index of the next value of this line, or 0.
     next: u16,
-    /// Whether a line begins with it. What was taken away begins none.
+    /// `true` if this is the first value of a line. `false` after the line was removed.
     is_first: bool,
 }
 
-/// Bytes of the archive.
+/// A range of the archive.
 #[derive(Debug, Clone, Copy, Default)]
 struct Run {
-    begin: usize,
+    start: usize,
     length: usize,
 }
 
 impl Run {
-    fn of(file: &[u8], bytes: &[u8]) -> Run {
-        // Both are slices of the same memory.
-        Run { begin: (bytes.as_ptr() as usize).wrapping_sub(file.as_ptr() as usize), length: bytes.len() }
+    fn new(file: &[u8], bytes: &[u8]) -> Run {
+        // `bytes` is a slice of `file`, so the distance of the pointers is its offset.
+        Run { start: (bytes.as_ptr() as usize).wrapping_sub(file.as_ptr() as usize), length: bytes.len() }
     }
 
     fn bytes<'f>(&self, file: &'f [u8]) -> &'f [u8] {
-        file.get(self.begin..).and_then(|rest| rest.get(..self.length)).unwrap_or_default()
+        file.get(self.start..).and_then(|rest| rest.get(..self.length)).unwrap_or_default()
     }
 }
 
@@ -62,32 +63,35 @@ impl Default for SiteFields {
     }
 }
 
-/// A line that the rules add.
+/// A field line that header rules add.
 #[derive(Debug, Clone, Copy)]
 pub struct SiteLine<'a> {
     fields: &'a SiteFields,
-    place: usize,
+    index: usize,
 }
 
 impl SiteFields {
     pub(crate) fn clear(&mut self) {
         self.count = 0;
-        (self.set, self.removed) = (0, 0);
-        (self.replaces_content_type, self.replaces_caching) = (false, false);
+        self.set = 0;
+        self.removed = 0;
+        self.replaces_content_type = false;
+        self.replaces_caching = false;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0 && self.removed == 0 && !self.replaces_content_type && !self.replaces_caching
     }
 
-    /// Adds what one rule says of one field, after the rules before it.
+    /// Applies one field of a rule, after all earlier rules.
     pub(crate) fn add(&mut self, file: &[u8], field: &HeaderField<'_>) {
         self.replaces_content_type |= field.name == b"Content-Type";
         self.replaces_caching |= field.name == b"Cache-Control";
-        let first = (0..self.count).find(|place| {
-            let line = &self.lines[*place];
+        let first = (0..self.count).find(|index| {
+            let line = &self.lines[*index];
             line.is_first && line.name.bytes(file) == field.name
         });
+
         if field.effect == HeaderEffect::Remove {
             self.removed |= field.overrides;
             self.set &= !field.overrides;
@@ -97,99 +101,105 @@ impl SiteFields {
             }
             return;
         }
+
         self.removed &= !field.overrides;
-        // Policies for content add up (CSP3 §8.1): the server's own stays.
+        // Several content security policies apply together (CSP3 §8.1), so the one of the server stays.
         if field.name != b"Content-Security-Policy" {
             self.set |= field.overrides;
         }
         let new = Line {
-            name: Run::of(file, field.name),
-            value: Run::of(file, field.value),
+            name: Run::new(file, field.name),
+            value: Run::new(file, field.value),
             next: 0,
             is_first: true,
         };
         match (first, field.effect) {
-            (Some(place), HeaderEffect::Replace) => self.lines[place] = new,
-            (Some(place), HeaderEffect::Join) => {
-                if let Some(at) = self.push(Line { is_first: false, ..new }) {
-                    let mut last = place;
+            (Some(index), HeaderEffect::Replace) => self.lines[index] = new,
+            (Some(index), HeaderEffect::Join) => {
+                if let Some(next) = self.push(Line { is_first: false, ..new }) {
+                    let mut last = index;
                     while self.lines[last].next != 0 {
                         last = usize::from(self.lines[last].next);
                     }
-                    self.lines[last].next = at;
+                    self.lines[last].next = next;
                 }
             }
-            _ => drop(self.push(new)),
+            _ => {
+                self.push(new);
+            }
         }
     }
 
+    /// Adds a value and returns its index, or `None` if there are too many.
     fn push(&mut self, line: Line) -> Option<u16> {
         *self.lines.get_mut(self.count)? = line;
         self.count += 1;
         u16::try_from(self.count - 1).ok()
     }
 
-    /// The server's own fields that are left out: bits as in [`cannery_archive::Head::overrides`].
+    /// Returns the fields that the server omits, as in [`cannery_archive::Head::overrides`].
     #[must_use]
     pub fn overrides(&self) -> u8 {
         self.set | self.removed
     }
 
-    /// Whether the media type of the page is left out.
+    /// Returns `true` if the media type of the page is omitted.
     #[must_use]
     pub fn replaces_content_type(&self) -> bool {
         self.replaces_content_type
     }
 
-    /// Whether the page's own `Cache-Control` is left out. What is an error today may be there tomorrow: of an error, none
-    /// that says `immutable` counts.
+    /// Returns `true` if the `Cache-Control` of the page is omitted.
+    ///
+    /// `immutable` never applies to an error, because the path may exist later.
     #[must_use]
     pub fn replaces_caching(&self, file: &[u8], status: u16) -> bool {
-        self.replaces_caching && !(status >= 400 && self.is_lasting(file))
+        self.replaces_caching && !(status >= 400 && self.is_immutable(file))
     }
 
-    fn is_lasting(&self, file: &[u8]) -> bool {
+    /// Returns `true` if `Cache-Control` contains `immutable`.
+    fn is_immutable(&self, file: &[u8]) -> bool {
         self.all().filter(|line| line.name(file) == b"Cache-Control").any(|line| {
             line.values(file)
                 .any(|value| value.windows(9).any(|word| word.eq_ignore_ascii_case(b"immutable")))
         })
     }
 
-    /// The lines of an answer with this status. One without content of the site's has none that describes content.
+    /// Returns the lines of a response with this status code. A response without content of the site has no fields about content.
     pub fn lines<'a>(
         &'a self,
         file: &'a [u8],
         status: u16,
         has_content: bool,
     ) -> impl Iterator<Item = SiteLine<'a>> {
-        let leaves_caching = status >= 400 && self.is_lasting(file);
+        let omits_caching = status >= 400 && self.is_immutable(file);
         self.all().filter(move |line| {
             let name = line.name(file);
             let is_caching = name == b"Cache-Control";
-            let describes = is_caching
+            let is_about_content = is_caching
                 || name == b"Expires"
                 || name.starts_with(b"Content-") && !name.starts_with(b"Content-Security-");
-            !(is_caching && leaves_caching) && (has_content || !describes)
+            !(is_caching && omits_caching) && (has_content || !is_about_content)
         })
     }
 
     fn all(&self) -> impl Iterator<Item = SiteLine<'_>> {
-        let first = (0..self.count).filter(|place| self.lines[*place].is_first);
-        first.map(|place| SiteLine { fields: self, place })
+        let first = (0..self.count).filter(|index| self.lines[*index].is_first);
+        first.map(|index| SiteLine { fields: self, index })
     }
 }
 
 impl<'a> SiteLine<'a> {
-    /// The field's name, as HTTP/1 spells it.
+    /// Returns the field name in the letter case of HTTP/1.
     #[must_use]
     pub fn name(&self, file: &'a [u8]) -> &'a [u8] {
-        self.fields.lines[self.place].name.bytes(file)
+        self.fields.lines[self.index].name.bytes(file)
     }
 
-    /// The values of the line, which are joined with `, `.
+    /// Returns the values of the line, which are joined with `, `.
     pub fn values(&self, file: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let fields = self.fields;
-        let mut next = Some(self.place);
+        let mut next = Some(self.index);
         std::iter::from_fn(move || {
             let line = &fields.lines[next?];
             next = (line.next != 0).then_some(line.next.into());
@@ -198,8 +208,8 @@ impl<'a> SiteLine<'a> {
     }
 }
 
-/// Whether a rule's host is the one of a request.
-pub(crate) fn is_for_host(rule: &[u8], host: Option<&[u8]>) -> bool {
+/// Returns `true` if the host of a rule matches the host of a request.
+pub(crate) fn matches_host(rule: &[u8], host: Option<&[u8]>) -> bool {
     let Some(host) = host else { return rule.is_empty() };
     if rule.is_empty() {
         return true;

@@ -1,48 +1,53 @@
-//! The sites within one archive that a request is looked for in, by its host.
+//! Virtual hosts: the sites of an archive that are searched for a host.
 //!
-//! The host's own, then those of all hosts below a part of its name, the longest first, then the default one; until
-//! one is a whole site. Never looks at a path.
+//! These are the site of the host, then the sites of the matching wildcards, the longest first, then the default site. The
+//! search ends after a complete site (`own_site`).
 
 use cannery_archive::{Archive, Corrupt, Key};
 
-/// A longer name is no name of the DNS (RFC 1035 §2.3.4), and is not looked for label by label.
+/// Maximum length of a DNS name in bytes (RFC 1035 §2.3.4). Wildcards are not tried for a longer name.
 const NAME_BYTES_MAX: usize = 253;
 
-/// Where an answer is looked for.
+/// The host and the path of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {
-    /// The host, if it counts.
+    /// The host, or `None` for the default site.
     pub(crate) host: Option<&'a [u8]>,
     pub(crate) key: Key<'a>,
-    /// Whether the request names a path at all, and the key is its.
+    /// `false` if the request has no valid path. `key` is the root then.
     pub(crate) is_path: bool,
 }
 
-/// The sites that a host's requests are looked for in, in order, as [`Archive::path`] names them: nothing is the
-/// default one.
+impl Place<'_> {
+    /// The place of a request without a known host and path.
+    pub(crate) const UNKNOWN: Place<'static> = Place { host: None, key: Key::ROOT, is_path: false };
+}
+
+/// Iterates over the sites that are searched for a host, in order. The items are hosts for [`Archive::path`]: `None` is the
+/// default site, and a leading dot marks a wildcard.
 pub struct Sites<'a> {
     archive: &'a Archive,
     next: Next<'a>,
 }
 
 enum Next<'a> {
-    /// A host, or all below one.
+    /// A host, or a wildcard with a leading dot.
     Host(&'a [u8]),
     Default,
     None,
 }
 
 impl<'a> Sites<'a> {
-    /// The sites for a host; for requests without one if there is none.
+    /// Returns the sites for a host, or for requests without a host.
     #[must_use]
-    pub fn of(archive: &'a Archive, host: Option<&'a [u8]>) -> Sites<'a> {
-        // No host begins with a dot: to an archive that means all hosts below.
+    pub fn new(archive: &'a Archive, host: Option<&'a [u8]>) -> Sites<'a> {
+        // A host in a request must not match a wildcard literally.
         let host = host.filter(|host| !host.starts_with(b"."));
         Sites { archive, next: host.map_or(Next::Default, Next::Host) }
     }
 
-    /// What comes behind a host: all below the next shorter part of its name that is short enough to be in the archive.
-    fn behind(&self, host: &'a [u8]) -> Next<'a> {
+    /// Returns the wildcard after a host: the next shorter suffix of its name that has few enough labels to be in the archive.
+    fn after(&self, host: &'a [u8]) -> Next<'a> {
         if host.len() > NAME_BYTES_MAX {
             return Next::Default;
         }
@@ -57,8 +62,8 @@ impl<'a> Iterator for Sites<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         while let Next::Host(host) = self.next {
-            self.next = self.behind(host);
-            // A host is known by what holds below its root.
+            self.next = self.after(host);
+            // Each host of an archive has a scope at its root.
             match self.archive.scopes(Some(host), Key::ROOT).next() {
                 Some(Ok((_, root))) => {
                     if root.own_site {

@@ -1,26 +1,28 @@
-//! A raw request target, taken apart: authority, path, query.
+//! Parses request targets in origin form and absolute form (RFC 9112 §3.2): authority, path and query.
 //!
-//! Origin form and absolute form (RFC 9112 §3.2). Never repairs a bad target.
+//! A malformed target is refused and never repaired.
 
 use cannery_archive::{Key, KeyBuffer, PathError};
 use cannery_base::swar::{self, eq_mask};
 
-/// A request target in its parts, as they were sent.
+/// A request target. Its parts are as they were received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// The authority of the absolute form: it counts in place of `Host` (RFC 9112 §3.2.2).
+    /// The authority of the absolute form, which overrides `Host` (RFC 9112 §3.2.2).
     pub authority: Option<&'a [u8]>,
-    /// The path, with its first `/`.
+    /// The path, which starts with `/`.
     pub path: &'a [u8],
-    /// The query: what follows `?`.
+    /// The query without `?`.
     pub query: Option<&'a [u8]>,
 }
 
 impl<'a> Target<'a> {
-    /// Takes a target apart. Returns `None` if it has neither of the two forms, or a fragment, which belongs to neither
-    /// (RFC 9112 §3.2): clients keep it to themselves, so another reader may take `#` for a part of the path.
+    /// Parses a target.
+    ///
+    /// Returns `None` if the target has neither of the two forms, or if it has a fragment. Neither form allows a fragment
+    /// (RFC 9112 §3.2), and other parsers might read `#` as a part of the path.
     #[must_use]
-    // Every request goes through it: parts that are taken where they are wanted need not be written to memory first.
+    // On the request path: inlined, so that the parts stay in registers.
     #[inline(always)]
     pub fn parse(target: &'a [u8]) -> Option<Target<'a>> {
         let (authority, rest) = if target.first() == Some(&b'/') {
@@ -41,7 +43,10 @@ impl<'a> Target<'a> {
         Some(Target { authority, path: if path.is_empty() { b"/" } else { path }, query })
     }
 
-    /// The normal form of the path.
+    /// Normalizes the path.
+    ///
+    /// # Errors
+    /// Returns [`PathError`] if the path is malformed or too long.
     #[inline]
     pub fn key<'k>(&self, buffer: &'k mut KeyBuffer) -> Result<Key<'k>, PathError>
     where
@@ -50,24 +55,24 @@ impl<'a> Target<'a> {
         Key::from_target(self.path, buffer)
     }
 
-    /// The host that is asked for, without its port, from the authority or else from the `Host` field.
+    /// Returns the requested host without its port, from the authority or else from the `Host` field.
     #[must_use]
     pub fn host(&self, field: Option<&'a [u8]>) -> Option<&'a [u8]> {
         host_name(self.authority.or(field)?)
     }
 }
 
-/// The host in an authority, without its port.
+/// Returns the host of an authority, without its port and without a final dot.
 pub(crate) fn host_name(authority: &[u8]) -> Option<&[u8]> {
     let host = match authority {
         [b'[', ..] => &authority[..=authority.iter().position(|byte| *byte == b']')?],
-        _ => before(authority, b':'),
+        _ => authority.split(|byte| *byte == b':').next().unwrap_or_default(),
     };
     let host = host.strip_suffix(b".").unwrap_or(host);
     (!host.is_empty()).then_some(host)
 }
 
-/// The place where a path ends, and its query or fragment begins.
+/// Returns the end of the path, which is the start of the query or of a fragment.
 #[inline]
 fn path_end(bytes: &[u8]) -> Option<usize> {
     let mask_of = |word| eq_mask(word, b'?') | eq_mask(word, b'#');
@@ -78,10 +83,6 @@ fn strip_scheme(target: &[u8]) -> Option<&[u8]> {
     let (http, rest) = target.split_at_checked(4)?;
     let rest = http.eq_ignore_ascii_case(b"http").then_some(rest)?;
     rest.strip_prefix(b"s").or_else(|| rest.strip_prefix(b"S")).unwrap_or(rest).strip_prefix(b"://")
-}
-
-fn before(bytes: &[u8], separator: u8) -> &[u8] {
-    bytes.split(|byte| *byte == separator).next().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_come_apart() {
+    fn parts_of_targets_are_parsed() {
         assert_eq!(parts("/a/b"), Some((None, "/a/b", None)));
         assert_eq!(parts("/a?b=c?d"), Some((None, "/a", Some("b=c?d"))));
         assert_eq!(parts("/a?"), Some((None, "/a", Some(""))));
@@ -106,21 +107,21 @@ mod tests {
     }
 
     #[test]
-    fn other_forms_are_none() {
+    fn other_forms_are_refused() {
         for target in ["", "*", "a", "http:/a", "http:///a", "ftp://h/", "h:80", "httpx://h/"] {
             assert_eq!(parts(target), None, "{target}");
         }
     }
 
     #[test]
-    fn a_target_with_a_fragment_has_no_form() {
+    fn target_with_fragment_is_refused() {
         for target in ["/#", "/a#b", "/a?b#c", "/a#b?c", "http://h#a", "http://h/#a", "http://h?a#b"] {
             assert_eq!(parts(target), None, "{target}");
         }
     }
 
     #[test]
-    fn hosts_lose_port_and_final_dot() {
+    fn host_has_neither_port_nor_final_dot() {
         let host = |field: &'static str| {
             Target::parse(b"/")
                 .unwrap()

@@ -1,11 +1,11 @@
-//! An answer allocates nothing, whatever is asked.
+//! Answers do not allocate, whatever the request is.
 
 mod support;
 
 use cannery_site::{Conditions, Method, Request, Scratch, Single, Values};
 
 #[test]
-fn an_answer_allocates_nothing() {
+fn answers_do_not_allocate() {
     let site = support::site();
     let mut scratch = Scratch::default();
     type Case = (&'static [u8], Option<&'static [u8]>, u16);
@@ -30,7 +30,7 @@ fn an_answer_allocates_nothing() {
 }
 
 #[test]
-fn hosts_and_refusals_allocate_nothing() {
+fn hosts_and_refusals_do_not_allocate() {
     let site = support::site();
     let mut scratch = Scratch::default();
     for (host, target, status) in [
@@ -49,7 +49,7 @@ fn hosts_and_refusals_allocate_nothing() {
 }
 
 #[test]
-fn conditions_and_ranges_allocate_nothing() {
+fn conditions_and_ranges_do_not_allocate() {
     let site = support::site();
     let mut scratch = Scratch::default();
     let none = Conditions { any: true, ..Conditions::NONE };

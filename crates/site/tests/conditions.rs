@@ -1,6 +1,6 @@
-//! Conditions and ranges in every combination, against a twin that is written straight from RFC 9110 §13.2.2.
+//! Differential test of conditions and ranges against a model, which follows the steps of RFC 9110 §13.2.2.
 //!
-//! The twin never sees a field's text: it is told what each field means, so it cannot share a mistake in reading.
+//! The model gets the meaning of each field and not its text, so it cannot share a bug in parsing.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
@@ -11,11 +11,11 @@ use cannery_site::{Conditions, Method, Request, Scratch, Single, Site, Values};
 use proptest::prelude::*;
 
 const CONTENT: &str = "abcdefghijklmnopqrstuvwxyz";
-/// When the resource was last modified: Sun, 06 Nov 1994 08:49:37 GMT.
+/// Time of the last modification: Sun, 06 Nov 1994 08:49:37 GMT.
 const MODIFIED: u64 = 784_111_777;
 const NOW: u64 = MODIFIED + 1000;
 
-/// A site of two paths, one of which says when it was modified, and the tag of both without its quotes.
+/// Returns a site of two paths, one with and one without a modification time, and their entity tag without quotes.
 fn site() -> (Site, String) {
     let mut writer = support::writer();
     let head = writer.head(&support::plain_head(b"Cache-Control: no-cache\r\n"));
@@ -32,17 +32,17 @@ fn site() -> (Site, String) {
     (support::finished(writer), tag)
 }
 
-/// What a list of tags means.
+/// The meaning of a list of tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tags {
     any: bool,
-    /// This representation's, by the strong comparison.
+    /// Contains the tag of the representation by strong comparison.
     strong: bool,
-    /// The same, by the weak one.
+    /// Contains the tag of the representation by weak comparison.
     weak: bool,
 }
 
-/// A list of tags as it is spelled, `@` for the tag of the resource, and what it means.
+/// Generates lists of tags, with `@` for the tag of the resource, and their meanings.
 fn tags() -> impl Strategy<Value = Option<(&'static str, Tags)>> {
     let means = |any, strong, weak| Tags { any, strong, weak };
     proptest::sample::select(vec![
@@ -61,7 +61,7 @@ fn tags() -> impl Strategy<Value = Option<(&'static str, Tags)>> {
     ])
 }
 
-/// A date as it is spelled, and which second it means: nothing if it is none.
+/// The text of a date and its time, or `None` if it is invalid.
 type Date = (&'static str, Option<u64>);
 
 fn date() -> impl Strategy<Value = Option<Date>> {
@@ -82,7 +82,7 @@ fn date() -> impl Strategy<Value = Option<Date>> {
     ])
 }
 
-/// `If-Range`, and what it means for the resource with a date and for the one without.
+/// Generates `If-Range`, and its results for the resource with a date and for the one without.
 fn if_range() -> impl Strategy<Value = Option<(&'static str, [bool; 2])>> {
     proptest::sample::select(vec![
         None,
@@ -97,7 +97,7 @@ fn if_range() -> impl Strategy<Value = Option<(&'static str, [bool; 2])>> {
     ])
 }
 
-/// `Range`, and the status that it leads to.
+/// Generates `Range`, and the resulting status code.
 fn range() -> impl Strategy<Value = Option<(&'static str, u16)>> {
     proptest::sample::select(vec![
         None,
@@ -109,9 +109,9 @@ fn range() -> impl Strategy<Value = Option<(&'static str, u16)>> {
     ])
 }
 
-/// What all fields together mean.
+/// The meanings of all fields.
 #[derive(Debug)]
-struct Meant {
+struct Meaning {
     get: bool,
     modified: Option<u64>,
     if_match: Option<Tags>,
@@ -122,31 +122,31 @@ struct Meant {
     range: Option<u16>,
 }
 
-/// The steps of RFC 9110 §13.2.2, one behind the other.
-fn status(meant: &Meant) -> u16 {
-    // Steps 1 and 2. A resource without a date, or a field that is none, ignores step 2 (§13.1.4).
-    if let Some(tags) = meant.if_match {
+/// Returns the status code by the steps of RFC 9110 §13.2.2.
+fn status(meaning: &Meaning) -> u16 {
+    // Steps 1 and 2. Step 2 is skipped if the resource has no date or the field is invalid (§13.1.4).
+    if let Some(tags) = meaning.if_match {
         if !tags.any && !tags.strong {
             return 412;
         }
-    } else if let (Some(Some(since)), Some(modified)) = (meant.if_unmodified_since, meant.modified)
+    } else if let (Some(Some(since)), Some(modified)) = (meaning.if_unmodified_since, meaning.modified)
         && modified > since
     {
         return 412;
     }
     // Steps 3 and 4.
-    if let Some(tags) = meant.if_none_match {
+    if let Some(tags) = meaning.if_none_match {
         if tags.any || tags.weak {
             return 304;
         }
-    } else if let (Some(Some(since)), Some(modified)) = (meant.if_modified_since, meant.modified)
+    } else if let (Some(Some(since)), Some(modified)) = (meaning.if_modified_since, meaning.modified)
         && modified <= since
     {
         return 304;
     }
     // Step 5, and step 6.
-    match meant.range {
-        Some(status) if meant.get && meant.if_range.unwrap_or(true) => status,
+    match meaning.range {
+        Some(status) if meaning.get && meaning.if_range.unwrap_or(true) => status,
         _ => 200,
     }
 }
@@ -163,7 +163,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn conditions_are_evaluated_as_the_steps_say(
+    fn conditions_follow_the_steps_of_the_rfc(
         dated in any::<bool>(),
         get in any::<bool>(),
         (if_match, if_none_match) in (tags(), tags()),
@@ -173,10 +173,10 @@ proptest! {
     ) {
         thread_local!(static SITE: (Site, String) = site());
         SITE.with(|(site, tag)| {
-            let spell = |text: &str| text.replace('@', tag);
-            let matched = if_match.map(|(text, _)| spell(text));
-            let unmatched = if_none_match.map(|(text, _)| spell(text));
-            let ranged = if_range.map(|(text, _)| spell(text));
+            let with_tag = |text: &str| text.replace('@', tag);
+            let matched = if_match.map(|(text, _)| with_tag(text));
+            let unmatched = if_none_match.map(|(text, _)| with_tag(text));
+            let ranged = if_range.map(|(text, _)| with_tag(text));
             let conditions = Conditions {
                 any: true,
                 if_match: list(matched.as_deref()),
@@ -186,7 +186,7 @@ proptest! {
                 if_range: single(ranged.as_deref()),
                 range: single(range.map(|(text, _)| text)),
             };
-            let meant = Meant {
+            let meaning = Meaning {
                 get,
                 modified: dated.then_some(MODIFIED),
                 if_match: if_match.map(|(_, tags)| tags),
@@ -201,7 +201,7 @@ proptest! {
             let mut scratch = Scratch::default();
             scratch.set_now(NOW);
             let request = Request { conditions, ..Request::new(method, target) };
-            prop_assert_eq!(site.answer(&request, &mut scratch).status, status(&meant), "{:?}", meant);
+            prop_assert_eq!(site.answer(&request, &mut scratch).status, status(&meaning), "{:?}", meaning);
             Ok(())
         })?;
     }

@@ -1,4 +1,4 @@
-//! The pages that a site has for errors: which one is sent, with what, and when the one that is built in is.
+//! Error pages of a site: which page is sent, with which fields, and when the built-in page is sent instead.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
@@ -13,18 +13,18 @@ use cannery_site::{
 
 const STATUSES: [u16; 8] = [400, 404, 405, 406, 412, 416, 431, 501];
 
-/// An archive in the making, whose contents are the words for what they are.
-struct Building {
+/// Builds an archive. The content of each resource describes the resource.
+struct Builder {
     writer: Writer,
     head: HeadId,
     buffer: KeyBuffer,
 }
 
-impl Building {
-    fn new() -> Building {
+impl Builder {
+    fn new() -> Builder {
         let mut writer = support::writer();
         let head = writer.head(&support::plain_head(b"Cache-Control: no-store\r\n"));
-        Building { head: head.unwrap(), writer, buffer: KeyBuffer::new() }
+        Builder { head: head.unwrap(), writer, buffer: KeyBuffer::new() }
     }
 
     fn resource(&mut self, content: &str, coding: Coding) -> NewRecord<'static> {
@@ -41,14 +41,14 @@ impl Building {
         self.writer.path(host, key, &record).unwrap();
     }
 
-    /// A folder with a page for each of these statuses, whose content is its folder and its status.
-    fn scope(&mut self, host: Option<&str>, folder: &str, own_site: bool, statuses: &[u16]) {
+    /// Adds a directory with an error page for each status code. The content is the directory and the status code.
+    fn scope(&mut self, host: Option<&str>, directory: &str, own_site: bool, statuses: &[u16]) {
         let pages = statuses.iter().map(|status| {
-            let content = format!("{}/{folder} {status}", host.unwrap_or_default());
+            let content = format!("{}/{directory} {status}", host.unwrap_or_default());
             (*status, self.resource(&content, Coding::Identity))
         });
         let scope = NewScope { own_site, error_pages: pages.collect(), ..NewScope::default() };
-        let key = Key::from_file(folder.as_bytes(), &mut self.buffer).unwrap();
+        let key = Key::from_file(directory.as_bytes(), &mut self.buffer).unwrap();
         self.writer.scope(host, key, &scope).unwrap();
     }
 
@@ -57,21 +57,21 @@ impl Building {
     }
 }
 
-/// Pages for everything at the root, for some below `/deep/`, and hosts with pages of their own.
+/// Returns a site with pages for all errors at the root, for some below `/deep/`, and for some hosts.
 fn site() -> Site {
-    let mut building = Building::new();
-    building.path(None, "a", Coding::Identity);
-    building.path(None, "deep/a", Coding::Identity);
-    building.path(None, "coded", Coding::Gzip);
-    building.scope(None, "", false, &STATUSES);
-    building.scope(None, "deep/", false, &[404, 405]);
-    building.path(Some("own.example"), "a", Coding::Identity);
-    building.scope(Some("own.example"), "", true, &[404]);
-    building.scope(Some("rules.example"), "", false, &[405]);
-    building.site()
+    let mut builder = Builder::new();
+    builder.path(None, "a", Coding::Identity);
+    builder.path(None, "deep/a", Coding::Identity);
+    builder.path(None, "coded", Coding::Gzip);
+    builder.scope(None, "", false, &STATUSES);
+    builder.scope(None, "deep/", false, &[404, 405]);
+    builder.path(Some("own.example"), "a", Coding::Identity);
+    builder.scope(Some("own.example"), "", true, &[404]);
+    builder.scope(Some("rules.example"), "", false, &[405]);
+    builder.site()
 }
 
-/// The status of an answer, and its page: nothing for the one that is built in.
+/// Returns the status code of an answer and its page, or `None` for the built-in page.
 fn page_of(site: &Site, answer: &Answer<'_>) -> (u16, Option<String>) {
     let page = match (answer.body, answer.fields) {
         (Body::Archive(extent), Fields::BuiltIn { page: Some(_), .. }) => {
@@ -83,22 +83,22 @@ fn page_of(site: &Site, answer: &Answer<'_>) -> (u16, Option<String>) {
             assert_eq!(answer.content_length, Some(page.len() as u64));
             None
         }
-        other => panic!("no page: {other:?}"),
+        other => panic!("not an error page: {other:?}"),
     };
     (answer.status, page)
 }
 
-fn asked(site: &Site, request: &Request<'_>) -> (u16, Option<String>) {
+fn page(site: &Site, request: &Request<'_>) -> (u16, Option<String>) {
     page_of(site, &site.answer(request, &mut Scratch::default()))
 }
 
 #[track_caller]
-fn assert_page(site: &Site, request: Request<'_>, status: u16, page: &str) {
-    assert_eq!(asked(site, &request), (status, Some(page.to_owned())));
+fn assert_page(site: &Site, request: Request<'_>, status: u16, expected: &str) {
+    assert_eq!(page(site, &request), (status, Some(expected.to_owned())));
 }
 
 #[test]
-fn the_page_nearest_to_the_path_is_sent() {
+fn nearest_page_is_sent() {
     let site = site();
     assert_page(&site, Request::new(Method::Get, b"/none"), 404, "/ 404");
     assert_page(&site, Request::new(Method::Get, b"/deep/none"), 404, "/deep/ 404");
@@ -109,7 +109,7 @@ fn the_page_nearest_to_the_path_is_sent() {
 }
 
 #[test]
-fn conditions_ranges_and_codings_have_their_pages() {
+fn conditions_ranges_and_codings_have_pages() {
     let site = site();
     let get = |target: &'static [u8]| Request::new(Method::Get, target);
     let fields = Conditions { any: true, ..Conditions::NONE };
@@ -120,14 +120,14 @@ fn conditions_ranges_and_codings_have_their_pages() {
     let mut scratch = Scratch::default();
     let request = Request { conditions, ..get(b"/a") };
     let Fields::BuiltIn { complete_length, .. } = site.answer(&request, &mut scratch).fields else {
-        panic!("a 416 is the server's own")
+        panic!("a 416 has built-in fields")
     };
     assert_eq!(complete_length, Some("default a".len() as u64));
     assert_page(&site, Request { accept_encoding: Values::one(b"br"), ..get(b"/coded") }, 406, "/ 406");
 }
 
 #[test]
-fn what_is_no_path_has_the_page_of_the_root() {
+fn invalid_path_has_page_of_root() {
     let site = site();
     assert_page(&site, Request::new(Method::Get, b"/deep/%00"), 400, "/ 400");
     assert_page(&site, Request::new(Method::Get, b"deep"), 400, "/ 400");
@@ -135,20 +135,20 @@ fn what_is_no_path_has_the_page_of_the_root() {
 }
 
 #[test]
-fn a_host_has_its_own_pages_and_the_others_where_it_has_no_site() {
+fn host_has_own_pages_or_those_of_default_site() {
     let site = site();
     let on = |host: &'static [u8], method, target: &'static [u8]| Request {
         host: Some(host),
         ..Request::new(method, target)
     };
     assert_page(&site, on(b"own.example", Method::Get, b"/deep/none"), 404, "own.example/ 404");
-    assert_eq!(asked(&site, &on(b"OWN.example:80", Method::Other, b"/a")), (405, None));
+    assert_eq!(page(&site, &on(b"OWN.example:80", Method::Other, b"/a")), (405, None));
     assert_page(&site, on(b"rules.example", Method::Other, b"/deep/a"), 405, "rules.example/ 405");
     assert_page(&site, on(b"rules.example", Method::Get, b"/deep/none"), 404, "/deep/ 404");
 }
 
 #[test]
-fn what_is_no_request_has_the_page_of_the_default_root() {
+fn malformed_request_has_page_of_default_root() {
     let site = site();
     assert_eq!(page_of(&site, &site.refusal(431)), (431, Some("/ 431".to_owned())));
     assert_eq!(page_of(&site, &site.refusal(505)), (505, None));
@@ -156,21 +156,21 @@ fn what_is_no_request_has_the_page_of_the_default_root() {
 }
 
 #[test]
-fn a_page_that_cannot_be_read_is_not_sent() {
-    let mut building = Building::new();
-    let page = building.resource("coded", Coding::Gzip);
-    let scope = NewScope { error_pages: vec![(404, page.clone()), (400, page)], ..NewScope::default() };
-    building.writer.scope(None, Key::ROOT, &scope).unwrap();
-    let site = building.site();
+fn page_in_unaccepted_coding_is_not_sent() {
+    let mut builder = Builder::new();
+    let record = builder.resource("coded", Coding::Gzip);
+    let scope = NewScope { error_pages: vec![(404, record.clone()), (400, record)], ..NewScope::default() };
+    builder.writer.scope(None, Key::ROOT, &scope).unwrap();
+    let site = builder.site();
     let get = Request::new(Method::Get, b"/none");
     assert_page(&site, get, 404, "coded");
     let plain = Request { accept_encoding: Values::one(b"identity"), ..get };
-    assert_eq!(asked(&site, &plain), (404, None), "the status stays what it is");
-    assert_eq!(page_of(&site, &site.refusal(400)), (400, None), "nobody knows what the peer decodes");
+    assert_eq!(page(&site, &plain), (404, None), "the status code stays the same");
+    assert_eq!(page_of(&site, &site.refusal(400)), (400, None), "the codings of the client are unknown");
 }
 
 #[test]
-fn head_says_how_long_the_page_is() {
+fn head_has_length_of_page() {
     let site = site();
     let request = Request::new(Method::Head, b"/none");
     let mut scratch = Scratch::default();

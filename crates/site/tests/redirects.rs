@@ -1,4 +1,4 @@
-//! Where redirects lead: whatever a request holds, a target that is a path stays on the host that was asked.
+//! No open redirects: whatever the request is, a target that is a path stays on the requested host.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use support::{finished, writer};
 
-/// A site with one rule: from this pattern to this target.
+/// Returns a site with one rule, from `pattern` to `target`.
 fn site(pattern: Vec<Piece<'_>>, target: Vec<Piece<'_>>) -> Site {
     let record = NewRecord::Redirect { status: 302, has_query: false, fragment: b"", target };
     let rules = vec![NewRule { ordinal: 0, force: false, pages_only: false, pattern, record }];
@@ -23,14 +23,14 @@ fn location(site: &Site, target: &str) -> Option<String> {
     let mut scratch = Scratch::default();
     let request = Request::new(Method::Get, target.as_bytes());
     let Fields::Redirect(location) = site.answer(&request, &mut scratch).fields else { return None };
-    let mut spelled = Vec::new();
-    location.for_each_piece(&mut |bytes| spelled.extend_from_slice(bytes));
-    assert_eq!(spelled.len(), location.length(), "{target}");
-    Some(String::from_utf8(spelled).unwrap())
+    let mut bytes = Vec::new();
+    location.for_each_piece(&mut |piece| bytes.extend_from_slice(piece));
+    assert_eq!(bytes.len(), location.length(), "{target}");
+    Some(String::from_utf8(bytes).unwrap())
 }
 
 #[test]
-fn an_empty_capture_names_no_other_host() {
+fn empty_capture_names_no_host() {
     let splat_then_capture =
         || vec![Piece::Literal(b"/"), Piece::Splat(1), Piece::Literal(b"/"), Piece::Capture(0)];
     let pattern = || vec![Piece::Literal(b"x/"), Piece::Capture(0), Piece::Literal(b"/"), Piece::Splat(1)];
@@ -44,7 +44,7 @@ fn an_empty_capture_names_no_other_host() {
 }
 
 #[test]
-fn a_capture_that_begins_with_a_slash_names_no_host() {
+fn capture_with_leading_slash_names_no_host() {
     let target = || vec![Piece::Literal(b"/"), Piece::Splat(0)];
     let site = site(vec![Piece::Literal(b"x"), Piece::Splat(0)], target());
     assert_eq!(location(&site, "/x/evil.com").as_deref(), Some("/evil.com"));
@@ -54,7 +54,7 @@ fn a_capture_that_begins_with_a_slash_names_no_host() {
 }
 
 #[test]
-fn an_address_that_the_author_wrote_is_kept() {
+fn url_of_the_author_is_kept() {
     let to = |target| {
         site(vec![Piece::Literal(b"x/"), Piece::Splat(0)], vec![Piece::Literal(target), Piece::Splat(0)])
     };
@@ -70,12 +70,12 @@ fn piece() -> impl Strategy<Value = (u8, &'static [u8])> {
 
 proptest! {
     #[test]
-    fn a_target_that_is_a_path_never_names_a_host(
+    fn path_target_never_names_a_host(
         pattern in proptest::collection::vec(0usize..6, 1..5),
         target in proptest::collection::vec(piece(), 0..6),
         path in "/([ae./\\\\]|%2[fF]|%5[cC]|%09|%2[eE]){0,12}",
     ) {
-        // Patterns as the archiver makes them: captures between slashes, a splat at the end.
+        // Patterns of the archiver: captures between slashes, and a splat at the end.
         let mut captures = 0;
         let mut pieces = Vec::new();
         for choice in pattern {
@@ -93,12 +93,12 @@ proptest! {
             .collect();
         if let Some(location) = location(&site(pieces, target), &path) {
             let is_path = location.starts_with('/') && !location[1..].starts_with(['/', '\\']);
-            prop_assert!(is_path, "{path} leads to {location}");
+            prop_assert!(is_path, "{path} redirects to {location}");
         }
     }
 
     #[test]
-    fn a_redirect_to_the_other_slash_never_names_a_host(path in "/([ae./\\\\]|%2[fF]|%5[cC]|%09|%2[eE]){0,12}") {
+    fn slash_redirect_never_names_a_host(path in "/([ae./\\\\]|%2[fF]|%5[cC]|%09|%2[eE]){0,12}") {
         let mut buffer = KeyBuffer::new();
         let Ok(key) = Key::from_target(path.as_bytes(), &mut buffer) else { return Ok(()) };
         let bytes = key.bytes();

@@ -1,4 +1,4 @@
-//! Rules with patterns: the index finds what a look at each rule in turn finds.
+//! Differential test of the rule index: it finds the same rule as a linear search.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
@@ -12,10 +12,10 @@ use proptest::prelude::*;
 
 use support::{finished, writer};
 
-/// A rule: a pattern as in `_redirects`, whether it is forced, and whether it is for pages only.
+/// A rule: its pattern, `true` if it is forced, and `true` if it is for pages only.
 type Sketch = (String, bool, bool);
 
-/// The pieces of a pattern: `:` is a capture, `*` a splat.
+/// Parses a pattern: `:` is a capture, and `*` is a splat.
 fn pieces(pattern: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = pattern;
@@ -60,7 +60,7 @@ fn found(site: &Site, path: &str) -> Option<u32> {
     }
 }
 
-/// The slow matcher: what the pages say of patterns, a piece at a time.
+/// The reference matcher, which follows the documentation of patterns piece by piece.
 fn matches(pattern: &str, path: &str) -> bool {
     match pattern.chars().next() {
         None => path.is_empty(),
@@ -93,11 +93,10 @@ fn pattern() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
     #[test]
-    fn the_index_finds_the_first_rule_that_matches(
+    fn index_finds_first_matching_rule(
         rules in proptest::collection::vec((pattern(), any::<bool>(), any::<bool>()), 0..150),
         paths in proptest::collection::vec("(/(a|b|ab|aa|aab|c)){0,6}(/|/a\\.js|/)", 1..20),
     ) {
-        // A pattern of `_redirects` never begins with a slash of its own.
         let site = site(&rules);
         for path in paths {
             let path = if path.is_empty() { "/".to_owned() } else { path };
@@ -107,7 +106,7 @@ proptest! {
 }
 
 #[test]
-fn more_rules_than_one_index_holds_are_found_in_their_order() {
+fn rules_of_several_indexes_are_found_in_order() {
     let rules: Vec<Sketch> = (0..20_000).map(|number| (format!("{number}/*"), false, false)).collect();
     let site = site(&rules);
     assert_eq!(found(&site, "/0/x"), Some(0));
@@ -118,7 +117,7 @@ fn more_rules_than_one_index_holds_are_found_in_their_order() {
 }
 
 #[test]
-fn patterns_that_are_too_large_for_an_index_are_found_all_the_same() {
+fn patterns_too_large_for_an_index_are_found() {
     let mut deep = String::new();
     (0..40).for_each(|number| write!(deep, "{number}/").unwrap());
     let long = "x".repeat(300);

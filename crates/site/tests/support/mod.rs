@@ -1,7 +1,6 @@
-//! Sites for the tests of this crate: made in memory from what a test writes into an archive, and one of a few hundred
-//! small files.
+//! Sites in memory for the tests of this crate, and a sample site of a few hundred small files.
 
-#![allow(clippy::unwrap_used, reason = "a helper of tests: a panic is the report")]
+#![allow(clippy::unwrap_used, reason = "test helpers: a panic is the report")]
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use std::io::{Read, Seek};
@@ -12,7 +11,7 @@ use cannery_archive::{
 };
 use cannery_site::Site;
 
-/// The site of an archive in the making.
+/// Finishes an archive and returns its site.
 pub(crate) fn finished(writer: Writer) -> Site {
     let (mut file, _) = writer.finish(true).unwrap();
     let mut bytes = Vec::new();
@@ -21,12 +20,12 @@ pub(crate) fn finished(writer: Writer) -> Site {
     Site::new(Archive::from_bytes(bytes).unwrap(), true)
 }
 
-/// An archive in the making, with nothing in it.
+/// Starts an archive.
 pub(crate) fn writer() -> Writer {
     Writer::new(tempfile::tempfile().unwrap(), Format::Cdb).unwrap()
 }
 
-/// The head of a plain text in identity, with this line.
+/// Returns the head of a plain text without coding, with these field lines about the resource.
 pub(crate) fn plain_head(resource: &[u8]) -> NewHead {
     NewHead {
         status: 200,
@@ -40,8 +39,8 @@ pub(crate) fn plain_head(resource: &[u8]) -> NewHead {
     }
 }
 
-/// The site: `/docs/0.html` to `/docs/499.html` in gzip and identity, a rule, a
-/// fallback page and error pages below `/app/`, and nothing of its own on hosts below `example.org`.
+/// Returns the sample site: `/docs/0.html` to `/docs/499.html` in gzip and identity, a rule, a fallback page and error pages below
+/// `/app/`, and an empty site for the subdomains of `example.org`.
 pub(crate) fn site() -> Site {
     let mut writer = writer();
     let head = |coding: &[u8]| NewHead {

@@ -1,0 +1,132 @@
+//! Delivers a resource: chooses the representation, evaluates conditions, and selects ranges.
+
+use cannery_archive::{Archive, Head, Representation, Resource};
+
+use crate::answer::{Answer, Body, Fields, Reason};
+use crate::conditional::{self, Validators, Verdict};
+use crate::failure::Failure;
+use crate::multipart::Multipart;
+use crate::negotiate;
+use crate::range::{self, Parts, Ranges};
+use crate::request::{Method, Request, Single};
+
+/// How a resource is delivered.
+#[derive(Clone, Copy)]
+pub(crate) struct Delivery {
+    /// The status code of a rewrite, which replaces that of the resource.
+    pub(crate) status: Option<u16>,
+    pub(crate) reason: Reason,
+    /// `true` if the server applies header rules, so that the head must not include them.
+    pub(crate) applies_rules: bool,
+}
+
+/// A representation that is delivered whole, unless a condition or a range applies.
+pub(crate) struct Whole<'a> {
+    status: u16,
+    head: Head<'a>,
+    validators: Validators<'a>,
+    chosen: Representation<'a>,
+    reason: Reason,
+}
+
+impl Delivery {
+    /// Delivers a resource with its own status code and head.
+    #[inline(always)]
+    pub(crate) fn new(reason: Reason) -> Delivery {
+        Delivery { status: None, reason, applies_rules: false }
+    }
+}
+
+impl<'a> Whole<'a> {
+    /// Returns `true` if no condition and no range can apply.
+    #[inline(always)]
+    pub(crate) fn is_unconditional(&self, request: &Request<'_>) -> bool {
+        !request.conditions.any || self.status != 200
+    }
+
+    /// Returns the answer with the whole representation.
+    #[inline(always)]
+    pub(crate) fn answer(self, method: Method) -> Answer<'a> {
+        let Whole { status, head, validators, chosen, reason } = self;
+        let body = if method == Method::Head { Body::Empty } else { Body::Archive(chosen.body) };
+        let fields = Fields::Canned { head, validators };
+        Answer { status, fields, body, content_length: Some(chosen.body.length), reason, site_fields: None }
+    }
+}
+
+/// Chooses the representation of a resource.
+// On the request path: see `Site::answer_path`.
+#[inline(always)]
+pub(crate) fn choose<'a>(
+    archive: &'a Archive,
+    resource: Resource<'a>,
+    delivery: Delivery,
+    request: &Request<'a>,
+) -> Result<Whole<'a>, Failure> {
+    let Some(chosen) = negotiate::choose(resource.representations(), &request.accept_encoding)? else {
+        return Err(Failure::new(406, Reason::NotAcceptable));
+    };
+    let status = delivery.status.filter(|status| *status != 200).unwrap_or(resource.status);
+    let head =
+        if delivery.applies_rules { archive.plain_head(chosen.head)? } else { archive.head(chosen.head)? };
+    let validators = match status {
+        200 => Validators { etag: head.sends_etag.then_some(chosen.etag), modified: resource.modified },
+        // Conditions do not apply to other status codes (RFC 9110 §13.2.1), so we send no validators.
+        _ => Validators::NONE,
+    };
+
+    // Checked here, so that the code that sends the body can rely on it.
+    archive.body(chosen.body)?;
+    Ok(Whole { status, head, validators, chosen, reason: delivery.reason })
+}
+
+/// Answers a request with conditions or a range.
+#[inline(never)]
+pub(crate) fn with_conditions<'a>(
+    whole: &Whole<'a>,
+    request: &Request<'a>,
+    buffer: &'a mut Parts,
+    now: u64,
+) -> Result<Answer<'a>, Failure> {
+    let Whole { head, validators, chosen, reason, .. } = *whole;
+    let conditions = &request.conditions;
+    match conditional::evaluate(conditions, validators, now) {
+        Verdict::Send => {}
+        Verdict::NotModified => return Ok(Answer::not_modified(head, validators, reason)),
+        Verdict::Failed => return Err(Failure::new(412, Reason::Precondition)),
+    }
+
+    // `Range` applies only to GET (RFC 9110 §14.2).
+    if let Single::Value(range) = conditions.range
+        && request.method == Method::Get
+        && conditional::range_applies(conditions.if_range, validators, now)
+    {
+        match range::parse(range, chosen.body.length) {
+            Ranges::Ignored => {}
+            Ranges::Unsatisfiable => return Err(Failure::unsatisfiable(chosen.body.length)),
+            Ranges::Parts(parts) => {
+                *buffer = parts;
+                if let Some(answer) = partial(buffer, head, validators, &chosen, reason) {
+                    return Ok(answer);
+                }
+            }
+        }
+    }
+    Ok(Answer::resource(200, head, validators, chosen, reason))
+}
+
+/// Returns the answer with these parts, or `None` if it would not be shorter than the whole representation.
+fn partial<'a>(
+    parts: &'a Parts,
+    head: Head<'a>,
+    validators: Validators<'a>,
+    chosen: &Representation<'a>,
+    reason: Reason,
+) -> Option<Answer<'a>> {
+    if let [part] = parts.as_slice() {
+        return Some(Answer::partial(head, validators, chosen.body, *part, reason));
+    }
+    let multipart = Multipart::new(parts, head, chosen.etag, chosen.body);
+    let is_shorter = multipart.length() < chosen.body.length;
+    is_shorter.then(|| Answer::multipart(multipart, validators, reason))
+}

@@ -1,0 +1,207 @@
+//! A request for a path: applies the record that was found, and the header rules.
+
+use cannery_archive::{Archive, Candidates, Corrupt, KeyBuffer, Piece, Record, Resource};
+
+use crate::answer::{Answer, Reason};
+use crate::captures::{Captures, Runs};
+use crate::deliver::{self, Delivery};
+use crate::failure::Failure;
+use crate::location::{LOCATION_BYTES_MAX, Location};
+use crate::range::Parts;
+use crate::request::{Method, Request};
+use crate::resolve::{Found, Search};
+use crate::site_fields::{SiteFields, matches_host};
+use crate::sites::{Place, Sites};
+
+/// A request and the place in an archive where its response is looked up.
+#[derive(Clone, Copy)]
+pub(crate) struct Lookup<'a, 'r> {
+    pub(crate) archive: &'a Archive,
+    pub(crate) place: Place<'a>,
+    /// The query of the request, which redirects keep.
+    pub(crate) query: Option<&'a [u8]>,
+    pub(crate) request: &'r Request<'a>,
+    /// The current time, in seconds since 1970.
+    pub(crate) now: u64,
+}
+
+/// Buffers that only some answers need.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    pub(crate) rewritten: KeyBuffer,
+    pub(crate) search: Search,
+    pub(crate) parts: Parts,
+}
+
+/// The search for header rules, and the fields that they add.
+#[derive(Default)]
+pub(crate) struct HeaderRuleSearch {
+    pub(crate) fields: Box<SiteFields>,
+    candidates: Candidates,
+}
+
+impl<'a> Lookup<'a, '_> {
+    /// Returns the answer for a record, unless it is the file of exactly this path.
+    #[inline(never)]
+    pub(crate) fn answer(
+        &self,
+        found: Result<Found<'a>, Corrupt>,
+        buffers: &'a mut Buffers,
+        header_rules: &'a mut HeaderRuleSearch,
+    ) -> Answer<'a> {
+        let facts = self.archive.facts();
+        let mut applies_rules = facts.header_rules;
+        // The head of a file includes the header rules for its path, except those that are restricted to a host.
+        if let Ok(Found::Record { record: Record::Resource(_), reason: Reason::Path(_), .. }) = found {
+            applies_rules = facts.host_header_rules
+                && self.place.host.is_some()
+                && header_rules.find(self.archive, self.place).unwrap_or(false);
+        }
+
+        let answer = match found {
+            Ok(found) => self.follow(&found, buffers, applies_rules),
+            Err(corrupt) => Err(corrupt.into()),
+        };
+        self.finish(answer, header_rules, applies_rules)
+    }
+
+    /// Turns a failure into an error response, and adapts the answer to the method.
+    ///
+    /// `applies_rules` means that the head of the answer does not include the header rules for the path. Error responses
+    /// never include them.
+    #[inline(never)]
+    pub(crate) fn finish(
+        &self,
+        answer: Result<Answer<'a>, Failure>,
+        header_rules: &'a mut HeaderRuleSearch,
+        applies_rules: bool,
+    ) -> Answer<'a> {
+        let (mut answer, applies_rules) = match answer {
+            Ok(answer) => (answer, applies_rules),
+            Err(failure) => {
+                let answer = failure.answer_at(self.archive, self.place, &self.request.accept_encoding);
+                (answer.with_path(self.request.target), true)
+            }
+        };
+
+        if applies_rules
+            && self.archive.facts().header_rules
+            && header_rules.find(self.archive, self.place).is_ok()
+            && !header_rules.fields.is_empty()
+        {
+            answer.site_fields = Some(&header_rules.fields);
+        }
+        if self.request.method == Method::Head { answer.without_body() } else { answer }
+    }
+
+    #[inline]
+    fn follow(
+        &self,
+        found: &Found<'a>,
+        buffers: &'a mut Buffers,
+        applies_rules: bool,
+    ) -> Result<Answer<'a>, Failure> {
+        let Buffers { rewritten, search, parts } = buffers;
+        let runs = &search.runs;
+        match *found {
+            Found::Record { record, matched, reason } => {
+                let captures = matched.map_or(Captures::NONE, |path| Captures::new(path, runs));
+                let delivery = Delivery { status: None, reason, applies_rules };
+                match record {
+                    Record::Resource(resource) => self.deliver(resource, delivery, parts),
+                    Record::Redirect(redirect) => {
+                        redirect_to(redirect.status, Location::rule(redirect, captures, self.query), reason)
+                    }
+                    Record::Rewrite(rewrite) => {
+                        let Ok(key) = captures.expand(rewrite.path, rewritten)? else {
+                            return Err(Failure::new(404, Reason::NotFound));
+                        };
+                        let lookup = Lookup { place: Place { key, ..self.place }, ..*self };
+                        lookup.rewrite(Delivery { status: Some(rewrite.status), ..delivery }, parts)
+                    }
+                }
+            }
+            Found::Slash { key, add } => {
+                redirect_to(308, Location::slash(key, add, self.query), Reason::Slash)
+            }
+            Found::MissingAsset => Err(Failure::new(404, Reason::MissingAsset)),
+            Found::Nothing => Err(Failure::new(404, Reason::NotFound)),
+        }
+    }
+
+    /// Answers from the path of a rewrite. Only exact paths are found: rules are applied only once.
+    #[inline(never)]
+    fn rewrite(&self, delivery: Delivery, parts: &'a mut Parts) -> Result<Answer<'a>, Failure> {
+        for site in Sites::new(self.archive, self.place.host) {
+            match self.archive.path(site?, self.place.key)? {
+                Some(Record::Resource(resource)) => return self.deliver(resource, delivery, parts),
+                Some(Record::Redirect(redirect)) => {
+                    let location = Location::rule(redirect, Captures::NONE, None);
+                    return redirect_to(redirect.status, location, delivery.reason);
+                }
+                Some(Record::Rewrite(_)) => break,
+                None => {}
+            }
+        }
+        Err(Failure::new(404, Reason::NotFound))
+    }
+
+    /// Answers with a resource, as the conditions of the request require.
+    pub(crate) fn deliver(
+        &self,
+        resource: Resource<'a>,
+        delivery: Delivery,
+        parts: &'a mut Parts,
+    ) -> Result<Answer<'a>, Failure> {
+        let whole = deliver::choose(self.archive, resource, delivery, self.request)?;
+        if whole.is_unconditional(self.request) {
+            return Ok(whole.answer(Method::Get));
+        }
+        deliver::with_conditions(&whole, self.request, parts, self.now)
+    }
+}
+
+impl HeaderRuleSearch {
+    /// Finds the fields that header rules add for a place, or those of the rules for all paths if the place has no path.
+    ///
+    /// The rules are those of the last site that is searched for the host. Returns `true` if a rule that is restricted to a
+    /// host is among them.
+    pub(crate) fn find(&mut self, archive: &Archive, place: Place<'_>) -> Result<bool, Corrupt> {
+        let HeaderRuleSearch { fields, candidates } = self;
+        fields.clear();
+
+        let mut site = None;
+        for next in Sites::new(archive, place.host) {
+            site = next?;
+        }
+        let Some(root) = archive.root(site)? else { return Ok(false) };
+
+        let path = place.is_path.then(|| &place.key.bytes()[1..]);
+        let mut has_host_rule = false;
+        root.header_rules(path, candidates, |rule| {
+            let is_match = match path {
+                Some(path) => Runs::match_exactly(rule.pattern, path)?.is_some(),
+                None => {
+                    let mut pieces = rule.pattern;
+                    matches!((pieces.next(), pieces.next()), (Some(Ok(Piece::Splat(_))), None))
+                }
+            };
+            if is_match && matches_host(rule.host, place.host) {
+                has_host_rule |= !rule.host.is_empty();
+                for field in rule.fields {
+                    fields.add(archive.bytes(), &field?);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(has_host_rule)
+    }
+}
+
+/// Returns a redirect, or a failure if its `Location` is longer than we send.
+fn redirect_to(status: u16, location: Location<'_>, reason: Reason) -> Result<Answer<'_>, Failure> {
+    if location.length() > LOCATION_BYTES_MAX {
+        return Err(Failure::new(414, Reason::LongLocation));
+    }
+    Ok(Answer::redirect(status, location, reason))
+}

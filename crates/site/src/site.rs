@@ -1,0 +1,189 @@
+//! A site: an open archive, and the entry points that answer requests from it.
+
+use cannery_archive::{Archive, Key, KeyBuffer, Record};
+
+use crate::answer::{Answer, Reason};
+use crate::deliver::{self, Delivery};
+use crate::failure::Failure;
+use crate::lookup::{Buffers, HeaderRuleSearch, Lookup};
+use crate::request::{Method, Request, Values};
+use crate::resolve::{self, Found};
+use crate::site_fields::SiteFields;
+use crate::sites::Place;
+use crate::target::{self, Target};
+
+/// An open archive, which answers requests.
+#[derive(Debug)]
+pub struct Site {
+    pub(crate) archive: Archive,
+    /// `true` if the host of a request chooses a site of the archive.
+    pub(crate) has_hosts: bool,
+    /// The fields of header rules for all paths, for responses to malformed requests.
+    universal_fields: Box<SiteFields>,
+}
+
+/// Buffers that answers borrow from, reused for many requests, and the current time.
+#[derive(Default)]
+pub struct Scratch {
+    pub(crate) current: RequestBuffers,
+    /// For an answer from an earlier release, which is looked up while the answer of the current release is borrowed.
+    pub(crate) earlier: RequestBuffers,
+    pub(crate) now: u64,
+}
+
+/// Buffers for one answer.
+#[derive(Default)]
+pub(crate) struct RequestBuffers {
+    pub(crate) key: KeyBuffer,
+    pub(crate) buffers: Buffers,
+    pub(crate) header_rules: HeaderRuleSearch,
+}
+
+impl Scratch {
+    /// Sets the current time, in seconds since 1970, for conditions on dates.
+    pub fn set_now(&mut self, seconds: u64) {
+        self.now = seconds;
+    }
+}
+
+impl Site {
+    /// Returns the site in `archive`. If `hosts` is `false`, the host of a request is ignored.
+    #[must_use]
+    pub fn new(archive: Archive, hosts: bool) -> Site {
+        let has_hosts = hosts && archive.facts().hosts;
+        let mut header_rules = HeaderRuleSearch::default();
+        if header_rules.find(&archive, Place::UNKNOWN).is_err() {
+            // The archive is corrupt. Each request that needs the rules reports it.
+            header_rules.fields.clear();
+        }
+        Site { archive, has_hosts, universal_fields: header_rules.fields }
+    }
+
+    /// Returns the archive, which the answers refer to.
+    #[must_use]
+    #[inline]
+    pub fn archive(&self) -> &Archive {
+        &self.archive
+    }
+
+    /// Returns the answer to a request.
+    pub fn answer<'a>(&'a self, request: &Request<'a>, scratch: &'a mut Scratch) -> Answer<'a> {
+        self.answer_in(request, &mut scratch.current, scratch.now)
+    }
+
+    #[inline]
+    pub(crate) fn answer_in<'a>(
+        &'a self,
+        request: &Request<'a>,
+        buffers: &'a mut RequestBuffers,
+        now: u64,
+    ) -> Answer<'a> {
+        match Key::from_plain_target(request.target) {
+            Some(key) if matches!(request.method, Method::Get | Method::Head) => {
+                let host = if self.has_hosts { request.host.and_then(target::host_name) } else { None };
+                let place = Place { host, key, is_path: true };
+                self.answer_path(place, None, request, &mut buffers.buffers, &mut buffers.header_rules, now)
+            }
+            _ => self.answer_unusual(request, buffers, now),
+        }
+    }
+
+    /// Answers a request with a target that needs parsing, or with a method other than `GET` and `HEAD`.
+    #[inline(never)]
+    fn answer_unusual<'a>(
+        &'a self,
+        request: &Request<'a>,
+        buffers: &'a mut RequestBuffers,
+        now: u64,
+    ) -> Answer<'a> {
+        let RequestBuffers { key, buffers, header_rules } = buffers;
+        let target = Target::parse(request.target);
+        let host = if self.has_hosts { target.and_then(|target| target.host(request.host)) } else { None };
+
+        // A target without a valid path gets the error pages of the root.
+        let (key, path) = match target {
+            Some(target) => match target.key(key) {
+                Ok(key) => (key, Ok(target.query)),
+                Err(error) => (Key::ROOT, Err(Failure::invalid_path(error))),
+            },
+            None => (Key::ROOT, Err(Failure::new(400, Reason::Target))),
+        };
+        let place = Place { host, key, is_path: path.is_ok() };
+
+        let answer = match (request.method, path) {
+            (Method::Get | Method::Head, Ok(query)) => {
+                return self.answer_path(place, query, request, buffers, header_rules, now);
+            }
+            (Method::Get | Method::Head, Err(failure)) => Err(failure),
+            (method, _) => answer_other_method(method, target, request.target),
+        };
+        let lookup = Lookup { archive: &self.archive, place, query: None, request, now };
+        lookup.finish(answer, header_rules, true)
+    }
+
+    /// Answers a `GET` or `HEAD` request for a path.
+    // Nearly all requests take this path and find a file. The steps of that case are inlined, so that their results stay in
+    // registers; the unusual cases are functions of their own.
+    #[inline(always)]
+    fn answer_path<'a>(
+        &'a self,
+        place: Place<'a>,
+        query: Option<&'a [u8]>,
+        request: &Request<'a>,
+        buffers: &'a mut Buffers,
+        header_rules: &'a mut HeaderRuleSearch,
+        now: u64,
+    ) -> Answer<'a> {
+        let archive = &self.archive;
+        let found = if place.host.is_some() || archive.facts().forced_rules {
+            resolve::resolve(archive, place, &mut buffers.search)
+        } else {
+            match archive.path(None, place.key) {
+                Ok(Some(Record::Resource(resource))) => {
+                    let delivery = Delivery::new(Reason::Path(resource.origin));
+                    let answer = match deliver::choose(archive, resource, delivery, request) {
+                        Ok(whole) if whole.is_unconditional(request) => return whole.answer(request.method),
+                        Ok(whole) => deliver::with_conditions(&whole, request, &mut buffers.parts, now),
+                        Err(failure) => Err(failure),
+                    };
+                    let lookup = Lookup { archive, place, query, request, now };
+                    return lookup.finish(answer, header_rules, false);
+                }
+                Ok(Some(record)) => Ok(Found::path(record)),
+                Ok(None) => resolve::find_fallback(archive, None, place.key, &mut buffers.search),
+                Err(corrupt) => Err(corrupt),
+            }
+        };
+        let lookup = Lookup { archive, place, query, request, now };
+        lookup.answer(found, buffers, header_rules)
+    }
+
+    /// Returns the answer to a malformed request: an error with this status code.
+    #[must_use]
+    pub fn refusal(&self, status: u16) -> Answer<'_> {
+        // We do not know the codings that the client accepts, so only identity is safe.
+        let accept_encoding = Values::one(b"identity, *;q=0");
+        let failure = Failure::new(status, Reason::BadRequest);
+        let mut answer = failure.answer_at(&self.archive, Place::UNKNOWN, &accept_encoding);
+        if !self.universal_fields.is_empty() {
+            answer.site_fields = Some(&self.universal_fields);
+        }
+        answer
+    }
+}
+
+/// Answers a method other than `GET` and `HEAD`.
+#[cold]
+fn answer_other_method<'a>(
+    method: Method,
+    parsed: Option<Target<'_>>,
+    target: &[u8],
+) -> Result<Answer<'a>, Failure> {
+    match method {
+        // The asterisk form is only for OPTIONS, and the other forms are for no method that we support (RFC 9110 §7.1).
+        Method::Options if parsed.is_none() && target != b"*" => Err(Failure::new(400, Reason::Target)),
+        Method::Options => Ok(Answer::built_in(204, Reason::Options)),
+        Method::Unknown => Err(Failure::new(501, Reason::Method)),
+        Method::Get | Method::Head | Method::Other => Err(Failure::new(405, Reason::Method)),
+    }
+}
