@@ -1,4 +1,4 @@
-//! libFuzzer's way in: `cargo +nightly fuzz run --features libfuzzer accept_encoding`.
+//! libFuzzer entry point: `cargo +nightly fuzz run --features libfuzzer accept_encoding`.
 
 #![no_main]
 

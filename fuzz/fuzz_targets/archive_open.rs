@@ -1,4 +1,4 @@
-//! libFuzzer's way in: `cargo +nightly fuzz run --features libfuzzer archive_open`.
+//! libFuzzer entry point: `cargo +nightly fuzz run --features libfuzzer archive_open`.
 
 #![no_main]
 

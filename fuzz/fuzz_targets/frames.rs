@@ -1,4 +1,4 @@
-//! libFuzzer's way in: `cargo +nightly fuzz run --features libfuzzer frames`.
+//! libFuzzer entry point: `cargo +nightly fuzz run --features libfuzzer frames`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's way in: `cargo +nightly fuzz run --features libfuzzer headers`.
+//! libFuzzer entry point: `cargo +nightly fuzz run --features libfuzzer headers`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's way in: `cargo +nightly fuzz run --features libfuzzer hpack_encoder`.
+//! libFuzzer entry point: `cargo +nightly fuzz run --features libfuzzer hpack_encoder`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's way in: `cargo +nightly fuzz run --features libfuzzer interop_client`.
+//! libFuzzer entry point: `cargo +nightly fuzz run --features libfuzzer interop_client`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's way in: `cargo +nightly fuzz run --features libfuzzer interop_server`.
+//! libFuzzer entry point: `cargo +nightly fuzz run --features libfuzzer interop_server`.
 
 #![no_main]
 

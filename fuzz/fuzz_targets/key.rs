@@ -1,4 +1,4 @@
-//! libFuzzer's way in: `cargo +nightly fuzz run --features libfuzzer key`.
+//! libFuzzer entry point: `cargo +nightly fuzz run --features libfuzzer key`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's way in: `cargo +nightly fuzz run --features libfuzzer proxy_header`.
+//! libFuzzer entry point: `cargo +nightly fuzz run --features libfuzzer proxy_header`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's way in: `cargo +nightly fuzz run --features libfuzzer ranges`.
+//! libFuzzer entry point: `cargo +nightly fuzz run --features libfuzzer ranges`.
 
 #![no_main]
 

@@ -7,7 +7,7 @@
 use cannery_archive::{NO_LINE_ID, NewHpackLine};
 use cannery_wire::hpack::{DecodeError, Decoder, EncoderTable, Field, List, encode_line};
 use cannery_wire::limits::HPACK_TABLE_BYTES;
-use loona_hpack::Decoder as ForeignDecoder;
+use loona_hpack::Decoder as OtherDecoder;
 use loona_hpack::decoder::DecoderError;
 
 /// Fields as names and values.
@@ -15,7 +15,7 @@ type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Decodes a sequence of blocks, each after a byte with its length.
 pub fn hpack(data: &[u8]) {
-    let (mut ours, mut other) = (Decoder::new(), ForeignDecoder::new());
+    let (mut ours, mut other) = (Decoder::new(), OtherDecoder::new());
     other.set_max_allowed_table_size(HPACK_TABLE_BYTES);
     let (mut rest, mut strings) = (data, Vec::new());
     while let Some((length, after)) = rest.split_first() {
@@ -41,7 +41,7 @@ pub fn hpack(data: &[u8]) {
 
 /// Encodes the blocks of one connection: three bytes for each line, or for each SETTINGS of the peer's.
 pub fn hpack_encoder(data: &[u8]) {
-    let (mut table, mut other) = (EncoderTable::new(), ForeignDecoder::new());
+    let (mut table, mut other) = (EncoderTable::new(), OtherDecoder::new());
     for [operation, archive, id] in data.as_chunks().0 {
         if *operation == 0 {
             let [smallest, last] = [archive, id].map(|number| u32::from(*number) * 20);

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 /// A request parsed by `httparse`.
-pub(crate) enum ForeignRequest {
+pub(crate) enum HttparseRequest {
     /// A valid request.
     Parsed {
         method: Vec<u8>,
@@ -20,7 +20,7 @@ pub(crate) enum ForeignRequest {
 }
 
 /// Returns the requests of a stream: heads are parsed by `httparse`, and content is skipped by its framing.
-pub(crate) fn foreign_requests(stream: &[u8]) -> impl Iterator<Item = ForeignRequest> {
+pub(crate) fn httparse_requests(stream: &[u8]) -> impl Iterator<Item = HttparseRequest> {
     let mut rest = Some(stream);
     std::iter::from_fn(move || {
         let input = rest.take()?;
@@ -28,7 +28,7 @@ pub(crate) fn foreign_requests(stream: &[u8]) -> impl Iterator<Item = ForeignReq
         let mut request = httparse::Request::new(&mut headers);
         let head_bytes = match request.parse(input) {
             Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
-            Err(httparse::Error::Version) => return Some(ForeignRequest::OtherVersion),
+            Err(httparse::Error::Version) => return Some(HttparseRequest::OtherVersion),
             Ok(httparse::Status::Partial) | Err(_) => return None,
         };
         let value = |name: &str| {
@@ -44,7 +44,7 @@ pub(crate) fn foreign_requests(stream: &[u8]) -> impl Iterator<Item = ForeignReq
             Ok(length) => content.get(length..),
             Err(_) => None,
         };
-        Some(ForeignRequest::Parsed {
+        Some(HttparseRequest::Parsed {
             method: request.method?.as_bytes().to_vec(),
             target: request.path?.as_bytes().to_vec(),
             host: value("host"),

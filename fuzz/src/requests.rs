@@ -9,7 +9,7 @@ use cannery_wire::h1::{Connection, Framing, Head, Step};
 use cannery_wire::limits::HEAD_BYTES_MAX;
 use cannery_wire::{Output, Refusal, ServerFields, Version};
 
-use crate::reference::{ForeignRequest, foreign_requests};
+use crate::reference::{HttparseRequest, httparse_requests};
 
 /// The compared parts of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,15 +141,16 @@ fn assert_alike(whole: &(Vec<Seen>, End), pieced: &(Vec<Seen>, End), pieces: &[u
 
 /// Asserts that `httparse` and a simple parser of the framing find the same requests.
 fn assert_like_httparse(requests: &[Seen], stream: &[u8]) {
-    let mut foreign = foreign_requests(stream);
+    let mut others = httparse_requests(stream);
     for request in requests {
         // `httparse` requires targets in UTF-8; we don't.
         if std::str::from_utf8(&request.target).is_err() {
             return;
         }
-        let Some(other) = foreign.next() else { panic!("httparse finds no {request:?}") };
+        let Some(other) = others.next() else { panic!("httparse finds no {request:?}") };
         // We accept minor versions above 1 (RFC 9110 §2.5); `httparse` doesn't.
-        let ForeignRequest::Parsed { method, target, host, minor_version, is_chunked, length } = other else {
+        let HttparseRequest::Parsed { method, target, host, minor_version, is_chunked, length } = other
+        else {
             return;
         };
         assert_eq!(request.method, method);
