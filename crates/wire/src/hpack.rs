@@ -6,6 +6,7 @@
 //! interpret fields.
 
 mod decoder;
+mod decoder_table;
 mod encoder;
 mod encoder_table;
 mod error;
@@ -14,7 +15,6 @@ mod integer;
 mod line;
 mod name;
 mod static_table;
-mod table;
 
 pub use decoder::{Decoder, List};
 pub use encoder::put_field;

@@ -6,12 +6,12 @@
 
 use std::ops::Range;
 
+use super::decoder_table::DecoderTable;
 use super::error::DecodeError;
 use super::field::{Field, is_name, is_value};
 use super::integer;
 use super::name::Name;
 use super::static_table::{STATIC_FIELDS, STATIC_TABLE};
-use super::table::Table;
 use crate::huffman;
 use crate::limits::{FIELD_LIST_BYTES_DECODED_MAX, FIELD_LIST_BYTES_MAX, HPACK_TABLE_BYTES};
 
@@ -28,14 +28,14 @@ pub enum List {
 /// Decodes a connection's header blocks, in the order in which they were sent.
 #[derive(Debug)]
 pub struct Decoder {
-    table: Table,
+    table: DecoderTable,
 }
 
 impl Decoder {
     /// Creates a decoder for a new connection. Doesn't allocate.
     #[must_use]
     pub fn new() -> Decoder {
-        Decoder { table: Table::new() }
+        Decoder { table: DecoderTable::new() }
     }
 
     /// Decodes a whole block (HEADERS and its CONTINUATION frames), and passes its fields to `take`, one by

@@ -11,7 +11,7 @@ use crate::limits::HPACK_TABLE_BYTES;
 
 /// The dynamic table of a decoder.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct DecoderTable {
     /// Bytes of evicted entries, then those of the entries from oldest to newest, each name before its value.
     bytes: Vec<u8>,
     /// Total number of bytes that were removed from the front of `bytes`. Wraps around.
@@ -33,9 +33,9 @@ struct Entry {
     is_well_formed: bool,
 }
 
-impl Table {
-    pub(super) fn new() -> Table {
-        Table {
+impl DecoderTable {
+    pub(super) fn new() -> DecoderTable {
+        DecoderTable {
             bytes: Vec::new(),
             removed: 0,
             entries: VecDeque::new(),
@@ -134,7 +134,7 @@ impl Table {
 }
 
 impl Entry {
-    /// Returns the length of the name in `Table::bytes`.
+    /// Returns the length of the name in `DecoderTable::bytes`.
     #[inline]
     fn stored_name_bytes(&self) -> usize {
         if self.name == Name::Other { usize::from(self.name_bytes) } else { 0 }
