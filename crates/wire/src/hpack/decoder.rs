@@ -53,17 +53,18 @@ impl Decoder {
         strings: &mut Vec<u8>,
         mut take: impl FnMut(Field<'_>),
     ) -> Result<List, DecodeError> {
-        let mut rest = self.size_updates(block)?;
+        let mut rest = self.apply_size_updates(block)?;
         let mut list_bytes = 0;
         while let Some(first) = rest.first() {
             let field;
             if first & 0x80 != 0 {
                 let (index, after) = integer::decode(rest, 7)?;
-                (field, rest) = (self.field(index)?, after);
+                field = self.field(index)?;
+                rest = after;
             } else {
                 let is_indexed = first & 0x40 != 0;
                 strings.clear();
-                (field, rest) = self.literal(rest, is_indexed, strings)?;
+                (field, rest) = self.decode_literal(rest, is_indexed, strings)?;
                 if is_indexed {
                     self.table.insert(&field);
                 }
@@ -87,7 +88,7 @@ impl Decoder {
     /// Applies the changes of the table's size that a block may begin with (RFC 7541 §4.2), and returns the
     /// rest of the block.
     #[inline]
-    fn size_updates<'b>(&mut self, mut block: &'b [u8]) -> Result<&'b [u8], DecodeError> {
+    fn apply_size_updates<'b>(&mut self, mut block: &'b [u8]) -> Result<&'b [u8], DecodeError> {
         while let Some(0x20..=0x3f) = block.first() {
             let (size, after) = integer::decode(block, 5)?;
             if size > HPACK_TABLE_BYTES {
@@ -110,7 +111,7 @@ impl Decoder {
     }
 
     /// Decodes a literal field (RFC 7541 §6.2). Returns it with the rest of the block.
-    fn literal<'a, 'b: 'a>(
+    fn decode_literal<'a, 'b: 'a>(
         &self,
         block: &'b [u8],
         is_indexed: bool,
@@ -121,7 +122,7 @@ impl Decoder {
         }
         let (index, mut rest) = integer::decode(block, if is_indexed { 6 } else { 4 })?;
         let name_text = if index == 0 {
-            let (text, after) = string(rest, strings)?;
+            let (text, after) = decode_string(rest, strings)?;
             rest = after;
             text
         } else if let Some(field) = STATIC_TABLE.get(index - 1) {
@@ -132,7 +133,7 @@ impl Decoder {
             strings.extend_from_slice(self.field(index)?.name_text);
             Text::Decoded(start..strings.len())
         };
-        let (value, rest) = string(rest, strings)?;
+        let (value, rest) = decode_string(rest, strings)?;
         let name_text = name_text.resolve(strings);
         let value = value.resolve(strings);
         let name = Name::from_bytes(name_text);
@@ -164,7 +165,7 @@ impl<'a> Text<'a> {
 }
 
 /// Decodes a string from the front of a block (RFC 7541 §5.2). Returns it with the rest of the block.
-fn string<'b>(block: &'b [u8], strings: &mut Vec<u8>) -> Result<(Text<'b>, &'b [u8]), DecodeError> {
+fn decode_string<'b>(block: &'b [u8], strings: &mut Vec<u8>) -> Result<(Text<'b>, &'b [u8]), DecodeError> {
     let is_coded = block.first().is_some_and(|byte| byte & 0x80 != 0);
     let (length, rest) = integer::decode(block, 7)?;
     let (bytes, rest) = rest.split_at_checked(length).ok_or(DecodeError::Truncated)?;
