@@ -128,6 +128,7 @@ impl Pieces {
                     *extent = rest;
                 }
             }
+
             wanted -= taken;
             self.left -= taken;
             if length(*piece) > 0 {
@@ -174,8 +175,9 @@ mod tests {
             while body.left() > 0 {
                 body.put(body.left().min(step), &mut output);
             }
-            let (own, segments) = output.parts();
-            assert_eq!(own, b"abcdefg");
+
+            let (inline, segments) = output.parts();
+            assert_eq!(inline, b"abcdefg");
             let mut lengths = Vec::new();
             for segment in segments {
                 match segment {

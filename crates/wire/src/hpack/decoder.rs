@@ -120,6 +120,7 @@ impl Decoder {
         if let Some(0x20..=0x3f) = block.first() {
             return Err(DecodeError::TableSize);
         }
+
         let (index, mut rest) = integer::decode(block, if is_indexed { 6 } else { 4 })?;
         let name_text = if index == 0 {
             let (text, after) = decode_string(rest, strings)?;
@@ -133,6 +134,7 @@ impl Decoder {
             strings.extend_from_slice(self.field(index)?.name_text);
             Text::Decoded(start..strings.len())
         };
+
         let (value, rest) = decode_string(rest, strings)?;
         let name_text = name_text.resolve(strings);
         let value = value.resolve(strings);
