@@ -148,7 +148,7 @@ fn install(requirements: &[Requirement]) -> Result<(), Error> {
 }
 
 /// Options that install documentation. Small images configure dpkg to leave it out, and then count the package as installed;
-/// so its path is included explicitly, and the package is reinstalled.
+/// so we include its path explicitly and reinstall the package.
 const APT_OPTIONS: [&str; 3] =
     ["--reinstall", "--option", "DPkg::Options::=--path-include=/usr/share/doc/python3.11/*"];
 

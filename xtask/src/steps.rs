@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 
-/// The steps so far.
+/// Finished steps with their outcomes.
 #[derive(Default)]
 pub(crate) struct Steps {
     done: Vec<Step>,
