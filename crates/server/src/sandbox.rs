@@ -1,13 +1,13 @@
-//! The cage: what is left to the process once it has opened all that it needs.
+//! Sandbox: restricts the process after it has opened its resources.
 //!
-//! Three things that do not depend on each other: the rights of its user are given up ([`privileges`]), files and
-//! addresses are out of reach ([`filesystem`]), and system calls are refused ([`system_calls`]). A fault in
-//! the code that faces the network is then worth no more than what that code is there to do.
+//! Three independent layers: the process drops privileges (`privileges`), Landlock denies access to other files and addresses
+//! (`filesystem`), and seccomp denies system calls (`system_calls`). An attacker who controls the code that parses network
+//! input can then do little more than that code itself.
 //!
-//! The process enters before it starts a thread, since a thread inherits what its parent is in; each thread
-//! then enters a narrower cage of its own. Nothing here opens a way out again: the kernel has none.
+//! The process enters the sandbox before it starts threads, because threads inherit the restrictions of their parent. Each
+//! thread then enters a narrower sandbox for its role. The kernel has no way to lift these restrictions.
 //!
-//! Where there is no Linux there is no cage, and [`SandboxReport`] says so.
+//! Systems other than Linux have no sandbox, and [`SandboxReport`] says so.
 
 mod account;
 mod error;
@@ -32,56 +32,56 @@ use linux::{Filters, filesystem, privileges};
 #[cfg(any(feature = "portable", not(target_os = "linux")))]
 use portable::{self as filesystem, self as privileges, Filters};
 
-/// What a cage shall hold.
+/// What a sandbox allows, and which layers it needs.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
-    /// How much of it there must be.
+    /// Which layers are required.
     pub sandbox: SandboxPolicy,
-    /// Whom to be from now on, if somebody else.
+    /// The user and group to change to.
     pub account: Option<Account>,
-    /// Files that are read, such as archives: others of their folders may take their places.
+    /// Files that are read, such as archives. They may be replaced by other files of their directories.
     pub read: Vec<PathBuf>,
-    /// Files beside which others are looked for: the links of release directories.
+    /// Files whose directories are listed: the symbolic links of release directories.
     pub list: Vec<PathBuf>,
-    /// Directories whose files are read, those below included.
+    /// Directories that are read recursively.
     pub read_below: Vec<PathBuf>,
-    /// Files that are appended to, such as logs, and made anew.
+    /// Files that are appended to and created again, such as logs.
     pub append: Vec<PathBuf>,
-    /// Files that are removed at the end, by the thread that enters: local sockets.
+    /// Files that the entering thread removes at exit: Unix sockets.
     pub remove: Vec<PathBuf>,
-    /// Whether threads that serve make a ring of `io_uring(7)` before they enter.
+    /// `true` if workers create an `io_uring(7)` before they enter their own sandbox.
     pub rings: bool,
-    /// What becomes of a system call that is not on the list.
+    /// The effect of a forbidden system call.
     pub denied: Denied,
 }
 
-/// How much of a cage there must be. Rights that a process has by its user are given up in any case.
+/// Which layers of the sandbox are required. Privileges are dropped in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SandboxPolicy {
-    /// Whether files and addresses are put out of reach.
+    /// Restriction of files and addresses.
     pub filesystem: Wanted,
-    /// Whether system calls are refused.
+    /// Restriction of system calls.
     pub system_calls: Wanted,
 }
 
-/// Whether a part of the cage is wanted.
+/// The requirement for a layer of the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// It would be in the way: of a debugger, a profiler, a sanitizer.
+    /// It is disabled, because it would hinder a debugger, profiler or sanitizer.
     No,
-    /// Where the kernel has it.
+    /// It is used if the kernel has it.
     IfPossible,
-    /// Without it there is no start.
+    /// The server doesn't start without it.
     Must,
 }
 
 impl SandboxPolicy {
-    /// No cage.
+    /// Disables the sandbox.
     pub const OFF: SandboxPolicy = SandboxPolicy { filesystem: Wanted::No, system_calls: Wanted::No };
-    /// What the kernel has.
+    /// Uses the layers that the kernel has.
     pub const AUTO: SandboxPolicy =
         SandboxPolicy { filesystem: Wanted::IfPossible, system_calls: Wanted::IfPossible };
-    /// All of it.
+    /// Requires all layers.
     pub const REQUIRED: SandboxPolicy =
         SandboxPolicy { filesystem: Wanted::Must, system_calls: Wanted::Must };
 }
@@ -92,13 +92,13 @@ impl Default for SandboxPolicy {
     }
 }
 
-/// What becomes of a system call that is not on the list.
+/// The effect of a forbidden system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denied {
-    /// It fails with `EPERM`, and the server goes on. An attacker gains nothing by trying the next one, and a
-    /// library's harmless question on a newer system does not end the service for everybody.
+    /// The call fails with `EPERM`, and the process continues. Attackers gain nothing from further attempts, and a harmless
+    /// call by a library on a newer system doesn't end the service.
     Fails,
-    /// It ends the process. Then no test passes over a call that was forgotten on the list.
+    /// The kernel kills the process, so that tests detect a call that is missing in the tables.
     Ends,
 }
 
@@ -108,48 +108,49 @@ impl Default for Denied {
     }
 }
 
-/// The cage that a process is in, for its threads to enter theirs.
+/// The sandbox of a process, from which its threads enter theirs.
 #[derive(Debug, Clone, Default)]
 pub struct Sandbox {
     filters: Option<Arc<Filters>>,
 }
 
 impl Sandbox {
-    /// Puts the calling process into the cage, and says what holds it. To be called when everything is open
-    /// that the plan does not name, and before there is a second thread.
+    /// Puts the calling process into the sandbox, and returns which layers are in force. Call it before a second thread starts
+    /// and after everything is open that the plan doesn't name.
     ///
     /// # Errors
-    /// A part that must be there is not; another user cannot be taken on; or there are threads already. The
-    /// process may then be in a part of the cage, and should end.
+    /// A required layer is missing, the user cannot be changed, or there are several threads. Some layers may then be in force,
+    /// and the process should exit.
     pub fn enter(plan: &Plan) -> Result<(Sandbox, SandboxReport), SandboxError> {
-        let mut held = SandboxReport::default();
+        let mut report = SandboxReport::default();
         if plan.sandbox == SandboxPolicy::OFF && plan.account.is_none() {
-            return Ok((Sandbox::default(), held));
+            return Ok((Sandbox::default(), report));
         }
         let threads = privileges::thread_count();
         if threads > 1 {
             return Err(SandboxError::Threads { threads });
         }
-        // Rights first: those of root are needed to give them up, and the calls for it are refused later.
-        held.privileges = privileges::give_up(plan.account.as_ref(), plan.sandbox != SandboxPolicy::OFF)?;
-        let unreachable = &mut held.unreachable;
-        held.filesystem = wanted(plan.sandbox.filesystem, || filesystem::restrict(plan, unreachable))?;
-        // Before system calls are refused, since looking takes some.
-        held.unreachable.extend(reach::check(plan));
+        // Privileges first: dropping them needs privileges and calls that are forbidden later.
+        report.privileges =
+            privileges::drop_privileges(plan.account.as_ref(), plan.sandbox != SandboxPolicy::OFF)?;
+        let unreachable = &mut report.unreachable;
+        report.filesystem = enter_layer(plan.sandbox.filesystem, || filesystem::restrict(plan, unreachable))?;
+        // Before seccomp, because the check needs system calls.
+        report.unreachable.extend(reach::check(plan));
         let mut filters = None;
-        held.system_calls = wanted(plan.sandbox.system_calls, || {
+        report.system_calls = enter_layer(plan.sandbox.system_calls, || {
             let compiled = Filters::compile(plan)?;
-            let hold = compiled.enter_process()?;
+            let layer = compiled.enter_process()?;
             filters = Some(Arc::new(compiled));
-            Ok(hold)
+            Ok(layer)
         })?;
-        Ok((Sandbox { filters }, held))
+        Ok((Sandbox { filters }, report))
     }
 
-    /// Puts the calling thread into the narrower cage of its role, for ever.
+    /// Puts the calling thread into the narrower sandbox of its role.
     ///
     /// # Errors
-    /// The kernel, which took the filter of the process, does not take this one.
+    /// The kernel rejects the filter.
     pub fn enter_thread(&self, role: ThreadRole) -> Result<(), SandboxError> {
         match &self.filters {
             Some(filters) => filters.enter_thread(role).map_err(SandboxError::Thread),
@@ -158,14 +159,14 @@ impl Sandbox {
     }
 }
 
-/// Tries to put up a part of the cage; a failure counts where it must be there.
-fn wanted(
+/// Enters a layer unless it is disabled. Fails only if the layer is required.
+fn enter_layer(
     wanted: Wanted,
-    put_up: impl FnOnce() -> Result<Layer, SandboxError>,
+    enter: impl FnOnce() -> Result<Layer, SandboxError>,
 ) -> Result<Layer, SandboxError> {
-    match (wanted, (wanted != Wanted::No).then(put_up)) {
+    match (wanted, (wanted != Wanted::No).then(enter)) {
         (_, None) => Ok(Layer::NotWanted),
-        (_, Some(Ok(hold))) => Ok(hold),
+        (_, Some(Ok(layer))) => Ok(layer),
         (Wanted::Must, Some(Err(error))) => Err(error),
         (_, Some(Err(error))) => Ok(Layer::Missing(error.to_string())),
     }
@@ -176,20 +177,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_lacks_is_said_or_ends_the_start_as_told() {
+    fn missing_layer_is_reported_or_an_error() {
         let lacking = || Err(SandboxError::Filesystem("it was built without".into()));
-        assert_eq!(wanted(Wanted::No, lacking).unwrap(), Layer::NotWanted);
-        let Layer::Missing(why) = wanted(Wanted::IfPossible, lacking).unwrap() else {
-            panic!("it cannot be there");
+        assert_eq!(enter_layer(Wanted::No, lacking).unwrap(), Layer::NotWanted);
+        let Layer::Missing(why) = enter_layer(Wanted::IfPossible, lacking).unwrap() else {
+            panic!("the layer is missing");
         };
         assert!(why.contains("it was built without") && why.contains("landlock"), "{why}");
-        assert!(wanted(Wanted::Must, lacking).is_err());
+        assert!(enter_layer(Wanted::Must, lacking).is_err());
     }
 
     #[test]
-    #[cfg_attr(any(feature = "portable", not(target_os = "linux")), ignore = "only Linux has the cage")]
-    fn no_cage_is_entered_by_a_process_with_threads() {
-        // The harness of tests is such a process.
+    #[cfg_attr(any(feature = "portable", not(target_os = "linux")), ignore = "the sandbox needs Linux")]
+    fn process_with_threads_cannot_enter() {
+        // The test harness has several threads.
         let (sender, hold) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || hold.recv());
         assert!(matches!(Sandbox::enter(&Plan::default()), Err(SandboxError::Threads { threads: 2.. })));

@@ -1,28 +1,27 @@
-//! A user and a group, by name or by number.
+//! User and group, by name or number.
 //!
-//! Names are looked up in `/etc/passwd` and `/etc/group` and nowhere else: an account that a directory
-//! service knows is given by its numbers. Never asks the C library, whose answer may need a plugin and a
-//! connection.
+//! Names are looked up in `/etc/passwd` and `/etc/group` only. We don't call the C library, whose lookup may load a plugin and
+//! open a connection, so accounts of a directory service must be given by number.
 
 use super::SandboxError;
 
 const USERS: &str = "/etc/passwd";
 const GROUPS: &str = "/etc/group";
 
-/// A user and its group, by their numbers.
+/// User ID and group ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Account {
-    /// The user's number.
+    /// The user ID.
     pub user: u32,
-    /// The group's number.
+    /// The group ID.
     pub group: u32,
 }
 
 impl Account {
-    /// Looks up `USER` or `USER:GROUP`, each a name or a number. Without a group, it is that of the user.
+    /// Looks up `USER` or `USER:GROUP`, each a name or a number. The default is the user's primary group.
     ///
     /// # Errors
-    /// There is no such user or group, or nobody can tell.
+    /// There is no such user or group, or the files cannot be read.
     pub fn find(text: &str) -> Result<Account, SandboxError> {
         let read = |file: &str| {
             let failed = |source| SandboxError::Accounts { file: file.into(), source };
@@ -43,10 +42,10 @@ impl Account {
             file: file.into(),
         };
         let (user, own_group) = match number(user) {
-            // Where a group is named, nothing has to be looked up.
+            // With a group, no lookup is needed.
             Some(user) if group.is_some() => (user, None),
             Some(user) => {
-                let group = users().ok().and_then(|users| entry_of_number(&users, user)?.group);
+                let group = users().ok().and_then(|users| entry_by_number(&users, user)?.group);
                 (user, Some(group.ok_or(SandboxError::NoGroup { user })?))
             }
             None => {
@@ -66,7 +65,7 @@ impl Account {
     }
 }
 
-/// What a line says: `name:password:number:group:…`, without the group in the file of groups.
+/// A line `name:password:number:group:…`; lines of the group file have no group.
 struct Entry {
     number: u32,
     group: Option<u32>,
@@ -76,8 +75,8 @@ fn entry(text: &str, name: &str) -> Option<Entry> {
     text.lines().find(|line| line.split(':').next() == Some(name)).and_then(parse)
 }
 
-fn entry_of_number(text: &str, wanted: u32) -> Option<Entry> {
-    text.lines().filter_map(parse).find(|entry| entry.number == wanted)
+fn entry_by_number(text: &str, number: u32) -> Option<Entry> {
+    text.lines().filter_map(parse).find(|entry| entry.number == number)
 }
 
 fn parse(line: &str) -> Option<Entry> {
@@ -85,7 +84,7 @@ fn parse(line: &str) -> Option<Entry> {
     Some(Entry { number: number(parts.next()?)?, group: parts.next().and_then(number) })
 }
 
-/// A number of a user or group. The largest means "leave it as it is" to the kernel, and is none.
+/// Parses a user or group ID. The largest number is no ID: system calls use it for "unchanged".
 fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number| *number != u32::MAX)
 }
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_unknown_is_named() {
+    fn unknown_names_are_reported() {
         assert!(find("nosuch").unwrap_err().contains("no user `nosuch`"));
         assert!(find("www:nosuch").unwrap_err().contains("no group `nosuch`"));
         assert!(find("12").unwrap_err().contains("`12:GROUP`"));

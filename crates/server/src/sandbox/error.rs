@@ -1,9 +1,9 @@
-//! Why there is no cage: what is missing, and where.
+//! Errors of the sandbox.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why there is no cage.
+/// An error that prevents a sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// There is no such user or group.
@@ -11,49 +11,49 @@ pub enum SandboxError {
     Unknown {
         /// `user` or `group`.
         kind: &'static str,
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Where it was looked for.
+        /// The file in which it was looked up.
         file: PathBuf,
     },
-    /// A user by number, of which nobody knows the group.
+    /// A user by number whose primary group is unknown.
     #[error("user {user} has no group in /etc/passwd: name one as well, as in `{user}:GROUP`")]
     NoGroup {
-        /// Which user.
+        /// The user ID.
         user: u32,
     },
-    /// A file that tells who is who cannot be read.
+    /// The user or group file cannot be read.
     #[error("{}: {source}", file.display())]
     Accounts {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The kernel does not let the process give up a right.
+    /// The kernel refuses to drop a privilege.
     #[error("cannot {what}: {source}")]
     Privileges {
-        /// What it was about to do.
+        /// The failed step.
         what: &'static str,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// Giving up rights had no effect.
-    #[error("the rights of root came back after they were given up")]
+    /// Dropping privileges had no effect.
+    #[error("the process could become root again after it had dropped its privileges")]
     NotGivenUp,
-    /// Files cannot be put out of reach.
+    /// Access to files cannot be restricted.
     #[error("files are not restricted (landlock): {0}")]
     Filesystem(String),
-    /// System calls cannot be refused.
+    /// System calls cannot be restricted.
     #[error("system calls are not restricted (seccomp): {0}")]
     SystemCalls(String),
-    /// The kernel does not narrow a thread further.
-    #[error("a thread cannot be put into its cage (seccomp): {0}")]
+    /// A thread cannot enter its sandbox.
+    #[error("a thread cannot enter its sandbox (seccomp): {0}")]
     Thread(String),
-    /// Threads that are there already would stay outside.
-    #[error("there are {threads} threads already, which would stay outside of the cage")]
+    /// The process has several threads, which would stay outside.
+    #[error("the process has {threads} threads, which would stay outside the sandbox")]
     Threads {
-        /// How many.
+        /// Their number.
         threads: usize,
     },
 }

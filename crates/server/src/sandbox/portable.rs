@@ -1,6 +1,4 @@
-//! What stands for the cage where there is no Linux: nothing holds the process, and that is said.
-//!
-//! What was ordered and cannot be done ends the start: nobody shall believe in a cage that is not there.
+//! Systems other than Linux: no sandbox, which is reported, and an error for each layer that is required.
 
 use std::convert::Infallible;
 use std::io;
@@ -11,16 +9,19 @@ use super::{Account, Layer, Plan, SandboxError, ThreadRole};
 
 const ONLY_LINUX: &str = "this program was built without what only Linux has";
 
-/// As if the calling thread were alone: where there is no cage, no other one stays outside.
+/// Returns 1: without a sandbox, other threads don't matter.
 pub(super) fn thread_count() -> usize {
     1
 }
 
-/// Gives up no right, and becomes nobody else.
-pub(super) fn give_up(account: Option<&Account>, _private: bool) -> Result<Layer, SandboxError> {
+/// Drops no privileges.
+///
+/// # Errors
+/// Another user is required.
+pub(super) fn drop_privileges(account: Option<&Account>, _private: bool) -> Result<Layer, SandboxError> {
     if account.is_some() {
         let source = io::Error::new(io::ErrorKind::Unsupported, ONLY_LINUX);
-        return Err(SandboxError::Privileges { what: "become another user", source });
+        return Err(SandboxError::Privileges { what: "change the user", source });
     }
     let (user, group) = (getuid(), getgid());
     Ok(if user.is_root() {
@@ -30,12 +31,12 @@ pub(super) fn give_up(account: Option<&Account>, _private: bool) -> Result<Layer
     })
 }
 
-/// Puts no file out of reach.
+/// Fails: access to files cannot be restricted.
 pub(super) fn restrict(_plan: &Plan, _warnings: &mut Vec<String>) -> Result<Layer, SandboxError> {
     Err(SandboxError::Filesystem(ONLY_LINUX.into()))
 }
 
-/// The filters of system calls. There are none.
+/// System call filters, which don't exist here.
 #[derive(Debug)]
 pub(super) struct Filters(Infallible);
 

@@ -35,7 +35,7 @@ pub(super) fn check(plan: &Plan) -> Vec<String> {
     read.chain(append).collect()
 }
 
-/// Neither waits for the other end of a FIFO.
+/// Fails if the file must not be read. Never waits for the other end of a FIFO.
 fn readable(path: &Path) -> io::Result<()> {
     denied(OpenOptions::new().read(true).custom_flags(nonblocking()).open(path))
 }
@@ -50,7 +50,7 @@ fn appendable(path: &Path) -> io::Result<()> {
     denied(access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from))
 }
 
-/// Only a missing permission counts: a file may be missing at the moment, for instance.
+/// Ignores all errors except missing permissions: a file may be temporarily missing, for example.
 fn denied<T>(result: io::Result<T>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),

@@ -1,48 +1,48 @@
-//! What a cage holds, for people.
+//! The layers of a sandbox that are in force, for messages.
 
 use std::fmt;
 
-/// What holds a process.
+/// The layers of a sandbox that are in force.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SandboxReport {
-    /// The rights that it gave up.
+    /// Dropped privileges.
     pub privileges: Layer,
-    /// The files and addresses that it cannot reach.
+    /// Restricted files and addresses.
     pub filesystem: Layer,
-    /// The system calls that are refused.
+    /// Restricted system calls.
     pub system_calls: Layer,
-    /// Files that the server will need and cannot reach from inside, a sentence each.
+    /// A sentence for each file that the server will need and cannot open from inside.
     pub unreachable: Vec<String>,
 }
 
-/// One part of a cage.
+/// The state of a layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Layer {
-    /// It was not asked for.
+    /// It is disabled.
     #[default]
     NotWanted,
-    /// It is there, as these words say.
+    /// It is in force, as the text describes.
     There(String),
-    /// It is there, but weaker than it could be; these words say what to do.
+    /// It is in force but weak. The text says what to do.
     Weak(String),
-    /// It is not there; these words say why.
+    /// It is missing, for this reason.
     Missing(String),
 }
 
 impl SandboxReport {
-    /// The parts that are not in force although they were wanted, a sentence each.
+    /// Returns a sentence for each enabled layer that is missing.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
-        self.parts()
-            .filter_map(|hold| if let Layer::Missing(words) = hold { Some(words.as_str()) } else { None })
+        self.layers()
+            .filter_map(|layer| if let Layer::Missing(reason) = layer { Some(reason.as_str()) } else { None })
     }
 
-    /// What could be better if the server were told so, a sentence each.
+    /// Returns a sentence of advice for each weak layer.
     pub fn advice(&self) -> impl Iterator<Item = &str> {
-        self.parts()
-            .filter_map(|hold| if let Layer::Weak(words) = hold { Some(words.as_str()) } else { None })
+        self.layers()
+            .filter_map(|layer| if let Layer::Weak(advice) = layer { Some(advice.as_str()) } else { None })
     }
 
-    fn parts(&self) -> impl Iterator<Item = &Layer> {
+    fn layers(&self) -> impl Iterator<Item = &Layer> {
         [&self.privileges, &self.filesystem, &self.system_calls].into_iter()
     }
 }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_said_and_nothing_else() {
+    fn only_missing_layers_are_listed() {
         let held = SandboxReport {
             privileges: Layer::There("none".into()),
             filesystem: Layer::Missing("no landlock".into()),

@@ -1,14 +1,14 @@
-//! What threads do, which decides what is left to them.
+//! Roles of threads, which decide the system calls that they may make.
 
-/// What a thread does, which decides what it may ask of the kernel.
+/// The role of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadRole {
-    /// Serves connections: the only threads that see a byte of a peer.
+    /// Serves connections. Only these threads process bytes from the network.
     Worker,
     /// Opens and checks new releases.
     Releases,
     /// Writes the access log.
     Log,
-    /// Waits for signals or for the time, and tells others.
+    /// Waits for signals or timers and notifies other threads.
     Orders,
 }

@@ -1,12 +1,11 @@
-//! Files and addresses out of reach, by landlock.
+//! Restriction of files and addresses by Landlock (`landlock(7)`).
 //!
-//! What stays: to read in the folders of the archives, to append in the folders of the logs, to remove in those
-//! of local sockets. Nothing else may be executed, listed, removed or renamed, no address may be bound or connected to,
-//! no process outside be signalled. What is open already stays open. Never follows what changes later: a folder that was
-//! moved is still the same folder.
+//! Allowed are reads in the directories of archives, appends in those of logs, and removals in those of Unix sockets. Nothing
+//! else can be read, executed, listed, removed or renamed, no address can be bound or connected to, and no process outside
+//! the sandbox can be signalled. Open descriptors stay valid. A rule applies to a directory itself, also after it is renamed.
 //!
-//! A rule only ever allows something. If the kernel rejects one, its place stays out of reach, which is reported, and
-//! everything else is restricted all the same.
+//! Rules only allow access. If the kernel rejects one, its path stays inaccessible, which is reported, and all other
+//! restrictions apply.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -18,15 +17,18 @@ use landlock::{
 
 use crate::sandbox::{Layer, Plan, SandboxError};
 
-/// What is asked for; a kernel that knows less does less. The next one (9) would keep local sockets out of
-/// reach that have a name, and with them that of the service manager.
-const ASKED: ABI = ABI::V8;
+/// The requested version; older kernels restrict less. Version 9 would deny named Unix sockets, such as that of the service
+/// manager.
+const REQUESTED: ABI = ABI::V8;
 
-/// How many symlinks a path may lead through, as for the kernel.
+/// Limit of symbolic links in a path, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// Puts everything out of reach but what these files need. Adds a sentence to `warnings` for each place that had to be
-/// put out of reach although the plan names it.
+/// Denies access except for what the plan allows. Adds a sentence to `warnings` for each path of the plan that could not be
+/// allowed.
+///
+/// # Errors
+/// The kernel has no Landlock.
 pub(in crate::sandbox) fn restrict(plan: &Plan, warnings: &mut Vec<String>) -> Result<Layer, SandboxError> {
     let status = build(plan, warnings).map_err(|error| SandboxError::Filesystem(error.to_string()))?;
     let version = match status.landlock {
@@ -49,23 +51,22 @@ pub(in crate::sandbox) fn restrict(plan: &Plan, warnings: &mut Vec<String>) -> R
 fn build(plan: &Plan, warnings: &mut Vec<String>) -> Result<landlock::RestrictionStatus, RulesetError> {
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(ASKED))?
-        // No rule follows for addresses: those that are bound are bound.
-        .handle_access(AccessNet::from_all(ASKED))?
-        .scope(Scope::from_all(ASKED))?
+        .handle_access(AccessFs::from_all(REQUESTED))?
+        // There are no rules for addresses, because they are bound already.
+        .handle_access(AccessNet::from_all(REQUESTED))?
+        .scope(Scope::from_all(REQUESTED))?
         .create()?;
-    for (place, access) in allowed(plan) {
-        if let Err(error) = allow(&mut rules, &place, access) {
-            warnings
-                .push(format!("{}: stays out of the server's reach (landlock: {error})", place.display()));
+    for (path, access) in allowed(plan) {
+        if let Err(error) = allow(&mut rules, &path, access) {
+            warnings.push(format!("{}: the server cannot access it (landlock: {error})", path.display()));
         }
     }
     rules.restrict_self()
 }
 
-/// What is allowed below each place.
+/// Returns the allowed access below each path.
 fn allowed(plan: &Plan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
-    let with = |access: BitFlags<AccessFs>| move |place| (place, access);
+    let with = |access: BitFlags<AccessFs>| move |path| (path, access);
     let read = plan.read.iter().flat_map(|path| places(path)).map(with(AccessFs::ReadFile.into()));
     let list = plan.list.iter().flat_map(|path| places(path));
     let list = list.map(with(AccessFs::ReadFile | AccessFs::ReadDir));
@@ -77,32 +78,32 @@ fn allowed(plan: &Plan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     read.chain(list).chain(below).chain(append).chain(remove).collect()
 }
 
-/// Allows something below a place. One that cannot be opened needs no rule: it stays out of reach.
-fn allow(rules: &mut RulesetCreated, place: &Path, access: BitFlags<AccessFs>) -> Result<(), RulesetError> {
-    let Ok(opened) = PathFd::new(place) else { return Ok(()) };
-    // Nothing can be made below a file. The kernel takes no rule that allows nothing.
-    let access = if place.is_dir() { access } else { access & AccessFs::from_file(ASKED) };
+/// Allows access below a path. A path that cannot be opened stays inaccessible.
+fn allow(rules: &mut RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<(), RulesetError> {
+    let Ok(opened) = PathFd::new(path) else { return Ok(()) };
+    // Access to directories doesn't apply to files, and the kernel rejects an empty rule.
+    let access = if path.is_dir() { access } else { access & AccessFs::from_file(REQUESTED) };
     if access.is_empty() {
         return Ok(());
     }
     rules.add_rule(PathBeneath::new(opened, access)).map(drop)
 }
 
-/// The folder that a name is removed from, with all links on the way to it resolved. `None` for the root, which would
-/// be everything: what lies there is not removed.
+/// Returns the directory of a path that is removed, with symbolic links resolved, or `None` for the root, which would allow
+/// everything.
 fn parent(path: &Path) -> Option<PathBuf> {
     directory(std::path::absolute(path).ok()?.parent()?)
 }
 
-/// A directory with all links on the way to it resolved; `None` for the root, which would be everything.
+/// Returns a directory with symbolic links resolved, or `None` for the root, which would allow everything.
 fn directory(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok().filter(|path| path != Path::new("/"))
 }
 
-/// The folders in which a file may be replaced: its own, and those of all symlinks on the way to it.
+/// Returns the directories in which a file can be replaced: its own, and those of all symbolic links in its path.
 ///
-/// A new release can be renamed over the file, or over a link to it, or a link to a folder above it may be
-/// turned. Never the root, which would be everything: what lies there is itself the place.
+/// A new release can be renamed over the file or over a link to it, or a link to a parent directory can be changed. The root
+/// is never returned, because it would allow everything; for a file in the root, the result is the file itself.
 fn places(path: &Path) -> Vec<PathBuf> {
     let mut places = Vec::new();
     let Ok(path) = std::path::absolute(path) else { return places };
@@ -142,7 +143,7 @@ fn places(path: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// The parts of a path, the last first.
+/// Returns the components of a path in reverse order.
 fn parts(path: &Path) -> Vec<PathBuf> {
     path.components().rev().map(|part| part.as_os_str().into()).collect()
 }
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn links_may_be_turned_wherever_they_stand_on_the_way() {
+    fn links_anywhere_in_the_path_may_change() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         fs::create_dir_all(root.join("app/releases/1")).unwrap();
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_socket_may_be_removed_from_its_folder() {
+    fn unix_socket_may_be_removed() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let path = root.join("s.sock");
@@ -192,18 +193,18 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_allows_nothing_is_left_out() {
+    fn empty_rule_is_omitted() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
         let rules = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
-        let mut rules = rules.handle_access(AccessFs::from_all(ASKED)).unwrap().create().unwrap();
+        let mut rules = rules.handle_access(AccessFs::from_all(REQUESTED)).unwrap().create().unwrap();
         allow(&mut rules, &file, AccessFs::RemoveFile.into()).unwrap();
         allow(&mut rules, &folder.path().join("not there"), AccessFs::ReadFile.into()).unwrap();
     }
 
     #[test]
-    fn the_root_is_never_a_place_and_no_circle_of_links_goes_on_for_ever() {
+    fn root_is_never_allowed_and_link_loops_end() {
         assert_eq!(places(Path::new("/site.cdb")), [Path::new("/site.cdb")]);
         assert_eq!(places(Path::new("/dev/null")), [Path::new("/dev/null")]);
         let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,5 @@
-//! Filters of system calls, by seccomp: compiled from the tables once, installed for the process and then
-//! narrower for each thread.
-//!
-//! Never decides which call is allowed.
+//! System call filters (`seccomp(2)`), compiled once from the tables in `system_calls`, and installed for the process and for
+//! each thread.
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
@@ -11,10 +9,10 @@ use seccompiler::{
     TargetArch, apply_filter,
 };
 
-use super::system_calls::{Call, Condition, DISPENSABLE, of_process, of_thread};
+use super::system_calls::{Call, Condition, DISPENSABLE, process_calls, thread_calls};
 use crate::sandbox::{Denied, Layer, Plan, SandboxError, ThreadRole};
 
-/// The filters of a process and of each role.
+/// The filters of the process and of each role.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Filters {
     process: Filter,
@@ -24,18 +22,18 @@ pub(in crate::sandbox) struct Filters {
     orders: Filter,
 }
 
-/// Programs that all have to agree before a call is made.
+/// BPF programs that must all allow a call.
 #[derive(Debug)]
 struct Filter(Vec<BpfProgram>);
 
 impl Filters {
     pub(in crate::sandbox) fn compile(plan: &Plan) -> Result<Filters, SandboxError> {
         let denied = plan.denied;
-        let of = |role| Filter::compile(&of_thread(role).collect::<Vec<_>>(), denied);
+        let of = |role| Filter::compile(&thread_calls(role).collect::<Vec<_>>(), denied);
         let mut process =
-            Filter::compile(&of_process(!plan.remove.is_empty(), plan.rings).collect::<Vec<_>>(), denied)?;
-        // As a kernel answers that does not know it: the C library then uses `clone`, whose flags can be seen.
-        process.0.push(refuse(&[libc::SYS_clone3], libc::ENOSYS)?);
+            Filter::compile(&process_calls(!plan.remove.is_empty(), plan.rings).collect::<Vec<_>>(), denied)?;
+        // As on a kernel without `clone3`: the C library then uses `clone`, whose flags a filter can check.
+        process.0.push(deny(&[libc::SYS_clone3], libc::ENOSYS)?);
         Ok(Filters {
             process,
             worker: of(ThreadRole::Worker)?,
@@ -45,13 +43,13 @@ impl Filters {
         })
     }
 
-    /// Narrows what the whole process may do.
+    /// Installs the filter of the process.
     pub(in crate::sandbox) fn enter_process(&self) -> Result<Layer, SandboxError> {
         self.process.apply().map_err(|error| SandboxError::SystemCalls(error.to_string()))?;
-        Ok(Layer::There("narrowed by seccomp, for the process and for each thread".into()))
+        Ok(Layer::There("restricted by seccomp, for the process and for each thread".into()))
     }
 
-    /// Narrows what the calling thread may do; says why where that cannot be.
+    /// Installs the filter of a role in the calling thread. Returns the reason if the kernel rejects it.
     pub(in crate::sandbox) fn enter_thread(&self, role: ThreadRole) -> Result<(), String> {
         let filter = match role {
             ThreadRole::Worker => &self.worker,
@@ -74,27 +72,27 @@ impl Filter {
         let listed = |number: &libc::c_long| calls.iter().any(|call| call.number == *number);
         let dispensable: Vec<_> = DISPENSABLE.iter().copied().filter(|number| !listed(number)).collect();
         let mut programs = vec![allow(calls, &dispensable, otherwise)?];
-        // The stricter word counts, and the end is the strictest: so the list lets these pass, and another
-        // program refuses them.
+        // The strictest result wins, and killing is the strictest. So this program allows them, and another one denies them
+        // with an error.
         if !dispensable.is_empty() {
-            programs.push(refuse(&dispensable, libc::EPERM)?);
+            programs.push(deny(&dispensable, libc::EPERM)?);
         }
         Ok(Filter(programs))
     }
 
-    /// The list comes last, for it does not let further programs in.
+    /// Installs the programs, the main one last, because it forbids to install further ones.
     fn apply(&self) -> Result<(), seccompiler::Error> {
         self.0.iter().rev().try_for_each(|program| apply_filter(program))
     }
 }
 
-/// A program that lets these calls pass, and those with any arguments.
+/// Returns a program that allows these calls under their conditions, and these numbers with any arguments.
 fn allow(
     calls: &[Call],
     numbers: &[libc::c_long],
     otherwise: SeccompAction,
 ) -> Result<BpfProgram, SandboxError> {
-    // To the library an empty list of rules means any arguments.
+    // An empty list of rules means any arguments.
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for call in calls {
         if !call.conditions.is_empty() {
@@ -107,8 +105,8 @@ fn allow(
     program(rules, otherwise, SeccompAction::Allow)
 }
 
-/// A program that refuses these calls, and lets all others pass.
-fn refuse(numbers: &[libc::c_long], error: libc::c_int) -> Result<BpfProgram, SandboxError> {
+/// Returns a program that denies these calls with an error and allows all others.
+fn deny(numbers: &[libc::c_long], error: libc::c_int) -> Result<BpfProgram, SandboxError> {
     let rules = numbers.iter().map(|number| (*number, Vec::new())).collect();
     program(rules, SeccompAction::Allow, SeccompAction::Errno(code(error)))
 }
@@ -127,12 +125,12 @@ fn program(
     filter.try_into().map_err(failed)
 }
 
-/// A condition as the library spells it.
+/// Converts a condition for seccompiler.
 fn condition(condition: &Condition) -> Result<SeccompCondition, SandboxError> {
-    // The kernel looks at no more than 32 bits of the numbers that are compared here.
+    // The kernel uses 32 bits of the arguments that are compared here.
     let half = SeccompCmpArgLen::Dword;
     let built = match *condition {
-        // A null pointer is compared whole.
+        // A null pointer has 64 bits.
         Condition::Is(argument, 0) => {
             SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)
         }
@@ -150,7 +148,7 @@ fn condition(condition: &Condition) -> Result<SeccompCondition, SandboxError> {
     built.map_err(failed)
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
+#[allow(clippy::needless_pass_by_value, reason = "the signature of `map_err`")]
 fn failed(error: seccompiler::BackendError) -> SandboxError {
     SandboxError::SystemCalls(error.to_string())
 }

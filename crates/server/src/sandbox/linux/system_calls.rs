@@ -1,22 +1,20 @@
-//! Which system calls each kind of thread may make: the tables, with the reason of each row.
+//! The system calls that each role may make, with reasons. All others are denied.
 //!
-//! The tables come from tracing the server through the whole test suite and asking of each call why it is
-//! made; calls that only another C library or another architecture makes in its place stand beside it. What
-//! is not here is refused. Never installs anything.
+//! We traced the server through the whole test suite and justified each call. Equivalents that other C libraries or
+//! architectures use are listed too.
 //!
-//! The kernel remembers for each call whether a filter lets it pass whatever its arguments are, and then doesn't run
-//! the filter again. The calls of the request path are therefore allowed without conditions, with one exception:
+//! The kernel caches which calls a filter allows with any arguments, and doesn't run the filter for them. The calls of the request path are therefore allowed without conditions, with one exception:
 //! `sendto` and `sendmsg`, because a send may also open a connection. After `shutdown`, a listening socket is an
 //! unconnected one, and a send with `MSG_FASTOPEN` connects it to any address, which no Landlock rule prevents. Running
 //! the filters adds about 100 ns to a send; `write`, which takes neither flags nor an address and would need no
-//! condition, adds about 150 ns, since it takes the longer way through the kernel's file layer.
+//! condition, adds about 150 ns, because it passes through the kernel's file layer.
 //!
-//! The address of `sendmsg` is in memory, where no filter sees it. So a worker has no socket that would use one: its
-//! connections are connected, and the kernel ignores an address there, as it does for the `SOCK_SEQPACKET` pairs over
-//! which workers pass connections on.
+//! The address of `sendmsg` is in memory, which filters cannot read. A worker therefore has no socket that would use one: its
+//! sockets are connected, and the kernel ignores addresses there, as it does for the `SOCK_SEQPACKET` pairs over which
+//! workers pass connections.
 //!
-//! Operations in a ring pass no filter: so a ring is restricted by the kernel when it is made, and a thread that
-//! serves may use the one it has, but neither make nor change one.
+//! Filters don't apply to operations of an `io_uring`. Its operations are restricted when it is created
+//! (`IORING_REGISTER_RESTRICTIONS`), and a worker can use its ring but neither create nor change one.
 
 #![allow(clippy::unnecessary_cast, reason = "the numbers of `ioctl` have another type in each C library")]
 
@@ -54,13 +52,13 @@ const fn only(number: c_long, conditions: &'static [Condition]) -> Call {
     Call { number, conditions }
 }
 
-/// The bit that makes memory executable: our code is there from the start.
+/// Protection bit of executable memory. The server never creates code at run time.
 const EXECUTABLE: u64 = libc::PROT_EXEC as u64;
 
-/// The flag that makes a send open a connection.
+/// The flag with which a send opens a connection (TCP Fast Open).
 const FAST_OPEN: u64 = libc::MSG_FASTOPEN as u64;
 
-/// What each thread does to live, to take memory, to wait for another one, to say something and to end.
+/// Calls of every thread: memory, synchronization, messages, exit.
 const EVERY: &[Call] = &[
     any(libc::SYS_brk),
     any(libc::SYS_madvise),
@@ -70,17 +68,17 @@ const EVERY: &[Call] = &[
     any(libc::SYS_munmap),
     any(libc::SYS_futex),
     any(libc::SYS_sched_yield),
-    // The clocks: calls only where the kernel offers no faster way.
+    // Clocks, where the vDSO is not used.
     any(libc::SYS_clock_gettime),
     any(libc::SYS_clock_nanosleep),
     any(libc::SYS_gettimeofday),
     any(libc::SYS_nanosleep),
     // Seeds of hash tables.
     any(libc::SYS_getrandom),
-    // Words to standard error, and the handler of a signal, which runs on any thread but a worker. Sends name no address.
+    // Messages to standard error, and the signal handler, which runs on any thread except workers. Sends have no address.
     any(libc::SYS_write),
     any(libc::SYS_writev),
-    // Whether there is room for words: a reader that does not read must not hold up a thread.
+    // Checks that a write to standard error doesn't block.
     any(libc::SYS_ppoll),
     only(libc::SYS_sendto, &[Without(3, FAST_OPEN), Is(4, 0)]),
     only(libc::SYS_ioctl, &[Is(1, libc::TCGETS as u64)]),
@@ -89,19 +87,19 @@ const EVERY: &[Call] = &[
     any(libc::SYS_rt_sigreturn),
     any(libc::SYS_sigaltstack),
     any(libc::SYS_restart_syscall),
-    // The standard library looks whether what it closes was open, in debug builds.
+    // In debug builds, the standard library checks that descriptors are open before it closes them.
     any(libc::SYS_close),
     only(libc::SYS_fcntl, &[Is(1, libc::F_GETFD as u64)]),
-    // The end: of a thread, of the process, and of one that cannot go on.
+    // Exit of a thread or the process, and abort.
     any(libc::SYS_exit),
     any(libc::SYS_exit_group),
     any(libc::SYS_getpid),
     any(libc::SYS_gettid),
-    // Not `tkill`, whose thread may be any process's. A C library that aborts by it (musl) then aborts by a trap.
+    // Not `tkill`, which can signal threads of other processes. musl, which aborts by it, then aborts by a trap.
     only(libc::SYS_tgkill, &[OwnProcess]),
 ];
 
-/// What serving needs.
+/// Calls of workers.
 const WORKER: &[Call] = &[
     any(libc::SYS_accept4),
     any(libc::SYS_epoll_ctl),
@@ -110,26 +108,26 @@ const WORKER: &[Call] = &[
     any(libc::SYS_recvmsg),
     only(libc::SYS_sendmsg, &[Without(2, FAST_OPEN)]),
     any(libc::SYS_shutdown),
-    // Large bodies: lent to a pipe, moved into the socket, and the pipe made anew where there was no room.
+    // Zero-copy sends of large bodies through a pipe, which is replaced if it was full.
     any(libc::SYS_vmsplice),
     any(libc::SYS_splice),
     any(libc::SYS_pipe2),
     only(libc::SYS_fcntl, &[Is(1, libc::F_SETPIPE_SZ as u64)]),
     // The waker.
     any(libc::SYS_read),
-    // The loop over a ring, and where a connection comes from that it has accepted.
+    // The event loop with io_uring, and the address of an accepted client.
     any(libc::SYS_io_uring_enter),
     any(libc::SYS_getpeername),
-    // How much of an answer the peer has not confirmed.
+    // The number of unacknowledged bytes.
     only(libc::SYS_ioctl, &[Is(1, libc::TIOCOUTQ as u64)]),
-    // Resets a connection whose peer takes nothing, which frees what the kernel holds for it.
+    // Resets a stalled connection, which frees its buffers in the kernel.
     only(libc::SYS_setsockopt, &[Is(1, libc::SOL_SOCKET as u64), Is(2, libc::SO_LINGER as u64)]),
 ];
 
-/// What a new release needs: to be looked at, opened, checked, mapped and guarded.
+/// Calls for a new release: inspect, open, verify, map, lease.
 const RELEASES: &[Call] = &[
     any(libc::SYS_openat),
-    // The names in a release directory.
+    // Lists a release directory.
     any(libc::SYS_getdents64),
     any(libc::SYS_read),
     any(libc::SYS_pread64),
@@ -145,7 +143,7 @@ const RELEASES: &[Call] = &[
     only(libc::SYS_fcntl, &[Is(1, 10)]),
 ];
 
-/// What a log needs: to be opened anew, and to lose the beginning of a line for which the disk had no room.
+/// Calls for the log: reopen, and truncate a line that was cut by a full disk.
 const LOG: &[Call] = &[
     any(libc::SYS_openat),
     any(libc::SYS_fstat),
@@ -154,7 +152,7 @@ const LOG: &[Call] = &[
     any(libc::SYS_ftruncate),
 ];
 
-/// What waiting for signals needs.
+/// Calls to wait for signals.
 const ORDERS: &[Call] = &[
     any(libc::SYS_read),
     any(libc::SYS_recvfrom),
@@ -162,48 +160,47 @@ const ORDERS: &[Call] = &[
     any(libc::SYS_poll),
 ];
 
-/// What the process does after it has entered and before its threads have: it starts them.
+/// Calls of the process between its own sandbox and those of its threads.
 const START: &[Call] = &[
-    // A thread, and never a process. `clone3`, whose flags no filter can see, is answered as by a kernel that
-    // does not have it.
+    // Starts threads but no processes. `clone3`, whose flags filters cannot read, fails as on a kernel without it.
     only(libc::SYS_clone, &[With(0, libc::CLONE_THREAD as u64)]),
     any(libc::SYS_clone3),
     any(libc::SYS_set_robust_list),
     any(libc::SYS_rseq),
     any(libc::SYS_sched_getaffinity),
     only(libc::SYS_prctl, &[Is(0, libc::PR_SET_NAME as u64)]),
-    // Only to ask for a limit, not to set one: of the stack.
+    // Reads the stack limit; cannot set limits.
     only(libc::SYS_prlimit64, &[Is(2, 0)]),
-    // A thread's own narrower cage.
+    // The narrower sandbox of a thread.
     only(libc::SYS_prctl, &[Is(0, libc::PR_SET_NO_NEW_PRIVS as u64)]),
     only(libc::SYS_seccomp, &[Is(0, libc::SECCOMP_SET_MODE_FILTER as u64)]),
-    // A worker's own table of descriptors, and its loop.
+    // A worker's own descriptor table and its event loop.
     only(libc::SYS_unshare, &[Is(0, libc::CLONE_FILES as u64)]),
     any(libc::SYS_close_range),
     any(libc::SYS_epoll_create1),
     any(libc::SYS_eventfd2),
-    // What tells the thread that waits for signals.
+    // The socket pair of the signal handler.
     only(libc::SYS_socketpair, &[Is(0, libc::AF_UNIX as u64)]),
     only(libc::SYS_fcntl, &[Is(1, libc::F_GETFL as u64)]),
     only(libc::SYS_fcntl, &[Is(1, libc::F_SETFL as u64)]),
 ];
 
-/// What makes the ring of a worker, before it enters its own narrower cage.
+/// Calls that create the ring of a worker before it enters its own sandbox.
 const RINGS: &[Call] = &[any(libc::SYS_io_uring_setup), any(libc::SYS_io_uring_register)];
 
-/// What the first thread does at the end, where there are local sockets.
+/// Calls of the main thread at exit, if there are Unix sockets.
 const END: &[Call] = &[
     any(libc::SYS_unlinkat),
     #[cfg(target_arch = "x86_64")]
     any(libc::SYS_unlink),
 ];
 
-/// What a C library may try in any thread, and does without: glibc asks how memory may be overcommitted before
-/// it gives some back. Refused where it is not on a list, and never worth the end of the process.
+/// Calls that a C library may try in any thread, and whose failure is harmless: glibc reads the overcommit setting before it
+/// frees memory. They fail instead of killing the process.
 pub(super) const DISPENSABLE: &[c_long] = &[libc::SYS_openat];
 
-/// What threads of this role may do.
-pub(super) fn of_thread(role: ThreadRole) -> impl Iterator<Item = Call> {
+/// Returns the calls that threads of this role may make.
+pub(super) fn thread_calls(role: ThreadRole) -> impl Iterator<Item = Call> {
     let own = match role {
         ThreadRole::Worker => WORKER,
         ThreadRole::Releases => RELEASES,
@@ -213,9 +210,9 @@ pub(super) fn of_thread(role: ThreadRole) -> impl Iterator<Item = Call> {
     EVERY.iter().chain(own).copied()
 }
 
-/// What all threads together may do, and what it takes to start them; with the removal of local sockets, which is
-/// the first thread's, and the making of rings, if there are any.
-pub(super) fn of_process(removes: bool, rings: bool) -> impl Iterator<Item = Call> {
+/// Returns the calls that the process may make: those of all roles, those that start threads, and on request the removal of
+/// Unix sockets and the creation of rings.
+pub(super) fn process_calls(removes: bool, rings: bool) -> impl Iterator<Item = Call> {
     let end = if removes { END } else { &[] };
     let rings = if rings { RINGS } else { &[] };
     [EVERY, WORKER, RELEASES, LOG, ORDERS, START, rings, end].into_iter().flatten().copied()
@@ -230,8 +227,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_leads_out_is_on_any_list() {
-        let all = numbers(of_process(false, false));
+    fn dangerous_calls_are_never_allowed() {
+        let all = numbers(process_calls(false, false));
         for number in [
             libc::SYS_execve,
             libc::SYS_execveat,
@@ -261,8 +258,8 @@ mod tests {
     }
 
     #[test]
-    fn who_sees_a_peer_opens_nothing_and_starts_nothing() {
-        let worker = numbers(of_thread(ThreadRole::Worker));
+    fn workers_open_and_start_nothing() {
+        let worker = numbers(thread_calls(ThreadRole::Worker));
         for number in [
             libc::SYS_openat,
             libc::SYS_socket,
@@ -281,7 +278,7 @@ mod tests {
 
     #[test]
     fn calls_of_the_request_path_run_no_filter() {
-        let worker: Vec<Call> = of_thread(ThreadRole::Worker).collect();
+        let worker: Vec<Call> = thread_calls(ThreadRole::Worker).collect();
         for number in [libc::SYS_epoll_pwait, libc::SYS_recvfrom, libc::SYS_accept4, libc::SYS_splice] {
             assert!(worker.contains(&any(number)), "call {number}");
         }
@@ -289,7 +286,7 @@ mod tests {
 
     #[test]
     fn no_send_opens_a_connection() {
-        let all: Vec<Call> = of_process(true, true).collect();
+        let all: Vec<Call> = process_calls(true, true).collect();
         for (number, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2)] {
             let mut rows = all.iter().filter(|call| call.number == number);
             assert!(rows.all(|call| call.conditions.contains(&Without(flags, FAST_OPEN))), "call {number}");
