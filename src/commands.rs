@@ -1,6 +1,6 @@
-//! A file for each command: a plain value from `flags` in, work done by the crates, words out.
+//! The commands: each takes typed flags, calls the crates that do the work, and prints the result.
 //!
-//! This file only finds the command that a line of `cannery` names.
+//! This module runs the command that a command line of `cannery` names.
 
 pub mod archiver;
 pub mod serve;
@@ -20,7 +20,7 @@ mod open;
 mod reachable;
 mod release_dir;
 mod summary;
-mod workshop;
+mod temporary_dir;
 
 #[cfg(test)]
 mod sample;
@@ -32,10 +32,10 @@ use crate::flags::tools::{Command, Invocation};
 use crate::output::Failure;
 use crate::reference;
 
-/// Runs `cannery` with these words, the program's name first.
+/// Runs `cannery` with these arguments, the first of which is its name.
 ///
 /// # Errors
-/// Whatever the command that they name could not do.
+/// The command line is wrong, or the command failed.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     match flags::tools::parse(arguments)? {
         Invocation::Run(command) => run_command(command),

@@ -1,7 +1,8 @@
 //! The flags of the programs, each defined once: help, manual pages, completions and `docs/reference` come from here.
 //!
-//! A module for each command derives its parser from a struct, whose doc comments are the help texts, and turns the
-//! parsed flags into the value that the command works with. Nothing here acts on a flag.
+//! A module for each command derives its parser from a struct. The doc comments of the struct are the help texts. We use
+//! clap's derive so that a flag is a typed field, which the compiler checks. The modules turn the flags into settings, and
+//! never act on them.
 
 pub mod archiver;
 mod building;
@@ -20,7 +21,7 @@ use clap_complete::Shell;
 
 use crate::output::Failure;
 
-/// Flags that print something about the program and do nothing else.
+/// Flags that print information about the program.
 #[derive(Debug, Args)]
 #[command(args = [help(), version()])]
 struct AboutFlags {
@@ -36,7 +37,7 @@ struct AboutFlags {
     #[arg(long, exclusive = true)]
     sbom: bool,
 
-    /// The same, a library on each line.
+    /// Print the list of libraries as text, a library on each line.
     #[arg(long, exclusive = true, hide = true)]
     sbom_text: bool,
 
@@ -48,7 +49,7 @@ struct AboutFlags {
 /// The shells that there are completions for.
 const SHELLS: [(&str, Shell); 3] = [("bash", Shell::Bash), ("zsh", Shell::Zsh), ("fish", Shell::Fish)];
 
-/// What a command line asks about the program itself.
+/// Information about the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum About {
     /// The manual page.
@@ -62,7 +63,7 @@ pub enum About {
 }
 
 impl AboutFlags {
-    /// Returns what is asked about the program. `None` if the command line asks for its work.
+    /// Returns the requested information. `None` if the program should do its work.
     fn requested(&self) -> Option<About> {
         if let Some(shell) = self.completions {
             Some(About::Completions(shell))
@@ -103,13 +104,13 @@ fn end_sentences(mut command: Command) -> Command {
         .mut_subcommands(end_sentences)
 }
 
-/// Returns the end of a help text: command lines to start from, and what the exit codes mean.
+/// Returns the end of a help text: examples, and the meaning of the exit codes.
 fn examples(lines: &[&str], rest: &str) -> String {
     let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
     format!("Examples:\n{lines}\n{rest}")
 }
 
-/// Returns a parser for one of a few words, each of which stands for a value.
+/// Returns a parser that maps each of a few words to a value.
 fn one_of<T, const N: usize>(choices: [(&'static str, T); N]) -> impl TypedValueParser<Value = T>
 where
     T: Clone + Send + Sync + 'static,
@@ -130,7 +131,7 @@ fn version() -> Arg {
     Arg::new("version").short('V').long("version").help("Print the version").action(ArgAction::Version)
 }
 
-/// Returns hidden flags that are refused by name, each with what to do instead.
+/// Returns hidden flags that are refused by name, each with an alternative.
 fn unsupported<const N: usize>(flags: &[(&'static str, &'static str); N]) -> [Arg; N] {
     flags.map(|(name, instead)| {
         Arg::new(name)
@@ -144,7 +145,7 @@ fn unsupported<const N: usize>(flags: &[(&'static str, &'static str); N]) -> [Ar
     })
 }
 
-/// Refuses a flag of another program. Without it, clap would suggest the flag that is spelled most like it.
+/// Refuses a flag of another program. Without it, clap would suggest the flag with the most similar name.
 #[derive(Debug, Clone)]
 struct Unsupported {
     instead: &'static str,

@@ -1,9 +1,13 @@
-//! The command line: words in, exit codes out.
+//! The command lines of the three programs.
 //!
-//! The modules in reading order: [`flags`] defines every flag once and reads them into plain values,
-//! [`commands`] has a file for each command, [`output`] is how they speak and end, [`format`] and [`progress`]
-//! are how numbers look, [`reference`] prints the manual from the flags, [`sbom`] what all is made of. The three programs in `bin/` are
-//! one line each. Nothing here knows a byte of an archive or of a protocol: the crates below do.
+//! - [`flags`]: the flags, each defined once, and the typed values that they mean
+//! - [`commands`]: a module for each command
+//! - [`reference`]: manual pages, completions and `docs/reference`, printed from the flags
+//! - [`sbom`]: the list of libraries in the programs
+//! - [`output`]: results, errors and exit codes
+//! - [`format`] and [`progress`]: numbers and progress bars for people
+//!
+//! The programs in `bin/` only call this library. It knows no byte of an archive or of a protocol: the crates below do.
 
 #![forbid(unsafe_code)]
 

@@ -1,80 +1,79 @@
-//! Errors and results for people, and exit codes.
+//! Results, errors and exit codes of the commands.
 //!
-//! Results go to standard output; errors, warnings and progress go to standard error. Colour is used on a
-//! terminal only, and not where `NO_COLOR` is set. A reader that closes the pipe early has what it wanted:
-//! that ends a command quietly. Never decides anything.
+//! Results go to standard output; errors, warnings and progress go to standard error. We use colour on terminals only,
+//! and not if `NO_COLOR` is set. If a reader closes the pipe early, as `head` does, the command succeeds.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-/// How a command ends. The numbers are a promise: scripts depend on them.
+/// Exit codes. Scripts depend on the numbers, so they never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Done.
+    /// The command did its work.
     Done = 0,
-    /// The work failed for a reason that is none of the others.
+    /// The work failed for a reason that no other code names.
     Failed = 1,
     /// The command line is wrong.
     Usage = 2,
-    /// What was to be read is missing or damaged: sources or archive.
+    /// The sources or the archive are missing or damaged.
     Input = 3,
-    /// What was to be written cannot be: disk full, no permission.
+    /// The output cannot be written: the disk is full, or there is no permission.
     Output = 4,
-    /// There were warnings, and they were to count as errors.
+    /// There were warnings, and `--strict` makes them errors.
     Strict = 5,
 }
 
-/// Why a command did not do what it was told.
+/// Why a command failed.
 #[derive(Debug)]
 pub enum Failure {
     /// The command line is wrong, or asks for help or the version.
     Clap(clap::Error),
-    /// Something went wrong, in words.
+    /// An error of our own.
     Message {
-        /// How the command ends.
+        /// The exit code.
         exit: Exit,
-        /// What went wrong, and where: one line.
+        /// The error and its place, on one line.
         message: String,
-        /// What to do about it, if that is not plain from the message.
+        /// The remedy, if the message does not make it plain.
         hint: Option<String>,
     },
-    /// Whoever read the output has gone.
+    /// The reader of the output has closed the pipe.
     PipeClosed,
 }
 
 impl Failure {
-    /// A failure of this kind.
+    /// Returns a failure with this exit code.
     #[must_use]
     pub fn new(exit: Exit, message: impl Into<String>) -> Failure {
         Failure::Message { exit, message: message.into(), hint: None }
     }
 
-    /// The command line is wrong.
+    /// Returns a failure for a wrong command line.
     #[must_use]
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Usage, message)
     }
 
-    /// The work failed.
+    /// Returns a failure that no other exit code names.
     #[must_use]
     pub fn failed(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Failed, message)
     }
 
-    /// What was to be read is missing or damaged.
+    /// Returns a failure for input that is missing or damaged.
     #[must_use]
     pub fn input(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Input, message)
     }
 
-    /// What was to be written cannot be.
+    /// Returns a failure for output that cannot be written.
     #[must_use]
     pub fn output(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Output, message)
     }
 
-    /// The same, with what to do about it.
+    /// Adds a remedy.
     #[must_use]
     pub fn hint(self, text: impl Into<String>) -> Failure {
         match self {
@@ -92,13 +91,13 @@ impl From<clap::Error> for Failure {
     }
 }
 
-/// Ends a command: says what went wrong, if something did.
+/// Prints the failure, if there is one, and returns the exit code.
 #[must_use]
 pub fn report(result: Result<(), Failure>) -> ExitCode {
     let exit = match result {
         Ok(()) | Err(Failure::PipeClosed) => Exit::Done,
         Err(Failure::Clap(error)) => {
-            // Where it cannot be said, there is nobody to say it to.
+            // If standard error is closed, the exit code has to do.
             let _ = error.print();
             if error.use_stderr() { Exit::Usage } else { Exit::Done }
         }
@@ -117,7 +116,7 @@ pub fn report(result: Result<(), Failure>) -> ExitCode {
 /// Writes a result, or a part of one, to standard output.
 ///
 /// # Errors
-/// The reader has gone, or the output cannot be written.
+/// The reader has closed the pipe, or the output cannot be written.
 pub fn print(text: impl Display) -> Result<(), Failure> {
     let mut output = io::stdout().lock();
     write!(output, "{text}").and_then(|()| output.flush()).map_err(|error| print_failure(&error))
@@ -142,7 +141,7 @@ pub fn print_lines(lines: impl IntoIterator<Item = String>) -> Result<(), Failur
 /// As [`print()`].
 pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Failure::failed(format!("cannot spell the result as JSON: {error}")))?;
+        .map_err(|error| Failure::failed(format!("cannot serialize the result as JSON: {error}")))?;
     print(format_args!("{text}\n"))
 }
 
@@ -153,13 +152,14 @@ fn print_failure(error: &io::Error) -> Failure {
     }
 }
 
-/// Writes a line to standard error. Where that fails, there is nobody to tell.
+/// Writes a line to standard error. Errors are ignored, because there is no other place to report them.
 pub fn note(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Text on one line: control characters are spelled out, for a file's name may hold an escape sequence
-/// that must not reach the terminal as one.
+/// Returns the text on one line, with control characters escaped.
+///
+/// A file name may contain an escape sequence, which must not reach the terminal.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
@@ -173,50 +173,50 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
-/// Marks words with colour, or leaves them as they are.
+/// Marks text with colour, or returns it unchanged.
 #[derive(Debug, Clone, Copy)]
 pub struct Paint {
     on: bool,
 }
 
 impl Paint {
-    /// For standard output.
+    /// Returns the paint for standard output.
     #[must_use]
     pub fn for_results() -> Paint {
         Paint { on: io::stdout().is_terminal() && is_colour_wanted() }
     }
 
-    /// For standard error.
+    /// Returns the paint for standard error.
     #[must_use]
     pub fn for_errors() -> Paint {
         Paint { on: io::stderr().is_terminal() && is_colour_wanted() }
     }
 
-    /// No colour.
+    /// Returns a paint without colour.
     #[must_use]
     pub const fn none() -> Paint {
         Paint { on: false }
     }
 
-    /// What went wrong.
+    /// Marks an error: bold red.
     #[must_use]
     pub fn error(self, text: &str) -> String {
         self.with("1;31", text)
     }
 
-    /// What may be wrong.
+    /// Marks a warning: bold yellow.
     #[must_use]
     pub fn warning(self, text: &str) -> String {
         self.with("1;33", text)
     }
 
-    /// What to see first.
+    /// Marks the most important text: bold.
     #[must_use]
     pub fn strong(self, text: &str) -> String {
         self.with("1", text)
     }
 
-    /// What to see last.
+    /// Marks the least important text: dim.
     #[must_use]
     pub fn faint(self, text: &str) -> String {
         self.with("2", text)
@@ -227,7 +227,7 @@ impl Paint {
     }
 }
 
-/// `NO_COLOR` counts if it is set to anything but nothing (<https://no-color.org>).
+/// Returns `false` if `NO_COLOR` is set to a text that is not empty (<https://no-color.org>), or the terminal is `dumb`.
 fn is_colour_wanted() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|value| value != "dumb")
@@ -238,26 +238,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_never_reach_the_terminal() {
+    fn control_characters_are_escaped() {
         assert_eq!(one_line("a\x1b[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
         assert_eq!(one_line("naïve — ✓"), "naïve — ✓");
     }
 
     #[test]
-    fn without_colour_words_stay_as_they_are() {
+    fn text_without_colour_is_unchanged() {
         assert_eq!(Paint::none().error("error:"), "error:");
         assert_eq!(Paint { on: true }.strong("a"), "\x1b[1ma\x1b[0m");
     }
 
     #[test]
-    fn a_reader_that_has_gone_is_no_error() {
-        let gone = print_failure(&io::ErrorKind::BrokenPipe.into());
-        assert!(matches!(gone, Failure::PipeClosed));
-        assert_eq!(report(Err(gone)), ExitCode::SUCCESS);
+    fn a_closed_pipe_is_no_error() {
+        let closed = print_failure(&io::ErrorKind::BrokenPipe.into());
+        assert!(matches!(closed, Failure::PipeClosed));
+        assert_eq!(report(Err(closed)), ExitCode::SUCCESS);
     }
 
     #[test]
-    fn a_hint_does_not_change_the_exit_code() {
+    fn a_hint_keeps_the_exit_code() {
         let failure = Failure::input("no such file").hint("name another");
         assert!(matches!(failure, Failure::Message { exit: Exit::Input, hint: Some(_), .. }));
     }

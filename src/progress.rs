@@ -1,10 +1,10 @@
-//! How far a build has come: a bar on a terminal, plain lines elsewhere.
+//! Progress of a build: a bar on a terminal, plain lines elsewhere.
 //!
-//! Nothing is shown of what is over before a person would have looked. Never slows the build: drawing is
-//! bounded to a few times a second.
+//! Builds that end within [`BAR_DELAY`] show no bar. Drawing is limited to a few times a second, so it does not slow a
+//! build down.
 
 use std::io::{self, IsTerminal};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cannery_archiver::{Progress, Stage};
@@ -13,92 +13,97 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::format;
 use crate::output;
 
-/// A build that is over sooner shows no bar.
-const PATIENCE: Duration = Duration::from_millis(400);
+/// The age of a build at which the bar appears.
+const BAR_DELAY: Duration = Duration::from_millis(400);
 
-/// Between two plain lines of one stage.
+/// The interval between two plain lines of one stage.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Shows how far a build has come.
+/// Shows the progress of a build on standard error.
 #[derive(Debug)]
-pub struct Shown {
-    way: Way,
+pub struct ProgressDisplay {
+    style: Style,
     started: Instant,
-    now: Mutex<Now>,
+    current: Mutex<CurrentStage>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Style {
     Bar,
     Lines,
-    Nothing,
+    Hidden,
 }
 
 /// The stage that the build is in.
 #[derive(Debug)]
-struct Now {
+struct CurrentStage {
     stage: Stage,
     total: Option<u64>,
     done: u64,
-    said: Instant,
+    printed: Instant,
     bar: Option<ProgressBar>,
 }
 
-impl Shown {
-    /// A bar if standard error is a terminal; else lines if they were `asked` for. Nothing if `quiet`.
+impl ProgressDisplay {
+    /// Returns a bar if standard error is a terminal, otherwise lines if the user `requested` progress. With `quiet`,
+    /// there is no output.
     #[must_use]
-    pub fn new(asked: bool, quiet: bool) -> Shown {
-        let way = match (quiet, io::stderr().is_terminal(), asked) {
-            (true, _, _) | (false, false, false) => Way::Nothing,
-            (false, true, _) => Way::Bar,
-            (false, false, true) => Way::Lines,
+    pub fn new(requested: bool, quiet: bool) -> ProgressDisplay {
+        let style = if quiet {
+            Style::Hidden
+        } else if io::stderr().is_terminal() {
+            Style::Bar
+        } else if requested {
+            Style::Lines
+        } else {
+            Style::Hidden
         };
         let started = Instant::now();
-        let now = Now { stage: Stage::Walk, total: None, done: 0, said: started, bar: None };
-        Shown { way, started, now: Mutex::new(now) }
+        let current = CurrentStage { stage: Stage::Walk, total: None, done: 0, printed: started, bar: None };
+        ProgressDisplay { style, started, current: Mutex::new(current) }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         if let Some(bar) = self.lock().bar.take() {
             bar.finish_and_clear();
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Now> {
-        // What is behind the lock is only shown: a panic elsewhere leaves nothing in it that could mislead.
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, CurrentStage> {
+        // The value is only displayed, so one that a panicking thread left half-written does no harm.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Progress for Shown {
+impl Progress for ProgressDisplay {
     fn stage(&self, stage: Stage, total: Option<u64>) {
-        let mut now = self.lock();
-        if let Some(bar) = now.bar.take() {
+        let mut current = self.lock();
+        if let Some(bar) = current.bar.take() {
             bar.finish_and_clear();
         }
-        *now = Now { stage, total, done: 0, said: Instant::now(), bar: None };
-        if self.way == Way::Lines {
+        *current = CurrentStage { stage, total, done: 0, printed: Instant::now(), bar: None };
+        if self.style == Style::Lines {
             output::note(line(stage, None, total));
         }
     }
 
     fn advance(&self, by: u64) {
-        if self.way == Way::Nothing {
+        if self.style == Style::Hidden {
             return;
         }
-        let mut now = self.lock();
-        now.done += by;
-        match self.way {
-            Way::Lines if now.said.elapsed() >= LINE_INTERVAL => {
-                now.said = Instant::now();
-                output::note(line(now.stage, Some(now.done), now.total));
+        let mut current = self.lock();
+        current.done += by;
+        match self.style {
+            Style::Lines if current.printed.elapsed() >= LINE_INTERVAL => {
+                current.printed = Instant::now();
+                output::note(line(current.stage, Some(current.done), current.total));
             }
-            Way::Bar if self.started.elapsed() >= PATIENCE => {
-                let (stage, total, done) = (now.stage, now.total, now.done);
-                now.bar.get_or_insert_with(|| bar(stage, total)).set_position(done);
+            Style::Bar if self.started.elapsed() >= BAR_DELAY => {
+                let CurrentStage { stage, total, done, .. } = *current;
+                current.bar.get_or_insert_with(|| bar(stage, total)).set_position(done);
             }
-            Way::Bar | Way::Lines | Way::Nothing => {}
+            Style::Bar | Style::Lines | Style::Hidden => {}
         }
     }
 }
@@ -111,19 +116,16 @@ fn bar(stage: Stage, total: Option<u64>) -> ProgressBar {
         "{human_pos} of {human_len}"
     };
     let template = format!("{:<13} {{wide_bar}} {counter} {{eta:>5}}", name(stage));
-    // The template is a constant but for a name; should it ever be wrong, the default bar serves.
-    if let Ok(style) = ProgressStyle::with_template(&template) {
-        bar.set_style(style);
-    }
+    bar.set_style(ProgressStyle::with_template(&template).expect("the template is valid"));
     bar
 }
 
 fn line(stage: Stage, done: Option<u64>, total: Option<u64>) -> String {
-    let shown = |number| if counts_bytes(stage) { format::bytes(number) } else { format::count(number) };
+    let amount = |number| if counts_bytes(stage) { format::bytes(number) } else { format::count(number) };
     match (done, total) {
-        (Some(done), Some(total)) => format!("{}: {} of {}", name(stage), shown(done), shown(total)),
-        (Some(done), None) => format!("{}: {}", name(stage), shown(done)),
-        (None, Some(total)) => format!("{}: {}", name(stage), shown(total)),
+        (Some(done), Some(total)) => format!("{}: {} of {}", name(stage), amount(done), amount(total)),
+        (Some(done), None) => format!("{}: {}", name(stage), amount(done)),
+        (None, Some(total)) => format!("{}: {}", name(stage), amount(total)),
         (None, None) => name(stage).to_owned(),
     }
 }
@@ -132,7 +134,7 @@ const fn counts_bytes(stage: Stage) -> bool {
     matches!(stage, Stage::Encode)
 }
 
-/// What a stage is called while it lasts.
+/// Returns the name of a stage, as users see it.
 #[must_use]
 pub const fn name(stage: Stage) -> &'static str {
     match stage {
@@ -151,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_say_what_is_counted() {
+    fn lines_name_stage_and_amount() {
         assert_eq!(line(Stage::Walk, None, None), "listing");
         assert_eq!(line(Stage::Read, None, Some(1065)), "reading: 1,065");
         assert_eq!(line(Stage::Read, Some(500), Some(1065)), "reading: 500 of 1,065");
@@ -160,17 +162,17 @@ mod tests {
 
     #[test]
     fn quiet_wins_over_progress() {
-        assert_eq!(Shown::new(true, true).way, Way::Nothing);
+        assert_eq!(ProgressDisplay::new(true, true).style, Style::Hidden);
     }
 
     #[test]
-    fn what_is_done_adds_up_over_a_stage_and_begins_anew_in_the_next() {
-        let shown = Shown { way: Way::Lines, ..Shown::new(false, true) };
-        shown.stage(Stage::Read, Some(3));
-        shown.advance(1);
-        shown.advance(2);
-        assert_eq!(shown.lock().done, 3);
-        shown.stage(Stage::Write, None);
-        assert_eq!(shown.lock().done, 0);
+    fn each_stage_counts_from_zero() {
+        let display = ProgressDisplay { style: Style::Lines, ..ProgressDisplay::new(false, true) };
+        display.stage(Stage::Read, Some(3));
+        display.advance(1);
+        display.advance(2);
+        assert_eq!(display.lock().done, 3);
+        display.stage(Stage::Write, None);
+        assert_eq!(display.lock().done, 0);
     }
 }

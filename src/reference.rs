@@ -1,6 +1,6 @@
-//! The manual, printed from the flags: troff, Markdown and completions.
+//! The reference manual and the completions, printed from the flags: troff, Markdown and shell scripts.
 //!
-//! `docs/reference` is this file's output; a test compares the two. Never knows a flag by name.
+//! `docs/reference` is the output of this module; a test compares the two.
 
 use std::fmt::Write;
 
@@ -11,14 +11,14 @@ use crate::flags::{self, About};
 use crate::output::{self, Failure};
 use crate::sbom;
 
-/// The manual page of a command, as troff.
+/// Prints the manual page of a command, as troff.
 ///
 /// # Errors
 /// Standard output cannot be written.
 pub fn print_manual_page(command: Command) -> Result<(), Failure> {
     let mut page = Vec::new();
     let rendered = clap_mangen::Man::new(command).render(&mut page);
-    rendered.map_err(|error| Failure::failed(format!("cannot make the manual page: {error}")))?;
+    rendered.map_err(|error| Failure::failed(format!("cannot render the manual page: {error}")))?;
     output::print(String::from_utf8_lossy(&page))
 }
 
@@ -33,31 +33,31 @@ pub fn print_completions(shell: Shell, mut program: Command) -> Result<(), Failu
     output::print(String::from_utf8_lossy(&script))
 }
 
-/// Prints what a command line asks about the program itself.
+/// Prints the information about the program that a command line asks for.
 ///
 /// # Errors
 /// Standard output cannot be written.
 pub fn print_about(about: About, program: Command) -> Result<(), Failure> {
     match about {
         About::ManualPage => print_manual_page(program),
-        About::Sbom => output::print(sbom::spell()),
-        About::SbomText => output::print(sbom::spell_text()),
+        About::Sbom => output::print(sbom::json()),
+        About::SbomText => output::print(sbom::text()),
         About::Completions(shell) => print_completions(shell, program),
     }
 }
 
-/// A subcommand as its manual page shows it: `cannery-serve` is the page of `cannery serve`.
+/// Returns the subcommand of this name, built so that its manual page has its full name: `cannery-serve`.
 #[must_use]
 pub fn subcommand(mut program: Command, name: &str) -> Command {
     program.build();
     program.find_subcommand(name).cloned().unwrap_or(program)
 }
 
-/// How a page begins.
+/// The beginning of each page.
 const PREAMBLE: &str =
     "<!-- Printed from the flags: CANNERY_WRITE_REFERENCE=1 cargo test -p cannery reference -->\n\n";
 
-/// The pages of `docs/reference`: name and text.
+/// Returns the pages of `docs/reference`: name and text.
 #[must_use]
 pub fn pages() -> [(&'static str, String); 3] {
     [
@@ -70,7 +70,7 @@ pub fn pages() -> [(&'static str, String); 3] {
 fn page(command: Command) -> String {
     let mut text = String::from(PREAMBLE);
     let mut command = command;
-    // Fills in what clap adds by itself.
+    // Adds the arguments and names that clap generates.
     command.build();
     put_command(&mut text, &command, 1);
     text
@@ -78,12 +78,12 @@ fn page(command: Command) -> String {
 
 fn put_command(text: &mut String, command: &Command, level: usize) {
     let marks = "#".repeat(level);
-    // Writing into a string cannot fail; the same holds below.
+    // Writing to a string cannot fail, here and below.
     let _ = writeln!(text, "{marks} `{}`\n\n{}\n", full_name(command), about(command));
     for (heading, arguments) in by_heading(command) {
         let _ = writeln!(text, "**{heading}**\n\n| | |\n|---|---|");
         for argument in arguments {
-            let _ = writeln!(text, "| `{}` | {} |", spelled(argument), meaning(argument));
+            let _ = writeln!(text, "| `{}` | {} |", syntax(argument), description(argument));
         }
         text.push('\n');
     }
@@ -102,7 +102,7 @@ fn put_command(text: &mut String, command: &Command, level: usize) {
     }
 }
 
-/// The end of a help text. Indented lines are command lines.
+/// Writes the end of a help text. Indented lines are command lines.
 fn put_after(text: &mut String, after: &str) {
     for paragraph in after.split("\n\n") {
         match paragraph.split_once(":\n  ") {
@@ -125,7 +125,7 @@ fn about(command: &Command) -> String {
     command.get_about().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The arguments below their headings, in the order in which the headings first come up.
+/// Returns the arguments by heading, in the order in which the headings first occur.
 fn by_heading(command: &Command) -> Vec<(String, Vec<&Arg>)> {
     let mut sections: Vec<(String, Vec<&Arg>)> = Vec::new();
     for argument in command.get_arguments().filter(|argument| is_shown(argument)) {
@@ -138,12 +138,12 @@ fn by_heading(command: &Command) -> Vec<(String, Vec<&Arg>)> {
     sections
 }
 
-/// Whether a page names it: `--help` and `--version` are the same everywhere, and say themselves what they do.
+/// Returns `true` if a page lists the argument. `--help` and `--version` are the same everywhere.
 fn is_shown(argument: &Arg) -> bool {
     !argument.is_hide_set() && !matches!(argument.get_id().as_str(), "help" | "version")
 }
 
-fn spelled(argument: &Arg) -> String {
+fn syntax(argument: &Arg) -> String {
     let name = argument.get_long().map(|long| format!("--{long}"));
     let value = argument.get_value_names().unwrap_or_default().join(" ");
     let takes_value = matches!(argument.get_action(), ArgAction::Set | ArgAction::Append);
@@ -156,12 +156,12 @@ fn spelled(argument: &Arg) -> String {
     }
 }
 
-fn meaning(argument: &Arg) -> String {
+fn description(argument: &Arg) -> String {
     let mut text = argument.get_help().map(ToString::to_string).unwrap_or_default();
-    let words: Vec<_> =
-        argument.get_possible_values().iter().map(|word| word.get_name().to_owned()).collect();
-    if !words.is_empty() && !matches!(argument.get_action(), ArgAction::SetTrue) {
-        let _ = write!(text, " One of: {}.", words.join(", "));
+    let choices: Vec<_> =
+        argument.get_possible_values().iter().map(|choice| choice.get_name().to_owned()).collect();
+    if !choices.is_empty() && !matches!(argument.get_action(), ArgAction::SetTrue) {
+        let _ = write!(text, " One of: {}.", choices.join(", "));
     }
     let defaults: Vec<_> =
         argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
@@ -176,11 +176,11 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// Set to make [`the_reference_says_what_the_flags_say`] write the pages in place of comparing them.
+    /// If this variable is set, [`reference_matches_the_flags`] writes the pages instead of comparing them.
     const WRITE: &str = "CANNERY_WRITE_REFERENCE";
 
     #[test]
-    fn the_reference_says_what_the_flags_say() {
+    fn reference_matches_the_flags() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference");
         for (name, text) in pages() {
             let path = folder.join(name);
@@ -191,13 +191,13 @@ mod tests {
             let written = std::fs::read_to_string(&path).unwrap_or_default();
             assert!(
                 written == text,
-                "docs/reference/{name} is behind the flags: run the test with {WRITE}=1"
+                "docs/reference/{name} does not match the flags: run the test with {WRITE}=1"
             );
         }
     }
 
     #[test]
-    fn every_flag_stands_on_its_page() {
+    fn every_flag_is_on_its_page() {
         let page = page(flags::server::command());
         for argument in flags::server::command().get_arguments().filter(|argument| is_shown(argument)) {
             let Some(name) = argument.get_long() else { continue };
@@ -206,10 +206,10 @@ mod tests {
     }
 
     #[test]
-    fn values_flags_and_positions_are_told_apart() {
-        assert_eq!(spelled(&Arg::new("a").long("all").action(ArgAction::SetTrue)), "--all");
-        assert_eq!(spelled(&Arg::new("a").long("out").short('o').value_name("FILE")), "-o, --out FILE");
-        assert_eq!(spelled(&Arg::new("a").value_name("DIR").required(true)), "DIR");
-        assert_eq!(spelled(&Arg::new("a").value_name("DIR")), "[DIR]");
+    fn syntax_depends_on_the_kind_of_argument() {
+        assert_eq!(syntax(&Arg::new("a").long("all").action(ArgAction::SetTrue)), "--all");
+        assert_eq!(syntax(&Arg::new("a").long("out").short('o').value_name("FILE")), "-o, --out FILE");
+        assert_eq!(syntax(&Arg::new("a").value_name("DIR").required(true)), "DIR");
+        assert_eq!(syntax(&Arg::new("a").value_name("DIR")), "[DIR]");
     }
 }

@@ -1,17 +1,17 @@
-//! What the program is made of: the packages that it was locked to, as CycloneDX 1.5 JSON.
+//! The software bill of materials: the packages in `Cargo.lock`, as CycloneDX 1.5 JSON.
 //!
-//! The lock file is part of the program. It names what tests and tools need too: rather too much than too
-//! little.
+//! The lock file is compiled into the program. It also lists packages that only tests and tools use: we prefer a list that
+//! is too long to one that omits a library.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 const LOCK: &str = include_str!("../Cargo.lock");
 
-/// The bill of materials.
+/// Returns the bill of materials as JSON.
 #[must_use]
-pub fn spell() -> String {
+pub fn json() -> String {
     let components: Vec<Value> = LOCK.split("[[package]]").skip(1).filter_map(component).collect();
-    let bill = json!({
+    let bill = serde_json::json!({
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
         "version": 1,
@@ -23,15 +23,15 @@ pub fn spell() -> String {
     format!("{bill:#}\n")
 }
 
-/// The same as text: name and version of a library on each line.
+/// Returns the bill of materials as text: name and version of a library on each line.
 #[must_use]
-pub fn spell_text() -> String {
+pub fn text() -> String {
     let components = LOCK.split("[[package]]").skip(1).filter_map(component);
-    let word = |component: &Value, name: &str| component[name].as_str().unwrap_or_default().to_owned();
-    components.map(|one| format!("{} {}\n", word(&one, "name"), word(&one, "version"))).collect()
+    let field = |component: &Value, name: &str| component[name].as_str().unwrap_or_default().to_owned();
+    components.map(|found| format!("{} {}\n", field(&found, "name"), field(&found, "version"))).collect()
 }
 
-/// One package of the lock file; nothing for our own.
+/// Returns a package of the lock file as a component. `None` for our own packages, which have no checksum.
 fn component(package: &str) -> Option<Value> {
     let field = |name: &str| {
         let line = package.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));
@@ -39,7 +39,7 @@ fn component(package: &str) -> Option<Value> {
     };
     let (name, version) = (field("name")?, field("version")?);
     let checksum = field("checksum")?;
-    Some(json!({
+    Some(serde_json::json!({
         "type": "library",
         "name": name,
         "version": version,
@@ -53,10 +53,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_library_of_the_request_path_is_named() {
-        let bill: Value = serde_json::from_str(&spell()).unwrap();
-        let names: Vec<&str> =
-            bill["components"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    fn libraries_of_the_request_path_are_listed() {
+        let bill: Value = serde_json::from_str(&json()).unwrap();
+        let names: Vec<&str> = bill["components"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|found| found["name"].as_str().unwrap())
+            .collect();
         for name in ["blake3", "memmap2", "libc", "socket2", "signal-hook", "clap"] {
             assert!(names.contains(&name), "{name} is not in {names:?}");
         }

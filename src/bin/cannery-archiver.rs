@@ -1,4 +1,4 @@
-//! Folder to archive, and nothing else.
+//! Compiles a site folder into an archive. Contains no code of the server.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Archive to network, and nothing else: no line of the archiver is in this program.
+//! Serves archives. Contains no code of the archiver.
 
 #![forbid(unsafe_code)]
 

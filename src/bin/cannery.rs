@@ -1,4 +1,4 @@
-//! All in one: the archiver, the server, and the commands that look into an archive.
+//! The archiver, the server, and the commands that read archives, in one program.
 
 #![forbid(unsafe_code)]
 

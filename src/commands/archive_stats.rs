@@ -1,6 +1,4 @@
-//! What is in an archive, counted in one pass over its records.
-//!
-//! Never looks at a body's bytes, and never prints.
+//! Statistics of an archive, counted in one pass over its records. Never reads the bytes of bodies.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,48 +9,48 @@ use serde::Serialize;
 
 use super::key_display;
 
-/// How many of the biggest bodies are named.
-const BIGGEST_MAX: usize = 10;
+/// The number of bodies in the list of the largest ones.
+const LARGEST_MAX: usize = 10;
 
-/// What is in an archive.
+/// The number and size of everything in an archive. The fields' names are those of the JSON output.
 #[derive(Debug, Serialize)]
 pub(super) struct ArchiveStats {
     /// The container: `cdb` or `cdb64`.
     pub(super) format: String,
-    /// Which release of the site it is: a number that grows.
+    /// The number of the release, which grows.
     pub(super) serial: u64,
-    /// The digest of the whole, in hexadecimal.
+    /// The digest of the archive, in hexadecimal.
     pub(super) digest: String,
-    /// Length of the file in bytes.
+    /// The length of the file in bytes.
     pub(super) archive_bytes: u64,
     pub(super) paths: Paths,
-    /// Folders with something that holds below them.
+    /// Folders with rules, error pages or fallback pages.
     pub(super) scopes: u64,
-    /// Pages that answer what finds nothing better.
+    /// Pages that answer paths without a record.
     pub(super) fallback_pages: u64,
-    /// Bodies of error answers, a count for each folder that has one.
+    /// Error pages, counted once for each folder that has one.
     pub(super) error_pages: u64,
     /// Rules with a pattern.
     pub(super) pattern_rules: u64,
     /// Distinct response heads.
     pub(super) heads: u64,
-    /// Source files that are kept and answer nothing under their own name.
+    /// Source files that have no path of their own.
     pub(super) sources: u64,
     /// Hosts with paths or rules of their own.
     pub(super) hosts: BTreeSet<String>,
-    /// Distinct bodies by coding; no row for a coding that is not used.
+    /// Distinct bodies by coding. A coding that is not used has no row.
     pub(super) codings: Vec<CodingCount>,
-    /// Bytes of padding before large bodies, which begin with a page.
+    /// Bytes of padding before large bodies, which are aligned to pages.
     pub(super) padding_bytes: u64,
-    /// Bytes that the bodies of the files would take if none were shared.
+    /// Bytes that the bodies of the files would take if equal ones were not shared.
     pub(super) unshared_bytes: u64,
-    /// The biggest bodies, each with one path that is answered from it.
-    pub(super) biggest: Vec<BigBody>,
+    /// The largest bodies.
+    pub(super) biggest: Vec<LargeBody>,
     /// The manifest, as the archiver wrote it.
     pub(super) manifest: Option<serde_json::Value>,
 }
 
-/// Paths by where they come from.
+/// The number of paths by origin.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Paths {
     pub(super) files: u64,
@@ -71,19 +69,19 @@ pub(super) struct CodingCount {
     pub(super) bytes: u64,
 }
 
-/// One of the biggest bodies.
+/// One of the largest bodies, with one of its paths.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct BigBody {
+pub(super) struct LargeBody {
     pub(super) path: String,
     pub(super) coding: &'static str,
     pub(super) bytes: u64,
-    /// How many paths, aliases included, are answered from it.
+    /// The number of paths with this body, aliases included.
     pub(super) paths: u64,
 }
 
-/// Counts.
-pub(super) fn take(archive: &Archive) -> Result<ArchiveStats, Corrupt> {
-    let mut counter = Counter { archive, census: empty(archive)?, bodies: HashMap::new() };
+/// Counts the records and bytes of an archive.
+pub(super) fn collect(archive: &Archive) -> Result<ArchiveStats, Corrupt> {
+    let mut counter = Counter { archive, stats: empty(archive)?, bodies: HashMap::new() };
     for entry in archive.entries() {
         counter.entry(&entry?)?;
     }
@@ -115,12 +113,12 @@ fn empty(archive: &Archive) -> Result<ArchiveStats, Corrupt> {
 
 struct Counter<'a> {
     archive: &'a Archive,
-    census: ArchiveStats,
-    /// By position, which no two bodies share unless both are empty.
+    stats: ArchiveStats,
+    /// Distinct bodies by position. Only empty bodies can share a position.
     bodies: HashMap<u64, Body<'a>>,
 }
 
-/// A body that has been seen.
+/// A distinct body.
 struct Body<'a> {
     coding: Coding,
     bytes: u64,
@@ -131,28 +129,28 @@ struct Body<'a> {
 impl<'a> Counter<'a> {
     fn entry(&mut self, entry: &cannery_archive::Entry<'a>) -> Result<(), Corrupt> {
         match entry.kind() {
-            RecordKind::Head(_) => self.census.heads += 1,
+            RecordKind::Head(_) => self.stats.heads += 1,
             RecordKind::Path(key) => {
                 self.host(key);
                 match self.archive.decode_path(entry)? {
                     Record::Resource(resource) => self.resource(key, resource)?,
-                    Record::Redirect(_) | Record::Rewrite(_) => self.census.paths.rules += 1,
+                    Record::Redirect(_) | Record::Rewrite(_) => self.stats.paths.rules += 1,
                 }
             }
             RecordKind::Scope(key) => {
                 self.host(key);
-                self.census.scopes += 1;
+                self.stats.scopes += 1;
                 for entry in self.archive.decode_scope(entry)?.entries() {
                     self.scope_entry(key, entry?)?;
                 }
             }
             RecordKind::Source(path) => {
-                self.census.sources += 1;
+                self.stats.sources += 1;
                 let body = self.archive.decode_source(entry)?;
                 self.body(path, Coding::Identity, body, 0);
-                self.census.unshared_bytes += body.length;
+                self.stats.unshared_bytes += body.length;
             }
-            RecordKind::Padding(_) => self.census.padding_bytes += entry.end() - entry.position,
+            RecordKind::Padding(_) => self.stats.padding_bytes += entry.end() - entry.position,
             RecordKind::Facts
             | RecordKind::Manifest
             | RecordKind::Body(_)
@@ -164,12 +162,12 @@ impl<'a> Counter<'a> {
 
     fn host(&mut self, key: &[u8]) {
         if let (Some(host), _) = split_host(key) {
-            self.census.hosts.insert(String::from_utf8_lossy(host).into_owned());
+            self.stats.hosts.insert(String::from_utf8_lossy(host).into_owned());
         }
     }
 
     fn resource(&mut self, key: &'a [u8], resource: Resource<'a>) -> Result<(), Corrupt> {
-        let paths = &mut self.census.paths;
+        let paths = &mut self.stats.paths;
         match resource.origin {
             Origin::File => paths.files += 1,
             Origin::Alias => paths.aliases += 1,
@@ -181,7 +179,7 @@ impl<'a> Counter<'a> {
             let representation = representation?;
             self.body(key, representation.coding, representation.body, 1);
             if matches!(resource.origin, Origin::File | Origin::Carried) {
-                self.census.unshared_bytes += representation.body.length;
+                self.stats.unshared_bytes += representation.body.length;
             }
         }
         Ok(())
@@ -190,15 +188,15 @@ impl<'a> Counter<'a> {
     fn scope_entry(&mut self, key: &'a [u8], entry: ScopeEntry<'a>) -> Result<(), Corrupt> {
         let record = match entry {
             ScopeEntry::Fallback { record, .. } => {
-                self.census.fallback_pages += 1;
+                self.stats.fallback_pages += 1;
                 record
             }
             ScopeEntry::ErrorPage { record, .. } => {
-                self.census.error_pages += 1;
+                self.stats.error_pages += 1;
                 record
             }
             ScopeEntry::Rule(rule) => {
-                self.census.pattern_rules += 1;
+                self.stats.pattern_rules += 1;
                 rule.record
             }
             ScopeEntry::HeaderRule(_) => return Ok(()),
@@ -221,19 +219,19 @@ impl<'a> Counter<'a> {
             let of_coding = self.bodies.values().filter(|body| body.coding == coding);
             let (bodies, bytes) = of_coding.fold((0, 0), |(count, sum), body| (count + 1, sum + body.bytes));
             if bodies > 0 {
-                self.census.codings.push(CodingCount { coding: coding.name(), bodies, bytes });
+                self.stats.codings.push(CodingCount { coding: coding.name(), bodies, bytes });
             }
         }
         let mut bodies: Vec<_> = self.bodies.into_values().collect();
         bodies.sort_unstable_by_key(|body| (std::cmp::Reverse(body.bytes), body.key));
-        self.census.biggest = bodies.iter().take(BIGGEST_MAX).map(Body::shown).collect();
-        self.census
+        self.stats.biggest = bodies.iter().take(LARGEST_MAX).map(Body::to_large).collect();
+        self.stats
     }
 }
 
 impl Body<'_> {
-    fn shown(&self) -> BigBody {
-        BigBody {
+    fn to_large(&self) -> LargeBody {
+        LargeBody {
             path: key_display::display(self.key),
             coding: self.coding.name(),
             bytes: self.bytes,
@@ -248,30 +246,30 @@ mod tests {
     use crate::commands::sample::{INDEX, NOT_FOUND, REDIRECTS, Sample};
 
     #[test]
-    fn everything_is_counted_once() {
+    fn every_record_is_counted_once() {
         let sample = Sample::write();
-        let census = take(&sample.open()).unwrap();
-        assert_eq!(census.paths, Paths { files: 4, aliases: 1, generated: 0, rules: 1, carried: 0 });
-        assert_eq!((census.scopes, census.error_pages, census.pattern_rules), (2, 1, 1));
-        assert_eq!((census.heads, census.sources, census.fallback_pages), (3, 2, 0));
-        assert_eq!(census.hosts.into_iter().collect::<Vec<_>>(), ["h.test"]);
-        assert_eq!(census.manifest.unwrap()["tool"], "sample");
+        let stats = collect(&sample.open()).unwrap();
+        assert_eq!(stats.paths, Paths { files: 4, aliases: 1, generated: 0, rules: 1, carried: 0 });
+        assert_eq!((stats.scopes, stats.error_pages, stats.pattern_rules), (2, 1, 1));
+        assert_eq!((stats.heads, stats.sources, stats.fallback_pages), (3, 2, 0));
+        assert_eq!(stats.hosts.into_iter().collect::<Vec<_>>(), ["h.test"]);
+        assert_eq!(stats.manifest.unwrap()["tool"], "sample");
     }
 
     #[test]
-    fn bodies_that_are_shared_count_once() {
+    fn shared_bodies_count_once() {
         let sample = Sample::write();
-        let census = take(&sample.open()).unwrap();
-        let identity = &census.codings[0];
+        let stats = collect(&sample.open()).unwrap();
+        let identity = &stats.codings[0];
         assert_eq!((identity.coding, identity.bodies), ("identity", 3));
         assert_eq!(identity.bytes, (INDEX.len() + NOT_FOUND.len() + REDIRECTS.len()) as u64);
-        let stored: u64 = census.codings.iter().map(|coding| coding.bytes).sum();
+        let stored: u64 = stats.codings.iter().map(|coding| coding.bytes).sum();
         assert_eq!(
-            census.unshared_bytes - stored,
+            stats.unshared_bytes - stored,
             2 * INDEX.len() as u64,
-            "the index page lies there three times"
+            "three files have the content of the index page"
         );
-        let index = census.biggest.iter().find(|body| body.bytes == INDEX.len() as u64).unwrap();
+        let index = stats.biggest.iter().find(|body| body.bytes == INDEX.len() as u64).unwrap();
         assert_eq!(index.paths, 4);
     }
 }

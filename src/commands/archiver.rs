@@ -1,4 +1,4 @@
-//! `cannery-archiver`: runs a build, and says what came of it.
+//! `cannery-archiver`: runs a build and prints its report.
 //!
 //! Never contains a step of the build.
 
@@ -16,10 +16,10 @@ use super::{inspect, open, summary};
 use crate::flags;
 use crate::flags::archiver::{Build, Invocation, OutputFlags};
 use crate::output::{self, Exit, Failure, Paint};
-use crate::progress::Shown;
+use crate::progress::ProgressDisplay;
 use crate::reference;
 
-/// Runs the program with these words, its name first.
+/// Runs the program with these arguments, the first of which is its name.
 ///
 /// # Errors
 /// The command line is wrong, or the build failed.
@@ -27,7 +27,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
     run_invocation(flags::archiver::parse(arguments)?)
 }
 
-/// Runs what a command line asked for.
+/// Runs a parsed command line.
 ///
 /// # Errors
 /// The build failed.
@@ -42,48 +42,52 @@ fn run_build(build: &Build) -> Result<(), Failure> {
     let Build { options, output: verbosity } = build;
     let _interrupt = Interrupt::watch(None);
     let started = Instant::now();
-    let shown = Shown::new(verbosity.progress, verbosity.quiet);
-    let result = compile(options, &shown);
-    shown.finish();
+    let progress = ProgressDisplay::new(verbosity.progress, verbosity.quiet);
+    let result = compile(options, &progress);
+    progress.finish();
+
     let report = match result {
         Ok(report) => report,
         Err(error) => {
             if let Error::Strict { report, .. } | Error::Sources { report, .. } = &error {
-                tell_unpublished(report, *verbosity)?;
+                print_unpublished(report, *verbosity)?;
             }
             return Err(failure(&error));
         }
     };
+
     if verbosity.debug {
         let archive = open::open(&options.archive)?;
         let list = inspect::list(&archive).map_err(open::corrupt(&options.archive))?;
-        list.into_iter().for_each(output::note);
+        for line in list {
+            output::note(line);
+        }
     }
     match verbosity {
         OutputFlags { json: true, .. } => output::print_json(&report),
         OutputFlags { quiet: true, .. } => Ok(()),
         OutputFlags { .. } => {
-            tell(&report.diagnostics);
-            tell(&report.cache_warnings);
-            let took = started.elapsed().as_secs_f64();
+            print_diagnostics(&report.diagnostics);
+            print_diagnostics(&report.cache_warnings);
+            let seconds = started.elapsed().as_secs_f64();
             let details = if verbosity.debug { summary::Details::All } else { summary::Details::Few };
-            output::print(summary::summary(&options.archive, &report, took, details, Paint::for_results()))
+            output::print(summary::summary(&options.archive, &report, seconds, details, Paint::for_results()))
         }
     }
 }
 
-/// Of a build that did not publish, the remarks are what matters. They are why it failed, so they are
-/// said also where nothing but errors is wanted.
-fn tell_unpublished(report: &Report, verbosity: OutputFlags) -> Result<(), Failure> {
+/// Prints the diagnostics of a build that wrote no archive. They are the reason why it failed, so `--quiet` does not
+/// suppress them.
+fn print_unpublished(report: &Report, verbosity: OutputFlags) -> Result<(), Failure> {
     if verbosity.json {
         return output::print_json(report);
     }
-    tell(&report.diagnostics);
+    print_diagnostics(&report.diagnostics);
     Ok(())
 }
 
-/// Says what a build has to say about the source folder, a line for each remark.
-pub(super) fn tell(diagnostics: &[Diagnostic]) {
+/// Prints the diagnostics of a build, a line each.
+pub(super) fn print_diagnostics(diagnostics: &[Diagnostic]) {
     let paint = Paint::for_errors();
     for diagnostic in diagnostics {
         let line = diagnostic.to_string();
@@ -95,7 +99,7 @@ pub(super) fn tell(diagnostics: &[Diagnostic]) {
     }
 }
 
-/// Why a build failed, with the exit code that says whose fault it was.
+/// Returns why a build failed. The exit code depends on the cause: command line, sources, output or warnings.
 pub(super) fn failure(error: &Error) -> Failure {
     let exit = match error.class() {
         ErrorClass::Usage => Exit::Usage,
@@ -111,28 +115,29 @@ pub(super) fn failure(error: &Error) -> Failure {
             None => failure,
         },
         Error::Empty { .. } | Error::NoStartPage { .. } => {
-            failure.hint("is it the right folder? `--allow-empty` publishes it all the same")
+            failure.hint("is it the right folder? `--allow-empty` builds an archive anyway")
         }
         Error::SerialExists { directory, .. } => failure.hint(format!(
             "`--previous {}` takes all releases of this directory into account",
             directory.display()
         )),
-        Error::Strict { .. } => failure.hint("mend what the warnings name, or leave `--strict` out"),
+        Error::Strict { .. } => failure.hint("fix what the warnings name, or leave `--strict` out"),
         _ => failure,
     }
 }
 
+/// Returns the remedy for an archive that cannot be written.
 fn hint(archive: &Path, source: &io::Error) -> Option<String> {
     let folder = archive.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     let folder = folder.display();
     match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(format!(
-            "make room below {folder}, or name another place; an older archive stands as it stood"
-        )),
-        io::ErrorKind::NotFound => Some(format!("make the folder {folder} first")),
-        io::ErrorKind::PermissionDenied => {
-            Some(format!("an archive is made beside its place, so {folder} must be writable"))
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Some(format!("free space in {folder}, or name another place; an older archive is unchanged"))
         }
+        io::ErrorKind::NotFound => Some(format!("create the folder {folder} first")),
+        io::ErrorKind::PermissionDenied => Some(format!(
+            "the archive is first written to a temporary file in its folder, so {folder} must be writable"
+        )),
         _ => None,
     }
 }
@@ -141,27 +146,27 @@ fn hint(archive: &Path, source: &io::Error) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn told(error: &Error) -> (Exit, Option<String>) {
-        let Failure::Message { exit, hint, .. } = failure(error) else { panic!("nothing was told") };
+    fn exit_and_hint(error: &Error) -> (Exit, Option<String>) {
+        let Failure::Message { exit, hint, .. } = failure(error) else { panic!("{error}") };
         (exit, hint)
     }
 
     #[test]
-    fn the_exit_code_says_whose_fault_it_was() {
+    fn the_exit_code_depends_on_the_cause() {
         let full = WriteError::Io(io::ErrorKind::StorageFull.into());
-        let (exit, hint) = told(&Error::Write { path: "out/site.cdb".into(), source: full });
+        let (exit, hint) = exit_and_hint(&Error::Write { path: "out/site.cdb".into(), source: full });
         assert_eq!(exit, Exit::Output);
-        assert!(hint.unwrap().contains("below out"));
+        assert!(hint.unwrap().contains("in out,"));
 
         let missing = io::Error::from(io::ErrorKind::NotFound);
-        assert_eq!(told(&Error::Read { path: "a".into(), source: missing }).0, Exit::Input);
-        assert_eq!(told(&Error::NoEncoder).0, Exit::Usage);
+        assert_eq!(exit_and_hint(&Error::Read { path: "a".into(), source: missing }).0, Exit::Input);
+        assert_eq!(exit_and_hint(&Error::NoEncoder).0, Exit::Usage);
         let report = Box::new(Report::default());
-        assert_eq!(told(&Error::Strict { path: "a".into(), report }).0, Exit::Strict);
+        assert_eq!(exit_and_hint(&Error::Strict { path: "a".into(), report }).0, Exit::Strict);
     }
 
     #[test]
-    fn the_folder_that_is_missing_or_closed_is_named() {
+    fn hints_name_the_folder() {
         let denied = hint(Path::new("a.cdb"), &io::ErrorKind::PermissionDenied.into()).unwrap();
         assert!(denied.contains("so . must"), "{denied}");
         assert!(

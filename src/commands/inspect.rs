@@ -1,6 +1,4 @@
-//! `cannery inspect`: what is in an archive, or all about one of its paths.
-//!
-//! Never changes or repairs anything.
+//! `cannery inspect`: prints what an archive contains, or everything about one of its paths. Never writes to it.
 
 use std::path::Path;
 
@@ -10,15 +8,16 @@ use cannery_archive::{
 };
 use serde::Serialize;
 
-use super::{archive_stats, key_display, open};
+use super::archive_stats::{self, ArchiveStats};
+use super::{key_display, open};
 use crate::flags::tools::Inspect;
 use crate::format::{Table, bytes, count, counted, percent};
 use crate::output::{self, Failure, Paint, one_line};
 
-/// Runs what the command line asked for.
+/// Runs the command.
 ///
 /// # Errors
-/// The archive is damaged or none, or it has no such path.
+/// The file is not an archive or is damaged, or it has no such path.
 pub fn run(flags: &Inspect) -> Result<(), Failure> {
     let archive = open::open(&flags.archive)?;
     let corrupt = open::corrupt(&flags.archive);
@@ -27,45 +26,45 @@ pub fn run(flags: &Inspect) -> Result<(), Failure> {
         None if flags.list && flags.json => output::print_json(&listed(&archive).map_err(corrupt)?),
         None if flags.list => output::print_lines(list(&archive).map_err(corrupt)?),
         None => {
-            let census = archive_stats::take(&archive).map_err(corrupt)?;
+            let stats = archive_stats::collect(&archive).map_err(corrupt)?;
             if flags.json {
-                return output::print_json(&census);
+                return output::print_json(&stats);
             }
-            output::print(overview(&flags.archive, &census, Paint::for_results()))
+            output::print(overview(&flags.archive, &stats, Paint::for_results()))
         }
     }
 }
 
-/// What is in the archive, for a person.
-fn overview(path: &Path, census: &archive_stats::ArchiveStats, paint: Paint) -> String {
+/// Returns the statistics of an archive as tables.
+fn overview(path: &Path, stats: &ArchiveStats, paint: Paint) -> String {
     let head = format!(
         "{}  {}, {}, release {}\n  digest {}\n",
         paint.strong(&path.display().to_string()),
-        bytes(census.archive_bytes),
-        census.format,
-        census.serial,
-        census.digest,
+        bytes(stats.archive_bytes),
+        stats.format,
+        stats.serial,
+        stats.digest,
     );
-    let tables = [counts(census), bodies(census), biggest(census)];
-    let tables = tables.iter().filter(|table| !table.is_empty()).map(|table| table.print(2, paint));
+    let tables = [counts(stats), bodies(stats), largest(stats)];
+    let tables = tables.iter().filter(|table| !table.is_empty()).map(|table| table.render(2, paint));
     [head].into_iter().chain(tables).collect::<Vec<_>>().join("\n")
 }
 
-fn counts(census: &archive_stats::ArchiveStats) -> Table {
+fn counts(stats: &ArchiveStats) -> Table {
     let mut table = Table::default();
-    let hosts: Vec<_> = census.hosts.iter().map(|host| one_line(host)).collect();
+    let hosts: Vec<_> = stats.hosts.iter().map(|host| one_line(host)).collect();
     let rows = [
-        ("files", census.paths.files, String::new()),
-        ("aliases", census.paths.aliases, "index pages, and names without suffix".to_owned()),
-        ("generated", census.paths.generated, "folder listings".to_owned()),
-        ("rules", census.paths.rules, "for one path each".to_owned()),
-        ("carried", census.paths.carried, "files of earlier releases".to_owned()),
-        ("patterns", census.pattern_rules, "rules for many paths".to_owned()),
-        ("fallbacks", census.fallback_pages, "pages for what finds nothing better".to_owned()),
-        ("error pages", census.error_pages, String::new()),
-        ("hosts", census.hosts.len() as u64, hosts.join(", ")),
-        ("sources", census.sources, "kept for `extract`, not served".to_owned()),
-        ("heads", census.heads, "distinct response heads".to_owned()),
+        ("files", stats.paths.files, String::new()),
+        ("aliases", stats.paths.aliases, "index pages, and names without suffix".to_owned()),
+        ("generated", stats.paths.generated, "folder listings".to_owned()),
+        ("rules", stats.paths.rules, "for one path each".to_owned()),
+        ("carried", stats.paths.carried, "files of earlier releases".to_owned()),
+        ("patterns", stats.pattern_rules, "rules for many paths".to_owned()),
+        ("fallbacks", stats.fallback_pages, "pages for paths without a file".to_owned()),
+        ("error pages", stats.error_pages, String::new()),
+        ("hosts", stats.hosts.len() as u64, hosts.join(", ")),
+        ("sources", stats.sources, "kept for `extract`, not served".to_owned()),
+        ("heads", stats.heads, "distinct response heads".to_owned()),
     ];
     for (name, number, note) in rows {
         if number > 0 {
@@ -75,38 +74,38 @@ fn counts(census: &archive_stats::ArchiveStats) -> Table {
     table
 }
 
-fn bodies(census: &archive_stats::ArchiveStats) -> Table {
+fn bodies(stats: &ArchiveStats) -> Table {
     let mut table = Table::default();
-    for coding in &census.codings {
+    for coding in &stats.codings {
         table.row(coding.coding).number(count(coding.bodies)).number(bytes(coding.bytes));
     }
-    if census.padding_bytes > 0 {
-        let row = table.row("padding").number("").number(bytes(census.padding_bytes));
-        row.faint("before large bodies, which begin with a page");
+    if stats.padding_bytes > 0 {
+        let row = table.row("padding").number("").number(bytes(stats.padding_bytes));
+        row.faint("before large bodies, which are aligned to pages");
     }
-    let stored: u64 = census.codings.iter().map(|coding| coding.bytes).sum();
-    let saved = census.unshared_bytes.saturating_sub(stored);
+    let stored: u64 = stats.codings.iter().map(|coding| coding.bytes).sum();
+    let saved = stats.unshared_bytes.saturating_sub(stored);
     if saved > 0 {
-        let share = percent(saved, census.unshared_bytes);
+        let share = percent(saved, stats.unshared_bytes);
         table
             .row("shared")
             .number("")
             .number(bytes(saved))
-            .faint(format!("saved, {share}: equal bytes lie there once"));
+            .faint(format!("saved, {share}: equal bodies are stored once"));
     }
     table
 }
 
-fn biggest(census: &archive_stats::ArchiveStats) -> Table {
+fn largest(stats: &ArchiveStats) -> Table {
     let mut table = Table::default();
-    for body in &census.biggest {
+    for body in &stats.biggest {
         let paths = if body.paths > 1 { counted(body.paths, "path") } else { String::new() };
-        table.row(body.path.clone()).number(bytes(body.bytes)).words(body.coding).faint(paths);
+        table.row(body.path.clone()).number(bytes(body.bytes)).text(body.coding).faint(paths);
     }
     table
 }
 
-/// A path in a list.
+/// A path in the list.
 #[derive(Debug, Serialize)]
 struct Listed {
     path: String,
@@ -120,7 +119,7 @@ struct Listed {
     target: Option<String>,
 }
 
-/// Every path on a line of its own, in the order of the archive.
+/// Returns a line for each path, in the order of the archive.
 pub(super) fn list(archive: &Archive) -> Result<Vec<String>, Corrupt> {
     Ok(listed(archive)?.iter().map(Listed::line).collect())
 }
@@ -181,7 +180,7 @@ impl Listed {
     }
 }
 
-/// The value of `Content-Type`. `None` if the site has removed it.
+/// Returns the value of `Content-Type`. `None` if the site removes it.
 fn media_type(archive: &Archive, resource: &Resource<'_>) -> Result<Option<String>, Corrupt> {
     let Some(form) = resource.representations().next() else { return Ok(None) };
     let head = archive.head(form?.head)?;
@@ -196,7 +195,7 @@ fn codings(resource: &Resource<'_>) -> Result<Vec<(&'static str, u64)>, Corrupt>
         .collect()
 }
 
-/// The word for where a path comes from.
+/// Returns the name of an origin.
 pub(super) const fn origin(origin: Origin) -> &'static str {
     match origin {
         Origin::File => "file",
@@ -207,7 +206,7 @@ pub(super) const fn origin(origin: Origin) -> &'static str {
     }
 }
 
-/// The target of a redirect, with its captures as `{0}`.
+/// Returns the target of a redirect, with captures as `{0}`.
 pub(super) fn redirect_target(redirect: &Redirect<'_>) -> String {
     let mut text = template(redirect.target);
     if !redirect.fragment.is_empty() {
@@ -217,14 +216,14 @@ pub(super) fn redirect_target(redirect: &Redirect<'_>) -> String {
     one_line(&text)
 }
 
-/// The path that a rule answers from, with its captures as `{0}`.
+/// Returns the path that a rule rewrites to, with captures as `{0}`.
 pub(super) fn rewrite_target(rewrite: &Rewrite<'_>) -> String {
     one_line(&template(rewrite.path))
 }
 
-/// A pattern or a template: captures are `{0}`, a splat is `{0…}`.
+/// Formats a pattern or a template: captures are `{0}`, a splat is `{0…}`.
 pub(super) fn template(pieces: Pieces<'_>) -> String {
-    // What cannot be decoded ends the text; `verify` tells of it.
+    // A piece that cannot be decoded ends the text. `cannery verify` reports it.
     let pieces = pieces.map_while(Result::ok).map(|piece| match piece {
         Piece::Literal(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Piece::Capture(number) => format!("{{{number}}}"),
@@ -241,32 +240,32 @@ fn inspect_path(flags: &Inspect, archive: &Archive, path: &str) -> Result<(), Fa
     let corrupt = open::corrupt(&flags.archive);
     let host = flags.host.as_ref().map(String::as_bytes);
     let record = archive.path(host, key).map_err(&corrupt)?.ok_or_else(|| {
-        Failure::failed(format!("{}: no path {}", flags.archive.display(), one_line(&absolute)))
-            .hint("`cannery inspect --list` lists every path; `cannery explain` says what answers any other")
+        Failure::failed(format!("{} has no path {}", flags.archive.display(), one_line(&absolute)))
+            .hint("`cannery inspect --list` lists every path; `cannery explain` explains the response for any other")
     })?;
     if flags.json {
         return output::print_json(&Detailed::of(archive, key, &record).map_err(corrupt)?);
     }
-    output::print(Detailed::of(archive, key, &record).map_err(corrupt)?.shown(Paint::for_results()))
+    output::print(Detailed::of(archive, key, &record).map_err(corrupt)?.render(Paint::for_results()))
 }
 
-/// All about one path.
+/// Everything about one path.
 #[derive(Debug, Serialize)]
 struct Detailed {
     #[serde(flatten)]
     listed: Listed,
-    representations: Vec<Detail>,
+    representations: Vec<DetailedRepresentation>,
 }
 
-/// One form of a path's content.
+/// One representation of a path's content.
 #[derive(Debug, Serialize)]
-struct Detail {
+struct DetailedRepresentation {
     coding: &'static str,
     bytes: u64,
-    /// Where the body's first byte stands in the file.
+    /// The offset of the body in the file.
     position: u64,
     etag: String,
-    /// Where the head's record stands in the file.
+    /// The offset of the head's record in the file.
     head_position: u64,
     head: String,
 }
@@ -276,7 +275,8 @@ impl Detailed {
         let listed = Listed::of(archive, key.bytes(), record)?;
         let representations = match record {
             Record::Resource(resource) => {
-                let details = resource.representations().map(|found| Detail::of(archive, &found?));
+                let details =
+                    resource.representations().map(|found| DetailedRepresentation::of(archive, &found?));
                 details.collect::<Result<_, _>>()?
             }
             Record::Redirect(_) | Record::Rewrite(_) => Vec::new(),
@@ -284,23 +284,23 @@ impl Detailed {
         Ok(Detailed { listed, representations })
     }
 
-    fn shown(&self, paint: Paint) -> String {
+    fn render(&self, paint: Paint) -> String {
         let Listed { path, origin, status, target, .. } = &self.listed;
         let target = target.as_ref().map_or(String::new(), |target| format!(" -> {target}"));
         let mut text = format!("{}  {origin}, status {status}{target}\n", paint.strong(path));
         for detail in &self.representations {
             text.push('\n');
-            text.push_str(&detail.shown());
+            text.push_str(&detail.render());
         }
         text
     }
 }
 
-impl Detail {
-    fn of(archive: &Archive, found: &Representation<'_>) -> Result<Detail, Corrupt> {
+impl DetailedRepresentation {
+    fn of(archive: &Archive, found: &Representation<'_>) -> Result<DetailedRepresentation, Corrupt> {
         let head = archive.head(found.head)?;
         archive.body(found.body)?;
-        Ok(Detail {
+        Ok(DetailedRepresentation {
             coding: found.coding.name(),
             bytes: found.body.length,
             position: found.body.position,
@@ -310,7 +310,7 @@ impl Detail {
         })
     }
 
-    fn shown(&self) -> String {
+    fn render(&self) -> String {
         let lines = [
             format!("  {}: {} bytes at {}", self.coding, count(self.bytes), count(self.position)),
             format!("    entity tag \"{}\", head at {}:", self.etag, count(self.head_position)),
@@ -321,58 +321,4 @@ impl Detail {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::commands::sample::Sample;
-
-    #[test]
-    fn a_list_has_a_line_for_each_path() {
-        let sample = Sample::write();
-        let lines = list(&sample.open()).unwrap();
-        assert_eq!(lines.len(), 6);
-        assert_eq!(lines[0], "200  file       /index.html  text/html, identity 34");
-        assert!(lines.contains(&"302  rule       /go  -> https://example.com/".to_owned()), "{lines:#?}");
-        assert!(
-            lines.iter().any(|line| line.contains("/a/coded%20only.txt  text/plain, gzip ")),
-            "{lines:#?}"
-        );
-    }
-
-    #[test]
-    fn an_overview_names_what_there_is_and_nothing_else() {
-        let sample = Sample::write();
-        let text = overview(&sample.archive, &archive_stats::take(&sample.open()).unwrap(), Paint::none());
-        for words in
-            ["cdb, release 0\n", "files        4", "hosts        1  h.test", "patterns     1", "shared"]
-        {
-            assert!(text.contains(words), "{words} is missing:\n{text}");
-        }
-        assert!(!text.contains("fallbacks"), "{text}");
-    }
-
-    #[test]
-    fn one_path_is_shown_in_full() {
-        let sample = Sample::write();
-        let archive = sample.open();
-        let mut buffer = KeyBuffer::new();
-        let key = Key::from_target(b"/a/coded%20only.txt", &mut buffer).unwrap();
-        let record = archive.path(None, key).unwrap().unwrap();
-        let text = Detailed::of(&archive, key, &record).unwrap().shown(Paint::none());
-        assert!(text.starts_with("/a/coded%20only.txt  file, status 200\n"), "{text}");
-        assert!(text.contains("      Content-Encoding: gzip\n"), "{text}");
-    }
-
-    #[test]
-    fn a_path_that_is_not_there_is_an_error_with_a_hint() {
-        let sample = Sample::write();
-        let flags = |path: &str| Inspect {
-            archive: sample.archive.clone(),
-            path: Some(path.into()),
-            host: None,
-            list: false,
-            json: false,
-        };
-        assert!(matches!(run(&flags("/missing")), Err(Failure::Message { hint: Some(_), .. })));
-        assert!(matches!(run(&flags("/%zz")), Err(Failure::Message { exit: output::Exit::Usage, .. })));
-    }
-}
+mod tests;

@@ -1,10 +1,8 @@
-//! Keys of an archive as people read and write them.
-//!
-//! Never decides what answers a path.
+//! Keys of an archive as they appear in URLs.
 
 use cannery_archive::{percent_encode, split_host};
 
-/// A stored key as a URL spells it: `/a%20b`, or `//host/a%20b`.
+/// Formats a key of an archive as in a URL: `/a%20b`, or `//host/a%20b`.
 pub(super) fn display(key: &[u8]) -> String {
     let (host, path) = split_host(key);
     let mut text = host.map_or(String::new(), |host| format!("//{}", String::from_utf8_lossy(host)));
@@ -19,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_read_as_in_a_url() {
+    fn keys_are_percent_encoded() {
         assert_eq!(display(b"/a b/\xc3\xa4"), "/a%20b/%C3%A4");
         assert_eq!(display(b"//example.com/a"), "//example.com/a");
     }

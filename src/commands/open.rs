@@ -1,6 +1,4 @@
-//! Opening an archive that a command line names, and saying why it cannot be opened.
-//!
-//! Never looks into it.
+//! Opens an archive that a command line names, or explains why it cannot be opened.
 
 use std::io;
 use std::path::Path;
@@ -14,22 +12,22 @@ pub(super) fn open(path: &Path) -> Result<Archive, Failure> {
     Archive::open(path, Loading::Mapped).map_err(|error| failure(path, &error))
 }
 
-/// Why the archive at `path` cannot be opened, and what to do.
+/// Returns why the archive at `path` cannot be opened, with a hint if there is a remedy.
 pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
     let failure = Failure::input(format!("{}: {error}", path.display()));
     if path.is_dir() {
         let failure = Failure::input(format!("{} is a folder, not an archive", path.display()));
         return failure.hint(format!(
-            "`cannery serve {0}` compiles and serves it, `cannery archiver {0} site.cdb` makes an archive of it",
+            "`cannery serve {0}` compiles and serves it, `cannery archiver {0} site.cdb` compiles it into an archive",
             path.display()
         ));
     }
     match error {
         OpenError::Io(error) if error.kind() == io::ErrorKind::NotFound => {
-            failure.hint("make one with `cannery archiver DIR FILE`")
+            failure.hint("create one with `cannery archiver DIR FILE`")
         }
         OpenError::Length { .. } | OpenError::Corrupt(_) => damaged(failure),
-        // These say by themselves what to do, or nothing can be done here.
+        // These messages name the remedy, or there is none.
         OpenError::Io(_)
         | OpenError::NotRegular { .. }
         | OpenError::TooShort { .. }
@@ -38,14 +36,14 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
     }
 }
 
-/// What to say of a number within the archive at `path` that does not fit it.
+/// Returns a function that turns an inconsistency in the archive at `path` into a failure.
 pub(super) fn corrupt(path: &Path) -> impl Fn(Corrupt) -> Failure {
     move |corrupt| damaged(Failure::input(format!("{}: {corrupt}", path.display())))
 }
 
-/// The advice that every damaged archive deserves.
+/// Adds the remedy for a damaged archive.
 pub(super) fn damaged(failure: Failure) -> Failure {
-    failure.hint("build it again, or take the copy that was deployed; archives are never mended")
+    failure.hint("build it again, or copy it again from where it was built; archives cannot be repaired")
 }
 
 #[cfg(test)]
@@ -54,13 +52,13 @@ mod tests {
     use crate::output::Exit;
 
     #[test]
-    fn what_is_no_archive_is_bad_input() {
+    fn a_file_that_is_no_archive_is_bad_input() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("text");
         std::fs::write(&file, "not an archive").unwrap();
         for path in [folder.path().join("missing"), file, folder.path().to_owned()] {
             let failure = open(&path).unwrap_err();
-            let Failure::Message { exit, message, .. } = failure else { panic!("nothing was told") };
+            let Failure::Message { exit, message, .. } = failure else { panic!("{}", path.display()) };
             assert_eq!(exit, Exit::Input);
             assert!(message.starts_with(&path.display().to_string()), "{message}");
         }

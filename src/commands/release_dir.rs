@@ -1,7 +1,7 @@
-//! A folder of archives: which releases it holds, which one is current, and another one made current.
+//! A release directory: its archives, and the symbolic link `current` to the one that is served.
 //!
-//! The link `current` points at an archive beside it. Turning it is one rename, so whoever opens it finds the
-//! one release or the other. Never writes an archive, and never deletes one.
+//! The link is replaced by one rename, so a process that opens it gets either the old release or the new one. Never writes
+//! or deletes an archive.
 
 use std::cmp::Reverse;
 use std::ffi::{OsStr, OsString};
@@ -15,115 +15,119 @@ use std::time::UNIX_EPOCH;
 use cannery_archive::{Archive, Loading, OpenError};
 use serde::Deserialize;
 
-/// The name of the link.
+/// The name of the symbolic link.
 pub(super) const CURRENT: &str = "current";
 
-/// The suffix of names that are expected to be archives: such a file is listed whatever it holds.
+/// The suffix of archives. A file with it is listed even if it cannot be opened.
 const SUFFIX: &str = "cdb";
 
-/// A folder of archives.
+/// A directory of archives.
 pub(super) struct ReleaseDir {
-    pub(super) folder: PathBuf,
-    /// The newest first; those that cannot be opened last.
+    pub(super) path: PathBuf,
+    /// The releases, newest first. Those that cannot be opened are last.
     pub(super) releases: Vec<Release>,
-    /// The name that `current` leads to, if it is the name of a file of this folder.
+    /// The name of the release that `current` leads to. `None` if it leads out of this directory, or nowhere.
     pub(super) current: Option<OsString>,
 }
 
-/// An archive of the folder.
+/// An archive of the directory.
 pub(super) struct Release {
     pub(super) name: OsString,
     pub(super) bytes: u64,
-    /// When the file was last written, in seconds since 1970.
+    /// The modification time of the file, in seconds since 1970.
     pub(super) written: Option<u64>,
-    /// What it says of itself, or why it cannot be opened.
+    /// Facts from the archive, or why it cannot be opened.
     pub(super) label: Result<Label, OpenError>,
 }
 
-/// What an archive says of itself.
+/// Facts that an archive holds about itself.
 pub(super) struct Label {
     pub(super) serial: u64,
-    /// When it was published, in seconds since 1970, if it was built with a date.
+    /// The date of the release in seconds since 1970. `None` if it was built without a date.
     pub(super) released: Option<u64>,
     pub(super) digest: String,
     pub(super) paths: u64,
-    /// How many of them were carried forward from earlier releases.
+    /// The number of paths that were carried forward from earlier releases.
     pub(super) carried: u64,
 }
 
-/// What is read of a manifest.
+/// The part of the manifest that is read.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Manifest {
     released: Option<u64>,
-    previous: Vec<Earlier>,
+    previous: Vec<PreviousRelease>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Earlier {
+struct PreviousRelease {
     carried: Vec<String>,
 }
 
 impl ReleaseDir {
-    /// Looks what is there. Opens each archive; reads none whole.
-    pub(super) fn look(folder: &Path) -> io::Result<ReleaseDir> {
+    /// Reads the directory, and opens each archive without reading all of it.
+    pub(super) fn read(path: &Path) -> io::Result<ReleaseDir> {
         let mut releases = Vec::new();
-        for entry in fs::read_dir(folder)? {
+        for entry in fs::read_dir(path)? {
             let entry = entry?;
-            // What is being copied or built beside its place has a hidden name.
+            // Files that are being copied or built have hidden names.
             let is_hidden = entry.file_name().as_bytes().starts_with(b".");
             if entry.file_type()?.is_file() && !is_hidden {
-                releases.extend(Release::read(folder, entry.file_name()));
+                releases.extend(Release::read(path, entry.file_name()));
             }
         }
-        releases.sort_by(|one, other| one.rank().cmp(&other.rank()));
-        let target = fs::canonicalize(folder.join(CURRENT)).ok();
+        releases.sort_by(|a, b| a.rank().cmp(&b.rank()));
+
+        let target = fs::canonicalize(path.join(CURRENT)).ok();
         let is_current = |release: &&Release| {
-            target.is_some() && fs::canonicalize(folder.join(&release.name)).ok() == target
+            target.is_some() && fs::canonicalize(path.join(&release.name)).ok() == target
         };
         let current = releases.iter().find(is_current).map(|release| release.name.clone());
-        Ok(ReleaseDir { folder: folder.to_owned(), releases, current })
+        Ok(ReleaseDir { path: path.to_owned(), releases, current })
     }
 
-    /// Whether a release is the current one.
+    /// Returns `true` if the release is the current one.
     pub(super) fn is_current(&self, release: &Release) -> bool {
         self.current.as_ref() == Some(&release.name)
     }
 
-    /// The release before the current one: the next in order that can be opened.
+    /// Returns the newest release before the current one that can be opened.
     pub(super) fn before_current(&self) -> Option<&Release> {
         let current = self.releases.iter().position(|release| self.is_current(release))?;
         self.releases[current + 1..].iter().find(|release| release.label.is_ok())
     }
 
-    /// Where a release lies.
-    pub(super) fn path(&self, name: &OsStr) -> PathBuf {
-        self.folder.join(name)
+    /// Returns the path of a release.
+    pub(super) fn path_of(&self, name: &OsStr) -> PathBuf {
+        self.path.join(name)
     }
 
     /// Makes a release the current one.
-    pub(super) fn turn(&self, name: &OsStr) -> io::Result<()> {
-        let link = self.path(OsStr::new(CURRENT));
+    ///
+    /// # Errors
+    /// `AlreadyExists` if `current` is a file and no symbolic link.
+    pub(super) fn set_current(&self, name: &OsStr) -> io::Result<()> {
+        let link = self.path_of(OsStr::new(CURRENT));
         let is_file = fs::symlink_metadata(&link).is_ok_and(|found| !found.is_symlink());
         if is_file {
-            // Renaming over it would destroy the only name of somebody's archive.
+            // The rename would delete it, and it may be an archive without another name.
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        let next = self.path(OsStr::new(&format!(".{CURRENT}.{}.tmp", std::process::id())));
-        // Only a dead process of the same number can have left it.
+        let next = self.path_of(OsStr::new(&format!(".{CURRENT}.{}.tmp", std::process::id())));
+        // A process with this ID that was killed may have left it.
         let _ = fs::remove_file(&next);
         symlink(name, &next)?;
         fs::rename(&next, &link).inspect_err(|_| drop(fs::remove_file(&next)))?;
-        // Without this a crash could bring the old release back.
-        File::open(&self.folder)?.sync_all()
+        // Otherwise a crash of the machine could undo the rename.
+        File::open(&self.path)?.sync_all()
     }
 }
 
 impl Release {
-    /// The archive of this name; nothing for a file that is none and does not pretend to be one.
-    fn read(folder: &Path, name: OsString) -> Option<Release> {
-        let path = folder.join(&name);
+    /// Reads the archive of this name. `None` if the file is not an archive and does not have the suffix of one.
+    fn read(directory: &Path, name: OsString) -> Option<Release> {
+        let path = directory.join(&name);
         let label = Archive::open(&path, Loading::Mapped).and_then(|archive| Label::of(&archive));
         let is_foreign = matches!(
             label,
@@ -137,16 +141,16 @@ impl Release {
         Some(Release { name, bytes: metadata.len(), written: written.map(|time| time.as_secs()), label })
     }
 
-    /// When it was published: as it says, else when its file was written.
-    pub(super) fn when(&self) -> Option<u64> {
+    /// Returns the date of the release. If it was built without one, it is the modification time of the file.
+    pub(super) fn date(&self) -> Option<u64> {
         let stated = self.label.as_ref().ok().and_then(|label| label.released);
         stated.or(self.written)
     }
 
-    /// Serials decide, then dates, then names.
+    /// Orders releases by serial, then date, then name, newest first.
     fn rank(&self) -> impl Ord {
         let serial = self.label.as_ref().ok().map(|label| label.serial);
-        (Reverse(serial), Reverse(self.when()), Reverse(self.name.clone()))
+        (Reverse(serial), Reverse(self.date()), Reverse(self.name.clone()))
     }
 }
 
@@ -160,7 +164,7 @@ impl Label {
             released: manifest.released,
             digest: facts.digest.to_string(),
             paths: facts.paths,
-            carried: manifest.previous.iter().map(|earlier| earlier.carried.len() as u64).sum(),
+            carried: manifest.previous.iter().map(|release| release.carried.len() as u64).sum(),
         })
     }
 }

@@ -1,6 +1,4 @@
-//! `cannery releases`: what a folder of archives holds, and which one is current.
-//!
-//! Never decides what an archive is; the shelf does.
+//! `cannery releases`: lists the archives of a release directory, or makes another one current.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -16,63 +14,70 @@ use crate::flags::releases::Releases;
 use crate::format::{Row, Table, bytes, count, counted, minute};
 use crate::output::{self, Failure, Paint, one_line};
 
-/// Digits of the digest that tell two archives apart for a person.
+/// The number of digits of the digest that are shown.
 const DIGEST_DIGITS: usize = 12;
 
-/// The word for the release before the current one.
+/// The name for the release before the current one.
 const PREVIOUS: &str = "previous";
 
-/// Runs what the command line asked for.
+/// Runs the command.
 ///
 /// # Errors
-/// The folder cannot be read, the release is not there or damaged, or the link cannot be turned.
+/// The directory cannot be read, the release does not exist or is damaged, or the link cannot be replaced.
 pub fn run(flags: &Releases) -> Result<(), Failure> {
-    let mut shelf = look(flags)?;
+    let mut directory = read_directory(flags)?;
     if let Some(wanted) = &flags.selected {
-        let name = find(&shelf, wanted)?.name.clone();
-        verify::whole(&shelf.path(&name))?;
-        let losses = losses(&shelf, &name)?;
-        shelf.turn(&name).map_err(|error| unturned(&shelf, &error))?;
-        shelf = look(flags)?;
-        losses.iter().for_each(output::note);
+        let name = find(&directory, wanted)?.name.clone();
+        verify::whole(&directory.path_of(&name))?;
+        let warning = lost_paths(&directory, &name)?;
+        directory.set_current(&name).map_err(|error| switch_failure(&directory, &error))?;
+        directory = read_directory(flags)?;
+        if let Some(warning) = warning {
+            output::note(warning);
+        }
     }
     if flags.json {
-        return output::print_json(&listed(&shelf));
+        return output::print_json(&listed(&directory));
     }
-    output::print(list(&shelf, Paint::for_results()))
+    output::print(list(&directory, Paint::for_results()))
 }
 
-fn look(flags: &Releases) -> Result<ReleaseDir, Failure> {
-    ReleaseDir::look(&flags.directory).map_err(|error| {
-        Failure::input(format!("cannot read the folder {}: {error}", flags.directory.display()))
+fn read_directory(flags: &Releases) -> Result<ReleaseDir, Failure> {
+    ReleaseDir::read(&flags.directory).map_err(|error| {
+        Failure::input(format!("cannot read the directory {}: {error}", flags.directory.display()))
     })
 }
 
-/// What turning from the current release to this one does to pages that are open: nothing to say if the new one has all
-/// that may still be asked for.
-fn losses(shelf: &ReleaseDir, name: &OsStr) -> Result<Option<String>, Failure> {
-    let Some(current) = shelf.current.as_ref().filter(|current| *current != name) else { return Ok(None) };
-    let (from, to) = (shelf.path(current), shelf.path(name));
-    // A damaged release cannot be asked; that is no reason to keep serving it.
+/// Returns a note if the release `name` lacks immutable files of the current one, which pages that are open may still
+/// request.
+fn lost_paths(directory: &ReleaseDir, name: &OsStr) -> Result<Option<String>, Failure> {
+    let Some(current) = directory.current.as_ref().filter(|current| *current != name) else {
+        return Ok(None);
+    };
+    let from = directory.path_of(current);
+    let to = directory.path_of(name);
+
+    // If the current release is damaged, we do not know its paths. That is no reason to keep it current.
     let Ok(before) = open::open(&from) else { return Ok(None) };
     let after = open::open(&to)?;
     let kept = paths(&after).map_err(open::corrupt(&to))?;
+
     let Ok(lost) = immutable_paths(&before).map(|paths| paths.difference(&kept).count() as u64) else {
         return Ok(None);
     };
     Ok((lost > 0).then(|| {
         format!(
-            "{} of {} not in {}: pages that were loaded from it need them. A server with `--releases {}` goes on \
-             answering them; one with `--archive` does not",
+            "{} of {} not in {}: pages that were loaded from it need them. A server with `--releases {}` continues to \
+             serve them; one with `--archive` does not",
             counted(lost, "immutable file"),
-            format_args!("{} {}", shown(current), if lost == 1 { "is" } else { "are" }),
-            shown(name),
-            shelf.folder.display(),
+            format_args!("{} {}", display_name(current), if lost == 1 { "is" } else { "are" }),
+            display_name(name),
+            directory.path.display(),
         )
     }))
 }
 
-/// The paths of an archive, as they are stored.
+/// Returns the paths of an archive, as they are stored.
 fn paths(archive: &Archive) -> Result<HashSet<&[u8]>, Corrupt> {
     let mut paths = HashSet::new();
     for entry in archive.entries() {
@@ -82,7 +87,7 @@ fn paths(archive: &Archive) -> Result<HashSet<&[u8]>, Corrupt> {
     Ok(paths)
 }
 
-/// Those that clients may keep for good.
+/// Returns the paths of an archive that clients may cache forever.
 fn immutable_paths(archive: &Archive) -> Result<HashSet<&[u8]>, Corrupt> {
     let mut paths = HashSet::new();
     for entry in archive.entries() {
@@ -97,91 +102,93 @@ fn immutable_paths(archive: &Archive) -> Result<HashSet<&[u8]>, Corrupt> {
     Ok(paths)
 }
 
-/// The release that a word of the command line means: a file's name counts before a serial.
-fn find<'s>(shelf: &'s ReleaseDir, wanted: &str) -> Result<&'s Release, Failure> {
-    let named = |release: &&Release| release.name == wanted || release.name == *format!("{wanted}.cdb");
-    if let Some(release) = shelf.releases.iter().find(named) {
-        return openable(shelf, release);
+/// Returns the release that the command line names. The name of a file takes precedence over a serial.
+fn find<'a>(directory: &'a ReleaseDir, wanted: &str) -> Result<&'a Release, Failure> {
+    let has_name = |release: &&Release| release.name == wanted || release.name == *format!("{wanted}.cdb");
+    if let Some(release) = directory.releases.iter().find(has_name) {
+        return openable(directory, release);
     }
     if wanted == PREVIOUS {
-        return shelf.before_current().ok_or_else(|| nothing_before(shelf));
+        return directory.before_current().ok_or_else(|| no_previous(directory));
     }
+
     let serial = wanted.parse::<u64>().ok();
     let has_serial = |release: &&Release| {
         serial.is_some() && release.label.as_ref().ok().map(|label| label.serial) == serial
     };
-    let found: Vec<_> = shelf.releases.iter().filter(has_serial).collect();
+    let found: Vec<_> = directory.releases.iter().filter(has_serial).collect();
     match found[..] {
         [release] => Ok(release),
-        [] => Err(Failure::input(format!("{} has no release `{wanted}`", shelf.folder.display()))
+        [] => Err(Failure::input(format!("{} has no release `{wanted}`", directory.path.display()))
             .hint("`cannery releases DIR` lists those that it has")),
         _ => {
-            let names: Vec<_> = found.iter().map(|release| shown(&release.name)).collect();
+            let names: Vec<_> = found.iter().map(|release| display_name(&release.name)).collect();
             Err(Failure::input(format!("several releases have the serial {wanted}: {}", names.join(", ")))
                 .hint("name the file"))
         }
     }
 }
 
-fn openable<'s>(shelf: &ReleaseDir, release: &'s Release) -> Result<&'s Release, Failure> {
+fn openable<'a>(directory: &ReleaseDir, release: &'a Release) -> Result<&'a Release, Failure> {
     match &release.label {
         Ok(_) => Ok(release),
-        Err(error) => Err(open::failure(&shelf.path(&release.name), error)),
+        Err(error) => Err(open::failure(&directory.path_of(&release.name), error)),
     }
 }
 
-fn nothing_before(shelf: &ReleaseDir) -> Failure {
-    match &shelf.current {
-        Some(current) => Failure::input(format!("no release comes before {}", shown(current))),
-        None => Failure::input(format!("no release in {} is current yet", shelf.folder.display()))
+fn no_previous(directory: &ReleaseDir) -> Failure {
+    match &directory.current {
+        Some(current) => Failure::input(format!("no release comes before {}", display_name(current))),
+        None => Failure::input(format!("no release in {} is current yet", directory.path.display()))
             .hint("name one: its file or its serial"),
     }
 }
 
-fn unturned(shelf: &ReleaseDir, error: &io::Error) -> Failure {
-    let link = shelf.path(OsStr::new(CURRENT));
+fn switch_failure(directory: &ReleaseDir, error: &io::Error) -> Failure {
+    let link = directory.path_of(OsStr::new(CURRENT));
     if error.kind() == io::ErrorKind::AlreadyExists {
-        return Failure::output(format!("{} is no link, so it was left alone", link.display()))
-            .hint("give that file another name; then `--use` makes the link");
+        return Failure::output(format!("{} is not a symbolic link, so it was not replaced", link.display()))
+            .hint("rename that file; then `--use` creates the link");
     }
-    Failure::output(format!("cannot turn {}: {error}", link.display()))
+    Failure::output(format!("cannot replace {}: {error}", link.display()))
 }
 
-/// A file's name, fit for one line.
-fn shown(name: &OsStr) -> String {
+/// Returns the name of a file on one line.
+fn display_name(name: &OsStr) -> String {
     one_line(&name.to_string_lossy())
 }
 
-/// The list as a person reads it.
-fn list(shelf: &ReleaseDir, paint: Paint) -> String {
-    if shelf.releases.is_empty() {
-        return format!("{} holds no archive\n", shelf.folder.display());
+/// Returns the list as a table. Damaged archives are last.
+fn list(directory: &ReleaseDir, paint: Paint) -> String {
+    if directory.releases.is_empty() {
+        return format!("{} has no archives\n", directory.path.display());
     }
-    let (mut sound, mut damaged) = (Table::default(), Table::default());
-    for release in &shelf.releases {
-        let mark = if shelf.is_current(release) { CURRENT } else { "" };
+    let mut sound = Table::default();
+    let mut damaged = Table::default();
+    for release in &directory.releases {
+        let mark = if directory.is_current(release) { CURRENT } else { "" };
         let table = if release.label.is_ok() { &mut sound } else { &mut damaged };
-        let row = table.row(shown(&release.name)).words(mark).number(bytes(release.bytes));
-        let row = row.words(release.when().map_or(String::new(), minute));
+        let row = table.row(display_name(&release.name)).text(mark).number(bytes(release.bytes));
+        let row = row.text(release.date().map_or(String::new(), minute));
         match &release.label {
-            Ok(label) => say_label(row, label),
-            Err(error) => drop(row.words(format!("damaged: {}", one_line(&error.to_string())))),
+            Ok(label) => add_label(row, label),
+            Err(error) => drop(row.text(format!("damaged: {}", one_line(&error.to_string())))),
         }
     }
-    let mut text = sound.print(0, paint) + &damaged.print(0, paint);
-    if shelf.current.is_none() {
-        text.push_str("\nnone of them is current: `--use RELEASE` makes the link `current`\n");
+    let mut text = sound.render(0, paint) + &damaged.render(0, paint);
+    if directory.current.is_none() {
+        text.push_str("\nnone of them is current: `--use RELEASE` creates the link `current`\n");
     }
     text
 }
 
-fn say_label(row: Row<'_>, label: &Label) {
+fn add_label(row: Row<'_>, label: &Label) {
     let digest = label.digest.get(..DIGEST_DIGITS).unwrap_or(&label.digest);
     let mut paths = counted(label.paths, "path");
     if label.carried > 0 {
         paths.push_str(&format!(", {} carried", count(label.carried)));
     }
-    row.words(format!("release {}", label.serial)).words(paths).faint(format!("digest {digest}"));
+    row.text(format!("release {}", label.serial)).text(paths).faint(format!("digest {digest}"));
 }
 
 /// The list as JSON.
@@ -209,10 +216,10 @@ enum ListedLabel {
     Damaged { damaged: String },
 }
 
-fn listed(shelf: &ReleaseDir) -> Listed {
+fn listed(directory: &ReleaseDir) -> Listed {
     let release = |release: &Release| ListedRelease {
         name: release.name.to_string_lossy().into_owned(),
-        current: shelf.is_current(release),
+        current: directory.is_current(release),
         bytes: release.bytes,
         written: release.written,
         label: match &release.label {
@@ -227,7 +234,7 @@ fn listed(shelf: &ReleaseDir) -> Listed {
         },
     };
     Listed {
-        current: shelf.current.as_ref().map(|name| name.to_string_lossy().into_owned()),
-        releases: shelf.releases.iter().map(release).collect(),
+        current: directory.current.as_ref().map(|name| name.to_string_lossy().into_owned()),
+        releases: directory.releases.iter().map(release).collect(),
     }
 }

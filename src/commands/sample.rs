@@ -1,6 +1,6 @@
-//! A small archive with one thing of each kind, for the tests of the commands.
+//! A small archive with a record of each kind, for the tests of the commands.
 //!
-//! Made by the archive's own writer, so that these tests fail for the commands' faults only.
+//! We write it with the archive crate, so that a fault of the archiver cannot fail these tests.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ use cannery_archive::{
 };
 use libdeflater::{CompressionLvl, Compressor};
 
-/// The content of `index.html`, of its copy, and of the host's own.
+/// The content of `index.html`, of its copy, and of the `index.html` of the host.
 pub(super) const INDEX: &[u8] = b"<!doctype html><title>home</title>";
-/// The content of `a/coded only.txt`, which is stored in gzip only.
+/// The content of `a/coded only.txt`, which is stored only as gzip.
 pub(super) const TEXT: &[u8] = b"over and over and over and over and over and over again";
 /// The content of `_redirects`.
 pub(super) const REDIRECTS: &[u8] = b"/old/* /new/:splat 301\n/go https://example.com/ 302\n";
 /// The content of `_404.html`.
 pub(super) const NOT_FOUND: &[u8] = b"<!doctype html><title>nothing</title>";
 
-/// The archive, in a folder that goes with it.
+/// An archive in a temporary directory, which is removed when the value is dropped.
 pub(super) struct Sample {
-    /// Where the archive is.
+    /// The path of the archive.
     pub(super) archive: PathBuf,
     folder: tempfile::TempDir,
 }
@@ -37,12 +37,12 @@ impl Sample {
         Sample { archive, folder }
     }
 
-    /// A folder for whatever a test writes.
+    /// Returns a directory for files of the test.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The archive, open.
+    /// Opens the archive.
     pub(super) fn open(&self) -> Archive {
         super::open::open(&self.archive).unwrap()
     }

@@ -1,8 +1,11 @@
-//! `cannery-server`: starts a server, and says where it listens.
+//! `cannery-server`: starts a server or the supervisor of several, and prints where it listens.
 //!
 //! Never contains a step of the server, or any code of the archiver.
 
-use std::error::Error;
+mod failure;
+mod inherited;
+mod limits;
+
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io;
@@ -12,28 +15,26 @@ use std::process::Command;
 use std::sync::Arc;
 
 use cannery_server::config::{ListenerKind, NoticeHandler};
-use cannery_server::process::inheritance::{
-    ADMIN_VARIABLE, LISTENERS_VARIABLE, SEED_VARIABLE, STANDBY_VARIABLE, STATS_VARIABLE,
-    TLS_LISTENERS_VARIABLE,
-};
 use cannery_server::process::notify::{Notify, SOCKET_VARIABLE};
 use cannery_server::process::supervisor::{Ended, Supervisor};
 use cannery_server::process::takeover::Predecessor;
 use cannery_server::{
-    Address, Claim, Config, Listener, Listening, Notice, Operators, Server, StartError, end_with_parent,
+    Address, Claim, Config, Listener, Listening, Notice, Operators, Server, end_with_parent,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::open;
-use super::reachable::OwnAddresses;
+pub(super) use self::failure::{listen_hint, start_failure};
+use super::reachable::LocalAddresses;
 use crate::flags;
 use crate::flags::server::{Invocation, ServerOptions};
 use crate::format;
 use crate::output::{self, Failure, Paint, one_line};
 use crate::reference;
 
-/// Runs the program with these words, its name first.
+/// The variable that holds a process's number. The supervisor, and a process without one, do not have it.
+const PROCESS_VARIABLE: &str = "CANNERY_PROCESS";
+
+/// Runs the program with these arguments, the first of which is its name.
 ///
 /// # Errors
 /// The command line is wrong, or the server could not start.
@@ -41,139 +42,115 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
     run_invocation(flags::server::parse(arguments)?)
 }
 
-/// Runs what a command line asked for.
+/// Runs a parsed command line.
 ///
 /// # Errors
 /// The server could not start.
 pub fn run_invocation(invocation: Invocation) -> Result<(), Failure> {
     match invocation {
-        Invocation::Serve(options) => serve(&options),
+        Invocation::Serve(options) => start(&options),
         Invocation::About(about) => reference::print_about(about, flags::server::command()),
     }
 }
 
-fn serve(options: &ServerOptions) -> Result<(), Failure> {
-    raise_descriptors(options.descriptors_max)?;
-    if let Some(limit) = options.memory_max {
-        limit_memory(limit)?;
+/// Starts this process in its role: the only server, the supervisor of several, one of them, or the one that answers
+/// operators for them.
+fn start(options: &ServerOptions) -> Result<(), Failure> {
+    limits::set_descriptors(options.descriptors_max)?;
+    if let Some(bytes) = options.memory_max {
+        limits::set_memory(bytes)?;
     }
+
     let mut config = options.config.clone();
     let quiet = options.quiet;
-    config.on_notice = NoticeHandler(Arc::new(move |notice| tell(notice, quiet)));
-    config.inherited = inherited()?;
+    config.on_notice = NoticeHandler(Arc::new(move |notice| print_notice(notice, quiet)));
+    config.inherited = inherited::listeners()?;
+
     match (options.processes, process_number()) {
-        (Some(processes), None) => return supervise(options, &config, processes),
-        (None, _) => {}
+        (None, _) => serve(options, &config),
+        (Some(processes), None) => supervise(options, &config, processes),
         (Some(processes), Some(number)) => {
-            // Nobody would stop this process if the supervisor were killed.
+            // If the supervisor is killed, it can no longer stop this process.
             end_with_parent();
-            let figures = inherited_by(STATS_VARIABLE)?.unwrap_or_default();
             if number == processes {
-                return answer_operators(&config, &figures);
+                return serve_operators(&config, &inherited::stats_sockets()?);
             }
-            config.standby = standby()?;
+            config.standby = inherited::standby_listeners()?;
             config.admin = None;
-            let seed = inherited_by(SEED_VARIABLE)?.unwrap_or_default();
-            config.tls.iter_mut().for_each(|tls| tls.seed = seed.first().copied());
-            config.stats_socket = figures.first().copied();
+            config.stats_socket = inherited::stats_sockets()?.first().copied();
+            let seed = inherited::ticket_seed()?;
+            if let Some(tls) = &mut config.tls {
+                tls.seed = seed;
+            }
+            serve(options, &config)
         }
     }
-    let notify = notify()?;
-    let own = OwnAddresses::find(config.listen.iter().chain(&config.listen_tls));
-    let server =
-        Server::start(&config).map_err(|error| memory_hint(failure(&error), &error, options.memory_max))?;
-    server.handle_signals(notify.clone()).map_err(|error| failure(&error))?;
-    let speaks = speaks_for_all();
-    if speaks && !options.quiet {
+}
+
+/// Serves until a signal ends the server.
+fn serve(options: &ServerOptions, config: &Config) -> Result<(), Failure> {
+    let notify = service_manager()?;
+    let local = LocalAddresses::find(config.listen.iter().chain(&config.listen_tls));
+    let server = Server::start(config)
+        .map_err(|error| failure::memory_hint(start_failure(&error), &error, options.memory_max))?;
+    server.handle_signals(notify.clone()).map_err(|error| start_failure(&error))?;
+
+    if is_first_process() && !options.quiet {
         server.report_sites();
     }
-    if !options.quiet && process_number().is_none() {
-        say_what_is_not_needed(options);
-        say_where(server.addresses(), own);
-        server.admin_address().iter().for_each(say_where_operators_ask);
+    if process_number().is_none() && !options.quiet {
+        print_ignored_flags(options);
+        print_addresses(server.addresses(), local);
+        if let Some(address) = server.admin_address() {
+            print_admin_address(&address);
+        }
     }
-    if speaks && config.tls.is_some() && !config.has_tls() {
-        note("there are certificates, and no address where TLS is spoken (`--bind-tls`)");
-    }
-    let unreachable = server.sandbox_report().unreachable.iter().map(String::as_str);
-    for words in server.sandbox_report().missing().chain(unreachable).filter(|_| speaks) {
-        warn(words);
-    }
-    for words in server.sandbox_report().advice().filter(|_| speaks && !options.quiet) {
-        note(words);
-    }
-    if options.debug && speaks {
-        note(setting(options));
-        note(format_args!("served by {}", server.io()));
-        note(server.sandbox_report());
+    if is_first_process() {
+        print_setup(options, config, &server);
     }
     notify.ready("serving");
     server.wait();
     Ok(())
 }
 
-/// Says once which flags change nothing, however many of them there are.
-fn say_what_is_not_needed(options: &ServerOptions) {
-    if !options.without_effect.is_empty() {
-        let flags: Vec<_> = options.without_effect.iter().map(|flag| format!("`--{flag}`")).collect();
-        note(format_args!("no effect: {}; a lookup needs no table in memory", flags.join(", ")));
-    }
-}
-
-fn say_where(addresses: &[(ListenerKind, Address)], own: OwnAddresses) {
-    for (kind, address) in addresses {
-        for address in own.visible(address) {
-            note(format_args!("listening at {}", url(*kind, &address)));
-        }
-    }
-}
-
-fn say_where_operators_ask(address: &Address) {
-    let url = url(ListenerKind::Plain, address);
-    note(format_args!("admin page and metrics at {url}"));
-}
-
-fn notify() -> Result<Notify, Failure> {
-    Notify::from_environment().map_err(|error| {
-        Failure::failed(format!("cannot tell the service manager ({SOCKET_VARIABLE}): {error}"))
-    })
-}
-
-/// The life of the process that answers operators for those that serve.
-fn answer_operators(config: &Config, asked: &[i32]) -> Result<(), Failure> {
-    let notify = notify()?;
-    let operators = Operators::start(config, asked).map_err(|error| failure(&error))?;
-    operators.handle_signals(notify.clone()).map_err(|error| failure(&error))?;
+/// Answers operators at `--admin` for the processes at the other ends of `stats_sockets`, until a signal.
+fn serve_operators(config: &Config, stats_sockets: &[i32]) -> Result<(), Failure> {
+    let notify = service_manager()?;
+    let operators = Operators::start(config, stats_sockets).map_err(|error| start_failure(&error))?;
+    operators.handle_signals(notify.clone()).map_err(|error| start_failure(&error))?;
     notify.ready("answering operators");
     operators.wait();
     Ok(())
 }
 
-/// Keeps several processes running.
+/// Runs `processes` servers, and one more process for operators, until a signal or a successor ends the supervisor.
 fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Result<(), Failure> {
     let unknown = |error| Failure::failed(format!("cannot find this program to start it again: {error}"));
-    let (program, successor) = (std::env::current_exe().map_err(unknown)?, name().map_err(unknown)?);
+    let program = std::env::current_exe().map_err(unknown)?;
+    let successor = started_program().map_err(unknown)?;
     let predecessor = Predecessor::from_environment();
+
+    // We open all sockets before we start the first process, so that a port in use is an error now.
     let threads = config.threads.get();
-    let listening = Listening::open(config, threads * processes).map_err(|error| failure(&error))?;
+    let listening = Listening::open(config, threads * processes).map_err(|error| start_failure(&error))?;
     let addresses = listening.addresses().to_vec();
-    let own = OwnAddresses::find(addresses.iter().map(|(_, address)| address));
-    let of_operators = config.admin.as_ref().map(listen_for_operators).transpose()?;
-    let (admin_claim, of_operators) = of_operators.unzip();
-    let admin_claim = admin_claim.flatten();
-    let operators_address = of_operators.as_ref().map(Listener::address).transpose();
-    let operators_address = operators_address.map_err(unknown)?;
-    let (of_workers, mut claims) = listening.into_parts();
+    let local = LocalAddresses::find(addresses.iter().map(|(_, address)| address));
+    let (admin_claim, admin_listener) =
+        config.admin.as_ref().map(inherited::admin_listener).transpose()?.unzip();
+    let admin_address = admin_listener.as_ref().map(Listener::address).transpose().map_err(unknown)?;
+
+    let (worker_listeners, mut claims) = listening.into_parts();
     if predecessor.is_some_and(Predecessor::leaves_listeners) {
-        let serving = of_workers.iter().flatten().map(|(_, listener)| listener);
-        for listener in serving.chain(&of_operators) {
+        let serving = worker_listeners.iter().flatten().map(|(_, listener)| listener);
+        for listener in serving.chain(&admin_listener) {
             claims.extend(listener.claim().map_err(unknown)?);
         }
     }
-    claims.extend(admin_claim);
-    let mut of_workers = of_workers.into_iter();
-    let of_processes =
-        (0..processes).map(|_| of_workers.by_ref().take(threads).flatten().collect()).collect();
+    claims.extend(admin_claim.flatten());
+    let mut worker_listeners = worker_listeners.into_iter();
+    let process_listeners =
+        (0..processes).map(|_| worker_listeners.by_ref().take(threads).flatten().collect()).collect();
+
     let command = |number: usize| {
         let mut command = Command::new(&program);
         command.args(std::env::args_os().skip(1)).env(PROCESS_VARIABLE, number.to_string());
@@ -189,101 +166,96 @@ fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Resu
         predecessor,
         has_tls: config.has_tls(),
         drain: config.drain,
-        on_notice: &|notice| tell(notice, options.quiet),
+        on_notice: &|notice| print_notice(notice, options.quiet),
     };
-    let ready = || {
+    let on_ready = || {
         if !options.quiet {
-            say_what_is_not_needed(options);
-            say_where(&addresses, own);
-            operators_address.iter().for_each(say_where_operators_ask);
+            print_ignored_flags(options);
+            print_addresses(&addresses, local);
+            if let Some(address) = &admin_address {
+                print_admin_address(address);
+            }
         }
     };
-    let ended = supervisor.run(of_processes, of_operators, ready);
+    let ended = supervisor.run(process_listeners, admin_listener, on_ready);
+
+    // Another process still uses the addresses: the successor, or the predecessor if this one could not take over.
     if matches!(ended, Ok(Ended::Replaced)) || ended.is_err() && predecessor.is_some() {
         claims.into_iter().for_each(Claim::release);
     }
     ended.map(drop).map_err(|error| Failure::failed(error.to_string()))
 }
 
-/// The file that this program was started by. A link is not followed: it may have been turned when a new program is
-/// to take over, and this file be replaced.
-fn name() -> io::Result<PathBuf> {
+/// Returns the path by which this program was started, for its successor. A symbolic link is not resolved: an upgrade may
+/// point it at the new program and delete this one.
+fn started_program() -> io::Result<PathBuf> {
     let named = std::env::args_os().next().map(PathBuf::from);
     match named.filter(|name| name.components().count() > 1) {
         Some(name) => std::path::absolute(name),
-        // Found by the search path: what it has found is all that is known.
+        // A bare name was found through `PATH`, so only the file that it led to is known.
         None => std::env::current_exe(),
     }
 }
 
-/// The variable that tells a process its number; not there in the first one.
-const PROCESS_VARIABLE: &str = "CANNERY_PROCESS";
-
+/// Returns the number that the supervisor gave this process. `None` in the supervisor, and if there is none.
 fn process_number() -> Option<usize> {
     std::env::var(PROCESS_VARIABLE).ok()?.parse().ok()
 }
 
-/// What keeps the address of operators, and the socket that listens there: the predecessor's, if there is one.
-fn listen_for_operators(address: &Address) -> Result<(Option<Claim>, Listener), Failure> {
-    let failed = |source| failure(&StartError::Listen { address: address.clone(), source });
-    if let Some([descriptor]) = inherited_by(ADMIN_VARIABLE)?.as_deref() {
-        let listener = Listener::inherit(*descriptor).map_err(failed)?;
-        return Ok((None, listener));
-    }
-    let claim = Claim::new(address).map_err(failed)?;
-    let listener = claim.listen().map_err(failed)?;
-    Ok((Some(claim), listener))
-}
-
-/// Whether this process says what holds for all of them, which are set up alike: the first of several, or the only one.
-fn speaks_for_all() -> bool {
+/// Returns `true` if this process prints messages that are the same for all: the first of several, or the only one.
+fn is_first_process() -> bool {
     process_number().unwrap_or(0) == 0
 }
 
-/// The listening sockets that whoever started this process has left open for it: our own supervisor, or a
-/// service manager (`sd_listen_fds(3)`).
-fn inherited() -> Result<Vec<(ListenerKind, i32)>, Failure> {
-    if let Some(numbers) = inherited_by(LISTENERS_VARIABLE)? {
-        let secured = inherited_by(TLS_LISTENERS_VARIABLE)?.unwrap_or_default();
-        return Ok(numbers.into_iter().map(|number| (kind(secured.contains(&number)), number)).collect());
+fn service_manager() -> Result<Notify, Failure> {
+    Notify::from_environment().map_err(|error| {
+        Failure::failed(format!("cannot notify the service manager ({SOCKET_VARIABLE}): {error}"))
+    })
+}
+
+/// Prints warnings and advice about the running server, and with `--debug` how it is set up.
+fn print_setup(options: &ServerOptions, config: &Config, server: &Server) {
+    if config.tls.is_some() && !config.has_tls() {
+        note("the certificates are not used: no `--bind-tls` names an address for TLS");
     }
-    let variable = |name| std::env::var(name).ok().and_then(|value| value.parse::<i32>().ok());
-    let is_ours = variable("LISTEN_PID").is_some_and(|pid| u32::try_from(pid) == Ok(std::process::id()));
-    let count = variable("LISTEN_FDS").filter(|_| is_ours).unwrap_or(0);
-    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
-    let names = names.split(':').chain(std::iter::repeat(""));
-    // As `FileDescriptorName=` of a socket unit says.
-    Ok((3..3 + count).zip(names).map(|(number, name)| (kind(name.starts_with("tls")), number)).collect())
+    let sandbox = server.sandbox_report();
+    for message in sandbox.missing().chain(sandbox.unreachable.iter().map(String::as_str)) {
+        warn(message);
+    }
+    if !options.quiet {
+        for message in sandbox.advice() {
+            note(message);
+        }
+    }
+    if options.debug {
+        note(settings(config));
+        note(format_args!("event loop {}", server.io()));
+        note(sandbox);
+    }
 }
 
-/// The listening sockets of other processes that our own supervisor has left open for this one.
-fn standby() -> Result<Vec<(usize, ListenerKind, i32)>, Failure> {
-    let secured = inherited_by(TLS_LISTENERS_VARIABLE)?.unwrap_or_default();
-    let named = std::env::var(STANDBY_VARIABLE).unwrap_or_default();
-    let entry = |entry: &str| {
-        let (process, number) = entry.split_once(':')?;
-        let number = number.parse().ok()?;
-        Some((process.parse().ok()?, kind(secured.contains(&number)), number))
-    };
-    let entries = named.split(',').filter(|text| !text.is_empty()).map(entry).collect::<Option<Vec<_>>>();
-    entries.ok_or_else(|| Failure::failed(format!("{STANDBY_VARIABLE} holds no list of listeners")))
+/// Prints the flags on the command line that have no effect, all in one line.
+fn print_ignored_flags(options: &ServerOptions) {
+    if !options.without_effect.is_empty() {
+        let flags: Vec<_> = options.without_effect.iter().map(|flag| format!("`--{flag}`")).collect();
+        note(format_args!("no effect: {}; a lookup needs no table in memory", flags.join(", ")));
+    }
 }
 
-/// What is spoken on the connections of a listener.
-fn kind(secured: bool) -> ListenerKind {
-    if secured { ListenerKind::Tls } else { ListenerKind::Plain }
+fn print_addresses(addresses: &[(ListenerKind, Address)], local: LocalAddresses) {
+    for (kind, address) in addresses {
+        for address in local.reachable(address) {
+            note(format_args!("listening at {}", url(*kind, &address)));
+        }
+    }
 }
 
-/// The descriptors that a variable of our own supervisor names; nothing if it is not there.
-fn inherited_by(variable: &str) -> Result<Option<Vec<i32>>, Failure> {
-    let Ok(numbers) = std::env::var(variable) else { return Ok(None) };
-    let numbers = numbers.split(',').filter(|number| !number.is_empty()).map(str::parse);
-    let numbers: Result<Vec<i32>, _> = numbers.collect();
-    numbers.map(Some).map_err(|_| Failure::failed(format!("{variable} holds no list of numbers")))
+fn print_admin_address(address: &Address) {
+    note(format_args!("admin page and metrics at {}", url(ListenerKind::Plain, address)));
 }
 
-/// Prints what happens while the server runs; only what is wrong if it is to be quiet.
-fn tell(notice: &Notice, quiet: bool) {
+/// Prints an event of the running server. With `quiet`, only warnings.
+fn print_notice(notice: &Notice, quiet: bool) {
     if notice.is_warning() {
         warn(&notice.to_string());
     } else if !quiet {
@@ -291,74 +263,43 @@ fn tell(notice: &Notice, quiet: bool) {
     }
 }
 
+fn warn(message: &str) {
+    note(format_args!("{} {}", Paint::for_errors().error("warning:"), one_line(message)));
+}
+
 /// Writes a line to standard error, or drops it if there is no room for it within a second.
 ///
-/// The calling thread starts the server, reloads archives or waits for signals, so a reader that does not read must not
-/// hold it up, nor the threads that wait for the lock.
+/// The calling thread starts the server, reloads archives or waits for signals. A reader that does not read must not
+/// block it, nor the threads that wait for the lock.
 fn note(text: impl Display) {
-    // No other thread uses the room before this one does.
+    // While this thread holds the lock, no other one uses up the room.
     let _lock = io::stderr().lock();
     if stderr_has_room() {
         output::note(text);
     }
 }
 
-/// Whether a line can be written to standard error without waiting for its reader for more than a second.
+/// Returns `true` if standard error can take a line now or within a second, or if the kernel cannot tell.
 fn stderr_has_room() -> bool {
     let stderr = io::stderr();
-    let mut asked = [PollFd::new(&stderr, PollFlags::OUT)];
-    let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-    // What cannot be asked for is tried.
-    !matches!(poll(&mut asked, Some(&second)), Ok(0))
+    let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
+    let timeout = Timespec { tv_sec: 1, tv_nsec: 0 };
+    !matches!(poll(&mut polled, Some(&timeout)), Ok(0))
 }
 
-fn warn(words: &str) {
-    note(format_args!("{} {}", Paint::for_errors().error("warning:"), one_line(words)));
-}
-
-/// How the server is set up, on one line.
-fn setting(options: &ServerOptions) -> String {
-    let config = &options.config;
+/// Returns the main settings, on one line.
+fn settings(config: &Config) -> String {
+    let state = |is_on: bool| if is_on { "on" } else { "off" };
     format!(
         "{}, hosts {}, security headers {}, timeouts {}",
         format::counted(config.threads.get() as u64, "thread"),
-        on_or_off(config.hosts),
-        on_or_off(config.security_headers.basic),
-        on_or_off(config.timeouts.is_some()),
+        state(config.hosts),
+        state(config.security_headers.basic),
+        state(config.timeouts.is_some()),
     )
 }
 
-const fn on_or_off(on: bool) -> &'static str {
-    if on { "on" } else { "off" }
-}
-
-/// Sets the number of descriptors that may be open; without one, to as many as the system lets us have.
-fn raise_descriptors(wanted: Option<u64>) -> Result<(), Failure> {
-    let now = getrlimit(Resource::Nofile);
-    let Some(limit) = wanted else {
-        // Where it cannot be raised, what there is has to do.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
-        return Ok(());
-    };
-    let maximum = now.maximum.map(|maximum| maximum.max(limit));
-    setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum }).map_err(|error| {
-        let most =
-            now.maximum.map_or("any number".into(), |maximum| format!("at most {}", format::count(maximum)));
-        Failure::failed(format!("`--limit-descriptors {limit}`: {}", io::Error::from(error)))
-            .hint(format!("this user may open {most} here; see `ulimit -Hn`"))
-    })
-}
-
-/// Limits the memory that is the process's own: what it writes to, and not the files that it maps, which are
-/// the page cache's. A limit of addresses would count those, and say nothing about memory.
-fn limit_memory(limit: u64) -> Result<(), Failure> {
-    let now = getrlimit(Resource::Data);
-    let maximum = Some(now.maximum.map_or(limit, |maximum| maximum.min(limit)));
-    setrlimit(Resource::Data, Rlimit { current: maximum, maximum })
-        .map_err(|error| Failure::failed(format!("`--limit-memory`: {}", io::Error::from(error))))
-}
-
-/// The URL under which whoever is on this machine reaches a server at `address`; of a local socket, the path.
+/// Returns the URL under which a client on this machine reaches a server at `address`. For a local socket, the path.
 pub(super) fn url(kind: ListenerKind, address: &Address) -> String {
     let address = match address {
         Address::Internet(address) => *address,
@@ -377,95 +318,17 @@ pub(super) fn url(kind: ListenerKind, address: &Address) -> String {
     format!("{scheme}://{}/", SocketAddr::new(ip, address.port()))
 }
 
-/// Why a server did not start, and what to turn.
-pub(super) fn failure(error: &StartError) -> Failure {
-    match error {
-        StartError::Archive { path, source } => open::failure(path, source),
-        StartError::Listen { address, source } => {
-            listen_hint(Failure::failed(error.to_string()), address, source.kind())
-        }
-        StartError::NoCertificate => Failure::failed(error.to_string())
-            .hint("`--tls-bundle FILE` names one, `--tls-self-ecdsa` makes one for trying out"),
-        StartError::AccessLog { .. }
-        | StartError::Webroot { .. }
-        | StartError::Inherited { .. }
-        | StartError::Tls(_)
-        | StartError::Seed { .. }
-        | StartError::NoOperators
-        | StartError::EventLoop(_)
-        | StartError::Thread(_)
-        | StartError::Sandbox(_)
-        | StartError::Uring(_)
-        | StartError::Signals(_) => Failure::failed(error.to_string()),
-    }
-}
-
-/// Names the limit that a server has run into when it ran out of memory at its start.
-fn memory_hint(failure: Failure, error: &StartError, memory_max: Option<u64>) -> Failure {
-    let Some(limit) = memory_max else { return failure };
-    let mut cause = Some(error as &dyn Error);
-    let is_lack_of_memory = |error: &io::Error| match error.kind() {
-        io::ErrorKind::OutOfMemory => true,
-        // A thread for which there is no stack fails like this.
-        io::ErrorKind::WouldBlock => true,
-        _ => false,
-    };
-    while let Some(error) = cause.filter(|error| !error.downcast_ref().is_some_and(is_lack_of_memory)) {
-        cause = error.source();
-    }
-    if cause.is_none() {
-        return failure;
-    }
-    let mebibytes = limit >> 20;
-    failure.hint(format!(
-        "`--limit-memory {mebibytes}` is too small for this: raise it, or map the archive (`--archive-mmap`), which does \
-         not count"
-    ))
-}
-
-/// What to do about an address that cannot be listened at.
-pub(super) fn listen_hint(failure: Failure, address: &Address, kind: io::ErrorKind) -> Failure {
-    match kind {
-        io::ErrorKind::AddrInUse => {
-            failure.hint("another program listens there: stop it, or name another address with `--bind`")
-        }
-        io::ErrorKind::PermissionDenied => match address.port() {
-            Some(port) => failure.hint(format!(
-                "port {port} needs a privilege (CAP_NET_BIND_SERVICE); ports from 1024 on do not"
-            )),
-            None => failure.hint("this user may not make a socket in that folder"),
-        },
-        io::ErrorKind::AddrNotAvailable => failure.hint("this machine does not have that address"),
-        io::ErrorKind::Unsupported => failure.hint("leave `--defer-accept` out"),
-        _ => failure,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_is_every_address_is_shown_as_one_that_can_be_visited() {
-        let shown = |address: &str| url(ListenerKind::Plain, &address.parse().unwrap());
-        assert_eq!(shown("127.0.0.1:8080"), "http://127.0.0.1:8080/");
-        assert_eq!(shown("0.0.0.0:80"), "http://127.0.0.1:80/");
-        assert_eq!(shown("[::]:8080"), "http://[::1]:8080/");
-        assert_eq!(shown(":8080"), "http://127.0.0.1:8080/");
-        assert_eq!(shown("unix:/run/s"), "unix:/run/s");
-    }
-
-    #[test]
-    fn an_address_that_cannot_be_had_has_a_hint() {
-        let address = "127.0.0.1:80".parse::<Address>().unwrap();
-        for kind in [
-            io::ErrorKind::AddrInUse,
-            io::ErrorKind::PermissionDenied,
-            io::ErrorKind::AddrNotAvailable,
-            io::ErrorKind::Unsupported,
-        ] {
-            let failure = failure(&StartError::Listen { address: address.clone(), source: kind.into() });
-            assert!(matches!(failure, Failure::Message { hint: Some(_), .. }), "{kind}");
-        }
+    fn unspecified_addresses_are_printed_as_loopback() {
+        let url = |address: &str| url(ListenerKind::Plain, &address.parse().unwrap());
+        assert_eq!(url("127.0.0.1:8080"), "http://127.0.0.1:8080/");
+        assert_eq!(url("0.0.0.0:80"), "http://127.0.0.1:80/");
+        assert_eq!(url("[::]:8080"), "http://[::1]:8080/");
+        assert_eq!(url(":8080"), "http://127.0.0.1:8080/");
+        assert_eq!(url("unix:/run/s"), "unix:/run/s");
     }
 }

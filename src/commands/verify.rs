@@ -1,6 +1,4 @@
-//! `cannery verify`: reads an archive whole, and says whether it is.
-//!
-//! Never contains a check: those are the archive's.
+//! `cannery verify`: reads a whole archive and checks it. The checks are in the archive crate.
 
 use std::path::Path;
 use std::time::Instant;
@@ -13,9 +11,9 @@ use crate::flags::tools::Verify;
 use crate::format;
 use crate::output::{self, Failure, Paint};
 
-/// What was found, as JSON.
+/// The result as JSON.
 #[derive(Serialize)]
-struct Found {
+struct VerifiedArchive {
     digest: String,
     records: u64,
     bodies: u64,
@@ -23,14 +21,14 @@ struct Found {
     paths: u64,
 }
 
-/// Runs what the command line asked for.
+/// Runs the command.
 ///
 /// # Errors
-/// The archive is damaged, or is none.
+/// The file is damaged, or not an archive.
 pub fn run(flags: &Verify) -> Result<(), Failure> {
     let started = Instant::now();
     let (archive, seen) = whole(&flags.archive)?;
-    let found = Found {
+    let found = VerifiedArchive {
         digest: archive.facts().digest.to_string(),
         records: seen.records,
         bodies: seen.bodies,
@@ -41,7 +39,7 @@ pub fn run(flags: &Verify) -> Result<(), Failure> {
         return output::print_json(&found);
     }
     output::print(format_args!(
-        "{}  whole: {}, {} and {} agree, in {}\n  digest {}\n",
+        "{}  verified: {}, {} and {} match, in {}\n  digest {}\n",
         Paint::for_results().strong(&flags.archive.display().to_string()),
         format::counted(found.records, "record"),
         format::counted(found.paths, "path"),
@@ -51,7 +49,7 @@ pub fn run(flags: &Verify) -> Result<(), Failure> {
     ))
 }
 
-/// Opens an archive and reads it whole.
+/// Opens an archive, and reads and checks all of it.
 pub(super) fn whole(path: &Path) -> Result<(Archive, VerifyReport), Failure> {
     let archive = open::open(path)?;
     let seen = archive.verify(|_| {}).map_err(|error| failure(path, &error))?;
@@ -75,7 +73,7 @@ mod tests {
     use crate::output::Exit;
 
     #[test]
-    fn a_byte_that_changed_is_found() {
+    fn a_changed_byte_is_detected() {
         let sample = sample::Sample::write();
         let flags = Verify { archive: sample.archive.clone(), json: false };
         run(&flags).unwrap();

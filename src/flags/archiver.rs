@@ -12,25 +12,25 @@ use super::building::{CacheFlags, CachingFlags, ExclusionFlags, ReleaseFlags, Ro
 use super::{About, AboutFlags, end_sentences, examples, unsupported};
 use crate::output::Failure;
 
-/// Flags of kawipiko's archiver that are refused by name, with what to do instead.
+/// Flags of kawipiko's archiver that are refused by name, each with an alternative.
 const UNSUPPORTED: [(&str, &str); 2] = [
     ("sources-md5", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
     ("sources-cpio", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
 ];
 
-/// What a command line asks for.
+/// A parsed command line.
 #[derive(Debug)]
 pub enum Invocation {
-    /// A build.
+    /// Build.
     Build(Box<Build>),
-    /// Something about the program itself.
+    /// Print information about the program.
     About(About),
 }
 
 /// A build to run.
 #[derive(Debug)]
 pub struct Build {
-    /// What to build.
+    /// The sources, the archive, and all other settings of the build.
     pub options: Options,
     /// How much to print.
     pub output: OutputFlags,
@@ -56,19 +56,19 @@ pub struct Build {
     ),
 )]
 pub struct Flags {
-    #[command(flatten, next_help_heading = "From where to where")]
+    #[command(flatten, next_help_heading = "Input and output")]
     input: InputFlags,
-    #[command(flatten, next_help_heading = "How contents are stored")]
+    #[command(flatten, next_help_heading = "Storage")]
     storage: StorageFlags,
-    #[command(flatten, next_help_heading = "What answers a path")]
+    #[command(flatten, next_help_heading = "Routing")]
     routing: RoutingFlags,
-    #[command(flatten, next_help_heading = "How long clients keep it")]
+    #[command(flatten, next_help_heading = "Caching")]
     caching: CachingFlags,
-    #[command(flatten, next_help_heading = "What is left out")]
+    #[command(flatten, next_help_heading = "Exclusions")]
     exclusions: ExclusionFlags,
     #[command(flatten, next_help_heading = "Earlier releases")]
     releases: ReleaseFlags,
-    #[command(flatten, next_help_heading = "Building again")]
+    #[command(flatten, next_help_heading = "Build caches")]
     caches: CacheFlags,
     #[command(flatten, next_help_heading = "Output")]
     output: OutputFlags,
@@ -78,12 +78,12 @@ pub struct Flags {
 
 #[derive(Debug, Args)]
 struct InputFlags {
-    /// The site folder. Or name it without the flag.
+    /// The site folder, also accepted without the flag.
     #[arg(long = "sources", value_name = "DIR", required_unless_present = "sources")]
     sources_flag: Option<PathBuf>,
 
-    /// The archive to write. An old one is replaced in one step, or stays as it was. Or name it without the flag,
-    /// after the folder.
+    /// The archive to write, also accepted without the flag. An old one is replaced atomically; if the build fails, it is
+    /// unchanged.
     #[arg(long = "archive", value_name = "FILE", required_unless_present = "archive")]
     archive_flag: Option<PathBuf>,
 
@@ -95,7 +95,7 @@ struct InputFlags {
     #[arg(value_name = "FILE", conflicts_with = "archive_flag")]
     archive: Option<PathBuf>,
 
-    /// How many threads read and compress. Without it, one for each CPU. The archive is the same with any.
+    /// The number of threads that read and compress. The default is the number of CPUs. It does not affect the archive.
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
@@ -108,12 +108,12 @@ struct InputFlags {
     #[arg(long)]
     check_links: bool,
 
-    /// Don't look for broken links.
+    /// Do not look for broken links.
     #[arg(long, conflicts_with = "check_links")]
     no_check_links: bool,
 
-    /// Write the archive even if the folder is empty or has no page for `/`. Otherwise that is an error, because
-    /// it is most often the wrong folder.
+    /// Write the archive even if the folder is empty or has no page for `/`. Without this flag, that is an error, because
+    /// it is probably the wrong folder.
     #[arg(long)]
     allow_empty: bool,
 }
@@ -121,7 +121,7 @@ struct InputFlags {
 /// How much a build prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
 pub struct OutputFlags {
-    /// Print how far the build has come, even if standard error is no terminal.
+    /// Print the progress of the build, even if standard error is not a terminal.
     #[arg(long)]
     pub progress: bool,
 
@@ -129,7 +129,7 @@ pub struct OutputFlags {
     #[arg(long)]
     pub debug: bool,
 
-    /// Print nothing but errors.
+    /// Print only errors.
     #[arg(long, conflicts_with_all = ["progress", "debug", "json"])]
     pub quiet: bool,
 
@@ -153,7 +153,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation
 }
 
 impl Flags {
-    /// Returns what the command line asks for.
+    /// Turns the flags into settings.
     ///
     /// # Errors
     /// A value is wrong, or a file is not named.

@@ -15,8 +15,8 @@ use crate::output::Failure;
 
 #[derive(Debug, Args)]
 pub(super) struct StorageFlags {
-    /// The codings in which contents are stored, separated by commas: identity, gzip, zopfli, brotli, zstd, or `none`,
-    /// `gz` and `br` for short. Each client gets one that it accepts.
+    /// The content codings to store, separated by commas: identity, gzip, zopfli, brotli or zstd; `none`, `gz` and `br`
+    /// are short forms. Each client gets one that it accepts.
     #[arg(
         long,
         value_name = "CODINGS",
@@ -31,7 +31,7 @@ pub(super) struct StorageFlags {
     #[arg(long, value_name = "LEVELS", allow_hyphen_values = true)]
     compress_level: Option<String>,
 
-    /// The archive's format: `cdb` with 32-bit positions or `cdb64` with 64-bit ones. `auto` is `cdb` up to 4 GiB.
+    /// The format of the archive: `cdb` with 32-bit offsets or `cdb64` with 64-bit ones. `auto` is `cdb` up to 4 GiB.
     #[arg(
         long,
         value_name = "FORMAT",
@@ -67,24 +67,24 @@ impl StorageFlags {
 
 #[derive(Debug, Args)]
 pub(super) struct RoutingFlags {
-    /// Do not answer `/folder/` with the folder's `index.html` or its like.
+    /// Do not serve `index.html` and other index pages at `/folder/`.
     #[arg(long)]
     exclude_index: bool,
 
-    /// Do not answer `/page` with `page.html`.
+    /// Do not serve `page.html` at `/page`.
     #[arg(long)]
     exclude_strip: bool,
 
-    /// Do not redirect `/folder` to `/folder/`, and `/file/` to `/file`.
+    /// Do not redirect `/folder` to `/folder/`, nor `/file/` to `/file`.
     #[arg(long)]
     exclude_slash_redirects: bool,
 
-    /// Make a page that lists the files for each folder without an index page, and a `_listing.json` for every
+    /// Generate a page that lists the files for each folder without an index page, and a `_listing.json` for every
     /// folder.
     #[arg(long)]
     include_folder_listing: bool,
 
-    /// Whose syntax `_redirects` files are written in.
+    /// The syntax of `_redirects` files.
     #[arg(
         long,
         value_name = "DIALECT",
@@ -110,22 +110,22 @@ impl RoutingFlags {
 
 #[derive(Debug, Args)]
 pub(super) struct CachingFlags {
-    /// Send this `Cache-Control` with every answer but error pages, in place of the policy by kind of file.
+    /// Send this `Cache-Control` with every response except error pages. The default depends on the kind of file.
     #[arg(long, value_name = "VALUE", conflicts_with = "exclude_cache")]
     cache_control: Option<String>,
 
-    /// Send no `Cache-Control` but what `_headers` sets.
+    /// Send no `Cache-Control`, except where `_headers` sets it.
     #[arg(long)]
     exclude_cache: bool,
 
-    /// Let clients keep these files for a year: files whose content never changes under the same name, in gitignore
-    /// syntax, such as `/assets/` for all in that folder. Names that contain a digest of their content, or that are
-    /// known to be made by a build tool, are found without. Repeatable.
+    /// Let clients cache these files for a year, because their content never changes under the same name. In gitignore
+    /// syntax: `/assets/` is everything in that folder. Names that contain a digest of the content, or that follow the
+    /// pattern of a known build tool, are detected without this flag. Repeatable.
     #[arg(long, value_name = "GLOB")]
     immutable: Vec<String>,
 
-    /// What `Last-Modified` says: `none` sends none, `files` the time of each file, a date (as for `--released`)
-    /// the same for all. Entity tags are more exact, and file times differ between machines.
+    /// The value of `Last-Modified`: `none` sends none, `files` the modification time of each file, a date (as for
+    /// `--released`) the same for all. Entity tags are more precise, and file times differ between machines.
     #[arg(long, value_name = "WHEN", default_value = "none", value_parser = parse_last_modified)]
     last_modified: LastModified,
 
@@ -150,20 +150,20 @@ impl CachingFlags {
 
 #[derive(Debug, Args)]
 pub(super) struct ExclusionFlags {
-    /// Leave out files of these names too, in gitignore syntax; `!PATTERN` takes them in again. Repeatable.
+    /// Exclude files that match, in gitignore syntax; `!PATTERN` includes them again. Repeatable.
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     ignore: Vec<String>,
 
-    /// Take in what is left out otherwise: hidden files, backups, logs, locks and temporary files.
+    /// Include files that are excluded by default: hidden files, backups, logs, locks and temporary files.
     #[arg(long)]
     no_default_ignores: bool,
 
-    /// Follow symbolic links out of the site folder without a warning.
+    /// Follow symbolic links that lead out of the site folder without a warning.
     #[arg(long)]
     follow_links: bool,
 
-    /// Do not store files that answer no path of their own, such as `_redirects`. `cannery extract` then cannot
-    /// restore the whole folder.
+    /// Do not store files that have no path of their own, such as `_redirects`. `cannery extract` then cannot restore the
+    /// whole folder.
     #[arg(long, alias = "exclude-paths-index")]
     exclude_file_listing: bool,
 }
@@ -179,27 +179,27 @@ impl ExclusionFlags {
 
 #[derive(Debug, Args)]
 pub(super) struct ReleaseFlags {
-    /// A release directory, or the archive of the release before: files with a fingerprint in their names stay
-    /// reachable, so that pages loaded before a deploy work after it. Of a directory, all releases count. What an
-    /// archive carries itself is handed on. A directory without archives is none to be had yet. Repeatable.
+    /// The archive of the previous release, or a release directory with all earlier ones: files with a fingerprint in
+    /// their names are carried forward, so pages that were loaded before a deploy still work. This includes files that
+    /// an archive has itself carried forward. A directory without archives is accepted. Repeatable.
     #[arg(long, value_name = "PATH")]
     previous: Vec<PathBuf>,
 
-    /// Carry files of at most N earlier releases.
+    /// Carry forward files of at most N earlier releases.
     #[arg(long, value_name = "N", default_value_t = 3)]
     previous_releases: u16,
 
-    /// Carry no release that was replaced more than this many days before `--released`.
+    /// Do not carry forward files of releases that were replaced more than this many days before `--released`.
     #[arg(long, value_name = "DAYS", requires = "released")]
     previous_age: Option<u32>,
 
-    /// The number of this release, which `cannery releases` and the server show. Without it, one more than the
-    /// newest of `--previous`, or 1.
+    /// The number of this release, which `cannery releases` and the server show. The default is one more than the newest
+    /// of `--previous`, or 1.
     #[arg(long, value_name = "N")]
     serial: Option<u64>,
 
-    /// The date of this release: `2030-01-31`, `2030-01-31T12:00:00Z`, or `@` and seconds since 1970. Without it,
-    /// the archive holds no date.
+    /// The date of this release: `2030-01-31`, `2030-01-31T12:00:00Z`, or `@` and seconds since 1970. By default, the
+    /// archive has no date.
     #[arg(long, value_name = "DATE", value_parser = parse_date)]
     released: Option<u64>,
 }
@@ -216,13 +216,13 @@ impl ReleaseFlags {
 
 #[derive(Debug, Args)]
 pub(super) struct CacheFlags {
-    /// Keep compressed contents in this folder for the next build. Several builds may share it at the same time.
-    /// What is read from it is decoded and compared, so nothing false gets into an archive.
+    /// Keep compressed contents in this folder for the next build. Several builds may share it at the same time. Contents
+    /// from it are decoded and compared with the source, so a damaged cache cannot damage an archive.
     #[arg(long, value_name = "DIR")]
     compress_cache: Option<PathBuf>,
 
-    /// Remember the digests of source files in this file, so that the next build does not read unchanged ones. It is
-    /// believed, so it is not used if other users can write it.
+    /// Keep the digests of source files in this file, so that the next build does not read unchanged ones. The digests are
+    /// trusted, so the file is not used if other users can write to it.
     #[arg(long, value_name = "FILE")]
     sources_cache: Option<PathBuf>,
 }

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::examples;
 
-/// Lists the archives of a folder, or makes another one current.
+/// Lists the archives of a release directory, or makes another one current.
 #[derive(Debug, Args)]
 #[command(
     version,
@@ -18,12 +18,12 @@ use super::examples;
     ),
 )]
 pub struct Releases {
-    /// The folder with the archives and the link `current`, which points at the one that is served.
+    /// The directory with the archives and the symbolic link `current`, which points at the one that is served.
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
 
-    /// Make this release current, in one step: named by its file, by its serial, or as `previous`, which is
-    /// the one before the current one. The archive is verified first.
+    /// Make this release current, atomically: a file name, a serial, or `previous` for the one before the current one. The
+    /// archive is verified first.
     #[arg(long = "use", value_name = "RELEASE")]
     pub selected: Option<String>,
 

@@ -1,6 +1,6 @@
 //! The flags of `cannery-server`, and the configuration that they mean.
 //!
-//! Never opens the archive or a socket. Knows nothing of the archiver.
+//! Never opens the archive or a socket. Does not use the archiver.
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -25,30 +25,30 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 /// The interval between two lines of `--report`.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Flags of kawipiko's server that are refused by name, with what to do instead.
+/// Flags of kawipiko's server that are refused by name, each with an alternative.
 const UNSUPPORTED: [(&str, &str); 7] = [
     ("sources-md5", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
     ("sources-cpio", "the sources of this program are not part of it; `--sbom` lists what it is made of"),
     ("bind-quic", "there is no HTTP/3 yet; `--bind-tls` serves the same clients by HTTP/2"),
-    ("http3-alt-svc", "there is no HTTP/3 yet, so there is nothing to advertise"),
+    ("http3-alt-svc", "there is no HTTP/3 yet, so the server does not advertise it"),
     ("dummy-delay", "there is no delay; `--dummy` answers at once"),
     ("profile-cpu", "profile the process from outside: `perf record -p PID`, with `--sandbox off`"),
     ("profile-mem", "profile the process from outside, with `--sandbox off`"),
 ];
 
-/// What a command line asks for.
+/// A parsed command line.
 #[derive(Debug)]
 pub enum Invocation {
-    /// To serve.
+    /// Serve.
     Serve(Box<ServerOptions>),
-    /// Something about the program itself.
+    /// Print information about the program.
     About(About),
 }
 
 /// A server to start.
 #[derive(Debug)]
 pub struct ServerOptions {
-    /// What to serve, and how.
+    /// The content to serve, and all other settings of the server.
     pub config: Config,
     /// The number of processes that serve, under a supervisor. `None` serves in this process.
     pub processes: Option<usize>,
@@ -56,7 +56,7 @@ pub struct ServerOptions {
     pub descriptors_max: Option<u64>,
     /// The limit of memory in bytes, set before anything is opened.
     pub memory_max: Option<u64>,
-    /// Flags on the command line that are accepted and change nothing.
+    /// Flags on the command line that are accepted without an effect.
     pub without_effect: Vec<&'static str>,
     /// Prints only warnings and errors.
     pub quiet: bool,
@@ -86,15 +86,15 @@ pub struct ServerOptions {
     ),
 )]
 pub struct Flags {
-    #[command(flatten, next_help_heading = "What is served")]
+    #[command(flatten, next_help_heading = "Content")]
     content: ContentFlags,
     #[command(flatten, next_help_heading = "Listening")]
     listening: ListeningFlags,
     #[command(flatten, next_help_heading = "TLS")]
     tls: TlsFlags,
-    #[command(flatten, next_help_heading = "Answers")]
+    #[command(flatten, next_help_heading = "Responses")]
     responses: ResponseFlags,
-    #[command(flatten, next_help_heading = "Logs and figures")]
+    #[command(flatten, next_help_heading = "Logs and metrics")]
     monitoring: MonitoringFlags,
     #[command(flatten, next_help_heading = "Sandbox")]
     sandbox: SandboxFlags,
@@ -102,15 +102,15 @@ pub struct Flags {
     output: OutputFlags,
     #[command(flatten, next_help_heading = "About the program")]
     about: AboutFlags,
-    #[command(flatten, next_help_heading = "For command lines that were written for kawipiko")]
+    #[command(flatten, next_help_heading = "Compatibility with kawipiko")]
     ignored: IgnoredFlags,
 }
 
 #[derive(Debug, Args)]
 struct ContentFlags {
-    /// The archive to serve. Repeatable, with the host that each is for: `example.com=a.cdb`,
-    /// `*.example.com=b.cdb`. The one without a host serves all other hosts. Write `./FILE` if the file's name
-    /// contains `=`. Or name it without the flag.
+    /// The archive to serve, also accepted without the flag. Repeatable, with a host for each: `example.com=a.cdb`,
+    /// `*.example.com=b.cdb`. The archive without a host serves all other hosts. Write `./FILE` if the file name
+    /// contains `=`.
     #[arg(
         long,
         value_name = "[HOST=]FILE",
@@ -123,38 +123,38 @@ struct ContentFlags {
     #[arg(value_name = "[HOST=]ARCHIVE", value_parser = parse_named_archive)]
     archives: Vec<NamedArchive>,
 
-    /// Serve the archive that the link DIR/current leads to, and answer immutable files that it lacks from the other
-    /// archives of this release directory, so that pages loaded before a deploy or a rollback work after it.
-    /// Repeatable, with hosts like `--archive`.
+    /// Serve the archive that the symbolic link DIR/current points at. Immutable files that it lacks are served from the
+    /// other archives of this release directory, so pages that were loaded before a deploy or a rollback still work.
+    /// Repeatable, with hosts as for `--archive`.
     #[arg(long, value_name = "[HOST=]DIR", value_parser = parse_named_archive)]
     releases: Vec<NamedArchive>,
 
-    /// How many of the other archives of each release directory are answered from, the newest first.
+    /// Serve immutable files from this many other archives of each release directory, the newest first.
     #[arg(long, value_name = "N", default_value_t = 5)]
     releases_kept: u16,
 
-    /// Look for new archives and certificates at SIGHUP only, and not twice a second.
+    /// Look for new archives and certificates only at SIGHUP, not twice a second.
     #[arg(long)]
     watch_disable: bool,
 
-    /// Map the archive into memory. Without this flag and the next, archives of up to 16 MiB are read into memory
+    /// Map the archive into memory. Without this flag and `--archive-inmem`, archives of up to 16 MiB are read into memory
     /// and larger ones are mapped.
     #[arg(long)]
     archive_mmap: bool,
 
-    /// Read the archive into memory of the server's own, from which large bodies are sent without a copy.
+    /// Read the archive into the server's own memory, from which large bodies are sent zero-copy.
     #[arg(long, conflicts_with_all = ["archive_mmap", "archive_preload"])]
     archive_inmem: bool,
 
-    /// Map the archive, and bring it into the page cache before the first answer.
+    /// Map the archive, and read it into the page cache before the first response.
     #[arg(long)]
     archive_preload: bool,
 
-    /// Serve no archive, but `hello world!` to every request: the most that the engine can do.
+    /// Serve no archive, but respond `hello world!` to every request, to measure the highest throughput of the server.
     #[arg(long)]
     dummy: bool,
 
-    /// The same with an empty body.
+    /// Like `--dummy`, with an empty body.
     #[arg(long, conflicts_with = "dummy")]
     dummy_empty: bool,
 }
@@ -167,92 +167,91 @@ struct ListeningFlags {
     #[arg(long, value_name = "ADDRESS")]
     bind: Vec<Address>,
 
-    /// One more address. The flag that it is named after is repeatable.
+    /// Another address, as in kawipiko. `--bind` is repeatable.
     #[arg(long, value_name = "ADDRESS", hide = true)]
     bind_2: Vec<Address>,
 
-    /// Permissions of `unix:` sockets, as for `chmod`: with `660` the owner and the group may connect. Without it,
-    /// the umask decides.
+    /// The permissions of `unix:` sockets, as for `chmod`: with `660` the owner and the group may connect. Without this
+    /// flag, they depend on the umask.
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     bind_unix_mode: Option<u32>,
 
-    /// Have the kernel keep a TCP connection back until its client has sent something, for a second at most
-    /// (`TCP_DEFER_ACCEPT`). Cheaper where most connections ask once and go. Linux only.
+    /// Accept a TCP connection only when its client has sent data, or after a second (`TCP_DEFER_ACCEPT`). This is
+    /// cheaper if most connections carry a single request. Linux only.
     #[arg(long)]
     defer_accept: bool,
 
     /// Expect a PROXY protocol header, version 1 or 2, at the beginning of every connection, and take the client's
-    /// address from it. Only for a server that nobody but a proxy can reach.
+    /// address from it. Use it only if no client can bypass the proxy.
     #[arg(long)]
     proxy_protocol: bool,
 
-    /// How many threads serve, in each process. Without it, as many as the CPUs that the server may run on, shared
-    /// among the processes.
+    /// The number of threads that serve, in each process. The default is the number of CPUs that the server may use,
+    /// divided by the number of processes.
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
-    /// Serve with N processes of `--threads` threads each, under a supervisor that restarts those that die. At
-    /// SIGUSR2 it starts the program anew and hands it the sockets. One more process answers at `--admin` for
-    /// all of them.
+    /// Serve with N processes of `--threads` threads each, under a supervisor that restarts those that exit. At
+    /// SIGUSR2, it starts the program again and passes the sockets to it (graceful restart). One more process responds
+    /// at `--admin` for all of them.
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=256))]
     processes: Option<u16>,
 
-    /// The event loop. `auto` takes epoll, which every Linux has; `io_uring` needs Linux 6.1, and
-    /// takes less for new connections, more where thousands are kept.
+    /// The event loop. `auto` chooses epoll, which every Linux has. `io_uring` needs Linux 6.1; it is cheaper for new
+    /// connections, and more expensive if thousands are kept open.
     #[arg(
         long,
-        value_name = "WAY",
+        value_name = "LOOP",
         value_parser = one_of([("auto", Io::Auto), ("epoll", Io::Epoll), ("io_uring", Io::Uring)])
     )]
     io: Option<Io>,
 
-    /// How long connections may go on sending after the order to stop.
+    /// The time that connections have to finish their responses when the server stops.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = value_parser!(u64).range(..=86_400))]
     drain: u64,
 
-    /// Never give up on a slow or silent peer. Only for measurements.
+    /// Never close a connection because its client is slow or idle. Only for measurements.
     #[arg(long)]
     timeout_disable: bool,
 
-    /// The limit of open files and connections of a process. Without it, as many as the system allows.
+    /// The limit of open files and connections of a process. The default is what the system allows.
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(16..))]
     limit_descriptors: Option<u64>,
 
-    /// The most connections at a time, over all threads of a process. Further clients wait until one ends.
+    /// The limit of concurrent connections, over all threads of a process. Further clients wait until one is closed.
     #[arg(long, value_name = "N")]
     limit_connections: Option<NonZeroUsize>,
 }
 
 #[derive(Debug, Args)]
 struct ResponseFlags {
-    /// Do not serve the server's own pages: `/__/heartbeat`, and `about` and `manual` below `/__/cannery/`. A site's
-    /// own files of these names are served in any case.
+    /// Do not serve the built-in pages: `/__/heartbeat`, and `about` and `manual` below `/__/cannery/`. Files of the site
+    /// with these names are always served.
     #[arg(long)]
     special_pages_disable: bool,
 
-    /// Serve `version` and `sbom` below `/__/cannery/`, too. They tell everybody the exact version of the server and
-    /// of its parts.
+    /// Also serve `version` and `sbom` below `/__/cannery/`. They disclose the exact versions of the server and of its
+    /// libraries.
     #[arg(long, conflicts_with = "special_pages_disable")]
     special_pages_version: bool,
 
-    /// Serve the files in `DIR/.well-known/acme-challenge/` at the same path, as soon as they are there, for every
-    /// host and without a redirect to https: for `certbot certonly --webroot --webroot-path DIR` and other ACME
-    /// clients.
+    /// Serve the files in `DIR/.well-known/acme-challenge/` at the same path, as soon as they exist, for every host and
+    /// without a redirect to https: for `certbot certonly --webroot --webroot-path DIR` and other ACME clients.
     #[arg(long, value_name = "DIR")]
     acme_webroot: Option<PathBuf>,
 
-    /// Ignore the `Host` of requests: serve the default site to everybody.
+    /// Ignore the `Host` of requests: serve the default site for every host.
     #[arg(long)]
     hosts_disable: bool,
 
-    /// Do not send `Referrer-Policy: strict-origin-when-cross-origin`, `X-Content-Type-Options: nosniff`
-    /// and `X-Frame-Options: sameorigin`, which are sent otherwise.
+    /// Do not send `Referrer-Policy: strict-origin-when-cross-origin`, `X-Content-Type-Options: nosniff` and
+    /// `X-Frame-Options: sameorigin`, which are the default.
     #[arg(long)]
     security_headers_disable: bool,
 
     /// Add `Strict-Transport-Security: max-age=31536000` and
-    /// `Content-Security-Policy: upgrade-insecure-requests` to answers over TLS; or, if there is no `--bind-tls`,
-    /// to all answers, for a server behind a TLS proxy.
+    /// `Content-Security-Policy: upgrade-insecure-requests` to responses over TLS or, if there is no `--bind-tls`, to all
+    /// responses, for a server with a TLS proxy in front.
     #[arg(long)]
     security_headers_tls: bool,
 }
@@ -274,12 +273,12 @@ struct MonitoringFlags {
     access_log_format: LogFormat,
 
     /// Listen here for operators: a live page at `/`, metrics for Prometheus at `/metrics`, `/health`, `/ready`,
-    /// `/facts.json` and `/stats.json`. There is no password: let no stranger reach it.
+    /// `/facts.json` and `/stats.json`. There is no password, so the address must not be public.
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<Address>,
 
-    /// Answer at `--admin` if the request's `Host` is this name, too: `cannery`, `*.internal`. Without it, only IP
-    /// addresses and `localhost` are accepted. Repeatable.
+    /// Accept this name in the `Host` of requests at `--admin`: `cannery`, `*.internal`. IP addresses and `localhost` are
+    /// always accepted. Repeatable.
     #[arg(long, value_name = "NAME", value_parser = parse_host, requires = "admin")]
     admin_host: Vec<HostPattern>,
 
@@ -289,8 +288,8 @@ struct MonitoringFlags {
     #[arg(long, value_name = "CIDR", requires = "access_log")]
     trusted_proxy: Vec<ProxySource>,
 
-    /// The header in which trusted proxies name their clients. Only this one is read: name the one that your proxy
-    /// sets, since it passes the other one on as its client sent it.
+    /// The header in which trusted proxies name their clients. Choose the one that your proxy sets, because it forwards
+    /// the other one as its client sent it. The other one is ignored.
     #[arg(
         long,
         value_name = "NAME",
@@ -305,26 +304,26 @@ struct MonitoringFlags {
 
 #[derive(Debug, Args)]
 struct SandboxFlags {
-    /// Confine the server once it listens: of all files it reaches only the folders of archives, certificates and
-    /// logs, of all system calls only those that serving needs. `auto` confines as far as the kernel can,
-    /// `require` refuses to start where anything is missing, `off` is for debuggers and profilers.
+    /// Sandbox the server after it has bound its addresses: it can open files only in the folders of archives,
+    /// certificates and logs, and make only the system calls that serving needs. `auto` uses what the kernel has,
+    /// `require` refuses to start if anything is missing, `off` is for debuggers and profilers.
     #[arg(
         long,
-        value_name = "HOW",
+        value_name = "MODE",
         default_value = "auto",
         value_parser = one_of([("auto", SandboxPolicy::AUTO), ("require", SandboxPolicy::REQUIRED), ("off", SandboxPolicy::OFF)])
     )]
     sandbox: SandboxPolicy,
 
-    /// Refuse to start where system calls cannot be filtered (seccomp).
+    /// Refuse to start if system calls cannot be filtered (seccomp).
     #[arg(long)]
     seccomp_enable: bool,
 
-    /// Become this user once the server listens, if it was started as root. Names or numbers.
+    /// Switch to this user after the addresses are bound, if the server was started as root. Names or numbers.
     #[arg(long, value_name = "USER[:GROUP]")]
     user: Option<String>,
 
-    /// The limit of memory of the server's own, in MiB. Mapped archives do not count.
+    /// The limit of the server's private memory, in MiB. Mapped archives do not count.
     #[arg(long, value_name = "MIB", value_parser = value_parser!(u64).range(16..=1 << 40))]
     limit_memory: Option<u64>,
 }
@@ -335,7 +334,7 @@ struct OutputFlags {
     #[arg(long)]
     report: bool,
 
-    /// Print nothing but warnings and errors.
+    /// Print only warnings and errors.
     #[arg(long, conflicts_with = "report")]
     quiet: bool,
 
@@ -344,7 +343,7 @@ struct OutputFlags {
     debug: bool,
 }
 
-/// Flags of kawipiko's server that built tables in memory, or disabled what this server does not have.
+/// Flags of kawipiko's server that built tables in memory, or disabled features that this server does not have.
 #[derive(Debug, Args)]
 struct IgnoredFlags {
     #[arg(long, help = NO_EFFECT)]
@@ -359,8 +358,7 @@ struct IgnoredFlags {
     http3_disable: bool,
 }
 
-const NO_EFFECT: &str =
-    "Accepted, and without effect: the server needs no table in memory, and has no HTTP/3";
+const NO_EFFECT: &str = "No effect: the server needs no tables in memory, and has no HTTP/3";
 
 /// Returns the command that parses the flags.
 #[must_use]
@@ -377,7 +375,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation
 }
 
 impl Flags {
-    /// Returns what the command line asks for.
+    /// Turns the flags into settings.
     ///
     /// # Errors
     /// Two flags contradict each other, or a user is unknown.
@@ -549,12 +547,12 @@ fn parse_log_target(text: &str) -> Result<LogTarget, String> {
 pub(crate) fn special_pages(with_version: bool) -> SpecialPages {
     let exact = || ExactPages {
         version: concat!(env!("CARGO_PKG_VERSION"), "\n").to_owned(),
-        sbom: crate::sbom::spell(),
+        sbom: crate::sbom::json(),
     };
     SpecialPages {
         about:
             "This server is Cannery: it serves a site that was compiled into one archive, as responses that \
-                were prepared before anybody asked.\n"
+                were prepared in advance.\n"
                 .to_owned(),
         manual: command().render_long_help().to_string(),
         exact: with_version.then(exact),

@@ -24,10 +24,10 @@ const QUICK_GZIP_LEVEL: i32 = 6;
     args_override_self = true,
     after_help = examples(
         &["cannery serve public", "cannery serve public --bind :8080 --tls", "cannery serve --no-listing"],
-        "If port 8080 is taken and no address was given, the next free port is used. The folder is compiled once: run the \
-         command again to see changes. Clients check every copy before they use it again (`Cache-Control: no-cache`), \
-         whatever `_headers` says; all else is as in production. Each response with a status of 400 or more is a line \
-         on standard error.",
+        "If port 8080 is in use and no address is given, the next free port is used. The folder is compiled once: run the \
+         command again to see changes. Clients revalidate every cached response (`Cache-Control: no-cache`), even if \
+         `_headers` sets another policy; everything else is as in production. Each response with a status of 400 or more \
+         is a line on standard error.",
     ),
 )]
 pub struct Serve {
@@ -40,23 +40,23 @@ pub struct Serve {
     #[arg(long, value_name = "ADDRESS")]
     bind: Vec<Address>,
 
-    /// Serve over TLS, with a certificate made at the start. Browsers warn about it, because no authority signed it.
+    /// Serve over TLS, with a certificate created at startup. Browsers warn about it, because no authority signed it.
     #[arg(long)]
     tls: bool,
 
-    /// List folders that have no index page. The default.
+    /// Serve a listing for folders without an index page. This is the default.
     #[arg(long = "listing", overrides_with = "no_listing")]
     _listing: bool,
 
-    /// Answer folders that have no index page as production does: with 404.
+    /// Respond with 404 for folders without an index page, as in production.
     #[arg(long, overrides_with = "_listing")]
     no_listing: bool,
 
-    /// How many threads serve. Without it, one for each CPU.
+    /// The number of threads that serve. The default is the number of CPUs.
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
-    /// Print nothing but the address and errors.
+    /// Print only the address and errors.
     #[arg(long)]
     pub quiet: bool,
 }

@@ -1,4 +1,4 @@
-//! Tests that hold for the flags of every program.
+//! Tests of the flags of every program.
 
 use super::*;
 

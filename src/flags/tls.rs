@@ -16,16 +16,16 @@ pub(super) struct TlsFlags {
     #[arg(long, value_name = "ADDRESS")]
     bind_tls: Vec<Address>,
 
-    /// One more address. The flag that it is named after is repeatable.
+    /// Another address, as in kawipiko. `--bind-tls` is repeatable.
     #[arg(long, value_name = "ADDRESS", hide = true)]
     bind_tls_2: Vec<Address>,
 
-    /// A certificate with its chain and its private key, in one PEM file. Repeatable: the name that a client asks
-    /// for decides which one it sees, and the first is for all other names. Read again when it changes.
+    /// A certificate with its chain and its private key, in one PEM file. Repeatable: a client gets the certificate for the
+    /// name that it requests (SNI), or the first one. The file is read again when it changes.
     #[arg(long, value_name = "FILE")]
     tls_bundle: Vec<PathBuf>,
 
-    /// A certificate with its chain, in PEM, whose key is in a file of its own. Repeatable.
+    /// A certificate with its chain, in PEM, with the key in a separate file. Repeatable.
     #[arg(long, value_name = "FILE", requires = "tls_private")]
     tls_public: Vec<PathBuf>,
 
@@ -34,34 +34,34 @@ pub(super) struct TlsFlags {
     tls_private: Vec<PathBuf>,
 
     /// An OCSP response, in DER, to staple: the first for the first certificate, and so on, bundles before pairs of
-    /// files. Read again when it changes.
+    /// files. The file is read again when it changes.
     #[arg(long, value_name = "FILE")]
     tls_ocsp: Vec<PathBuf>,
 
-    /// An RSA certificate for trying out, made at the start with a key that stays in memory. No client trusts it.
+    /// Use an RSA certificate for tests, created at startup with a key that stays in memory. No client trusts it.
     #[arg(long, conflicts_with_all = ["tls_self_ecdsa", "tls_self_ed25519"])]
     tls_self_rsa: bool,
 
-    /// An ECDSA (P-256) certificate for trying out, made at the start with a key that stays in memory. No client
-    /// trusts it.
+    /// Use an ECDSA (P-256) certificate for tests, created at startup with a key that stays in memory. No client trusts
+    /// it.
     #[arg(long, conflicts_with_all = ["tls_self_rsa", "tls_self_ed25519"])]
     tls_self_ecdsa: bool,
 
-    /// An Ed25519 certificate for trying out, made at the start with a key that stays in memory. No client trusts
-    /// it. Browsers do not support this kind.
+    /// Use an Ed25519 certificate for tests, created at startup with a key that stays in memory. No client trusts it, and
+    /// browsers do not support the algorithm.
     #[arg(long, conflicts_with_all = ["tls_self_rsa", "tls_self_ecdsa"])]
     tls_self_ed25519: bool,
 
-    /// Serve HTTP/2 alone, over TLS and without.
+    /// Serve only HTTP/2, with and without TLS.
     #[arg(long, conflicts_with = "http2_disable")]
     pub(super) http1_disable: bool,
 
-    /// Serve HTTP/1.1 alone, over TLS and without.
+    /// Serve only HTTP/1.1, with and without TLS.
     #[arg(long)]
     pub(super) http2_disable: bool,
 
-    /// Redirect requests without TLS to https, except below `/.well-known/acme-challenge/`. To the port of the
-    /// first `--bind-tls`, if no other is named.
+    /// Redirect requests without TLS to https, except below `/.well-known/acme-challenge/`. The default is the port of the
+    /// first `--bind-tls`.
     #[arg(
         long,
         value_name = "PORT",
@@ -94,7 +94,7 @@ impl TlsFlags {
         if certificates.is_empty() && self_signed.is_none() {
             if has_address {
                 return Err(Failure::usage("`--bind-tls` needs a certificate")
-                    .hint("`--tls-bundle FILE` names one, `--tls-self-ecdsa` makes one for trying out"));
+                    .hint("`--tls-bundle FILE` names one, `--tls-self-ecdsa` creates one for tests"));
             }
             return Ok(None);
         }
@@ -115,7 +115,7 @@ impl TlsFlags {
         let (chains, keys) = (self.tls_public, self.tls_private);
         if chains.len() != keys.len() {
             return Err(Failure::usage(format!(
-                "there are {} of `--tls-public` and {} of `--tls-private`: each certificate needs its key",
+                "`--tls-public` is given {} times and `--tls-private` {} times: each certificate needs its key",
                 chains.len(),
                 keys.len()
             )));
@@ -126,7 +126,9 @@ impl TlsFlags {
             bundles.chain(pairs).map(|(chain, key)| CertificateFiles { chain, key, staple: None }).collect();
 
         if self.tls_ocsp.len() > certificates.len() {
-            return Err(Failure::usage("there are more of `--tls-ocsp` than certificates from files"));
+            return Err(Failure::usage(
+                "`--tls-ocsp` is given more often than there are certificates from files",
+            ));
         }
         for (files, staple) in certificates.iter_mut().zip(self.tls_ocsp) {
             files.staple = Some(staple);
@@ -136,47 +138,4 @@ impl TlsFlags {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::{Command, FromArgMatches};
-
-    fn flags(line: &str) -> TlsFlags {
-        let words = ["server"].into_iter().chain(line.split_whitespace());
-        let command = TlsFlags::augment_args(Command::new("server"));
-        TlsFlags::from_arg_matches(&command.try_get_matches_from(words).unwrap()).unwrap()
-    }
-
-    #[test]
-    fn certificates_are_bundles_then_pairs_with_their_staples() {
-        let line =
-            "--tls-public a --tls-private b --tls-bundle c --tls-ocsp d --tls-public e --tls-private f";
-        let tls = flags(line).into_tls().unwrap().unwrap();
-        let shown = tls.certificates.iter().map(|files| {
-            let name =
-                |path: Option<&PathBuf>| path.map_or("-".to_owned(), |path| path.display().to_string());
-            let (key, staple) = (name(files.key.as_ref()), name(files.staple.as_ref()));
-            format!("{} {key} {staple}", files.chain.display())
-        });
-        assert_eq!(shown.collect::<Vec<_>>(), ["c - d", "a b -", "e f -"]);
-        assert!(tls.self_signed.is_none());
-    }
-
-    #[test]
-    fn incomplete_certificates_are_refused() {
-        for line in [
-            "--bind-tls 127.0.0.1:1",
-            "--tls-public a --tls-private b --tls-public c",
-            "--tls-self-ecdsa --tls-ocsp a",
-        ] {
-            assert!(flags(line).into_tls().is_err(), "{line}");
-        }
-        assert!(flags("").into_tls().unwrap().is_none());
-    }
-
-    #[test]
-    fn https_redirect_takes_an_optional_port() {
-        assert_eq!(flags("").https_redirect(), None);
-        assert_eq!(flags("--https-redirect").https_redirect(), Some(HttpsRedirect::OwnPort));
-        assert_eq!(flags("--https-redirect=8443").https_redirect(), Some(HttpsRedirect::Port(8443)));
-    }
-}
+mod tests;

@@ -13,14 +13,14 @@ use super::site::Serve;
 use super::{About, SHELLS, archiver, end_sentences, examples, one_of, server};
 use crate::output::Failure;
 
-/// What a command line asks for.
+/// A parsed command line.
 #[derive(Debug)]
 pub enum Invocation {
-    /// To run a command.
+    /// Run a command.
     Run(Command),
-    /// Something about the program itself.
+    /// Print information about the program.
     About(About),
-    /// The manual page of the command of this name.
+    /// Print the manual page of the command of this name.
     ManualPage(String),
 }
 
@@ -77,7 +77,7 @@ pub enum Command {
     Completions(Completions),
 }
 
-/// Shows what an archive contains, or all about one of its paths.
+/// Shows what an archive contains, or everything about one of its paths.
 #[derive(Debug, Args)]
 #[command(
     version,
@@ -93,7 +93,7 @@ pub struct Inspect {
     /// A path as in a URL, such as `/docs/`.
     pub path: Option<String>,
 
-    /// The host whose site the path belongs to.
+    /// The host of the path. Without it, the path is one of the default site.
     #[arg(long, value_name = "HOST", requires = "path")]
     pub host: Option<String>,
 
@@ -106,13 +106,13 @@ pub struct Inspect {
     pub json: bool,
 }
 
-/// Reads a whole archive, and checks every digest and every record.
+/// Reads a whole archive and checks every digest and record.
 #[derive(Debug, Args)]
 #[command(
     version,
     after_help = examples(
         &["cannery verify site.cdb"],
-        "Exit codes: 0 whole, 2 wrong usage, 3 damaged or not an archive.",
+        "Exit codes: 0 intact, 2 wrong usage, 3 damaged or not an archive.",
     ),
 )]
 pub struct Verify {
@@ -145,12 +145,12 @@ pub struct Extract {
     #[arg(long)]
     pub force: bool,
 
-    /// Print nothing but errors.
+    /// Print only errors.
     #[arg(long)]
     pub quiet: bool,
 }
 
-/// Explains how the server would answer a request, without a server.
+/// Explains how the server would respond to a request, without a server.
 #[derive(Debug, Args)]
 #[command(
     version,
@@ -159,7 +159,7 @@ pub struct Extract {
             "cannery explain site.cdb /docs/",
             "cannery explain site.cdb https://example.com/old -H 'Accept-Encoding: br'",
         ],
-        "Exit codes: 0 explained, whatever the answer is, 2 wrong usage, 3 bad archive.",
+        "Exit codes: 0 explained, for any response, 2 wrong usage, 3 bad archive.",
     ),
 )]
 pub struct Explain {
@@ -177,7 +177,7 @@ pub struct Explain {
     #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET")]
     pub method: String,
 
-    /// Print where in the archive the body lies, too.
+    /// Also print the position of the body in the archive.
     #[arg(long)]
     pub debug: bool,
 }
@@ -273,51 +273,4 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn command(line: &str) -> Result<Command, Failure> {
-        match parse(line.split_whitespace().map(OsString::from))? {
-            Invocation::Run(command) => Ok(command),
-            other => panic!("{line}: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn the_other_programs_are_commands() {
-        let archiver = command("cannery archiver --sources a --archive b --quiet").unwrap();
-        assert!(matches!(archiver, Command::Archiver(_)));
-        assert!(matches!(command("cannery server --archive a"), Ok(Command::Server(_))));
-    }
-
-    #[test]
-    fn explain_takes_method_and_fields() {
-        let line = "cannery explain a.cdb /b -H Accept-Encoding:br -H Host:c -X HEAD";
-        let Command::Explain(explain) = command(line).unwrap() else { panic!("another command") };
-        assert_eq!((explain.url.as_str(), explain.method.as_str()), ("/b", "HEAD"));
-        assert_eq!(explain.fields, ["Accept-Encoding:br", "Host:c"]);
-    }
-
-    #[test]
-    fn a_manual_page_needs_no_arguments() {
-        let page = parse(["cannery", "inspect", "--man"].map(OsString::from));
-        assert!(matches!(page, Ok(Invocation::ManualPage(name)) if name == "inspect"));
-    }
-
-    #[test]
-    fn wrong_command_lines_are_refused() {
-        for line in [
-            "cannery bundle",
-            "cannery inspect",
-            "cannery inspect a /b --list",
-            "cannery inspect a --host b",
-            "cannery extract a",
-            "cannery explain a",
-            "cannery releases",
-            "cannery releases a --use",
-            "cannery completions tcsh",
-        ] {
-            assert!(command(line).is_err(), "{line}");
-        }
-    }
-}
+mod tests;

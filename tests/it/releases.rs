@@ -184,7 +184,7 @@ fn file_in_place_of_the_link_is_kept() {
     assert_eq!(releases.json(&[])["current"], Value::Null);
     releases.build("current", &[("a.css", "2")], &[]);
     let before = fs::read(releases.path("current")).unwrap();
-    releases.assert_refused("1.cdb", 4, "is no link");
+    releases.assert_refused("1.cdb", 4, "is not a symbolic link");
     assert!(fs::read(releases.path("current")).unwrap() == before);
     fs::remove_file(releases.path("current")).unwrap();
     symlink("nowhere", releases.path("current")).unwrap();

@@ -1,0 +1,113 @@
+//! The source files that an archive was made from, found by the names and contents that it keeps.
+
+use cannery_archive::{Archive, Corrupt, Extent, Origin, Record, RecordKind, Resource, split_host};
+
+use crate::output::one_line;
+
+/// The source files of an archive that have paths or are kept for `extract`.
+pub(super) struct SourceFiles(Vec<SourceFile>);
+
+struct SourceFile {
+    /// The path in the site folder.
+    name: Vec<u8>,
+    /// The bodies of all codings in which the content is stored.
+    bodies: Vec<Extent>,
+}
+
+impl SourceFiles {
+    /// Reads the records of the archive. The files are sorted by name.
+    pub(super) fn of(archive: &Archive) -> Result<SourceFiles, Corrupt> {
+        let mut files = Vec::new();
+        for entry in archive.entries() {
+            let entry = entry?;
+            match entry.kind() {
+                RecordKind::Source(path) => {
+                    let bodies = vec![archive.decode_source(&entry)?];
+                    files.push(SourceFile { name: path.to_vec(), bodies });
+                }
+                RecordKind::Path(key) => {
+                    if let Record::Resource(resource) = archive.decode_path(&entry)?
+                        && resource.origin == Origin::File
+                    {
+                        let (site, path) = split_host(key);
+                        files.push(SourceFile { name: source_name(site, path), bodies: bodies(&resource)? });
+                    }
+                }
+                _ => {}
+            }
+        }
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(SourceFiles(files))
+    }
+
+    /// Returns the file of an alias: an index page, or a page without its suffix. If several files have the content, it
+    /// is the one that the archiver prefers, which is the first by name.
+    pub(super) fn of_alias(&self, site: Option<&[u8]>, key: &[u8], resource: &Resource<'_>) -> Option<&[u8]> {
+        let bodies = bodies(resource).ok()?;
+        let path = source_name(site, key);
+        let is_name_of_alias = |name: &[u8]| {
+            let Some(rest) = name.strip_prefix(path.as_slice()) else { return false };
+            let suffix = if key.ends_with(b"/") {
+                rest.strip_prefix(b"_").unwrap_or(rest).strip_prefix(b"index")
+            } else {
+                Some(rest)
+            };
+            suffix.is_some_and(|suffix| suffix.starts_with(b".") && !suffix.contains(&b'/'))
+        };
+        let file = self.0.iter().find(|file| {
+            is_name_of_alias(&file.name) && file.bodies.iter().any(|extent| bodies.contains(extent))
+        });
+        file.map(|file| file.name.as_slice())
+    }
+
+    /// Returns the first file with this content and a name that `is_match`.
+    pub(super) fn with_body(&self, body: Extent, is_match: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
+        let file = self.0.iter().find(|file| file.bodies.contains(&body) && is_match(&file.name));
+        file.map(|file| file.name.as_slice())
+    }
+
+    /// Returns the page for errors of this status in a folder. A page of the host goes before one of the default site.
+    pub(super) fn error_page(&self, status: u16, host: Option<&[u8]>, folder: &[u8]) -> Option<&[u8]> {
+        let status = status.to_string();
+        let is_page = |name: &[u8]| {
+            let file = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            let stem = file.split(|byte| *byte == b'.').next().unwrap_or_default();
+            stem.strip_prefix(b"_").unwrap_or(stem) == status.as_bytes() && is_in(name, folder)
+        };
+        let host_folder = host.map(|host| source_name(Some(host), b"/"));
+        let is_of_host = |name: &[u8]| host_folder.as_ref().is_some_and(|folder| name.starts_with(folder));
+        let mut names = self.0.iter().map(|file| file.name.as_slice()).filter(|name| is_page(name));
+        names.clone().find(|name| is_of_host(name)).or_else(|| names.next())
+    }
+}
+
+/// Returns the bodies of all codings of a resource.
+pub(super) fn bodies(resource: &Resource<'_>) -> Result<Vec<Extent>, Corrupt> {
+    resource
+        .representations()
+        .map(|representation| representation.map(|representation| representation.body))
+        .collect()
+}
+
+/// Returns the path in the site folder of the file with this key on a site.
+pub(super) fn source_name(site: Option<&[u8]>, key: &[u8]) -> Vec<u8> {
+    let path = key.strip_prefix(b"/").unwrap_or(key);
+    match site {
+        // The site of all hosts below a name begins with a dot in an archive, and with `*.` in the site folder.
+        Some([b'.', host @ ..]) => [b"_hosts/*.", host, b"/", path].concat(),
+        Some(host) => [b"_hosts/", host, b"/", path].concat(),
+        None => path.to_vec(),
+    }
+}
+
+/// Returns `true` if a source file is in the folder with this key, on any site.
+pub(super) fn is_in(name: &[u8], folder: &[u8]) -> bool {
+    let parent = &name[..name.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)];
+    let folder = folder.strip_prefix(b"/").unwrap_or(folder);
+    parent == folder || parent.starts_with(b"_hosts/") && parent.ends_with(&[b"/", folder].concat())
+}
+
+/// Returns the name as text on one line.
+pub(super) fn display_name(name: &[u8]) -> String {
+    one_line(&String::from_utf8_lossy(name))
+}

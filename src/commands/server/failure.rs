@@ -1,0 +1,98 @@
+//! The reasons why a server does not start, with hints.
+
+use std::error::Error;
+use std::io;
+
+use cannery_server::{Address, StartError};
+
+use crate::commands::open;
+use crate::output::Failure;
+
+/// Returns why a server did not start, with a hint if there is a remedy.
+pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
+    match error {
+        StartError::Archive { path, source } => open::failure(path, source),
+        StartError::Listen { address, source } => {
+            listen_hint(Failure::failed(error.to_string()), address, source.kind())
+        }
+        StartError::NoCertificate => Failure::failed(error.to_string())
+            .hint("`--tls-bundle FILE` names one, `--tls-self-ecdsa` makes one for tests"),
+        StartError::AccessLog { .. }
+        | StartError::Webroot { .. }
+        | StartError::Inherited { .. }
+        | StartError::Tls(_)
+        | StartError::Seed { .. }
+        | StartError::NoOperators
+        | StartError::EventLoop(_)
+        | StartError::Thread(_)
+        | StartError::Sandbox(_)
+        | StartError::Uring(_)
+        | StartError::Signals(_) => Failure::failed(error.to_string()),
+    }
+}
+
+/// Adds the remedy for an address at which the server cannot listen.
+pub(in crate::commands) fn listen_hint(failure: Failure, address: &Address, kind: io::ErrorKind) -> Failure {
+    match kind {
+        io::ErrorKind::AddrInUse => {
+            failure.hint("another program listens there: stop it, or name another address with `--bind`")
+        }
+        io::ErrorKind::PermissionDenied => match address.port() {
+            Some(port) => failure.hint(format!(
+                "port {port} needs a privilege (CAP_NET_BIND_SERVICE); ports from 1024 on do not"
+            )),
+            None => failure.hint("this user may not create a socket in that directory"),
+        },
+        io::ErrorKind::AddrNotAvailable => failure.hint("this machine does not have that address"),
+        io::ErrorKind::Unsupported => failure.hint("leave `--defer-accept` out"),
+        _ => failure,
+    }
+}
+
+/// Adds a hint that names `--limit-memory` if the server ran out of memory while it started.
+pub(super) fn memory_hint(failure: Failure, error: &StartError, memory_max: Option<u64>) -> Failure {
+    let Some(limit) = memory_max else { return failure };
+    if !is_out_of_memory(error) {
+        return failure;
+    }
+    let mebibytes = limit >> 20;
+    failure.hint(format!(
+        "`--limit-memory {mebibytes}` is too small for this: raise it, or map the archive (`--archive-mmap`), which does \
+         not count"
+    ))
+}
+
+/// Returns `true` if the error, or one of its sources, is a lack of memory.
+fn is_out_of_memory(error: &StartError) -> bool {
+    let mut source: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = source {
+        if let Some(error) = error.downcast_ref::<io::Error>()
+            // `pthread_create` fails with EAGAIN if there is no memory for the stack of a thread.
+            && matches!(error.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock)
+        {
+            return true;
+        }
+        source = error.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listen_errors_have_hints() {
+        let address = "127.0.0.1:80".parse::<Address>().unwrap();
+        for kind in [
+            io::ErrorKind::AddrInUse,
+            io::ErrorKind::PermissionDenied,
+            io::ErrorKind::AddrNotAvailable,
+            io::ErrorKind::Unsupported,
+        ] {
+            let failure =
+                start_failure(&StartError::Listen { address: address.clone(), source: kind.into() });
+            assert!(matches!(failure, Failure::Message { hint: Some(_), .. }), "{kind}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Sockets and other descriptors that this process inherits: from the supervisor, from a predecessor that it
+//! replaces, or from a service manager.
+
+use cannery_server::config::ListenerKind;
+use cannery_server::process::inheritance::{
+    ADMIN_VARIABLE, LISTENERS_VARIABLE, SEED_VARIABLE, STANDBY_VARIABLE, STATS_VARIABLE,
+    TLS_LISTENERS_VARIABLE,
+};
+use cannery_server::{Address, Claim, Listener, StartError};
+
+use super::start_failure;
+use crate::output::Failure;
+
+/// The first descriptor that a service manager passes (`SD_LISTEN_FDS_START`).
+const FIRST_PASSED: i32 = 3;
+
+/// Returns the listening sockets from the supervisor or, by `sd_listen_fds(3)`, from a service manager.
+pub(super) fn listeners() -> Result<Vec<(ListenerKind, i32)>, Failure> {
+    if let Some(descriptors) = descriptors(LISTENERS_VARIABLE)? {
+        let tls = descriptors_or_none(TLS_LISTENERS_VARIABLE)?;
+        let with_kind = |descriptor| (kind(tls.contains(&descriptor)), descriptor);
+        return Ok(descriptors.into_iter().map(with_kind).collect());
+    }
+
+    let variable = |name| std::env::var(name).ok().and_then(|value| value.parse::<i32>().ok());
+    let is_for_us = variable("LISTEN_PID").is_some_and(|pid| u32::try_from(pid) == Ok(std::process::id()));
+    let count = variable("LISTEN_FDS").filter(|_| is_for_us).unwrap_or(0);
+    // A socket unit names its descriptors with `FileDescriptorName=`.
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let names = names.split(':').chain(std::iter::repeat(""));
+    let passed = (FIRST_PASSED..FIRST_PASSED + count).zip(names);
+    Ok(passed.map(|(descriptor, name)| (kind(name.starts_with("tls")), descriptor)).collect())
+}
+
+/// Returns the listening sockets of the other processes, each with the process's number. This process serves them while
+/// the other one is gone.
+pub(super) fn standby_listeners() -> Result<Vec<(usize, ListenerKind, i32)>, Failure> {
+    let tls = descriptors_or_none(TLS_LISTENERS_VARIABLE)?;
+    let value = std::env::var(STANDBY_VARIABLE).unwrap_or_default();
+    let parse = |entry: &str| {
+        let (process, descriptor) = entry.split_once(':')?;
+        let descriptor = descriptor.parse().ok()?;
+        Some((process.parse().ok()?, kind(tls.contains(&descriptor)), descriptor))
+    };
+    let entries = value.split(',').filter(|entry| !entry.is_empty()).map(parse).collect::<Option<Vec<_>>>();
+    entries.ok_or_else(|| Failure::failed(format!("{STANDBY_VARIABLE} is no list of PROCESS:DESCRIPTOR")))
+}
+
+/// Returns the sockets over which processes exchange statistics: one in a process that serves, one for each such process
+/// in the one that answers operators.
+pub(super) fn stats_sockets() -> Result<Vec<i32>, Failure> {
+    descriptors_or_none(STATS_VARIABLE)
+}
+
+/// Returns the descriptor that holds the seed of the keys of TLS tickets, which all processes share.
+pub(super) fn ticket_seed() -> Result<Option<i32>, Failure> {
+    Ok(descriptors_or_none(SEED_VARIABLE)?.first().copied())
+}
+
+/// Returns the listening socket for operators: the predecessor's if there is one, otherwise a new one with the claim to
+/// its address.
+pub(super) fn admin_listener(address: &Address) -> Result<(Option<Claim>, Listener), Failure> {
+    let failed = |source| start_failure(&StartError::Listen { address: address.clone(), source });
+    if let [descriptor] = descriptors_or_none(ADMIN_VARIABLE)?[..] {
+        return Ok((None, Listener::inherit(descriptor).map_err(failed)?));
+    }
+    let claim = Claim::new(address).map_err(failed)?;
+    let listener = claim.listen().map_err(failed)?;
+    Ok((Some(claim), listener))
+}
+
+fn kind(has_tls: bool) -> ListenerKind {
+    if has_tls { ListenerKind::Tls } else { ListenerKind::Plain }
+}
+
+fn descriptors_or_none(variable: &str) -> Result<Vec<i32>, Failure> {
+    Ok(descriptors(variable)?.unwrap_or_default())
+}
+
+/// Returns the descriptors in a variable of the supervisor. `None` if the variable is not set.
+fn descriptors(variable: &str) -> Result<Option<Vec<i32>>, Failure> {
+    let Ok(value) = std::env::var(variable) else { return Ok(None) };
+    let numbers = value.split(',').filter(|number| !number.is_empty()).map(str::parse);
+    let numbers: Result<Vec<i32>, _> = numbers.collect();
+    numbers.map(Some).map_err(|_| Failure::failed(format!("{variable} is no list of numbers")))
+}

@@ -1,0 +1,37 @@
+//! The resource limits of a process: open descriptors and memory (`setrlimit(2)`).
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::format;
+use crate::output::Failure;
+
+/// Sets how many descriptors may be open. `None` allows as many as the system lets this user have.
+pub(super) fn set_descriptors(wanted: Option<u64>) -> Result<(), Failure> {
+    let present = getrlimit(Resource::Nofile);
+    let Some(limit) = wanted else {
+        // If the limit cannot be raised, the server runs with the present one.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: present.maximum, maximum: present.maximum });
+        return Ok(());
+    };
+    let maximum = present.maximum.map(|maximum| maximum.max(limit));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum }).map_err(|error| {
+        let allowed = present
+            .maximum
+            .map_or("any number".into(), |maximum| format!("at most {}", format::count(maximum)));
+        Failure::failed(format!("`--limit-descriptors {limit}`: {}", io::Error::from(error)))
+            .hint(format!("this user may open {allowed} here; see `ulimit -Hn`"))
+    })
+}
+
+/// Limits the private memory that the process writes to, in bytes.
+///
+/// Mapped archives do not count, because their pages belong to the page cache. We do not use `RLIMIT_AS`, which would
+/// count them.
+pub(super) fn set_memory(limit: u64) -> Result<(), Failure> {
+    let present = getrlimit(Resource::Data);
+    let maximum = Some(present.maximum.map_or(limit, |maximum| maximum.min(limit)));
+    setrlimit(Resource::Data, Rlimit { current: maximum, maximum })
+        .map_err(|error| Failure::failed(format!("`--limit-memory`: {}", io::Error::from(error))))
+}
