@@ -2,20 +2,14 @@
 
 use std::fmt::Write;
 
+use indicatif::HumanCount;
+
 use crate::output::Paint;
 
 /// Formats a count with thousands separators: `12,345`.
 #[must_use]
 pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(number).to_string()
 }
 
 /// Formats a count with its noun: `1 file`, `2 files`.
