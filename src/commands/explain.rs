@@ -15,7 +15,7 @@ use cannery_wire::h1::{Connection, Head, Step};
 use cannery_wire::{Output, Refusal, RequestHead, ServerFields};
 use serde_json::Value;
 
-use self::source_files::{SourceFiles, bodies, display_name, is_in, source_name};
+use self::source_files::{SourceFiles, bodies, display_name, is_in};
 use super::{inspect, key_display, open};
 use crate::flags::server::special_pages;
 use crate::flags::tools::Explain;
@@ -190,15 +190,16 @@ fn describe_source(
     answer: &Answer<'_>,
 ) -> Result<String, Corrupt> {
     let reason = answer.reason;
-    let own = record_of(archive, host, key)?;
-    let resource = match &own {
+    let record = record_of(archive, host, key)?;
+    let resource = match &record {
         Some((_, Record::Resource(resource))) => Some(resource),
         _ => None,
     };
-    let site = own.as_ref().and_then(|(site, _)| *site);
+    let site = record.as_ref().and_then(|(site, _)| *site);
+
     let named = match reason {
         Reason::Path(Origin::File) => {
-            let name = source_name(site, key.bytes());
+            let name = key_display::source_path(site, key.bytes());
             Some(format!("The file `{}` has this path.", display_name(&name)))
         }
         Reason::Path(Origin::Alias) => resource.and_then(|resource| {

@@ -14,13 +14,11 @@ use cannery_archive::{Archive, Coding, Corrupt, Entry, Origin, Record, RecordKin
 use cannery_archiver::ENCODED_BYTES_MAX;
 
 use super::decode::{self, DecodeError};
+use super::key_display::source_path;
 use super::open;
 use crate::flags::tools::Extract;
 use crate::format;
 use crate::output::{self, Failure, Paint, one_line};
-
-/// The directory of the site folder that holds a directory for each host.
-const HOSTS_DIRECTORY: &[u8] = b"_hosts";
 
 /// Runs the command.
 ///
@@ -32,6 +30,7 @@ pub fn run(flags: &Extract) -> Result<(), Failure> {
         .verify(|_| {})
         .map_err(|error| open::damaged(Failure::input(format!("{}: {error}", flags.archive.display()))))?;
     prepare(&flags.directory, flags.force)?;
+
     let mut target = Target { directory: &flags.directory, force: flags.force, files: 0, bytes: 0 };
     for entry in archive.entries() {
         let entry = entry.map_err(open::corrupt(&flags.archive))?;
@@ -41,6 +40,7 @@ pub fn run(flags: &Extract) -> Result<(), Failure> {
             target.write(&name, &content)?;
         }
     }
+
     if flags.quiet {
         return Ok(());
     }
@@ -75,23 +75,14 @@ fn source_file(archive: &Archive, entry: &Entry<'_>) -> Result<Option<SourceFile
         }
         RecordKind::Path(key) => match archive.decode_path(entry)? {
             Record::Resource(resource) if resource.origin == Origin::File => {
-                let name = file_name(key);
+                let (host, path) = split_host(key);
+                let name = source_path(host, path);
                 let content = content(archive, &resource, &name)?;
                 Ok(Some((name, content)))
             }
             Record::Resource(_) | Record::Redirect(_) | Record::Rewrite(_) => Ok(None),
         },
         _ => Ok(None),
-    }
-}
-
-/// Returns the path in the site folder of the file with this key.
-fn file_name(key: &[u8]) -> Vec<u8> {
-    let (host, path) = split_host(key);
-    let path = path.strip_prefix(b"/").unwrap_or(path);
-    match host {
-        Some(host) => [HOSTS_DIRECTORY, host, path].join(&b'/'),
-        None => path.to_vec(),
     }
 }
 
@@ -163,11 +154,12 @@ impl Target<'_> {
     /// # Errors
     /// The name leads out of the directory. The archiver never writes such a name, so the archive is an attack.
     fn create_parents(&self, name: &[u8]) -> Result<PathBuf, Failure> {
-        let harmful = |part: &[u8]| matches!(part, b"" | b"." | b"..") || part.contains(&0);
-        if name.split(|byte| *byte == b'/').any(harmful) {
+        let is_harmful = |part: &[u8]| matches!(part, b"" | b"." | b"..") || part.contains(&0);
+        if name.split(|byte| *byte == b'/').any(is_harmful) {
             let name = one_line(&String::from_utf8_lossy(name));
             return Err(Failure::input(format!("`{name}` in the archive is not the name of a file")));
         }
+
         let mut path = self.directory.to_owned();
         let mut parts = name.split(|byte| *byte == b'/').peekable();
         while let Some(part) = parts.next() {

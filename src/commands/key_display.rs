@@ -1,4 +1,4 @@
-//! Keys of an archive as they appear in URLs.
+//! Keys of an archive as they appear in URLs and in the site folder.
 
 use cannery_archive::{percent_encode, split_host};
 
@@ -12,6 +12,17 @@ pub(super) fn display(key: &[u8]) -> String {
     text
 }
 
+/// Returns the path in the site folder of the file with this path on a site.
+pub(super) fn source_path(site: Option<&[u8]>, path: &[u8]) -> Vec<u8> {
+    let path = path.strip_prefix(b"/").unwrap_or(path);
+    match site {
+        // The site of all hosts below a name begins with a dot in an archive, and with `*.` in the site folder.
+        Some([b'.', host @ ..]) => [b"_hosts/*.", host, b"/", path].concat(),
+        Some(host) => [b"_hosts/", host, b"/", path].concat(),
+        None => path.to_vec(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -20,5 +31,12 @@ mod tests {
     fn keys_are_percent_encoded() {
         assert_eq!(display(b"/a b/\xc3\xa4"), "/a%20b/%C3%A4");
         assert_eq!(display(b"//example.com/a"), "//example.com/a");
+    }
+
+    #[test]
+    fn files_of_hosts_are_in_their_folders() {
+        assert_eq!(source_path(None, b"/a/b.html"), b"a/b.html");
+        assert_eq!(source_path(Some(b"example.com"), b"/a"), b"_hosts/example.com/a");
+        assert_eq!(source_path(Some(b".example.com"), b"/a"), b"_hosts/*.example.com/a");
     }
 }

@@ -2,6 +2,7 @@
 
 use cannery_archive::{Archive, Corrupt, Extent, Origin, Record, RecordKind, Resource, split_host};
 
+use crate::commands::key_display::source_path;
 use crate::output::one_line;
 
 /// The source files of an archive that have paths or are kept for `extract`.
@@ -30,7 +31,7 @@ impl SourceFiles {
                         && resource.origin == Origin::File
                     {
                         let (site, path) = split_host(key);
-                        files.push(SourceFile { name: source_name(site, path), bodies: bodies(&resource)? });
+                        files.push(SourceFile { name: source_path(site, path), bodies: bodies(&resource)? });
                     }
                 }
                 _ => {}
@@ -44,7 +45,7 @@ impl SourceFiles {
     /// is the one that the archiver prefers, which is the first by name.
     pub(super) fn of_alias(&self, site: Option<&[u8]>, key: &[u8], resource: &Resource<'_>) -> Option<&[u8]> {
         let bodies = bodies(resource).ok()?;
-        let path = source_name(site, key);
+        let path = source_path(site, key);
         let is_name_of_alias = |name: &[u8]| {
             let Some(rest) = name.strip_prefix(path.as_slice()) else { return false };
             let suffix = if key.ends_with(b"/") {
@@ -74,7 +75,7 @@ impl SourceFiles {
             let stem = file.split(|byte| *byte == b'.').next().unwrap_or_default();
             stem.strip_prefix(b"_").unwrap_or(stem) == status.as_bytes() && is_in(name, folder)
         };
-        let host_folder = host.map(|host| source_name(Some(host), b"/"));
+        let host_folder = host.map(|host| source_path(Some(host), b"/"));
         let is_of_host = |name: &[u8]| host_folder.as_ref().is_some_and(|folder| name.starts_with(folder));
         let mut names = self.0.iter().map(|file| file.name.as_slice()).filter(|name| is_page(name));
         names.clone().find(|name| is_of_host(name)).or_else(|| names.next())
@@ -87,17 +88,6 @@ pub(super) fn bodies(resource: &Resource<'_>) -> Result<Vec<Extent>, Corrupt> {
         .representations()
         .map(|representation| representation.map(|representation| representation.body))
         .collect()
-}
-
-/// Returns the path in the site folder of the file with this key on a site.
-pub(super) fn source_name(site: Option<&[u8]>, key: &[u8]) -> Vec<u8> {
-    let path = key.strip_prefix(b"/").unwrap_or(key);
-    match site {
-        // The site of all hosts below a name begins with a dot in an archive, and with `*.` in the site folder.
-        Some([b'.', host @ ..]) => [b"_hosts/*.", host, b"/", path].concat(),
-        Some(host) => [b"_hosts/", host, b"/", path].concat(),
-        None => path.to_vec(),
-    }
 }
 
 /// Returns `true` if a source file is in the folder with this key, on any site.
