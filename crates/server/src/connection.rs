@@ -1,8 +1,11 @@
-//! One TCP connection: bytes in, `wire`, `site`, segments out.
+//! One TCP connection: bytes in, requests through `wire` and `site`, responses out.
 //!
-//! Never parses a byte itself. While it is idle it holds no buffer: what is received lies in the worker's,
-//! and only the beginning of a request, or answers that the peer is slow to take, are kept here. What comes before
-//! requests, what is waited for and how it ends are in files of their own below.
+//! It never parses a byte itself. An idle connection has no buffer: data is received into the worker's buffers, and a
+//! connection keeps only an incomplete request, or responses that its peer is slow to receive.
+//!
+//! ```text
+//! ProxyHeader ──▶ Handshake ──▶ Open ──▶ Draining ──▶ Lingering ──▶ closed
+//! ```
 
 mod ack_tracker;
 mod close;
@@ -21,124 +24,139 @@ mod tls_stream;
 mod transport;
 
 #[cfg(test)]
+pub(crate) use close::LINGER;
+#[cfg(test)]
 pub(crate) use context::DRAIN_GRACE;
-pub(crate) use context::{AddedFields, Fields, Shared};
-pub(crate) use memory_budget::Memory;
-pub(crate) use recv::Share;
-pub(crate) use send_batch::Due;
-pub(crate) use transport::Buffers;
+pub(crate) use context::{AddedFields, Policy, WorkerContext};
 
 use std::io;
 use std::net::SocketAddr;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Accepted, Socket};
 use cannery_wire::Refusal;
 
-use crate::config::{ListenerKind, Timeouts};
-pub(crate) use close::LINGER;
-use deadlines::Waits;
-use pending_write::Unsent;
-use protocol::{Asker, Protocol, Spelled};
-use recv::Came;
-use send_batch::Body;
-use transport::Transport;
+use crate::config::ListenerKind;
+use deadlines::Wait;
+use pending_write::PendingWrite;
+use protocol::{Client, Progress, Protocol};
+use recv::RecvOutcome;
+use send_batch::{Body, SendBatch};
+use transport::{Flow, Transport};
 
-/// Bytes that one connection may receive and send in a turn of the loop. A peer whose network is as fast as we are
-/// could else keep all others waiting for as long as its download takes. So many take a tenth of a millisecond.
-pub(crate) const TURN_BYTES_MAX: u64 = 256 * 1024;
+/// Bytes that one connection may receive and send in a loop iteration. Without this limit, a peer with a fast network would
+/// delay all other connections by its whole download. Moving this many takes a tenth of a millisecond.
+pub(crate) const ITERATION_BYTES_MAX: u64 = 256 * 1024;
 
-/// How long a peer is silent until what it is sent begins as at first. A kernel forgets what it has learned of the way in
-/// about as long.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Idle time after which the first TLS records are small again. A kernel resets its congestion window after about as long.
+const RECORD_SIZE_RESET: Duration = Duration::from_secs(1);
 
 /// One TCP connection.
 #[derive(Debug)]
 pub(crate) struct Connection<S> {
     transport: Transport<S>,
-    /// Where its peer is, as far as anybody wants to know.
-    peer: Option<SocketAddr>,
     protocol: Protocol,
-    /// Bytes that were received and not yet answered.
-    held: Vec<u8>,
-    /// Answers that the peer has not taken yet. While there are any, nothing is received.
-    unsent: Option<Box<Unsent>>,
-    state: State,
-    /// Whether the peer has said that its last request is its last, and has sent nothing behind it.
-    parts: bool,
-    waits: Waits,
-    /// Whether it ends because its peer was waited for too long.
-    was_late: bool,
-    /// What is to be spoken, also before it is.
+    /// The client's address, if the access log needs it.
+    client: Option<SocketAddr>,
+    /// Received data that no response covers yet.
+    unprocessed: Vec<u8>,
+    /// Responses that the socket has no room for. While there are any, nothing is received.
+    pending: Option<Box<PendingWrite>>,
+    /// The listener that has accepted the connection decides about TLS.
     kind: ListenerKind,
-    /// When the peer must have done what it is waited for.
+    phase: Phase,
+    schedule: Schedule,
+    wait: Wait,
+    /// When the wait must be over.
     deadline: Option<Instant>,
-    /// Whether it is to go on in the next turn without an event, and if so, whether its peer sends no more.
-    put_off: Option<bool>,
-    /// Whether its last answer waits among those that are sent together.
-    is_due: bool,
-    /// Memory that it keeps, in bytes, as the worker's sum has it.
+    /// Whether the connection ends because a deadline has passed.
+    has_timed_out: bool,
+    /// Memory of this connection in the worker's [`MemoryBudget`], in bytes.
+    ///
+    /// [`MemoryBudget`]: memory_budget::MemoryBudget
     memory: u32,
-    /// Memory that it keeps while it is idle.
+    /// Memory of this connection while it is idle, in bytes.
     idle_memory: u32,
 }
 
+/// The phase of a connection. Phases follow each other in this order; some are skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// The PROXY header is not read yet: nothing is known of who asks, and nothing is answered.
-    Unnamed,
-    /// Requests are read and answered.
+enum Phase {
+    /// The PROXY header is incomplete, so the client is unknown.
+    ProxyHeader,
+    /// The TLS handshake is incomplete.
+    Handshake,
+    /// Requests get responses.
     Open,
-    /// The last answer is spelled: when it is sent, the connection ends.
-    Ending,
-    /// All is sent, and the peer has been told so; what it still sends is thrown away.
+    /// The last response is written. When it is sent, the sending direction closes.
+    Draining {
+        /// Whether the client has announced that its last request was the last, and has sent nothing after it.
+        is_peer_done: bool,
+    },
+    /// The sending direction is closed. Further data of the peer is dropped.
     Lingering,
 }
 
-/// Whether a connection goes on.
+impl Phase {
+    fn after_proxy_header(kind: ListenerKind) -> Phase {
+        match kind {
+            ListenerKind::Plain => Phase::Open,
+            ListenerKind::Tls => Phase::Handshake,
+        }
+    }
+}
+
+/// The trigger that runs a connection next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It waits for its next event.
-    Open,
-    /// It is to go on in the next turn, without an event: its share of this one is used up.
-    PutOff,
-    /// The same when there is time for its handshake.
+enum Schedule {
+    /// An event.
+    Event,
+    /// The worker, in a later loop iteration.
+    Iteration {
+        /// Whether an event has reported that the peer has closed its sending direction.
+        peer_eof: bool,
+    },
+    /// The worker, by sending the batch with the connection's response.
+    Batch,
+}
+
+/// The next step for a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It waits for the next event.
+    Event,
+    /// It continues in the next loop iteration without an event, because it has used up its budget.
+    Iteration,
+    /// It continues as soon as the worker has budget for its TLS handshake.
     Handshake,
-    /// Its answer is to be sent together with others'.
-    Due,
-    /// It is over.
-    Closed,
+    /// Its response is sent with the batch.
+    Batch,
+    /// It closes.
+    Close,
 }
 
 impl<S: Socket> Connection<S> {
-    pub(crate) fn new(accepted: Accepted<S>, kind: ListenerKind, shared: &Shared) -> Connection<S> {
-        let state = if shared.proxied { State::Unnamed } else { State::Open };
-        let waits = match (shared.proxied, kind) {
-            (true, _) => Waits::Header,
-            (false, ListenerKind::Tls) => Waits::Handshake,
-            (false, ListenerKind::Plain) => Waits::Request,
-        };
-        let patience =
-            |timeouts: Timeouts| if waits == Waits::Request { timeouts.idle } else { timeouts.head };
-        let deadline = shared.timeouts.map(|timeouts| shared.now + patience(timeouts));
-        let protocol = Protocol::new(kind == ListenerKind::Tls, shared);
-        let Accepted { socket, peer } = accepted;
-        let (held, unsent, put_off) = (Vec::new(), None, None);
+    pub(crate) fn new(accepted: Accepted<S>, kind: ListenerKind, cx: &WorkerContext) -> Connection<S> {
+        let phase =
+            if cx.policy.expects_proxy_header { Phase::ProxyHeader } else { Phase::after_proxy_header(kind) };
+        let wait = if phase == Phase::Open { Wait::Request } else { Wait::Start };
+        let deadline = cx
+            .policy
+            .timeouts
+            .map(|timeouts| cx.clock.now + if wait == Wait::Request { timeouts.idle } else { timeouts.head });
         Connection {
-            transport: Transport::new(socket),
-            peer,
-            protocol,
-            held,
-            unsent,
-            state,
-            parts: false,
-            waits,
-            was_late: false,
+            transport: Transport::new(accepted.socket),
+            protocol: Protocol::new(kind == ListenerKind::Tls, &cx.policy),
+            client: accepted.peer,
+            unprocessed: Vec::new(),
+            pending: None,
             kind,
+            phase,
+            schedule: Schedule::Event,
+            wait,
             deadline,
-            put_off,
-            is_due: false,
+            has_timed_out: false,
             memory: memory::PLAIN_BYTES,
             idle_memory: memory::PLAIN_BYTES,
         }
@@ -148,334 +166,368 @@ impl<S: Socket> Connection<S> {
         self.transport.socket()
     }
 
-    /// Whether it ends because its peer was waited for too long, however it ended then.
-    pub(crate) fn was_late(&self) -> bool {
-        self.was_late
+    /// Returns `true` if the connection ends because a deadline has passed.
+    pub(crate) fn has_timed_out(&self) -> bool {
+        self.has_timed_out
     }
 
-    /// Goes on as far as the socket and its share of a turn let it. `ended` says that the peer sends no more, so
-    /// that the end is to be read for too: no event will come for it alone.
-    pub(crate) fn turn(&mut self, shared: &mut Shared, ended: bool) -> Outcome {
-        shared.share.bytes = shared.turn_bytes_max;
-        let outcome = self.try_turn(shared, ended);
-        self.count_sealed(shared);
-        match outcome {
-            Ok(Outcome::Open) if shared.share.bytes == 0 => Outcome::PutOff,
-            Ok(Outcome::Closed) => self.close(shared),
-            Ok(outcome) => outcome,
-            // A peer that is gone is no error worth telling: it happens all the time.
-            Err(_) => Outcome::Closed,
+    /// Receives, responds and sends, as far as the socket and the budget of a loop iteration allow. With `peer_eof` it
+    /// reads up to the end of the stream, which no further event announces.
+    pub(crate) fn run(&mut self, cx: &mut WorkerContext, peer_eof: bool) -> Next {
+        cx.renew_byte_budget();
+        let next = self.try_run(cx, peer_eof);
+        self.count_tls_memory(cx);
+        match next {
+            Ok(Next::Event) if cx.budget.bytes == 0 => Next::Iteration,
+            Ok(Next::Close) => self.close(cx),
+            Ok(next) => next,
+            // Peers disappear all the time: that isn't worth a report.
+            Err(_) => Next::Close,
         }
     }
 
-    /// Whether its last answer waits among those that are sent together. Nothing may be done with it until then.
-    #[inline]
-    pub(crate) fn is_due(&self) -> bool {
-        self.is_due
+    fn try_run(&mut self, cx: &mut WorkerContext, peer_eof: bool) -> io::Result<Next> {
+        if self.flush(cx)?.is_blocked() {
+            return Ok(Next::Event);
+        }
+        loop {
+            if self.is_draining() {
+                if self.may_close_at_once(cx) {
+                    return Ok(Next::Close);
+                }
+                if self.transport.end_sending(&mut cx.buffers)?.is_blocked() {
+                    return Ok(Next::Event);
+                }
+                self.linger(cx);
+            }
+            if cx.budget.bytes == 0 {
+                return Ok(Next::Event);
+            }
+
+            let received = self.transport.receive(&mut cx.buffers, &mut cx.budget, peer_eof)?;
+            if self.phase == Phase::Handshake {
+                let has_data = matches!(received, RecvOutcome::Data { .. });
+                if self.complete_handshake(has_data, cx)?.is_blocked() {
+                    return Ok(Next::Event);
+                }
+            }
+
+            let (len, is_drained) = match received {
+                RecvOutcome::Data { len, is_drained } => (len, is_drained),
+                RecvOutcome::Blocked => return Ok(Next::Event),
+                RecvOutcome::HandshakeDeferred => return Ok(Next::Handshake),
+                RecvOutcome::Eof => return Ok(Next::Close),
+                RecvOutcome::TlsFailed { is_plain_http } => {
+                    if self.fail_tls(is_plain_http, cx)?.is_blocked() {
+                        return Ok(Next::Event);
+                    }
+                    continue;
+                }
+            };
+
+            if self.is_reading() && self.process_received(len, is_drained, cx)?.is_blocked() {
+                return Ok(Next::Event);
+            }
+            if self.is_batched() {
+                return Ok(Next::Batch);
+            }
+            if self.is_reading() && is_drained && !self.has_deferred_handshake() {
+                return Ok(Next::Event);
+            }
+        }
     }
 
-    /// Sends the answer that waited.
+    /// Returns `true` if the connection's response is in the batch. Until it is sent, the connection must not run.
     #[inline]
-    pub(crate) fn send_due(
+    pub(crate) fn is_batched(&self) -> bool {
+        self.schedule == Schedule::Batch
+    }
+
+    /// Sends the connection's response from the batch.
+    #[inline]
+    pub(crate) fn send_batched(
         &mut self,
-        bytes: Range<usize>,
+        inline: Range<usize>,
         body: Option<Body>,
-        shared: &mut Shared,
-    ) -> Outcome {
-        self.is_due = false;
+        cx: &mut WorkerContext,
+    ) -> Next {
+        self.schedule = Schedule::Event;
         if let Some(body) = body {
-            return self.send_due_parts(bytes, body, shared);
+            return self.send_batched_body(inline, body, cx);
         }
-        let length = bytes.len();
-        match self.transport.send_plain(shared.due.bytes(bytes.clone())) {
-            Ok(sent) if sent == length => Outcome::Open,
-            Ok(sent) => self.keep_due(bytes, None, sent as u64, shared),
-            // A peer that is gone is no error worth telling: it happens all the time.
-            Err(_) => Outcome::Closed,
+        let length = inline.len();
+        match self.transport.send_plain(cx.batch.bytes(inline.clone())) {
+            Ok(sent) if sent == length => Next::Event,
+            Ok(sent) => self.keep_batched(inline, None, sent as u64, cx),
+            // Peers disappear all the time: that isn't worth a report.
+            Err(_) => Next::Close,
         }
     }
 
-    /// Sends bytes that waited, and what comes behind them.
     #[inline(never)]
-    fn send_due_parts(&mut self, own: Range<usize>, body: Body, shared: &mut Shared) -> Outcome {
-        let Shared { due, content, buffers, .. } = shared;
-        let length = own.len() as u64 + body.1.length;
-        let outlet = &mut self.transport.outlet(buffers);
-        match pending_write::send_answer(outlet, due.bytes(own.clone()), body, content) {
-            Ok(sent) if sent == length => Outcome::Open,
-            Ok(sent) => self.keep_due(own, Some(body), sent, shared),
-            Err(_) => Outcome::Closed,
+    fn send_batched_body(&mut self, inline: Range<usize>, body: Body, cx: &mut WorkerContext) -> Next {
+        let length = inline.len() as u64 + body.1.length;
+        let writer = &mut self.transport.writer(&mut cx.buffers);
+        let bytes = cx.batch.bytes(inline.clone());
+        match pending_write::send_with_body(writer, bytes, body, &cx.release.content) {
+            Ok(sent) if sent == length => Next::Event,
+            Ok(sent) => self.keep_batched(inline, Some(body), sent, cx),
+            Err(_) => Next::Close,
         }
     }
 
-    /// Keeps what there was no room for until there is.
+    /// Keeps the rest of a batched response that the socket has no room for.
     #[cold]
-    fn keep_due(&mut self, own: Range<usize>, body: Option<Body>, sent: u64, shared: &mut Shared) -> Outcome {
-        let Shared { due, output, content, now, .. } = shared;
-        output.put(due.bytes(own));
+    fn keep_batched(
+        &mut self,
+        inline: Range<usize>,
+        body: Option<Body>,
+        sent: u64,
+        cx: &mut WorkerContext,
+    ) -> Next {
+        let output = &mut cx.responder.output;
+        output.put(cx.batch.bytes(inline));
         if let Some((archive, extent)) = body {
             output.set_archive(archive);
             output.put_archive(extent);
         }
-        self.unsent = Some(pending_write::keep(output, sent, content, *now));
+        self.pending = Some(PendingWrite::of_rest(output, sent, &cx.release.content, cx.clock.now));
         output.clear();
-        shared.observer.deferred();
-        self.set_deadline(true, shared);
-        Outcome::Open
+        cx.observer.response_deferred();
+        self.set_deadline(true, cx);
+        Next::Event
     }
 
-    /// Whether it is to go on in the next turn without an event.
+    /// Returns `true` if the connection continues in a later loop iteration without an event.
     #[inline]
-    pub(crate) fn is_put_off(&self) -> bool {
-        self.put_off.is_some()
+    pub(crate) fn is_deferred(&self) -> bool {
+        matches!(self.schedule, Schedule::Iteration { .. })
     }
 
-    /// Remembers that it is to go on in the next turn; tells whether that is new.
+    /// Schedules the connection for a later loop iteration.
     #[cold]
-    pub(crate) fn put_off(&mut self, ended: bool) -> bool {
-        let before = self.put_off.replace(ended || self.put_off == Some(true));
-        before.is_none()
+    pub(crate) fn defer(&mut self, peer_eof: bool) {
+        debug_assert!(!self.is_batched(), "a batched response is sent first");
+        let had_eof = self.schedule == Schedule::Iteration { peer_eof: true };
+        self.schedule = Schedule::Iteration { peer_eof: peer_eof || had_eof };
     }
 
-    /// That turn has come; tells whether the peer sends no more.
-    pub(crate) fn take_up(&mut self) -> bool {
-        self.put_off.take() == Some(true)
+    /// Ends the deferral, and returns whether an event has meanwhile reported the end of the peer's sending direction.
+    pub(crate) fn has_eof_after_deferral(&mut self) -> bool {
+        let Schedule::Iteration { peer_eof } = self.schedule else { return false };
+        self.schedule = Schedule::Event;
+        peer_eof
     }
 
-    fn try_turn(&mut self, shared: &mut Shared, ended: bool) -> io::Result<Outcome> {
-        if !self.flush(shared)? {
-            return Ok(Outcome::Open);
-        }
-        loop {
-            if self.state == State::Ending {
-                if self.may_close_at_once(shared) {
-                    return Ok(Outcome::Closed);
-                }
-                if !self.transport.end_sending(&mut shared.buffers)? {
-                    return Ok(Outcome::Open);
-                }
-                self.state = State::Lingering;
-                self.waits = Waits::End;
-                self.deadline = Some(shared.now + LINGER);
-            }
-            if shared.share.bytes == 0 {
-                return Ok(Outcome::Open);
-            }
-            let came = self.transport.receive(&mut shared.buffers, &mut shared.share, ended)?;
-            let has_bytes = matches!(came, Came::Bytes { .. });
-            if self.waits == Waits::Handshake && !self.establish(has_bytes, shared)? {
-                return Ok(Outcome::Open);
-            }
-            let Came::Bytes { bytes, is_all } = came else {
-                let Some(outcome) = self.take_none(came, shared)? else { continue };
-                return Ok(outcome);
-            };
-            if self.reads() && !self.answer_received(bytes, is_all, shared)? {
-                return Ok(Outcome::Open);
-            }
-            if self.is_due {
-                return Ok(Outcome::Due);
-            }
-            if self.reads() && is_all && !self.has_begun_handshake() {
-                return Ok(Outcome::Open);
-            }
-        }
+    /// Returns `true` if received data is processed rather than dropped.
+    fn is_reading(&self) -> bool {
+        matches!(self.phase, Phase::ProxyHeader | Phase::Handshake | Phase::Open)
     }
 
-    /// Does what there is to do where no bytes came; tells how the turn ends by that, if it does.
-    fn take_none(&mut self, came: Came, shared: &mut Shared) -> io::Result<Option<Outcome>> {
-        Ok(match came {
-            Came::Bytes { .. } => None,
-            // What waits to be sent has to go before anything is received.
-            Came::NotYet => Some(Outcome::Open),
-            Came::Later => Some(Outcome::Handshake),
-            Came::End => Some(Outcome::Closed),
-            Came::Failed { is_plain_http } => (!self.fail(is_plain_http, shared)?).then_some(Outcome::Open),
-        })
+    fn is_draining(&self) -> bool {
+        matches!(self.phase, Phase::Draining { .. })
     }
 
-    /// Whether what the peer sends is read, and not thrown away.
-    fn reads(&self) -> bool {
-        matches!(self.state, State::Unnamed | State::Open)
-    }
-
-    /// Sends what is unsent and answers what is held, as far as it may; tells whether nothing of either is left to do.
-    fn flush(&mut self, shared: &mut Shared) -> io::Result<bool> {
-        if self.transport.is_blocked() {
-            if !self.transport.flush()? {
-                return Ok(false);
-            }
-            if self.unsent.is_none() {
-                self.answer_held(shared)?;
-            }
-        }
-        while let Some(unsent) = &mut self.unsent {
-            if shared.share.bytes == 0 {
-                return Ok(false);
-            }
-            let outlet = &mut self.transport.outlet(&mut shared.buffers);
-            let sent = unsent.send(outlet, &mut shared.share.bytes)?;
-            if unsent.is_done() {
-                shared.observer.sent(shared.now.saturating_duration_since(unsent.since()));
-                self.unsent = None;
-                if !self.transport.is_blocked() {
-                    self.answer_held(shared)?;
-                }
-            } else if sent == 0 {
-                return Ok(false);
-            }
-        }
-        Ok(!self.transport.is_blocked())
-    }
-
-    /// Whether something waits to be sent.
+    /// Returns `true` if output waits for room in the socket, or for the next loop iteration.
     #[inline]
     fn is_sending(&self) -> bool {
-        self.unsent.is_some() || self.transport.is_blocked()
+        self.pending.is_some() || self.transport.is_blocked()
     }
 
-    fn answer_held(&mut self, shared: &mut Shared) -> io::Result<()> {
-        let held = std::mem::take(&mut self.held);
-        self.answer(&held, false, shared)
-    }
-
-    /// Answers the requests in what was just received; tells whether all answers are sent, or due. `is_all` says that the
-    /// turn ends there.
     #[inline]
-    fn answer_received(&mut self, bytes: usize, is_all: bool, shared: &mut Shared) -> io::Result<bool> {
-        if let Some(secured) = self.transport.secured() {
-            if secured.is_wearing_out() {
-                self.protocol.end_after_next();
+    fn output_flow(&self) -> Flow {
+        if self.is_sending() { Flow::Blocked } else { Flow::Done }
+    }
+
+    /// Sends pending output, and processes the data that was kept meanwhile.
+    fn flush(&mut self, cx: &mut WorkerContext) -> io::Result<Flow> {
+        if self.transport.is_blocked() {
+            if self.transport.flush()?.is_blocked() {
+                return Ok(Flow::Blocked);
             }
-            self.rest_if_idle(shared);
+            if self.pending.is_none() {
+                self.process_kept(cx)?;
+            }
         }
-        let received = self.transport.lend_received(&mut shared.buffers);
-        let done = if self.held.is_empty() {
-            self.answer(&received.bytes[..bytes], is_all, shared)
+        while let Some(pending) = &mut self.pending {
+            if cx.budget.bytes == 0 {
+                return Ok(Flow::Blocked);
+            }
+            let sent = pending.send(&mut self.transport.writer(&mut cx.buffers), &mut cx.budget.bytes)?;
+            if pending.is_done() {
+                cx.observer.sent(cx.clock.now.saturating_duration_since(pending.since()));
+                self.pending = None;
+                if !self.transport.is_blocked() {
+                    self.process_kept(cx)?;
+                }
+            } else if sent == 0 {
+                return Ok(Flow::Blocked);
+            }
+        }
+        Ok(if self.transport.is_blocked() { Flow::Blocked } else { Flow::Done })
+    }
+
+    fn process_kept(&mut self, cx: &mut WorkerContext) -> io::Result<()> {
+        let kept = std::mem::take(&mut self.unprocessed);
+        self.process(&kept, false, cx)
+    }
+
+    /// Responds to the requests in the first `len` bytes that were just received. If the socket `is_drained`, the responses
+    /// may be batched.
+    #[inline]
+    fn process_received(&mut self, len: usize, is_drained: bool, cx: &mut WorkerContext) -> io::Result<Flow> {
+        if let Some(tls) = self.transport.tls() {
+            if tls.is_near_key_limit() {
+                self.protocol.close_after_next();
+            }
+            self.reset_record_size_after_pause(cx);
+        }
+        let received = self.transport.take_received(&mut cx.buffers);
+        let processed = if self.unprocessed.is_empty() {
+            self.process(&received.bytes[..len], is_drained, cx)
         } else {
-            let mut held = std::mem::take(&mut self.held);
-            held.extend_from_slice(&received.bytes[..bytes]);
-            self.answer(&held, is_all, shared)
+            let mut data = std::mem::take(&mut self.unprocessed);
+            data.extend_from_slice(&received.bytes[..len]);
+            self.process(&data, is_drained, cx)
         };
-        shared.buffers.give_back(received);
-        done?;
-        Ok(!self.is_sending())
+        cx.buffers.restore(received);
+        processed?;
+        Ok(self.output_flow())
     }
 
-    /// What is sent behind a pause begins as the connection did.
     #[inline]
-    fn rest_if_idle(&mut self, shared: &Shared) {
-        if self.waits == Waits::Request
-            && let (Some(deadline), Some(timeouts)) = (self.deadline, shared.timeouts)
-            && shared.now + timeouts.idle > deadline + PAUSE
+    fn reset_record_size_after_pause(&mut self, cx: &WorkerContext) {
+        if self.wait == Wait::Request
+            && let (Some(deadline), Some(timeouts)) = (self.deadline, cx.policy.timeouts)
+            && cx.clock.now + timeouts.idle > deadline + RECORD_SIZE_RESET
         {
-            self.transport.rest();
+            self.transport.reset_record_size();
         }
     }
 
-    /// Answers the requests in `input` until they end or no more may be sent, and holds what is left. `is_all` says that
-    /// nothing else is done with the connection in this turn, so that its answers may wait for others.
-    fn answer(&mut self, input: &[u8], is_all: bool, shared: &mut Shared) -> io::Result<()> {
+    /// Responds to the requests in `input` until it holds no complete one or sending blocks, and keeps the rest. If the
+    /// socket `is_drained`, the connection does nothing else in this iteration, and its responses may be batched.
+    fn process(&mut self, input: &[u8], is_drained: bool, cx: &mut WorkerContext) -> io::Result<()> {
         let mut rest = input;
-        if self.state == State::Unnamed && !self.read_proxy_header(&mut rest, shared)? {
-            self.held = rest.to_vec();
-            return Ok(());
+        if self.phase == Phase::ProxyHeader {
+            let Some(length) = self.read_proxy_header(rest, cx)? else {
+                self.unprocessed = rest.to_vec();
+                return Ok(());
+            };
+            rest = &rest[length..];
         }
-        if self.kind == ListenerKind::Tls && self.transport.secured().is_none() {
-            return self.secure(rest, shared);
+        if self.phase == Phase::Handshake {
+            return if self.transport.tls().is_none() { self.start_tls(rest, cx) } else { Ok(()) };
         }
-        let mut answered = false;
-        while self.state == State::Open && !self.is_sending() {
-            let is_secured = self.kind == ListenerKind::Tls;
-            let asker = Asker { peer: &self.peer, is_secured, tls: self.transport.tls_version() };
-            let spelled = self.protocol.spell_answers(&mut rest, asker, shared);
-            if spelled == Spelled::Last {
-                self.state = State::Ending;
-                self.parts = rest.is_empty() && self.protocol.is_ended_by_peer();
+
+        let mut has_responded = false;
+        while self.phase == Phase::Open && !self.is_sending() {
+            let client = Client {
+                address: &self.client,
+                has_tls: self.kind == ListenerKind::Tls,
+                tls_version: self.transport.tls_version(),
+            };
+            let progress = self.protocol.respond(&mut rest, client, cx);
+            if progress == Progress::Closing {
+                let is_peer_done = rest.is_empty() && self.protocol.is_closed_by_peer();
+                self.phase = Phase::Draining { is_peer_done };
             }
-            answered |= !shared.output.is_empty();
-            if is_all && spelled == Spelled::All && self.defer_output(shared) {
+            has_responded |= !cx.responder.output.is_empty();
+
+            if is_drained && progress == Progress::Complete && self.batch_output(cx).is_break() {
                 break;
             }
-            self.unsent = self.send_output(shared)?;
-            self.protocol.let_go();
-            if self.unsent.is_some() {
-                self.parts = false;
-                shared.observer.deferred();
+            self.pending = self.write_output(cx)?;
+            self.protocol.release_content();
+            if self.pending.is_some() {
+                if self.is_draining() {
+                    self.phase = Phase::Draining { is_peer_done: false };
+                }
+                cx.observer.response_deferred();
             }
-            if spelled != Spelled::Full {
+            if progress != Progress::OutputFull {
                 break;
             }
         }
-        if self.state == State::Open && !rest.is_empty() {
-            self.held = rest.to_vec();
+
+        if self.phase == Phase::Open && !rest.is_empty() {
+            self.unprocessed = rest.to_vec();
         }
-        self.set_deadline(answered, shared);
+        self.set_deadline(has_responded, cx);
         Ok(())
     }
 
-    /// Lets what is spelled wait for other connections' answers, if it is not large; tells whether it does.
+    /// Moves the output to the batch if it is small. Breaks if it did.
     #[inline]
-    fn defer_output(&mut self, shared: &mut Shared) -> bool {
-        let Some(own) = shared.output.inline_only() else { return self.defer_parts(shared) };
-        let length = own.len() as u64;
-        if !self.may_defer(own, length, shared) {
-            return false;
+    fn batch_output(&mut self, cx: &mut WorkerContext) -> ControlFlow<()> {
+        let Some(inline) = cx.responder.output.inline_only() else { return self.batch_output_with_body(cx) };
+        let length = inline.len() as u64;
+        if !self.may_batch(inline, length, cx) {
+            return ControlFlow::Continue(());
         }
-        shared.due.put(own);
-        self.has_deferred(length, shared);
-        true
+        cx.batch.push(inline);
+        self.finish_batching(length, cx);
+        ControlFlow::Break(())
     }
 
-    /// The same where a range of the archive is behind our own bytes.
-    fn defer_parts(&mut self, shared: &mut Shared) -> bool {
-        let Some((own, archive, extent)) = shared.output.inline_and_range() else { return false };
-        let length = own.len() as u64 + extent.length;
-        // From another release than the current one it would have to say from which.
-        if self.protocol.content().is_some() || !self.may_defer(own, length, shared) {
-            return false;
+    /// Implements [`Connection::batch_output`] for a response whose body is in the archive.
+    fn batch_output_with_body(&mut self, cx: &mut WorkerContext) -> ControlFlow<()> {
+        let Some((inline, archive, extent)) = cx.responder.output.inline_and_range() else {
+            return ControlFlow::Continue(());
+        };
+        let length = inline.len() as u64 + extent.length;
+        // The batch refers to archives of the current release only.
+        if self.protocol.content().is_some() || !self.may_batch(inline, length, cx) {
+            return ControlFlow::Continue(());
         }
-        shared.due.put(own);
-        shared.due.put_body((archive, extent));
-        self.has_deferred(length, shared);
-        true
+        cx.batch.push(inline);
+        cx.batch.push_body((archive, extent));
+        self.finish_batching(length, cx);
+        ControlFlow::Break(())
     }
 
-    /// Whether an answer of so many bytes, of which some are our own, may wait. What TLS seals would wait in a buffer that it
-    /// shares with others.
+    /// Returns `true` if a response of `length` bytes, some of them inline, may be batched. With TLS it may not, because
+    /// connections share the buffer of encrypted records.
     #[inline]
-    fn may_defer(&self, own: &[u8], length: u64, shared: &Shared) -> bool {
-        Due::takes(own.len()) && length < shared.share.bytes && self.transport.secured().is_none()
+    fn may_batch(&self, inline: &[u8], length: u64, cx: &WorkerContext) -> bool {
+        SendBatch::fits(inline.len()) && length < cx.budget.bytes && self.transport.tls().is_none()
     }
 
-    /// What was spelled waits now.
     #[inline]
-    fn has_deferred(&mut self, length: u64, shared: &mut Shared) {
-        shared.share.bytes -= length;
-        shared.output.clear();
-        self.protocol.let_go();
-        self.is_due = true;
+    fn finish_batching(&mut self, length: u64, cx: &mut WorkerContext) {
+        cx.budget.bytes -= length;
+        cx.responder.output.clear();
+        self.protocol.release_content();
+        self.schedule = Schedule::Batch;
     }
 
-    /// Sends what is spelled, as far as it may. What is left comes back.
+    /// Sends the output, and keeps the rest if the socket or the budget has no room for it.
+    fn send_output(&mut self, cx: &mut WorkerContext) -> io::Result<Flow> {
+        self.pending = self.write_output(cx)?;
+        Ok(self.output_flow())
+    }
+
+    /// Sends the output, and returns the rest if the socket or the budget has no room for it.
     #[inline]
-    fn send_output(&mut self, shared: &mut Shared) -> io::Result<Option<Box<Unsent>>> {
-        let Shared { output, content, buffers, now, share, .. } = shared;
-        let content = self.protocol.content().unwrap_or(content);
+    fn write_output(&mut self, cx: &mut WorkerContext) -> io::Result<Option<Box<PendingWrite>>> {
+        let content = self.protocol.content().unwrap_or(&cx.release.content);
         pending_write::send_output(
-            &mut self.transport.outlet(buffers),
-            output,
+            &mut self.transport.writer(&mut cx.buffers),
+            &mut cx.responder.output,
             content,
-            *now,
-            &mut share.bytes,
+            cx.clock.now,
+            &mut cx.budget.bytes,
         )
     }
 
-    /// Spells the answer to what is no request; false where nothing can be said.
-    fn refuse(&mut self, refusal: Refusal, shared: &mut Shared) -> bool {
-        let is_secured = self.kind == ListenerKind::Tls;
-        let asker = Asker { peer: &self.peer, is_secured, tls: self.transport.tls_version() };
-        self.protocol.refuse(refusal, &self.held, asker, shared)
+    /// Writes the response to invalid data. See [`Protocol::refuse`].
+    fn refuse(&mut self, refusal: Refusal, cx: &mut WorkerContext) {
+        let client = Client {
+            address: &self.client,
+            has_tls: self.kind == ListenerKind::Tls,
+            tls_version: self.transport.tls_version(),
+        };
+        self.protocol.refuse(refusal, &self.unprocessed, client, cx);
     }
 }
 
@@ -485,8 +537,8 @@ mod tests {
     use cannery_eventloop::KernelSocket;
 
     #[test]
-    fn an_idle_connection_takes_no_more_than_two_hundred_bytes() {
-        // What it holds besides is empty while it is idle, and the slab adds its generation.
+    fn idle_connection_takes_200_bytes_at_most() {
+        // The buffers of an idle connection are empty, and the slab adds a generation.
         assert!(size_of::<Connection<KernelSocket>>() <= 192, "{}", size_of::<Connection<KernelSocket>>());
     }
 }

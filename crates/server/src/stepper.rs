@@ -58,7 +58,7 @@ impl Turns {
         let plan = Plan::new(&config, [(ListenerKind::Plain, ())], current, stop, observer);
         let worker = Worker::new(OnePeer::new(Rc::clone(&peer)), plan).map_err(StartError::EventLoop)?;
         let mut turns = Turns { worker, peer };
-        turns.worker.turn(None);
+        turns.worker.run_iteration(None);
         Ok(turns)
     }
 
@@ -76,7 +76,7 @@ impl Turns {
     /// One turn: the peer asks, and is answered. Gives the bytes of the answers.
     pub fn turn(&mut self) -> usize {
         self.peer.ask();
-        self.worker.turn(None);
+        self.worker.run_iteration(None);
         self.peer.taken()
     }
 
@@ -105,8 +105,8 @@ mod tests {
         assert!(!turns.worker.is_idle());
         turns.peer.meet_fault();
         turns.peer.ask();
-        turns.worker.guarded_turn(None);
+        turns.worker.run_guarded_iteration(None);
         assert!(turns.worker.is_idle());
-        turns.worker.guarded_turn(None);
+        turns.worker.run_guarded_iteration(None);
     }
 }

@@ -1,7 +1,7 @@
-//! One thread: one loop, one slab of connections, its own listeners.
+//! One serving thread: an event loop, its listeners and its connections.
 //!
-//! Does not know whether its loop is the kernel's or a simulation. Shares nothing that changes with any other worker.
-//! What it is told, how its thread starts and where its connections come from are in files of their own below.
+//! A worker shares no mutable state with other workers, and doesn't know whether its event loop is the kernel's or a
+//! simulation.
 
 mod accepting;
 mod backend;
@@ -23,423 +23,416 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Event, EventLoop, Readiness, Token};
-use cannery_site::Scratch;
-use cannery_wire::Output;
-use cannery_wire::h2::HeadStore;
 use cannery_wire::limits::HANDSHAKES_PER_ITERATION_MAX;
 
 pub(crate) use self::accepting::ACCEPTED_MAX;
 pub(crate) use self::plan::{Plan, StopOrder};
 pub(crate) use self::start::start_all;
 
-use self::accepting::Crowding;
+use self::accepting::Backlog;
+use self::slab::Slab;
 use self::standby::Standbys;
 use crate::config::ListenerKind;
-use crate::connection::{Buffers, Connection, Due, Fields, Memory, Outcome, Share, Shared};
+use crate::connection::{Connection, Next, WorkerContext};
 use crate::observe::Closed;
 use crate::process::Standby;
 use crate::reload::Current;
-use slab::Slab;
 
-/// How often deadlines are looked at while there are connections: a peer may be late by as much.
+/// The interval between checks of deadlines. A peer may be late by as much.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Late connections that one turn sees to: each takes some microseconds, and nobody else shall notice that
-/// thousands of peers, who came together, are late together.
+/// Late connections that one loop iteration ends. Each takes some microseconds, and thousands of them, accepted together,
+/// must not delay the others.
 pub(crate) const LATE_CONNECTIONS_MAX: usize = 64;
 
 /// One serving thread.
 pub(crate) struct Worker<L: EventLoop> {
     events: L,
+    /// The worker's own listeners, then those of other processes.
     listeners: Vec<L::Listener>,
-    /// What is spoken on the connections of each.
+    /// The kind of each listener.
     kinds: Vec<ListenerKind>,
-    /// Those of other processes.
+    /// Which of the other processes' listeners are watched.
     standbys: Standbys,
     connections: Slab<Connection<L::Socket>>,
-    /// Whose turn it is, or was last.
-    at: Option<Token>,
-    shared: Shared,
-    current: Arc<Current>,
+    /// The connection that is being served, or was served last.
+    current: Option<Token>,
+    cx: WorkerContext,
+    releases: Arc<Current>,
     stop: Arc<StopOrder>,
+    /// How long connections may finish sending after the order to stop.
     drain: Duration,
-    /// Receives the number of connections that are waited for at the end.
+    /// Receives the number of connections that are open when the worker stops.
     draining: Option<Sender<usize>>,
     next_tick: Instant,
-    /// Connections that go on in the next turn without an event, each once.
-    put_off: Vec<Token>,
-    /// Connections that wait for their handshake's turn, each once, in the order in which they came.
+    /// Connections that continue in the next iteration without an event, each once.
+    deferred: Vec<Token>,
+    /// Connections that wait for the handshake budget, each once, in the order of their arrival.
     handshakes: VecDeque<Token>,
-    /// The slot where the look for late connections goes on, while it is not at its end.
-    next_look: Option<u32>,
-    /// How many connections there may be.
+    /// The slot at which the check of deadlines continues, or `None` if it is complete.
+    next_check: Option<u32>,
+    /// How many connections may be open.
     connections_max: usize,
-    /// Whether somebody waits to be accepted whom there was no place for.
-    crowding: Crowding,
+    /// Whether clients wait to be accepted.
+    backlog: Backlog,
 }
 
 impl<L: EventLoop> Worker<L> {
-    /// A worker on this loop.
+    /// Creates a worker that runs on this event loop.
+    ///
+    /// # Errors
+    /// The event loop can't watch a listener.
     pub(crate) fn new(mut events: L, plan: Plan<L::Listener>) -> io::Result<Worker<L>> {
         events.set_peer_addresses_needed(plan.observer.names_peers());
         for (number, listener) in (0..).zip(&plan.listeners) {
             events.add_listener(listener, number)?;
         }
+
         let Plan { mut listeners, mut kinds, standby, .. } = plan;
-        let of_processes = standby.iter().map(|standby| standby.process);
-        let standbys = Standbys::new(listeners.len(), of_processes, plan.vacancies);
+        let processes = standby.iter().map(|standby| standby.process);
+        let standbys = Standbys::new(listeners.len(), processes, plan.vacancies);
         for Standby { kind, listener, .. } in standby.into_iter().take(standbys.len()) {
             kinds.push(kind);
             listeners.push(listener);
         }
+
         let now = events.now();
-        let mut shared = Shared {
-            content: plan.current.get(),
-            fields: Fields::new(&plan.fields, now.unix_seconds),
-            scratch: Scratch::default(),
-            heads: HeadStore::new(),
-            http1: plan.http1,
-            http2: plan.http2,
-            content_since: now.instant,
-            output: Output::new(),
-            due: Due::new(),
-            buffers: Buffers::new(),
-            memory: Memory::new(plan.memory_max),
-            timeouts: plan.timeouts,
-            https_port: plan.https_port,
-            proxied: plan.proxied,
-            now: now.instant,
-            is_draining: false,
-            idle_until: None,
-            seconds: now.unix_seconds,
-            observer: plan.observer,
-            turn_bytes_max: plan.turn_bytes_max,
-            share: Share { bytes: plan.turn_bytes_max, handshakes: HANDSHAKES_PER_ITERATION_MAX },
-            tls: plan.tls,
-        };
-        shared.set_time(now);
-        shared.set_seconds(now.unix_seconds);
+        let content = plan.current.get();
+        let cx = WorkerContext::new(plan.policy, now, content, &plan.fields, plan.memory_max, plan.observer);
         Ok(Worker {
             events,
             listeners,
             kinds,
             standbys,
             connections: Slab::new(),
-            at: None,
-            put_off: Vec::new(),
-            handshakes: VecDeque::new(),
-            shared,
-            current: plan.current,
+            current: None,
+            cx,
+            releases: plan.current,
             stop: plan.stop,
             drain: plan.drain,
             draining: plan.draining,
             next_tick: now.instant + TICK,
-            next_look: None,
+            deferred: Vec::new(),
+            handshakes: VecDeque::new(),
+            next_check: None,
             connections_max: plan.connections_max,
-            crowding: Crowding::None,
+            backlog: Backlog::Empty,
         })
     }
 
-    /// Lets observers know the thread that calls this, which is the worker's.
-    fn note_thread(&self) {
+    /// Reports the thread that calls this to the observer, as the worker's.
+    pub(crate) fn note_thread(&self) {
         #[cfg(target_os = "linux")]
-        self.shared.observer.set_thread(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
+        self.cx.observer.set_thread(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
     }
 
-    /// Serves until the order to stop, then lets connections finish what they are sending.
+    /// Serves until the order to stop, then until the connections have finished sending.
     pub(crate) fn run(mut self) {
         while !self.stop.is_given() {
-            self.guarded_turn(None);
+            self.run_guarded_iteration(None);
         }
+
         let end = self.begin_drain();
         if let Some(draining) = self.draining.take() {
-            // Nobody listens where the server is no more than its workers, as in tests.
+            // Sending fails if the receiver is gone, as in tests.
             let _ = draining.send(self.connections.len());
         }
         while !self.is_idle() && self.now() < end {
-            self.guarded_turn(Some(end));
+            self.run_guarded_iteration(Some(end));
         }
-        self.shared.observer.finish();
+        self.cx.observer.finish();
     }
 
-    /// A turn in which a fault of ours ends the connection that has met it, and no other: nothing that a peer sends is
-    /// meant to make us panic, and if something does all the same, it shall not take everybody else's connection.
-    pub(crate) fn guarded_turn(&mut self, end: Option<Instant>) {
-        let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.turn(end))) else { return };
-        // The panic itself has been said by then. Where it was nobody's, it would only come again.
-        let Some(token) = self.at.take() else { resume_unwind(panic) };
-        self.shared.begin_anew();
+    /// Runs a loop iteration in which a panic ends the connection that causes it, and no other one. No data of a peer may
+    /// cause a panic; if a fault of ours makes it possible nevertheless, other clients must not suffer from it.
+    pub(crate) fn run_guarded_iteration(&mut self, end: Option<Instant>) {
+        let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_iteration(end))) else { return };
+        // Without a connection as its cause, the panic would only repeat. The panic hook has reported it.
+        let Some(token) = self.current.take() else { resume_unwind(panic) };
+        self.cx.recover();
         self.end(token, Closed::Broken);
-        self.send_due();
+        self.send_batch();
     }
 
-    /// Whether there is no connection.
+    /// Returns `true` if there is no connection.
     pub(crate) fn is_idle(&self) -> bool {
         self.connections.is_empty()
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     #[cfg(test)]
     pub(crate) fn connections(&self) -> usize {
         self.connections.len()
     }
 
-    /// What the connections keep in memory, in bytes.
+    /// Returns the memory of all connections, in bytes.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> u64 {
         self.connections.iter().map(|(_, connection)| u64::from(connection.memory())).sum()
     }
 
-    /// The time of the last turn.
+    /// Returns the time of the last loop iteration.
     pub(crate) fn now(&self) -> Instant {
-        self.shared.now
+        self.cx.clock.now
     }
 
-    /// Accepts nobody any more, and lets connections finish what they are sending; tells until when.
+    /// Stops accepting, and begins the graceful shutdown of all connections. Returns when it must be over.
     pub(crate) fn begin_drain(&mut self) -> Instant {
         self.events.stop_balancing();
         for number in 0..self.listeners.len() {
             if !self.standbys.is_watched(number) {
                 continue;
             }
-            // Where it fails, it was not watched.
+            // If this fails, the listener was not watched.
             let _ = self.events.remove_listener(&self.listeners[number]);
-            // We may have been woken for people whom nobody else would be woken for again: all of them.
-            self.accept(u32::try_from(number).unwrap_or(u32::MAX), usize::MAX);
+            // The kernel may have woken up this worker alone for clients that wait. So we accept all of them.
+            self.accept(u32::try_from(number).expect("a listener has a 32-bit number"), usize::MAX);
         }
         for listener in self.listeners.drain(..) {
             self.events.close_listener(listener);
         }
-        self.take_over();
-        self.shared.begin_drain();
+        self.accept_handed_over();
+
+        self.cx.begin_drain();
         let mut slot = 0;
         while let Some(token) = self.connections.find_from(slot, |_| true) {
             slot = token.slot + 1;
             let Some(connection) = self.connections.get_mut(token) else { continue };
-            let outcome = connection.drain(&mut self.shared);
-            self.settle(token, outcome, true, Closed::InOrder);
+            let next = connection.drain(&mut self.cx);
+            self.apply(token, next, true, Closed::InOrder);
         }
-        self.send_due();
+        self.send_batch();
         self.events.now().instant + self.drain
     }
 
-    /// Waits for events and handles them.
-    pub(crate) fn turn(&mut self, end: Option<Instant>) {
-        let ticking = !self.connections.is_empty()
-            || self.crowding != Crowding::None
-            || self.shared.observer.has_pending()
-            || self.shared.memory.is_to_be_released();
-        let tick = ticking.then_some(self.next_tick);
-        let more_wait = self.crowding == Crowding::Turn;
-        let put_off = self.put_off.len();
-        let is_waited_for = !self.handshakes.is_empty();
-        let is_busy = more_wait || put_off > 0 || is_waited_for || self.next_look.is_some();
-        let look = is_busy.then_some(self.shared.now);
-        let until = look.into_iter().chain(tick).chain(end).min();
-        // Counted from the turn before: waking a moment late is better than asking for the time twice.
-        let timeout = until.map(|until| until.saturating_duration_since(self.shared.now));
-        if self.events.wait(timeout).is_err() {
-            // Only a fault of ours makes this call fail; to go on waiting would spin.
+    /// Waits for events, until `end` at most, and handles them.
+    pub(crate) fn run_iteration(&mut self, end: Option<Instant>) {
+        let accepts_more = self.backlog == Backlog::Limit;
+        let deferred = self.deferred.len();
+        let has_handshakes = !self.handshakes.is_empty();
+        let is_busy = accepts_more || deferred > 0 || has_handshakes || self.next_check.is_some();
+        if self.wait(is_busy, end).is_err() {
+            // Only a fault of ours makes waiting fail, and it would fail again.
             self.stop.give();
             return;
         }
-        let now = self.events.now();
-        self.shared.set_time(now);
-        // Who waits since an earlier turn comes before who comes in this one.
-        self.shared.share.handshakes = if is_waited_for { 0 } else { HANDSHAKES_PER_ITERATION_MAX };
+
+        self.cx.begin_iteration(self.events.now());
+        // Handshakes that wait since an earlier iteration precede new ones.
+        self.cx.budget.handshakes = if has_handshakes { 0 } else { HANDSHAKES_PER_ITERATION_MAX };
         while let Some(event) = self.events.next_event() {
             match event {
-                Event::Ready(token, readiness) => self.go_on(token, readiness),
+                Event::Ready(token, readiness) => self.resume(token, readiness),
                 Event::Acceptable(number) => {
-                    self.send_due();
+                    self.send_batch();
                     self.accept(number, ACCEPTED_MAX);
                 }
                 Event::Woken => {
-                    self.send_due();
-                    self.take_up_release();
+                    self.send_batch();
+                    self.adopt_release();
                     self.watch_vacant();
-                    self.take_over();
+                    self.accept_handed_over();
                 }
             }
         }
-        self.send_due();
-        if put_off > 0 {
-            self.take_up(put_off);
+        self.send_batch();
+
+        if deferred > 0 {
+            self.resume_deferred(deferred);
         }
-        if is_waited_for {
-            self.shake_hands();
+        if has_handshakes {
+            self.run_handshakes();
         }
-        self.send_due();
-        self.shared.memory.set_received(self.events.kept_bytes());
+        self.send_batch();
+
+        self.cx.memory.set_received(self.events.kept_bytes());
         self.check_memory();
-        if self.shared.observer.asks_for_time() {
-            let took = self.events.now().instant - self.shared.now;
-            self.shared.observer.turned(took);
+        if self.cx.observer.asks_for_time() {
+            let took = self.events.now().instant - self.cx.clock.now;
+            self.cx.observer.iteration_done(took);
         }
-        if self.shared.now >= self.next_tick {
+
+        if self.cx.clock.now >= self.next_tick {
             self.tick();
-        } else if more_wait || self.crowding == Crowding::Full && self.has_place() {
+        } else if accepts_more || self.backlog == Backlog::Full && self.has_place() {
             self.accept_waiting();
         }
-        if let Some(slot) = self.next_look {
-            self.end_late(slot);
-            self.send_due();
+        if let Some(slot) = self.next_check {
+            self.check_deadlines(slot);
+            self.send_batch();
         }
     }
 
-    /// Sends the answers that wait for each other.
+    /// Waits for events: not at all if the worker `is_busy`, else until the next tick or `end`.
+    fn wait(&mut self, is_busy: bool, end: Option<Instant>) -> io::Result<()> {
+        let has_ticks = !self.connections.is_empty()
+            || self.backlog != Backlog::Empty
+            || self.cx.observer.has_pending()
+            || self.cx.memory.has_memory_to_release();
+        let tick = has_ticks.then_some(self.next_tick);
+        let now = is_busy.then_some(self.cx.clock.now);
+        let until = now.into_iter().chain(tick).chain(end).min();
+        // Relative to the previous iteration: waking up a moment late is cheaper than reading the clock twice.
+        let timeout = until.map(|until| until.saturating_duration_since(self.cx.clock.now));
+        self.events.wait(timeout)
+    }
+
+    /// Sends the batched responses.
     #[inline]
-    fn send_due(&mut self) {
-        if !self.shared.due.is_empty() {
-            self.send_all_due();
+    fn send_batch(&mut self) {
+        if !self.cx.batch.is_empty() {
+            self.send_full_batch();
         }
     }
 
-    fn send_all_due(&mut self) {
-        while let Some((token, range)) = self.shared.due.take() {
-            let body = self.shared.due.take_body();
+    fn send_full_batch(&mut self) {
+        while let Some((token, inline)) = self.cx.batch.pop() {
+            let body = self.cx.batch.pop_body();
             let Some(connection) = self.connections.get_mut(token) else { continue };
-            self.at = Some(token);
-            if connection.send_due(range, body, &mut self.shared) != Outcome::Open {
+            self.current = Some(token);
+            if connection.send_batched(inline, body, &mut self.cx) != Next::Event {
                 self.end(token, Closed::InOrder);
             }
         }
     }
 
-    /// Remembers whose the answer is that was let wait last.
+    /// Completes a batched response with its connection.
     #[inline]
-    fn let_wait(&mut self, token: Token) {
-        if !self.shared.due.belongs_to(token) {
-            self.send_all_due();
+    fn enqueue(&mut self, token: Token) {
+        self.cx.batch.complete(token);
+        if self.cx.batch.is_full() {
+            self.send_full_batch();
         }
     }
 
-    /// Serves the release that is current now.
-    fn take_up_release(&mut self) {
-        let content = self.current.get();
-        if !Arc::ptr_eq(&content, &self.shared.content) {
-            self.shared.content = content;
-            self.shared.content_since = self.shared.now;
+    /// Serves the current release from now on.
+    fn adopt_release(&mut self) {
+        let content = self.releases.get();
+        if !Arc::ptr_eq(&content, &self.cx.release.content) {
+            self.cx.release.content = content;
+            self.cx.release.since = self.cx.clock.now;
         }
     }
 
-    /// Lets a connection go on in the next turn.
+    /// Schedules a connection for the next iteration.
     #[cold]
-    fn put_off(&mut self, token: Token, ended: bool) {
-        if self.connections.get_mut(token).is_some_and(|connection| connection.put_off(ended)) {
-            self.put_off.push(token);
+    fn defer(&mut self, token: Token, peer_eof: bool) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        if !connection.is_deferred() {
+            self.deferred.push(token);
         }
+        connection.defer(peer_eof);
     }
 
-    /// Lets a connection go on when there is time for its handshake.
+    /// Schedules a connection for when there is budget for its handshake.
     #[cold]
-    fn put_off_handshake(&mut self, token: Token, ended: bool) {
-        if self.connections.get_mut(token).is_some_and(|connection| connection.put_off(ended)) {
+    fn defer_handshake(&mut self, token: Token, peer_eof: bool) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        if !connection.is_deferred() {
             self.handshakes.push_back(token);
         }
+        connection.defer(peer_eof);
     }
 
-    /// Goes on with those who have waited longest for their handshake's turn, as many as one turn may.
+    /// Continues the handshakes that have waited longest, within the budget of an iteration.
     #[cold]
-    fn shake_hands(&mut self) {
-        self.shared.share.handshakes = HANDSHAKES_PER_ITERATION_MAX;
-        while self.shared.share.handshakes > 0
+    fn run_handshakes(&mut self) {
+        self.cx.budget.handshakes = HANDSHAKES_PER_ITERATION_MAX;
+        while self.cx.budget.handshakes > 0
             && let Some(token) = self.handshakes.pop_front()
         {
-            self.take_up_one(token);
+            self.resume_one(token);
         }
     }
 
-    fn take_up_one(&mut self, token: Token) {
+    /// Resumes the first `count` connections that were deferred.
+    #[cold]
+    fn resume_deferred(&mut self, count: usize) {
+        for index in 0..count {
+            self.resume_one(self.deferred[index]);
+        }
+        self.deferred.drain(..count);
+    }
+
+    fn resume_one(&mut self, token: Token) {
         if let Some(connection) = self.connections.get_mut(token) {
-            let ended = connection.take_up();
-            self.go_on(token, Readiness { read_closed: ended, ..Readiness::default() });
+            let read_closed = connection.has_eof_after_deferral();
+            self.resume(token, Readiness { read_closed, ..Readiness::default() });
         }
     }
 
-    /// Goes on with the first so many that were put off.
-    #[cold]
-    fn take_up(&mut self, count: usize) {
-        for place in 0..count {
-            self.take_up_one(self.put_off[place]);
-        }
-        self.put_off.drain(..count);
-    }
-
+    /// Runs a connection after an event, or after its deferral.
     #[inline]
-    fn go_on(&mut self, token: Token, readiness: Readiness) {
+    fn resume(&mut self, token: Token, readiness: Readiness) {
         let Some(connection) = self.connections.get_mut(token) else { return };
-        if connection.is_due() {
-            // Nothing that it does may overtake its answer.
-            return self.go_on_behind_due(token, readiness);
+        if connection.is_batched() {
+            // Nothing may overtake the batched response.
+            return self.resume_after_batch(token, readiness);
         }
-        self.at = Some(token);
-        let closed = if readiness.failed {
-            Closed::Broken
-        } else if connection.is_put_off() {
-            // Its turn comes, and comes once.
-            connection.put_off(readiness.read_closed);
-            return;
-        } else {
-            let outcome = connection.turn(&mut self.shared, readiness.read_closed);
-            match outcome {
-                Outcome::Due => self.let_wait(token),
-                Outcome::Open => self.check_memory(),
-                other => self.settle(token, other, readiness.read_closed, Closed::InOrder),
-            }
-            return;
-        };
-        self.end(token, closed);
+        self.current = Some(token);
+        if readiness.failed {
+            return self.end(token, Closed::Broken);
+        }
+        if connection.is_deferred() {
+            // The connection runs when the deferral ends.
+            return connection.defer(readiness.read_closed);
+        }
+        match connection.run(&mut self.cx, readiness.read_closed) {
+            Next::Batch => self.enqueue(token),
+            Next::Event => self.check_memory(),
+            next => self.apply(token, next, readiness.read_closed, Closed::InOrder),
+        }
     }
 
     #[cold]
-    fn go_on_behind_due(&mut self, token: Token, readiness: Readiness) {
-        self.send_due();
-        self.go_on(token, readiness);
+    fn resume_after_batch(&mut self, token: Token, readiness: Readiness) {
+        self.send_batch();
+        self.resume(token, readiness);
     }
 
-    /// Does what came of a connection. Whether its peer has `ended` is to be read for by whoever goes on; without an
-    /// event nobody knows, so that it may have.
-    fn settle(&mut self, token: Token, outcome: Outcome, ended: bool, closed: Closed) {
-        match outcome {
-            Outcome::Open => {}
-            Outcome::Due => self.let_wait(token),
-            Outcome::PutOff => self.put_off(token, ended),
-            Outcome::Handshake => self.put_off_handshake(token, ended),
-            Outcome::Closed => self.end(token, closed),
+    /// Schedules or ends a connection. `peer_eof` says whether it must read up to the end of the stream when it continues.
+    /// Without an event that is unknown, so the caller passes `true`.
+    fn apply(&mut self, token: Token, next: Next, peer_eof: bool, closed: Closed) {
+        match next {
+            Next::Event => {}
+            Next::Batch => self.enqueue(token),
+            Next::Iteration => self.defer(token, peer_eof),
+            Next::Handshake => self.defer_handshake(token, peer_eof),
+            Next::Close => self.end(token, closed),
         }
     }
 
     fn end(&mut self, token: Token, closed: Closed) {
         let Some(connection) = self.connections.get_mut(token) else { return };
-        let was_late = connection.was_late();
-        self.shared.memory.change(connection.memory(), 0);
-        let timed_out = was_late && closed == Closed::InOrder;
-        self.shared.observer.closed(if timed_out { Closed::TimedOut } else { closed });
+        let has_timed_out = connection.has_timed_out() && closed == Closed::InOrder;
+        self.cx.memory.change(connection.memory(), 0);
+        self.cx.observer.closed(if has_timed_out { Closed::TimedOut } else { closed });
         self.connections.remove(token);
         self.events.set_load(self.connections.len());
     }
 
+    /// Runs the work of every second: the access log, deadlines and memory.
     fn tick(&mut self) {
-        self.next_tick = self.shared.now + TICK;
-        self.shared.observer.tick();
-        self.next_look = Some(0);
+        self.next_tick = self.cx.clock.now + TICK;
+        self.cx.observer.tick();
+        self.next_check = Some(0);
         self.tick_memory();
     }
 
-    /// Sees to connections whose peers are late, from a slot on, for as long as one turn may take for it.
-    fn end_late(&mut self, mut slot: u32) {
-        let crowded = matches!(self.crowding, Crowding::Full | Crowding::Kernel);
-        self.next_look = None;
-        for seen in 1..=LATE_CONNECTIONS_MAX {
-            let is_late = |connection: &Connection<_>| connection.is_late(crowded, &self.shared);
+    /// Ends late connections from a slot on, up to [`LATE_CONNECTIONS_MAX`] of them.
+    fn check_deadlines(&mut self, mut slot: u32) {
+        let crowded = matches!(self.backlog, Backlog::Full | Backlog::Kernel);
+        self.next_check = None;
+        for ended in 1..=LATE_CONNECTIONS_MAX {
+            let is_late = |connection: &Connection<_>| connection.is_late(crowded, &self.cx);
             let Some(token) = self.connections.find_from(slot, is_late) else { break };
             slot = token.slot + 1;
-            self.next_look = (seen == LATE_CONNECTIONS_MAX).then_some(slot);
+            self.next_check = (ended == LATE_CONNECTIONS_MAX).then_some(slot);
+
             let Some(connection) = self.connections.get_mut(token) else { continue };
-            self.at = Some(token);
-            let outcome = connection.end_wait(&mut self.shared);
-            self.settle(token, outcome, true, Closed::TimedOut);
+            self.current = Some(token);
+            let next = connection.on_deadline(&mut self.cx);
+            self.apply(token, next, true, Closed::TimedOut);
         }
         if crowded {
             self.accept_waiting();

@@ -1,90 +1,98 @@
-//! How a connection ends: with a word to its peer if it is owed one, and behind what is still to be sent.
-//!
-//! Never decides that a peer is late.
+//! End of a connection: after the pending output, and with a notice to the peer if the protocol has one.
 
 use std::time::Duration;
 
 use cannery_eventloop::Socket;
 
-use super::context::Shared;
-use super::deadlines::Waits;
-use super::protocol::Protocol;
-use super::{Connection, Outcome, State};
+use super::context::WorkerContext;
+use super::deadlines::Wait;
+use super::{Connection, Next, Phase};
 
-/// How long a peer that was refused may go on sending before the connection is closed under it. Closed at
-/// once, the kernel would throw the answer away with the bytes that nobody reads.
+/// How long a peer may go on sending after the last response before the connection is closed. If we closed with unread
+/// data, the kernel would send a reset, and the peer's kernel would drop the response.
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
-/// What a turn may have received and sent for its connection to be closed without a word.
-const CLOSED_AT_ONCE_BYTES_MAX: u64 = 64 * 1024;
+/// Bytes that an iteration may have received and sent so that the connection closes without lingering.
+const CLOSE_AT_ONCE_BYTES_MAX: u64 = 64 * 1024;
 
 impl<S: Socket> Connection<S> {
-    /// Ends a late connection that owes nothing: at once where nothing is said, else behind the word. Its peer may be sending
-    /// just then, and the kernel would throw the word away with what nobody reads.
-    pub(super) fn end(&mut self, shared: &mut Shared) -> Outcome {
-        self.was_late = true;
-        self.protocol.end(shared);
-        if shared.output.is_empty() {
-            return self.close(shared);
+    /// Ends an idle connection after its deadline. HTTP/2 sends GOAWAY first, and lingers: a request of the client
+    /// may be on its way.
+    pub(super) fn end_idle(&mut self, cx: &mut WorkerContext) -> Next {
+        self.has_timed_out = true;
+        self.protocol.end(&mut cx.responder.output);
+        if cx.responder.output.is_empty() {
+            return self.close(cx);
         }
-        let Ok(unsent) = self.send_output(shared) else { return Outcome::Closed };
-        self.unsent = unsent;
-        self.state = State::Ending;
-        self.held = Vec::new();
-        self.waits = Waits::End;
-        self.deadline = Some(shared.now + LINGER);
-        self.turn(shared, false)
-    }
-
-    /// Tells the peer of HTTP/2 that the connection ends when what it has asked is answered.
-    pub(super) fn announce_end(&mut self, shared: &mut Shared) -> Outcome {
-        self.protocol.end_after_next();
-        if !self.is_sending() && self.answer_held(shared).is_err() {
-            return Outcome::Closed;
+        if self.send_output(cx).is_err() {
+            return Next::Close;
         }
-        if self.state == State::Ending {
-            return self.turn(shared, false);
+        self.phase = Phase::Draining { is_peer_done: false };
+        self.unprocessed = Vec::new();
+        self.wait = Wait::PeerClose;
+        self.deadline = Some(cx.clock.now + LINGER);
+        self.run(cx, false)
+    }
+
+    /// Sends GOAWAY. The connection ends when all requests that the client has sent by then have their responses.
+    pub(super) fn go_away(&mut self, cx: &mut WorkerContext) -> Next {
+        self.protocol.close_after_next();
+        if !self.is_sending() && self.process_kept(cx).is_err() {
+            return Next::Close;
         }
-        // No event will come for what its share of this turn was too small for.
-        if shared.share.bytes == 0 { Outcome::PutOff } else { Outcome::Open }
+        if self.is_draining() {
+            return self.run(cx, false);
+        }
+        // No event announces data beyond the budget.
+        if cx.budget.bytes == 0 { Next::Iteration } else { Next::Event }
     }
 
-    /// Ends the connection at once, with no more than a word if there is room for it.
-    pub(super) fn close(&mut self, shared: &mut Shared) -> Outcome {
-        // Whoever does not get it sees the end itself.
-        let _ = self.transport.say_end(&mut shared.buffers);
-        Outcome::Closed
+    /// Closes the connection now, after `close_notify` if there is room for it.
+    pub(super) fn close(&mut self, cx: &mut WorkerContext) -> Next {
+        // A peer that doesn't get it sees the end of the connection.
+        let _ = self.transport.send_close_notify(&mut cx.buffers);
+        Next::Close
     }
 
-    /// Whether the connection may be closed without waiting for the peer's end, which takes two calls more. If anything
-    /// came behind, the kernel would throw away the answer that is on its way; but the peer has said that nothing does.
-    /// What is much may not find a reader: that is not left to the kernel alone.
-    pub(super) fn may_close_at_once(&self, shared: &Shared) -> bool {
-        let moved = shared.turn_bytes_max - shared.share.bytes;
-        self.parts && moved <= CLOSED_AT_ONCE_BYTES_MAX && self.transport.secured().is_none()
+    /// Returns `true` if the connection may close without lingering, which saves two system calls. Data that arrived later
+    /// would make the kernel drop the response, but the client has announced that it sends none. For large responses we
+    /// linger nevertheless, because a slow client may not have read them.
+    pub(super) fn may_close_at_once(&self, cx: &WorkerContext) -> bool {
+        let moved = cx.policy.iteration_bytes_max - cx.budget.bytes;
+        self.phase == Phase::Draining { is_peer_done: true }
+            && moved <= CLOSE_AT_ONCE_BYTES_MAX
+            && self.transport.tls().is_none()
     }
 
-    /// Ends a connection gracefully: after the answer to the request that is under way, or after [`DRAIN_GRACE`] if none
-    /// comes. The answer that is being sent may not have said that it is the last, so a request may follow it.
+    /// Waits until the peer closes its direction, and drops the data that it still sends.
+    pub(super) fn linger(&mut self, cx: &WorkerContext) {
+        self.phase = Phase::Lingering;
+        self.wait = Wait::PeerClose;
+        self.deadline = Some(cx.clock.now + LINGER);
+    }
+
+    /// Begins a graceful shutdown: the connection closes after the response to the request that is under way, or after
+    /// [`DRAIN_GRACE`] if none arrives. A response that is being sent may not have announced the end, so a request may
+    /// follow it.
     ///
     /// [`DRAIN_GRACE`]: super::context::DRAIN_GRACE
-    pub(crate) fn drain(&mut self, shared: &mut Shared) -> Outcome {
-        shared.share.bytes = shared.turn_bytes_max;
-        if !self.reads() {
-            return Outcome::Open;
+    pub(crate) fn drain(&mut self, cx: &mut WorkerContext) -> Next {
+        cx.renew_byte_budget();
+        if !self.is_reading() {
+            return Next::Event;
         }
-        if matches!(self.protocol, Protocol::H2(_)) {
-            let outcome = self.announce_end(shared);
-            if self.waits == Waits::Request {
-                self.hurry(shared);
+        if self.protocol.is_h2() {
+            let next = self.go_away(cx);
+            if self.wait == Wait::Request {
+                self.shorten_deadline(cx);
             }
-            return outcome;
+            return next;
         }
-        self.protocol.end_after_next();
-        // The rest of a request has its own deadline, and so has a peer that takes an answer.
-        if !self.is_sending() && !matches!(self.waits, Waits::Rest(_)) {
-            self.hurry(shared);
+        self.protocol.close_after_next();
+        // The rest of a request has a deadline of its own, and so has a peer that receives a response.
+        if !self.is_sending() && !matches!(self.wait, Wait::Rest(_)) {
+            self.shorten_deadline(cx);
         }
-        Outcome::Open
+        Next::Event
     }
 }

@@ -1,4 +1,7 @@
-//! What every connection of a worker uses in turn, and none of them keeps.
+//! State of a worker that its connections use in turn.
+//!
+//! Its parts change for different reasons: [`Policy`] never changes, [`Clock`] changes once per loop iteration, [`CurrentRelease`]
+//! when a release is replaced; the connection that is being served changes the rest.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,138 +10,198 @@ use cannery_eventloop::Now;
 use cannery_secure::Context;
 use cannery_site::Scratch;
 use cannery_wire::h2::HeadStore;
+use cannery_wire::limits::HANDSHAKES_PER_ITERATION_MAX;
 use cannery_wire::{Output, ServerFields};
 
-use super::memory_budget::Memory;
-use super::recv::Share;
-use super::send_batch::Due;
+use super::memory_budget::MemoryBudget;
+use super::recv::IterationBudget;
+use super::send_batch::SendBatch;
 use super::transport::Buffers;
 use crate::config::Timeouts;
 use crate::content::Content;
 use crate::observe::Observer;
 
-/// How long an idle connection stays open once the server stops. A request that was under way when the order came is
-/// answered, and the answer tells the client that it is the last.
+/// How long an idle connection stays open during a graceful shutdown. A request that is on its way when the shutdown begins
+/// gets its response, which announces the end of the connection.
 pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
-/// What every connection of a worker uses in turn.
-pub(crate) struct Shared {
-    pub(crate) content: Arc<Content>,
-    pub(crate) fields: Fields,
-    pub(crate) scratch: Scratch,
-    /// Room for the heads of HTTP/2.
-    pub(crate) heads: HeadStore,
-    pub(crate) output: Output,
-    /// Answers that are sent together with those of other connections.
-    pub(crate) due: Due,
+/// State of a worker that its connections use in turn.
+pub(crate) struct WorkerContext {
+    pub(crate) policy: Policy,
+    pub(crate) clock: Clock,
+    pub(crate) release: CurrentRelease,
+    pub(crate) responder: Responder,
     pub(crate) buffers: Buffers,
-    pub(crate) memory: Memory,
-    pub(crate) timeouts: Option<Timeouts>,
-    /// Whether HTTP/1 is spoken, and with whom no other protocol was agreed on.
-    pub(crate) http1: bool,
-    /// Whether HTTP/2 is spoken in the clear, with who begins with it.
-    pub(crate) http2: bool,
-    /// When the current release was taken up.
-    pub(crate) content_since: Instant,
-    /// The port of `https` that requests in the clear are sent to, if they are.
-    pub(crate) https_port: Option<u16>,
-    /// Whether each connection begins with a PROXY header.
-    pub(crate) proxied: bool,
-    pub(crate) now: Instant,
-    /// Whether the worker stops: each connection ends after its next answer.
-    pub(crate) is_draining: bool,
-    /// Idle deadline for a connection that becomes idle now.
-    pub(crate) idle_until: Option<Instant>,
-    /// The same in seconds since 1970, as all that spells or compares dates was told.
-    pub(crate) seconds: u64,
+    /// Responses that are sent together with those of other connections.
+    pub(crate) batch: SendBatch,
+    pub(crate) budget: IterationBudget,
+    pub(crate) memory: MemoryBudget,
     pub(crate) observer: Observer,
-    /// Bytes that a connection may receive and send in a turn.
-    pub(crate) turn_bytes_max: u64,
-    /// What is left of that to the connection whose turn it is, and of the worker's handshakes.
-    pub(crate) share: Share,
-    /// What makes TLS of connections, if there is any.
-    pub(crate) tls: Option<Context>,
 }
 
-impl Shared {
-    /// Sets the time. Dates change once a second: nobody need be told more often.
+/// Settings of a worker, which never change.
+pub(crate) struct Policy {
+    pub(crate) timeouts: Option<Timeouts>,
+    /// Whether connections begin with HTTP/1, unless ALPN has negotiated another protocol.
+    pub(crate) has_http1: bool,
+    /// Whether HTTP/2 without TLS is accepted, with prior knowledge (RFC 9113 §3.3).
+    pub(crate) has_http2: bool,
+    /// Whether each connection begins with a PROXY header.
+    pub(crate) expects_proxy_header: bool,
+    /// The port of `https` to which requests without TLS are redirected, if they are.
+    pub(crate) https_port: Option<u16>,
+    /// Makes the TLS sessions of connections.
+    pub(crate) tls: Option<Context>,
+    /// Bytes that a connection may receive and send in one loop iteration.
+    pub(crate) iteration_bytes_max: u64,
+}
+
+/// The time of a loop iteration.
+pub(crate) struct Clock {
+    pub(crate) now: Instant,
+    /// The same in seconds since 1970.
+    unix_seconds: u64,
+    /// The idle deadline of a connection that becomes idle now.
+    pub(crate) idle_until: Option<Instant>,
+    /// Whether a graceful shutdown is under way: each connection closes after its next response.
+    pub(crate) is_draining: bool,
+}
+
+/// The release that is served.
+pub(crate) struct CurrentRelease {
+    pub(crate) content: Arc<Content>,
+    pub(crate) since: Instant,
+}
+
+/// Buffers and fields for processing a request and writing its response.
+pub(crate) struct Responder {
+    pub(crate) fields: Fields,
+    pub(crate) scratch: Scratch,
+    /// Request heads of HTTP/2.
+    pub(crate) heads: HeadStore,
+    pub(crate) output: Output,
+}
+
+impl WorkerContext {
+    pub(crate) fn new(
+        policy: Policy,
+        now: Now,
+        content: Arc<Content>,
+        fields: &AddedFields,
+        memory_bytes_max: u64,
+        observer: Observer,
+    ) -> WorkerContext {
+        let mut context = WorkerContext {
+            clock: Clock {
+                now: now.instant,
+                unix_seconds: now.unix_seconds,
+                idle_until: None,
+                is_draining: false,
+            },
+            release: CurrentRelease { content, since: now.instant },
+            responder: Responder {
+                fields: Fields::new(fields, now.unix_seconds),
+                scratch: Scratch::default(),
+                heads: HeadStore::new(),
+                output: Output::new(),
+            },
+            buffers: Buffers::new(),
+            batch: SendBatch::new(),
+            budget: IterationBudget {
+                bytes: policy.iteration_bytes_max,
+                handshakes: HANDSHAKES_PER_ITERATION_MAX,
+            },
+            memory: MemoryBudget::new(memory_bytes_max),
+            observer,
+            policy,
+        };
+        context.begin_iteration(now);
+        context.set_unix_seconds(now.unix_seconds);
+        context
+    }
+
+    /// Sets the time of this loop iteration. Dates change once a second.
     #[inline]
-    pub(crate) fn set_time(&mut self, now: Now) {
-        self.now = now.instant;
+    pub(crate) fn begin_iteration(&mut self, now: Now) {
+        self.clock.now = now.instant;
         self.observer.begin_turn(now.instant);
-        self.idle_until = self.idle().map(|idle| now.instant + idle);
-        if now.unix_seconds != self.seconds {
-            self.set_seconds(now.unix_seconds);
+        let idle = if self.clock.is_draining {
+            Some(DRAIN_GRACE)
+        } else {
+            self.policy.timeouts.map(|timeouts| timeouts.idle)
+        };
+        self.clock.idle_until = idle.map(|idle| now.instant + idle);
+        if now.unix_seconds != self.clock.unix_seconds {
+            self.set_unix_seconds(now.unix_seconds);
         }
     }
 
-    /// Returns how long an idle connection is kept, if there is a limit.
-    #[inline]
-    fn idle(&self) -> Option<Duration> {
-        if self.is_draining { Some(DRAIN_GRACE) } else { self.timeouts.map(|timeouts| timeouts.idle) }
-    }
-
-    /// The worker stops: connections are idle for no longer than a moment.
-    pub(crate) fn begin_drain(&mut self) {
-        self.is_draining = true;
-        self.idle_until = Some(self.now + DRAIN_GRACE);
-    }
-
-    /// Tells the time to all that spells or compares dates, in seconds since 1970.
+    /// Sets the time of everything that writes or compares dates.
     #[cold]
-    pub(crate) fn set_seconds(&mut self, seconds: u64) {
-        self.seconds = seconds;
-        self.fields.set_time(seconds);
-        self.scratch.set_now(seconds);
-        self.heads.set_now(seconds);
+    fn set_unix_seconds(&mut self, seconds: u64) {
+        self.clock.unix_seconds = seconds;
+        self.responder.fields.set_time(seconds);
+        self.responder.scratch.set_now(seconds);
+        self.responder.heads.set_now(seconds);
         self.observer.set_time(seconds);
     }
 
-    /// Forgets what a connection has left behind that ended in the middle of its turn, and whatever it had borrowed.
+    /// Gives the next connection its budget of this loop iteration.
+    #[inline]
+    pub(super) fn renew_byte_budget(&mut self) {
+        self.budget.bytes = self.policy.iteration_bytes_max;
+    }
+
+    /// Begins a graceful shutdown: idle connections stay open for [`DRAIN_GRACE`].
+    pub(crate) fn begin_drain(&mut self) {
+        self.clock.is_draining = true;
+        self.clock.idle_until = Some(self.clock.now + DRAIN_GRACE);
+    }
+
+    /// Removes everything that a connection has left here when it panicked.
     #[cold]
-    pub(crate) fn begin_anew(&mut self) {
-        self.output.clear();
-        self.due.forget_last();
+    pub(crate) fn recover(&mut self) {
+        self.responder.output.clear();
+        self.responder.heads = HeadStore::new();
+        self.responder.heads.set_now(self.clock.unix_seconds);
+        self.batch.drop_incomplete();
         self.buffers = Buffers::new();
-        self.heads = HeadStore::new();
-        self.heads.set_now(self.seconds);
     }
 }
 
-/// The fields that end every head.
+/// The last fields of every response head.
 pub(crate) struct Fields {
     plain: ServerFields,
-    secured: ServerFields,
+    tls: ServerFields,
 }
 
-/// The fields that the server adds to every answer, each with its value.
+/// The fields that the server adds to every response: names and values.
 #[derive(Debug, Clone)]
 pub(crate) struct AddedFields {
-    /// In the clear.
+    /// Without TLS.
     pub(crate) plain: Vec<(&'static str, &'static str)>,
-    /// Within TLS.
-    pub(crate) secured: Vec<(&'static str, &'static str)>,
-    /// Whether clients may keep permanent redirects.
+    /// With TLS.
+    pub(crate) tls: Vec<(&'static str, &'static str)>,
+    /// Whether clients may cache permanent redirects.
     pub(crate) keeps_redirects: bool,
 }
 
 impl Fields {
-    /// At a time in seconds since 1970.
-    pub(crate) fn new(added: &AddedFields, seconds: u64) -> Fields {
-        let [plain, secured] = [&added.plain, &added.secured]
+    /// Returns the fields at a time in seconds since 1970.
+    fn new(added: &AddedFields, seconds: u64) -> Fields {
+        let [plain, tls] = [&added.plain, &added.tls]
             .map(|fields| ServerFields::new(fields, seconds).with_kept_redirects(added.keeps_redirects));
-        Fields { plain, secured }
+        Fields { plain, tls }
     }
 
-    /// Sets the time.
     fn set_time(&mut self, seconds: u64) {
         self.plain.set_time(seconds);
-        self.secured.set_time(seconds);
+        self.tls.set_time(seconds);
     }
 
-    /// Those of a connection, in the clear or not.
+    /// Returns the fields for a connection with or without TLS.
     #[inline]
-    pub(crate) fn of(&self, is_secured: bool) -> &ServerFields {
-        if is_secured { &self.secured } else { &self.plain }
+    pub(super) fn for_connection(&self, has_tls: bool) -> &ServerFields {
+        if has_tls { &self.tls } else { &self.plain }
     }
 }

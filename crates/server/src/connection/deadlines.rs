@@ -1,6 +1,4 @@
-//! What a connection waits for, until when, and what becomes of it when its peer is late.
-//!
-//! Never looks at what is received: whoever answers says that something has come.
+//! Deadlines of a connection, and the consequences if one passes.
 
 use std::time::{Duration, Instant};
 
@@ -8,144 +6,145 @@ use cannery_eventloop::Socket;
 use cannery_wire::Refusal;
 use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 
-use super::context::{DRAIN_GRACE, Shared};
+use super::context::{DRAIN_GRACE, WorkerContext};
 use super::protocol::Awaits;
-use super::{Connection, Outcome, State};
+use super::{Connection, Next, Phase};
 
-/// How long a connection may answer from a release that was replaced, until its peer is told to make a new one.
-const RELEASE_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a connection may send from a release that was replaced before its client is sent GOAWAY.
+const OLD_RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a connection waits for.
+/// The reason why a connection waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Waits {
-    /// The PROXY header, which proxies send at once.
-    Header,
-    /// The end of the handshake of TLS.
-    Handshake,
-    /// The peer's next request, if it likes.
+pub(super) enum Wait {
+    /// The rest of the PROXY header or of the TLS handshake, depending on the phase.
+    Start,
+    /// The next request, if the client has one.
     Request,
-    /// The rest of a head, or of a request's content.
+    /// The rest of a request's head or content.
     Rest(Awaits),
-    /// Room to send.
-    Room,
-    /// Room in a window of the peer's own.
+    /// Room in the socket.
+    SendRoom,
+    /// Room in a flow-control window of HTTP/2.
     Window,
-    /// The peer's end.
-    End,
+    /// The end of the peer's sending direction.
+    PeerClose,
 }
 
 impl<S: Socket> Connection<S> {
-    /// Sets the deadline of what is waited for now; `answered` says that a request has come since the last.
-    pub(super) fn set_deadline(&mut self, answered: bool, shared: &mut Shared) {
+    /// Sets the reason to wait, and its deadline. `has_responded` is `true` if a response was written since
+    /// the last call.
+    pub(super) fn set_deadline(&mut self, has_responded: bool, cx: &mut WorkerContext) {
         let awaits = self.protocol.awaits();
         if awaits == Awaits::Request && !self.is_sending() {
-            self.waits = Waits::Request;
-            self.deadline = shared.idle_until;
-            self.count_if_not_idle(shared);
+            self.wait = Wait::Request;
+            self.deadline = cx.clock.idle_until;
+            self.count_idle_memory(cx);
             return;
         }
-        self.count_memory(shared);
-        let Some(timeouts) = shared.timeouts else {
+        self.count_memory(cx);
+
+        let Some(timeouts) = cx.policy.timeouts else {
             self.deadline = None;
             return;
         };
-        let (waits, patience) = match awaits {
-            _ if self.is_sending() => (Waits::Room, timeouts.send),
-            Awaits::Request => (Waits::Request, timeouts.idle),
-            Awaits::Window => (Waits::Window, timeouts.send),
-            rest => (Waits::Rest(rest), timeouts.head),
+        let (wait, timeout) = match awaits {
+            _ if self.is_sending() => (Wait::SendRoom, timeouts.send),
+            Awaits::Request => (Wait::Request, timeouts.idle),
+            Awaits::Window => (Wait::Window, timeouts.send),
+            rest => (Wait::Rest(rest), timeouts.head),
         };
-        // Counted from the first byte of what is waited for: bytes that trickle in do not move it. Nor does room that does:
-        // what counts there is how much.
-        let is_the_same = waits == self.waits;
-        if is_the_same && (waits == Waits::Window || matches!(waits, Waits::Rest(_)) && !answered) {
+
+        // The time counts from the first byte of a request: a byte from time to time doesn't extend it. Small window
+        // updates don't either, because `on_deadline` compares the bytes of the whole time.
+        let is_unchanged = wait == self.wait;
+        if is_unchanged && (wait == Wait::Window || matches!(wait, Wait::Rest(_)) && !has_responded) {
             return;
         }
-        self.waits = waits;
-        self.deadline = Some(shared.now + patience);
+        self.wait = wait;
+        self.deadline = Some(cx.clock.now + timeout);
     }
 
-    /// Whether the peer has been waited for too long. While others wait for a place, a `crowded` worker keeps no
-    /// idle connection for long.
-    pub(crate) fn is_late(&self, crowded: bool, shared: &Shared) -> bool {
-        if shared.now >= shared.content_since + RELEASE_PATIENCE && self.protocol.is_behind(shared) {
+    /// Returns `true` if the deadline has passed. While clients wait to be accepted, a `crowded` worker shortens the
+    /// deadline of idle connections.
+    pub(crate) fn is_late(&self, crowded: bool, cx: &WorkerContext) -> bool {
+        let now = cx.clock.now;
+        if now >= cx.release.since + OLD_RELEASE_TIMEOUT && self.protocol.is_outdated(&cx.release.content) {
             return true;
         }
         let Some(deadline) = self.deadline else { return false };
-        let shortened = match shared.timeouts {
-            Some(timeouts) if crowded && self.waits == Waits::Request => {
+        let shortened = match cx.policy.timeouts {
+            Some(timeouts) if crowded && self.wait == Wait::Request => {
                 timeouts.idle.saturating_sub(timeouts.idle_crowded)
             }
             _ => Duration::ZERO,
         };
-        shared.now + shortened >= deadline
+        now + shortened >= deadline
     }
 
-    /// Ends a connection whose peer is late, unless it still takes what it is sent; tells whether it goes on.
-    pub(crate) fn end_wait(&mut self, shared: &mut Shared) -> Outcome {
-        shared.share.bytes = shared.turn_bytes_max;
-        if self.protocol.is_behind(shared) {
-            return self.announce_end(shared);
+    /// Ends a connection after its deadline, unless its peer still receives a response fast enough.
+    pub(crate) fn on_deadline(&mut self, cx: &mut WorkerContext) -> Next {
+        cx.renew_byte_budget();
+        if self.protocol.is_outdated(&cx.release.content) {
+            return self.go_away(cx);
         }
-        // Without timeouts only connections that end have deadlines.
-        let timeouts = shared.timeouts.unwrap_or_default();
-        let waits = self.waits;
-        match waits {
-            Waits::Room => self.check_progress(shared.now, timeouts.send),
-            // RFC 9110 §15.5.9: who is slow is told.
-            Waits::Rest(Awaits::Head) if self.refuse(Refusal::Timeout, shared) => {
-                self.was_late = true;
-                self.state = State::Ending;
-                self.held = Vec::new();
-                match self.send_output(shared) {
-                    Ok(None) => self.turn(shared, false),
-                    // A page of the site's can be larger than what there is room for.
-                    Ok(Some(unsent)) => {
-                        self.unsent = Some(unsent);
-                        self.waits = Waits::Room;
-                        self.deadline = Some(shared.now + timeouts.send);
-                        if shared.share.bytes == 0 { Outcome::PutOff } else { Outcome::Open }
-                    }
-                    Err(_) => Outcome::Closed,
+        // Without timeouts, only connections that are closing have a deadline.
+        let timeouts = cx.policy.timeouts.unwrap_or_default();
+        match self.wait {
+            Wait::SendRoom => self.check_progress(cx.clock.now, timeouts.send),
+            Wait::Rest(Awaits::Head) if !self.protocol.is_h2() => self.refuse_slow_request(timeouts.send, cx),
+            Wait::Window => {
+                // A client that opens its window in large steps keeps it closed while the data before is on its way. So
+                // acknowledged bytes count as well.
+                let filled = self.protocol.body_bytes_since_last();
+                let Ok(acked) = self.transport.acked_since_last() else { return Next::Close };
+                if acked.is_some_and(|acked| filled.max(acked) < bytes_min(timeouts.send)) {
+                    return self.end_idle(cx);
                 }
+                self.deadline = Some(cx.clock.now + timeouts.send);
+                Next::Event
             }
-            Waits::Window => {
-                // A window that is opened in large steps stays shut while the bytes before it are still on their way.
-                let taken = self.protocol.taken_since_last();
-                let Ok(confirmed) = self.transport.confirmed_since_last() else { return Outcome::Closed };
-                if confirmed.is_some_and(|confirmed| taken.max(confirmed) < least_bytes(timeouts.send)) {
-                    return self.end(shared);
-                }
-                self.deadline = Some(shared.now + timeouts.send);
-                Outcome::Open
-            }
-            Waits::Request | Waits::Rest(_) => self.end(shared),
-            Waits::Header | Waits::Handshake | Waits::End => Outcome::Closed,
+            Wait::Request | Wait::Rest(_) => self.end_idle(cx),
+            Wait::Start | Wait::PeerClose => Next::Close,
         }
     }
 
-    /// Whether a peer that is sent something takes it fast enough to be waited for. What counts is what has
-    /// reached it: the kernel's buffer can be so large that there is no new room in it for minutes.
-    fn check_progress(&mut self, now: Instant, window: Duration) -> Outcome {
-        let Ok(confirmed) = self.transport.confirmed_since_last() else { return Outcome::Closed };
-        if confirmed.is_some_and(|confirmed| confirmed < least_bytes(window)) {
-            // Without the reset the kernel would keep what the peer doesn't take, and go on trying to deliver it.
-            let reset = self.transport.abandon();
-            debug_assert!(reset.is_ok(), "a connection cannot be reset: {reset:?}");
-            return Outcome::Closed;
+    /// Responds with 408 to a request head that has taken too long (RFC 9110 §15.5.9).
+    fn refuse_slow_request(&mut self, send_timeout: Duration, cx: &mut WorkerContext) -> Next {
+        self.refuse(Refusal::Timeout, cx);
+        self.has_timed_out = true;
+        self.phase = Phase::Draining { is_peer_done: false };
+        self.unprocessed = Vec::new();
+        let Ok(flow) = self.send_output(cx) else { return Next::Close };
+        if !flow.is_blocked() {
+            return self.run(cx, false);
+        }
+        // The site's own page can be larger than the socket's buffer.
+        self.wait = Wait::SendRoom;
+        self.deadline = Some(cx.clock.now + send_timeout);
+        if cx.budget.bytes == 0 { Next::Iteration } else { Next::Event }
+    }
+
+    /// Closes the connection if its peer receives slower than the minimum rate. That counts the bytes that the peer has
+    /// acknowledged: on a slow line, a large send buffer has no new room for minutes.
+    fn check_progress(&mut self, now: Instant, window: Duration) -> Next {
+        let Ok(acked) = self.transport.acked_since_last() else { return Next::Close };
+        if acked.is_some_and(|acked| acked < bytes_min(window)) {
+            // Without the reset, the kernel would keep the data and go on trying to deliver it.
+            self.abandon();
+            return Next::Close;
         }
         self.deadline = Some(now + window);
-        Outcome::Open
+        Next::Event
     }
 
-    /// Gives a peer that owes nothing no more than a moment.
-    pub(super) fn hurry(&mut self, shared: &Shared) {
-        let end = shared.now + DRAIN_GRACE;
+    /// Gives a peer that owes no data [`DRAIN_GRACE`] at most.
+    pub(super) fn shorten_deadline(&mut self, cx: &WorkerContext) {
+        let end = cx.clock.now + DRAIN_GRACE;
         self.deadline = Some(self.deadline.map_or(end, |deadline| deadline.min(end)));
     }
 }
 
-/// The least that a peer must take in this time.
-fn least_bytes(window: Duration) -> u64 {
+/// Returns the bytes that a peer must receive at least in this time.
+fn bytes_min(window: Duration) -> u64 {
     window.as_secs() * SEND_BYTES_PER_SECOND_MIN
 }

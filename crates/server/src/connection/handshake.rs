@@ -1,6 +1,4 @@
-//! What comes before the first request: the PROXY header, and the handshake of TLS.
-//!
-//! Never answers a request, but one that came in the clear where TLS is spoken.
+//! Start of a connection: the PROXY header, and the TLS handshake.
 
 use std::io;
 
@@ -8,92 +6,100 @@ use cannery_eventloop::Socket;
 use cannery_wire::Refusal;
 use cannery_wire::proxy::{self, Source};
 
-use super::context::Shared;
-use super::deadlines::Waits;
+use super::context::WorkerContext;
+use super::deadlines::Wait;
 use super::protocol::Protocol;
-use super::tls_stream::Secured;
-use super::{Connection, State};
+use super::tls_stream::TlsStream;
+use super::transport::Flow;
+use super::{Connection, Phase};
 use crate::config::ListenerKind;
 
 impl<S: Socket> Connection<S> {
-    /// Takes the PROXY header off the front of `rest`; tells whether it was there. Fails if it never will be: then
-    /// the connection ends without an answer, as the specification wants it.
+    /// Reads the PROXY header at the start of `input`. Returns its length, or `None` if it is incomplete.
+    ///
+    /// # Errors
+    /// `input` doesn't begin with a PROXY header. The specification wants the connection closed without a response.
     #[cold]
-    pub(super) fn read_proxy_header(&mut self, rest: &mut &[u8], shared: &mut Shared) -> io::Result<bool> {
-        match proxy::parse(rest) {
+    pub(super) fn read_proxy_header(
+        &mut self,
+        input: &[u8],
+        cx: &mut WorkerContext,
+    ) -> io::Result<Option<usize>> {
+        match proxy::parse(input) {
             proxy::Parsed::Header(source, length) => {
                 match source {
                     Source::Connection => {}
-                    Source::Internet(client) => self.peer = Some(client),
-                    Source::Local => self.peer = None,
+                    Source::Internet(client) => self.client = Some(client),
+                    Source::Local => self.client = None,
                 }
-                self.state = State::Open;
-                *rest = &rest[length..];
-                Ok(true)
+                self.phase = Phase::after_proxy_header(self.kind);
+                Ok(Some(length))
             }
-            proxy::Parsed::More => Ok(false),
+            proxy::Parsed::More => Ok(None),
             proxy::Parsed::Malformed => {
-                shared.observer.unnamed();
+                cx.observer.bad_proxy_header();
                 Err(io::ErrorKind::InvalidData.into())
             }
         }
     }
 
-    /// Goes on by TLS, with its first bytes.
+    /// Starts TLS with the first bytes of its handshake.
     #[cold]
-    pub(super) fn secure(&mut self, begun: &[u8], shared: &mut Shared) -> io::Result<()> {
-        let session = shared.tls.as_ref().map(|tls| tls.session());
+    pub(super) fn start_tls(&mut self, received: &[u8], cx: &mut WorkerContext) -> io::Result<()> {
+        let session = cx.policy.tls.as_ref().map(|tls| tls.session());
         let session = session.ok_or(io::ErrorKind::Unsupported)?.map_err(|_| io::ErrorKind::OutOfMemory)?;
-        self.transport.secure(session, begun);
-        self.waits = Waits::Handshake;
-        self.count_memory(shared);
+        self.transport.start_tls(session, received);
+        self.count_memory(cx);
         Ok(())
     }
 
-    /// Whether the first bytes of a handshake are there, and nobody has looked at them yet.
+    /// Returns `true` if the handshake can continue without further data.
     #[inline]
-    pub(super) fn has_begun_handshake(&self) -> bool {
-        self.transport.secured().is_some_and(Secured::is_put_off)
+    pub(super) fn has_deferred_handshake(&self) -> bool {
+        self.transport.tls().is_some_and(TlsStream::is_handshake_deferred)
     }
 
-    /// Begins to speak what was agreed on, if the handshake is done; tells whether what is said first is sent, or goes out
-    /// with the answers to what has come already.
+    /// Begins HTTP if the TLS handshake is complete. SETTINGS of HTTP/2 go out with the responses to the data that
+    /// has already arrived, if there is any.
     #[cold]
-    pub(super) fn establish(&mut self, has_bytes: bool, shared: &mut Shared) -> io::Result<bool> {
-        let Some(secured) = self.transport.secured().filter(|secured| secured.is_established()) else {
-            return Ok(true);
+    pub(super) fn complete_handshake(&mut self, has_data: bool, cx: &mut WorkerContext) -> io::Result<Flow> {
+        let Some(tls) = self.transport.tls().filter(|tls| tls.is_established()) else {
+            return Ok(Flow::Done);
         };
-        shared.observer.shaken(secured.is_resumed());
-        if secured.protocol() == Some(cannery_secure::Protocol::Http2) {
+        cx.observer.handshake_done(tls.is_resumed());
+        if tls.protocol() == Some(cannery_secure::Protocol::Http2) {
             self.protocol = Protocol::h2();
         }
-        self.count_memory(shared);
-        if shared.is_draining {
-            self.protocol.end_after_next();
+        self.count_memory(cx);
+        if cx.clock.is_draining {
+            self.protocol.close_after_next();
         }
-        self.waits = Waits::Request;
-        self.deadline = shared.idle_until;
-        self.protocol.begin(shared);
-        if !has_bytes {
-            self.unsent = self.send_output(shared)?;
+
+        self.phase = Phase::Open;
+        self.wait = Wait::Request;
+        self.deadline = cx.clock.idle_until;
+
+        self.protocol.begin(&mut cx.responder.output);
+        if has_data {
+            return Ok(Flow::Done);
         }
-        Ok(has_bytes || !self.is_sending())
+        self.send_output(cx)
     }
 
-    /// Ends a connection whose TLS failed, after the alert. A request in the clear is answered in the clear, by a page that
-    /// says what is wrong. Returns whether all of it is sent.
+    /// Closes a connection after the alert of failed TLS. A request without TLS gets a response without TLS, which explains
+    /// the mistake.
     #[cold]
-    pub(super) fn fail(&mut self, is_plain_http: bool, shared: &mut Shared) -> io::Result<bool> {
-        shared.observer.not_secured();
-        self.held = Vec::new();
-        self.state = State::Ending;
+    pub(super) fn fail_tls(&mut self, is_plain_http: bool, cx: &mut WorkerContext) -> io::Result<Flow> {
+        cx.observer.tls_failed();
+        self.unprocessed = Vec::new();
+        self.phase = Phase::Draining { is_peer_done: false };
         if is_plain_http {
-            self.transport.give_up_tls();
+            self.transport.drop_tls();
             self.kind = ListenerKind::Plain;
-            self.protocol = Protocol::new(false, shared);
-            self.refuse(Refusal::PlainHttp, shared);
-            self.unsent = self.send_output(shared)?;
+            self.protocol = Protocol::new(false, &cx.policy);
+            self.refuse(Refusal::PlainHttp, cx);
+            return self.send_output(cx);
         }
-        Ok(!self.is_sending())
+        Ok(self.output_flow())
     }
 }

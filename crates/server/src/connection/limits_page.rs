@@ -1,27 +1,25 @@
-//! Holds docs/limits.md against the code: every limit has a row there, with its value.
-//!
-//! Never says why a limit is what it is: that stands beside each.
+//! Compares docs/limits.md with the code: every limit has a row with its value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use cannery_secure::limits as below_http;
-use cannery_wire::limits as of_http;
+use cannery_secure::limits as tls_limits;
+use cannery_wire::limits as http_limits;
 
 use super::LINGER;
 use super::context::DRAIN_GRACE;
 use crate::config::Timeouts;
 
-/// Constants of a module by their names.
+/// Lists constants of a module as pairs of name and value.
 macro_rules! values {
     ($module:ident: $($name:ident)*) => {
         [$((stringify!($name), $module::$name.to_string())),*]
     };
 }
 
-/// All limits with their values.
+/// Returns all limits with their values.
 fn limits() -> BTreeMap<&'static str, String> {
-    let of_http = values!(of_http:
+    let http_limits = values!(http_limits:
         RESPONSE_BYTES_RESERVED RESPONSE_SEGMENTS_MAX BLOCK_BYTES_MAX CHUNK_LINE_BYTES_MAX CONNECTIONS_BYTES_MAX
         CONTENT_SKIPPED_BYTES_MAX CONTINUATIONS_MAX COPIED_BODY_BYTES_MAX CREDITED_DATA_BYTES_MIN CREDIT_MAX CREDIT_PER_RESPONSE CREDIT_PER_SECOND
         FIELDS_MAX FIELD_LIST_BYTES_DECODED_MAX FIELD_LIST_BYTES_MAX HANDSHAKES_PER_ITERATION_MAX HEAD_BYTES_MAX
@@ -29,7 +27,7 @@ fn limits() -> BTreeMap<&'static str, String> {
         PROXY_HEADER_BYTES_MAX PROXY_LINE_BYTES_MAX RESETS_MAX RESETS_PER_SECOND SEALED_BYTES_MAX SEALED_BYTES_MIN
         SEGMENTS_MAX SEND_BYTES_PER_SECOND_MIN SETTINGS_COST STREAMS_MAX RESET_STREAMS_REMEMBERED_MAX TARGET_BYTES_MAX
     );
-    let below_http = values!(below_http:
+    let tls_limits = values!(tls_limits:
         CONTENT_BYTES_MAX EMPTY_RECORDS_MAX FIRST_CONTENT_BYTES FIRST_FLIGHT_BYTES HANDSHAKE_BYTES_MAX KEY_RECORDS_LEFT
         RECORD_BYTES_MAX
     );
@@ -43,10 +41,10 @@ fn limits() -> BTreeMap<&'static str, String> {
         ("LINGER", LINGER),
     ];
     let times = times.map(|(name, time)| (name, time.as_secs().to_string()));
-    of_http.into_iter().chain(below_http).chain(times).collect()
+    http_limits.into_iter().chain(tls_limits).chain(times).collect()
 }
 
-/// The rows of the page: the name in the last column, and the number in the second.
+/// Returns the rows of the page: the name in the last column, and the number in the second.
 fn rows(page: &str) -> BTreeMap<&str, String> {
     let mut rows = BTreeMap::new();
     for line in page.lines() {
@@ -69,7 +67,7 @@ fn every_limit_has_a_row_with_its_value() {
         let text = read(path);
         let names = text.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
         let unknown: BTreeSet<&str> = names.filter(|name| !limits.contains_key(name)).collect();
-        assert!(unknown.is_empty(), "add to this test, and to docs/limits.md: {unknown:?}");
+        assert!(unknown.is_empty(), "add them to this test and to docs/limits.md: {unknown:?}");
     }
     assert_eq!(rows(&read("docs/limits.md")), limits, "docs/limits.md on the left, the code on the right");
 }

@@ -1,100 +1,101 @@
-//! Memory that the connections of a worker keep, and the bound on its sum.
+//! Memory of all connections of a worker, and its limit.
 //!
-//! Counts what connections keep between events: the beginning of a request, answers that their clients are slow to take, the
-//! state of TLS and HTTP/2; and what the event loop has received for connections that do not read. Never frees anything itself: the worker closes connections, those first that keep most.
+//! Connections count with the memory that they keep between events: incomplete requests, responses that clients are slow to receive, the
+//! state of TLS and HTTP/2, and data that the event loop has received for connections that don't read. Above the limit, the
+//! worker closes the connections that keep most.
 
 use std::num::NonZeroUsize;
 
 use cannery_wire::limits::CONNECTIONS_BYTES_MAX;
 use rustix::process::{Resource, getrlimit};
 
-/// What the threads of a worker need beside its connections: a stack, buffers, and room for the allocator.
+/// Memory of a worker in addition to its connections: a stack, buffers, and room for the allocator.
 const WORKER_BYTES: u64 = 4 << 20;
 
-/// The least that the connections of a worker may keep: without it none could be served.
+/// The lowest limit for the connections of a worker. Below it no connection could be served.
 const WORKER_CONNECTIONS_BYTES_MIN: u64 = 1 << 20;
 
-/// Sizes below this are not worth a walk through the allocator's free memory.
+/// The lowest peak after which free memory is returned to the system: less isn't worth a walk through the allocator.
 const RELEASED_BYTES_MIN: u64 = 16 << 20;
 
-/// Memory that the connections of a worker keep.
+/// Memory of all connections of a worker, and its limit.
 #[derive(Debug)]
-pub(crate) struct Memory {
-    /// The sum of what connections keep themselves.
-    of_connections: u64,
-    /// What the event loop keeps for connections that do not read.
+pub(crate) struct MemoryBudget {
+    /// Bytes that connections keep.
+    connections: u64,
+    /// Bytes that the event loop keeps for connections that don't read.
     received: u64,
     bytes_max: u64,
-    /// The most since free memory was last returned to the system.
+    /// The highest sum since free memory was last returned to the system.
     peak: u64,
 }
 
-impl Memory {
-    pub(crate) fn new(bytes_max: u64) -> Memory {
-        Memory { of_connections: 0, received: 0, bytes_max, peak: 0 }
+impl MemoryBudget {
+    pub(crate) fn new(bytes_max: u64) -> MemoryBudget {
+        MemoryBudget { connections: 0, received: 0, bytes_max, peak: 0 }
     }
 
     #[inline]
     fn bytes(&self) -> u64 {
-        self.of_connections + self.received
+        self.connections + self.received
     }
 
-    /// A connection keeps `after` bytes instead of `before`.
+    /// Counts that a connection keeps `after` bytes instead of `before`.
     pub(crate) fn change(&mut self, before: u32, after: u32) {
-        self.of_connections = self.of_connections + u64::from(after) - u64::from(before);
+        self.connections = self.connections + u64::from(after) - u64::from(before);
         self.peak = self.peak.max(self.bytes());
     }
 
-    /// The event loop keeps `bytes` for connections that do not read.
+    /// Sets how many bytes the event loop keeps for connections that don't read.
     #[inline]
     pub(crate) fn set_received(&mut self, bytes: usize) {
         self.received = bytes as u64;
         self.peak = self.peak.max(self.bytes());
     }
 
-    /// Whether connections must be closed.
+    /// Returns `true` if connections must be closed.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.bytes() > self.bytes_max
     }
 
-    /// Whether no connection should be added.
+    /// Returns `true` if no connection should be added.
     #[inline]
     pub(crate) fn is_tight(&self) -> bool {
         self.bytes() > self.bytes_max / 8 * 7
     }
 
-    /// How many bytes must be freed until there is room again: enough that this is not asked soon again.
+    /// Returns how many bytes must be freed, so that some time passes until the limit is reached again.
     pub(crate) fn excess(&self) -> u64 {
         self.bytes().saturating_sub(self.bytes_max / 4 * 3)
     }
 
-    /// Whether so much was freed that it should go back to the system.
+    /// Returns `true` if enough memory is free to return it to the system.
     #[inline]
-    pub(crate) fn is_to_be_released(&self) -> bool {
+    pub(crate) fn has_memory_to_release(&self) -> bool {
         self.peak >= RELEASED_BYTES_MIN && self.bytes() < self.peak / 2
     }
 
-    /// What was freed goes back to the system now.
+    /// Notes that free memory was returned to the system.
     pub(crate) fn set_released(&mut self) {
         self.peak = self.bytes();
     }
 }
 
-/// Returns how much the connections of each of `threads` workers may keep, in bytes. Has to be called when all is open that
-/// takes memory of its own, and before the sandbox hides what the process uses.
-pub(crate) fn share(threads: NonZeroUsize) -> u64 {
+/// Returns how much the connections of each of `threads` workers may keep, in bytes. Call it after everything that takes
+/// memory was opened, and before the sandbox hides how much memory the process uses.
+pub(crate) fn bytes_per_worker(threads: NonZeroUsize) -> u64 {
     let threads = threads.get() as u64;
-    let of_limit = getrlimit(Resource::Data).current.map(|limit| {
+    let limit = getrlimit(Resource::Data).current.map(|limit| {
         let rest = limit.saturating_sub(used_bytes().unwrap_or(0)).saturating_sub(threads * WORKER_BYTES);
-        // Freed memory comes back in pieces, and a buffer that grows exists twice: half is left for that.
+        // Half is left for fragmentation, and for buffers that exist twice while they grow.
         rest / 2
     });
-    let all = of_limit.map_or(CONNECTIONS_BYTES_MAX, |bytes| bytes.min(CONNECTIONS_BYTES_MAX));
+    let all = limit.map_or(CONNECTIONS_BYTES_MAX, |bytes| bytes.min(CONNECTIONS_BYTES_MAX));
     (all / threads).max(WORKER_CONNECTIONS_BYTES_MIN)
 }
 
-/// Memory of the process that counts against the limit (`RLIMIT_DATA`), in bytes.
+/// Returns the memory of the process that counts against `RLIMIT_DATA`, in bytes.
 fn used_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmData:"))?;
@@ -107,22 +108,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn free_memory_is_returned_once_for_each_peak() {
-        let mut memory = Memory::new(100 << 20);
+    fn memory_is_released_once_per_peak() {
+        let mut memory = MemoryBudget::new(100 << 20);
         memory.change(0, 40 << 20);
-        assert!(!memory.is_to_be_released());
+        assert!(!memory.has_memory_to_release());
         memory.change(40 << 20, 10 << 20);
-        assert!(memory.is_to_be_released());
+        assert!(memory.has_memory_to_release());
         memory.set_released();
-        assert!(!memory.is_to_be_released());
+        assert!(!memory.has_memory_to_release());
         memory.change(10 << 20, 15 << 20);
         memory.change(15 << 20, 0);
-        assert!(!memory.is_to_be_released(), "too little");
+        assert!(!memory.has_memory_to_release(), "too little");
     }
 
     #[test]
-    fn what_is_freed_makes_room_for_more_than_one_connection() {
-        let mut memory = Memory::new(800);
+    fn excess_leaves_room_below_the_limit() {
+        let mut memory = MemoryBudget::new(800);
         memory.change(0, 700);
         assert!(!memory.is_tight() && !memory.is_over());
         memory.change(700, 701);
@@ -134,7 +135,7 @@ mod tests {
 
     #[test]
     fn received_bytes_of_the_event_loop_count() {
-        let mut memory = Memory::new(800);
+        let mut memory = MemoryBudget::new(800);
         memory.change(0, 400);
         memory.set_received(401);
         assert!(memory.is_over());

@@ -1,155 +1,176 @@
-//! Sending: what is spelled goes out in one call, and what is more than the socket or a turn has room for is kept.
+//! Sends responses, and keeps the rest if the socket or the loop iteration has no room for it.
 //!
-//! Never copies a range of the archive: what is kept refers to it, and keeps its content alive.
+//! A pending write refers to ranges of archives instead of copying them, and keeps their release alive.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::time::Instant;
 
-use cannery_archive::Extent;
 use cannery_eventloop::Socket;
 use cannery_wire::limits::{SEGMENTS_MAX, ZERO_COPY_BODY_BYTES_MIN};
 use cannery_wire::{Output, Segment};
 
-use super::transport::Outlet;
+use super::send_batch::Body;
+use super::transport::Writer;
 use crate::content::Content;
 
-/// What a connection still has to send.
+/// Responses that a connection still has to send.
 #[derive(Debug)]
-pub(super) struct Unsent {
+pub(super) struct PendingWrite {
     content: Arc<Content>,
-    /// When its requests were answered.
+    /// When the responses were written.
     since: Instant,
-    /// Our own bytes of all segments, one after the other.
-    bytes: Vec<u8>,
+    /// Inline bytes of all segments.
+    inline: Vec<u8>,
     segments: VecDeque<Segment>,
-    /// Of our own bytes, those that are sent.
-    bytes_sent: usize,
-    /// Of the first segment, the bytes that are sent.
+    /// Bytes of `inline` that were sent.
+    inline_sent: usize,
+    /// Bytes of the first segment that were sent.
     segment_sent: u64,
 }
 
-/// Sends what `output` holds, but no more than `bytes_max`, which is less by that much afterwards, and empties it, also
-/// where the socket is broken: else the next peer would be sent what was this one's. What is not sent comes back.
+/// Sends up to `bytes_max` bytes of `output`, and subtracts the bytes sent from `bytes_max`. Returns the rest, if there is
+/// one.
+///
+/// The output is empty afterwards, even after an error: otherwise the next connection would send it.
 pub(super) fn send_output(
-    outlet: &mut Outlet<'_, impl Socket>,
+    writer: &mut Writer<'_, impl Socket>,
     output: &mut Output,
     content: &Arc<Content>,
     now: Instant,
     bytes_max: &mut u64,
-) -> io::Result<Option<Box<Unsent>>> {
-    let unsent = send_parts(outlet, output, content, now, bytes_max);
+) -> io::Result<Option<Box<PendingWrite>>> {
+    let pending = send_segments_of(writer, output, content, now, bytes_max);
     output.clear();
-    unsent
+    pending
 }
 
-/// The same, but for emptying it.
+/// Implements [`send_output`], without emptying the output.
 #[inline]
-fn send_parts(
-    outlet: &mut Outlet<'_, impl Socket>,
+fn send_segments_of(
+    writer: &mut Writer<'_, impl Socket>,
     output: &mut Output,
     content: &Arc<Content>,
     now: Instant,
     bytes_max: &mut u64,
-) -> io::Result<Option<Box<Unsent>>> {
+) -> io::Result<Option<Box<PendingWrite>>> {
     let total = output.length();
     let sent = match output.inline_only() {
         _ if total == 0 => return Ok(None),
         _ if *bytes_max == 0 => 0,
-        // Small answers are nothing else.
-        Some(bytes) => outlet.send(up_to(bytes, *bytes_max))?,
-        None => send_segments(outlet, output, content, *bytes_max)?,
+        // Small responses have inline bytes only.
+        Some(inline) => writer.send(up_to(inline, *bytes_max))?,
+        None => gather_output(writer, output, content, *bytes_max)?,
     };
     *bytes_max -= sent as u64;
-    if sent as u64 == total { Ok(None) } else { Ok(Some(keep(output, sent as u64, content, now))) }
+    if sent as u64 == total {
+        Ok(None)
+    } else {
+        Ok(Some(PendingWrite::of_rest(output, sent as u64, content, now)))
+    }
 }
 
-/// Sends our own bytes and ranges of archives.
+/// Sends inline bytes and ranges of archives.
 #[inline(never)]
-fn send_segments(
-    outlet: &mut Outlet<'_, impl Socket>,
+fn gather_output(
+    writer: &mut Writer<'_, impl Socket>,
     output: &mut Output,
     content: &Content,
     bytes_max: u64,
 ) -> io::Result<usize> {
-    let (own, segments) = output.parts();
-    Waiting { own, segments: segments.iter().copied(), skip: 0 }.send(outlet, content, bytes_max)
+    let (inline, segments) = output.parts();
+    Gather { inline, segments: segments.iter().copied(), skip: 0 }.send(writer, content, bytes_max)
 }
 
-/// Sends our own bytes and a range of an archive behind them, and returns how much there was room for.
+/// Sends inline bytes and then a body. Returns how many bytes the socket has taken.
 #[inline]
-pub(super) fn send_answer(
-    outlet: &mut Outlet<'_, impl Socket>,
-    own: &[u8],
-    (archive, extent): (u16, Extent),
+pub(super) fn send_with_body(
+    writer: &mut Writer<'_, impl Socket>,
+    inline: &[u8],
+    (archive, extent): Body,
     content: &Content,
 ) -> io::Result<u64> {
-    let (own, bytes) = (IoSlice::new(own), content.range(archive, extent, 0));
-    let sent = if is_lent(bytes, archive, outlet, content) {
-        outlet.send_pages(&[own], bytes)?
+    let inline = IoSlice::new(inline);
+    let body = content.range(archive, extent, 0);
+    let sent = if is_sent_zero_copy(body, archive, writer, content) {
+        writer.send_zero_copy(&[inline], body)?
     } else {
-        outlet.send_runs(&[own, IoSlice::new(bytes)])?
+        writer.send_vectored(&[inline, IoSlice::new(body)])?
     };
     Ok(sent as u64)
 }
 
-/// Whether bytes of the archive of this number are lent to the kernel, and not copied.
+/// Returns `true` if the kernel gets references to these bytes of an archive instead of copies.
 #[inline]
-fn is_lent(bytes: &[u8], archive: u16, outlet: &Outlet<'_, impl Socket>, content: &Content) -> bool {
-    bytes.len() >= ZERO_COPY_BODY_BYTES_MIN && content.may_be_lent(archive) && outlet.lends()
+fn is_sent_zero_copy(
+    bytes: &[u8],
+    archive: u16,
+    writer: &Writer<'_, impl Socket>,
+    content: &Content,
+) -> bool {
+    bytes.len() >= ZERO_COPY_BODY_BYTES_MIN && content.may_be_lent(archive) && writer.has_zero_copy()
 }
 
-/// Keeps what is not sent of an output.
-#[inline(never)]
-pub(crate) fn keep(output: &mut Output, sent: u64, content: &Arc<Content>, now: Instant) -> Box<Unsent> {
-    let (bytes, segments) = output.parts();
-    let (bytes, segments) = (bytes.to_vec(), segments.iter().copied().collect());
-    let (content, since) = (Arc::clone(content), now);
-    let (bytes_sent, segment_sent) = (0, 0);
-    let mut unsent = Unsent { content, since, bytes, segments, bytes_sent, segment_sent };
-    unsent.advance(sent);
-    Box::new(unsent)
-}
+impl PendingWrite {
+    /// Copies the rest of an output after its first `sent` bytes.
+    #[inline(never)]
+    pub(super) fn of_rest(
+        output: &mut Output,
+        sent: u64,
+        content: &Arc<Content>,
+        now: Instant,
+    ) -> Box<PendingWrite> {
+        let (inline, segments) = output.parts();
+        let mut pending = PendingWrite {
+            content: Arc::clone(content),
+            since: now,
+            inline: inline.to_vec(),
+            segments: segments.iter().copied().collect(),
+            inline_sent: 0,
+            segment_sent: 0,
+        };
+        pending.advance(sent);
+        Box::new(pending)
+    }
 
-impl Unsent {
-    /// Sends more, but no more than `bytes_max`, which is less by that much afterwards; tells how many bytes that were,
-    /// none if there was no room.
-    pub(crate) fn send(
+    /// Sends up to `bytes_max` bytes and subtracts the bytes sent from `bytes_max`. Returns their number, which is 0 if
+    /// the socket has no room.
+    pub(super) fn send(
         &mut self,
-        outlet: &mut Outlet<'_, impl Socket>,
+        writer: &mut Writer<'_, impl Socket>,
         bytes_max: &mut u64,
     ) -> io::Result<usize> {
-        let own = &self.bytes[self.bytes_sent..];
+        let inline = &self.inline[self.inline_sent..];
         let segments = self.segments.iter().copied();
-        let waiting = Waiting { own, segments, skip: self.segment_sent };
-        let sent = waiting.send(outlet, &self.content, *bytes_max)?;
+        let gather = Gather { inline, segments, skip: self.segment_sent };
+        let sent = gather.send(writer, &self.content, *bytes_max)?;
         *bytes_max -= sent as u64;
         self.advance(sent as u64);
         Ok(sent)
     }
 
-    /// When the requests were answered whose answers these are.
-    pub(crate) fn since(&self) -> Instant {
+    /// Returns when the responses were written.
+    pub(super) fn since(&self) -> Instant {
         self.since
     }
 
-    /// The memory that it takes, in bytes.
-    pub(crate) fn memory(&self) -> usize {
-        size_of::<Unsent>() + self.bytes.capacity() + self.segments.capacity() * size_of::<Segment>()
+    /// Returns the memory that this takes, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        size_of::<PendingWrite>() + self.inline.capacity() + self.segments.capacity() * size_of::<Segment>()
     }
 
     pub(super) fn is_done(&self) -> bool {
         self.segments.is_empty()
     }
 
+    /// Removes the first `sent` bytes.
     fn advance(&mut self, mut sent: u64) {
         while let Some(segment) = self.segments.front() {
             let left = length(segment) - self.segment_sent;
             let step = sent.min(left);
             if let Segment::Inline(_) = segment {
-                // Own bytes are counted in a usize already.
-                self.bytes_sent += usize::try_from(step).unwrap_or(0);
+                self.inline_sent += usize::try_from(step).expect("inline bytes are in memory");
             }
             sent -= step;
             if step < left {
@@ -169,69 +190,73 @@ fn length(segment: &Segment) -> u64 {
     }
 }
 
-/// Segments in order.
-struct Waiting<'a, I> {
-    /// Of their own bytes, those that are still to be sent.
-    own: &'a [u8],
+/// Segments to send, in order.
+struct Gather<'a, I> {
+    /// The inline bytes that are still to be sent.
+    inline: &'a [u8],
     segments: I,
-    /// Bytes of the first one that are sent already.
+    /// Bytes of the first segment that were sent.
     skip: u64,
 }
 
-impl<I: Iterator<Item = Segment>> Waiting<'_, I> {
-    /// Sends them, but no more than `bytes_max`, and returns how much there was room for. Large bodies are lent, and the
-    /// rest is gathered in one call as far as it goes.
+impl<I: Iterator<Item = Segment>> Gather<'_, I> {
+    /// Sends up to `bytes_max` bytes, and returns how many the socket has taken. Large bodies are sent zero-copy, and the
+    /// rest by as few calls as possible.
     fn send(
         self,
-        outlet: &mut Outlet<'_, impl Socket>,
+        writer: &mut Writer<'_, impl Socket>,
         content: &Content,
         bytes_max: u64,
     ) -> io::Result<usize> {
-        let Waiting { mut own, segments, mut skip } = self;
-        let mut runs = [IoSlice::new(&[]); SEGMENTS_MAX];
-        let (mut count, mut sent, mut left) = (0, 0, bytes_max);
+        let Gather { mut inline, segments, mut skip } = self;
+        let mut slices = [IoSlice::new(&[]); SEGMENTS_MAX];
+        let mut count = 0;
+        let mut sent = 0;
+        let mut left = bytes_max;
         for segment in segments {
-            let bytes = up_to(bytes_of(segment, std::mem::take(&mut skip), &mut own, content), left);
+            let bytes = up_to(bytes_of(segment, std::mem::take(&mut skip), &mut inline, content), left);
             left -= bytes.len() as u64;
             if let Segment::Archive(archive, _) = segment
-                && is_lent(bytes, archive, outlet, content)
+                && is_sent_zero_copy(bytes, archive, writer, content)
             {
-                sent += outlet.send_pages(&runs[..count], bytes)?;
+                sent += writer.send_zero_copy(&slices[..count], bytes)?;
                 if sent as u64 + left < bytes_max {
                     return Ok(sent);
                 }
                 count = 0;
             } else {
-                runs[count] = IoSlice::new(bytes);
+                slices[count] = IoSlice::new(bytes);
                 count += 1;
             }
-            if left == 0 || count == runs.len() {
+            if left == 0 || count == slices.len() {
                 break;
             }
         }
         if count > 0 {
-            sent += outlet.send_runs(&runs[..count])?;
+            sent += writer.send_vectored(&slices[..count])?;
         }
         Ok(sent)
     }
 }
 
-/// The bytes of a segment without the first `skip` of them, taken off the front of `own` if it is ours.
-fn bytes_of<'a>(segment: Segment, skip: u64, own: &mut &'a [u8], content: &'a Content) -> &'a [u8] {
+/// Returns the bytes of a segment after its first `skip` bytes. Removes those of an inline segment from `inline`.
+fn bytes_of<'a>(segment: Segment, skip: u64, inline: &mut &'a [u8], content: &'a Content) -> &'a [u8] {
     match segment {
         Segment::Inline(bytes) => {
-            let left = bytes.saturating_sub(usize::try_from(skip).unwrap_or(usize::MAX));
-            let (bytes, rest) = own.split_at(left.min(own.len()));
-            *own = rest;
+            let skip = usize::try_from(skip).expect("inline bytes are in memory");
+            let left = bytes.saturating_sub(skip);
+            let (bytes, rest) = inline.split_at(left.min(inline.len()));
+            *inline = rest;
             bytes
         }
         Segment::Archive(archive, extent) => content.range(archive, extent, skip),
     }
 }
 
-/// The first bytes, no more than so many.
+/// Returns the first bytes, `bytes_max` at most.
 #[inline]
 fn up_to(bytes: &[u8], bytes_max: u64) -> &[u8] {
+    // A limit above the address space is no limit.
     &bytes[..bytes.len().min(usize::try_from(bytes_max).unwrap_or(usize::MAX))]
 }
 
@@ -244,7 +269,7 @@ mod tests {
     use crate::config::Config;
     use crate::connection::transport::{Buffers, Transport};
 
-    /// Fails as one does whose peer has reset it.
+    /// A socket after a reset by its peer.
     struct Broken;
 
     impl Socket for Broken {
@@ -274,14 +299,15 @@ mod tests {
     }
 
     #[test]
-    fn what_a_broken_socket_did_not_take_is_nobody_elses() {
+    fn failed_send_leaves_no_output_for_others() {
         let config = Config::plain(config::Content::Dummy { body: b"" });
         let content = Arc::new(Content::open(&config, None).unwrap().0);
         let mut output = Output::new();
-        output.put(b"for one peer alone");
-        let (mut transport, mut buffers) = (Transport::new(Broken), Buffers::new());
-        let outlet = &mut transport.outlet(&mut buffers);
-        let outcome = send_output(outlet, &mut output, &content, Instant::now(), &mut 1000);
+        output.put(b"for one client only");
+        let mut transport = Transport::new(Broken);
+        let mut buffers = Buffers::new();
+        let writer = &mut transport.writer(&mut buffers);
+        let outcome = send_output(writer, &mut output, &content, Instant::now(), &mut 1000);
         assert!(outcome.is_err());
         assert!(output.is_empty());
     }

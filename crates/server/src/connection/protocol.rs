@@ -1,6 +1,6 @@
-//! What is spoken on a connection, and the answers in its words.
+//! HTTP/1 or HTTP/2 on a connection: requests from bytes, responses to the worker's output.
 //!
-//! Knows no socket: requests are read from bytes, and answers go into the worker's output.
+//! It knows no socket.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,86 +8,87 @@ use std::sync::Arc;
 use cannery_secure::Version;
 use cannery_wire::{Output, Refusal, RequestLine, h1, h2};
 
-use super::context::Shared;
+use super::context::{Policy, Responder, WorkerContext};
 use crate::content::{Asked, Content, OnH1, OnH2};
 use crate::observe::RefusedRequest;
 
-/// What is spoken on a connection.
+/// The protocol of a connection, and its state.
 #[derive(Debug)]
-pub(crate) enum Protocol {
-    /// HTTP/1.
+pub(super) enum Protocol {
     H1(h1::Connection),
-    /// HTTP/2.
     H2(Box<Http2>),
 }
 
 /// HTTP/2 on a connection.
 #[derive(Debug)]
-pub(crate) struct Http2 {
+pub(super) struct Http2 {
     http: h2::Connection,
-    /// The release that bodies come from which wait: all of them come from one. Nothing while none waits.
+    /// The release of all bodies that wait to be sent, or `None` if no body waits.
     content: Option<Arc<Content>>,
-    /// Whether our settings were said, which come first.
-    begun: bool,
-    /// Whether the peer is to be told that we go.
-    goes: bool,
-    /// Bytes of bodies that the peer had room for since it was last looked at.
-    taken: u64,
+    /// Whether our SETTINGS were written, which come first.
+    has_begun: bool,
+    /// Whether the client must be sent GOAWAY.
+    is_going_away: bool,
+    /// Body bytes that the client's windows had room for since [`Protocol::body_bytes_since_last`].
+    body_bytes: u64,
 }
 
-/// Who asks, and by what kind of connection.
+/// The client of a connection, as far as responses and the access log depend on it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asker<'p> {
-    pub(crate) peer: &'p Option<SocketAddr>,
-    /// Whether nobody between can read what is said.
-    pub(super) is_secured: bool,
-    /// By which version of TLS.
-    pub(crate) tls: Option<Version>,
+pub(super) struct Client<'p> {
+    pub(super) address: &'p Option<SocketAddr>,
+    pub(super) has_tls: bool,
+    pub(super) tls_version: Option<Version>,
 }
 
-/// What a peer owes.
+/// The data that a connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaits {
-    /// Nothing: its next request, if it likes.
+    /// The next request, if the client has one.
     Request,
-    /// The rest of a head.
+    /// The rest of a request head.
     Head,
     /// The rest of a request's content.
     Content,
-    /// Room for the rest of an answer, in a window of its own (RFC 9113 §5.2).
+    /// Room in a flow-control window for the rest of a response (RFC 9113 §5.2).
     Window,
 }
 
-/// What came of reading requests.
+/// How far responding to received requests has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spelled {
-    /// There is no more to answer at present.
-    All,
-    /// What is in the output is to be sent first: there may be more.
-    Full,
-    /// What is spelled is the last that is said.
-    Last,
+pub(super) enum Progress {
+    /// Every complete request has its response.
+    Complete,
+    /// The output must be sent before more responses can be written.
+    OutputFull,
+    /// The last response of the connection is written.
+    Closing,
 }
 
 impl Protocol {
-    /// What everybody begins with who has not agreed on anything else.
-    pub(crate) fn new(is_secured: bool, shared: &Shared) -> Protocol {
-        if shared.http1 { Protocol::H1(h1::Connection::new(is_secured)) } else { Protocol::h2() }
+    /// Returns the protocol with which connections begin.
+    pub(super) fn new(has_tls: bool, policy: &Policy) -> Protocol {
+        if policy.has_http1 { Protocol::H1(h1::Connection::new(has_tls)) } else { Protocol::h2() }
     }
 
-    /// HTTP/2, of which nothing is said yet.
-    pub(crate) fn h2() -> Protocol {
+    /// Returns HTTP/2 before its first frame.
+    pub(super) fn h2() -> Protocol {
         Protocol::H2(Box::new(Http2::new()))
     }
 
-    /// Says what is said before any request.
-    pub(crate) fn begin(&mut self, shared: &mut Shared) {
+    /// Returns `true` for HTTP/2.
+    pub(super) fn is_h2(&self) -> bool {
+        matches!(self, Protocol::H2(_))
+    }
+
+    /// Writes the start of the connection, before any response: our SETTINGS, in HTTP/2.
+    pub(super) fn begin(&mut self, output: &mut Output) {
         if let Protocol::H2(http2) = self {
-            http2.begin(&mut shared.output);
+            http2.begin(output);
         }
     }
 
-    /// What the peer owes, if anything.
+    /// Returns the data that the connection waits for.
     #[inline]
     pub(super) fn awaits(&self) -> Awaits {
         match self {
@@ -105,44 +106,44 @@ impl Protocol {
         }
     }
 
-    /// Whether the peer has said that it sends no more, and has sent all that it owes.
-    pub(super) fn is_ended_by_peer(&self) -> bool {
+    /// Returns `true` if the client has announced that it sends no more requests, and has sent its last one.
+    pub(super) fn is_closed_by_peer(&self) -> bool {
         match self {
             Protocol::H1(http) => http.is_closed_by_peer(),
             Protocol::H2(_) => false,
         }
     }
 
-    /// Lets the next answer be the last one, which says so; HTTP/2 says so at once, and answers what the peer has asked
-    /// before it knows.
-    pub(super) fn end_after_next(&mut self) {
+    /// Begins a graceful shutdown of the connection. In HTTP/1 the next response is the last one and announces that; in
+    /// HTTP/2 we send GOAWAY, and respond to requests that the client has sent before receiving it.
+    pub(super) fn close_after_next(&mut self) {
         match self {
             Protocol::H1(http) => http.close_after_next(),
-            Protocol::H2(http2) => http2.goes = true,
+            Protocol::H2(http2) => http2.is_going_away = true,
         }
     }
 
-    /// Spells what is said when a connection ends that owes nothing.
-    pub(crate) fn end(&mut self, shared: &mut Shared) {
+    /// Writes the end of a connection that owes no response: GOAWAY, in HTTP/2.
+    pub(super) fn end(&mut self, output: &mut Output) {
         if let Protocol::H2(http2) = self {
-            // Nothing may come before our settings, nor the end (RFC 9113 §3.4).
-            http2.begin(&mut shared.output);
-            http2.http.end(&mut shared.output);
+            // SETTINGS come first, even if only GOAWAY follows (RFC 9113 §3.4).
+            http2.begin(output);
+            http2.http.end(output);
         }
     }
 
-    /// The release that what is spelled comes from, if it is not the current one.
+    /// Returns the release that the output refers to, if it can be another than the current one.
     #[inline]
-    pub(crate) fn content(&self) -> Option<&Arc<Content>> {
+    pub(super) fn content(&self) -> Option<&Arc<Content>> {
         match self {
             Protocol::H1(_) => None,
             Protocol::H2(http2) => http2.content.as_ref(),
         }
     }
 
-    /// What was spelled is sent, or kept to be: lets go of a release from which nothing waits.
+    /// Drops the reference to a release of which no body waits. The caller has sent the output, or keeps it.
     #[inline]
-    pub(super) fn let_go(&mut self) {
+    pub(super) fn release_content(&mut self) {
         if let Protocol::H2(http2) = self
             && !http2.http.has_bodies()
         {
@@ -150,126 +151,138 @@ impl Protocol {
         }
     }
 
-    /// Whether it answers from a release that was replaced, and has not told its peer to go elsewhere.
-    pub(super) fn is_behind(&self, shared: &Shared) -> bool {
+    /// Returns `true` if responses come from a release that was replaced, and the client hasn't been sent GOAWAY.
+    pub(super) fn is_outdated(&self, current: &Arc<Content>) -> bool {
         let Protocol::H2(http2) = self else { return false };
-        !http2.goes && http2.content.as_ref().is_some_and(|content| !Arc::ptr_eq(content, &shared.content))
+        !http2.is_going_away && http2.content.as_ref().is_some_and(|content| !Arc::ptr_eq(content, current))
     }
 
-    /// The memory of what waits, in bytes.
-    pub(crate) fn memory(&self) -> usize {
+    /// Returns the memory of waiting requests and responses, in bytes.
+    pub(super) fn memory(&self) -> usize {
         match self {
             Protocol::H1(_) => 0,
             Protocol::H2(http2) => http2.http.memory(),
         }
     }
 
-    /// Bytes of bodies that the peer had room for since this was last asked.
-    pub(super) fn taken_since_last(&mut self) -> u64 {
+    /// Returns how many body bytes the client's windows had room for since the last call.
+    pub(super) fn body_bytes_since_last(&mut self) -> u64 {
         match self {
             Protocol::H1(_) => 0,
-            Protocol::H2(http2) => std::mem::take(&mut http2.taken),
+            Protocol::H2(http2) => std::mem::take(&mut http2.body_bytes),
         }
     }
 
-    /// Spells answers until the requests in `rest` end or the output is full, and takes off `rest` what is done with.
+    /// Writes responses until `rest` holds no complete request or the output is full, and removes the processed
+    /// bytes from `rest`.
     #[inline]
-    pub(super) fn spell_answers(
+    pub(super) fn respond(
         &mut self,
         rest: &mut &[u8],
-        asker: Asker<'_>,
-        shared: &mut Shared,
-    ) -> Spelled {
+        client: Client<'_>,
+        cx: &mut WorkerContext,
+    ) -> Progress {
         match self {
-            Protocol::H1(http) => match spell_h1(http, rest, asker, shared) {
-                Some(spelled) => spelled,
-                None => self.go_on_with_h2(rest, asker, shared),
+            Protocol::H1(http) => match respond_h1(http, rest, client, cx) {
+                Some(progress) => progress,
+                None => self.switch_to_h2(rest, client, cx),
             },
-            Protocol::H2(http2) => http2.spell(rest, asker, shared),
+            Protocol::H2(http2) => http2.respond(rest, client, cx),
         }
     }
 
-    /// Speaks HTTP/2 from here on, with a peer that has begun with it.
+    /// Continues with HTTP/2. Its connection preface is in `rest`.
     #[cold]
-    fn go_on_with_h2(&mut self, rest: &mut &[u8], asker: Asker<'_>, shared: &mut Shared) -> Spelled {
+    fn switch_to_h2(&mut self, rest: &mut &[u8], client: Client<'_>, cx: &mut WorkerContext) -> Progress {
         let mut http2 = Box::new(Http2::new());
-        let spelled = http2.spell(rest, asker, shared);
+        let progress = http2.respond(rest, client, cx);
         *self = Protocol::H2(http2);
-        spelled
+        progress
     }
 
-    /// Spells the answer to what is no request, and ends; false where nothing can be said to it.
-    pub(crate) fn refuse(
+    /// Writes the response to invalid data, and ends the connection. HTTP/2 has no response without a
+    /// request, so there it has no effect.
+    ///
+    /// The access log gets the request line in `input`, if there is one.
+    pub(super) fn refuse(
         &mut self,
         refusal: Refusal,
         input: &[u8],
-        asker: Asker<'_>,
-        shared: &mut Shared,
-    ) -> bool {
-        match self {
-            Protocol::H1(http) => {
-                refuse(http, refusal, input, asker, shared);
-                true
-            }
-            Protocol::H2(_) => false,
+        client: Client<'_>,
+        cx: &mut WorkerContext,
+    ) {
+        if let Protocol::H1(http) = self {
+            refuse_h1(http, refusal, input, client, cx);
         }
     }
 }
 
-/// Nothing if the peer begins with HTTP/2 by prior knowledge (RFC 9113 §3.3).
+/// Implements [`Protocol::respond`] for HTTP/1. Returns `None` if the client begins with the connection preface of HTTP/2
+/// (RFC 9113 §3.3).
 #[inline]
-fn spell_h1(
+fn respond_h1(
     http: &mut h1::Connection,
     rest: &mut &[u8],
-    asker: Asker<'_>,
-    shared: &mut Shared,
-) -> Option<Spelled> {
+    client: Client<'_>,
+    cx: &mut WorkerContext,
+) -> Option<Progress> {
     let mut head = h1::Head::EMPTY;
-    while shared.output.has_room() {
+    while cx.responder.output.has_room() {
         let (used, step) = http.next_request(rest, &mut head);
         match step {
             h1::Step::Request => {
-                let Shared { content, fields, scratch, output, observer, https_port, .. } = &mut *shared;
-                let fields = fields.of(asker.is_secured);
-                let https_port = if asker.is_secured { None } else { *https_port };
-                let Asker { peer, tls, .. } = asker;
-                let asked = Asked { exchange: OnH1 { http, head: &head }, peer, tls, https_port };
-                content.answer(asked, scratch, fields, output, observer);
+                let WorkerContext { policy, release, responder, observer, .. } = &mut *cx;
+                let Responder { fields, scratch, output, .. } = responder;
+                let asked = Asked {
+                    exchange: OnH1 { http, head: &head },
+                    peer: client.address,
+                    tls: client.tls_version,
+                    https_port: if client.has_tls { None } else { policy.https_port },
+                };
+                let fields = fields.for_connection(client.has_tls);
+                release.content.answer(asked, scratch, fields, output, observer);
             }
             h1::Step::More => {
                 *rest = &rest[used..];
-                return Some(Spelled::All);
+                return Some(Progress::Complete);
             }
             h1::Step::Refused(refusal) => {
-                let may_begin = refusal == Refusal::Version && shared.http2 && !asker.is_secured;
-                if may_begin && !http.has_responded() && rest.starts_with(BEGINS_HTTP2) {
+                let may_be_h2 = refusal == Refusal::Version && cx.policy.has_http2 && !client.has_tls;
+                if may_be_h2 && !http.has_responded() && rest.starts_with(H2_PREFACE_LINE) {
                     return None;
                 }
-                refuse(http, refusal, &rest[used..], asker, shared);
+                refuse_h1(http, refusal, &rest[used..], client, cx);
             }
-            // The answer went out before: there is nothing to say.
+            // The response was sent before.
             h1::Step::End => {}
         }
         *rest = &rest[used..];
         if http.is_closing() {
-            return Some(Spelled::Last);
+            return Some(Progress::Closing);
         }
     }
-    Some(Spelled::Full)
+    Some(Progress::OutputFull)
 }
 
-/// The line of the client's preface that no version of HTTP/1 takes for a request.
-const BEGINS_HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n";
+/// The first line of the connection preface (RFC 9113 §3.4), which no version of HTTP/1 accepts as a request line.
+const H2_PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
 #[cold]
-fn refuse(http: &mut h1::Connection, refusal: Refusal, input: &[u8], asker: Asker<'_>, shared: &mut Shared) {
-    let fields = shared.fields.of(asker.is_secured);
-    let (answer, archive) = shared.content.refusal(refusal);
-    shared.output.set_archive(archive.number);
-    let content_bytes = http.refuse(&answer, archive.bytes, fields, &mut shared.output);
-    shared.observer.refused(&RefusedRequest {
-        peer: *asker.peer,
-        tls: asker.tls,
+fn refuse_h1(
+    http: &mut h1::Connection,
+    refusal: Refusal,
+    input: &[u8],
+    client: Client<'_>,
+    cx: &mut WorkerContext,
+) {
+    let Responder { fields, output, .. } = &mut cx.responder;
+    let (answer, archive) = cx.release.content.refusal(refusal);
+    output.set_archive(archive.number);
+    let fields = fields.for_connection(client.has_tls);
+    let content_bytes = http.refuse(&answer, archive.bytes, fields, output);
+    cx.observer.refused(&RefusedRequest {
+        peer: *client.address,
+        tls: client.tls_version,
         refusal,
         line: RequestLine::of_http1(input),
         head: None,
@@ -279,27 +292,37 @@ fn refuse(http: &mut h1::Connection, refusal: Refusal, input: &[u8], asker: Aske
 
 impl Http2 {
     fn new() -> Http2 {
-        Http2 { http: h2::Connection::new(), content: None, begun: false, goes: false, taken: 0 }
+        Http2 {
+            http: h2::Connection::new(),
+            content: None,
+            has_begun: false,
+            is_going_away: false,
+            body_bytes: 0,
+        }
     }
 
     fn begin(&mut self, output: &mut Output) {
-        if !std::mem::replace(&mut self.begun, true) {
+        if !std::mem::replace(&mut self.has_begun, true) {
             self.http.begin(output);
         }
     }
 
-    // Within its caller it would make HTTP/1 save the registers that only HTTP/2 needs.
+    // Not inlined: its caller would save registers for HTTP/1 that only HTTP/2 needs.
     #[inline(never)]
-    fn spell(&mut self, rest: &mut &[u8], asker: Asker<'_>, shared: &mut Shared) -> Spelled {
-        let Shared { content, fields, scratch, heads, output, observer, https_port, .. } = &mut *shared;
-        let fields = fields.of(asker.is_secured);
-        let https_port = if asker.is_secured { None } else { *https_port };
+    fn respond(&mut self, rest: &mut &[u8], client: Client<'_>, cx: &mut WorkerContext) -> Progress {
+        let WorkerContext { policy, release, responder, observer, .. } = &mut *cx;
+        let Responder { fields, scratch, heads, output } = responder;
+        let fields = fields.for_connection(client.has_tls);
+        let https_port = if client.has_tls { None } else { policy.https_port };
+
         self.begin(output);
-        if self.goes {
+        if self.is_going_away {
             self.http.go_away(output);
         }
+
+        // Bodies of one connection come from one release at a time.
         let pinned = self.content.take();
-        let of_release = pinned.as_ref().unwrap_or(content);
+        let content = pinned.as_ref().unwrap_or(&release.content);
         let last = loop {
             let (used, step) = self.http.next_request(rest, heads, output);
             *rest = &rest[used..];
@@ -307,16 +330,16 @@ impl Http2 {
                 h2::Step::Request(stream) => {
                     let head = heads.head();
                     let exchange = OnH2 { http: &mut self.http, stream, head: &head };
-                    let asked = Asked { exchange, peer: asker.peer, tls: asker.tls, https_port };
-                    of_release.answer(asked, scratch, fields, output, observer);
+                    let asked = Asked { exchange, peer: client.address, tls: client.tls_version, https_port };
+                    content.answer(asked, scratch, fields, output, observer);
                 }
                 h2::Step::Refused(stream, refusal) => {
-                    let (answer, archive) = of_release.refusal(refusal);
+                    let (answer, archive) = content.refusal(refusal);
                     let content_bytes = self.http.refuse(stream, &answer, archive, fields, output);
                     let head = heads.head();
                     observer.refused(&RefusedRequest {
-                        peer: *asker.peer,
-                        tls: asker.tls,
+                        peer: *client.address,
+                        tls: client.tls_version,
                         refusal,
                         line: RequestLine::of_refused_head(&head),
                         head: Some(&head),
@@ -326,18 +349,20 @@ impl Http2 {
                 step => break step,
             }
         };
+
         if self.http.has_bodies() {
             let before = output.length();
             self.http.fill(output);
-            self.taken += output.length() - before;
-            self.content = pinned.or_else(|| Some(Arc::clone(content)));
+            self.body_bytes += output.length() - before;
+            self.content = pinned.or_else(|| Some(Arc::clone(&release.content)));
         }
+
         if self.http.has_ended() {
-            Spelled::Last
+            Progress::Closing
         } else if last == h2::Step::Full || self.content.is_some() && !output.is_empty() {
-            Spelled::Full
+            Progress::OutputFull
         } else {
-            Spelled::All
+            Progress::Complete
         }
     }
 }

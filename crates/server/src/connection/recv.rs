@@ -1,36 +1,38 @@
-//! What receiving may use up, and what comes of it, in the clear and by TLS alike.
+//! Limits and outcomes of receiving, with and without TLS.
 
-/// Bytes that one call receives.
+/// Bytes that one call receives at most.
 pub(super) const RECEIVE_BYTES: usize = 64 * 1024;
 
-/// What is left, in this turn of the loop, of what a connection may use up.
+/// The rest of a loop iteration's budget.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Share {
-    /// Bytes that it may receive and send.
+pub(crate) struct IterationBudget {
+    /// Bytes that the current connection may still receive and send.
     pub(crate) bytes: u64,
-    /// Handshakes of the worker whose costly part may be done.
+    /// TLS handshakes of which the worker may still run the expensive step.
     pub(crate) handshakes: u32,
 }
 
-/// What came of receiving.
+/// The outcome of receiving.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Came {
-    /// So many plain bytes, of which there may be none; and whether no more is there now.
-    Bytes {
-        /// How many, at the front of what [`super::transport::Transport::lend_received`] lends.
-        bytes: usize,
-        /// Whether an event will tell when there is more.
-        is_all: bool,
+pub(super) enum RecvOutcome {
+    /// Plaintext has arrived.
+    Data {
+        /// Length of the data, at the front of [`Transport::take_received`]. With TLS it can be 0.
+        ///
+        /// [`Transport::take_received`]: super::transport::Transport::take_received
+        len: usize,
+        /// `true` if the socket is empty, so that an event announces further data.
+        is_drained: bool,
     },
-    /// Nothing yet.
-    NotYet,
-    /// Nothing until there is time for the handshake, in a later turn and without an event.
-    Later,
-    /// The peer sends no more.
-    End,
-    /// What came was no TLS, or broke its rules. Nothing more can be said but an alert, which is on its way.
-    Failed {
-        /// Whether it was a request in the clear.
+    /// There is no data yet. An event announces it.
+    Blocked,
+    /// The handshake continues in a later iteration, without an event.
+    HandshakeDeferred,
+    /// The peer has closed its sending direction.
+    Eof,
+    /// The data is not TLS, or violates the protocol. An alert is on its way, and no more data can be sent.
+    TlsFailed {
+        /// Whether the data is a request of HTTP without TLS.
         is_plain_http: bool,
     },
 }

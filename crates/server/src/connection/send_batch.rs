@@ -1,86 +1,97 @@
-//! Answers that are spelled and wait for those of some other connections, to be sent one after the other.
+//! Batch of small responses of several connections, which are sent one after the other.
 //!
-//! To read and to send in turns makes the code for each push the other's out of the processor's caches; to answer some
-//! connections first and then to send to all of them takes a few hundredths less time. Holds our own bytes, and where in
-//! an archive the rest is; never sends: who does is told whose they are.
+//! Alternating between reading and sending makes the server's code and the kernel's evict each other from the processor's
+//! caches. Answering several connections first and then sending to all of them takes a few percent less time. The batch
+//! holds the bytes that were written for each response, and where in an archive its body is. It never sends.
 
 use std::ops::Range;
 
 use cannery_archive::Extent;
 use cannery_eventloop::Token;
 
-/// Answers that wait at most. More of them save little more, and make the first wait longer.
-const DUE_MAX: usize = 32;
+/// The most responses in a batch. A larger batch would save little, and delay the first response.
+const RESPONSES_MAX: usize = 32;
 
-/// Our own bytes of an answer that may wait, which are copied to here: a head, and a body that is small.
-const OWN_BYTES_MAX: usize = 12 * 1024;
+/// Inline bytes of one batched response, which are copied into the batch: a head, and a small body.
+const INLINE_BYTES_MAX: usize = 12 * 1024;
 
-/// Our own bytes that wait at most.
-const BYTES_MAX: usize = 128 * 1024;
+/// Inline bytes of all responses in a batch.
+const BATCH_BYTES_MAX: usize = 128 * 1024;
 
-/// A range of the archive of this number.
-pub(crate) type Body = (u16, Extent);
+/// A body: the number of an archive, and a range of it.
+pub(super) type Body = (u16, Extent);
 
-/// Answers that wait, in order.
+/// Responses to be sent, in order.
 #[derive(Debug)]
-pub(crate) struct Due {
+pub(crate) struct SendBatch {
     bytes: Vec<u8>,
-    /// Whose they are, and where each ends.
+    /// The connection of each response, and where its inline bytes end.
     ends: Vec<(Token, usize)>,
-    /// How many are taken.
+    /// Responses that were taken out.
     taken: usize,
-    /// What comes behind our own bytes of some of them, each with the answer's place. Apart from the answers, since most
-    /// have none.
+    /// Bodies that follow the inline bytes, each with the index of its response. They are stored apart, because most
+    /// responses have none.
     bodies: Vec<(usize, Body)>,
     bodies_taken: usize,
 }
 
-impl Due {
-    /// None, with room for all that there may be.
-    pub(crate) fn new() -> Due {
-        let (bytes, ends) = (Vec::with_capacity(BYTES_MAX), Vec::with_capacity(DUE_MAX));
-        Due { bytes, ends, taken: 0, bodies: Vec::with_capacity(DUE_MAX), bodies_taken: 0 }
+impl SendBatch {
+    /// Returns an empty batch with memory for the largest one.
+    pub(super) fn new() -> SendBatch {
+        SendBatch {
+            bytes: Vec::with_capacity(BATCH_BYTES_MAX),
+            ends: Vec::with_capacity(RESPONSES_MAX),
+            taken: 0,
+            bodies: Vec::with_capacity(RESPONSES_MAX),
+            bodies_taken: 0,
+        }
     }
 
-    /// Whether an answer of so many bytes of our own may wait here.
+    /// Returns `true` if a response with this many inline bytes is small enough for a batch.
     #[inline]
-    pub(crate) fn takes(own: usize) -> bool {
-        (1..=OWN_BYTES_MAX).contains(&own)
+    pub(super) fn fits(inline_bytes: usize) -> bool {
+        (1..=INLINE_BYTES_MAX).contains(&inline_bytes)
     }
 
-    /// Lets an answer wait. Whose it is has to be said next, behind its body, if it has one.
+    /// Adds the inline bytes of a response. Its body follows, if it has one, and then its connection.
     #[inline]
-    pub(crate) fn put(&mut self, own: &[u8]) {
-        self.bytes.extend_from_slice(own);
+    pub(super) fn push(&mut self, inline: &[u8]) {
+        self.bytes.extend_from_slice(inline);
     }
 
-    /// Lets the body of that answer wait.
+    /// Adds the body of the response that was pushed last.
     #[inline]
-    pub(super) fn put_body(&mut self, body: Body) {
+    pub(super) fn push_body(&mut self, body: Body) {
         self.bodies.push((self.ends.len(), body));
     }
 
-    /// Says whose the last answer is. Tells whether there is room for another.
+    /// Completes the response that was pushed last with the token of its connection.
     #[inline]
-    pub(crate) fn belongs_to(&mut self, token: Token) -> bool {
+    pub(crate) fn complete(&mut self, token: Token) {
         self.ends.push((token, self.bytes.len()));
-        self.ends.len() < DUE_MAX && self.bytes.len() <= BYTES_MAX - OWN_BYTES_MAX
     }
 
-    /// Whether nothing waits.
+    /// Returns `true` if another response might not fit.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.ends.len() >= RESPONSES_MAX || self.bytes.len() > BATCH_BYTES_MAX - INLINE_BYTES_MAX
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Takes the first answer that waits: whose it is, and where its bytes are until the last one is taken.
+    /// Takes out the first response: the token of its connection, and the range of its inline bytes, which is valid
+    /// until the batch is empty.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<(Token, Range<usize>)> {
+    pub(crate) fn pop(&mut self) -> Option<(Token, Range<usize>)> {
         let Some(&(token, end)) = self.ends.get(self.taken) else {
             self.bytes.clear();
             self.ends.clear();
             self.bodies.clear();
-            (self.taken, self.bodies_taken) = (0, 0);
+            self.taken = 0;
+            self.bodies_taken = 0;
             return None;
         };
         let begin = if self.taken == 0 { 0 } else { self.ends[self.taken - 1].1 };
@@ -88,29 +99,29 @@ impl Due {
         Some((token, begin..end))
     }
 
-    /// Takes what comes behind the answer that was taken last.
+    /// Takes out the body of the response that was popped last, if it has one.
     #[inline]
-    pub(crate) fn take_body(&mut self) -> Option<Body> {
-        let &(answer, body) = self.bodies.get(self.bodies_taken)?;
-        if answer + 1 != self.taken {
+    pub(crate) fn pop_body(&mut self) -> Option<Body> {
+        let &(response, body) = self.bodies.get(self.bodies_taken)?;
+        if response + 1 != self.taken {
             return None;
         }
         self.bodies_taken += 1;
         Some(body)
     }
 
-    /// The bytes of an answer.
+    /// Returns the inline bytes of a response.
     #[inline]
-    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
+    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.bytes[range]
     }
 
-    /// Forgets an answer of which it was not said whose it is.
+    /// Drops a response that was pushed and not completed.
     #[cold]
-    pub(super) fn forget_last(&mut self) {
+    pub(super) fn drop_incomplete(&mut self) {
         self.bytes.truncate(self.ends.last().map_or(0, |&(_, end)| end));
-        let answers = self.ends.len();
-        self.bodies.retain(|&(answer, _)| answer < answers);
+        let responses = self.ends.len();
+        self.bodies.retain(|&(response, _)| response < responses);
     }
 }
 
@@ -119,45 +130,54 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_come_out_in_order_each_with_its_own_bytes() {
-        let mut due = Due::new();
+    fn responses_come_out_in_order_with_their_bytes() {
+        let mut batch = SendBatch::new();
         let tokens = [1, 2].map(|slot| Token { slot, generation: 7 });
         let body = Some((3, Extent { position: 5, length: 7 }));
-        let answers = [(tokens[0], b"first".as_slice(), None), (tokens[1], b"and second", body)];
-        for (token, own, body) in answers {
-            due.put(own);
-            body.into_iter().for_each(|body| due.put_body(body));
-            assert!(due.belongs_to(token));
+        let responses = [(tokens[0], b"first".as_slice(), None), (tokens[1], b"and second", body)];
+        for (token, inline, body) in responses {
+            batch.push(inline);
+            if let Some(body) = body {
+                batch.push_body(body);
+            }
+            batch.complete(token);
+            assert!(!batch.is_full());
         }
-        due.put(b"of somebody who met a fault");
-        due.put_body((9, Extent { position: 1, length: 1 }));
-        due.forget_last();
-        for (token, own, body) in answers {
-            let (whose, range) = due.take().unwrap();
-            assert_eq!((whose, due.bytes(range)), (token, own));
-            assert_eq!(due.take_body(), body);
-            assert!(!due.is_empty());
+
+        batch.push(b"of a connection that panicked");
+        batch.push_body((9, Extent { position: 1, length: 1 }));
+        batch.drop_incomplete();
+        for (token, inline, body) in responses {
+            let (popped, range) = batch.pop().unwrap();
+            assert_eq!((popped, batch.bytes(range)), (token, inline));
+            assert_eq!(batch.pop_body(), body);
+            assert!(!batch.is_empty());
         }
-        assert_eq!((due.take(), due.take_body()), (None, None));
-        assert!(due.is_empty());
-        due.put(b"third");
-        due.belongs_to(tokens[0]);
-        assert_eq!((due.take(), due.take_body()), (Some((tokens[0], 0..5)), None));
+        assert_eq!((batch.pop(), batch.pop_body()), (None, None));
+        assert!(batch.is_empty());
+
+        batch.push(b"third");
+        batch.complete(tokens[0]);
+        assert_eq!((batch.pop(), batch.pop_body()), (Some((tokens[0], 0..5)), None));
     }
 
     #[test]
-    fn there_is_an_end_to_how_many_wait() {
+    fn batch_is_bounded() {
         let token = Token { slot: 0, generation: 0 };
-        let mut due = Due::new();
-        let room = (0..DUE_MAX).map(|_| due.belongs_to(token));
-        assert_eq!(room.filter(|has_room| !has_room).count(), 1);
-        let mut due = Due::new();
-        while {
-            due.put(&[0; OWN_BYTES_MAX]);
-            due.belongs_to(token)
-        } {}
-        assert!((BYTES_MAX - OWN_BYTES_MAX..=BYTES_MAX).contains(&due.bytes.len()));
-        assert!(Due::takes(1) && Due::takes(OWN_BYTES_MAX));
-        assert!(!Due::takes(0) && !Due::takes(OWN_BYTES_MAX + 1));
+        let mut batch = SendBatch::new();
+        for count in 1..=RESPONSES_MAX {
+            batch.complete(token);
+            assert_eq!(batch.is_full(), count == RESPONSES_MAX);
+        }
+
+        let mut batch = SendBatch::new();
+        while !batch.is_full() {
+            batch.push(&[0; INLINE_BYTES_MAX]);
+            batch.complete(token);
+        }
+        assert!((BATCH_BYTES_MAX - INLINE_BYTES_MAX..=BATCH_BYTES_MAX).contains(&batch.bytes.len()));
+
+        assert!(SendBatch::fits(1) && SendBatch::fits(INLINE_BYTES_MAX));
+        assert!(!SendBatch::fits(0) && !SendBatch::fits(INLINE_BYTES_MAX + 1));
     }
 }

@@ -1,8 +1,7 @@
-//! The TLS of one connection: sealed bytes between the network and a session, plain ones on the other side.
+//! TLS of one connection: records on the socket's side, plaintext on the other.
 //!
-//! Holds bytes only where it must: the beginning of a record that came, and records that the socket had no room for.
-//! While the latter wait nothing more is sealed, and nothing is received, so both are bounded. Never looks at a plain
-//! byte.
+//! It has two buffers of its own: an incomplete record that was received, and records that the socket had no room for. While
+//! records wait, it neither encrypts nor receives, so both buffers are bounded.
 
 use std::io::{self, IoSlice};
 
@@ -11,295 +10,311 @@ use cannery_secure::limits::RECORD_BYTES_MAX;
 use cannery_secure::{Failure, HandshakeStep, OpenOutcome, Protocol, Session};
 use cannery_wire::limits::{SEALED_BYTES_MAX, SEALED_BYTES_MIN, SEGMENTS_MAX};
 
-use super::ack_tracker::Confirmed;
-use super::recv::{Came, RECEIVE_BYTES, Share};
+use super::ack_tracker::AckTracker;
+use super::recv::{IterationBudget, RECEIVE_BYTES, RecvOutcome};
+use super::transport::Flow;
 
-/// What every session of a worker uses in turn. It takes no memory before the first one needs it.
+/// Buffers that all TLS streams of a worker use in turn. They take no memory until the first one needs them.
 #[derive(Default)]
-pub(super) struct SealedBuffers {
-    /// What was just received, behind the beginning of a record that came before.
+pub(super) struct TlsBuffers {
+    /// Records: an incomplete one from before, then newly received data.
     received: Vec<u8>,
-    /// What was opened of it.
-    pub(crate) plain: Vec<u8>,
-    /// What is to be sent.
-    sealed: Vec<u8>,
+    /// Plaintext of `received`.
+    pub(super) plaintext: Vec<u8>,
+    /// Records to be sent.
+    records: Vec<u8>,
 }
 
-/// The TLS of one connection.
-pub(super) struct Secured {
+/// TLS of one connection.
+pub(super) struct TlsStream {
     session: Session,
-    /// The beginning of a record that came; or more, where the handshake's work is put off.
-    begun: Vec<u8>,
-    /// Whether what has begun can go on as soon as there is time for the handshake's work.
-    is_put_off: bool,
-    /// Whether the peer sends no more.
-    ended: bool,
-    /// Whether nothing more is sealed: the peer has been told so, or the session broke.
-    closed: bool,
+    /// An incomplete record that was received, or more if the handshake was deferred.
+    incomplete: Vec<u8>,
+    /// Whether `incomplete` can be processed as soon as the worker has budget for the handshake.
+    is_handshake_deferred: bool,
+    /// Whether the peer has sent `close_notify`.
+    has_peer_closed: bool,
+    /// Whether `close_notify` was sent or the session failed, so that no more data is encrypted.
+    is_closed: bool,
     /// Records that the socket had no room for.
-    waiting: Vec<u8>,
-    /// Of those, the bytes that are sent.
-    waiting_sent: usize,
-    /// Plain bytes that are sealed at once: as many as the socket is likely to take.
-    piece: usize,
-    /// Of sealed bytes.
-    confirmed: Confirmed,
+    pending: Vec<u8>,
+    /// Bytes of `pending` that were sent.
+    pending_sent: usize,
+    /// Plaintext bytes to encrypt at once: as many as the socket is likely to take.
+    chunk_bytes: usize,
+    /// Counts bytes of records.
+    acks: AckTracker,
 }
 
-impl Secured {
-    /// The TLS of a connection whose first bytes have come.
-    pub(crate) fn new(session: Session, begun: &[u8]) -> Secured {
-        Secured {
+impl TlsStream {
+    /// Returns the TLS of a connection that has `received` these bytes.
+    pub(super) fn new(session: Session, received: &[u8]) -> TlsStream {
+        TlsStream {
             session,
-            begun: begun.to_vec(),
-            is_put_off: !begun.is_empty(),
-            ended: false,
-            closed: false,
-            waiting: Vec::new(),
-            waiting_sent: 0,
-            piece: SEALED_BYTES_MAX / 4,
-            confirmed: Confirmed::default(),
+            incomplete: received.to_vec(),
+            is_handshake_deferred: !received.is_empty(),
+            has_peer_closed: false,
+            is_closed: false,
+            pending: Vec::new(),
+            pending_sent: 0,
+            chunk_bytes: SEALED_BYTES_MAX / 4,
+            acks: AckTracker::default(),
         }
     }
 
-    /// Whether the handshake is done.
+    /// Returns `true` once the handshake is complete.
     pub(super) fn is_established(&self) -> bool {
         !self.session.is_handshaking()
     }
 
-    /// Whether what has come can be gone on with, without waiting for more.
-    pub(crate) fn is_put_off(&self) -> bool {
-        self.is_put_off
+    /// Returns `true` if the handshake can continue without further data.
+    pub(super) fn is_handshake_deferred(&self) -> bool {
+        self.is_handshake_deferred
     }
 
-    /// Whether it goes on from an earlier session.
-    pub(crate) fn is_resumed(&self) -> bool {
+    /// Returns `true` if the handshake has resumed an earlier session.
+    pub(super) fn is_resumed(&self) -> bool {
         self.session.is_resumed()
     }
 
-    /// The version of TLS, once the handshake is done.
-    pub(crate) fn version(&self) -> Option<cannery_secure::Version> {
+    /// Returns the negotiated version of TLS once the handshake is complete.
+    pub(super) fn version(&self) -> Option<cannery_secure::Version> {
         self.session.version()
     }
 
-    /// What was agreed on, if anything was.
-    pub(crate) fn protocol(&self) -> Option<Protocol> {
+    /// Returns the protocol that ALPN has negotiated (RFC 7301).
+    pub(super) fn protocol(&self) -> Option<Protocol> {
         self.session.protocol()
     }
 
-    /// The peer was silent for a while: what follows is sent as at the beginning.
-    pub(crate) fn rest(&mut self) {
+    /// Resets the size of records to that of a new connection.
+    pub(super) fn reset_record_size(&mut self) {
         self.session.reset_record_size();
     }
 
-    /// The memory of what it keeps, in bytes.
+    /// Returns the capacity of the stream's own buffers, in bytes.
     #[inline]
-    pub(crate) fn memory(&self) -> usize {
-        self.begun.capacity() + self.waiting.capacity()
+    pub(super) fn memory(&self) -> usize {
+        self.incomplete.capacity() + self.pending.capacity()
     }
 
     /// See [`Session::is_near_key_limit`].
-    pub(super) fn is_wearing_out(&self) -> bool {
+    pub(super) fn is_near_key_limit(&self) -> bool {
         self.session.is_near_key_limit()
     }
 
-    /// Whether records wait that the socket had no room for.
+    /// Returns `true` if records wait for room in the socket.
     pub(super) fn is_blocked(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.pending.is_empty()
     }
 
-    /// Receives until there are plain bytes in the buffers, or nothing more is there. `ended` says that the peer's end is
-    /// to be read for.
-    // Within its caller it would lengthen the way of those who have no TLS; so would the next ones.
+    /// Receives until the buffers have plaintext or the socket is empty. With `peer_eof` it reads up to the end of the
+    /// stream.
+    // Not inlined: like the functions below, it would make the path of connections without TLS longer.
     #[inline(never)]
-    pub(crate) fn receive(
+    pub(super) fn receive(
         &mut self,
         socket: &impl Socket,
-        buffers: &mut SealedBuffers,
-        share: &mut Share,
-        ended: bool,
-    ) -> io::Result<Came> {
-        if self.closed {
-            return discard(socket, buffers, share);
+        buffers: &mut TlsBuffers,
+        budget: &mut IterationBudget,
+        peer_eof: bool,
+    ) -> io::Result<RecvOutcome> {
+        if self.is_closed {
+            return discard(socket, buffers, budget);
         }
-        while !self.ended {
-            let begun = self.begun.len();
-            // What comes before the handshake is done may have to be kept: no more of it than a record.
-            let room = begun + if self.is_established() { RECEIVE_BYTES } else { RECORD_BYTES_MAX };
+        while !self.has_peer_closed {
+            // During the handshake, everything received may have to be kept: we read no more than one record.
+            let before = self.incomplete.len();
+            let room = before + if self.is_established() { RECEIVE_BYTES } else { RECORD_BYTES_MAX };
             buffers.received.resize(buffers.received.len().max(room), 0);
-            let was_put_off = std::mem::take(&mut self.is_put_off);
-            let came = if was_put_off {
-                begun
+
+            let was_deferred = std::mem::take(&mut self.is_handshake_deferred);
+            let len = if was_deferred {
+                before
             } else {
-                match socket.receive(&mut buffers.received[begun..room])? {
-                    Received::Bytes(bytes) => begun + bytes,
-                    Received::WouldBlock => return Ok(Came::NotYet),
-                    Received::Closed => return Ok(Came::End),
+                match socket.receive(&mut buffers.received[before..room])? {
+                    Received::Bytes(bytes) => before + bytes,
+                    Received::WouldBlock => return Ok(RecvOutcome::Blocked),
+                    Received::Closed => return Ok(RecvOutcome::Eof),
                 }
             };
-            share.bytes = share.bytes.saturating_sub((came - begun) as u64);
-            buffers.received[..begun].copy_from_slice(&self.begun);
-            let opened = match self.open(socket, buffers, came, share)? {
+            budget.bytes = budget.bytes.saturating_sub((len - before) as u64);
+
+            buffers.received[..before].copy_from_slice(&self.incomplete);
+            let opened = match self.decrypt(socket, buffers, len, budget)? {
                 Ok(opened) => opened,
                 Err(failure) => {
-                    return Ok(Came::Failed { is_plain_http: matches!(failure, Failure::PlainHttp) });
+                    let is_plain_http = matches!(failure, Failure::PlainHttp);
+                    return Ok(RecvOutcome::TlsFailed { is_plain_http });
                 }
             };
-            // No event tells of an end that came as a record.
-            let is_all = came < room && !ended && !was_put_off && !self.ended;
-            if !buffers.plain.is_empty() {
-                return Ok(Came::Bytes { bytes: buffers.plain.len(), is_all });
+
+            // No event announces an end that has arrived as a record.
+            let is_drained = len < room && !peer_eof && !was_deferred && !self.has_peer_closed;
+            if !buffers.plaintext.is_empty() {
+                return Ok(RecvOutcome::Data { len: buffers.plaintext.len(), is_drained });
             }
             if self.is_blocked() {
-                return Ok(Came::NotYet);
+                return Ok(RecvOutcome::Blocked);
             }
             if opened.handshake_step == HandshakeStep::Deferred {
-                return Ok(Came::Later);
+                return Ok(RecvOutcome::HandshakeDeferred);
             }
-            if is_all || share.bytes == 0 && !self.ended {
-                return Ok(Came::NotYet);
+            if is_drained || budget.bytes == 0 && !self.has_peer_closed {
+                return Ok(RecvOutcome::Blocked);
             }
         }
-        Ok(Came::End)
+        Ok(RecvOutcome::Eof)
     }
 
-    /// Opens the first `came` bytes of what was received, keeps what cannot be yet, and sends what the session says.
-    fn open(
+    /// Decrypts the first `len` bytes of the receive buffer, keeps an incomplete record, and sends handshake
+    /// messages or an alert of the session.
+    fn decrypt(
         &mut self,
         socket: &impl Socket,
-        buffers: &mut SealedBuffers,
-        came: usize,
-        share: &mut Share,
+        buffers: &mut TlsBuffers,
+        len: usize,
+        budget: &mut IterationBudget,
     ) -> io::Result<Result<OpenOutcome, Failure>> {
-        buffers.plain.clear();
-        buffers.sealed.clear();
-        let SealedBuffers { received, plain, sealed } = buffers;
-        let outcome = self.session.open(&mut received[..came], plain, sealed, share.handshakes > 0);
+        buffers.plaintext.clear();
+        buffers.records.clear();
+        let TlsBuffers { received, plaintext, records } = buffers;
+        let outcome = self.session.open(&mut received[..len], plaintext, records, budget.handshakes > 0);
         if let Ok(opened) = &outcome {
-            share.handshakes =
-                share.handshakes.saturating_sub(u32::from(opened.handshake_step == HandshakeStep::Taken));
-            self.ended = opened.peer_has_closed;
-            self.is_put_off = opened.handshake_step == HandshakeStep::Deferred;
-            // An idle connection shall hold no buffer: what is empty here takes no memory.
-            self.begun = received[opened.consumed..came].to_vec();
+            let has_taken_step = opened.handshake_step == HandshakeStep::Taken;
+            budget.handshakes = budget.handshakes.saturating_sub(u32::from(has_taken_step));
+            self.has_peer_closed = opened.peer_has_closed;
+            self.is_handshake_deferred = opened.handshake_step == HandshakeStep::Deferred;
+            // The copy of an empty slice takes no memory, so an idle connection has no buffer.
+            self.incomplete = received[opened.consumed..len].to_vec();
         } else {
-            self.begun = Vec::new();
-            self.closed = true;
+            self.incomplete = Vec::new();
+            self.is_closed = true;
         }
-        self.send_sealed(socket, sealed)?;
+        self.send_records(socket, records)?;
         Ok(outcome)
     }
 
-    /// Takes of several runs as many bytes as the socket has room for, and perhaps a piece more; none while records wait.
+    /// Encrypts and sends as much of several slices as the socket has room for, plus at most one chunk. Returns the number
+    /// of plaintext bytes, which is 0 while records wait.
     #[inline(never)]
-    pub(crate) fn send_runs(
+    pub(super) fn send_vectored(
         &mut self,
         socket: &impl Socket,
-        buffers: &mut SealedBuffers,
-        runs: &[IoSlice<'_>],
+        buffers: &mut TlsBuffers,
+        slices: &[IoSlice<'_>],
     ) -> io::Result<usize> {
-        let (mut taken, mut blocked) = (0, !self.flush(socket)?);
-        while !blocked {
-            let mut cut = [IoSlice::new(&[]); SEGMENTS_MAX];
-            let (count, bytes) = cut_out(runs, taken, self.piece, &mut cut);
+        let mut taken = 0;
+        let mut is_blocked = self.flush(socket)?.is_blocked();
+        while !is_blocked {
+            let mut chunk = [IoSlice::new(&[]); SEGMENTS_MAX];
+            let (count, bytes) = cut_chunk(slices, taken, self.chunk_bytes, &mut chunk);
             if bytes == 0 {
                 break;
             }
-            buffers.sealed.clear();
-            let sealed = self.session.seal(&cut[..count], &mut buffers.sealed);
-            if let Err(failure) = sealed {
-                // What is sealed is sent, and the end said: an answer that is cut must not look like a broken line.
-                self.closed = true;
-                self.session.close(&mut buffers.sealed);
-                self.send_sealed(socket, &buffers.sealed)?;
+
+            buffers.records.clear();
+            if let Err(failure) = self.session.seal(&chunk[..count], &mut buffers.records) {
+                // We send `close_notify` too: a truncated response must not look like a lost connection.
+                self.is_closed = true;
+                self.session.close(&mut buffers.records);
+                self.send_records(socket, &buffers.records)?;
                 return Err(io::Error::other(failure.to_string()));
             }
-            self.send_sealed(socket, &buffers.sealed)?;
+            self.send_records(socket, &buffers.records)?;
             taken += bytes;
-            blocked = self.is_blocked();
-            self.piece = if blocked { SEALED_BYTES_MIN } else { (self.piece * 2).min(SEALED_BYTES_MAX) };
+
+            is_blocked = self.is_blocked();
+            self.chunk_bytes =
+                if is_blocked { SEALED_BYTES_MIN } else { (self.chunk_bytes * 2).min(SEALED_BYTES_MAX) };
         }
         Ok(taken)
     }
 
-    /// Sends what waits; tells whether nothing does any more.
+    /// Sends records that wait.
     #[inline(never)]
-    pub(crate) fn flush(&mut self, socket: &impl Socket) -> io::Result<bool> {
+    pub(super) fn flush(&mut self, socket: &impl Socket) -> io::Result<Flow> {
         while self.is_blocked() {
-            let sent = socket.send(&self.waiting[self.waiting_sent..])?;
+            let sent = socket.send(&self.pending[self.pending_sent..])?;
             if sent == 0 {
-                return Ok(false);
+                return Ok(Flow::Blocked);
             }
-            self.confirmed.hand(sent as u64);
-            self.waiting_sent += sent;
-            if self.waiting_sent == self.waiting.len() {
-                (self.waiting, self.waiting_sent) = (Vec::new(), 0);
+            self.acks.add_sent(sent as u64);
+            self.pending_sent += sent;
+            if self.pending_sent == self.pending.len() {
+                self.pending = Vec::new();
+                self.pending_sent = 0;
             }
         }
-        Ok(true)
+        Ok(Flow::Done)
     }
 
-    /// Says that nothing more will be sent; tells whether that is on its way.
+    /// Sends `close_notify`, unless it was sent before.
     #[inline(never)]
-    pub(crate) fn close(&mut self, socket: &impl Socket, buffers: &mut SealedBuffers) -> io::Result<bool> {
-        if !self.closed {
-            self.closed = true;
-            buffers.sealed.clear();
-            self.session.close(&mut buffers.sealed);
-            self.send_sealed(socket, &buffers.sealed)?;
+    pub(super) fn close(&mut self, socket: &impl Socket, buffers: &mut TlsBuffers) -> io::Result<Flow> {
+        if !self.is_closed {
+            self.is_closed = true;
+            buffers.records.clear();
+            self.session.close(&mut buffers.records);
+            self.send_records(socket, &buffers.records)?;
         }
         self.flush(socket)
     }
 
-    /// See [`Confirmed::since_last`]; counts sealed bytes.
-    pub(super) fn confirmed_since_last(&mut self, unconfirmed: u64) -> Option<u64> {
-        self.confirmed.since_last(unconfirmed)
+    /// See [`AckTracker::acked_since_last`]. Counts bytes of records.
+    pub(super) fn acked_since_last(&mut self, unacked: u64) -> Option<u64> {
+        self.acks.acked_since_last(unacked)
     }
 
-    /// Sends records behind those that wait, and keeps what there is no room for.
-    fn send_sealed(&mut self, socket: &impl Socket, sealed: &[u8]) -> io::Result<()> {
-        let sent = if self.is_blocked() || sealed.is_empty() { 0 } else { socket.send(sealed)? };
-        self.confirmed.hand(sent as u64);
-        self.waiting.extend_from_slice(&sealed[sent..]);
+    /// Sends records after those that wait, and buffers those that the socket has no room for.
+    fn send_records(&mut self, socket: &impl Socket, records: &[u8]) -> io::Result<()> {
+        let sent = if self.is_blocked() || records.is_empty() { 0 } else { socket.send(records)? };
+        self.acks.add_sent(sent as u64);
+        self.pending.extend_from_slice(&records[sent..]);
         Ok(())
     }
 }
 
-impl std::fmt::Debug for Secured {
+impl std::fmt::Debug for TlsStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Secured").field("waiting", &self.waiting.len()).finish_non_exhaustive()
+        f.debug_struct("TlsStream").field("pending", &self.pending.len()).finish_non_exhaustive()
     }
 }
 
-/// Receives what is to be thrown away.
-fn discard(socket: &impl Socket, buffers: &mut SealedBuffers, share: &mut Share) -> io::Result<Came> {
+/// Receives data and drops it.
+fn discard(
+    socket: &impl Socket,
+    buffers: &mut TlsBuffers,
+    budget: &mut IterationBudget,
+) -> io::Result<RecvOutcome> {
     buffers.received.resize(buffers.received.len().max(RECEIVE_BYTES), 0);
     Ok(match socket.receive(&mut buffers.received)? {
         Received::Bytes(bytes) => {
-            share.bytes = share.bytes.saturating_sub(bytes as u64);
-            buffers.plain.clear();
-            Came::Bytes { bytes: 0, is_all: false }
+            budget.bytes = budget.bytes.saturating_sub(bytes as u64);
+            buffers.plaintext.clear();
+            RecvOutcome::Data { len: 0, is_drained: false }
         }
-        Received::WouldBlock => Came::NotYet,
-        Received::Closed => Came::End,
+        Received::WouldBlock => RecvOutcome::Blocked,
+        Received::Closed => RecvOutcome::Eof,
     })
 }
 
-/// Of several runs, without their first `skip` bytes, the first `bytes_max`, in `cut`: how many runs these are, and how
-/// many bytes.
-fn cut_out<'a>(
-    runs: &'a [IoSlice<'_>],
+/// Fills `chunk` with the first `bytes_max` bytes of `slices` after their first `skip` bytes. Returns the number of slices
+/// and of bytes in the chunk.
+fn cut_chunk<'a>(
+    slices: &'a [IoSlice<'_>],
     mut skip: usize,
     bytes_max: usize,
-    cut: &mut [IoSlice<'a>; SEGMENTS_MAX],
+    chunk: &mut [IoSlice<'a>; SEGMENTS_MAX],
 ) -> (usize, usize) {
-    let (mut count, mut taken) = (0, 0);
-    for run in runs {
-        let skipped = skip.min(run.len());
+    let mut count = 0;
+    let mut taken = 0;
+    for slice in slices {
+        let skipped = skip.min(slice.len());
         skip -= skipped;
-        let bytes = (run.len() - skipped).min(bytes_max - taken);
-        if bytes > 0 && count < cut.len() {
-            cut[count] = IoSlice::new(&run[skipped..][..bytes]);
+        let bytes = (slice.len() - skipped).min(bytes_max - taken);
+        if bytes > 0 && count < chunk.len() {
+            chunk[count] = IoSlice::new(&slice[skipped..][..bytes]);
             count += 1;
             taken += bytes;
         }
@@ -312,21 +327,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_of_runs_follow_each_other_whatever_their_size() {
+    fn chunks_of_any_size_join_to_the_slices() {
         let texts: [&[u8]; 4] = [b"abc", b"", b"d", b"efghij"];
-        let runs = texts.map(IoSlice::new);
-        for piece in 1..12 {
-            let mut out = Vec::new();
+        let slices = texts.map(IoSlice::new);
+        for chunk_bytes in 1..12 {
+            let mut joined = Vec::new();
             loop {
-                let mut cut = [IoSlice::new(&[]); SEGMENTS_MAX];
-                let (count, bytes) = cut_out(&runs, out.len(), piece, &mut cut);
+                let mut chunk = [IoSlice::new(&[]); SEGMENTS_MAX];
+                let (count, bytes) = cut_chunk(&slices, joined.len(), chunk_bytes, &mut chunk);
                 if bytes == 0 {
                     break;
                 }
-                assert!(bytes <= piece);
-                cut[..count].iter().for_each(|run| out.extend_from_slice(run));
+                assert!(bytes <= chunk_bytes);
+                for slice in &chunk[..count] {
+                    joined.extend_from_slice(slice);
+                }
             }
-            assert_eq!(out, b"abcdefghij", "in pieces of {piece}");
+            assert_eq!(joined, b"abcdefghij", "in chunks of {chunk_bytes}");
         }
     }
 }

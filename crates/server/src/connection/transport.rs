@@ -1,225 +1,242 @@
-//! What a connection sends and receives by: plain bytes on this side, whatever the network has on the other.
-//!
-//! In the clear they are handed on as they are; else the connection's TLS stands between. Knows no HTTP.
+//! Sends and receives plaintext on a socket, through TLS if the connection has it.
 
 use std::io::{self, IoSlice};
 
 use cannery_eventloop::{Received, Socket, SplicePipe};
 use cannery_secure::Session;
 
-use super::ack_tracker::Confirmed;
-use super::recv::{Came, RECEIVE_BYTES, Share};
-use super::tls_stream::{SealedBuffers, Secured};
+use super::ack_tracker::AckTracker;
+use super::recv::{IterationBudget, RECEIVE_BYTES, RecvOutcome};
+use super::tls_stream::{TlsBuffers, TlsStream};
 
-/// What every transport of a worker uses in turn, so that an idle one has no buffer of its own.
+/// Buffers that the transports of a worker use in turn, so that an idle connection has none of its own.
 pub(crate) struct Buffers {
-    /// What was just received in the clear.
-    input: Vec<u8>,
-    /// By way of which large bodies are lent to the kernel.
+    /// Data received without TLS.
+    received: Vec<u8>,
+    /// Sends large bodies zero-copy.
     pipe: SplicePipe,
-    sealed: SealedBuffers,
+    tls: TlsBuffers,
 }
 
 impl Buffers {
-    pub(crate) fn new() -> Buffers {
-        Buffers { input: vec![0; RECEIVE_BYTES], pipe: SplicePipe::new(), sealed: SealedBuffers::default() }
+    pub(super) fn new() -> Buffers {
+        Buffers { received: vec![0; RECEIVE_BYTES], pipe: SplicePipe::new(), tls: TlsBuffers::default() }
     }
-}
 
-impl Buffers {
-    /// Takes back what was lent.
+    /// Puts a buffer back from which [`Transport::take_received`] took it.
     #[inline]
-    pub(crate) fn give_back(&mut self, lent: Lent) {
-        *self.received(lent.is_opened) = lent.bytes;
+    pub(super) fn restore(&mut self, buffer: ReceivedBuffer) {
+        *self.plaintext(buffer.is_decrypted) = buffer.bytes;
     }
 
     #[inline]
-    fn received(&mut self, is_opened: bool) -> &mut Vec<u8> {
-        if is_opened { &mut self.sealed.plain } else { &mut self.input }
+    fn plaintext(&mut self, is_decrypted: bool) -> &mut Vec<u8> {
+        if is_decrypted { &mut self.tls.plaintext } else { &mut self.received }
     }
 }
 
-/// What was received, lent to whoever reads it.
-pub(crate) struct Lent {
-    pub(crate) bytes: Vec<u8>,
-    /// Whether a session has opened it. By the time it is given back its connection may have got its first one.
-    is_opened: bool,
+/// The buffer with the data that was received last.
+pub(super) struct ReceivedBuffer {
+    pub(super) bytes: Vec<u8>,
+    /// Whether the bytes went through TLS. The connection may have started TLS by the time the buffer is put back.
+    is_decrypted: bool,
 }
 
-/// What a connection sends and receives by.
+/// Whether output went out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Flow {
+    /// The socket has taken all of it.
+    Done,
+    /// The rest waits until the socket has room.
+    Blocked,
+}
+
+impl Flow {
+    #[inline]
+    pub(super) fn is_blocked(self) -> bool {
+        self == Flow::Blocked
+    }
+}
+
+/// A socket, and its TLS if there is any.
 #[derive(Debug)]
-pub(crate) struct Transport<S> {
+pub(super) struct Transport<S> {
     socket: S,
-    secured: Option<Box<Secured>>,
-    /// What was sent in the clear.
-    confirmed: Confirmed,
+    tls: Option<Box<TlsStream>>,
+    /// Counts bytes that are sent without TLS.
+    acks: AckTracker,
 }
 
 impl<S: Socket> Transport<S> {
-    /// In the clear.
-    pub(crate) fn new(socket: S) -> Transport<S> {
-        Transport { socket, secured: None, confirmed: Confirmed::default() }
+    /// Returns a transport without TLS.
+    pub(super) fn new(socket: S) -> Transport<S> {
+        Transport { socket, tls: None, acks: AckTracker::default() }
     }
 
-    /// Goes on by TLS, of which the first bytes may be here already.
-    pub(super) fn secure(&mut self, session: Session, begun: &[u8]) {
-        self.secured = Some(Box::new(Secured::new(session, begun)));
+    /// Starts TLS. `received` is the data that has already arrived for it.
+    pub(super) fn start_tls(&mut self, session: Session, received: &[u8]) {
+        self.tls = Some(Box::new(TlsStream::new(session, received)));
     }
 
-    /// Goes on in the clear: the peer speaks no TLS.
-    pub(super) fn give_up_tls(&mut self) {
-        self.secured = None;
+    /// Continues without TLS, with a peer that doesn't speak it.
+    pub(super) fn drop_tls(&mut self) {
+        self.tls = None;
     }
 
-    pub(crate) fn socket(&self) -> &S {
+    pub(super) fn socket(&self) -> &S {
         &self.socket
     }
 
-    /// The TLS of the connection, if it has one.
     #[inline]
-    pub(crate) fn secured(&self) -> Option<&Secured> {
-        self.secured.as_deref()
+    pub(super) fn tls(&self) -> Option<&TlsStream> {
+        self.tls.as_deref()
     }
 
-    /// The version of TLS that is spoken, if any is.
+    /// Returns the negotiated version of TLS.
     #[inline]
     pub(super) fn tls_version(&self) -> Option<cannery_secure::Version> {
-        self.secured.as_ref().and_then(|secured| secured.version())
+        self.tls.as_ref().and_then(|tls| tls.version())
     }
 
-    /// The peer was silent for a while: what follows is sent as at the beginning.
-    pub(crate) fn rest(&mut self) {
-        self.secured.iter_mut().for_each(|secured| secured.rest());
+    /// Resets the size of TLS records to that of a new connection.
+    pub(super) fn reset_record_size(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.reset_record_size();
+        }
     }
 
-    /// Receives what is there. `ended` says that the peer's end is to be read for.
+    /// Receives data that has arrived. With `peer_eof` it reads up to the end of the stream.
     #[inline]
-    pub(crate) fn receive(
+    pub(super) fn receive(
         &mut self,
         buffers: &mut Buffers,
-        share: &mut Share,
-        ended: bool,
-    ) -> io::Result<Came> {
-        if let Some(secured) = &mut self.secured {
-            return secured.receive(&self.socket, &mut buffers.sealed, share, ended);
+        budget: &mut IterationBudget,
+        peer_eof: bool,
+    ) -> io::Result<RecvOutcome> {
+        if let Some(tls) = &mut self.tls {
+            return tls.receive(&self.socket, &mut buffers.tls, budget, peer_eof);
         }
-        Ok(match self.socket.receive(&mut buffers.input)? {
-            Received::Bytes(bytes) => {
-                share.bytes = share.bytes.saturating_sub(bytes as u64);
-                // Less than there was room for: the socket is empty, and its next bytes make an event.
-                Came::Bytes { bytes, is_all: bytes < buffers.input.len() && !ended }
+        Ok(match self.socket.receive(&mut buffers.received)? {
+            Received::Bytes(len) => {
+                budget.bytes = budget.bytes.saturating_sub(len as u64);
+                // A short read empties the socket, and the next data causes an event.
+                RecvOutcome::Data { len, is_drained: len < buffers.received.len() && !peer_eof }
             }
-            Received::WouldBlock => Came::NotYet,
-            Received::Closed => Came::End,
+            Received::WouldBlock => RecvOutcome::Blocked,
+            Received::Closed => RecvOutcome::Eof,
         })
     }
 
-    /// Lends what was received last, to be given back when it is read.
+    /// Takes the buffer with the data that was received last. [`Buffers::restore`] puts it back.
     #[inline]
-    pub(super) fn lend_received(&self, buffers: &mut Buffers) -> Lent {
-        let is_opened = self.secured.is_some();
-        Lent { bytes: std::mem::take(buffers.received(is_opened)), is_opened }
+    pub(super) fn take_received(&self, buffers: &mut Buffers) -> ReceivedBuffer {
+        let is_decrypted = self.tls.is_some();
+        ReceivedBuffer { bytes: std::mem::take(buffers.plaintext(is_decrypted)), is_decrypted }
     }
 
-    /// What takes the bytes that are to be sent.
+    /// Returns a writer for plaintext.
     #[inline]
-    pub(super) fn outlet<'a>(&'a mut self, buffers: &'a mut Buffers) -> Outlet<'a, S> {
-        let Buffers { pipe, sealed, .. } = buffers;
-        let secured = self.secured.as_deref_mut().map(|secured| (secured, sealed));
-        Outlet { socket: &self.socket, pipe, confirmed: &mut self.confirmed, secured }
+    pub(super) fn writer<'a>(&'a mut self, buffers: &'a mut Buffers) -> Writer<'a, S> {
+        let Buffers { pipe, tls: tls_buffers, .. } = buffers;
+        let tls = self.tls.as_deref_mut().map(|tls| (tls, tls_buffers));
+        Writer { socket: &self.socket, pipe, acks: &mut self.acks, tls }
     }
 
-    /// Whether bytes wait that were taken and that the socket had no room for. Until they are sent, nothing more is taken.
+    /// Returns `true` if TLS records wait for room in the socket. Until they are sent, a writer takes no data.
     #[inline]
     pub(super) fn is_blocked(&self) -> bool {
-        self.secured.as_ref().is_some_and(|secured| secured.is_blocked())
+        self.tls.as_ref().is_some_and(|tls| tls.is_blocked())
     }
 
-    /// Sends what waits; tells whether nothing does any more.
-    pub(crate) fn flush(&mut self) -> io::Result<bool> {
-        self.secured.as_mut().map_or(Ok(true), |secured| secured.flush(&self.socket))
+    /// Sends TLS records that wait.
+    pub(super) fn flush(&mut self) -> io::Result<Flow> {
+        self.tls.as_mut().map_or(Ok(Flow::Done), |tls| tls.flush(&self.socket))
     }
 
-    /// Tells the peer that nothing more will be sent; false if that has to wait until there is room.
-    pub(crate) fn end_sending(&mut self, buffers: &mut Buffers) -> io::Result<bool> {
-        let is_said = self.say_end(buffers)?;
-        if is_said {
+    /// Closes the sending direction, after the TLS alert `close_notify`.
+    pub(super) fn end_sending(&mut self, buffers: &mut Buffers) -> io::Result<Flow> {
+        let flow = self.send_close_notify(buffers)?;
+        if flow == Flow::Done {
             self.socket.shutdown_write()?;
         }
-        Ok(is_said)
+        Ok(flow)
     }
 
-    /// The same where the connection ends now: what there is no room for is not said.
-    pub(super) fn say_end(&mut self, buffers: &mut Buffers) -> io::Result<bool> {
-        let Some(secured) = &mut self.secured else { return Ok(true) };
-        secured.close(&self.socket, &mut buffers.sealed)
+    /// Sends the TLS alert `close_notify` if the connection has TLS.
+    pub(super) fn send_close_notify(&mut self, buffers: &mut Buffers) -> io::Result<Flow> {
+        let Some(tls) = &mut self.tls else { return Ok(Flow::Done) };
+        tls.close(&self.socket, &mut buffers.tls)
     }
 
-    /// Sends bytes in the clear, on a connection without TLS.
+    /// Sends bytes on a connection without TLS. Returns how many the socket has taken.
     #[inline]
     pub(super) fn send_plain(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        debug_assert!(self.tls.is_none(), "these bytes are not encrypted");
         let sent = self.socket.send(bytes)?;
-        self.confirmed.hand(sent as u64);
+        self.acks.add_sent(sent as u64);
         Ok(sent)
     }
 
-    /// Returns how many bytes the peer has acknowledged since the last call, or `None` if this cannot be told yet.
-    pub(super) fn confirmed_since_last(&mut self) -> io::Result<Option<u64>> {
-        let unconfirmed = self.socket.unacknowledged_bytes()?;
-        Ok(match &mut self.secured {
-            Some(secured) => secured.confirmed_since_last(unconfirmed),
-            None => self.confirmed.since_last(unconfirmed),
+    /// Returns how many bytes the peer has acknowledged since the last call, or `None` if that is unknown until the next
+    /// call.
+    pub(super) fn acked_since_last(&mut self) -> io::Result<Option<u64>> {
+        let unacked = self.socket.unacknowledged_bytes()?;
+        Ok(match &mut self.tls {
+            Some(tls) => tls.acked_since_last(unacked),
+            None => self.acks.acked_since_last(unacked),
         })
     }
 
-    /// Makes the end a reset, which forgets what was sent and not confirmed.
-    pub(crate) fn abandon(&self) -> io::Result<()> {
+    /// Makes the kernel end the connection with a reset, which drops everything that the peer hasn't acknowledged.
+    pub(super) fn abandon(&self) -> io::Result<()> {
         self.socket.reset_on_close()
     }
 }
 
-/// Takes bytes that are to be sent, as many as there is room for; each call returns how many that were.
-pub(super) struct Outlet<'a, S> {
+/// Sends plaintext. Each call returns how many bytes were taken, which is limited by the room in the socket.
+pub(super) struct Writer<'a, S> {
     socket: &'a S,
     pipe: &'a SplicePipe,
-    /// Counts what is sent in the clear.
-    confirmed: &'a mut Confirmed,
-    secured: Option<(&'a mut Secured, &'a mut SealedBuffers)>,
+    /// Counts bytes that are sent without TLS.
+    acks: &'a mut AckTracker,
+    tls: Option<(&'a mut TlsStream, &'a mut TlsBuffers)>,
 }
 
-impl<S: Socket> Outlet<'_, S> {
+impl<S: Socket> Writer<'_, S> {
     #[inline]
-    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.secured {
+    pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.tls {
             None => self.count(self.socket.send(bytes)),
-            Some((secured, buffers)) => secured.send_runs(self.socket, buffers, &[IoSlice::new(bytes)]),
+            Some((tls, buffers)) => tls.send_vectored(self.socket, buffers, &[IoSlice::new(bytes)]),
         }
     }
 
-    /// Takes several runs, in order.
+    /// Sends several slices, in order.
     #[inline]
-    pub(crate) fn send_runs(&mut self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
-        match &mut self.secured {
-            None => self.count(self.socket.send_vectored(runs)),
-            Some((secured, buffers)) => secured.send_runs(self.socket, buffers, runs),
+    pub(super) fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => self.count(self.socket.send_vectored(slices)),
+            Some((tls, buffers)) => tls.send_vectored(self.socket, buffers, slices),
         }
     }
 
-    /// Whether pages can be lent: what is sealed first is copied as it is.
+    /// Returns `true` if [`Writer::send_zero_copy`] is available. With TLS it isn't, because encrypting copies.
     #[inline]
-    pub(super) fn lends(&self) -> bool {
-        self.secured.is_none() && self.pipe.is_available()
+    pub(super) fn has_zero_copy(&self) -> bool {
+        self.tls.is_none() && self.pipe.is_available()
     }
 
-    /// Takes several runs, and then pages that are lent: bytes of an archive, which never change.
-    pub(super) fn send_pages(&mut self, runs: &[IoSlice<'_>], pages: &[u8]) -> io::Result<usize> {
-        self.count(self.socket.send_zero_copy(runs, pages, self.pipe))
+    /// Sends several slices and then `pages`, of which the kernel keeps references instead of copies. Their bytes must
+    /// never change.
+    pub(super) fn send_zero_copy(&mut self, slices: &[IoSlice<'_>], pages: &[u8]) -> io::Result<usize> {
+        self.count(self.socket.send_zero_copy(slices, pages, self.pipe))
     }
 
     #[inline]
     fn count(&mut self, sent: io::Result<usize>) -> io::Result<usize> {
         if let Ok(sent) = sent {
-            self.confirmed.hand(sent as u64);
+            self.acks.add_sent(sent as u64);
         }
         sent
     }

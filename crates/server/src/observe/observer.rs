@@ -85,7 +85,7 @@ impl Observer {
 
     /// What a peer sent is no PROXY header, and had to begin with one.
     #[cold]
-    pub(crate) fn unnamed(&mut self) {
+    pub(crate) fn bad_proxy_header(&mut self) {
         if let Some(counters) = &self.counters {
             counters.unnamed.add(1);
         }
@@ -93,7 +93,7 @@ impl Observer {
 
     /// A handshake of TLS is done; whether it went on from an earlier session.
     #[cold]
-    pub(crate) fn shaken(&mut self, is_resumed: bool) {
+    pub(crate) fn handshake_done(&mut self, is_resumed: bool) {
         if let Some(counters) = &self.counters {
             let counter = if is_resumed { &counters.handshakes_resumed } else { &counters.handshakes_full };
             counter.add(1);
@@ -102,14 +102,14 @@ impl Observer {
 
     /// TLS has failed, by the peer's fault or for lack of anything in common.
     #[cold]
-    pub(crate) fn not_secured(&mut self) {
+    pub(crate) fn tls_failed(&mut self) {
         if let Some(counters) = &self.counters {
             counters.tls_failures.add(1);
         }
     }
 
     /// The last answer could not be sent at once.
-    pub(crate) fn deferred(&mut self) {
+    pub(crate) fn response_deferred(&mut self) {
         self.answered_in_turn = self.answered_in_turn.saturating_sub(1);
     }
 
@@ -140,7 +140,7 @@ impl Observer {
     }
 
     /// All that was answered in a turn is sent; the turn took so long.
-    pub(crate) fn turned(&mut self, took: Duration) {
+    pub(crate) fn iteration_done(&mut self, took: Duration) {
         let answered = std::mem::take(&mut self.answered_in_turn);
         if let Some(counters) = &self.counters {
             counters.latency.add(took, answered);

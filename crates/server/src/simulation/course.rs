@@ -59,7 +59,7 @@ impl Plot {
         let listeners = [(ListenerKind::Plain, SimulatedListener)];
         let (stop, observer) = (Arc::new(StopOrder::default()), Observer::default());
         let plan = Plan::new(&config, listeners, Arc::clone(&current), stop, observer);
-        let plan = plan.with_turn_bytes_max(self.turn_bytes_max);
+        let plan = plan.with_iteration_bytes_max(self.turn_bytes_max);
         let events = Simulated::new(network.clone());
         let mut worker = Worker::new(events, plan).map_err(|error| error.to_string())?;
         let mut stops = None;
@@ -81,7 +81,7 @@ impl Plot {
                 }
                 break;
             }
-            worker.turn(stops);
+            worker.run_iteration(stops);
             if stops.is_some_and(|end| worker.now() >= end) {
                 break;
             }

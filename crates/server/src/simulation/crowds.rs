@@ -23,7 +23,7 @@ fn one_turn_accepts_no_more_than_a_few_of_those_who_come_together() {
     let mut worker = worker(DefaultLoop::new(Waker::new().unwrap(), None).unwrap(), listener);
     let _peers: Vec<_> = (0..PEERS).map(|_| TcpStream::connect(address).unwrap()).collect();
     let counts = [(); 3].map(|()| {
-        worker.turn(None);
+        worker.run_iteration(None);
         worker.connections()
     });
     assert_eq!(counts, [ACCEPTED_MAX, 2 * ACCEPTED_MAX, PEERS]);
@@ -39,7 +39,7 @@ fn one_turn_ends_no_more_than_a_few_of_those_who_are_late_together() {
     let mut worker = worker(Simulated::new(network.clone()), SimulatedListener);
     let mut ended = 0;
     for _ in 0..TURNS_MAX {
-        worker.turn(None);
+        worker.run_iteration(None);
         let ended_now = peers.iter().filter(|peer| network.state(**peer) != ConnectionState::Open).count();
         assert!(ended_now <= ended + LATE_CONNECTIONS_MAX, "{ended_now} after {ended}");
         ended = ended_now;
@@ -72,7 +72,7 @@ fn those_who_keep_most_memory_are_closed_first() {
     let plan = plan(SimulatedListener).0.with_memory_max(MEMORY_MAX);
     let mut worker = Worker::new(Simulated::new(network.clone()), plan).unwrap();
     while network.state(slow) == ConnectionState::Open || network.state(late) == ConnectionState::Open {
-        worker.turn(None);
+        worker.run_iteration(None);
         assert!(worker.memory() <= MEMORY_MAX, "{} bytes", worker.memory());
         assert!(network.elapsed() < Duration::from_secs(29), "before any of them is late: {network:?}");
     }
@@ -91,10 +91,10 @@ fn one_turn_gives_a_connection_no_more_than_its_share() {
     let request = b"GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".to_vec();
     let acts = vec![Action::Send(request), Action::AwaitClose];
     let peer = network.connect(Duration::ZERO, acts, ReadRate::Unlimited, 1 << 20);
-    let plan = plan(SimulatedListener).0.with_turn_bytes_max(SHARE as u64);
+    let plan = plan(SimulatedListener).0.with_iteration_bytes_max(SHARE as u64);
     let mut worker = Worker::new(Simulated::new(network.clone()), plan).unwrap();
     for turn in 1..TURNS_MAX {
-        worker.turn(None);
+        worker.run_iteration(None);
         // What was not sent has not arrived.
         let received = network.received(peer).len();
         assert!(received <= turn * SHARE, "{received} bytes in {turn} turns");

@@ -24,7 +24,7 @@ fn run(seed: u64, acts: Vec<Action>, appetite: ReadRate, room: usize) -> (Networ
     let peer = network.connect(Duration::ZERO, acts, appetite, room);
     let mut worker = worker(Simulated::new(network.clone()), SimulatedListener);
     for _ in 0..TURNS_MAX {
-        worker.turn(None);
+        worker.run_iteration(None);
         if network.is_idle() && worker.is_idle() {
             return (network, peer);
         }
@@ -150,11 +150,11 @@ fn a_stop_gives_idle_connections_time_for_a_request_under_way() {
         let peer = network.connect(Duration::ZERO, acts, ReadRate::Unlimited, 10_000);
         let mut worker = worker(Simulated::new(network.clone()), SimulatedListener);
         while network.elapsed() < stop {
-            worker.turn(None);
+            worker.run_iteration(None);
         }
         let end = worker.begin_drain();
         while network.state(peer) == ConnectionState::Open {
-            worker.turn(Some(end));
+            worker.run_iteration(Some(end));
             assert!(worker.now() < end, "{network:?}");
         }
         assert_eq!(network.state(peer), ConnectionState::Closed);
@@ -180,14 +180,14 @@ fn who_is_to_go_is_told_all_of_it_however_little_a_turn_sends() {
         Action::AwaitClose,
     ];
     let peer = network.connect(Duration::ZERO, acts, ReadRate::Unlimited, 10_000);
-    let plan = plan(SimulatedListener).0.with_turn_bytes_max(10);
+    let plan = plan(SimulatedListener).0.with_iteration_bytes_max(10);
     let mut worker = Worker::new(Simulated::new(network.clone()), plan).unwrap();
     while network.elapsed() < Duration::from_secs(5) {
-        worker.turn(None);
+        worker.run_iteration(None);
     }
     let end = worker.begin_drain();
     while !network.is_idle() || network.state(peer) == ConnectionState::Open {
-        worker.turn(Some(end));
+        worker.run_iteration(Some(end));
         assert!(worker.now() < end, "{}", network.received(peer).escape_ascii());
     }
     assert!(network.received(peer).ends_with(GOES), "{}", network.received(peer).escape_ascii());

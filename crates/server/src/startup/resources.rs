@@ -65,7 +65,7 @@ impl Resources {
         let wakers = (0..config.threads.get()).map(waker).collect::<Result<Vec<_>, _>>()?;
         let balancers = Balancer::for_loops(&wakers).map_err(StartError::EventLoop)?;
         let process = config.samples_process().then(ProcessSampler::open);
-        let memory_max = memory_budget::share(config.threads);
+        let memory_max = memory_budget::bytes_per_worker(config.threads);
         Ok(Resources {
             io,
             reloader,
@@ -119,7 +119,7 @@ impl Resources {
             read_below: config.acme_webroot.iter().cloned().collect(),
             append: append.collect(),
             remove: remove.collect(),
-            rings: self.io.chosen.is_ring(),
+            rings: self.io.chosen.is_uring(),
             denied: sandbox::Denied::default(),
         }
     }

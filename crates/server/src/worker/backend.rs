@@ -1,6 +1,6 @@
-//! How a task is lived over a loop that was chosen while the server runs.
+//! Event loop of the workers, selected at startup.
 //!
-//! Each loop is a type of its own, so that a worker is compiled for it: whoever chooses one hands it over through this.
+//! [`LoopTask`] monomorphizes a worker for the selected event loop, so that no call on the hot path is dynamic.
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod linux;
@@ -20,8 +20,8 @@ use portable as platform;
 pub(crate) use platform::DefaultLoop;
 pub use platform::{Backend, BackendChoice};
 
-/// What is done with a loop, whichever it is.
+/// A task that runs on any event loop.
 pub(crate) trait LoopTask {
-    /// Does it, with the loop that was just made, if it was.
+    /// Runs the task, or reports why there is no event loop.
     fn run<L: EventLoop<Listener = Listener>>(self, events: io::Result<L>);
 }

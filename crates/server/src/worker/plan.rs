@@ -1,6 +1,4 @@
-//! What a worker is told before it starts, and the order to stop.
-//!
-//! Never starts one.
+//! Everything that a worker needs to start, and the order to stop.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -12,13 +10,13 @@ use cannery_eventloop::{Balancer, Listener};
 use cannery_secure::Context;
 use cannery_wire::limits::CONNECTIONS_BYTES_MAX;
 
-use crate::config::{Config, ListenerKind, Timeouts};
-use crate::connection::{AddedFields, TURN_BYTES_MAX};
+use crate::config::{Config, ListenerKind};
+use crate::connection::{AddedFields, ITERATION_BYTES_MAX, Policy};
 use crate::observe::Observer;
 use crate::process::{Standby, Vacancies};
 use crate::reload::Current;
 
-/// The order to stop, which a worker looks at when it is woken.
+/// The order to stop. A worker checks it after it was woken up.
 #[derive(Debug, Default)]
 pub(crate) struct StopOrder(AtomicBool);
 
@@ -32,33 +30,28 @@ impl StopOrder {
     }
 }
 
-/// What a worker needs to know before it starts: all that threads share, and nothing that changes.
+/// Everything that a worker needs to start.
 pub(crate) struct Plan<L = Listener> {
+    pub(super) policy: Policy,
     pub(super) listeners: Vec<L>,
-    /// What is spoken on the connections of each.
+    /// The kind of each listener.
     pub(super) kinds: Vec<ListenerKind>,
     pub(super) current: Arc<Current>,
     pub(super) fields: AddedFields,
-    pub(super) https_port: Option<u16>,
-    pub(super) http1: bool,
-    pub(super) http2: bool,
-    pub(super) tls: Option<Context>,
-    pub(super) timeouts: Option<Timeouts>,
     pub(super) drain: Duration,
     pub(super) stop: Arc<StopOrder>,
     pub(super) connections_max: usize,
-    pub(super) proxied: bool,
-    /// Whether the worker has a table of descriptors of its own, with nothing in it but what serving needs.
+    /// Whether the worker's thread gets a descriptor table of its own, with only the descriptors that it needs.
     pub(super) owns_descriptors: bool,
     pub(super) observer: Observer,
-    pub(super) turn_bytes_max: u64,
-    /// What all connections together may keep in memory.
+    /// The memory that all connections together may take, in bytes.
     pub(super) memory_max: u64,
     pub(super) balancer: Option<Balancer>,
-    /// Receives the number of connections that the worker waits for when it stops.
+    /// Receives the number of connections that are open when the worker stops.
     pub(super) draining: Option<Sender<usize>>,
-    /// Listeners of other processes, and which of these are gone.
+    /// Listeners of other processes.
     pub(super) standby: Vec<Standby<L>>,
+    /// Which of the other processes are gone.
     pub(super) vacancies: Vacancies,
 }
 
@@ -72,33 +65,31 @@ impl<L> Plan<L> {
     ) -> Plan<L> {
         let (kinds, listeners) = listeners.into_iter().unzip();
         let headers = config.security_headers;
-        let in_the_clear = if config.has_tls() { headers.without_tls() } else { headers };
-        let fields = AddedFields {
-            plain: in_the_clear.fields(),
-            secured: headers.fields(),
-            keeps_redirects: config.keeps_redirects,
-        };
-        let (timeouts, drain) = (config.timeouts, config.drain);
-        let of_all = config.connections_max.map_or(usize::MAX, NonZeroUsize::get);
-        let connections_max = of_all.div_ceil(config.threads.get());
-        let proxied = config.proxy_protocol;
+        let plain_headers = if config.has_tls() { headers.without_tls() } else { headers };
+        let connections_max = config.connections_max.map_or(usize::MAX, NonZeroUsize::get);
         Plan {
+            policy: Policy {
+                timeouts: config.timeouts,
+                has_http1: config.http1,
+                has_http2: config.http2,
+                expects_proxy_header: config.proxy_protocol,
+                https_port: None,
+                tls: None,
+                iteration_bytes_max: ITERATION_BYTES_MAX,
+            },
             listeners,
             kinds,
             current,
-            fields,
-            https_port: None,
-            http1: config.http1,
-            http2: config.http2,
-            tls: None,
-            timeouts,
-            drain,
+            fields: AddedFields {
+                plain: plain_headers.fields(),
+                tls: headers.fields(),
+                keeps_redirects: config.keeps_redirects,
+            },
+            drain: config.drain,
             stop,
-            connections_max,
-            proxied,
+            connections_max: connections_max.div_ceil(config.threads.get()),
             owns_descriptors: true,
             observer,
-            turn_bytes_max: TURN_BYTES_MAX,
             memory_max: CONNECTIONS_BYTES_MAX,
             balancer: None,
             draining: None,
@@ -107,51 +98,52 @@ impl<L> Plan<L> {
         }
     }
 
-    /// The same for a worker that shares connections with others.
+    /// Balances connections with other workers.
     pub(crate) fn beside(self, balancer: Balancer) -> Plan<L> {
         Plan { balancer: Some(balancer), ..self }
     }
 
-    /// The same for a worker that serves the listeners of other processes while these are gone.
+    /// Serves the listeners of other processes while these are gone.
     pub(crate) fn with_standby(self, standby: Vec<Standby<L>>, vacancies: Vacancies) -> Plan<L> {
         Plan { standby, vacancies, ..self }
     }
 
-    /// The same for a server that sends what is asked in the clear to this port of `https`.
+    /// Redirects requests without TLS to this port of `https`.
     pub(crate) fn with_https_port(self, https_port: Option<u16>) -> Plan<L> {
-        Plan { https_port, ..self }
+        Plan { policy: Policy { https_port, ..self.policy }, ..self }
     }
 
-    /// The same with a place to report to how many connections it waits for when it stops.
+    /// Reports the number of connections that are open when the worker stops.
     pub(crate) fn reporting(self, draining: Sender<usize>) -> Plan<L> {
         Plan { draining: Some(draining), ..self }
     }
 
-    /// The same with what makes TLS of its connections.
+    /// Makes TLS sessions from this context.
     pub(crate) fn with_tls(self, tls: Option<Context>) -> Plan<L> {
-        Plan { tls, ..self }
+        Plan { policy: Policy { tls, ..self.policy }, ..self }
     }
 
-    /// The same with a bound on what all connections together may keep in memory, in bytes.
+    /// Limits the memory that all connections together may take, in bytes.
     pub(crate) fn with_memory_max(self, memory_max: u64) -> Plan<L> {
         Plan { memory_max, ..self }
     }
 
-    /// The same with another bound on what a connection may receive and send in a turn.
+    /// Limits what a connection may receive and send in one loop iteration, in bytes.
     #[cfg(test)]
-    pub(crate) fn with_turn_bytes_max(self, turn_bytes_max: u64) -> Plan<L> {
-        Plan { turn_bytes_max, ..self }
+    pub(crate) fn with_iteration_bytes_max(self, iteration_bytes_max: u64) -> Plan<L> {
+        Plan { policy: Policy { iteration_bytes_max, ..self.policy }, ..self }
     }
 
-    /// The same with somebody who watches.
+    /// Reports to this observer.
     #[cfg(test)]
     pub(crate) fn with_observer(self, observer: Observer) -> Plan<L> {
         Plan { observer, ..self }
     }
 
-    /// The same for a listener of operators: they ask without a proxy between. One that asks other processes needs their
-    /// sockets, which are in the process's table.
+    /// Serves operators. They connect without a proxy in between. A worker that collects statistics of other processes needs
+    /// their sockets, which are in the process's descriptor table.
     pub(crate) fn for_operators(self, asks_others: bool) -> Plan<L> {
-        Plan { proxied: false, owns_descriptors: !asks_others, ..self }
+        let policy = Policy { expects_proxy_header: false, ..self.policy };
+        Plan { policy, owns_descriptors: !asks_others, ..self }
     }
 }

@@ -1,69 +1,69 @@
-//! Closes connections when all of them together keep too much memory.
+//! Load shedding: closes connections if all of them together keep too much memory.
 //!
-//! A connection that keeps much belongs to a client that pipelines and does not read, or reads too slowly.
+//! A connection keeps much memory if its client pipelines requests and doesn't read, or reads too slowly.
 
 use cannery_eventloop::EventLoop;
 
 use super::Worker;
-use super::accepting::Crowding;
+use super::accepting::Backlog;
 use crate::connection::Connection;
 use crate::observe::Closed;
 
-/// Sizes of connections are told apart by their powers of two.
+/// Size classes of connections: one for each power of two.
 const CLASSES: usize = 33;
 
-/// The class of a connection that keeps so many bytes.
+/// Returns the size class of a connection that keeps `bytes`.
 fn class(bytes: u32) -> usize {
     (u32::BITS - bytes.leading_zeros()) as usize
 }
 
 impl<L: EventLoop> Worker<L> {
-    /// Whether one more connection may be accepted.
+    /// Returns `true` if one more connection may be accepted.
     pub(super) fn has_place(&self) -> bool {
-        self.connections.len() < self.connections_max && !self.shared.memory.is_tight()
+        self.connections.len() < self.connections_max && !self.cx.memory.is_tight()
     }
 
-    /// Makes room if connections keep more memory than they may.
+    /// Closes connections if they keep more memory than they may.
     #[inline]
     pub(super) fn check_memory(&mut self) {
-        if self.shared.memory.is_over() {
+        if self.cx.memory.is_over() {
             self.shed();
         }
     }
 
-    /// Makes room for those who wait to be accepted, and returns memory that is not used any more.
+    /// Makes room for clients that wait to be accepted, and returns free memory to the system.
     pub(super) fn tick_memory(&mut self) {
-        if self.crowding == Crowding::Full && self.shared.memory.is_tight() {
+        if self.backlog == Backlog::Full && self.cx.memory.is_tight() {
             self.shed();
         }
-        if self.shared.memory.is_to_be_released() {
-            self.shared.memory.set_released();
+        if self.cx.memory.has_memory_to_release() {
+            self.cx.memory.set_released();
             cannery_eventloop::release_free_memory();
         }
     }
 
-    /// Closes connections until there is room, those first that keep most. Allocates nothing.
+    /// Closes connections until there is room, starting with those that keep most. It doesn't allocate.
     #[cold]
     fn shed(&mut self) {
-        self.send_due();
-        let mut bytes_of_class = [0; CLASSES];
+        self.send_batch();
+        let mut class_bytes = [0; CLASSES];
         for (_, connection) in self.connections.iter() {
             let bytes = connection.memory_with_received();
-            bytes_of_class[class(bytes)] += u64::from(bytes);
+            class_bytes[class(bytes)] += u64::from(bytes);
         }
 
-        // The classes that must be closed, from the largest on.
-        let excess = self.shared.memory.excess();
+        // The largest classes must close, down to this one.
+        let excess = self.cx.memory.excess();
         let mut sum = 0;
-        let least = (0..CLASSES).rev().find(|class| {
-            sum += bytes_of_class[*class];
+        let lowest = (0..CLASSES).rev().find(|class| {
+            sum += class_bytes[*class];
             sum >= excess
         });
-        for class_now in (least.unwrap_or(0)..CLASSES).rev() {
+        for class_now in (lowest.unwrap_or(0)..CLASSES).rev() {
             let mut slot = 0;
             let is_of_class =
                 |connection: &Connection<_>| class(connection.memory_with_received()) == class_now;
-            while self.shared.memory.excess() > 0
+            while self.cx.memory.excess() > 0
                 && let Some(token) = self.connections.find_from(slot, is_of_class)
             {
                 slot = token.slot + 1;
@@ -71,7 +71,7 @@ impl<L: EventLoop> Worker<L> {
                     connection.abandon();
                 }
                 self.end(token, Closed::Shed);
-                self.shared.memory.set_received(self.events.kept_bytes());
+                self.cx.memory.set_received(self.events.kept_bytes());
             }
         }
     }

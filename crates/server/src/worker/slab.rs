@@ -1,4 +1,4 @@
-//! The connections of one worker, each in a slot that is used again after it.
+//! Connections of a worker by token, in reusable slots.
 
 use cannery_eventloop::Token;
 
@@ -6,21 +6,21 @@ use cannery_eventloop::Token;
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     slots: Vec<Slot<T>>,
-    /// The slot that the next value goes into, if one is free; the free slots are a list.
+    /// The first slot of the free list.
     first_free: Option<u32>,
     len: usize,
 }
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// How many owners the slot has had: tells the events of one from those of the next.
+    /// Counts the values that the slot has had. Events of an earlier value have another generation.
     generation: u32,
     state: State<T>,
 }
 
 #[derive(Debug)]
 enum State<T> {
-    Held(T),
+    Occupied(T),
     Free { next: Option<u32> },
 }
 
@@ -37,7 +37,7 @@ impl<T> Slab<T> {
         self.len == 0
     }
 
-    /// Puts a value into a free slot. `make` is told the token under which it will be found.
+    /// Puts the value that `make` returns into a free slot. `make` receives its token.
     pub(crate) fn insert<E>(&mut self, make: impl FnOnce(Token) -> Result<T, E>) -> Result<Token, E> {
         let slot = self.first_free.unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, state: State::Free { next: None } });
@@ -47,22 +47,24 @@ impl<T> Slab<T> {
         let State::Free { next } = entry.state else { unreachable!("the list holds free slots only") };
         self.first_free = Some(slot);
         let token = Token { slot, generation: entry.generation };
-        entry.state = State::Held(make(token)?);
+        entry.state = State::Occupied(make(token)?);
         self.first_free = next;
         self.len += 1;
         Ok(token)
     }
 
-    /// The value under a token, unless it was removed since the token was given.
+    /// Returns the value of a token, or `None` if it was removed.
     #[inline]
     pub(crate) fn get_mut(&mut self, token: Token) -> Option<&mut T> {
         match self.slots.get_mut(token.slot as usize)? {
-            Slot { generation, state: State::Held(value) } if *generation == token.generation => Some(value),
+            Slot { generation, state: State::Occupied(value) } if *generation == token.generation => {
+                Some(value)
+            }
             _ => None,
         }
     }
 
-    /// Removes the value under a token, if it is still there.
+    /// Removes the value of a token, unless it was removed before.
     pub(crate) fn remove(&mut self, token: Token) {
         if self.get_mut(token).is_some() {
             let entry = &mut self.slots[token.slot as usize];
@@ -73,18 +75,18 @@ impl<T> Slab<T> {
         }
     }
 
-    /// All values, each with its token.
+    /// Returns all values with their tokens.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
         (0..).zip(&self.slots).filter_map(|(slot, entry)| match &entry.state {
-            State::Held(value) => Some((Token { slot, generation: entry.generation }, value)),
+            State::Occupied(value) => Some((Token { slot, generation: entry.generation }, value)),
             State::Free { .. } => None,
         })
     }
 
-    /// The token of the first value in a slot from `slot` on that `is_wanted` is true for.
+    /// Returns the token of the first value, from `slot` on, for which `is_wanted` returns `true`.
     pub(super) fn find_from(&self, slot: u32, is_wanted: impl Fn(&T) -> bool) -> Option<Token> {
         (slot..).zip(self.slots.get(slot as usize..)?).find_map(|(slot, entry)| match &entry.state {
-            State::Held(value) if is_wanted(value) => Some(Token { slot, generation: entry.generation }),
+            State::Occupied(value) if is_wanted(value) => Some(Token { slot, generation: entry.generation }),
             _ => None,
         })
     }
@@ -99,19 +101,19 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_an_earlier_owner_finds_nothing() {
+    fn token_of_removed_value_finds_none() {
         let mut slab = Slab::new();
         let first = insert(&mut slab, 'a');
         slab.remove(first);
         let second = insert(&mut slab, 'b');
-        assert_eq!(first.slot, second.slot, "the slot is used again");
+        assert_eq!(first.slot, second.slot, "the slot is reused");
         assert_eq!(slab.get_mut(first), None);
         slab.remove(first);
         assert_eq!(slab.get_mut(second), Some(&mut 'b'));
     }
 
     #[test]
-    fn a_value_that_cannot_be_made_takes_no_slot() {
+    fn failed_insert_takes_no_slot() {
         let mut slab = Slab::<char>::new();
         assert_eq!(slab.insert(|_| Err("no")), Err("no"));
         assert!(slab.is_empty());
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_goes_on_behind_what_it_found() {
+    fn search_continues_after_a_match() {
         let mut slab = Slab::new();
         let tokens = ['a', 'x', 'b', 'x'].map(|value| insert(&mut slab, value));
         slab.remove(tokens[1]);
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_that_are_free_are_used_again_the_last_one_first() {
+    fn last_freed_slot_is_reused_first() {
         let mut slab = Slab::new();
         let tokens = ['a', 'b', 'c'].map(|value| insert(&mut slab, value));
         slab.remove(tokens[0]);

@@ -1,25 +1,24 @@
-//! A worker's part of serving the listening sockets of processes that are gone.
+//! Listening sockets of other processes, which a worker serves while these processes are gone.
 
 use cannery_eventloop::EventLoop;
 
 use super::Worker;
 use crate::process::Vacancies;
 
-/// The most listeners that an event loop can tell apart.
+/// The most listeners that an event loop can number.
 const LISTENERS_MAX: usize = 256;
 
-/// The listeners of other processes, which are the last of a worker's.
+/// The listeners of other processes, which follow the worker's own.
 pub(super) struct Standbys {
     vacancies: Vacancies,
-    /// The number of the first of them.
+    /// The number of the first one.
     first: usize,
-    /// For each, its process and whether it is watched.
+    /// The process of each listener, and whether the listener is watched.
     entries: Vec<(usize, bool)>,
 }
 
 impl Standbys {
-    /// Of these processes, one for each listener that follows the `first` ones. Returns as many as an event loop can tell
-    /// apart.
+    /// Takes the process of each listener after the `first` ones, up to [`LISTENERS_MAX`].
     pub(super) fn new(
         first: usize,
         processes: impl Iterator<Item = usize>,
@@ -29,37 +28,37 @@ impl Standbys {
         Standbys { vacancies, first, entries: entries.collect() }
     }
 
-    /// How many there are.
+    /// Returns their number.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether a listener is watched: always one of the worker's own.
+    /// Returns `true` if a listener is watched. The worker's own ones always are.
     pub(super) fn is_watched(&self, number: usize) -> bool {
         number < self.first || self.entries.get(number - self.first).is_some_and(|(_, watched)| *watched)
     }
 }
 
 impl<L: EventLoop> Worker<L> {
-    /// Begins to accept where a process is gone, and ends it where one is there again.
+    /// Watches the listeners of processes that are gone, and stops watching those of processes that are back.
     pub(super) fn watch_vacant(&mut self) {
-        for place in 0..self.standbys.entries.len() {
-            let (process, is_watched) = self.standbys.entries[place];
+        for index in 0..self.standbys.entries.len() {
+            let (process, is_watched) = self.standbys.entries[index];
             let is_vacant = self.standbys.vacancies.is_vacant(process);
             if is_vacant == is_watched {
                 continue;
             }
-            let number = self.standbys.first + place;
-            let id = u32::try_from(number).expect("there are no more than an event loop can tell apart");
-            self.standbys.entries[place].1 = is_vacant;
+            let number = self.standbys.first + index;
+            let id = u32::try_from(number).expect("an event loop has a number for each");
+            self.standbys.entries[index].1 = is_vacant;
             if is_vacant {
-                // If the kernel can't watch it, its connections wait until the process is there again.
-                self.standbys.entries[place].1 =
+                // If the kernel can't watch it, its clients wait until the process is back.
+                self.standbys.entries[index].1 =
                     self.events.add_listener(&self.listeners[number], id).is_ok();
             } else {
-                // If that fails, it was not watched.
+                // If this fails, the listener was not watched.
                 let _ = self.events.remove_listener(&self.listeners[number]);
-                // This worker may have been woken for connections that nobody else is woken for.
+                // The kernel may have woken up this worker alone for clients that wait.
                 self.accept(id, usize::MAX);
             }
         }

@@ -1,6 +1,4 @@
-//! The thread of a worker: started, with a table of descriptors and a cage of its own, and all of them or none.
-//!
-//! Never serves: that begins when every thread has told how its start went.
+//! Starts worker threads: each gets a descriptor table and a sandbox of its own.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -14,7 +12,10 @@ use super::{Plan, Worker};
 use crate::error::StartError;
 use crate::sandbox::{Sandbox, ThreadRole};
 
-/// Starts a thread for each plan, on such a loop, and waits until all of them serve.
+/// Starts a thread for each plan and waits until all of them serve.
+///
+/// # Errors
+/// A thread can't start, or can't watch its listeners. The others must be ordered to stop.
 pub(crate) fn start_all(
     name: &str,
     io: Backend,
@@ -26,7 +27,7 @@ pub(crate) fn start_all(
     for (number, (plan, waker)) in plans.into_iter().enumerate() {
         let (started, sandbox) = (started.clone(), sandbox.clone());
         let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
-        let thread = thread.spawn(move || run(io, plan, waker, &sandbox, started));
+        let thread = thread.spawn(move || run_thread(io, plan, waker, &sandbox, started));
         threads.push(thread.map_err(StartError::Thread)?);
     }
     drop(started);
@@ -34,8 +35,8 @@ pub(crate) fn start_all(
     all_started.map(|_| threads)
 }
 
-/// The task of a worker's thread. Tells how its start went, and serves if it went well.
-fn run(
+/// Runs a worker's thread: reports to `started` whether it could start, then serves.
+fn run_thread(
     io: Backend,
     mut plan: Plan,
     waker: Waker,
@@ -44,40 +45,40 @@ fn run(
 ) {
     let balancer = plan.balancer.take();
     if plan.owns_descriptors {
-        // Only a matter of speed: where a sandbox forbids it, the shared table serves.
+        // For speed only. If a sandbox forbids it, the thread uses the shared table.
         let balancer_descriptors = balancer.iter().flat_map(Balancer::descriptors);
-        let of_others = plan.standby.iter().map(|standby| standby.listener.as_fd());
+        let standby = plan.standby.iter().map(|standby| standby.listener.as_fd());
         let own = plan.listeners.iter().map(AsFd::as_fd);
-        let kept = own.chain(of_others).chain([waker.as_fd()]).chain(balancer_descriptors);
+        let kept = own.chain(standby).chain([waker.as_fd()]).chain(balancer_descriptors);
         let _ = cannery_eventloop::unshare_descriptor_table(kept);
     }
-    io.make(waker, balancer, Life { plan, sandbox, started });
+    io.make(waker, balancer, Task { plan, sandbox, started });
 }
 
-/// What a thread needs besides a loop.
-struct Life<'a> {
+/// The task of a worker's thread.
+struct Task<'a> {
     plan: Plan,
     sandbox: &'a Sandbox,
     /// The main thread waits until every sender is gone.
     started: mpsc::Sender<Result<(), StartError>>,
 }
 
-impl LoopTask for Life<'_> {
-    /// Serves on a loop that was just made, if it was. From then on the thread can do nothing else.
+impl LoopTask for Task<'_> {
+    /// Serves on the event loop. From then on the sandbox allows only that.
     fn run<L: EventLoop<Listener = Listener>>(self, events: io::Result<L>) {
-        let Life { plan, sandbox, started } = self;
+        let Task { plan, sandbox, started } = self;
         let worker = events.and_then(|events| Worker::new(events, plan)).map_err(StartError::EventLoop);
         let worker = worker.and_then(|worker| {
             worker.note_thread();
             sandbox.enter_thread(ThreadRole::Worker)?;
             Ok(worker)
         });
-        let (word, worker) = match worker {
+        let (outcome, worker) = match worker {
             Ok(worker) => (Ok(()), Some(worker)),
             Err(error) => (Err(error), None),
         };
-        // The main thread waits for this word: it is there to take it.
-        let _ = started.send(word);
+        // The main thread waits for it, so sending doesn't fail.
+        let _ = started.send(outcome);
         drop(started);
         if let Some(worker) = worker {
             worker.run();

@@ -79,7 +79,7 @@ fn finish(network: &Network, worker: &mut Worker<Simulated>) -> Duration {
     let mut ended = None;
     for _ in 0..TURNS_MAX {
         let was_idle = worker.is_idle();
-        worker.turn(None);
+        worker.run_iteration(None);
         if worker.is_idle() && !was_idle {
             ended = Some(network.elapsed());
         }
@@ -92,7 +92,7 @@ fn finish(network: &Network, worker: &mut Worker<Simulated>) -> Duration {
 
 fn pass(network: &Network, worker: &mut Worker<Simulated>, until: Duration) {
     while network.elapsed() < until {
-        worker.turn(None);
+        worker.run_iteration(None);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which loop serves: chosen once at start, by what was ordered and what the kernel has.
+//! Event loops of Linux: epoll, and io_uring if the kernel has the operations that we need. We prefer epoll, which is faster for many open connections.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use super::LoopTask;
 use crate::config::Io;
 use crate::error::StartError;
 
-/// The loop that is always there.
+/// The event loop that every kernel has.
 pub(crate) type DefaultLoop = Epoll;
 
-/// A loop over the kernel.
+/// An event loop of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
     /// `epoll(7)`.
@@ -21,10 +21,10 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The loop that is always there.
+    /// The event loop that every kernel has.
     pub(crate) const DEFAULT: Backend = Backend::Epoll;
 
-    /// Makes such a loop, and hands it over.
+    /// Creates the event loop, and runs a task on it.
     pub(crate) fn make(self, waker: Waker, balancer: Option<Balancer>, task: impl LoopTask) {
         match self {
             Backend::Epoll => task.run(DefaultLoop::new(waker, balancer)),
@@ -32,28 +32,31 @@ impl Backend {
         }
     }
 
-    /// Whether it is over a ring.
-    pub(crate) fn is_ring(self) -> bool {
+    /// Returns `true` for io_uring.
+    pub(crate) fn is_uring(self) -> bool {
         self == Backend::Uring
     }
 }
 
-/// The loop that serves, and why it does.
+/// The selected event loop, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendChoice {
-    /// Which.
+    /// The selected one.
     pub chosen: Backend,
-    /// What the kernel says of the other one: nothing if it has it, else why not.
+    /// Why io_uring can't be used, or `None` if it can.
     pub no_uring: Option<String>,
 }
 
 impl BackendChoice {
-    /// Asks the kernel what it has, and chooses.
+    /// Selects an event loop.
+    ///
+    /// # Errors
+    /// The configuration requires io_uring, and the kernel lacks it.
     pub(crate) fn make(wanted: Io) -> Result<BackendChoice, StartError> {
         match (wanted, Uring::probe()) {
             (Io::Uring, Ok(())) => Ok(BackendChoice { chosen: Backend::Uring, no_uring: None }),
             (Io::Uring, Err(error)) => Err(StartError::Uring(error)),
-            // A ring is a tenth cheaper on new connections, and up to 8 % dearer on thousands that are kept:
+            // io_uring is 10 % cheaper for new connections, and up to 8 % more expensive for thousands of open ones:
             // `bench/notes.md` has the figures.
             (Io::Auto | Io::Epoll, probed) => {
                 let no_uring = probed.err().map(|error| error.to_string());

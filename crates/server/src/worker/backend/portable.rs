@@ -1,4 +1,4 @@
-//! What stands for `io_choice.rs` where there is no Linux: one loop, and so nothing to choose.
+//! The event loop of systems other than Linux.
 
 use std::fmt;
 use std::io;
@@ -9,40 +9,43 @@ use super::LoopTask;
 use crate::config::Io;
 use crate::error::StartError;
 
-/// The loop that is always there.
+/// The only event loop.
 pub(crate) type DefaultLoop = Portable;
 
-/// A loop over the kernel.
+/// An event loop of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
-    /// What `mio` finds: `kqueue(2)`, or on Linux `epoll(7)`.
+    /// The one that `mio` finds: `kqueue(2)`, or on Linux `epoll(7)`.
     Portable,
 }
 
 impl Backend {
-    /// The loop that is always there.
+    /// The only event loop.
     pub(crate) const DEFAULT: Backend = Backend::Portable;
 
-    /// Makes such a loop, and hands it over.
+    /// Creates the event loop, and runs a task on it.
     pub(crate) fn make(self, waker: Waker, balancer: Option<Balancer>, task: impl LoopTask) {
         task.run(DefaultLoop::new(waker, balancer));
     }
 
-    /// Whether it is over a ring.
-    pub(crate) fn is_ring(self) -> bool {
+    /// Returns `true` for io_uring.
+    pub(crate) fn is_uring(self) -> bool {
         false
     }
 }
 
-/// The loop that serves.
+/// The selected event loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendChoice {
-    /// Which.
+    /// The selected one.
     pub chosen: Backend,
 }
 
 impl BackendChoice {
-    /// Refuses what only Linux has.
+    /// Selects the only event loop.
+    ///
+    /// # Errors
+    /// The configuration requires an event loop of Linux.
     pub(crate) fn make(wanted: Io) -> Result<BackendChoice, StartError> {
         let refused =
             |flag| io::Error::other(format!("`--io {flag}` is for Linux; here there is `--io auto`"));
