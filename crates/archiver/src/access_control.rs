@@ -1,7 +1,7 @@
-//! Access control of other servers and hosts, wherever it may stand in a source folder.
+//! Access control of other servers and hosts in the source folder.
 //!
-//! This server checks no password and no role. A line that is written to keep visitors out is therefore an error: left out
-//! with a warning, it would leave open what it protects, and perhaps publish the password with it.
+//! We check no passwords and no roles. A line that restricts access elsewhere is therefore an error: ignoring it with a
+//! warning would expose what it protects, and perhaps publish the password.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use crate::diagnostic::Diagnostic;
 use crate::rule_error::RuleError;
 use crate::source::Sources;
 
-/// Fields by which other hosts keep visitors out, and fields with which a visitor proves an identity.
+/// Fields by which other hosts restrict access, and fields that contain credentials.
 const FIELDS: [&str; 9] = [
     "authorization",
     "basic-auth",
@@ -24,7 +24,7 @@ const FIELDS: [&str; 9] = [
     "www-authenticate",
 ];
 
-/// Words that begin a line of another server's configuration (Apache, nginx, Caddy) which keeps visitors out.
+/// Words that begin a line of an Apache, nginx or Caddy configuration that restricts access.
 const DIRECTIVES: [&str; 12] = [
     "auth_basic",
     "auth_basic_user_file",
@@ -40,36 +40,36 @@ const DIRECTIVES: [&str; 12] = [
     "satisfy",
 ];
 
-/// Files with the names and passwords of visitors, as Apache and nginx read them.
+/// Password files of Apache and nginx.
 const PASSWORD_FILES: [&[u8]; 3] = [b".htpasswd", b".htdigest", b"htpasswd"];
 
-/// The longest configuration of another host that is looked at.
+/// Maximum size of a configuration file that is searched.
 const CONFIGURATION_BYTES_MAX: u64 = 1 << 20;
 
-/// Refuses a field of `_headers` that is access control.
+/// Rejects a field of `_headers` that is access control.
 pub(crate) fn refuse_field(name: &str) -> Result<(), RuleError> {
     let is_refused = FIELDS.iter().any(|known| known.eq_ignore_ascii_case(name));
     if is_refused { Err(fault(&format!("`{name}`"))) } else { Ok(()) }
 }
 
-/// Refuses a line that begins as access control does in another server's configuration.
+/// Rejects a line that is access control in another server's configuration.
 pub(crate) fn refuse_directive(line: &str) -> Result<(), RuleError> {
     if is_directive(line) { Err(fault(&format!("`{}`", first_word(line)))) } else { Ok(()) }
 }
 
-/// Refuses a condition of `_redirects` on who the visitor is.
+/// Rejects a condition of `_redirects` on the visitor's role.
 pub(crate) fn refuse_condition(word: &str) -> Result<(), RuleError> {
     let is_role = word.get(..5).is_some_and(|name| name.eq_ignore_ascii_case("role="));
     if is_role { Err(fault(&format!("the condition `{word}`"))) } else { Ok(()) }
 }
 
-/// Refuses a code of `_redirects` that turns visitors away.
+/// Rejects a code of `_redirects` that denies access.
 pub(crate) fn refuse_code(word: &str) -> Result<(), RuleError> {
     let is_denial = matches!(word.trim_end_matches('!'), "401" | "403" | "407");
     if is_denial { Err(fault(&format!("the code `{word}`"))) } else { Ok(()) }
 }
 
-/// Reports access control in the configuration of other servers that lies in the source folder.
+/// Reports access control in configuration files of other servers.
 pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
     let in_folder = |folder: &[u8], name: &[u8]| match folder {
         b"" => name.to_vec(),
@@ -93,7 +93,7 @@ pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
     apache.chain(netlify).chain(azure).chain(buildpack).collect()
 }
 
-/// What to say of the first line of a file that is access control, if the file exists and has one.
+/// Reports the first line of a file that is access control, if the file exists and has one.
 fn first_line(sources: &Sources, name: &[u8], is_control: impl Fn(&str) -> bool) -> Option<Diagnostic> {
     let path = sources.root.join(Path::new(std::ffi::OsStr::from_bytes(name)));
     let metadata = fs::metadata(&path).ok()?;

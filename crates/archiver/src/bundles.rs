@@ -1,15 +1,14 @@
-//! Names that build tools make: which of them never stand for other bytes.
+//! Fingerprinted names of build tools.
 //!
-//! Tools that hash something else than the whole content (their input, or the content before other names were written
-//! into it) leave names that [`fingerprint`](crate::fingerprint) cannot verify. Here such a name is believed if one of
-//! these says that a tool made it:
+//! Some tools hash their input, or the content before other names were inserted. [`fingerprint`](crate::fingerprint) can't
+//! verify such a name. Here we trust it if one of these shows that a tool made it:
 //!
-//! - its folder: `_next/static/`, `_astro/` and `_app/immutable/` hold nothing else;
-//! - a manifest of the tool (`.vite/manifest.json` and its like) that lists it;
-//! - an earlier release, in which the same file had another hash, or was immutable already. Then all names of that folder
-//!   that look like this are believed.
+//! - its folder: `_next/static/`, `_astro/` and `_app/immutable/` contain nothing else;
+//! - a manifest of the tool (`.vite/manifest.json` and the like) that lists it;
+//! - an earlier release in which the same file had another hash, or already was immutable. Then we trust all names of that
+//!   folder that look hashed.
 //!
-//! What only looks like it is reported, with the flag that says it is so. Never looks at contents.
+//! Other names that look hashed are reported, with the flag that declares them immutable. Contents aren't read.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
@@ -28,10 +27,10 @@ use crate::error::{Error, PreviousError};
 use crate::previous::Previous;
 use crate::source::Sources;
 
-/// Folders in which tools put nothing but files whose names change with their contents, by their last segments.
+/// Last segments of folders that contain fingerprinted files only.
 const IMMUTABLE_FOLDERS: [&[u8]; 3] = [b"_next/static/", b"_astro/", b"_app/immutable/"];
 
-/// Where tools write down what they have made, relative to the site folder.
+/// Manifests of build tools, relative to the site folder.
 const MANIFESTS: [&str; 6] = [
     ".vite/manifest.json",
     "manifest.json",
@@ -41,19 +40,19 @@ const MANIFESTS: [&str; 6] = [
     "ngsw.json",
 ];
 
-/// A longer manifest is not read.
+/// Larger manifests aren't read.
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 
 /// Lengths of hashes in names.
 const HASH_LENGTHS: std::ops::RangeInclusive<usize> = 8..=64;
 
-/// The length of the hashes of Vite, Rollup and esbuild, in which `-` and `_` are digits.
+/// Length of the base64url hashes of Vite, Rollup and esbuild.
 const BASE64URL_LENGTH: usize = 8;
 
-/// How many folders are reported one by one.
+/// Maximum number of folders that are reported individually.
 const FOLDERS_REPORTED_MAX: usize = 5;
 
-/// Finds the hash in a file's name, if it has what looks like one: before a full stop, after a separator.
+/// Returns the range of what looks like a hash in a file name: before a full stop, after a separator.
 pub(crate) fn hash_in(name: &[u8]) -> Option<Range<usize>> {
     let ends = name.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(end, _)| end);
     ends.filter(|end| *end > 0).find_map(|end| {
@@ -62,7 +61,7 @@ pub(crate) fn hash_in(name: &[u8]) -> Option<Range<usize>> {
         if looks_hashed(&name[plain.clone()]) {
             return Some(plain);
         }
-        // `-` and `_` may be digits, where something stands before them.
+        // `-` and `_` may be base64url digits if the name has a part before them.
         let start = end.checked_sub(BASE64URL_LENGTH).filter(|start| *start > 1)?;
         let token = &name[start..end];
         let is_token = token.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
@@ -72,7 +71,7 @@ pub(crate) fn hash_in(name: &[u8]) -> Option<Range<usize>> {
     })
 }
 
-/// Whether letters and digits are most likely a hash: no word, number, date or version.
+/// Returns `true` if letters and digits are most likely a hash, and not a word, number, date or version.
 fn looks_hashed(token: &[u8]) -> bool {
     let is_alphanumeric = token.iter().all(u8::is_ascii_alphanumeric);
     let is_base32 = || token.len() == 8 && token.iter().all(|byte| matches!(byte, b'A'..=b'Z' | b'2'..=b'7'));
@@ -82,13 +81,14 @@ fn looks_hashed(token: &[u8]) -> bool {
         && (is_mixed(token) || is_base32())
 }
 
-/// Whether it is a number, or the width and height of a picture.
+/// Returns `true` for a number, or the width and height of an image.
 fn is_number(token: &[u8]) -> bool {
     token.split(|byte| *byte == b'x').count() <= 2
         && token.iter().all(|byte| byte.is_ascii_digit() || *byte == b'x')
 }
 
-/// Whether letters and digits are mixed as no word is: `3c2a7e1f`, `DKwAzefS`, but not `chapter12` or `GettingStarted`.
+/// Returns `true` if letters and digits alternate as in no word: `3c2a7e1f` and `DKwAzefS`, but not `chapter12` or
+/// `GettingStarted`.
 fn is_mixed(token: &[u8]) -> bool {
     let turns = token.windows(2).filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit()).count();
     if turns >= 2 {
@@ -97,11 +97,11 @@ fn is_mixed(token: &[u8]) -> bool {
     let letters: Vec<u8> = token.iter().copied().filter(u8::is_ascii_alphabetic).collect();
     let capitals = letters.iter().filter(|byte| byte.is_ascii_uppercase()).count();
     if capitals == 0 || capitals == letters.len() {
-        // Of one case, a run of digits at one end may be a hash in hexadecimal.
+        // With letters of one case, digits at one end suggest hexadecimal.
         let digits = token.len() - letters.len();
         return turns == 1 && token.iter().all(u8::is_ascii_hexdigit) && digits >= 2;
     }
-    // Words in capitals and small letters: each capital begins one, of three letters or more on average.
+    // In words in camel case, each capital starts a word of three letters or more on average.
     let begins_words =
         letters.windows(2).all(|pair| !pair[0].is_ascii_uppercase() || pair[1].is_ascii_lowercase())
             && letters.last().is_some_and(u8::is_ascii_lowercase);
@@ -109,7 +109,7 @@ fn is_mixed(token: &[u8]) -> bool {
     !begins_words || letters.len() < 3 * words
 }
 
-/// A path without its hash: the folder and the name before it, and what follows it.
+/// Splits a path at its hash: folder and name before it, and the rest after it.
 fn stem(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let name_at = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     let hash = hash_in(&path[name_at..])?;
@@ -127,7 +127,7 @@ fn is_in_immutable_folder(path: &[u8]) -> bool {
     })
 }
 
-/// Takes files for fingerprinted ones whose names a tool has made, and reports what only looks like it.
+/// Marks files as fingerprinted if a tool made their names, and reports names that only look like it.
 pub(crate) fn mark(
     sources: &Sources,
     previous: &Previous,
@@ -177,14 +177,14 @@ fn report(unmarked: &BTreeMap<&[u8], (u64, &[u8])>) -> Vec<Diagnostic> {
     notes
 }
 
-/// The files of the folder that manifests list, if their names look hashed.
+/// Returns the existing files that manifests list, if their names look hashed.
 fn listed_in_manifests(root: &Path) -> HashSet<Vec<u8>> {
     let mut listed = HashSet::new();
     for name in MANIFESTS {
         let path = root.join(name);
         let is_read =
             fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MANIFEST_BYTES_MAX);
-        // Not every file of this name is a manifest of a tool, so one that is no JSON is nothing to report.
+        // A file of this name may be unrelated to build tools, so invalid JSON is no fault.
         let json = is_read.then(|| fs::read(&path).ok()).flatten();
         if let Some(value) = json.and_then(|json| serde_json::from_slice::<Value>(&json).ok()) {
             collect(&value, &mut listed);
@@ -192,14 +192,14 @@ fn listed_in_manifests(root: &Path) -> HashSet<Vec<u8>> {
     }
     listed.retain(|path| {
         let is_file = root.join(OsStr::from_bytes(path)).is_file();
-        // The manifest says that a tool made it: a looser look at its name will do.
+        // The manifest is evidence enough for a looser look at the name.
         let name = &path[folder_of(path).len()..];
         is_file && (hash_in(name).is_some() || has_token(name))
     });
     listed
 }
 
-/// All strings in a manifest, as paths relative to the folder: values, and the keys of Angular's table.
+/// Collects all strings of a manifest as paths relative to the folder: values, and keys of Angular's table.
 fn collect(value: &Value, listed: &mut HashSet<Vec<u8>>) {
     match value {
         Value::String(path) => {
@@ -218,7 +218,7 @@ fn collect(value: &Value, listed: &mut HashSet<Vec<u8>>) {
     }
 }
 
-/// Whether some part of a name between separators has the length of a hash.
+/// Returns `true` if some part of a name between separators has the length of a hash.
 fn has_token(name: &[u8]) -> bool {
     let mut parts = name.split(|byte| *byte == b'.');
     let has_base64url = |part: &[u8]| {
@@ -228,7 +228,7 @@ fn has_token(name: &[u8]) -> bool {
     parts.any(|part| part.len() == BASE64URL_LENGTH || has_base64url(part))
 }
 
-/// The folders of which an earlier release says that a tool makes their names.
+/// Returns the folders whose names a tool made, as earlier releases show.
 fn folders_known(sources: &Sources, previous: &Previous) -> Result<BTreeSet<Vec<u8>>, Error> {
     let mut folders = BTreeSet::new();
     let paths: HashSet<&[u8]> = sources.files.iter().map(|file| &*file.path).collect();
@@ -249,7 +249,7 @@ fn folders_known(sources: &Sources, previous: &Previous) -> Result<BTreeSet<Vec<
             let Record::Resource(resource) = earlier.archive.decode_path(&entry).map_err(failed)? else {
                 continue;
             };
-            // A name that is new in its place, beside the same name with another hash that has gone.
+            // The name is new, and the same name with another hash is gone.
             let is_renamed = stems.contains(&stem) && !paths.contains(&*path);
             if is_renamed || is_immutable(&earlier.archive, &resource).map_err(failed)? {
                 folders.insert(folder_of(&path).to_vec());
@@ -259,7 +259,7 @@ fn folders_known(sources: &Sources, previous: &Previous) -> Result<BTreeSet<Vec<
     Ok(folders)
 }
 
-/// The path in the site folder of what is stored under this key.
+/// Returns the path in the source folder of a stored key.
 fn source_path(stored: &[u8]) -> Vec<u8> {
     let (host, key) = split_host(stored);
     let key = key.strip_prefix(b"/").unwrap_or(key);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn words_numbers_dates_and_versions_do_not() {
+    fn words_numbers_dates_and_versions_do_not_look_hashed() {
         for name in [
             "index.html",
             "installation.html",
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn manifests_list_files_that_are_there() {
+    fn manifests_list_existing_files() {
         let root = tempfile::tempdir().unwrap();
         for name in [
             "assets/main-settings.js",

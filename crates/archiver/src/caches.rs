@@ -15,7 +15,7 @@ use crate::source_facts::SourceFacts;
 use crate::sources_cache::{SourcesCache, Verified};
 use crate::walk::Stamp;
 
-/// What is remembered between builds, if anything is.
+/// The caches in use.
 pub(crate) struct Caches {
     compress: Option<CompressCache>,
     sources: Option<SourcesCache>,
@@ -53,7 +53,7 @@ impl Caches {
         Encoding { options, sources, cache, known, progress }
     }
 
-    /// Remembers what this build has found out. Returns what went wrong with the caches, which never ends a build.
+    /// Stores the results of this build. Returns warnings, which never fail a build.
     pub(crate) fn keep(
         self,
         known: Vec<(Stamp, SourceFacts)>,

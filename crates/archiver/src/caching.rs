@@ -1,23 +1,23 @@
-//! How long a copy may be used before asking again: by type and name.
+//! Cache policy by media type and name.
 //!
-//! Never looks at content: whoever calls says whether a name carries a digest of it.
+//! The caller decides whether a name is fingerprinted; contents aren't read.
 
 use crate::classify::{MediaType, essence, file_name};
 
-/// How the copies of a resource are to be treated.
+/// How clients may reuse copies of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheKind {
-    /// A way in: it names the other resources, or is data that changes under a constant name.
-    /// A stale copy of it keeps the whole site stale, so a copy is checked before each use.
+    /// An entry point, which refers to other resources, or data that changes under the same name. A stale copy keeps the
+    /// whole site stale, so clients revalidate it before each use.
     Entry,
-    /// What an entry leads to: a copy may be an hour old.
+    /// A resource that entry points refer to: a copy may be one hour old.
     Part,
 }
 
-/// The `Cache-Control` value for a resource whose site says nothing about it.
+/// Returns the default `Cache-Control` value.
 ///
-/// `fingerprinted` means that the name was checked to carry a digest of the content (see
-/// [`crate::fingerprint`]): such a name never stands for anything else.
+/// `fingerprinted` means that the name contains a verified digest of the content (see [`crate::fingerprint`]), so it never
+/// stands for other bytes.
 pub fn cache_control(kind: CacheKind, fingerprinted: bool) -> &'static str {
     match (kind, fingerprinted) {
         (_, true) => "public, max-age=31536000, immutable",
@@ -26,7 +26,7 @@ pub fn cache_control(kind: CacheKind, fingerprinted: bool) -> &'static str {
     }
 }
 
-/// How the copies of the file at `path`, of the type `media_type`, are to be treated.
+/// Returns the cache policy of the file at `path`.
 pub fn cache_kind(path: &[u8], media_type: MediaType<'_>) -> CacheKind {
     let essence = essence(media_type.text);
     let is_entry = ENTRY_TYPES.contains(&essence)
@@ -35,7 +35,7 @@ pub fn cache_kind(path: &[u8], media_type: MediaType<'_>) -> CacheKind {
     if is_entry { CacheKind::Entry } else { CacheKind::Part }
 }
 
-/// Types of which a stale copy keeps a site stale. All `+json` types are meant as well.
+/// Media types of entry points, in addition to all `+json` types.
 const ENTRY_TYPES: [&str; 7] = [
     "application/atom+xml",
     "application/json",
@@ -46,7 +46,7 @@ const ENTRY_TYPES: [&str; 7] = [
     "text/html",
 ];
 
-/// Names under which service workers are registered by the tools that make them.
+/// Names of service workers, as tools generate them.
 const SERVICE_WORKERS: [&str; 8] = [
     "firebase-messaging-sw.js",
     "ngsw-worker.js",
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_checked_before_each_use_and_parts_are_not() {
+    fn entry_points_are_revalidated_before_each_use() {
         let entries = "index.html a.xhtml data.json map.geojson feed.xml feed.atom feed.rss site.webmanifest sw.js a/sw.js";
         for path in entries.split(' ') {
             assert_eq!(kind(path), CacheKind::Entry, "{path}");
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_checked_fingerprint_makes_a_copy_immutable() {
+    fn only_a_verified_fingerprint_makes_a_copy_immutable() {
         assert_eq!(cache_control(CacheKind::Entry, false), "public, no-cache");
         assert_eq!(cache_control(CacheKind::Part, false), "public, max-age=3600");
         for kind in [CacheKind::Entry, CacheKind::Part] {

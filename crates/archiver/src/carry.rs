@@ -1,8 +1,7 @@
-//! Fingerprinted assets of earlier releases into this archive: a page that was loaded before a deploy finds
-//! after it what it was made with.
+//! Carries fingerprinted files of earlier releases forward, so that a page loaded before a deploy keeps working.
 //!
-//! What is carried answers as it did: the same bytes, the same head. Never takes a path that this release
-//! answers itself, and nothing of a host that it has no site for: a site that was taken down stays down.
+//! Carried paths keep their bytes and heads. They never replace a path of this release, and hosts without a site in this
+//! release get none: a removed site stays removed.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +17,15 @@ use crate::previous::{Earlier, Previous, Rank, Release};
 use crate::routes::{HostId, Routes};
 use crate::store::Store;
 
-/// What is carried forward.
+/// The carried paths.
 #[derive(Default)]
 pub(crate) struct Carried {
     pub(crate) paths: Vec<CarriedPath>,
-    /// The releases within the bounds, newest first, with the paths that each gave.
+    /// The releases within the limits, newest first, with the paths of each.
     pub(crate) releases: Vec<Release>,
 }
 
-/// A path that an earlier release answered.
+/// A carried path.
 pub(crate) struct CarriedPath {
     pub(crate) host: HostId,
     pub(crate) key: Box<[u8]>,
@@ -35,17 +34,17 @@ pub(crate) struct CarriedPath {
     pub(crate) forms: Vec<(Form, NewHead)>,
 }
 
-/// An asset that may be carried.
+/// A file that may be carried.
 struct Candidate<'a> {
     release: Rank,
     earlier: &'a Earlier,
-    /// The key under which it lies there.
+    /// Its key in that archive.
     stored: &'a [u8],
     resource: Resource<'a>,
 }
 
 impl Carried {
-    /// Finds what is to be carried, and stores its bodies.
+    /// Selects the paths to carry, and stores their bodies.
     pub(crate) fn store(previous: &Previous, routes: &Routes, store: &mut Store) -> Result<Carried, Error> {
         let mut candidates = BTreeMap::new();
         for earlier in &previous.archives {
@@ -64,16 +63,16 @@ impl Carried {
         Ok(Carried { paths, releases: releases.into_values().collect() })
     }
 
-    /// How many bytes and records are to be written for it, at most, beside bodies and heads.
+    /// Returns upper bounds of the bytes and records that remain to be written.
     pub(crate) fn bound(&self) -> (u64, u64) {
-        // The header of a record, its host and key, then its representations; all with wide numbers. The
-        // manifest spells host and key once more, a byte by three characters at most.
+        // Record header, host and key, then representations, all with 64-bit numbers. The manifest contains host and key
+        // again, with at most three characters per byte.
         let path = |path: &CarriedPath| (29 + (256 + path.key.len()) * 4 + path.forms.len() * 41) as u64;
         (self.paths.iter().map(path).sum(), self.paths.len() as u64)
     }
 }
 
-/// Adds the assets of one archive; of two with the same path the newer release's stays.
+/// Adds the files of one archive. If two have the same path, the newer release wins.
 fn gather<'a>(
     earlier: &'a Earlier,
     previous: &Previous,
@@ -103,7 +102,7 @@ fn gather<'a>(
     Ok(())
 }
 
-/// The release that a resource was last part of.
+/// Returns the rank of the release that a resource was last part of.
 fn release_of(earlier: &Earlier, resource: &Resource<'_>, stored: &[u8]) -> Result<Rank, PreviousError> {
     if resource.origin != Origin::Carried {
         return Ok(earlier.own.clone());
@@ -112,7 +111,7 @@ fn release_of(earlier: &Earlier, resource: &Resource<'_>, stored: &[u8]) -> Resu
     earlier.carried.get(&path).cloned().ok_or(PreviousError::Unlisted { path })
 }
 
-/// Stores the bodies of an asset.
+/// Stores the bodies of a file.
 fn forms(candidate: &Candidate<'_>, store: &mut Store) -> Result<Vec<(Form, NewHead)>, Error> {
     let Candidate { earlier, resource, .. } = candidate;
     let corrupt = |source: Corrupt| Error::Previous { path: earlier.path.clone(), source: source.into() };
@@ -142,14 +141,14 @@ fn copied(head: &Head<'_>) -> NewHead {
     }
 }
 
-/// The number of a host by its name; nothing if this release has no site of its own for it.
+/// Returns the index of a host; `None` if this release has no site for it.
 fn host_with_site(routes: &Routes, name: Option<&[u8]>) -> Option<HostId> {
     let Some(name) = name else { return Some(None) };
     let place = routes.hosts.iter().position(|(known, own_site)| *own_site && known.as_bytes() == name)?;
     Some(Some(u32::try_from(place).ok()?))
 }
 
-/// A stored key as a URL spells it: `/a%20b`, or `//host/a%20b`.
+/// Formats a stored key as in a URL: `/a%20b`, or `//host/a%20b`.
 fn shown(stored: &[u8]) -> String {
     let (host, key) = split_host(stored);
     let host = host.map_or(String::new(), |host| format!("//{}", String::from_utf8_lossy(host)));

@@ -1,7 +1,6 @@
-//! The encoders of other hands, each brought to one shape: bytes in, bytes out, the same for the same.
+//! Encoders with one interface: bytes in, bytes out, deterministically.
 //!
-//! Every result is decoded again and compared before anyone sees it. Nothing here decides whether a
-//! result is worth keeping, and no timestamp, name or thread count enters one.
+//! Every result is decoded and compared before it is used. No timestamp, file name or thread count affects it.
 
 use std::io::Write;
 use std::num::NonZeroU64;
@@ -14,8 +13,8 @@ use zstd_safe::{CCtx, CParameter, DCtx};
 
 use crate::options::{Encoder, Levels};
 
-/// Names and versions of the encoders, which decide the bytes of a result together with the level.
-/// A test compares them with what is built in.
+/// Names and versions of the encoders, which together with the level determine the output. A test compares them with the
+/// dependencies.
 pub(crate) const VERSIONS: [(Encoder, &str); 4] = [
     (Encoder::Gzip, "libdeflater-1.26.1"),
     (Encoder::Zopfli, "zopfli-0.8.4"),
@@ -23,12 +22,12 @@ pub(crate) const VERSIONS: [(Encoder, &str); 4] = [
     (Encoder::Zstd, "zstd-safe-8.2.0"),
 ];
 
-/// The version of an encoder; nothing for [`Encoder::Identity`].
+/// Returns the version of an encoder; `None` for [`Encoder::Identity`].
 pub(crate) fn version(encoder: Encoder) -> &'static str {
     VERSIONS.iter().find(|(named, _)| *named == encoder).map_or("", |(_, version)| version)
 }
 
-/// What an encoder writes, in HTTP's terms.
+/// Returns the content coding that an encoder writes.
 pub(crate) const fn coding(encoder: Encoder) -> Coding {
     match encoder {
         Encoder::Identity => Coding::Identity,
@@ -38,13 +37,13 @@ pub(crate) const fn coding(encoder: Encoder) -> Coding {
     }
 }
 
-/// RFC 7932 §9.1: windows of brotli, as powers of two. The largest costs a client 16 MiB.
+/// Window sizes of Brotli as powers of two (RFC 7932 §9.1). The largest takes 16 MiB at the client.
 const BROTLI_WINDOW_BITS: (i32, i32) = (10, 24);
 
-/// RFC 9659 §3: no client must be asked for a window of more than 8 MiB.
+/// RFC 9659 §3: the window must not exceed 8 MiB.
 const ZSTD_WINDOW_BITS_MAX: u32 = 23;
 
-/// One of each encoder and decoder, for one thread. They keep their tables from content to content.
+/// One of each encoder and decoder, for one thread. They reuse their tables.
 pub(crate) struct Coders {
     levels: Levels,
     gzip: Compressor,
@@ -53,7 +52,7 @@ pub(crate) struct Coders {
     unzstd: DCtx<'static>,
 }
 
-/// An encoder failed, or its result does not decode to what went in.
+/// An encoder failed, or its output doesn't decode to the content.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Untrue;
 
@@ -69,7 +68,7 @@ impl Coders {
         }
     }
 
-    /// `content` as `encoder` codes it.
+    /// Compresses `content` with `encoder`.
     pub(crate) fn encode(&mut self, encoder: Encoder, content: &[u8]) -> Result<Vec<u8>, Untrue> {
         let coded = match encoder {
             Encoder::Identity => return Ok(content.to_vec()),
@@ -81,8 +80,8 @@ impl Coders {
         coded.filter(|coded| self.gives_back(coding(encoder), coded, content)).ok_or(Untrue)
     }
 
-    /// Returns `true` if `coded` decodes to the content of `length` bytes with this digest, and nothing follows its end:
-    /// a client could read on there. Holds no more than `length` bytes, whatever `coded` claims.
+    /// Returns `true` if `coded` decodes to the content of `length` bytes with this digest, without trailing bytes, which a
+    /// client might read on. Allocates at most `length` bytes, whatever `coded` claims.
     pub(crate) fn decodes_to(
         &mut self,
         coding: Coding,
@@ -105,7 +104,7 @@ impl Coders {
     fn gunzip_exactly(&mut self, coded: &[u8], length: usize) -> Option<Vec<u8>> {
         let mut decoded = vec![0; length];
         let is_whole = self.gunzip.gzip_decompress(coded, &mut decoded) == Ok(length);
-        // The decoder ignores what follows the first member. If the last byte is not missed, something does follow.
+        // The decoder ignores trailing bytes. If the last byte isn't needed, there are some.
         let shorter = &coded[..coded.len().saturating_sub(1)];
         let is_exact = is_whole && self.gunzip.gzip_decompress(shorter, &mut vec![0; length]).is_err();
         is_exact.then_some(decoded)
@@ -121,7 +120,8 @@ impl Coders {
     fn zstd(&mut self, content: &[u8]) -> Option<Vec<u8>> {
         let level = self.levels.of(Encoder::Zstd);
         self.zstd.set_parameter(CParameter::CompressionLevel(level)).ok()?;
-        // The length lets a client allocate once; a checksum would repeat what transport and entity tag do.
+        // The length lets a client allocate once. We omit the checksum, because transport and entity tag have the same
+        // purpose.
         self.zstd.set_parameter(CParameter::ContentSizeFlag(true)).ok()?;
         self.zstd.set_parameter(CParameter::ChecksumFlag(false)).ok()?;
         if level > 19 {
@@ -132,7 +132,7 @@ impl Coders {
         Some(coded)
     }
 
-    /// Whether `coded` decodes to exactly `content`.
+    /// Returns `true` if `coded` decodes to exactly `content`.
     fn gives_back(&mut self, coding: Coding, coded: &[u8], content: &[u8]) -> bool {
         match coding {
             Coding::Identity => coded == content,
@@ -152,9 +152,9 @@ impl Coders {
     }
 }
 
-/// Decodes a brotli stream of exactly these bytes, whose content has exactly this length.
+/// Decodes a Brotli stream of exactly these bytes, whose content has exactly this length.
 fn unbrotli_exactly(coded: &[u8], length: usize) -> Option<Vec<u8>> {
-    // Without the large windows of no RFC, which clients refuse.
+    // Without large windows, which are in no RFC and which clients reject.
     let new = StandardAlloc::default;
     let mut state = BrotliState::new_strict(new(), new(), new());
     let mut decoded = vec![0; length];
@@ -194,14 +194,14 @@ fn brotli(content: &[u8], quality: i32) -> Option<Vec<u8>> {
     Some(coded)
 }
 
-/// The smallest window that reaches from the end of the content back to its start: a window of 2^n
-/// reaches 2^n - 16 bytes. More would cost memory here and with every client, and gain nothing.
+/// Returns the smallest window that spans the content: a window of 2^n spans 2^n - 16 bytes. A larger one costs memory here
+/// and at every client, and gains nothing.
 fn brotli_window_bits(length: usize) -> i32 {
     let (smallest, largest) = BROTLI_WINDOW_BITS;
     (smallest..largest).find(|bits| (1usize << bits) - 16 >= length).unwrap_or(largest)
 }
 
-/// Takes what it expects, and nothing else: compares without holding a second copy.
+/// Accepts the expected bytes only: compares without a second copy.
 struct Expect<'a>(&'a [u8]);
 
 impl Write for Expect<'_> {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn every_encoder_is_true_at_every_level_and_gives_the_same_again() {
+    fn every_encoder_is_correct_and_deterministic_at_every_level() {
         for encoder in CODED {
             for level in [1, 6, -1] {
                 let mut levels = Levels::default();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_does_not_decode_is_noticed() {
+    fn wrong_result_is_detected() {
         let mut coders = Coders::new(Levels::default());
         let content = b"the same and the same and the same and the same".repeat(20);
         for encoder in CODED {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_exact_coding_of_the_content_is_accepted() {
+    fn only_an_exact_encoding_is_accepted() {
         let mut coders = Coders::new(Levels::default());
         let content = b"the same and the same and the same and the same".repeat(20);
         let digest = Digest::of(&content);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_carries_neither_name_nor_time() {
+    fn gzip_has_neither_name_nor_time() {
         let mut coders = Coders::new(Levels::default());
         for encoder in [Encoder::Gzip, Encoder::Zopfli] {
             let coded = coders.encode(encoder, b"content").unwrap();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_of_brotli_is_the_smallest_that_covers() {
+    fn brotli_window_is_the_smallest_that_spans_the_content() {
         assert_eq!(brotli_window_bits(0), 10);
         assert_eq!(brotli_window_bits(1008), 10);
         assert_eq!(brotli_window_bits(1009), 11);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn zstd_never_asks_for_more_than_eight_mebibytes() {
+    fn zstd_window_is_at_most_eight_mebibytes() {
         let mut levels = Levels::default();
         levels.set(Encoder::Zstd, 22).unwrap();
         let coded = Coders::new(levels).encode(Encoder::Zstd, &vec![1; 20 << 20]).unwrap();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_versions_are_those_that_are_built_in() {
+    fn versions_match_the_dependencies() {
         let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).unwrap();
         for (_, version) in VERSIONS {
             let (name, number) = version.rsplit_once('-').unwrap();

@@ -1,11 +1,11 @@
-//! Results of compression kept between builds: a folder with one file for each result.
+//! Cache of compressed contents between builds: a directory with one file per result.
 //!
-//! A result is found under the digest of its content, the encoder, its version and its level, so nothing
-//! in here is ever out of date. Files appear whole by rename, so several builds may share the folder.
+//! The key of a result is the digest of its content, the encoder, its version and its level, so entries never become stale.
+//! Files are created by rename, so several builds may share the directory.
 //!
-//! Nothing that is read is trusted: a result counts only if it decodes to the content that it stands for, or if a
-//! build before this one has seen that, which the sources cache remembers. What fails is made again and reported.
-//! A folder that cannot be written costs a warning, never the build.
+//! Entries aren't trusted: a result is used only if it decodes to its content, or if an earlier build has verified it,
+//! which the sources cache remembers. An invalid entry is replaced and reported. If the directory can't be written, that is
+//! a warning.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -21,58 +21,58 @@ use crate::error::Error;
 use crate::options::Encoder;
 use crate::temporary;
 
-/// First bytes of a file. The digit is the version of what follows, and of the rule that says what pays.
+/// Magic bytes. The digit is the version of the format, and of the rule that decides what pays off.
 const MAGIC: &[u8; 8] = b"CANRENC1";
 
-/// Bytes before the result: the magic, the content's digest, the result's digest.
+/// Header length: magic, digest of the content, digest of the result.
 const HEADER_BYTES: usize = MAGIC.len() + 2 * Digest::BYTES;
 
-/// Permissions of a result, less what the umask takes.
+/// Permissions of a new file, subject to the umask.
 const MODE: u32 = 0o644;
 
-/// A coded content, or that coding it does not pay.
+/// The result of compressing a content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The coded bytes and their digest.
+    /// The compressed bytes and their digest.
     Coded(Vec<u8>, Digest),
-    /// It is not enough smaller.
+    /// Compression saves too little.
     NotWorth,
 }
 
-/// What a result is of: a content in one coding.
+/// The key of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ResultKey {
-    /// The digest of the content.
+    /// Digest of the content.
     pub(crate) content: Digest,
     pub(crate) encoder: Encoder,
     pub(crate) level: i32,
 }
 
-/// A folder of results.
+/// A directory of results.
 #[derive(Debug)]
 pub(crate) struct CompressCache {
     folder: PathBuf,
-    /// Makes names of temporary files distinct within this process.
+    /// Makes names of temporary files unique within this process.
     serial: AtomicU64,
     faults: Mutex<Faults>,
 }
 
-/// What went wrong with the folder.
+/// Problems with the directory.
 #[derive(Debug, Default)]
 struct Faults {
-    /// Why nothing is kept any more.
+    /// Why results are no longer stored.
     unwritable: Option<io::Error>,
-    /// How many results were not what they claim.
+    /// Number of invalid results.
     untrue: u64,
     /// The first of them by name.
     first_untrue: Option<PathBuf>,
 }
 
 impl CompressCache {
-    /// Uses `folder`, which is made if it is missing.
+    /// Uses `folder`, which is created if it doesn't exist.
     ///
     /// # Errors
-    /// There is something else in its place.
+    /// Returns an error if something else has that name.
     pub(crate) fn open(folder: &Path) -> Result<CompressCache, Error> {
         let mut faults = Faults::default();
         match fs::create_dir_all(folder) {
@@ -85,8 +85,8 @@ impl CompressCache {
         Ok(CompressCache { folder: folder.to_owned(), serial: AtomicU64::new(0), faults: Mutex::new(faults) })
     }
 
-    /// Returns the result for a content of `length` bytes, if there is one and it is true. One whose digest is
-    /// `verified` has been decoded before.
+    /// Returns the result for a content of `length` bytes, if there is a valid one. A result with the digest `verified`
+    /// isn't decoded again.
     pub(crate) fn find(
         &self,
         key: &ResultKey,
@@ -109,12 +109,12 @@ impl CompressCache {
         }
     }
 
-    /// Keeps a result, unless the folder has proved unwritable.
+    /// Stores a result, unless storing has failed before.
     pub(crate) fn keep(&self, key: &ResultKey, outcome: &Outcome) {
         if self.faults().unwritable.is_some() {
             return;
         }
-        // No encoder writes an empty result, so an empty one can say that none was kept.
+        // No encoder writes an empty result, so an empty one stands for "not smaller".
         let empty = (&[][..], Digest::of(b""));
         let (coded, digest) = match outcome {
             Outcome::Coded(coded, digest) => (coded.as_slice(), *digest),
@@ -133,7 +133,7 @@ impl CompressCache {
         }
     }
 
-    /// Reports what went wrong with the folder.
+    /// Returns warnings about the directory.
     pub(crate) fn warnings(&self) -> Vec<Diagnostic> {
         let faults = self.faults();
         let mut warnings = Vec::new();
@@ -162,20 +162,20 @@ impl CompressCache {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `ab/abcd…-brotli-9.1.1-11`: two digits of folder keep each folder small.
+    /// `ab/abcd…-brotli-9.1.1-11`: subdirectories of two digits keep each directory small.
     fn place(&self, key: &ResultKey) -> PathBuf {
         let digest = key.content.to_string();
-        // The level stands behind a dash, and the dots of the version are kept from looking like a suffix.
+        // The level follows a dash, so that the dots of the version aren't taken for a suffix.
         let name = format!("{digest}-{}-{}", coders::version(key.encoder).replace('.', "_"), key.level);
         self.folder.join(&digest[..2]).join(name)
     }
 }
 
-/// Why there is no result to use.
+/// Why no result can be used.
 enum Unusable {
     /// There is none, or one of another version.
     Missing,
-    /// It is not what it claims.
+    /// It isn't valid.
     Untrue,
 }
 
@@ -187,7 +187,7 @@ fn read(
     coders: &mut Coders,
 ) -> Result<Outcome, Unusable> {
     let metadata = fs::metadata(place).map_err(|_| Unusable::Missing)?;
-    // A pipe would never end, and no result that pays is longer than its content.
+    // A pipe would never end, and no useful result is longer than its content.
     if !metadata.is_file() || metadata.len() > length.saturating_add(HEADER_BYTES as u64) {
         return Err(Unusable::Untrue);
     }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_found_under_its_content_encoder_and_level_only() {
+    fn result_is_found_by_content_encoder_and_level() {
         let folder = tempfile::tempdir().unwrap();
         let cache = CompressCache::open(&folder.path().join("made/when/missing")).unwrap();
         cache.keep(&key(CONTENT, Encoder::Gzip, 12), &outcome(Encoder::Gzip));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn that_nothing_was_gained_is_remembered() {
+    fn useless_compression_is_remembered() {
         let folder = tempfile::tempdir().unwrap();
         let cache = CompressCache::open(folder.path()).unwrap();
         let key = key(CONTENT, Encoder::Brotli, 11);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_result_is_missing_and_can_be_replaced() {
+    fn damaged_result_is_missing_and_replaceable() {
         let folder = tempfile::tempdir().unwrap();
         let cache = CompressCache::open(folder.path()).unwrap();
         let key = key(CONTENT, Encoder::Brotli, 11);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_true_digest_of_another_content_is_refused() {
+    fn digest_of_another_content_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let cache = CompressCache::open(folder.path()).unwrap();
         for encoder in [Encoder::Gzip, Encoder::Brotli, Encoder::Zstd] {
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_verified_before_is_not_decoded() {
+    fn verified_result_is_not_decoded_again() {
         let folder = tempfile::tempdir().unwrap();
         let cache = CompressCache::open(folder.path()).unwrap();
         let key = key(CONTENT, Encoder::Gzip, 1);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_or_an_endless_file_is_not_read() {
+    fn pipes_and_endless_files_are_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let cache = CompressCache::open(folder.path()).unwrap();
         let key = key(CONTENT, Encoder::Gzip, 1);
@@ -336,18 +336,18 @@ mod tests {
     }
 
     #[test]
-    fn an_unwritable_folder_is_a_warning() {
+    fn unwritable_directory_is_a_warning() {
         let folder = tempfile::tempdir().unwrap();
         let cache = CompressCache::open(folder.path()).unwrap();
         let key = key(CONTENT, Encoder::Gzip, 1);
-        // Also root cannot make a folder in place of a file.
+        // Not even root can create a directory in place of a file.
         fs::write(cache.place(&key).parent().unwrap(), "").unwrap();
         cache.keep(&key, &outcome(Encoder::Gzip));
         assert_eq!(cache.warnings()[0].code, "cache-unwritable");
     }
 
     #[test]
-    fn a_file_in_place_of_the_folder_is_an_error_that_names_it() {
+    fn file_in_place_of_the_directory_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, b"").unwrap();

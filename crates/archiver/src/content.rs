@@ -1,6 +1,6 @@
-//! Distinct contents: what each is, who has it, and in which forms it is stored.
+//! Distinct contents: sources with the same bytes share one.
 //!
-//! Two sources have the same content exactly if their digests are the same; never by name or size.
+//! Contents are compared by digest only.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use cannery_archive::{BodyId, Coding, Digest, ETag};
 
 use crate::source::SourceId;
 
-/// A distinct content.
+/// Index of a distinct content.
 pub(crate) type ContentId = u32;
 
-/// A content in one coding, as it is stored.
+/// A content in one coding, as stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Form {
     pub(crate) coding: Coding,
@@ -20,23 +20,23 @@ pub(crate) struct Form {
     pub(crate) etag: ETag,
 }
 
-/// A content: the bytes of one or more sources.
+/// A content, which one or more sources have.
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) digest: Digest,
-    /// Length in bytes, before any coding.
+    /// Length in bytes, uncompressed.
     pub(crate) length: u64,
-    /// The first source that has it, in the order of the sources.
+    /// The first source with this content.
     pub(crate) first: SourceId,
-    /// Whether some source that has it is stored at all.
+    /// `true` if a source with this content is stored.
     pub(crate) wanted: bool,
-    /// Whether some source that has it is of a kind that compresses.
+    /// `true` if a source with this content has a compressible type.
     pub(crate) to_encode: bool,
-    /// How it is stored, smallest form first once all are there.
+    /// The stored codings; sorted by size once all are stored.
     pub(crate) forms: Vec<Form>,
 }
 
-/// What is known of a source once its content is: sixteen bytes, for there are many.
+/// The content of a source and its properties: 16 bytes, because there are many.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SourceContent {
     pub(crate) content: ContentId,
@@ -44,17 +44,17 @@ pub(crate) struct SourceContent {
     pub(crate) fingerprinted: bool,
 }
 
-/// All contents, in the order in which the sources first showed them.
+/// All contents, in the order in which they first occur.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     pub(crate) all: Vec<Content>,
     of_digest: HashMap<Digest, ContentId>,
-    /// For each source, in order.
+    /// By source.
     pub(crate) of_source: Vec<SourceContent>,
 }
 
 impl Contents {
-    /// The content with this digest; a new one belongs to `source` first.
+    /// Returns the content with this digest, which is added with `source` as its first source if it is new.
     pub(crate) fn of_digest(&mut self, digest: Digest, length: u64, source: SourceId) -> &mut Content {
         let next = ContentId::try_from(self.all.len()).expect("there are no more contents than sources");
         let id = *self.of_digest.entry(digest).or_insert(next);
@@ -71,7 +71,7 @@ impl Contents {
         &mut self.all[id as usize]
     }
 
-    /// The number of a content that is there.
+    /// Returns the index of a known content.
     pub(crate) fn id(&self, digest: &Digest) -> ContentId {
         self.of_digest[digest]
     }

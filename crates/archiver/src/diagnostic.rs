@@ -1,22 +1,20 @@
-//! What the build has to tell a person about the source folder: whose fault, where, what to do.
+//! Diagnostics: remarks about the source folder, with file and line.
 //!
-//! A diagnostic is a value that travels with the result. This file never prints, and nothing
-//! here ends a build: [`crate::compile`] does that, by the severity.
+//! A diagnostic is a value in the report. Whether one fails the build is decided by [`crate::compile`] from its severity.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// How much a diagnostic matters.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// A harmless fact worth knowing. It stays harmless under `--strict`.
+    /// Harmless information, also with `--strict`.
     Note,
-    /// Something the author of the site most likely did not want. `--strict` makes it an error.
+    /// Most likely a mistake. `--strict` turns it into an error.
     Warning,
-    /// Something that would make the site less than what its author relies on, such as a page that is open to everybody.
-    /// It ends the build.
+    /// A fault that would make the site insecure, such as a public page that was meant to be protected. It fails the build.
     Error,
 }
 
@@ -30,24 +28,23 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One remark about one place in the source folder.
+/// A remark about one place in the source folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// Whether it counts under `--strict`.
+    /// The severity.
     pub severity: Severity,
-    /// The file it is about, relative to the source root. Bytes that are not UTF-8 are shown as
-    /// U+FFFD, so this is for reading and not for opening.
+    /// The file, relative to the source root. Bytes that aren't UTF-8 are replaced with U+FFFD, so it is for display only.
     pub file: String,
-    /// The line it is about, counted from 1; `None` where the whole file is meant.
+    /// The line, starting at 1; `None` for the whole file.
     pub line: Option<u32>,
-    /// A stable kebab-case name for this kind of remark, such as `redirect-shadowed`.
+    /// A stable kebab-case code for this kind of remark, such as `redirect-shadowed`.
     pub code: &'static str,
-    /// What is wrong, and what to do about it.
+    /// What is wrong, and how to fix it.
     pub message: String,
 }
 
 impl Diagnostic {
-    /// A warning about a file as a whole, `path` being its bytes relative to the source root.
+    /// Creates a warning about a whole file, `path` being relative to the source root.
     pub fn warning(path: &[u8], code: &'static str, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             severity: Severity::Warning,
@@ -58,12 +55,12 @@ impl Diagnostic {
         }
     }
 
-    /// A note about a file as a whole, `path` being its bytes relative to the source root.
+    /// Creates a note about a whole file, `path` being relative to the source root.
     pub fn note(path: &[u8], code: &'static str, message: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::Note, ..Diagnostic::warning(path, code, message) }
     }
 
-    /// The same remark, about one line of the file, counted from 1.
+    /// Returns the same remark about one line of the file, starting at 1.
     #[must_use]
     pub fn at_line(self, line: u32) -> Diagnostic {
         Diagnostic { line: Some(line), ..self }
@@ -71,7 +68,7 @@ impl Diagnostic {
 }
 
 impl fmt::Display for Diagnostic {
-    /// Writes `file:line: warning: message [code]`, always on one line.
+    /// Writes `file:line: warning: message [code]` on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", OneLine(&self.file))?;
         if let Some(line) = self.line {
@@ -81,8 +78,8 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Text with its control characters spelled out. File names and rule files come from anywhere,
-/// and an escape sequence or a line feed in one must not reach the terminal as such.
+/// Text with escaped control characters. File names and rule files are untrusted, and an escape sequence in them must not
+/// reach the terminal.
 struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {
@@ -103,30 +100,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warning_on_a_line_reads_like_a_compiler_message() {
+    fn warning_reads_like_a_compiler_message() {
         let diagnostic = Diagnostic::warning(b"docs/_redirects", "unknown-code", "no such code").at_line(7);
         assert_eq!(diagnostic.to_string(), "docs/_redirects:7: warning: no such code [unknown-code]");
     }
 
     #[test]
-    fn a_note_about_a_whole_file_has_no_line() {
+    fn note_about_a_whole_file_has_no_line() {
         let diagnostic = Diagnostic::note(b"a.html", "plain", "so it is");
         assert_eq!(diagnostic.to_string(), "a.html: note: so it is [plain]");
     }
 
     #[test]
-    fn control_characters_never_reach_the_terminal() {
+    fn control_characters_are_escaped() {
         let diagnostic = Diagnostic::warning(b"a\x1b[2J\nb", "odd", "c\rd");
         assert_eq!(diagnostic.to_string(), "a\\u{1b}[2J\\nb: warning: c\\rd [odd]");
     }
 
     #[test]
-    fn a_name_that_is_not_utf8_is_shown_lossily() {
+    fn name_that_is_not_utf8_is_shown_lossily() {
         assert_eq!(Diagnostic::warning(b"\xff.txt", "odd", "").file, "\u{fffd}.txt");
     }
 
     #[test]
-    fn json_names_the_severity_in_lower_case() {
+    fn json_has_lower_case_severity() {
         let json = serde_json::to_value(Diagnostic::note(b"a", "plain", "m").at_line(1)).unwrap();
         assert_eq!(
             json,

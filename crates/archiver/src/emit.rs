@@ -1,6 +1,6 @@
-//! Routes to records: what answers each path, and what holds below each folder, into the archive.
+//! Writes the records of paths and scopes.
 //!
-//! Bodies are there already. Never decides what answers a path.
+//! The bodies are in the archive already, and the routes are decided.
 
 use cannery_archive::{
     Coding, HeaderEffect, Key, KeyBuffer, NewHeaderRule, NewRecord, NewRepresentation, NewRule, NewScope,
@@ -19,10 +19,10 @@ use crate::routes::{HostId, Routes, Scope, Target};
 use crate::source::{SourceId, Sources};
 use cannery_wire::response_head::override_bit;
 
-/// Bytes that heads, the manifest and what is small may take: for the question whether 32 bits suffice.
+/// Allowance for heads, the manifest and small records, when estimating whether 32-bit positions suffice.
 const SLACK_BYTES: u64 = 16 << 20;
 
-/// Writes what answers.
+/// Writes all routes.
 pub(crate) struct Emission<'a> {
     options: &'a Options,
     sources: &'a Sources,
@@ -31,7 +31,7 @@ pub(crate) struct Emission<'a> {
     heads: Heads<'a>,
 }
 
-/// What was written, for the report.
+/// Counts for the report.
 #[derive(Debug, Default)]
 pub(crate) struct Emitted {
     pub(crate) aliases: u64,
@@ -39,9 +39,9 @@ pub(crate) struct Emitted {
     pub(crate) heads: u64,
 }
 
-/// How many bytes and records are still to be written, at most.
+/// Returns upper bounds of the bytes and records that remain to be written.
 pub(crate) fn bound(routes: &Routes, sources: &Sources, options: &Options) -> (u64, u64) {
-    // The header of a record and of its longest key part, then its representations; all with wide numbers.
+    // Per path: record header, host and key, then representations; all with 64-bit numbers.
     let representations = options.encoders.len() as u64 + 1;
     let path_bytes = routes.paths.keys().map(|(host, key)| {
         let host_bytes = routes.host_name(*host).map_or(0, |name| name.len() + 2);
@@ -53,7 +53,7 @@ pub(crate) fn bound(routes: &Routes, sources: &Sources, options: &Options) -> (u
     (bytes, (routes.paths.len() + routes.scopes.len() + routes.hidden.len()) as u64 + 65_536)
 }
 
-/// Bytes of a rule, generously.
+/// Returns an upper bound of a rule's bytes.
 fn rule_bytes(rule: &RedirectRule) -> u64 {
     let literals = |template: &Template| -> usize {
         let literal = |piece: &TemplatePiece| match piece {
@@ -87,7 +87,7 @@ impl<'a> Emission<'a> {
         Emission { options, sources, contents, routes, heads: Heads::new(options, rules) }
     }
 
-    /// Writes all records that are neither bodies nor the manifest.
+    /// Writes all records except bodies and the manifest.
     pub(crate) fn run(
         mut self,
         writer: &mut Writer,
@@ -109,7 +109,7 @@ impl<'a> Emission<'a> {
                 }
             };
             emitted.aliases += u64::from(route.origin == Origin::Alias);
-            // The key was made from this very path: making it again cannot fail.
+            // The key was made from this path, so it is valid.
             let Ok(key) = Key::from_file(&key[1..], &mut buffer) else { continue };
             writer.path(self.routes.host_name(*host), key, &record)?;
             progress.advance(1);
@@ -125,7 +125,7 @@ impl<'a> Emission<'a> {
             for id in &self.routes.hidden {
                 let (content, _) = self.contents.of_source(*id);
                 let identity = content.forms.iter().find(|form| form.coding == Coding::Identity);
-                // Control files are stored as they are, whatever else is stored of them.
+                // Control files are stored uncompressed, whatever the encoders are.
                 if let Some(form) = identity {
                     writer.source(self.sources.path(*id), form.body)?;
                 }
@@ -135,7 +135,7 @@ impl<'a> Emission<'a> {
         Ok(emitted)
     }
 
-    /// Goes through all that will be written, to learn how often each line of their heads is used.
+    /// Counts how often each header line is used, before the first head is written.
     fn number_lines(&mut self, carried: &Carried) {
         let routes = self.routes;
         for ((host, key), route) in &routes.paths {
@@ -174,7 +174,7 @@ impl<'a> Emission<'a> {
         }
     }
 
-    /// What decides about the heads of a source's representations, but for the coding of each.
+    /// Returns the properties of a source's heads, except the coding.
     fn look(&self, id: SourceId, status: u16) -> Look<'a> {
         let (content, known) = self.contents.of_source(id);
         let source_path = self.sources.path(id);
@@ -189,7 +189,7 @@ impl<'a> Emission<'a> {
         }
     }
 
-    /// Writes what earlier releases have left, under the heads that it had.
+    /// Writes the paths carried from earlier releases, with their original heads.
     fn carried(&mut self, writer: &mut Writer, carried: &Carried) -> Result<(), WriteError> {
         let mut buffer = KeyBuffer::new();
         for path in &carried.paths {
@@ -201,7 +201,7 @@ impl<'a> Emission<'a> {
             }
             let (origin, modified) = (Origin::Carried, path.modified);
             let record = NewRecord::Resource { status: 200, origin, modified, representations };
-            // A key that is none, as only a forged archive has, is never asked for.
+            // Only a forged archive has an invalid key, and no request can reach it.
             let name = path.key.strip_prefix(b"/").unwrap_or(&path.key);
             let Ok(key) = Key::from_file(name, &mut buffer) else { continue };
             writer.path(self.routes.host_name(path.host), key, &record)?;
@@ -266,7 +266,7 @@ impl<'a> Emission<'a> {
                 record,
             });
         }
-        // Of a host that has rules but no site, the default site's count.
+        // A host that has rules but no site uses the default site's header rules.
         if *folder == *b"/" && (host.is_none() || own_site) {
             let rules = (0..).zip(self.heads.rules(site_number(host)));
             new.header_rules =
@@ -275,7 +275,7 @@ impl<'a> Emission<'a> {
         Ok(new)
     }
 
-    /// What a rule answers with.
+    /// Returns the record of a rule's response.
     fn redirect(
         &mut self,
         writer: &mut Writer,
@@ -299,7 +299,7 @@ impl<'a> Emission<'a> {
         }
     }
 
-    /// The source that a rewrite without captures leads to.
+    /// Returns the source of a rewrite without captures.
     fn constant_source(&self, host: HostId, path: &Template) -> Option<SourceId> {
         let mut text = Vec::new();
         for piece in &path.pieces {
@@ -322,19 +322,19 @@ impl<'a> Emission<'a> {
     }
 }
 
-/// The number of a host's rules about heads: those of the default site come first.
+/// Returns the index of a host's header rules; the default site's come first.
 fn site_number(host: HostId) -> usize {
     host.map_or(0, |host| host as usize + 1)
 }
 
-/// A rule of `_headers` as a server needs it.
+/// Converts a rule of `_headers` to its record.
 fn header_rule(ordinal: u32, rule: &HeaderRule, preview: bool) -> NewHeaderRule<'_> {
     let is_unfit = |name: &str| preview && is_unfit_for_preview(name);
     let fields = rule.fields.iter().filter(|field| !is_unfit(field.name())).filter_map(|field| {
         let (effect, value) = match field {
             HeaderField::Remove { .. } => (HeaderEffect::Remove, Vec::new()),
             HeaderField::Set { name, value } if name == "vary" => {
-                // The server says it where it is so.
+                // The server adds `Accept-Encoding` where it applies.
                 let names = value.split(',').map(str::trim);
                 let names: Vec<&str> =
                     names.filter(|name| !name.eq_ignore_ascii_case("accept-encoding")).collect();
@@ -357,7 +357,7 @@ fn header_rule(ordinal: u32, rule: &HeaderRule, preview: bool) -> NewHeaderRule<
     NewHeaderRule { ordinal, host, pattern: pattern(&rule.pattern, 1), fields: fields.collect() }
 }
 
-/// The pieces of a pattern behind the folder that its scope covers.
+/// Returns the pieces of a pattern after the folder of its scope.
 fn pattern(pattern: &Pattern, covered: usize) -> Vec<Piece<'_>> {
     let mut captures = 0;
     let mut capture = |piece: fn(u8) -> Piece<'static>| {

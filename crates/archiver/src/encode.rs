@@ -1,8 +1,7 @@
-//! The second pass: contents that are worth it are coded, and stored where it pays.
+//! Second pass: compresses contents, and stores results that pay off.
 //!
-//! Each content in each coding is a job of its own. The longest come first, so that no CPU is left with a
-//! long one at the end; results are committed in the order of the jobs, so the archive does not depend on
-//! timing. Never keeps a coded form that does not pay.
+//! Each content in each coding is a job. The longest jobs come first, so that no CPU is left with a long one at the end.
+//! Results are committed in order, so the archive doesn't depend on timing.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,32 +20,32 @@ use crate::source::Sources;
 use crate::sources_cache::{SourcesCache, Verified};
 use crate::store::Store;
 
-/// What is being coded and what waits to be committed may hold so many bytes together.
+/// Maximum number of bytes that are being compressed or not committed yet.
 const HELD_BYTES_MAX: u64 = 64 << 20;
 
-/// A coded form pays if it is at least so many bytes smaller: `Content-Encoding` takes some twenty more in
-/// the head, and decoding is work for the client.
+/// A result must save at least this many bytes: `Content-Encoding` takes about twenty, and decompression costs the client
+/// time.
 const SAVED_BYTES_MIN: u64 = 64;
 
-/// And if it is smaller by one part in so many: 3 %. Less is not worth a place in the archive.
+/// A result must also save at least one part in this many (3 %).
 const SAVED_PART_MIN: u64 = 33;
 
-/// Codes the contents.
+/// The inputs of the second pass.
 pub(crate) struct Encoding<'a> {
     pub(crate) options: &'a Options,
     pub(crate) sources: &'a Sources,
     pub(crate) cache: Option<&'a CompressCache>,
-    /// Knows which results of `cache` were decoded before.
+    /// Knows which results of `cache` are verified.
     pub(crate) known: Option<&'a SourcesCache>,
     pub(crate) progress: &'a dyn Progress,
 }
 
-/// How many results there were, by where they came from.
+/// Number of results by origin.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) found: u64,
     pub(crate) made: u64,
-    /// The results that decode to their contents.
+    /// The verified results.
     pub(crate) verified: Verified,
 }
 
@@ -56,7 +55,7 @@ struct Job {
 }
 
 impl Encoding<'_> {
-    /// The encoders that are used: of two for one coding the better one.
+    /// Returns the encoders in use: the better one of two for the same coding.
     fn encoders(&self) -> impl Iterator<Item = Encoder> + '_ {
         let wanted = &self.options.encoders;
         wanted.iter().copied().filter(|encoder| match encoder {
@@ -66,7 +65,7 @@ impl Encoding<'_> {
         })
     }
 
-    /// Bytes that will be coded, each counted once however many codings there are: for progress.
+    /// Returns the number of bytes to compress, counted once for all codings.
     pub(crate) fn total_bytes(&self, contents: &Contents) -> u64 {
         if self.encoders().next().is_none() {
             return 0;
@@ -74,7 +73,7 @@ impl Encoding<'_> {
         contents.all.iter().filter(|content| content.to_encode).map(|content| content.length).sum()
     }
 
-    /// Codes everything that is to be coded, and stores as it is what no coding has paid for.
+    /// Compresses contents, and stores those uncompressed that no coding makes smaller.
     pub(crate) fn run(&self, contents: &mut Contents, store: &mut Store) -> Result<Tally, Error> {
         let jobs = self.jobs(contents);
         let limits = Limits { threads: self.options.thread_count(), held_bytes_max: HELD_BYTES_MAX };
@@ -124,7 +123,7 @@ impl Encoding<'_> {
                     let length = bytes.len() as u64;
                     content.forms.push(Form { coding, body, length, etag: digest.etag() });
                 }
-                // A content counts in parts, one for each coding, which together are its length.
+                // A content advances the progress by one part per coding, which add up to its length.
                 let before = coded_bytes / codings.max(1);
                 coded_bytes += content.length;
                 self.progress.advance(coded_bytes / codings.max(1) - before);
@@ -135,8 +134,7 @@ impl Encoding<'_> {
         Ok(Tally { found: found.into_inner(), made: made.into_inner(), verified })
     }
 
-    /// The jobs, the longest first. Of equal ones the order is that of their digests, so that it is the
-    /// same everywhere.
+    /// Returns the jobs, the longest first. Ties are ordered by digest, which is the same on every machine.
     fn jobs(&self, contents: &Contents) -> Vec<Job> {
         let mut jobs = Vec::new();
         for (id, content) in (0..).zip(&contents.all) {
@@ -151,7 +149,7 @@ impl Encoding<'_> {
         jobs
     }
 
-    /// Stores as it is what has no form yet, and puts the smallest form first.
+    /// Stores contents without a form uncompressed, and sorts forms by size.
     fn complete(&self, contents: &mut Contents, store: &mut Store) -> Result<(), Error> {
         for content in &mut contents.all {
             if content.forms.is_empty() && content.wanted {
@@ -165,7 +163,7 @@ impl Encoding<'_> {
                     store,
                 )?);
             }
-            // Who takes brotli or zstd takes gzip too: a form that is not smaller than gzip's serves nobody.
+            // Clients that accept Brotli or Zstandard accept gzip too, so a form must be smaller than gzip's to be useful.
             let gzip = content.forms.iter().find(|form| form.coding == Coding::Gzip).map(|form| form.length);
             let special = |coding| matches!(coding, Coding::Brotli | Coding::Zstd);
             content.forms.retain(|form| !special(form.coding) || gzip.is_none_or(|gzip| form.length < gzip));
@@ -175,7 +173,7 @@ impl Encoding<'_> {
     }
 }
 
-/// How long an encoder takes for a byte, roughly, beside the fastest at its highest level.
+/// Approximate time per byte of an encoder, relative to the fastest at its highest level.
 const fn cost(encoder: Encoder) -> u64 {
     match encoder {
         Encoder::Identity | Encoder::Gzip | Encoder::Zstd => 1,
@@ -194,7 +192,7 @@ fn worth(coded: Vec<u8>, length: u64) -> Outcome {
     }
 }
 
-/// A result, with the bytes that it holds until it is committed.
+/// A result, and the bytes that it holds until it is committed.
 fn weighed(outcome: Outcome) -> (Outcome, u64) {
     let bytes = match &outcome {
         Outcome::Coded(bytes, _) => bytes.len() as u64,
@@ -208,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_pays_is_kept() {
+    fn only_useful_results_are_kept() {
         assert!(matches!(worth(vec![0; 1000], 1063), Outcome::NotWorth), "63 bytes are too few");
         assert!(matches!(worth(vec![0; 1000], 1064), Outcome::Coded(..)));
         assert!(matches!(worth(vec![0; 98_000], 100_000), Outcome::NotWorth), "2 % are too few");

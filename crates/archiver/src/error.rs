@@ -1,7 +1,6 @@
-//! Why a build did not end with a new archive, each with the path where it went wrong.
+//! Errors of a build, each with the path concerned.
 //!
-//! Whatever it was, the old archive stands as it stood. Words are made where a person reads them;
-//! [`Error::class`] says whose fault it was.
+//! After any error, the old archive is unchanged. [`Error::class`] decides the exit code.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,34 +11,34 @@ use crate::report::Report;
 use crate::skip::{IgnoreFileError, PatternError};
 use crate::walk::WalkError;
 
-/// Why a build did not end with a new archive.
+/// Why a build wrote no archive.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The options contradict themselves or the file system.
+    /// The options contradict each other or the file system.
     #[error("{path}: {what}", path = path.display())]
     Usage {
-        /// The path that an option names.
+        /// The path in the options.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// What is wrong, and how to fix it.
         what: &'static str,
     },
-    /// No coding was asked for.
-    #[error("no form to store contents in: name at least one of identity, gzip, zopfli, brotli, zstd")]
+    /// No encoder was selected.
+    #[error("no encoder is selected: name at least one of identity, gzip, zopfli, brotli, zstd")]
     NoEncoder,
-    /// A `Cache-Control` value that a header line cannot hold.
-    #[error("`--cache-control` holds a byte that a header line cannot: {value:?}")]
+    /// A `Cache-Control` value with a byte that a field value can't contain.
+    #[error("`--cache-control` contains a byte that a field value can't contain: {value:?}")]
     CacheControl {
-        /// The value as it was given.
+        /// The value.
         value: String,
     },
-    /// A pattern of the options is none.
+    /// An option contains an invalid pattern.
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    /// The source folder cannot be walked.
+    /// The source folder can't be listed.
     #[error(transparent)]
     Walk(#[from] WalkError),
-    /// There is nothing to publish.
-    #[error("{} holds no file that could be served", folder.display())]
+    /// The source folder has no files.
+    #[error("{} contains no file that could be served", folder.display())]
     Empty {
         /// The source folder.
         folder: PathBuf,
@@ -50,151 +49,150 @@ pub enum Error {
         /// The source folder.
         folder: PathBuf,
     },
-    /// The ignore file cannot be read.
+    /// The ignore file can't be read.
     #[error(transparent)]
     IgnoreFile(#[from] IgnoreFileError),
-    /// A source file cannot be read, or has vanished since the folder was listed.
+    /// A source file can't be read, or was removed during the build.
     #[error("cannot read {}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// A source file was different each time it was looked at.
-    #[error("{} changes while it is being read: build again when nothing writes to it", path.display())]
+    /// A source file changed each time it was read.
+    #[error("{} changes while it is being read: build again when no process writes to it", path.display())]
     Changing {
         /// The file.
         path: PathBuf,
     },
-    /// A compressed content did not decompress to what it was made from: the encoder is at fault, or the
-    /// memory.
-    #[error("{encoder} did not give back the content of {}: leave this coding out and report it", path.display())]
+    /// A compressed content didn't decompress to the original: a bug in the encoder, or a memory error.
+    #[error("{encoder} didn't reproduce the content of {}: leave this coding out and report a bug", path.display())]
     Encoder {
-        /// The word for the encoder.
+        /// The encoder's name.
         encoder: &'static str,
         /// A file with this content.
         path: PathBuf,
     },
-    /// An archive of an earlier release cannot be carried forward from.
-    #[error("cannot carry assets forward from {}: {source}", path.display())]
+    /// Files of an earlier release can't be carried forward.
+    #[error("cannot carry files forward from {}: {source}", path.display())]
     Previous {
         /// The archive.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: PreviousError,
     },
-    /// The serial that was ordered is not the newest one.
-    #[error("`--serial {serial}`: a release before this one is {newest}; give a greater number, or none")]
+    /// The requested serial isn't greater than that of an earlier release.
+    #[error("`--serial {serial}`: an earlier release has serial {newest}; give a greater number, or none")]
     Serial {
-        /// The serial that was ordered.
+        /// The requested serial.
         serial: u64,
-        /// The newest one before it.
+        /// The newest earlier serial.
         newest: u64,
     },
-    /// Another archive of the release directory has the serial of this build.
+    /// Another archive of the release directory has the same serial.
     #[error("{} is release {serial} already", path.display())]
     SerialExists {
         /// The serial.
         serial: u64,
-        /// The archive that has it.
+        /// The other archive.
         path: PathBuf,
         /// The release directory.
         directory: PathBuf,
     },
-    /// There is something else in the place of a cache.
+    /// The path of a cache is in use for something else.
     #[error("cannot use the cache {}: {source}", path.display())]
     Cache {
         /// The cache.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The archive cannot be written.
+    /// The archive can't be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
         /// The archive.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: WriteError,
     },
-    /// The archive was written but cannot be opened, so its links cannot be checked.
-    #[error("cannot read the new {} back: {source}", path.display())]
+    /// The archive was written but can't be opened, so its links can't be checked.
+    #[error("cannot open the new archive {}: {source}", path.display())]
     ReadBack {
         /// The archive.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: OpenError,
     },
-    /// The threads to work with could not be had.
+    /// Threads can't be started.
     #[error("cannot start {threads} threads: {source}")]
     Threads {
-        /// How many.
+        /// The number of threads.
         threads: usize,
-        /// Why not.
+        /// The reason.
         source: rayon::ThreadPoolBuildError,
     },
-    /// A source file asks for something that the site would be unsafe without.
-    #[error("{} error(s) in the sources: {} was not replaced", report.errors(), path.display())]
+    /// The site would be insecure without something that a source file requests.
+    #[error("{} error(s) in the source folder: {} was not replaced", report.errors(), path.display())]
     Sources {
         /// The archive that would have been replaced.
         path: PathBuf,
-        /// What is known of the sources, with the errors.
+        /// The report so far, with the errors.
         report: Box<Report>,
     },
-    /// There were warnings, and they were to end the build.
+    /// There were warnings, and `strict` is on.
     #[error("{} warning(s), and --strict: {} was not replaced", report.warnings(), path.display())]
     Strict {
         /// The archive that would have been replaced.
         path: PathBuf,
-        /// What would have been built, with the warnings.
+        /// The report, with the warnings.
         report: Box<Report>,
     },
 }
 
-/// Whose fault an [`Error`] is: what exit codes are made from.
+/// The class of an [`Error`], which decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// The command line's.
+    /// Wrong command line.
     Usage,
-    /// The source folder's.
+    /// A fault in the source folder.
     Input,
-    /// The archive's, the caches', or the disk's below them.
+    /// The archive or a cache can't be written.
     Output,
-    /// Nothing failed, but warnings were not to be.
+    /// The build succeeded, with warnings.
     Strict,
-    /// The program's or the machine's.
+    /// A bug, or a fault of the machine.
     Internal,
 }
 
-/// Why an earlier archive cannot be carried forward from.
+/// Why files of an earlier archive can't be carried forward.
 #[derive(Debug, thiserror::Error)]
 pub enum PreviousError {
-    /// The directory cannot be listed.
+    /// The directory can't be listed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It cannot be opened, or is no archive.
+    /// It can't be opened, or isn't an archive.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Its bytes are not those that were written.
+    /// Its bytes don't match its digest.
     #[error(transparent)]
     Damaged(#[from] VerifyError),
-    /// A number in it does not fit it.
+    /// A number in it is out of range.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
-    /// Its manifest is not what a build writes.
+    /// Its manifest can't be parsed.
     #[error("its manifest is damaged: {0}")]
     Manifest(#[from] serde_json::Error),
-    /// Its manifest does not say what a path of it is.
-    #[error("its manifest does not say of which release {path} is")]
+    /// Its manifest doesn't name the release of a carried path.
+    #[error("its manifest doesn't name the release of {path}")]
     Unlisted {
-        /// The path, as a URL spells it.
+        /// The path as in a URL.
         path: String,
     },
 }
 
 impl Error {
-    /// Whose fault it is.
+    /// Returns the class of the error.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {

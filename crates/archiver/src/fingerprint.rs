@@ -1,20 +1,17 @@
-//! Whether a name carries a fingerprint of the file's own content.
+//! Verified fingerprints: names that contain a digest of the file's own content.
 //!
-//! Build tools write names such as `app-3f9a1c02.js` so that a copy may be kept for ever. Here
-//! such a name is believed only after the content has been hashed and the digits found to be a
-//! digest of it: never because it looks like one. A name that looks like none costs a glance.
+//! Build tools write names such as `app-3f9a1c02.js`, so that clients may keep a copy forever. We trust such a name only
+//! after hashing the content and finding that the name contains the start of the digest.
 //!
-//! What is recognised is the beginning of the digest of the whole content. Tools that hash
-//! something else (their input, or the content before another file's name was written into it)
-//! leave names that are not recognised; such a file is merely cached for less long.
+//! Tools that hash something else (their input, or the content before other names were inserted) write names that can't be
+//! verified here; see the module `bundles`.
 //!
-//! # The odds of an accident
+//! # Probability of a false match
 //!
-//! The weakest token is 8 hex digits, 32 bits. A content yields 12 strings of bytes (9 digests, of
-//! which 3 are integers that tools write in either byte order), so the odds that an unrelated name
-//! of that kind is believed are 12 / 2^32, one in 358 million. All other tokens have at least 36
-//! bits (base 36 is spelled from an integer, whose first digit may carry next to nothing: 7 * 5.17),
-//! and the other spellings together add about two hundredths to that sum.
+//! The weakest token is 8 hexadecimal digits, which are 32 bits. A content yields 12 byte strings (9 digests, of which 3
+//! are integers that tools write in either byte order), so an unrelated name of that kind matches with a probability of 12
+//! / 2^32, one in 358 million. All other tokens have at least 36 bits (base 36 encodes an integer, whose first digit may
+//! have almost no information: 7 * 5.17), and together they add about two hundredths to that probability.
 
 use std::borrow::Cow;
 
@@ -24,25 +21,24 @@ use sha2::{Digest, Sha256, Sha384, Sha512};
 use xxhash_rust::xxh3::Xxh3;
 use xxhash_rust::xxh64::Xxh64;
 
-/// The shortest token that counts, in characters; see the odds above.
+/// Minimum length of a token in characters; see the probability above.
 const TOKEN_LEN_MIN: usize = 8;
 
-/// No digest is spelled longer than SHA-512 in hex.
+/// SHA-512 in hexadecimal is the longest digest.
 const TOKEN_LEN_MAX: usize = 128;
 
-/// A name in which a digest may stand.
+/// A name that may contain a digest.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
     name: &'a [u8],
 }
 
 impl<'a> Candidate<'a> {
-    /// Looks for a token that could be a digest: at least 8 letters and digits (and, for
-    /// base64url, `-` and `_`) between separators, which are `.`, `-`, `_` and the name's ends.
+    /// Looks for a token that could be a digest: at least 8 letters and digits (and, for base64url, `-` and `_`) between
+    /// separators, which are `.`, `-`, `_` and the ends of the name.
     ///
-    /// Words are passed over, `getting-started` as well as `Introduction`: a digest made of lower-case
-    /// letters only is missed for that (7 in 100 of those in base 36), and the file is
-    /// merely cached for less long.
+    /// Words such as `getting-started` and `Introduction` are excluded. This also excludes digests of lower-case letters
+    /// only (7 in 100 of those in base 36), which are cached for less time.
     pub fn in_name(file_name: &'a [u8]) -> Option<Candidate<'a>> {
         let has_plain_token = file_name.split(|&byte| is_separator(byte)).any(|token| {
             token.len() >= TOKEN_LEN_MIN && token.len() <= TOKEN_LEN_MAX && could_be_digest(token)
@@ -51,7 +47,7 @@ impl<'a> Candidate<'a> {
         (has_plain_token || dotted.any(has_base64url_token)).then_some(Candidate { name: file_name })
     }
 
-    /// Begins to hash the content.
+    /// Starts hashing the content.
     pub fn start(self) -> Check<'a> {
         Check {
             name: self.name,
@@ -67,7 +63,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// A content being hashed, to be compared with the name it goes by. About 5 kB; keep few.
+/// A content that is being hashed to compare it with its name. Takes about 5 kB.
 pub struct Check<'a> {
     name: &'a [u8],
     md5: Md5,
@@ -81,7 +77,7 @@ pub struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Takes the next bytes of the content.
+    /// Hashes the next bytes of the content.
     pub fn update(&mut self, bytes: &[u8]) {
         self.md5.update(bytes);
         self.sha1.update(bytes);
@@ -93,11 +89,11 @@ impl Check<'_> {
         self.xxh3.update(bytes);
     }
 
-    /// The algorithm whose digest of the content the name carries, if any.
+    /// Returns the algorithm whose digest the name contains, if any.
     pub fn finish(self) -> Option<&'static str> {
         let Check { name, md5, sha1, sha256, sha384, sha512, blake3, xxh64, xxh3 } = self;
         let spelled = |digest: &[u8]| name_carries(name, digest);
-        // An integer is written with its first byte first by some tools and last by others.
+        // Tools write integers in either byte order.
         let spelled_either_way = |digest: &[u8]| {
             let reversed: Vec<u8> = digest.iter().rev().copied().collect();
             spelled(digest) || spelled(&reversed)
@@ -130,15 +126,15 @@ fn is_separator(byte: u8) -> bool {
     matches!(byte, b'.' | b'-' | b'_')
 }
 
-/// Letters and digits that are not simply a word.
+/// Returns `true` for letters and digits that aren't a lower-case word.
 fn could_be_digest(token: &[u8]) -> bool {
     let is_word = token.iter().skip(1).all(u8::is_ascii_lowercase);
     let is_hex = token.iter().all(u8::is_ascii_hexdigit);
     token.iter().all(u8::is_ascii_alphanumeric) && (is_hex || !is_word)
 }
 
-/// Whether `-` or `_` may be digits of base64url here: the letters around them must mix as they
-/// do in a digest, and hardly do in a title, with a capital after a small letter or a digit.
+/// Returns `true` if `-` or `_` may be base64url digits: a capital follows a small letter or a digit, as in a digest and
+/// rarely in a title.
 fn has_base64url_token(part: &[u8]) -> bool {
     let is_mixed = part.windows(2).any(|pair| {
         pair[1].is_ascii_uppercase() && (pair[0].is_ascii_lowercase() || pair[0].is_ascii_digit())
@@ -166,15 +162,15 @@ const BASE36: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 const BASE62_UPPER_FIRST: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const BASE62_LOWER_FIRST: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// Whether a token of the name is a beginning of `spelling`.
+/// Returns `true` if a token of the name is a prefix of `spelling`.
 fn carries(name: &[u8], spelling: &[u8]) -> bool {
     (0..name.len())
         .filter(|&start| start == 0 || is_separator(name[start - 1]))
         .any(|start| begins_with_token(&name[start..], spelling))
 }
 
-/// Whether some beginning of `rest` that ends where a token ends is a beginning of `spelling`.
-/// Every such end is tried, for in base64url a separator may be a digit.
+/// Returns `true` if a prefix of `rest` that ends at a separator is a prefix of `spelling`. We try every separator, because
+/// it may be a base64url digit.
 fn begins_with_token(rest: &[u8], spelling: &[u8]) -> bool {
     let shared = rest.iter().zip(spelling).take_while(|(a, b)| a == b).count();
     (TOKEN_LEN_MIN..=shared).any(|end| rest.get(end).is_none_or(|&byte| is_separator(byte)))
@@ -188,8 +184,8 @@ fn carries_one_case(name: &[u8], lower: &[u8]) -> bool {
     carries(name, lower) || carries(name, &lower.to_ascii_uppercase())
 }
 
-/// Spells bytes as a stream of groups of `width` bits, the first bit being the highest, without
-/// padding (RFC 4648 §3.2). The alphabet has `2^width` letters.
+/// Encodes bytes in groups of `width` bits, most significant bit first, without padding (RFC 4648 §3.2). The alphabet has
+/// `2^width` letters.
 fn in_bits(bytes: &[u8], width: u32, alphabet: &[u8]) -> Vec<u8> {
     let mut spelling = Vec::with_capacity(bytes.len() * 2);
     let mut pending: usize = 0;
@@ -209,7 +205,7 @@ fn in_bits(bytes: &[u8], width: u32, alphabet: &[u8]) -> Vec<u8> {
     spelling
 }
 
-/// Spells bytes as one integer, the first byte being the highest, without leading zeros.
+/// Encodes bytes as one big-endian integer, without leading zeros.
 fn in_base(bytes: &[u8], alphabet: &[u8]) -> Vec<u8> {
     let mut rest: Cow<'_, [u8]> = Cow::Borrowed(bytes);
     let mut spelling = Vec::new();
@@ -233,7 +229,7 @@ mod tests {
 
     fn algorithm(name: &str, content: &[u8]) -> Option<&'static str> {
         let mut check = Candidate::in_name(name.as_bytes())?.start();
-        // Two pieces show that nothing depends on how the content is cut.
+        // Two pieces show that the split doesn't matter.
         let (first, second) = content.split_at(content.len() / 2);
         check.update(first);
         check.update(second);
@@ -241,8 +237,8 @@ mod tests {
     }
 
     #[test]
-    fn each_algorithm_is_recognised_by_its_digest_of_abc() {
-        // The beginnings of the published digests of these three bytes.
+    fn each_algorithm_is_recognized() {
+        // Prefixes of the published digests of "abc".
         let cases = [
             ("900150983cd24fb0d6963f7d28e17f72", "MD5"),
             ("a9993e364706816aba3e25717850c26c9cd0d89d", "SHA-1"),
@@ -266,8 +262,8 @@ mod tests {
     }
 
     #[test]
-    fn each_spelling_is_recognised() {
-        // The SHA-256 of "abc" as Python's base64 module spells it.
+    fn each_encoding_is_recognized() {
+        // SHA-256 of "abc", encoded by Python's base64 module.
         let sha256 = [
             "XJ4BNP4PAHH6UQKBIDPF3LRCEOYAGYNDSYLXVHFUCD7WD4QACWWQ",
             "ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0",
@@ -282,30 +278,30 @@ mod tests {
             }
         }
         assert_eq!(algorithm("a_xj4bnp4pahh6uqkb.css", b"abc"), Some("SHA-256"));
-        // The XXH64 of "abc", an integer of 64 bits, as Python divides it.
+        // XXH64 of "abc" as a 64-bit integer, converted by Python.
         for token in ["11mo2jbx36f89", "5tsFwslE9e5", "5TSfWSLe9E5"] {
             assert_eq!(algorithm(&format!("a-{token}.js"), b"abc"), Some("XXH64"), "{token}");
         }
     }
 
     #[test]
-    fn an_integer_is_recognised_in_either_byte_order() {
+    fn integers_are_recognized_in_either_byte_order() {
         assert_eq!(algorithm("a-999077adf52cbc44.js", b"abc"), None);
         assert_eq!(algorithm("a-990977adf52cbc44.js", b"abc"), Some("XXH64"));
     }
 
     #[test]
-    fn separators_inside_base64url_are_digits() {
-        // The SHA-256 of "abc" in base64url, cut behind a `-` that is part of it.
+    fn separators_within_base64url_are_digits() {
+        // SHA-256 of "abc" in base64url, cut after a `-` that is part of it.
         assert_eq!(algorithm("app-ungWv48Bz-p.js", b"abc"), Some("SHA-256"));
         assert_eq!(algorithm("app-ungWv48Bz-.js", b"abc"), Some("SHA-256"));
     }
 
     #[test]
-    fn a_digest_of_something_else_is_no_fingerprint() {
+    fn digest_of_another_content_is_not_a_fingerprint() {
         assert_eq!(algorithm("app.900150983cd24fb0.js", b"abd"), None);
         assert_eq!(algorithm("app.900150983cd24fb1.js", b"abc"), None);
-        // Seven digits are too few, and a token must be the digest from its beginning to its end.
+        // Seven digits are too few, and a token must be a prefix of the digest from start to end.
         assert_eq!(algorithm("app.9001509.js", b"abc"), None);
         assert_eq!(algorithm("app.x900150983.js", b"abc"), None);
         assert_eq!(algorithm("app.900150983x.js", b"abc"), None);
@@ -313,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_passed_over() {
+    fn words_are_excluded() {
         for name in
             ["index.html", "installation.html", "Introduction.pdf", "getting-started.html", "a", "", "..."]
         {
@@ -325,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_bits_are_spelled_as_rfc_4648_shows() {
+    fn bit_groups_are_encoded_as_in_rfc_4648() {
         // RFC 4648 §10, without the padding.
         let base32 =
             |bytes: &[u8]| String::from_utf8(in_bits(bytes, 5, BASE32).to_ascii_uppercase()).unwrap();
@@ -345,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_spelled_without_leading_zeros() {
+    fn integers_are_encoded_without_leading_zeros() {
         assert_eq!(in_base(&[0, 0], BASE36), b"");
         assert_eq!(in_base(&[0, 35], BASE36), b"z");
         assert_eq!(in_base(&[4, 208], BASE36), b"y8");

@@ -1,4 +1,4 @@
-//! Rules of `_headers` by site: the default site's, and those of each host.
+//! Header rules by site, from `_headers` of the root and of each host.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::pattern::PatternPiece;
 use crate::routes::Routes;
 use crate::source::Sources;
 
-/// Parses the `_headers` of each site: the default one's first, then those of the hosts in their order.
+/// Parses the `_headers` of each site: the default site's first, then those of the hosts in order.
 pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<HeaderRule>>, Error> {
     let mut rules = vec![Vec::new(); routes.hosts.len() + 1];
     for file in std::mem::take(&mut routes.header_files) {
@@ -31,7 +31,7 @@ pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<He
         routes.diagnostics.extend(diagnostics);
         rules[file.host.map_or(0, |host| host as usize + 1)] = parsed;
     }
-    // What the root's file says of one host holds on the site of that host too, before what the site says itself.
+    // Rules of the root's file that name a host also apply to the host's own site, before the site's own rules.
     for (place, (name, own_site)) in (1..).zip(&routes.hosts) {
         if *own_site {
             let below = name.strip_prefix("*.");
@@ -49,7 +49,7 @@ pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<He
         check_fields(routes, &rules[place]);
         routes.scope(place.checked_sub(1).and_then(|host| u32::try_from(host).ok()), b"/");
     }
-    // What the default site says for everybody holds on hosts that have rules but no site.
+    // The default site's rules apply to hosts that have rules but no site.
     for (place, (_, own_site)) in (1..).zip(&routes.hosts) {
         if !own_site {
             rules[place] = rules[0].clone();
@@ -58,9 +58,9 @@ pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<He
     Ok(rules)
 }
 
-/// Reports rules of which more fields could come together for one path than the server has room for.
+/// Reports rules that could add more fields to one path than the server has room for.
 fn check_fields(routes: &mut Routes, rules: &[HeaderRule]) {
-    // By the first segment, if it is a literal: paths have one of them.
+    // By the first segment, if it is a literal, because a path has only one.
     let mut by_start: HashMap<&[u8], usize> = HashMap::new();
     let mut everywhere = 0;
     for rule in rules {

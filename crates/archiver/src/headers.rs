@@ -1,4 +1,4 @@
-//! `_headers` -> rules that add fields to answers, in the grammar of Netlify and Cloudflare Pages.
+//! Parser and semantics of `_headers`, with the syntax of Netlify and Cloudflare Pages.
 //!
 //! ```text
 //! /downloads/*
@@ -6,21 +6,21 @@
 //!   ! X-Frame-Options
 //! ```
 //!
-//! A line that begins with a path, or with an address for one host, opens a rule; the lines
-//! below it are its fields, `!` taking one away. This file decides which fields a site may set
-//! at all; it never sees an answer. A field that the server must own is reported and dropped,
-//! because a wrong value there breaks the connection or the cache and not merely the page.
+//! A line that begins with a path, or with a URL for one host, starts a rule. The indented lines below are its fields; `!`
+//! removes one. This module decides which fields a site may set. A field that the server owns is reported and ignored,
+//! because a wrong value could break the connection or a cache.
 //!
-//! # How rules add up
+//! # Merging rules
 //!
-//! Every rule that matches contributes, in the order of the file. A second value for the same
-//! name is joined to the first with `, ` (RFC 9110 §5.3), as both hosts do. Two kinds of
-//! field are excepted. `Set-Cookie` cannot be joined and keeps a line for each value
-//! (RFC 6265 §3). A field that by its definition has one value takes the last rule's: write the
-//! general rule first and the exception below it. `Cache-Control` is both: the lines of one rule
-//! are one list, and the last rule's list counts, because two policies contradict each other.
-//! `!` takes away what rules above it have set, and the server's own default for that name; a
-//! rule below it may set the name again.
+//! All matching rules apply, in the order of the file. A second value for a name is appended with `, ` (RFC 9110 §5.3), as
+//! both hosts do. Exceptions:
+//!
+//! - `Set-Cookie` can't be joined and keeps one line per value (RFC 6265 §3).
+//! - For a field with a single value, the last rule wins: write the general rule first and the exception below it.
+//! - `Cache-Control` is both: the lines of one rule are one list, and the last rule's list wins, because two policies would
+//!   contradict each other.
+//!
+//! `!` removes the values of earlier rules, and the server's default. A later rule may set the name again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,35 +32,35 @@ use crate::pattern::{Pattern, PatternSyntax};
 use crate::rule_error::{RuleError, readable_line};
 use crate::rules::check_size;
 
-/// A `*` stands once and anywhere, as for Cloudflare; `:name` is a whole segment for both hosts.
+/// `*` may be anywhere once, as for Cloudflare; `:name` is a whole segment for both hosts.
 const SYNTAX: PatternSyntax = PatternSyntax { splat_anywhere: true, placeholder_anywhere: false };
 
-/// One path of a header file and the fields below it.
+/// One path of a header file, and its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderRule {
-    /// The header file, as it was handed to [`parse`].
+    /// The header file as passed to [`parse`].
     pub file: Arc<str>,
-    /// The line of the path, counted from 1.
+    /// The line of the path, starting at 1.
     pub line: u32,
-    /// The one host that the rule is for, in lower case and without a port; `None` for all.
+    /// The host that the rule is for, in lower case and without a port; `None` for all hosts.
     pub host: Option<String>,
-    /// Which paths it matches.
+    /// The paths that it matches.
     pub pattern: Pattern,
-    /// What it does, in order; never empty.
+    /// Its fields in order; never empty.
     pub fields: Vec<HeaderField>,
 }
 
-/// One line of a rule.
+/// A field line of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeaderField {
     /// Adds a value.
     Set {
         /// The field's name, in lower case.
         name: String,
-        /// The value, without white space at either end. It holds no control character but tabs.
+        /// The value, without white space at either end. Tabs are the only control characters.
         value: String,
     },
-    /// Takes away what rules above have set, and the server's own default.
+    /// Removes the values of earlier rules, and the server's default.
     Remove {
         /// The field's name, in lower case.
         name: String,
@@ -76,18 +76,18 @@ impl HeaderField {
     }
 }
 
-/// What all rules together say about one answer.
+/// The effect of all matching rules on one response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergedFields {
-    /// Names in lower case with their values, in the order in which the names first came up. Only
-    /// `set-cookie` occurs more than once. Values of `vary` add to the server's own.
+    /// Names in lower case with their values, in the order of their first occurrence. Only `set-cookie` occurs more than
+    /// once. Values of `vary` are added to the server's.
     pub fields: Vec<(String, String)>,
-    /// Names in lower case that were taken away and not set again: the server leaves out its own.
+    /// Names in lower case that were removed and not set again. The server leaves out its default.
     pub removed: Vec<String>,
 }
 
 impl HeaderRule {
-    /// Adds a line. Of one rule, all lines of a list are one list (RFC 9110 §5.3).
+    /// Adds a field line. The lines of one list in a rule are joined (RFC 9110 §5.3).
     fn add(&mut self, field: HeaderField) -> Result<(), RuleError> {
         let HeaderField::Set { name, value } = &field else {
             self.fields.push(field);
@@ -113,15 +113,15 @@ impl HeaderRule {
         }
     }
 
-    /// Whether the rule is for this percent-decoded path on this host (in lower case, without a
-    /// port; `None` if unknown, which only rules for all hosts match).
+    /// Returns `true` if the rule applies to this percent-decoded path on this host (in lower case, without a port). `None`
+    /// is an unknown host, to which only rules for all hosts apply.
     pub fn matches(&self, host: Option<&str>, path: &[u8]) -> bool {
         let is_for = |rule: &String| host.is_some_and(|host| covers(rule, host));
         self.host.as_ref().is_none_or(is_for) && self.pattern.matches(path)
     }
 }
 
-/// Adds up the rules that match; how, is told at the top of this file.
+/// Merges the rules that apply, as described at the top of this module.
 pub fn merge(rules: &[HeaderRule], host: Option<&str>, path: &[u8]) -> MergedFields {
     let mut merged = MergedFields::default();
     for field in rules.iter().filter(|rule| rule.matches(host, path)).flat_map(|rule| &rule.fields) {
@@ -156,7 +156,7 @@ impl MergedFields {
     }
 }
 
-/// Fields of which the last rule's value counts.
+/// Fields with a single value: the last rule wins.
 const SINGLE_VALUED: [&str; 20] = [
     "access-control-allow-credentials",
     "access-control-allow-origin",
@@ -180,12 +180,12 @@ const SINGLE_VALUED: [&str; 20] = [
     "x-xss-protection",
 ];
 
-/// Whether a field has one value, so that of several the last counts.
+/// Returns `true` for a field with a single value.
 pub(crate) fn is_single_valued(name: &str) -> bool {
     SINGLE_VALUED.contains(&name)
 }
 
-/// Fields that a site cannot set or remove, and why.
+/// Fields that the server owns, and why.
 const OWNED: [(&str, &str); 21] = [
     ("accept-ranges", "the server states whether it serves ranges"),
     ("age", "only a cache knows it"),
@@ -210,9 +210,9 @@ const OWNED: [(&str, &str); 21] = [
     ("upgrade", "it concerns the connection and not the page"),
 ];
 
-/// Reads a header file. `file` is its path for diagnostics.
+/// Parses a header file, whose path `file` is used in diagnostics.
 ///
-/// Rules come in the order of their lines. A line that has no effect is in the diagnostics.
+/// Returns the rules in the order of their lines, and a diagnostic for each line without effect.
 pub fn parse(text: &[u8], file: &str) -> (Vec<HeaderRule>, Vec<Diagnostic>) {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut parser = Parser {
@@ -235,22 +235,22 @@ pub fn parse(text: &[u8], file: &str) -> (Vec<HeaderRule>, Vec<Diagnostic>) {
 
 struct Parser<'a> {
     file: &'a str,
-    /// The same, for rules to share.
+    /// The same, shared by the rules.
     name: Arc<str>,
     rules: Vec<HeaderRule>,
-    /// The last rule for each host and pattern.
+    /// Index of the last rule for each host and pattern.
     known: HashMap<(Option<String>, Pattern), usize>,
     block: Block,
     diagnostics: Vec<Diagnostic>,
 }
 
-/// What the field lines that follow belong to.
+/// The rule that the next field lines belong to.
 enum Block {
-    /// No path has come yet.
+    /// There was no path yet.
     None,
-    /// The path above was refused, and its fields go with it. One report says so.
+    /// The path was rejected and reported, so its fields are skipped silently.
     Refused,
-    /// A rule in the making, and whether a field of it was dropped and reported.
+    /// An unfinished rule. The flag is `true` if a field was rejected and reported.
     Open { rule: HeaderRule, has_dropped: bool },
 }
 
@@ -309,7 +309,7 @@ impl Parser<'_> {
     }
 }
 
-/// What to say of a rule for the same paths as an earlier one, if it sets a field again that has one value.
+/// Returns an error if a rule sets a single-valued field that an earlier rule for the same path sets.
 fn overridden(earlier: &HeaderRule, rule: &HeaderRule) -> Option<RuleError> {
     let is_set = |rule: &HeaderRule, name: &str| {
         let fields = rule.fields.iter().rev().find(|field| field.name() == name);
@@ -330,7 +330,7 @@ fn overridden(earlier: &HeaderRule, rule: &HeaderRule) -> Option<RuleError> {
     Some(RuleError::new("header-twice", message))
 }
 
-/// A field's line never begins like this, for neither `/` nor `//` can be part of a name.
+/// Returns `true` for a path. A field line can't begin with `/` or contain `//` in its name.
 fn is_path(text: &str) -> bool {
     text.starts_with(['/', '*'])
         || text.contains("://") && !text.split("://").next().unwrap_or("").contains([' ', ':'])
@@ -370,7 +370,7 @@ fn parse_field(text: &str) -> Result<HeaderField, RuleError> {
     Ok(HeaderField::Set { name, value: value.to_owned() })
 }
 
-/// A field name (RFC 9110 §5.1) that a site may use, in lower case.
+/// Parses a field name (RFC 9110 §5.1) that a site may use, and returns it in lower case.
 fn parse_name(text: &str) -> Result<String, RuleError> {
     let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if text.is_empty() || !text.bytes().all(is_token_byte) {
@@ -393,7 +393,7 @@ mod tests {
 
     use super::*;
 
-    /// The rules of a file that has nothing to be said about.
+    /// Parses a file without diagnostics.
     fn rules(text: &str) -> Vec<HeaderRule> {
         let (rules, diagnostics) = parse(text.as_bytes(), "_headers");
         assert_eq!(diagnostics, [], "{text}");
@@ -412,7 +412,7 @@ mod tests {
         HeaderField::Set { name: name.to_owned(), value: value.to_owned() }
     }
 
-    /// The merged fields for a path, one `name: value` a line, removed names as `!name`.
+    /// Returns the merged fields of a path, one `name: value` per line, and removed names as `!name`.
     fn merged(text: &str, path: &str) -> String {
         let MergedFields { fields, removed } = merge(&rules(text), None, path.as_bytes());
         let fields = fields.into_iter().map(|(name, value)| format!("{name}: {value}\n"));
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_and_the_lines_below_it_are_a_rule() {
+    fn path_and_indented_lines_are_a_rule() {
         let text = "\u{feff}# all\r\n/a/*\r\n  X-One: 1\r\n\r\n\t# two\r\n\tX-Two:  a: b # c \r\n  ! X-Three\r\n/b\nX-Four: 4";
         let rules = rules(text);
         assert_eq!(rules.len(), 2);
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_may_be_for_one_host() {
+    fn rule_may_be_for_one_host() {
         let rules = rules("https://Example.org:8443/*\n  X-A: 1\n");
         assert_eq!(rules[0].host.as_deref(), Some("example.org"));
         assert!(rules[0].matches(Some("example.org"), b"/x"));
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_as_they_read() {
+    fn patterns_match_paths() {
         let matches = |pattern: &str, path: &str| {
             rules(&format!("{pattern}\n X-A: 1"))[0].matches(None, path.as_bytes())
         };
@@ -461,14 +461,14 @@ mod tests {
     }
 
     #[test]
-    fn a_field_with_one_value_takes_the_last_rules() {
+    fn last_rule_wins_for_single_valued_fields() {
         let text =
             "/*\n  Cache-Control: no-store\n  Content-Type: text/plain\n/a\n  cache-control: max-age=60";
         assert_eq!(merged(text, "/a"), "cache-control: max-age=60\ncontent-type: text/plain\n");
     }
 
     #[test]
-    fn the_lines_of_one_list_in_a_rule_are_one_list() {
+    fn lines_of_one_list_in_a_rule_are_joined() {
         let text = "/*\n  Cache-Control: max-age=60\n/a\n  cache-control: max-age=0\n  Cache-Control: no-cache\n  \
                     cache-control: no-store\n  Cache-Control: must-revalidate\n  Link: <a>\n  Link: <b>";
         let expected = "cache-control: max-age=0, no-cache, no-store, must-revalidate\nlink: <a>, <b>\n";
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_given_twice_is_reported() {
+    fn single_value_given_twice_is_reported() {
         for (text, line) in [
             ("/*\n  X-Frame-Options: DENY\n  X-Frame-Options: SAMEORIGIN", 3),
             ("/a\n  X-Frame-Options: DENY\n/b\n  X-A: 1\n/a\n  X-Frame-Options: SAMEORIGIN", 5),
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_are_kept_apart() {
+    fn cookies_are_not_joined() {
         assert_eq!(
             merged("/*\n  Set-Cookie: a=1\n/a\n  Set-Cookie: b=2", "/a"),
             "set-cookie: a=1\nset-cookie: b=2\n"
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_field_is_gone_until_it_is_set_again() {
+    fn removed_field_may_be_set_again() {
         let text = "/*\n  X-A: 1\n  X-Frame-Options: DENY\n/a/*\n  ! X-A\n  ! X-Frame-Options\n  ! X-A\n/a/b\n  X-A: 2";
         assert_eq!(merged(text, "/c"), "x-a: 1\nx-frame-options: DENY\n");
         assert_eq!(merged(text, "/a/c"), "!x-a\n!x-frame-options\n");
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_own_fields_are_refused_and_the_rest_of_the_rule_stays() {
+    fn server_owned_fields_are_rejected() {
         for (name, reason) in OWNED {
             let text = format!("/*\n  {}: x\n  ! {name}\n  X-A: 1", name.to_uppercase());
             let (rules, diagnostics) = parse(text.as_bytes(), "_headers");
@@ -546,14 +546,14 @@ mod tests {
     }
 
     #[test]
-    fn no_field_is_both_owned_and_yours() {
+    fn server_owned_fields_are_not_single_valued() {
         for name in SINGLE_VALUED {
             assert!(OWNED.iter().all(|(owned, _)| *owned != name), "{name}");
         }
     }
 
     #[test]
-    fn wrong_lines_are_named() {
+    fn malformed_lines_are_reported() {
         let text =
             "X-Early: 1\n/a\n  no colon\n  : x\n  X A: 1\n  X-B :1\n  X-C:\n  ! \n  /indented\n  X-D: 1";
         let expected = [
@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_for_all_hosts_below_one_is_for_each_of_them() {
+    fn wildcard_host_covers_all_hosts_below() {
         let (rules, _) = parse(b"https://*.example.org/*\n  X-A: 1", "_headers");
         let set = |host| !merge(&rules, host, b"/a").fields.is_empty();
         assert!(set(Some("www.example.org")) && set(Some("*.example.org")));
@@ -579,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_path_takes_its_fields_with_it_in_one_report() {
+    fn rejected_path_is_reported_once_with_its_fields() {
         for (path, code) in [
             ("/*/*", "unsupported-source"),
             ("/a b", "bad-source"),
@@ -601,9 +601,9 @@ mod tests {
     }
 
     #[test]
-    fn a_path_without_fields_is_reported() {
+    fn path_without_fields_is_reported() {
         assert_eq!(codes(b"/a\n/b\n  X-A: 1\n/c"), [(1, "header-rule-empty"), (4, "header-rule-empty")]);
-        // Where all fields were refused, that is what was reported.
+        // If all fields were rejected, those were reported.
         assert_eq!(codes(b"/a\n  Date: now"), [(2, "header-not-yours")]);
     }
 

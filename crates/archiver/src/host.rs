@@ -1,10 +1,8 @@
-//! Hosts in the words of rule files: `https://example.org/path` taken apart.
-//!
-//! Never decides whether a host has a site.
+//! Hosts in rule files, such as the one in `https://example.org/path`.
 
 use crate::rule_error::RuleError;
 
-/// What follows `http://`, `https://` or `//`.
+/// Returns the rest after `http://`, `https://` or `//`.
 pub(crate) fn after_scheme(text: &str) -> Option<&str> {
     ["http://", "https://", "//"].into_iter().find_map(|scheme| {
         let head = text.get(..scheme.len())?;
@@ -12,7 +10,7 @@ pub(crate) fn after_scheme(text: &str) -> Option<&str> {
     })
 }
 
-/// Cuts `http://host`, `https://host` or `://host` off a source.
+/// Splits `http://host`, `https://host` or `://host` off a source.
 pub(crate) fn split_host(text: &str) -> Result<(Option<String>, &str), RuleError> {
     let rest = match text.strip_prefix("://") {
         Some(rest) => rest,
@@ -27,7 +25,7 @@ pub(crate) fn split_host(text: &str) -> Result<(Option<String>, &str), RuleError
     Ok((Some(parse_host(&rest[..slash])?), path))
 }
 
-/// The same, where a label such as `:project` stands for any one.
+/// Does the same for a host in which a label such as `:project` matches any label.
 pub(crate) fn split_host_pattern(text: &str) -> Result<(Option<String>, &str), RuleError> {
     let Some(rest) = text.strip_prefix("://").or_else(|| after_scheme(text)) else { return split_host(text) };
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -37,7 +35,7 @@ pub(crate) fn split_host_pattern(text: &str) -> Result<(Option<String>, &str), R
     if !authority.split('.').any(is_any) {
         return split_host(text);
     }
-    // A name in the place of each makes a host that can be checked as others are.
+    // With a name in place of each placeholder, the host can be validated.
     let labels = authority.split('.').map(|label| if is_any(label) { "any" } else { label });
     let checked = parse_host(&labels.collect::<Vec<_>>().join("."))?;
     let labels = authority.split('.').zip(checked.split('.'));
@@ -47,7 +45,7 @@ pub(crate) fn split_host_pattern(text: &str) -> Result<(Option<String>, &str), R
     Ok((Some(labels.join(".")), if path.is_empty() { "/" } else { path }))
 }
 
-/// A host in lower case, without its port. `*.example.com` stands for all hosts below `example.com`.
+/// Returns a host in lower case, without its port. `*.example.com` means all hosts below `example.com`.
 pub(crate) fn parse_host(authority: &str) -> Result<String, RuleError> {
     let host = match authority.find(']') {
         Some(end) if authority.starts_with('[') => &authority[..=end],
@@ -71,15 +69,15 @@ pub(crate) fn parse_host(authority: &str) -> Result<String, RuleError> {
     Ok(host.to_ascii_lowercase())
 }
 
-/// The server looks for a host label by label, down to the longest of these.
+/// The server looks up at most this many labels of a wildcard host.
 const WILDCARD_LABELS_MAX: usize = 16;
 
-/// Whether a host that begins with `*.` has more labels than a server looks for.
+/// Returns `true` if a wildcard host has more labels than the server looks up.
 pub(crate) fn is_too_deep(host: &str) -> bool {
     host.strip_prefix("*.").is_some_and(|name| name.split('.').count() > WILDCARD_LABELS_MAX)
 }
 
-/// Whether a host, or all below one, is among those that a rule is for.
+/// Returns `true` if a rule for the host `rule` applies to `host`, which may be a wildcard itself.
 pub(crate) fn covers(rule: &str, host: &str) -> bool {
     if !rule.contains(':') || rule.starts_with('[') {
         return rule == host || rule.strip_prefix('*').is_some_and(|name| host.ends_with(name));
@@ -90,8 +88,7 @@ pub(crate) fn covers(rule: &str, host: &str) -> bool {
         && labels().all(|(wanted, label)| wanted.starts_with(':') || wanted == label)
 }
 
-/// The names under which the sites of a host are found that come behind its own, in order: those of all hosts
-/// below a part of its name.
+/// Returns the wildcards that cover a host, the longest first.
 pub(crate) fn wildcards_of(host: &str) -> impl Iterator<Item = String> {
     let name = host.strip_prefix("*.").unwrap_or(host);
     name.match_indices('.').map(|(dot, _)| format!("*{}", &name[dot..]))
@@ -102,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_names_literals_and_all_below_a_name() {
+    fn hosts_are_names_literals_and_wildcards() {
         for (authority, host) in [
             ("Example.com:8080", "example.com"),
             ("[::1]:80", "[::1]"),
@@ -117,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wildcard_covers_all_below_and_not_the_name_itself() {
+    fn wildcard_covers_all_hosts_below_a_name() {
         for host in ["a.example.com", "a.b.example.com", "*.example.com", "*.a.example.com"] {
             assert!(covers("*.example.com", host), "{host}");
         }
@@ -128,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_wildcard_comes_first() {
+    fn longest_wildcard_comes_first() {
         let of = |host| wildcards_of(host).collect::<Vec<_>>();
         assert_eq!(of("a.b.c"), ["*.b.c", "*.c"]);
         assert_eq!(of("*.b.c"), ["*.c"]);

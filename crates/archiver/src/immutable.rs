@@ -15,8 +15,8 @@ use crate::skip::PatternError;
 use crate::source::Sources;
 use crate::walk::SourceFile;
 
-/// Takes files that the options call immutable for fingerprinted ones: those that a pattern matches, and all in a folder
-/// that one matches, as in gitignore. Reports the patterns that match nothing.
+/// Marks files as fingerprinted that a pattern matches, or that are in a folder that one matches, as in gitignore. Returns
+/// a warning about each pattern without a match.
 pub(crate) fn mark(
     options: &Options,
     sources: &Sources,
@@ -37,7 +37,7 @@ pub(crate) fn mark(
 
     let mut warnings = Vec::new();
     for pattern in options.immutable.iter().filter(|pattern| !used.contains(pattern.as_str())) {
-        // What a later pattern has decided may have matched this one too.
+        // A later pattern may have decided about files that this one matches too.
         let alone = globs(std::slice::from_ref(pattern))?;
         let matches = |file: &SourceFile| {
             !alone.matched_path_or_any_parents(OsStr::from_bytes(&file.path), false).is_none()

@@ -89,10 +89,10 @@ use crate::summary::Results;
 
 /// Compiles the folder `options.sources` into the archive `options.archive`.
 ///
-/// The archive appears whole or not at all: whatever goes wrong, the old one stands as it stood.
+/// The archive is replaced as a whole or not at all: after an error, the old one is unchanged.
 ///
 /// # Errors
-/// See [`Error`]; each names the path where it went wrong.
+/// See [`Error`]. Each error names the path concerned.
 pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Error> {
     options.check()?;
     let mut previous = Previous::open(options)?;

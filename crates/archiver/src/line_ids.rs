@@ -1,7 +1,6 @@
-//! Which header lines have a number of their own, by which HTTP/2 can name them: those that are used most.
+//! IDs of frequent header lines, by which HTTP/2 refers to them.
 //!
-//! The same lines always have the same numbers: nothing here depends on the order in which they were met. Never spells a
-//! line.
+//! The same lines always have the same IDs, in whatever order they were counted.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -9,19 +8,19 @@ use std::collections::HashMap;
 use cannery_archive::{LINE_IDS, NO_LINE_ID, NewHead};
 use cannery_wire::hpack;
 
-/// How often heads are used.
+/// Counts uses of heads.
 #[derive(Debug, Default)]
 pub(crate) struct Uses {
     heads: HashMap<NewHead, u64>,
 }
 
 impl Uses {
-    /// Counts so many uses of a head.
+    /// Adds `uses` uses of a head.
     pub(crate) fn add(&mut self, head: NewHead, uses: u64) {
         *self.heads.entry(head).or_insert(0) += uses;
     }
 
-    /// How often each line is used that a table can hold and that no peer has from the start.
+    /// Returns the uses of each line that fits a dynamic table and isn't in HPACK's static table.
     fn lines(&self) -> HashMap<Line, u64> {
         let mut lines = HashMap::new();
         for (head, uses) in &self.heads {
@@ -38,17 +37,17 @@ impl Uses {
     }
 }
 
-/// A line: its name in small letters, and its value.
+/// A line: its lower-case name, and its value.
 type Line = (String, Vec<u8>);
 
-/// The numbers of lines.
+/// The IDs of lines.
 #[derive(Debug, Default)]
 pub(crate) struct LineIds {
     ids: HashMap<Line, u8>,
 }
 
 impl LineIds {
-    /// Numbers the lines that are used most, from 0 on.
+    /// Assigns IDs to the most frequent lines, starting at 0.
     pub(crate) fn of(uses: &Uses) -> LineIds {
         let mut lines: Vec<(Line, u64)> = uses.lines().into_iter().collect();
         lines.sort_unstable_by(|(line, uses), (other, others)| {
@@ -57,7 +56,7 @@ impl LineIds {
         LineIds { ids: lines.into_iter().map(|(line, _)| line).zip(0..LINE_IDS).collect() }
     }
 
-    /// The number of a line; [`NO_LINE_ID`] if it has none.
+    /// Returns the ID of a line, or [`NO_LINE_ID`].
     pub(crate) fn get(&self, name: &str, value: &[u8]) -> u8 {
         self.ids.get(&(name.to_owned(), value.to_vec())).copied().unwrap_or(NO_LINE_ID)
     }
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_numbered_by_their_use() {
+    fn frequent_lines_have_low_ids() {
         let mut uses = Uses::default();
         for (resource, times) in [("X-A: 1\r\nVary: b\r\n", 1), ("X-B: 1\r\nVary: b\r\n", 2), ("", 1)] {
             uses.add(head(resource), times);
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_no_more_numbers_than_the_format_has() {
+    fn number_of_ids_is_limited_by_the_format() {
         let mut uses = Uses::default();
         for number in 0..100 {
             let once = format!("X-{number:03}: 1\r\n");

@@ -1,6 +1,6 @@
 //! The manifest: JSON in the archive that describes its build, for `inspect`, `explain` and later releases.
 //!
-//! It holds nothing of the machine: no time, no path outside the source folder, no number of threads.
+//! It contains nothing of the machine: no time, no path outside the source folder, no number of threads.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::options::Options;
 use crate::report::Report;
 use crate::routes::{Routes, RuleName};
 
-/// The manifest, as JSON.
+/// Returns the manifest as JSON.
 pub(crate) fn encode(options: &Options, report: &Report, carried: &Carried, routes: &Routes) -> Vec<u8> {
     let (rule_files, rule_lines) = rule_lines(routes);
     let encoders: BTreeMap<&str, _> = options
@@ -46,11 +46,11 @@ pub(crate) fn encode(options: &Options, report: &Report, carried: &Carried, rout
     manifest.to_string().into_bytes()
 }
 
-/// The rule files, and for each rule `[FILE, LINE, ORDINAL]` or `[FILE, LINE, PATH, HOST]`, with the file as an index
-/// into the first list: what `explain` names a rule by.
+/// Returns the rule files, and for each rule `[FILE, LINE, ORDINAL]` or `[FILE, LINE, PATH, HOST]`, with the file as an
+/// index into the first list. `explain` uses it to name rules.
 fn rule_lines(routes: &Routes) -> (Vec<&str>, Vec<Value>) {
     let mut files: Vec<&str> = routes.rule_lines.iter().map(|line| &*line.file).collect();
-    // Rules of one file mostly follow each other.
+    // Consecutive rules are mostly of one file.
     files.dedup();
     files.sort_unstable();
     files.dedup();
@@ -59,7 +59,7 @@ fn rule_lines(routes: &Routes) -> (Vec<&str>, Vec<Value>) {
         match &line.rule {
             RuleName::Ordinal(ordinal) => json!([file, line.line, ordinal]),
             RuleName::Path(host, path) => {
-                // All hosts below one begin with a dot in the archive.
+                // Wildcard hosts begin with a dot in the archive.
                 let host = routes.host_name(*host).map(|host| host.strip_prefix('*').unwrap_or(host));
                 match host {
                     Some(host) => json!([file, line.line, String::from_utf8_lossy(path), host]),

@@ -1,7 +1,6 @@
-//! What a build can be told, with the defaults and the reasons for them.
+//! Options of a build, with their defaults and the reasons for them.
 //!
-//! A plain value in which a level out of range cannot be written. Never parses a command line: whoever
-//! does fills this in.
+//! A plain value; a level out of range can't be represented. The command line is parsed elsewhere.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,98 +9,93 @@ use crate::classify::MediaTypes;
 use crate::error::Error;
 use crate::redirects::Dialect;
 
-/// What to build, from what, and how.
+/// The options of a build.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The source folder.
     pub sources: PathBuf,
-    /// Where the archive shall stand. An older one there is replaced, whole or not at all.
+    /// Path of the archive. An existing archive is replaced as a whole or not at all.
     pub archive: PathBuf,
-    /// In which forms contents are stored. Default: as they are, gzip and brotli, since every client
-    /// accepts one of the three and nearly all accept brotli, the smallest.
+    /// The encoders. Default: identity, gzip and brotli, because every client accepts one of the three, and nearly all
+    /// accept brotli, the smallest.
     ///
-    /// Without [`Encoder::Identity`] a content is stored coded only, and as it is only where no coding
-    /// pays. [`Encoder::Zopfli`] and [`Encoder::Gzip`] write the same format; with both, Zopfli does.
+    /// Without [`Encoder::Identity`], a content is stored only compressed, or uncompressed if compression doesn't pay off.
+    /// [`Encoder::Zopfli`] and [`Encoder::Gzip`] write the same format; if both are given, we use Zopfli.
     pub encoders: BTreeSet<Encoder>,
-    /// How hard each encoder tries.
+    /// Compression levels.
     pub levels: Levels,
-    /// The width of the container. Default: [`FormatChoice::Auto`].
+    /// The archive's format. Default: [`FormatChoice::Auto`].
     pub format: FormatChoice,
-    /// A folder that keeps the results of compression between builds; several builds may share it at
-    /// once. Default: none, for a build should leave nothing behind that was not asked for.
+    /// Directory that keeps compressed contents between builds. Several builds may share it at the same time. Default:
+    /// none, because a build should leave no files that weren't requested.
     pub compress_cache: Option<PathBuf>,
-    /// A file that remembers the digests of source files between builds, so that an unchanged file is not
-    /// read to be recognised. Default: none.
+    /// File that keeps digests of source files between builds, so that a build doesn't hash unchanged files. Default: none.
     pub sources_cache: Option<PathBuf>,
-    /// No index pages: `/folder/` is answered by no file of the folder. Default: off.
+    /// No index pages: no file of the folder answers `/folder/`. Default: off.
     pub exclude_index: bool,
-    /// No names without suffix: `/page` is not answered by `page.html`. Default: off.
+    /// No names without suffix: `page.html` doesn't answer `/page`. Default: off.
     pub exclude_strip: bool,
-    /// No redirects between `/folder` and `/folder/`, `/file/` and `/file`. Default: off.
+    /// No redirects between `/folder` and `/folder/`, or from `/file/` to `/file`. Default: off.
     pub exclude_slash_redirects: bool,
-    /// No `Cache-Control` of ours on any answer. Default: off.
+    /// No default `Cache-Control` on any response. Default: off.
     pub exclude_cache: bool,
-    /// One `Cache-Control` value for every answer but error pages, in place of the policy by kind of file.
-    /// Default: none.
+    /// One `Cache-Control` value for every response except error pages, instead of the policy by kind of file. Default:
+    /// none.
     pub cache_control: Option<String>,
-    /// No entity tags are sent. Default: off, for without them a client must load again what it has.
+    /// No entity tags. Default: off, because a client without them must download again what it has.
     pub exclude_etag: bool,
-    /// Which resources say when they were last modified. Default: none, since an entity tag tells more, and
-    /// the times of files differ between machines that build the same folder.
+    /// Which resources have a `Last-Modified` field. Default: none, because entity tags are more exact, and file times
+    /// differ between machines that build the same folder.
     pub last_modified: LastModified,
-    /// Which release of the site this is: a number that grows. Default: one more than the newest of
+    /// The serial of this release, which increases from release to release. Default: one more than the newest of
     /// [`Options::previous`], or 1.
     pub serial: Option<u64>,
-    /// When this release is published, in seconds since 1970-01-01 00:00:00 UTC: what the age of earlier ones
-    /// is counted by. Default: none, for nothing in an archive comes from a clock.
+    /// Date of this release in seconds since 1970-01-01 00:00:00 UTC. The age of earlier releases is relative to it.
+    /// Default: none, because nothing in an archive comes from a clock.
     pub released: Option<u64>,
-    /// Archives of earlier releases, whose fingerprinted assets are carried forward. Default: none.
+    /// Archives of earlier releases, or directories of them, whose fingerprinted files are carried forward. Default: none.
     pub previous: Vec<PathBuf>,
-    /// How many earlier releases are carried at most. Default: 3, since a page from the release before last
-    /// needs two, and a deploy is now and then followed at once by one that mends it.
+    /// Maximum number of earlier releases to carry. Default: 3, because a page of the release before last needs two, and a
+    /// deploy is sometimes followed by a fix right away.
     pub previous_releases: usize,
-    /// How many days a release is carried after it was replaced, where the releases state their dates.
-    /// Default: no bound but their number.
+    /// How many days a release is carried after it was replaced, if the releases have dates. Default: no limit.
     pub previous_age_days: Option<u32>,
-    /// Leaves out the files that are not served under their own name, such as `_redirects`, with their
-    /// names: `extract` then cannot give the whole folder back. Default: off.
+    /// Leaves out files that aren't served under their own name, such as `_redirects`. `extract` then can't restore the
+    /// whole folder. Default: off.
     pub exclude_file_listing: bool,
-    /// A page that lists the folder for each folder without an index page, and `_listing.json` for every
-    /// folder. Default: off, for it tells names that no page links to.
+    /// Adds a listing page to each folder without an index page, and `_listing.json` to every folder. Default: off, because
+    /// listings reveal names that no page links to.
     pub include_folder_listing: bool,
-    /// The archive is for looking at while the site is edited: every copy is checked before each use, whatever
-    /// `_headers` says, `Strict-Transport-Security` is not sent, and listings show times and stay out of the way
-    /// of fallback pages. Default: off.
+    /// The archive is a preview of a site that is being edited: clients revalidate every copy regardless of `_headers`,
+    /// `Strict-Transport-Security` isn't sent, and listings have times and don't replace fallback pages. Default: off.
     pub preview: bool,
-    /// More names to leave out, or with `!` to take in, in gitignore syntax. Default: none.
+    /// Additional names to leave out, or with `!` to include, in gitignore syntax. Default: none.
     pub ignore: Vec<String>,
-    /// Whether the built-in rules leave names out, such as hidden files and backups. Default: on.
+    /// Applies the built-in rules, which leave out hidden files, backups and the like. Default: on.
     pub default_ignores: bool,
-    /// Which suffix means which media type. Default: the built-in table.
+    /// Media types by suffix. Default: the built-in table.
     pub media_types: MediaTypes,
-    /// Files whose names never stand for other bytes, as globs relative to the source folder, in
-    /// gitignore syntax: they may be kept for a year without asking. Default: none; names that carry a
-    /// digest of their own content are recognised without being told.
+    /// Files whose content never changes under the same name, in gitignore syntax relative to the source folder. Clients
+    /// may keep them for a year. Default: none; names that contain a digest of their content are recognized anyway.
     pub immutable: Vec<String>,
-    /// The grammar of `_redirects`. Default: ours, which includes the common ones.
+    /// Dialect of `_redirects`. Default: Cannery's, a superset of Netlify's.
     pub dialect: Dialect,
-    /// Whether internal links that lead nowhere are looked for. Default: they are counted.
+    /// What to do about broken internal links. Default: count them.
     pub check_links: LinkCheck,
-    /// Links that leave the source folder are meant, so that they are no warnings. They are followed either way.
-    /// Default: off.
+    /// Allows symbolic links out of the source folder, which are followed with a warning otherwise. Default: off.
     pub follow_links: bool,
-    /// A folder without files, or without a page for `/`, may be published. Default: off, for it is most often the wrong
+    /// Publishes a folder without files, or without a page for `/`. Default: off, because it is most often the wrong
     /// folder.
     pub allow_empty: bool,
-    /// Warnings end the build before it publishes. Default: off.
+    /// Turns warnings into an error, so that nothing is published. Default: off.
     pub strict: bool,
-    /// Threads that read and encode; 0 means one for each CPU that this process may use. The archive does
-    /// not depend on it. Default: 0.
+    /// Number of threads that read and compress; 0 means one per available CPU. The archive doesn't depend on it. Default:
+    /// 0.
     pub threads: usize,
 }
 
 impl Options {
-    /// The defaults, from the folder `sources` into the file `archive`.
+    /// Creates the default options, from the folder `sources` to the file `archive`.
     #[must_use]
     pub fn new(sources: impl Into<PathBuf>, archive: impl Into<PathBuf>) -> Options {
         Options {
@@ -140,7 +134,7 @@ impl Options {
         }
     }
 
-    /// Checks that the options make sense together.
+    /// Checks that the options fit together.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.encoders.is_empty() {
             return Err(Error::NoEncoder);
@@ -153,7 +147,7 @@ impl Options {
         Ok(())
     }
 
-    /// How many threads [`Options::threads`] means here.
+    /// Returns the number of threads that [`Options::threads`] stands for on this machine.
     #[must_use]
     pub fn thread_count(&self) -> usize {
         match self.threads {
@@ -163,64 +157,64 @@ impl Options {
     }
 }
 
-/// Which resources say when they were last modified (RFC 9110 §8.8.2).
+/// Which resources have a `Last-Modified` field (RFC 9110 §8.8.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LastModified {
-    /// None do.
+    /// None.
     #[default]
     None,
-    /// Each says what the file system says of its file. The archive then depends on more than contents.
-    /// Listings say nothing: the newest time in a folder does not tell of a file that was taken out of it.
+    /// Each file, with the time from the file system. The archive then depends on more than contents. Listings have none:
+    /// the newest time in a folder doesn't reflect that a file was removed.
     Files,
-    /// All say the same: so many seconds after 1970-01-01 00:00:00 UTC.
+    /// All, with the same time in seconds since 1970-01-01 00:00:00 UTC.
     At(u64),
 }
 
-/// What is done about internal links that lead nowhere.
+/// What to do about broken internal links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LinkCheck {
-    /// Pages are not searched for links.
+    /// Don't look for them.
     Off,
-    /// One note says how many there are.
+    /// Print one note with their number.
     #[default]
     Count,
-    /// Each is a warning with its file and line.
+    /// Print a warning with file and line for each.
     List,
 }
 
-/// The width of the container.
+/// The archive's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FormatChoice {
-    /// 32-bit while everything fits into 4 GiB, as every CDB tool reads it; 64-bit beyond.
+    /// 32-bit up to 4 GiB, which every CDB tool reads; 64-bit beyond.
     #[default]
     Auto,
-    /// 32-bit, or an error.
+    /// 32-bit, or an error if the archive is too large.
     Cdb,
-    /// 64-bit, however small.
+    /// 64-bit.
     Cdb64,
 }
 
-/// A way to store a content.
+/// An encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Encoder {
-    /// As it is.
+    /// No compression.
     Identity,
     /// gzip by libdeflate.
     Gzip,
-    /// gzip by Zopfli: some 4 % smaller, a hundred times as slow.
+    /// gzip by Zopfli: about 4 % smaller, and a hundred times slower.
     Zopfli,
-    /// brotli.
+    /// Brotli.
     Brotli,
-    /// zstd.
+    /// Zstandard.
     Zstd,
 }
 
 impl Encoder {
-    /// Every encoder, in the order of their words.
+    /// All encoders, in declaration order.
     pub const ALL: [Encoder; 5] =
         [Encoder::Identity, Encoder::Gzip, Encoder::Zopfli, Encoder::Brotli, Encoder::Zstd];
 
-    /// The word for it on a command line.
+    /// Returns the name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -232,8 +226,8 @@ impl Encoder {
         }
     }
 
-    /// The levels it knows: the lowest, the one that [`Levels::DEFAULT_WORD`] stands for, the highest.
-    /// Zopfli's level is its number of iterations; more than 60 have not been seen to gain a byte.
+    /// Returns the lowest level, the default one, and the highest. Zopfli's level is its number of iterations; more than 60
+    /// haven't gained a byte in our tests.
     const fn range(self) -> (i32, i32, i32) {
         match self {
             Encoder::Identity => (0, 0, 0),
@@ -245,8 +239,8 @@ impl Encoder {
     }
 }
 
-/// How hard each encoder tries. A build is done once and its result sent many times, so the defaults are
-/// the highest levels that cost no unreasonable memory.
+/// The level of each encoder. A build runs once and its output is sent many times, so the defaults are the highest levels
+/// that need a reasonable amount of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Levels([i32; Encoder::ALL.len()]);
 
@@ -257,21 +251,21 @@ impl Default for Levels {
 }
 
 impl Levels {
-    /// The level that means "the default".
+    /// The level that stands for the default.
     pub const DEFAULT_WORD: i32 = -1;
-    /// The level that means "as small as it gets".
+    /// The level that stands for the highest.
     pub const EXTREME_WORD: i32 = -2;
 
-    /// The level of `encoder`: within its range, never one of the two words.
+    /// Returns the level of `encoder`, which is within its range.
     #[must_use]
     pub const fn of(&self, encoder: Encoder) -> i32 {
         self.0[encoder as usize]
     }
 
-    /// Sets the level of `encoder`. [`Self::DEFAULT_WORD`] and [`Self::EXTREME_WORD`] are understood.
+    /// Sets the level of `encoder`, which may be [`Self::DEFAULT_WORD`] or [`Self::EXTREME_WORD`].
     ///
     /// # Errors
-    /// The encoder has no such level. The old one stays.
+    /// Returns an error if the encoder has no such level, and keeps the old one.
     pub fn set(&mut self, encoder: Encoder, level: i32) -> Result<(), LevelError> {
         let (lowest, default, highest) = encoder.range();
         self.0[encoder as usize] = match level {
@@ -284,17 +278,17 @@ impl Levels {
     }
 }
 
-/// A level that its encoder does not have.
+/// A level that its encoder doesn't have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{encoder} has levels {lowest} to {highest} (or -1 for the default, -2 for the highest), not {got}")]
 pub struct LevelError {
-    /// The word for the encoder.
+    /// Name of the encoder.
     pub encoder: &'static str,
     /// Its lowest level.
     pub lowest: i32,
     /// Its highest level.
     pub highest: i32,
-    /// The level asked for.
+    /// The requested level.
     pub got: i32,
 }
 
@@ -303,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_old_words_for_levels_are_understood() {
+    fn special_levels_are_default_and_highest() {
         let mut levels = Levels::default();
         levels.set(Encoder::Gzip, 3).unwrap();
         assert_eq!(levels.of(Encoder::Gzip), 3);
@@ -314,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_out_of_range_is_refused_and_changes_nothing() {
+    fn level_out_of_range_is_rejected() {
         let mut levels = Levels::default();
         let error = levels.set(Encoder::Brotli, 12).unwrap_err();
         assert_eq!((error.lowest, error.highest, error.got), (0, 11, 12));
@@ -324,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn every_encoder_has_its_place_among_the_levels() {
+    fn encoders_index_their_levels() {
         for (place, encoder) in Encoder::ALL.into_iter().enumerate() {
             assert_eq!(encoder as usize, place, "{}", encoder.name());
         }

@@ -1,30 +1,27 @@
-//! Work on all CPUs, results in the order of the jobs: why the archive does not depend on timing.
+//! Parallel jobs with results in order, so that the archive doesn't depend on timing.
 //!
-//! Workers take jobs in order; the calling thread commits their results in the same order, holding back
-//! those that come early. What is held is bounded in bytes, so that one slow job cannot make the results
-//! behind it pile up. Never knows what a job is.
+//! Workers take jobs in order. The calling thread commits the results in the same order and holds back early ones. The
+//! number of held bytes is limited, so results can't pile up behind one slow job.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// How a run shares its work.
+/// Limits of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// How many workers.
+    /// Number of workers.
     pub(crate) threads: usize,
-    /// How many bytes jobs and results may hold together before no further job is begun. A job that is
-    /// larger by itself is done alone.
+    /// Maximum number of bytes that jobs and results may hold before another job starts. A larger job runs alone.
     pub(crate) held_bytes_max: u64,
 }
 
-/// Does all `jobs` and commits their results in order.
+/// Runs all `jobs` and commits their results in order.
 ///
-/// `scratch` makes what a worker keeps from job to job. `weight` is how many bytes a job holds while it
-/// is done; `work` returns a result and how many bytes that holds until it is committed.
+/// `scratch` creates the state that a worker keeps between jobs. `weight` returns the number of bytes that a job holds
+/// while it runs. `work` returns a result and the number of bytes that it holds until it is committed.
 ///
 /// # Errors
-/// The first error in the order of the jobs, whichever came first in time. Results before it have been
-/// committed, none behind it.
+/// Returns the first error in the order of the jobs. All results before it have been committed, and none after it.
 pub(crate) fn run<J, S, R, E>(
     limits: Limits,
     jobs: &[J],
@@ -64,25 +61,25 @@ where
     })
 }
 
-/// What workers and the committing thread share.
+/// State shared by the workers and the committing thread.
 struct Queue<R, E> {
     state: Mutex<State<R, E>>,
-    /// Told when a job may be begun.
+    /// Signaled when a job may start.
     room: Condvar,
-    /// Told when the next result is there.
+    /// Signaled when the next result is available.
     result: Condvar,
     held_bytes_max: u64,
     jobs: usize,
 }
 
 struct State<R, E> {
-    /// The next job to be begun; `committed <= begun`.
+    /// Number of started jobs; `committed <= begun`.
     begun: usize,
-    /// The next job to be committed.
+    /// Number of committed jobs.
     committed: usize,
-    /// Bytes of the jobs that are being done and of the results that wait.
+    /// Bytes held by running jobs and waiting results.
     held: u64,
-    /// Results that wait, with their bytes.
+    /// Waiting results, with their bytes.
     waiting: BTreeMap<usize, (Result<R, E>, u64)>,
     stopped: bool,
 }
@@ -93,7 +90,7 @@ impl<R, E> Queue<R, E> {
         Queue { state: Mutex::new(state), room: Condvar::new(), result: Condvar::new(), held_bytes_max, jobs }
     }
 
-    /// The place of the next job, once there is room for it; nothing when all are begun.
+    /// Returns the next job once there is room for it, or `None` after the last one.
     fn take(&self, weight: impl Fn(usize) -> u64) -> Option<usize> {
         let mut state = self.lock();
         loop {
@@ -101,7 +98,7 @@ impl<R, E> Queue<R, E> {
                 return None;
             }
             let bytes = weight(state.begun);
-            // With nothing begun that is not committed, waiting would wait for nobody.
+            // If all started jobs are committed, no other thread would wake this one up.
             if state.begun == state.committed || state.held + bytes <= self.held_bytes_max {
                 state.held += bytes;
                 state.begun += 1;
@@ -126,7 +123,7 @@ impl<R, E> Queue<R, E> {
         self.room.notify_all();
     }
 
-    /// The result that is next in order; nothing if a worker has died.
+    /// Returns the next result in order, or `None` if a worker has panicked.
     fn next_result(&self) -> Option<Result<R, E>> {
         let mut state = self.lock();
         loop {
@@ -152,12 +149,12 @@ impl<R, E> Queue<R, E> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<R, E>> {
-        // The state is changed by plain assignments, so it holds together even if a thread has died.
+        // The state is consistent even if a thread has panicked, because it is changed by plain assignments.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Ends the run when its thread panics: the others would wait for that thread's result for ever.
+/// Ends the run when its thread panics, because others would wait for the result forever.
 struct StopOnPanic<'q, R, E>(&'q Queue<R, E>);
 
 impl<R, E> Drop for StopOnPanic<'_, R, E> {
@@ -206,12 +203,12 @@ mod tests {
     }
 
     #[test]
-    fn no_job_is_no_work() {
+    fn no_jobs_are_no_work() {
         assert_eq!(squares(limits(4, 100), 0), Ok(Vec::new()));
     }
 
     #[test]
-    fn the_first_error_in_order_ends_the_run() {
+    fn first_error_in_order_ends_the_run() {
         let jobs: Vec<u64> = (0..100).collect();
         let mut committed = 0;
         let work = |(): &mut (), job: &u64| if *job >= 40 { Err(*job) } else { Ok(((), 0)) };
@@ -230,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_held_than_allowed() {
+    fn held_bytes_are_limited() {
         let held = AtomicU64::new(0);
         let jobs: Vec<u64> = (0..200).collect();
         let work = |(): &mut (), _: &u64| {
@@ -242,12 +239,12 @@ mod tests {
             held.fetch_sub(10, Ordering::SeqCst);
             Ok(())
         };
-        // A result counts until commit is called, so one more may be held while commit runs.
+        // A result counts until commit is called, so one more may be held during commit.
         run(limits(4, 20), &jobs, || (), |_| 10, work, commit).unwrap();
     }
 
     #[test]
-    fn a_panic_of_a_worker_ends_the_run_with_a_panic() {
+    fn panic_of_a_worker_ends_the_run_with_a_panic() {
         let outcome = std::panic::catch_unwind(|| {
             let jobs = [1, 2, 3];
             let work = |(): &mut (), job: &i32| {

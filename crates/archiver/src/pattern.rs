@@ -1,40 +1,39 @@
-//! Which paths a rule is for: what `_redirects` and `_headers` have in common.
+//! Path patterns of `_redirects` and `_headers`.
 //!
-//! [`Pattern::captures`] says what a server's matcher has to agree with. Never knows what a rule does.
+//! [`Pattern::captures`] is the reference for the server's matcher.
 
 use crate::percent::percent_decode;
 use crate::rule_error::RuleError;
 
-/// Which paths a rule matches: percent-decoded bytes, from the first `/` to the end.
+/// A pattern of percent-decoded paths.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    /// At least one piece; the first is a literal that begins with `/`. At most one splat, and
-    /// behind it at most one literal.
+    /// At least one piece. The first is a literal that begins with `/`. At most one splat, followed by at most one literal.
     pub pieces: Vec<PatternPiece>,
 }
 
-/// A piece of a pattern. The pieces that are no literal are captures, numbered from 0 in order.
+/// A piece of a pattern. Pieces that aren't literals are captures, numbered from 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PatternPiece {
     /// These bytes, percent-decoded.
     Literal(Vec<u8>),
     /// One or more bytes up to the next `/` or the end.
     Placeholder,
-    /// Any bytes, also none, up to the literal behind it or the end.
+    /// Any number of bytes up to the literal after it, or the end.
     Splat,
 }
 
-/// Where a dialect lets the special signs of a pattern stand.
+/// Where a dialect allows `*` and `:name`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PatternSyntax {
     /// `*` need not be the last byte.
     pub(crate) splat_anywhere: bool,
-    /// `:name` need not begin its segment. Where it must, `/wiki/Help:Contents` is a plain path.
+    /// `:name` need not start a segment. Otherwise `/wiki/Help:Contents` is a plain path.
     pub(crate) placeholder_anywhere: bool,
 }
 
 impl Pattern {
-    /// Reads a path with `*` and `:name` in it, and returns the names of its captures in order.
+    /// Parses a path with `*` and `:name`, and returns the names of its captures in order.
     pub(crate) fn parse(text: &str, syntax: PatternSyntax) -> Result<(Pattern, Vec<String>), RuleError> {
         if text.contains(['?', '#']) {
             let message = "a source is a path; it cannot match a query or a fragment";
@@ -69,34 +68,34 @@ impl Pattern {
         Ok((Pattern { pieces }, names))
     }
 
-    /// Whether the pattern is one path.
+    /// Returns `true` if the pattern has no captures.
     pub fn is_static(&self) -> bool {
         self.pieces.iter().all(|piece| matches!(piece, PatternPiece::Literal(_)))
     }
 
-    /// Whether it matches a percent-decoded path.
+    /// Returns `true` if the pattern matches a percent-decoded path.
     pub fn matches(&self, path: &[u8]) -> bool {
         self.captures(path).is_some()
     }
 
-    /// What the captures hold if it matches a percent-decoded path, in order.
+    /// Returns the captures of a percent-decoded path in order, or `None` if the pattern doesn't match.
     pub fn captures<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
         self.match_symbols(path, |&byte| Some(byte), |_| true)
     }
 
-    /// Whether it matches all that the pattern spelled by `symbols` matches. It may say no where
-    /// the answer is yes, but never the other way round.
+    /// Returns `true` if the pattern matches every path that the pattern `symbols` matches. False negatives are possible,
+    /// false positives aren't.
     pub(crate) fn covers(&self, symbols: &[Symbol]) -> bool {
         self.captures_within(symbols).is_some()
     }
 
-    /// What it captures of the paths that `symbols` spell, if it matches all of them for certain.
+    /// Returns what the pattern captures of the pattern `symbols`, if it matches all of its paths.
     pub(crate) fn captures_within<'s>(&self, symbols: &'s [Symbol]) -> Option<Vec<&'s [Symbol]>> {
         self.match_symbols(symbols, Symbol::byte, |symbol| *symbol != Symbol::Splat)
     }
 
-    /// The one matcher, for the bytes of a path and for the symbols of another pattern. `byte_of`
-    /// says which byte a symbol is, if it is one; `in_segment` whether it holds no `/` at all.
+    /// Matches the bytes of a path, or the symbols of another pattern. `byte_of` returns the byte of a symbol, if it is
+    /// one; `in_segment` is `true` for a symbol without `/`.
     fn match_symbols<'s, S>(
         &self,
         symbols: &'s [S],
@@ -156,7 +155,7 @@ impl Pattern {
     }
 }
 
-/// A pattern taken apart into what one byte of a path may be compared with.
+/// A pattern as a sequence of bytes and captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Symbol {
     Byte(u8),
@@ -173,7 +172,7 @@ impl Symbol {
     }
 }
 
-/// Checks a capture against what stands before it (`names`) and behind it (`rest`).
+/// Checks a capture against the captures before it (`names`) and the text after it (`rest`).
 fn check_capture(
     piece: &PatternPiece,
     name: &str,
@@ -205,7 +204,7 @@ fn check_capture(
     }
 }
 
-/// How many bytes up to the next sign that may be special. The first character never is.
+/// Returns the length of the literal at the start of `text`. Its first character is never special.
 fn literal_len(text: &str, placeholder_anywhere: bool) -> usize {
     let mut previous = '\0';
     for (index, character) in text.char_indices() {
@@ -218,7 +217,7 @@ fn literal_len(text: &str, placeholder_anywhere: bool) -> usize {
     text.len()
 }
 
-/// The letters, digits and `_` at the beginning of `text`, if they begin with a letter or `_`.
+/// Returns the identifier at the start of `text`: letters, digits and `_`, not beginning with a digit.
 pub(crate) fn identifier(text: &str) -> &str {
     if text.starts_with(|first: char| first.is_ascii_digit()) {
         return "";
@@ -234,7 +233,7 @@ fn extend_literal(pieces: &mut Vec<PatternPiece>, bytes: Vec<u8>) {
     }
 }
 
-/// Refuses paths with segments that no request has once its target is in normal form.
+/// Rejects paths with empty or dot segments, which no normalized request has.
 pub(crate) fn refuse_odd_segments(path: &str) -> Result<(), RuleError> {
     let inner = path.strip_prefix('/').unwrap_or(path);
     let inner = inner.strip_suffix('/').unwrap_or(inner);

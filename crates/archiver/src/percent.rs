@@ -1,17 +1,17 @@
-//! Percent-encoding (RFC 3986 §2.1), as rule files and listings need it.
+//! Percent-encoding (RFC 3986 §2.1) of rule files and listings.
 //!
-//! Requests are not decoded here: the archive's keys are made in one place, of which this is none.
+//! Requests are decoded in `cannery_archive`, which defines the keys.
 
 use std::fmt::Write;
 
 use crate::rule_error::RuleError;
 
-/// RFC 3986 §2.3.
+/// Returns `true` for unreserved characters (RFC 3986 §2.3).
 pub(crate) fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
-/// Percent-encodes every byte that `keep` does not want kept.
+/// Percent-encodes all bytes except those that `keep` returns `true` for.
 pub(crate) fn percent_encode(bytes: &[u8], keep: impl Fn(u8) -> bool) -> String {
     let mut text = String::with_capacity(bytes.len());
     for &byte in bytes {
@@ -25,8 +25,7 @@ pub(crate) fn percent_encode(bytes: &[u8], keep: impl Fn(u8) -> bool) -> String 
     text
 }
 
-/// Percent-decodes a path. A separator or a NUL that is spelled by an escape is refused: a request
-/// cannot name it, so neither may a rule.
+/// Percent-decodes a path. An encoded separator or NUL is rejected, because no request can name it.
 pub(crate) fn percent_decode(text: &[u8]) -> Result<Vec<u8>, RuleError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -46,7 +45,7 @@ pub(crate) fn percent_decode(text: &[u8]) -> Result<Vec<u8>, RuleError> {
     Ok(bytes)
 }
 
-/// The byte that the two hex digits at the beginning of `text` spell.
+/// Returns the byte of the two hexadecimal digits at the start of `text`.
 fn escaped_byte(text: &[u8]) -> Option<u8> {
     let digit = |index: usize| char::from(*text.get(index)?).to_digit(16);
     u8::try_from(digit(0)? * 16 + digit(1)?).ok()
@@ -56,7 +55,7 @@ fn bad_escape() -> RuleError {
     RuleError::new("bad-escape", "a `%` must be followed by two hex digits; spell a literal one as %25")
 }
 
-/// Text for a `Location` field: what no URL may hold bare is percent-encoded, the rest is kept.
+/// Encodes text for a `Location` field: percent-encodes bytes that a URL can't contain.
 pub(crate) fn url_spelling(text: &str) -> Result<String, RuleError> {
     let is_sound = text
         .bytes()

@@ -1,4 +1,4 @@
-//! Source files of a build: the walk of the source folder, less the files that the build itself writes.
+//! Source files of a build: the walk of the source folder, except files that the build itself writes.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::source::Sources;
 use crate::summary;
 use crate::walk::{LinksOut, SourceFile, Stamp, walk};
 
-/// Lists the source folder, without the archive itself if that is to stand in it.
+/// Lists the source folder.
 pub(crate) fn sources(options: &Options, staging: &Staging) -> Result<(Sources, Report), Error> {
     let mut rules = if options.default_ignores { SkipRules::default() } else { SkipRules::none() };
     let mut diagnostics = rules.add_ignore_file(&options.sources)?;
@@ -44,7 +44,7 @@ pub(crate) fn sources(options: &Options, staging: &Staging) -> Result<(Sources, 
     Ok((sources, report))
 }
 
-/// Makes sure that there is a site to publish: an empty folder in its place would take the site off the network.
+/// Checks that the site has a start page: an empty folder would take the site offline.
 pub(crate) fn check_start_page(options: &Options, sources: &Sources, routes: &Routes) -> Result<(), Error> {
     if options.allow_empty {
         return Ok(());
@@ -56,9 +56,9 @@ pub(crate) fn check_start_page(options: &Options, sources: &Sources, routes: &Ro
     if routes.has_start_page() { Ok(()) } else { Err(Error::NoStartPage { folder: folder() }) }
 }
 
-/// What a build writes, which may stand in the source folder: the archive and the caches.
+/// Files of the build that may be in the source folder: the archive and the caches.
 struct OwnFiles {
-    /// The archive's device and inode, if there is one already: it may have other names.
+    /// Device and inode of the existing archive, which may have several names.
     archive: Option<(u64, u64)>,
     /// Relative to the source folder.
     caches: Vec<PathBuf>,
@@ -76,7 +76,7 @@ impl OwnFiles {
         OwnFiles { archive, caches: caches.filter_map(within).collect() }
     }
 
-    /// Which of them a source file is, if it is one: the code of the note, and words for it.
+    /// Returns the code of the note and a description, if a source file is one of them.
     fn find(&self, file: &SourceFile) -> Option<(&'static str, &'static str)> {
         if self.archive == Some((file.stamp.device, file.stamp.inode)) {
             return Some(("archive-skipped", "the archive that is replaced by"));
@@ -90,7 +90,7 @@ impl OwnFiles {
     }
 }
 
-/// The ignore file is hidden from the walk, but it is a file of the folder: `extract` gives it back.
+/// Adds the ignore file, which the walk leaves out, so that `extract` restores it.
 fn keep_ignore_file(options: &Options, files: &mut Vec<SourceFile>) {
     let found = fs::metadata(options.sources.join(IGNORE_FILE)).ok().filter(fs::Metadata::is_file);
     let Some(found) = found else { return };

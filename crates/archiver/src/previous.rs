@@ -1,8 +1,7 @@
-//! What earlier archives say of their releases, and which of those are still carried forward.
+//! Earlier releases, and which of them are still carried forward.
 //!
-//! An archive's manifest lists the releases before its own that it carries assets of, so that a chain of
-//! builds, each of which is given the archive before it, knows them all. Never reads a clock: a release's age
-//! is the time between the dates that the releases state.
+//! The manifest of an archive lists the earlier releases whose files it carries. A chain of builds, each given the previous
+//! archive, therefore knows them all. We read no clock: the age of a release is the time between the dates in the archives.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -20,26 +19,26 @@ use crate::options::Options;
 
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
-/// The link to the current archive of a release directory.
+/// Link to the current archive of a release directory.
 const CURRENT: &str = "current";
 
-/// The suffix of names that are expected to be archives.
+/// File name extension of archives.
 const SUFFIX: &str = "cdb";
 
-/// A release before this one. Its digest tells it from another of the same serial.
+/// An earlier release. The digest distinguishes releases with the same serial.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Release {
     pub(crate) serial: u64,
     pub(crate) digest: String,
-    /// Seconds since 1970-01-01 UTC, if it was said.
+    /// Seconds since 1970-01-01 UTC, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) released: Option<u64>,
-    /// The paths that were last part of this release, as URLs spell them; `//host` before those of a host.
+    /// Paths that were last part of this release, as in URLs; those of a host begin with `//host`.
     #[serde(default)]
     pub(crate) carried: Vec<String>,
 }
 
-/// What this file reads of a manifest.
+/// The fields of a manifest that are used here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Manifest {
@@ -47,22 +46,22 @@ struct Manifest {
     previous: Vec<Release>,
 }
 
-/// The newest release comes first; of one serial, the lower digest, so that the order of flags decides nothing.
+/// Order of releases: newest first, and by digest if serials are equal, so that the order of flags doesn't matter.
 pub(crate) type Rank = (std::cmp::Reverse<u64>, String);
 
 fn rank(release: &Release) -> Rank {
     (std::cmp::Reverse(release.serial), release.digest.clone())
 }
 
-/// An earlier archive, open.
+/// An open archive of an earlier release.
 pub(crate) struct Earlier {
     pub(crate) path: PathBuf,
     pub(crate) archive: Archive,
-    /// Of the release that the archive is.
+    /// Rank of the archive's own release.
     pub(crate) own: Rank,
-    /// Of the release that each carried path was last part of.
+    /// Rank of the release that each carried path was last part of.
     pub(crate) carried: HashMap<String, Rank>,
-    /// Whether every byte was read and compared.
+    /// Set once all bytes have been compared with the digest.
     is_verified: bool,
 }
 
@@ -71,7 +70,7 @@ fn failed(path: &Path) -> impl FnOnce(PreviousError) -> Error {
     |source| Error::Previous { path, source }
 }
 
-/// Whether a path is the link `current` of a release directory that holds no archive yet.
+/// Returns `true` if a path is the link `current` of a release directory without archives.
 fn is_first_of(path: &Path) -> bool {
     let is_missing = fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     let directory = match path.parent() {
@@ -83,12 +82,12 @@ fn is_first_of(path: &Path) -> bool {
         && archives_of(directory).is_ok_and(|archives| archives.is_empty())
 }
 
-/// The archives of a directory, by name: files that are called so, and all others that are.
+/// Returns the archives of a directory, sorted: files with the extension, and all others that are archives.
 fn archives_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut archives = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
-        // What is being copied or built beside its place has a hidden name.
+        // Files that are being copied or built have hidden names.
         let is_hidden = entry.file_name().as_bytes().starts_with(b".");
         if is_hidden || !entry.file_type()?.is_file() {
             continue;
@@ -107,19 +106,19 @@ fn archives_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(archives)
 }
 
-/// The earlier archives that a build was given.
+/// The earlier archives of a build.
 #[derive(Default)]
 pub(crate) struct Previous {
     pub(crate) archives: Vec<Earlier>,
-    /// Those still within the bounds, newest first; nothing is carried yet.
+    /// Releases within the limits, newest first. Nothing is carried yet.
     pub(crate) releases: BTreeMap<Rank, Release>,
     serial_max: Option<u64>,
-    /// What there is to say about the release directories.
+    /// Notes about the release directories.
     pub(crate) notes: Vec<Diagnostic>,
 }
 
 impl Previous {
-    /// Opens the earlier archives, and bounds how far back they reach.
+    /// Opens the earlier archives, and drops releases beyond the limits.
     pub(crate) fn open(options: &Options) -> Result<Previous, Error> {
         let mut previous = Previous::default();
         let own = fs::canonicalize(&options.archive).ok();
@@ -142,7 +141,7 @@ impl Previous {
         Ok(previous)
     }
 
-    /// Adds all archives of a release directory but the one that this build replaces.
+    /// Adds all archives of a release directory except the one that this build replaces.
     fn add_directory(&mut self, path: &Path, own: Option<&Path>) -> Result<(), Error> {
         let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
         let archives = archives_of(directory).map_err(|error| failed(directory)(error.into()))?;
@@ -152,15 +151,15 @@ impl Previous {
         }
         for archive in archives {
             if fs::canonicalize(&archive).ok().as_deref() != own {
-                // Read whole only if something may be taken from it.
+                // Verified later, if files are taken from it.
                 self.add(&archive, false).map_err(failed(&archive))?;
             }
         }
         Ok(())
     }
 
-    /// Makes sure that no archive of the release directory that this build is for has the same serial. Only where the
-    /// serial was chosen with regard to others: who builds without, numbers nothing.
+    /// Checks that no other archive of this build's release directory has the same serial. Only if the serial was chosen in
+    /// relation to others: a build without `--previous` and `--serial` doesn't number releases.
     fn refuse_existing_serial(&self, options: &Options, own: Option<&Path>) -> Result<(), Error> {
         let directory = match options.archive.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -181,7 +180,7 @@ impl Previous {
         Ok(())
     }
 
-    /// Drops the archives from which nothing is taken, and reads the others whole.
+    /// Drops the archives that nothing is taken from, and verifies the others.
     fn drop_unneeded(&mut self) -> Result<(), Error> {
         let releases = &self.releases;
         self.archives.retain(|earlier| earlier.is_verified || releases.contains_key(&earlier.own));
@@ -194,14 +193,14 @@ impl Previous {
         Ok(())
     }
 
-    /// The serial of this release: the one that was ordered, else one more than the newest before it.
+    /// Returns the serial of this release: the requested one, or one more than the newest before it.
     pub(crate) fn serial(&self, options: &Options) -> u64 {
         options.serial.unwrap_or_else(|| self.serial_max.map_or(1, |newest| newest.saturating_add(1)))
     }
 
     fn add(&mut self, path: &Path, is_verified: bool) -> Result<(), PreviousError> {
         let archive = Archive::open(path, Loading::Mapped)?;
-        // What is carried will be believed for as long as this release lives: it is read whole before.
+        // Carried files are trusted as long as this release exists, so the archive is verified first.
         if is_verified {
             archive.verify(|_| ())?;
         }
@@ -223,10 +222,10 @@ impl Previous {
         Ok(())
     }
 
-    /// Forgets the releases that are too many or too old.
+    /// Drops releases that are too many or too old.
     ///
-    /// A release is as old as the one that took its place: until then its pages were what people loaded. One
-    /// whose successor states no date has no age.
+    /// The age of a release starts when the next one replaced it, because until then clients loaded its pages. A release
+    /// has no age if its successor has no date.
     fn bound(&mut self, options: &Options) {
         let age_max = options.previous_age_days.map(|days| u64::from(days) * SECONDS_PER_DAY);
         let mut replaced = options.released;
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_releases_are_kept_than_were_asked_for() {
+    fn number_of_releases_is_limited() {
         let mut options = Options::new("a", "b");
         let all = [(1, None), (2, None), (3, None), (4, None)];
         assert_eq!(kept(&all, &options), [4, 3, 2], "three by default");
@@ -276,11 +275,11 @@ mod tests {
     }
 
     #[test]
-    fn a_release_ages_from_the_day_it_was_replaced() {
+    fn release_ages_from_its_replacement() {
         let mut options = Options::new("a", "b");
         options.released = day(100);
         options.previous_age_days = Some(7);
-        // The first stood for ninety days, and was replaced five days ago.
+        // The first was current for ninety days, and was replaced five days ago.
         assert_eq!(kept(&[(1, day(5)), (2, day(95))], &options), [2, 1]);
         assert_eq!(kept(&[(1, day(5)), (2, day(92))], &options), [2], "replaced eight days ago");
         assert_eq!(kept(&[(1, day(5)), (2, None)], &options), [2, 1], "nobody said when it was replaced");

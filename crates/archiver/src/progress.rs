@@ -1,39 +1,39 @@
-//! How far a build has come, told to whoever watches.
+//! Progress of a build, reported to an observer.
 //!
-//! The build never waits for an answer, and never depends on one. Nothing here prints.
+//! The build never waits for the observer.
 
 use serde::Serialize;
 
-/// A stage of a build, in the order in which they happen.
+/// A stage of a build, in chronological order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// Listing the source folder. Nothing is counted.
+    /// Lists the source folder. Counts nothing.
     Walk,
-    /// Planning what answers which path. Nothing is counted.
+    /// Plans the routes. Counts nothing.
     Route,
-    /// Reading and hashing. Counts files.
+    /// Reads and hashes. Counts files.
     Read,
-    /// Compressing. Counts bytes of content, each once however many codings there are.
+    /// Compresses. Counts bytes of content, once for all codings.
     Encode,
-    /// Writing what answers each path. Counts paths.
+    /// Writes records. Counts paths.
     Write,
-    /// Looking for broken links. Counts pages and style sheets.
+    /// Looks for broken links. Counts pages and style sheets.
     Links,
-    /// Bringing the archive to the disk and giving it its name. Nothing is counted.
+    /// Syncs and renames the archive. Counts nothing.
     Publish,
 }
 
-/// Whoever watches a build. Called from several threads.
+/// Observes a build. Methods are called from several threads.
 pub trait Progress: Sync {
-    /// A stage begins; `total` is what it will count up to, if it counts.
+    /// A stage begins, which will count up to `total` if it counts.
     fn stage(&self, stage: Stage, total: Option<u64>);
 
-    /// So much more of the stage is done.
+    /// The stage has advanced by this many units.
     fn advance(&self, by: u64);
 }
 
-/// Nobody watches.
+/// Observes nothing.
 impl Progress for () {
     fn stage(&self, _: Stage, _: Option<u64>) {}
 

@@ -1,8 +1,8 @@
-//! The new archive appears whole or not at all: temporary file, fsync, rename, fsync of the folder.
+//! Atomic replacement of the archive: temporary file, fsync, rename, fsync of the directory.
 //!
-//! The temporary file stands beside the archive, is removed when a build fails or is interrupted, and is locked while
-//! its build runs, so that the next build in the same folder can remove what a killed one left behind, whatever its
-//! archive was called. Never writes to a file that has the archive's name.
+//! The temporary file is in the archive's directory and is removed when a build fails or is interrupted. A running build
+//! holds a lock on it, so that the next build in the same directory can remove files that killed builds have left, whatever
+//! the name of their archive.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -16,28 +16,28 @@ use cannery_archive::{Archive, Loading};
 use crate::error::Error;
 use crate::temporary::Temporary;
 
-/// Permissions of an archive that did not exist before, less what the umask takes.
+/// Permissions of a new archive, subject to the umask.
 const MODE: u32 = 0o644;
 
-/// The end of the name of a temporary file, which no other program uses.
+/// Suffix of temporary files, which no other program uses.
 const SUFFIX: &[u8] = b".cannery.tmp";
 
-/// How many names of temporary files are tried.
+/// Maximum number of names to try for a temporary file.
 const NAMES_MAX: u32 = 100;
 
 /// Where a build writes until its archive is complete.
 #[derive(Debug)]
 pub(crate) struct Staging {
-    /// The archive's final place, symlinks resolved.
+    /// The archive's path, with symlinks resolved.
     place: PathBuf,
-    /// The temporary files that are there.
+    /// The existing temporary files.
     temporary: Vec<Temporary>,
 }
 
 impl Staging {
-    /// Prepares to replace the archive at `place`, and removes what dead builds of it have left.
+    /// Prepares to replace the archive at `place`, and removes temporary files that killed builds have left.
     pub(crate) fn beside(place: &Path) -> Result<Staging, Error> {
-        // A link to an archive stays: what it points at is replaced.
+        // A symlink to an archive is kept, and its target replaced.
         let place = fs::canonicalize(place).unwrap_or_else(|_| place.to_owned());
         match fs::metadata(&place) {
             Ok(found) if found.is_dir() => {
@@ -56,12 +56,12 @@ impl Staging {
         Ok(staging)
     }
 
-    /// The archive's final place.
+    /// Returns the archive's path.
     pub(crate) fn place(&self) -> &Path {
         &self.place
     }
 
-    /// A new temporary file, open for reading and writing.
+    /// Creates a temporary file, open for reading and writing.
     pub(crate) fn create(&mut self) -> Result<File, Error> {
         self.create_locked().map_err(|error| Error::write(&self.place)(error.into()))
     }
@@ -73,20 +73,20 @@ impl Staging {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 created => created?,
             };
-            // Another build may have taken the file for a dead one's before it was locked.
+            // Another build may have removed the file before it was locked.
             let is_ours =
                 file.try_lock().is_ok() && fs::metadata(&path).is_ok_and(|found| same_file(&found, &file));
             if is_ours {
                 self.temporary.push(temporary);
                 return Ok(file);
             }
-            // What has this name now is another build's.
+            // The name now belongs to another build.
             temporary.forget();
         }
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Removes all temporary files but the newest: what was written before has been copied into it.
+    /// Removes all temporary files but the newest, into which the others have been copied.
     pub(crate) fn drop_older(&mut self) {
         let newest = self.temporary.pop();
         self.temporary.clear();
@@ -111,7 +111,7 @@ impl Staging {
         }
         file.sync_all()?;
         self.temporary.pop().ok_or(io::ErrorKind::NotFound)?.persist(&self.place)?;
-        // Without this a crash could bring the old name back, or none.
+        // Without this, a crash could restore the old directory entry.
         File::open(self.folder())?.sync_all()
     }
 
@@ -135,7 +135,7 @@ impl Staging {
         name
     }
 
-    /// Removes temporary files that no process holds locked. What cannot be removed is left: it harms nothing.
+    /// Removes temporary files that no process has locked. Errors are ignored, because leftover files are harmless.
     fn remove_stale(&self) {
         let Ok(entries) = fs::read_dir(self.folder()) else { return };
         for entry in entries.flatten().filter(|entry| is_temporary_name(&entry.file_name())) {
@@ -148,7 +148,7 @@ impl Staging {
     }
 }
 
-/// Whether a name is that of the temporary file of some archive: two numbers stand before its end.
+/// Returns `true` for the name of a temporary file of any archive: two numbers before the suffix.
 fn is_temporary_name(name: &OsStr) -> bool {
     let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
     let Some(numbered) = name.as_bytes().strip_prefix(b".").and_then(|rest| rest.strip_suffix(SUFFIX)) else {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_archive_appears_at_the_end_and_nothing_else_stays() {
+    fn only_the_archive_remains() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("site.cdb");
         let mut staging = Staging::beside(&place).unwrap();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_that_fails_leaves_the_old_archive_and_no_trace() {
+    fn failed_build_leaves_the_old_archive_and_no_files() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("site.cdb");
         fs::write(&place, b"old").unwrap();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn permissions_and_links_survive_a_new_archive() {
+    fn permissions_and_links_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("site.cdb");
         let link = folder.path().join("link");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_build_left_is_removed_and_what_a_living_one_writes_is_not() {
+    fn stale_files_are_removed_and_locked_ones_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("site.cdb");
         fs::write(folder.path().join(".site.cdb.123.0.cannery.tmp"), b"dead").unwrap();
@@ -243,14 +243,14 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_cannot_be_the_archive() {
+    fn folder_cannot_be_the_archive() {
         let folder = tempfile::tempdir().unwrap();
         assert!(matches!(Staging::beside(folder.path()), Err(Error::Usage { .. })));
         assert!(matches!(Staging::beside(Path::new("/dev/null")), Err(Error::Usage { .. })));
     }
 
     #[test]
-    fn a_missing_folder_is_an_error_that_names_the_archive() {
+    fn missing_directory_is_an_error_that_names_the_archive() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("none/site.cdb");
         let error = Staging::beside(&place).unwrap().create().unwrap_err();

@@ -1,8 +1,7 @@
-//! The first pass: every source is read and recognised, and what is to be stored as it is goes into the
-//! archive at once.
+//! First pass: reads and hashes every source, and stores the contents that aren't compressed.
 //!
-//! Sources are read on all CPUs and committed in their order, so the archive does not depend on timing,
-//! and neither does it on what a cache knew. Never compresses more than a probe.
+//! Sources are read in parallel and committed in order, so the archive depends neither on timing nor on caches. Only a
+//! probe is compressed here.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -25,31 +24,30 @@ use crate::sources_cache::SourcesCache;
 use crate::store::Store;
 use crate::walk::Stamp;
 
-/// A longer source is not held in memory but read piece by piece.
+/// Longer sources are read in pieces instead of being held in memory.
 pub(crate) const HELD_SOURCE_BYTES_MAX: u64 = 8 << 20;
 
-/// A longer source is not compressed: an encoder would have to hold it whole.
+/// Longer sources aren't compressed, because an encoder would have to hold them in memory.
 pub const ENCODED_BYTES_MAX: u64 = 128 << 20;
 
-/// A shorter source is not compressed: its head alone is longer, and what could be saved less than what
-/// `Content-Encoding` and `Vary` cost.
+/// Shorter sources aren't compressed: the savings would be smaller than the fields `Content-Encoding` and `Vary`.
 const ENCODED_BYTES_MIN: u64 = 96;
 
-/// What is read and waits to be committed may hold so many bytes.
+/// Maximum number of bytes that are read and not committed yet.
 const HELD_BYTES_MAX: u64 = 32 << 20;
 
-/// Sources in one job, and their bytes: enough to make the bookkeeping cheap, few enough to share well.
+/// Sources per job, and their bytes: enough to amortize the bookkeeping, few enough to balance the load.
 const JOB_SOURCES: usize = 64;
 const JOB_BYTES: u64 = 2 << 20;
 
-/// Reads all sources; tells how many of them a cache knew.
+/// The inputs of the first pass.
 pub(crate) struct Reading<'a> {
     pub(crate) options: &'a Options,
     pub(crate) sources: &'a Sources,
-    /// Sources that answer no path, sorted. They are stored as they are, for `extract`, or not at all.
+    /// Sources that answer no path, sorted. They are stored uncompressed for `extract`, or not at all.
     pub(crate) control: &'a [SourceId],
     pub(crate) cache: Option<&'a SourcesCache>,
-    /// The source folder as an absolute path: what the cache knows files by.
+    /// The source folder as an absolute path, which is part of the cache's keys.
     pub(crate) root: &'a [u8],
     pub(crate) progress: &'a dyn Progress,
 }
@@ -58,20 +56,20 @@ pub(crate) struct Reading<'a> {
 struct Recognised {
     facts: SourceFacts,
     stamp: Stamp,
-    /// Its bytes, if they were at hand and may be wanted.
+    /// Its bytes, if they are in memory and may be needed.
     bytes: Option<Vec<u8>>,
 }
 
-/// What the first pass has found out, beside the contents.
+/// The results of the first pass.
 pub(crate) struct Outcome {
     pub(crate) contents: Contents,
-    /// For each source: what the cache of sources is to remember.
+    /// By source, for the sources cache.
     pub(crate) known: Vec<(Stamp, SourceFacts)>,
     pub(crate) found_in_cache: u64,
 }
 
 impl Reading<'_> {
-    /// Reads every source, and puts the bodies into `store` that are stored as they are.
+    /// Reads every source, and stores the bodies that aren't compressed.
     pub(crate) fn run(&self, store: &mut Store) -> Result<Outcome, Error> {
         let jobs = self.jobs();
         let limits = Limits { threads: self.options.thread_count(), held_bytes_max: HELD_BYTES_MAX };
@@ -107,7 +105,7 @@ impl Reading<'_> {
         Ok(Outcome { contents, known, found_in_cache: found_in_cache.into_inner() })
     }
 
-    /// Sources in runs of a size that is worth a job.
+    /// Splits the sources into jobs.
     fn jobs(&self) -> Vec<Range<SourceId>> {
         let end = SourceId::try_from(self.sources.len()).unwrap_or(SourceId::MAX);
         let (mut jobs, mut start, mut bytes) = (Vec::new(), 0, 0);
@@ -130,7 +128,7 @@ impl Reading<'_> {
         &self.options.media_types
     }
 
-    /// Whether a source's bytes are of a kind that compresses; nothing if only trying will tell.
+    /// Returns `true` if a source's type is compressible, or `None` if only a probe can tell.
     fn compresses(&self, id: SourceId) -> Option<bool> {
         let media_type = self.media_types().of(self.sources.path(id));
         let length = self.sources.length(id);
@@ -151,7 +149,7 @@ impl Reading<'_> {
         self.options.encoders.contains(&Encoder::Identity)
     }
 
-    /// Reads and recognises one source, or recognises it by its stamp.
+    /// Reads and hashes one source, or finds its digest in the cache.
     fn read(
         &self,
         id: SourceId,
@@ -160,7 +158,7 @@ impl Reading<'_> {
     ) -> Result<Recognised, Error> {
         if let Some((stamp, facts)) = self.find_in_cache(id) {
             found_in_cache.fetch_add(1, Ordering::Relaxed);
-            // Its bytes are needed only if they are stored as they are, and nobody else has them at hand.
+            // The bytes are needed only to store them uncompressed, and only for the first source with this content.
             let stored = self.stores_identity() || !self.to_encode(id, &facts);
             let first = stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
             let small = stamp.size <= HELD_SOURCE_BYTES_MAX;
@@ -189,7 +187,7 @@ impl Reading<'_> {
         let file = self.sources.files.get(id as usize)?;
         let path = [self.root, b"/", &file.path].concat();
         let facts = self.cache?.find(&path, &file.stamp)?;
-        // What was not tried then must be tried now.
+        // A missing probe has to be made now.
         (facts.compressible.is_some() || self.compresses(id).is_some()).then_some((file.stamp, facts))
     }
 
@@ -222,8 +220,7 @@ impl Reading<'_> {
     }
 }
 
-/// Stores the contents of files that are not served under their own name as they are, whatever else is
-/// stored of them: `extract` gives them back from there.
+/// Stores hidden files uncompressed, whatever the encoders are: `extract` restores them from there.
 pub(crate) fn store_hidden(
     hidden: &[SourceId],
     sources: &Sources,
@@ -241,7 +238,7 @@ pub(crate) fn store_hidden(
     Ok(())
 }
 
-/// Stores a content as it is: from `bytes`, or else from its source, which must still have it.
+/// Stores a content uncompressed: from `bytes`, or from its source, which must still have it.
 pub(crate) fn store_identity(
     sources: &Sources,
     id: SourceId,
@@ -271,7 +268,7 @@ pub(crate) fn store_identity(
     Ok(Form { coding: Coding::Identity, body, length, etag: digest.etag() })
 }
 
-/// A file that is hashed as it is read. Remembers its own errors, which are not the archive's.
+/// A file that is hashed while it is read. It keeps its read error, because the archive's error type has none.
 struct Hashed {
     file: File,
     hasher: blake3::Hasher,

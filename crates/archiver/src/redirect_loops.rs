@@ -1,8 +1,8 @@
-//! Redirects that lead a client from host to host and round again, as `://*.example.com/* https://www.example.com/:splat`
-//! does where `www.example.com` has no site of its own.
+//! Redirect loops between hosts, such as `://*.example.com/* https://www.example.com/:splat` if `www.example.com` has no
+//! site.
 //!
-//! Circles within one host are found where a file of rules is read, which knows of no sites. Never drops a rule: on other
-//! hosts than those of its circle it may be of use.
+//! Loops within one host are found when a rule file is parsed. The rules are kept, because they may be useful on hosts
+//! outside the loop.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,20 +15,20 @@ use crate::redirects::RedirectRule;
 use crate::routes::{HostId, Routes, Target};
 use crate::rule_error::RuleError;
 
-/// Clients give up when they were sent on so often.
+/// Browsers follow at most 20 redirects.
 const STEPS_MAX: usize = 20;
 
-/// Where a client is.
+/// A URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     host: String,
-    /// The path, in which a capture stands for all that it may hold.
+    /// The path, in which a capture stands for everything that it may match.
     path: Vec<Symbol>,
 }
 
-/// What is said of the circles among rules, each with the site that it is for.
+/// Returns a diagnostic for each redirect loop. Each rule comes with its site.
 pub(crate) fn find(routes: &Routes, rules: &[(HostId, RedirectRule)]) -> Vec<Diagnostic> {
-    // Rules for all hosts lead from host to host only where one for a certain host has sent the client.
+    // Without a rule for certain hosts, no redirect leads from one host to another.
     if rules.iter().all(|(host, _)| host.is_none()) {
         return Vec::new();
     }
@@ -39,13 +39,13 @@ pub(crate) fn find(routes: &Routes, rules: &[(HostId, RedirectRule)]) -> Vec<Dia
     new.map(|(along, host)| map.complain(&along, &host)).collect()
 }
 
-/// The rules by what they are for.
+/// The rules, indexed by what they match.
 struct Map<'r> {
     routes: &'r Routes,
     rules: &'r [(HostId, RedirectRule)],
-    /// The first rule without captures for a path, forced or not.
+    /// The first rule without captures for each path, by whether it is forced.
     statics: HashMap<(HostId, Vec<Symbol>, bool), usize>,
-    /// Those with captures, in their order.
+    /// The rules with captures, by whether they are forced.
     patterns: HashMap<(HostId, bool), PatternIndex>,
 }
 
@@ -62,8 +62,8 @@ impl<'r> Map<'r> {
         Map { routes, rules, statics, patterns }
     }
 
-    /// The rules of the circle in which a client ends that this rule sends to another host, sorted, and a host of the
-    /// circle. Nothing if he arrives, or if that depends on more than is known here.
+    /// Returns the sorted rules of the loop in which a client ends that follows the redirect `start` to another host, and a
+    /// host of the loop. Returns `None` if the client reaches a page, or if that depends on more than the rules.
     fn circle_from(&self, start: usize) -> Option<(Vec<usize>, String)> {
         let (host, rule) = &self.rules[start];
         let source = rule.source.symbols();
@@ -76,7 +76,7 @@ impl<'r> Map<'r> {
             let (_, at) = trail.last()?;
             let next = self.deciding(at)?;
             let then = self.follow(next, &at.host, &at.path)?;
-            // What it makes of all its paths are paths of its own: so are those that it makes of these.
+            // The rule maps all of its paths to paths that it matches, so it matches those again.
             let is_endless = next == start && rule.force && trail.len() == 1;
             let met = trail.iter().position(|(_, before)| *before == then);
             if let Some(met) = met.or(is_endless.then_some(0)) {
@@ -91,7 +91,7 @@ impl<'r> Map<'r> {
         None
     }
 
-    /// Where a rule sends a client.
+    /// Returns the target of a rule for a path.
     fn follow(&self, rule: usize, host: &str, path: &[Symbol]) -> Option<Place> {
         let rule = &self.rules[rule].1;
         let captures = rule.source.captures_within(path)?;
@@ -99,7 +99,7 @@ impl<'r> Map<'r> {
         Some(Place { host: host?, path })
     }
 
-    /// The rule that decides at a place; nothing if none does, or it depends on what was captured.
+    /// Returns the rule that applies to a URL, or `None` if none does or if it depends on what was captured.
     fn deciding(&self, at: &Place) -> Option<usize> {
         let sites = self.routes.sites_of_name(&at.host);
         let first = |force: bool| {
@@ -113,12 +113,12 @@ impl<'r> Map<'r> {
         };
         first(true).or_else(|| {
             let yielding = first(false).filter(|_| !self.has_file(&sites, &at.path))?;
-            // `/:page/:language /:language/:page` changes places, and what is there may be a file.
+            // `/:page/:language /:language/:page` swaps captures, and its target may be a file.
             self.rules[yielding].1.keeps_order().then_some(yielding)
         })
     }
 
-    /// Whether a file answers a path, or the server sends its client to one with another slash at its end.
+    /// Returns `true` if a file answers a path, or if the server redirects to the path with or without a final slash.
     fn has_file(&self, sites: &[HostId], path: &[Symbol]) -> bool {
         let Some(path) = path.iter().map(Symbol::byte).collect::<Option<Vec<u8>>>() else { return false };
         let inner = path.strip_prefix(b"/").unwrap_or(&path);
@@ -133,7 +133,7 @@ impl<'r> Map<'r> {
         })
     }
 
-    /// Whether the circle was found when its file was read.
+    /// Returns `true` if the loop was reported when its file was parsed.
     fn is_known_to_its_file(&self, along: &[usize]) -> bool {
         let (_, first) = &self.rules[along[0]];
         along.iter().map(|place| &self.rules[*place].1).all(|rule| {

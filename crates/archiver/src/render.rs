@@ -1,7 +1,7 @@
-//! A representation to its response head, spelled once for all that share it.
+//! Response heads: rendered once, and shared by all representations with the same fields.
 //!
-//! All heads are gone through twice, since their lines are numbered by how often they are used. Never writes a field that
-//! varies per request, or that only the server knows.
+//! We go through all heads twice, because header lines are numbered by frequency before the first head is written. A head
+//! has no field that varies per request.
 
 use std::collections::HashMap;
 
@@ -15,36 +15,36 @@ use crate::headers::{self, HeaderRule, MergedFields};
 use crate::line_ids::{LineIds, Uses};
 use crate::options::Options;
 
-/// What decides about the head of a representation, beside the site's own rules.
+/// Properties that determine the head of a representation, in addition to the site's rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Look<'a> {
     pub(crate) status: u16,
     pub(crate) media_type: &'a str,
-    /// Whether `charset=utf-8` goes with the media type.
+    /// Adds `charset=utf-8` to the media type.
     pub(crate) charset: bool,
     pub(crate) coding: Coding,
-    /// Whether the resource has other representations, or could be refused in this one.
+    /// The resource has other representations, or the client may reject this one.
     pub(crate) negotiable: bool,
     pub(crate) cache_control: Option<&'a str>,
 }
 
-/// Heads: first counted, then written.
+/// Counts heads first, then writes them.
 pub(crate) struct Heads<'a> {
     options: &'a Options,
-    /// The rules of each site: by the number of its host.
+    /// Header rules of each site, by host index.
     rules: &'a [Vec<HeaderRule>],
-    /// What the rules say of the path that was asked for last: its site, and itself.
+    /// The merged rules of the path requested last, and that path.
     merged: (usize, Vec<u8>, MergedFields),
     uses: Uses,
-    /// Of those that no rule says anything about: a site has many, and they look alike.
+    /// Cache of heads without rules: a site has many representations with the same head.
     looks_used: HashMap<Look<'a>, u64>,
     line_ids: LineIds,
     by_look: HashMap<Look<'a>, HeadId>,
-    /// With the head without rules that each was made from.
+    /// Heads with rules, together with the head without rules that each was made from.
     written: HashMap<(NewHead, Option<HeadId>), HeadId>,
 }
 
-/// The `Cache-Control` that a source's kind and name ask for, with a status.
+/// Returns the default `Cache-Control` of a source with this status.
 pub(crate) fn caching<'a>(
     options: &'a Options,
     path: &[u8],
@@ -56,8 +56,8 @@ pub(crate) fn caching<'a>(
         return None;
     }
     if status >= 400 {
-        // A page for what is missing must not outlive the next release, in which it may be there; and no
-        // condition holds for an error, so a copy could not even be asked about.
+        // A page for a missing path must not outlive the next release, in which the path may exist. Errors can't be
+        // revalidated.
         return Some("no-store");
     }
     if options.preview {
@@ -75,12 +75,12 @@ impl<'a> Heads<'a> {
         Heads { options, rules, merged, uses, looks_used, line_ids, by_look, written }
     }
 
-    /// How many heads were written.
+    /// Returns the number of distinct heads.
     pub(crate) fn count(&self) -> u64 {
         self.written.len() as u64
     }
 
-    /// Counts the head for a representation at a path.
+    /// Counts the head of a representation at a path.
     pub(crate) fn note(&mut self, look: Look<'a>, site: usize, host: Option<&str>, path: Option<&[u8]>) {
         if let Some(path) = path {
             self.merge(site, host, path);
@@ -97,7 +97,7 @@ impl<'a> Heads<'a> {
         self.uses.add(head, 1);
     }
 
-    /// Numbers the lines of the heads that were counted, before the first is written.
+    /// Numbers the lines of all counted heads, before the first head is written.
     pub(crate) fn number(&mut self) {
         let mut uses = std::mem::take(&mut self.uses);
         for (look, times) in self.looks_used.drain() {
@@ -106,8 +106,8 @@ impl<'a> Heads<'a> {
         self.line_ids = LineIds::of(&uses);
     }
 
-    /// The head for a representation at a path, which is written if it is new. Without a path, the head without rules: the
-    /// server adds what they say of the path that is requested.
+    /// Returns the head of a representation at a path, and writes it if it is new. Without a path, returns the head without
+    /// rules: the server adds the fields for the requested path.
     pub(crate) fn of(
         &mut self,
         writer: &mut Writer,
@@ -133,12 +133,12 @@ impl<'a> Heads<'a> {
         self.write_ruled(writer, head, Some(plain))
     }
 
-    /// The head of this text, which is written if it is new.
+    /// Returns the ID of a head, and writes it if it is new.
     pub(crate) fn write(&mut self, writer: &mut Writer, head: NewHead) -> Result<HeadId, WriteError> {
         self.write_ruled(writer, head, None)
     }
 
-    /// The same for a head to which rules have added fields, and the head without them.
+    /// Returns the ID of a head with fields of rules, and that of the head without them.
     fn write_ruled(
         &mut self,
         writer: &mut Writer,
@@ -158,12 +158,12 @@ impl<'a> Heads<'a> {
         Ok(id)
     }
 
-    /// The rules of a site that a server needs: for answers whose path is not known here.
+    /// Returns the header rules of a site, which the server applies if the path isn't known at build time.
     pub(crate) fn rules(&self, site: usize) -> &'a [HeaderRule] {
         self.rules.get(site).map_or(&[], Vec::as_slice)
     }
 
-    /// Finds out what the site's rules say of a path.
+    /// Merges the site's rules for a path.
     fn merge(&mut self, site: usize, host: Option<&str>, path: &[u8]) {
         let (known_site, known_path, _) = &self.merged;
         if *known_site == site && known_path == path {
@@ -177,9 +177,9 @@ impl<'a> Heads<'a> {
     }
 }
 
-/// Spells a head: our own fields, unless the site's rules say otherwise, and then the site's.
+/// Renders a head: the default fields, unless the site's rules override them, then the site's.
 fn spell(look: &Look<'_>, merged: &MergedFields, options: &Options) -> NewHead {
-    // What is an error today may be there tomorrow: an error is never immutable, even if the site says it of all.
+    // An error may be gone with the next release, so it is never immutable, even if the site says so for all paths.
     let is_lasting = |name: &str, value: &str| {
         look.status >= 400 && name == "cache-control" && value.to_ascii_lowercase().contains("immutable")
     };
@@ -216,7 +216,7 @@ fn spell(look: &Look<'_>, merged: &MergedFields, options: &Options) -> NewHead {
         let lines = if name == "content-type" { &mut content_type } else { &mut resource };
         put_field(lines, &title_case(name), value.as_bytes());
     }
-    // Policies for content add up (CSP3 §8.1): the site's own and the server's are both sent, and both obeyed.
+    // Content security policies are cumulative (CSP3 §8.1): browsers enforce both the site's and the server's.
     let replaces = |name: &&String| *name != "content-security-policy";
     let overridden = merged.fields.iter().map(|(name, _)| name).filter(replaces).chain(&merged.removed);
     NewHead {
@@ -231,20 +231,20 @@ fn spell(look: &Look<'_>, merged: &MergedFields, options: &Options) -> NewHead {
     }
 }
 
-/// Whether a field of the site's is not sent in a preview: the server would send the same name for other bytes after the next
-/// edit, and browsers remember for months that a host has TLS.
+/// Returns `true` for a field that isn't sent in a preview: the name has other bytes after the next edit, and browsers
+/// remember HSTS for months.
 pub(crate) fn is_unfit_for_preview(name: &str) -> bool {
     ["cache-control", "strict-transport-security"].contains(&name)
 }
 
-/// What the site's rules add to `Vary`, but for what is there already.
+/// Returns the names that the site's rules add to `Vary`.
 fn site_vary(merged: &MergedFields) -> impl Iterator<Item = &str> {
     let values = merged.fields.iter().filter(|(name, _)| name == "vary");
     let names = values.flat_map(|(_, value)| value.split(',')).map(str::trim);
     names.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("accept-encoding"))
 }
 
-/// `x-frame-options` as people write it: `X-Frame-Options`.
+/// Returns a field name in title case: `X-Frame-Options` for `x-frame-options`.
 pub(crate) fn title_case(name: &str) -> String {
     let mut begins = true;
     let raise = |character: char| {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_says_what_is_known_of_its_kind() {
+    fn head_has_fields_of_its_media_type() {
         let head = spell(&look(), &MergedFields::default(), &Options::new("a", "b"));
         assert_eq!(
             text(&head),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_never_immutable() {
+    fn error_is_never_immutable() {
         let caching = |status, value: &str| {
             let fields = vec![("cache-control".to_owned(), value.to_owned())];
             let merged = MergedFields { fields, removed: Vec::new() };
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_of_the_site_come_before_ours() {
+    fn rules_of_the_site_override_defaults() {
         let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let fields = vec![
             field("cache-control", "no-store"),

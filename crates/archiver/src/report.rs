@@ -1,81 +1,79 @@
-//! What was built: counts, sizes, what was left out and why.
+//! Report of a build: counts, sizes, remarks.
 //!
-//! Filled in by the build, and shown by whoever asked for it. Never prints. The times in it are of this
-//! run only; nothing of the report goes into the archive.
+//! The times are those of this run. Nothing of the report gets into the archive except counts in the manifest.
 
 use serde::Serialize;
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::progress::Stage;
 
-/// What a build has done.
+/// The result of a build.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Report {
-    /// Source files that went in, control files such as `_redirects` included.
+    /// Number of source files, including control files such as `_redirects`.
     pub files: u64,
-    /// Source folders that were entered, the root included.
+    /// Number of source folders, including the root.
     pub folders: u64,
-    /// Bytes of those files, each counted as often as it stands in the folder.
+    /// Total size of those files in bytes; duplicates count each time.
     pub bytes_in: u64,
-    /// Distinct contents among them, generated pages included.
+    /// Number of distinct contents, including generated pages.
     pub contents: u64,
-    /// Paths that answer, aliases, static rules and generated pages included.
+    /// Number of paths that have a record: files, aliases, static rules, generated pages.
     pub paths: u64,
-    /// Paths that are another name of a file: index pages and names without suffix.
+    /// Number of alternative paths of files: index pages and names without suffix.
     pub aliases: u64,
-    /// Static rules that redirect one path.
+    /// Number of static redirects.
     pub redirects: u64,
-    /// Rules with a pattern.
+    /// Number of rules with a pattern.
     pub rules: u64,
-    /// Pages that the build made: folder listings.
+    /// Number of generated pages: folder listings.
     pub generated: u64,
-    /// Paths of earlier releases that were carried forward. They are part of `paths`.
+    /// Number of paths carried forward from earlier releases, which `paths` includes.
     pub carried: u64,
-    /// The earlier releases within the bounds, newest first.
+    /// Earlier releases within the limits, newest first.
     pub previous: Vec<PreviousRelease>,
-    /// Which release of the site this is.
+    /// Serial of this release.
     pub serial: u64,
-    /// Distinct response heads.
+    /// Number of distinct response heads.
     pub heads: u64,
-    /// What was stored, by coding, in the order of [`cannery_archive::Coding::ALL`]; no row for a coding
-    /// that was not used.
+    /// Totals by coding, in the order of [`cannery_archive::Coding::ALL`], without unused codings.
     pub codings: Vec<CodingTotal>,
-    /// Bytes of padding before large bodies, which begin with a page.
+    /// Padding before large bodies, which start at a page boundary, in bytes.
     pub padding_bytes: u64,
     /// Length of the archive in bytes.
     pub archive_bytes: u64,
-    /// The container: `cdb` or `cdb64`.
+    /// The format: `cdb` or `cdb64`.
     pub format: &'static str,
-    /// The digest of the archive, in hexadecimal.
+    /// Digest of the archive in hexadecimal.
     pub digest: String,
-    /// What was left out by the rules for names, by rule.
+    /// Names that were left out, by rule.
     pub skipped: Vec<SkippedGroup>,
-    /// What the build has to say about the source folder.
+    /// Remarks about the source folder.
     pub diagnostics: Vec<Diagnostic>,
-    /// What was wrong with the caches, each remark with the path of the cache. It has no influence on the archive, so
-    /// [`Report::warnings`] does not count it.
+    /// Problems with the caches, each with the path of the cache. They don't affect the archive, so [`Report::warnings`]
+    /// doesn't count them.
     pub cache_warnings: Vec<Diagnostic>,
-    /// The biggest files, at most [`Report::BIGGEST_MAX`].
+    /// The largest files, at most [`Report::BIGGEST_MAX`].
     pub biggest: Vec<BigFile>,
-    /// How useful the caches were.
+    /// Hits and misses of the caches.
     pub caches: CacheUse,
-    /// How long each stage took.
+    /// Duration of each stage.
     pub times: Vec<StageTime>,
 }
 
 impl Report {
-    /// How many of the biggest files are named.
+    /// Maximum number of largest files.
     pub const BIGGEST_MAX: usize = 10;
-    /// How many paths are named for each rule that left some out.
+    /// Maximum number of example paths per rule.
     pub const EXAMPLES_MAX: usize = 5;
 
-    /// How many warnings there are: what `strict` turns into an error.
+    /// Returns the number of warnings, which `strict` turns into an error.
     #[must_use]
     pub fn warnings(&self) -> usize {
         self.count(Severity::Warning)
     }
 
-    /// Returns how many errors there are, each of which ends the build.
+    /// Returns the number of errors. One suffices to fail the build.
     #[must_use]
     pub fn errors(&self) -> usize {
         self.count(Severity::Error)
@@ -86,16 +84,16 @@ impl Report {
     }
 }
 
-/// What was stored in one coding.
+/// Totals of one coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CodingTotal {
-    /// The coding as HTTP calls it.
+    /// Name of the coding in HTTP.
     pub coding: &'static str,
-    /// How many contents are stored in it.
+    /// Number of contents stored in it.
     pub count: u64,
-    /// Their bytes in this coding.
+    /// Their total size in this coding, in bytes.
     pub bytes: u64,
-    /// What the same contents have as they are.
+    /// Their total size uncompressed, in bytes.
     pub identity_bytes: u64,
 }
 
@@ -106,46 +104,46 @@ pub struct PreviousRelease {
     pub serial: u64,
     /// The digest of its archive, in hexadecimal.
     pub digest: String,
-    /// How many paths were carried that were last part of it.
+    /// Number of carried paths that were last part of it.
     pub carried: u64,
 }
 
-/// What one rule left out.
+/// Names that one rule left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SkippedGroup {
-    /// The rule, completing "it was left out because …".
+    /// The rule, as the end of "left out because …".
     pub reason: String,
-    /// How many files and folders.
+    /// Number of files and folders.
     pub count: u64,
-    /// The first few of their paths, relative to the source folder; folders end with `/`.
+    /// The first few paths, relative to the source folder; folders end with `/`.
     pub examples: Vec<String>,
 }
 
-/// One of the biggest files.
+/// One of the largest files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BigFile {
     /// Its path, relative to the source folder.
     pub path: String,
     /// Its length in bytes.
     pub bytes: u64,
-    /// The coding's name and the length in bytes, for each form that is stored.
+    /// Name and length in bytes of each stored coding.
     pub codings: Vec<(&'static str, u64)>,
 }
 
-/// How useful the caches were.
+/// Hits and misses of the caches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct CacheUse {
-    /// Files whose digest was remembered.
+    /// Files with a cached digest.
     pub files_known: u64,
-    /// Files that were read to be recognised.
+    /// Files that had to be read and hashed.
     pub files_read: u64,
-    /// Results of compression that were found.
+    /// Compressed contents from the cache.
     pub encodings_found: u64,
-    /// Results that had to be computed.
+    /// Compressed contents that had to be computed.
     pub encodings_made: u64,
 }
 
-/// How long a stage took.
+/// Duration of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StageTime {
     /// The stage.

@@ -1,6 +1,6 @@
-//! Files to keys: which source answers which path, and what holds below each folder.
+//! Routes: which source answers which path, and which fallback pages and rules apply below each folder.
 //!
-//! Never reads a file's bytes: rules come in from `rules`, once they are parsed.
+//! Decided by names only. [`rules`](crate::rules) adds the rules of `_redirects`.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -15,40 +15,40 @@ use crate::redirects::RedirectRule;
 use crate::source::{SourceId, Sources};
 use crate::special::{self, Role};
 
-/// The top-level folder in which each folder is the site of a host.
+/// The top-level folder whose subfolders are sites of hosts.
 const HOSTS_FOLDER: &[u8] = b"_hosts/";
 
-/// A host: an index into [`Routes::hosts`]; nothing for the default site.
+/// A host as an index into [`Routes::hosts`]; `None` for the default site.
 pub(crate) type HostId = Option<u32>;
 
-/// What answers a path.
+/// The response to a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// The content of a source, with this status.
+    /// A source, with this status.
     Source { id: SourceId, status: u16 },
-    /// What a rule says; an index into [`Routes::rules`].
+    /// A rule, as an index into [`Routes::rules`].
     Rule(u32),
 }
 
-/// A path and what answers it.
+/// The response to a path, and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) target: Target,
     pub(crate) origin: Origin,
 }
 
-/// What holds below a folder.
+/// Everything that applies below a folder.
 #[derive(Debug, Default)]
 pub(crate) struct Scope {
-    /// Suffix and source.
+    /// Fallback pages by suffix.
     pub(crate) fallbacks: Vec<(Box<[u8]>, SourceId)>,
-    /// The pages for errors, by status.
+    /// Error pages by status.
     pub(crate) error_pages: BTreeMap<u16, SourceId>,
-    /// Rules with a pattern, as indices into [`Routes::rules`], in their order.
+    /// Rules with a pattern in their order, as indices into [`Routes::rules`].
     pub(crate) rules: Vec<u32>,
 }
 
-/// Where a rule was written.
+/// The line of a rule.
 #[derive(Debug)]
 pub(crate) struct RuleLine {
     pub(crate) file: Arc<str>,
@@ -56,54 +56,54 @@ pub(crate) struct RuleLine {
     pub(crate) rule: RuleName,
 }
 
-/// A rule as an archive knows it.
+/// A rule as identified in an archive.
 #[derive(Debug)]
 pub(crate) enum RuleName {
-    /// One with a pattern: an index into [`Routes::rules`].
+    /// A rule with a pattern: an index into [`Routes::rules`].
     Ordinal(u32),
-    /// One for exactly this path.
+    /// A rule for exactly this path.
     Path(HostId, Box<[u8]>),
 }
 
-/// A file that holds rules.
+/// A rule file.
 #[derive(Debug)]
 pub(crate) struct RuleFile {
     pub(crate) id: SourceId,
     pub(crate) host: HostId,
-    /// The folder that it lies in, relative to the root of its site: empty, or with a `/` at its end.
+    /// Its folder relative to the root of its site: empty, or with a trailing `/`.
     pub(crate) folder: Box<[u8]>,
 }
 
-/// Which path is answered by what.
+/// The routes of all sites.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    /// Hosts with something of their own, and whether it is a whole site.
+    /// Hosts with rules or a site. The flag is `true` if the host has its own site.
     pub(crate) hosts: Vec<(String, bool)>,
-    /// The places of their names there.
+    /// Index of each name in `hosts`.
     host_ids: HashMap<String, u32>,
     pub(crate) paths: BTreeMap<(HostId, Box<[u8]>), Route>,
-    /// By the key of the folder.
+    /// Scopes by the key of their folder.
     pub(crate) scopes: BTreeMap<(HostId, Box<[u8]>), Scope>,
-    /// Rules whose pattern can only be told from one that matches by trying it.
+    /// Number of rules whose pattern has overlapping ends, so that only matching it can tell.
     pub(crate) overlapping_rules: usize,
-    /// All rules, in the order in which they count.
+    /// All rules, in order of precedence.
     pub(crate) rules: Vec<RedirectRule>,
-    /// Where each rule that answers something was written, for the manifest.
+    /// The line of each effective rule, for the manifest.
     pub(crate) rule_lines: Vec<RuleLine>,
-    /// Sources that are not served under their own name.
+    /// Sources that aren't served under their own name.
     pub(crate) hidden: Vec<SourceId>,
-    /// Of those, the ones that answer nothing at all. Sorted.
+    /// Hidden sources that answer no path at all, sorted.
     pub(crate) control: Vec<SourceId>,
     pub(crate) redirect_files: Vec<RuleFile>,
     pub(crate) header_files: Vec<RuleFile>,
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
-/// Pages that have the name of a status and stand among numbered ones.
+/// Pages whose name is a status, in a series of numbered pages.
 #[derive(Default)]
 struct NumberedPages {
     count: usize,
-    /// The first of them, and the number beside it.
+    /// The first of them, and another page of its series.
     first: Option<(SourceId, String)>,
 }
 
@@ -116,19 +116,19 @@ impl NumberedPages {
             2 => "; 1 more page is one too".to_owned(),
             count => format!("; {} more pages are too", count - 1),
         };
-        let message = format!("is an ordinary page, because `{sibling}` stands beside it{others}");
+        let message = format!("is an ordinary page of a series with `{sibling}`{others}");
         Some(Diagnostic::note(sources.path(id), "numbered-page", message))
     }
 }
 
-/// Names that a file would like to have, if nobody has a better right to them.
+/// Names that files get unless a file has exactly that name.
 #[derive(Default)]
 struct Wishes {
     by_key: HashMap<(HostId, Box<[u8]>), Wish>,
     numbered: NumberedPages,
 }
 
-/// Who wants a name. The lower rank wins.
+/// A file that may get a name. The lower rank wins.
 struct Wish {
     rank: usize,
     id: SourceId,
@@ -144,7 +144,7 @@ impl Wishes {
     }
 }
 
-/// Takes out the files that no request can ask for, and says of each why.
+/// Removes the files that no request can reach, and returns a warning about each.
 pub(crate) fn drop_unservable(sources: &mut Sources) -> Vec<Diagnostic> {
     let mut buffer = KeyBuffer::new();
     let mut diagnostics = Vec::new();
@@ -163,7 +163,7 @@ pub(crate) fn drop_unservable(sources: &mut Sources) -> Vec<Diagnostic> {
         diagnostics.push(Diagnostic::warning(&file.path, reason.0, reason.1));
         false
     });
-    // One remark for a folder, however many files are in it.
+    // One warning per folder.
     for (folder, (files, reason)) in invalid_hosts {
         let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
         let message = format!("{reason} ({files})");
@@ -172,7 +172,7 @@ pub(crate) fn drop_unservable(sources: &mut Sources) -> Vec<Diagnostic> {
     diagnostics
 }
 
-/// Which site a source path belongs to, and the path within that site.
+/// The site of a source path, and the path within that site.
 pub(crate) enum Site<'p> {
     Default(&'p [u8]),
     Host(Cow<'p, str>, &'p [u8]),
@@ -182,34 +182,32 @@ pub(crate) enum Site<'p> {
 pub(crate) fn site_of(path: &[u8]) -> Site<'_> {
     let Some(rest) = path.strip_prefix(HOSTS_FOLDER) else { return Site::Default(path) };
     let Some(slash) = rest.iter().position(|byte| *byte == b'/') else {
-        return Site::Invalid(
-            "stands in `_hosts/`, where only folders named after hosts are served: left out",
-        );
+        return Site::Invalid("is in `_hosts/`, where only folders named after hosts are served: left out");
     };
     match std::str::from_utf8(&rest[..slash]).ok().and_then(host_of_folder) {
         Some(host) => Site::Host(host, &rest[slash + 1..]),
         None => Site::Invalid(
-            "is not the name of a host as requests spell it, in lower case and with `xn--` for letters beyond ASCII: left out",
+            "isn't the name of a host as in requests, in lower case and with `xn--` for letters beyond ASCII: left out",
         ),
     }
 }
 
-/// The folder of a host that a file lies in; the file itself if it lies in none.
+/// Returns the folder in `_hosts/` that a file is in, or the file itself if it is directly in `_hosts/`.
 fn host_folder(path: &[u8]) -> &[u8] {
     let rest = path.strip_prefix(HOSTS_FOLDER).unwrap_or_default();
     let name = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
     &path[..path.len() - rest.len() + name]
 }
 
-/// The host that a folder is named after. `*.example.com` stands for all hosts below `example.com`, and
-/// `_wildcard.example.com` for the same where a file system has no `*`.
+/// Returns the host that a folder is named after. `*.example.com` means all hosts below `example.com`, and so does
+/// `_wildcard.example.com`, for file systems without `*`.
 fn host_of_folder(name: &str) -> Option<Cow<'_, str>> {
     let below = name.strip_prefix("_wildcard.");
     let host = below.map_or(Cow::Borrowed(name), |below| Cow::Owned(format!("*.{below}")));
     is_host(host.strip_prefix("*.").unwrap_or(&host)).then_some(host).filter(|host| !is_too_deep(host))
 }
 
-/// RFC 1123 §2.1: labels of letters, digits and hyphens, no hyphen at either end.
+/// Returns `true` for RFC 1123 §2.1 names: labels of letters, digits and hyphens, without a hyphen at either end.
 fn is_host(name: &str) -> bool {
     let is_label = |label: &str| {
         let plain =
@@ -219,7 +217,7 @@ fn is_host(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
 
-/// Plans what answers each path, as far as names tell.
+/// Plans the routes of files.
 pub(crate) fn plan(sources: &Sources, options: &Options) -> Routes {
     let mut routes = Routes::default();
     let mut wishes = Wishes::default();
@@ -242,7 +240,7 @@ pub(crate) fn plan(sources: &Sources, options: &Options) -> Routes {
 }
 
 impl Routes {
-    /// The number of a host.
+    /// Returns the index of a host, which is added if it is new.
     pub(crate) fn host(&mut self, name: &str, own_site: bool) -> u32 {
         let id = self.host_ids.get(name).copied().unwrap_or_else(|| {
             // Each host takes a line or a file, of which there are fewer than 2^32.
@@ -252,18 +250,18 @@ impl Routes {
             id
         });
         self.hosts[id as usize].1 |= own_site;
-        // A host is known by what holds below its root.
+        // An archive knows a host by the scope of its root.
         self.scopes.entry((Some(id), b"/".as_slice().into())).or_default();
         id
     }
 
-    /// The sites that a path of this host is looked for in, in order: the host's own, those of all hosts below a
-    /// part of its name, and the default one, until one of them is a whole site.
+    /// Returns the sites in which the server looks up a path of this host, in order: the host's own, those of matching
+    /// wildcards, and the default one, up to the first whole site.
     pub(crate) fn sites_of(&self, host: HostId) -> Vec<HostId> {
         self.host_name(host).map_or_else(|| vec![None], |name| self.sites_of_name(name))
     }
 
-    /// The same for any host, also one that nothing was written for.
+    /// Returns the same for any name, including unknown ones.
     pub(crate) fn sites_of_name(&self, name: &str) -> Vec<HostId> {
         let known = |name: &str| self.host_ids.get(name).copied();
         let behind = wildcards_of(name).filter_map(|name| known(&name));
@@ -274,7 +272,7 @@ impl Routes {
         sites
     }
 
-    /// Whether `/` of some site is answered: by a page, a rule or a fallback page.
+    /// Returns `true` if a page, a rule or a fallback page answers `/` of some site.
     pub(crate) fn has_start_page(&self) -> bool {
         let sites = (0..).take(self.hosts.len()).map(Some).chain([None]);
         sites.into_iter().any(|host| {
@@ -365,7 +363,7 @@ impl Routes {
     }
 }
 
-/// A file beside this one, with the same suffix, whose name is a number that no status is.
+/// Returns a file of the same folder and suffix whose name is a number but no status.
 fn numbered_sibling(sources: &Sources, id: SourceId) -> Option<String> {
     let path = sources.path(id);
     let folder = &path[..path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)];

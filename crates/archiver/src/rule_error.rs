@@ -1,14 +1,11 @@
-//! Lines of the two rule files, and why one yields no rule.
-//!
-//! Never knows what the words of a line mean.
+//! Errors of lines in rule files.
 
 use crate::diagnostic::{Diagnostic, Severity};
 
-/// Longer lines are refused: no target of that length survives the limits that clients and
-/// intermediaries put on a field.
+/// Maximum length of a line. Longer targets exceed the limits of clients and proxies for a field.
 pub(crate) const LINE_BYTES_MAX: usize = 4096;
 
-/// Why a line yields no rule. It becomes a diagnostic where file and line are known.
+/// Why a line yields no rule. It becomes a diagnostic once file and line are known.
 #[derive(Debug)]
 pub(crate) struct RuleError {
     pub(crate) severity: Severity,
@@ -21,7 +18,7 @@ impl RuleError {
         RuleError { severity: Severity::Warning, code, message: message.into() }
     }
 
-    /// A fault that ends the build: without the line, the site would not be what its author relies on.
+    /// Creates an error that fails the build, because the site would be insecure without the line.
     pub(crate) fn error(code: &'static str, message: impl Into<String>) -> RuleError {
         RuleError { severity: Severity::Error, ..RuleError::new(code, message) }
     }
@@ -32,7 +29,7 @@ impl RuleError {
     }
 }
 
-/// The text of a line without its end, if it can be worked with.
+/// Returns the text of a line without its line ending, if it is valid.
 pub(crate) fn readable_line(bytes: &[u8]) -> Result<&str, RuleError> {
     let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
     if bytes.len() > LINE_BYTES_MAX {

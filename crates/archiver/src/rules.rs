@@ -1,6 +1,7 @@
-//! Rules of `_redirects` to routes: the static ones become paths, those with a pattern hold below a folder.
+//! Adds the rules of `_redirects` to the routes: a rule for one path becomes a route, one with a pattern belongs to the
+//! scope of its site's root.
 //!
-//! Every rule that is not taken as it was written is reported with its file and line. Never parses.
+//! Each rule that can't be honored is reported with its file and line.
 
 use std::sync::Arc;
 
@@ -16,17 +17,17 @@ use crate::routes::{HostId, Route, Routes, RuleLine, RuleName, Target};
 use crate::rule_error::RuleError;
 use crate::source::Sources;
 
-/// The server remembers so many captures of a rule and no more.
+/// The server keeps at most this many captures of a rule.
 const CAPTURES_MAX: usize = 16;
 
-/// So many rules of a site may have a pattern like `/aa*aa`, whose ends can overlap in a short path. Such a rule can be told
-/// from one that matches only by trying it.
+/// Maximum number of rules of a site with a pattern like `/aa*aa`, whose ends can overlap in a short path. The server's
+/// index can't exclude such a rule without matching it.
 const OVERLAPPING_MAX: usize = 64;
 
-/// Reads all files of rules, and adds what they say to the routes.
+/// Reads all rule files, and adds their rules to the routes.
 pub(crate) fn add(routes: &mut Routes, sources: &Sources, options: &Options) -> Result<(), Error> {
     let mut files = std::mem::take(&mut routes.redirect_files);
-    // The deepest file first, as with pages: what is said nearer to a path counts before what is said for all.
+    // The deepest file first, as for pages: a rule closer to the path takes precedence.
     let depth = |folder: &[u8]| folder.iter().filter(|byte| **byte == b'/').count();
     files.sort_by_key(|file| std::cmp::Reverse(depth(&file.folder)));
     let mut parsed = Vec::new();
@@ -55,10 +56,10 @@ pub(crate) fn add(routes: &mut Routes, sources: &Sources, options: &Options) -> 
     Ok(())
 }
 
-/// Adds one rule. `ordered` says that its place among the rules with a pattern counts, though it has none.
+/// Adds one rule. If `ordered`, a rule without a pattern also takes its place among those with one.
 fn add_rule(routes: &mut Routes, host: HostId, rule: RedirectRule, ordered: bool) {
     if captures_count(&rule) > CAPTURES_MAX {
-        report(routes, &rule, "redirect-captures", format!("has more than {CAPTURES_MAX} captures: dropped"));
+        report(routes, &rule, "redirect-captures", format!("has more than {CAPTURES_MAX} captures: ignored"));
         return;
     }
     let mut buffer = KeyBuffer::new();
@@ -72,7 +73,7 @@ fn add_rule(routes: &mut Routes, host: HostId, rule: RedirectRule, ordered: bool
             routes,
             &rule,
             "redirect-source",
-            "has a source that is longer than a request can be: dropped".into(),
+            "has a source that is longer than any request: ignored".into(),
         );
         return;
     };
@@ -86,7 +87,7 @@ fn add_rule(routes: &mut Routes, host: HostId, rule: RedirectRule, ordered: bool
     let taken = routes.sites_of(host).into_iter().any(|site| routes.paths.contains_key(&(site, key.clone())));
     if taken {
         if !rule.force {
-            let message = format!("is never used, for {} exists; with `!` it would count", shown(&key));
+            let message = format!("has no effect, because {} exists; add `!` to override it", shown(&key));
             report(routes, &rule, "redirect-shadowed", message);
             return;
         }
@@ -100,7 +101,7 @@ fn add_rule(routes: &mut Routes, host: HostId, rule: RedirectRule, ordered: bool
     });
     let hidden = routes.paths.insert((host, key), Route { target, origin: Origin::Rule });
     if let Some(Route { target: Target::Source { id, .. }, origin: Origin::File }) = hidden {
-        // Not served any more, but still a file of the folder.
+        // No longer served, but still a file of the folder.
         routes.hidden.push(id);
     }
     match rule.action {
@@ -114,7 +115,7 @@ fn add_rule(routes: &mut Routes, host: HostId, rule: RedirectRule, ordered: bool
     }
 }
 
-/// The source that a rewrite to a constant path leads to.
+/// Returns the source that a rewrite to a constant path leads to.
 fn rewritten(routes: &mut Routes, host: HostId, rule: &RedirectRule, status: u16) -> Option<Target> {
     let Action::Rewrite { path, .. } = &rule.action else { return None };
     let text: Vec<u8> = path
@@ -132,12 +133,12 @@ fn rewritten(routes: &mut Routes, host: HostId, rule: &RedirectRule, status: u16
     if let Some(Route { target: Target::Source { id, .. }, .. }) = found {
         return Some(Target::Source { id: *id, status });
     }
-    let message = format!("answers with {}, which is no file of the site: dropped", shown(key.bytes()));
+    let message = format!("rewrites to {}, which is not a file of the site: ignored", shown(key.bytes()));
     report(routes, rule, "redirect-target-missing", message);
     None
 }
 
-/// Adds a rule with a pattern to those of its site.
+/// Adds a rule with a pattern to the scope of its site.
 fn add_pattern(routes: &mut Routes, host: HostId, rule: RedirectRule) {
     if let Action::Rewrite { status, path } = &rule.action
         && path.pieces.iter().all(|piece| matches!(piece, TemplatePiece::Literal(_)))
@@ -153,7 +154,7 @@ fn add_pattern(routes: &mut Routes, host: HostId, rule: RedirectRule) {
         routes.overlapping_rules += 1;
         if routes.overlapping_rules > OVERLAPPING_MAX {
             let message = format!(
-                "is one of more than {OVERLAPPING_MAX} whose `*` stands between the same letters, as in `aa*aa`: dropped"
+                "is one of more than {OVERLAPPING_MAX} rules whose `*` is between the same letters, as in `aa*aa`: ignored"
             );
             report(routes, &rule, "redirect-overlapping", message);
             return;
@@ -169,7 +170,7 @@ fn add_pattern(routes: &mut Routes, host: HostId, rule: RedirectRule) {
     routes.rules.push(rule);
 }
 
-/// Refuses a pattern that an index of rules cannot hold: the server finds rules by their segments.
+/// Rejects a pattern that exceeds the limits of the server's rule index.
 pub(crate) fn check_size(pattern: &Pattern) -> Result<(), RuleError> {
     let mut slashes = 0;
     let mut is_long = false;
@@ -181,17 +182,17 @@ pub(crate) fn check_size(pattern: &Pattern) -> Result<(), RuleError> {
         is_long |= is_suffix && literal.len() > AFFIX_BYTES_MAX;
     }
     if slashes > PATTERN_SEGMENTS_MAX {
-        let message = format!("has a pattern of more than {PATTERN_SEGMENTS_MAX} segments: dropped");
+        let message = format!("has a pattern of more than {PATTERN_SEGMENTS_MAX} segments: ignored");
         return Err(RuleError::new("pattern-too-deep", message));
     }
     if is_long {
-        let message = format!("has a segment of more than {AFFIX_BYTES_MAX} bytes in its pattern: dropped");
+        let message = format!("has a segment of more than {AFFIX_BYTES_MAX} bytes in its pattern: ignored");
         return Err(RuleError::new("pattern-too-long", message));
     }
     Ok(())
 }
 
-/// Whether what stands before a splat and what stands behind it can share bytes of a path that is too short for both.
+/// Returns `true` if the texts before and after a splat can overlap in a short path.
 fn ends_overlap(pattern: &Pattern) -> bool {
     let [.., PatternPiece::Literal(before), PatternPiece::Splat, PatternPiece::Literal(behind)] =
         &pattern.pieces[..]

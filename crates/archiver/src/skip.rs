@@ -1,12 +1,9 @@
-//! Which names of the source folder stay out of the archive, and why.
+//! Skip rules: which names of the source folder stay out of the archive.
 //!
-//! Built-in rules leave out what editors, version control and systems litter; patterns in
-//! gitignore syntax, from the command line or from `.canneryignore`, add to them or take them
-//! back. This file judges names only: it never looks at what a name stands for, and the one
-//! file it opens is the ignore file.
+//! Built-in rules leave out files of editors, version control and desktop systems. Patterns in gitignore syntax, from the
+//! command line or `.canneryignore`, add to them or include names again. Rules look at names only.
 //!
-//! The surprise is git's own: a folder that is left out is not entered, so a pattern such as
-//! `!.config/site.css` brings nothing back unless `!.config/` stands before it.
+//! As in git, a skipped folder isn't entered, so `!.config/site.css` has no effect without `!.config/` before it.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -19,20 +16,20 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::diagnostic::Diagnostic;
 
-/// The ignore file's name, looked for in the source root only.
+/// The ignore file in the source root.
 pub const IGNORE_FILE: &str = ".canneryignore";
 
-/// The folder that RFC 8615 reserves for site-wide metadata. It is served when it stands in the
-/// source root; names inside it are judged like names anywhere else.
+/// The folder that RFC 8615 reserves for site-wide metadata. It is served from the source root; the rules apply to names in
+/// it.
 const WELL_KNOWN: &[u8] = b".well-known";
 
-/// Endings of files that a program has left behind or still writes to.
+/// Suffixes of files that a program has left or still writes to.
 const TRANSIENT_SUFFIXES: [&str; 4] = [".log", ".tmp", ".temp", ".lock"];
 
-/// Files that desktop systems leave in folders they have shown.
+/// Files that desktop systems create in folders.
 const DESKTOP_FILES: [&str; 2] = ["Thumbs.db", ".DS_Store"];
 
-/// What to leave out. The last matching pattern decides; where none matches, the built-in rules.
+/// The rules. The last matching pattern wins; if none matches, the built-in rules apply.
 #[derive(Debug)]
 pub struct SkipRules {
     built_in: bool,
@@ -41,32 +38,31 @@ pub struct SkipRules {
 }
 
 impl Default for SkipRules {
-    /// The built-in rules and no patterns.
+    /// Creates the built-in rules, without patterns.
     fn default() -> SkipRules {
         SkipRules { built_in: true, ..SkipRules::none() }
     }
 }
 
 impl SkipRules {
-    /// Nothing is left out until a pattern says so.
+    /// Creates rules that leave out nothing.
     pub fn none() -> SkipRules {
-        // Paths are handed in relative to the source root, which the matcher calls `.`.
+        // Paths are relative to the source root, which the matcher calls `.`.
         SkipRules { built_in: false, patterns: Gitignore::empty(), builder: GitignoreBuilder::new(".") }
     }
 
-    /// Adds the lines of `.canneryignore` in `root`, if there is one. Call it before
-    /// [`add_pattern`](Self::add_pattern), so that the command line has the last word.
+    /// Adds the lines of `.canneryignore` in `root`, if it exists. Call it before [`add_pattern`](Self::add_pattern), so
+    /// that the command line takes precedence.
     ///
-    /// A line that is no pattern is reported and has no effect.
+    /// Returns a warning about each invalid line, which has no effect.
     ///
     /// # Errors
-    /// The file is there and cannot be read. The build must not go on as if it were not: it
-    /// would publish what its author meant to keep back.
+    /// Returns an error if the file exists and can't be read. A build without it would publish what it should leave out.
     pub fn add_ignore_file(&mut self, root: &Path) -> Result<Vec<Diagnostic>, IgnoreFileError> {
         let path = root.join(IGNORE_FILE);
         let text = match std::fs::read(&path) {
             Ok(text) => text,
-            // A source "folder" that is a file has no ignore file either; the walk says what is wrong with it.
+            // If the source "folder" is a file, the walk reports that.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Ok(Vec::new());
             }
@@ -92,15 +88,14 @@ impl SkipRules {
     /// Adds one pattern in gitignore syntax, relative to the source root.
     ///
     /// # Errors
-    /// The text is no such pattern.
+    /// Returns an error if the pattern is invalid.
     pub fn add_pattern(&mut self, pattern: &str) -> Result<(), PatternError> {
         self.add(None, pattern)
             .and_then(|()| self.build())
             .map_err(|source| PatternError { pattern: pattern.to_owned(), source })
     }
 
-    /// Why the name at `path` (relative to the source root, `/` between segments) is left out;
-    /// `None` if it goes in.
+    /// Returns why a path (relative to the source root) is left out, or `None` if it isn't.
     pub fn verdict(&self, path: &[u8], is_folder: bool) -> Option<SkipReason> {
         if !self.patterns.is_empty() {
             match self.patterns.matched(Path::new(OsStr::from_bytes(path)), is_folder) {
@@ -146,29 +141,29 @@ fn built_in_verdict(path: &[u8], is_folder: bool) -> Option<SkipReason> {
     TRANSIENT_SUFFIXES.into_iter().find(|suffix| name.ends_with(suffix.as_bytes())).map(SkipReason::Transient)
 }
 
-/// The rule that left a name out. Its `Display` completes the sentence "it was skipped because …".
+/// The rule that left a name out. Its `Display` is the end of "skipped because …".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SkipReason {
-    /// The name begins with a full stop.
+    /// The name starts with a full stop.
     Hidden,
-    /// The name has a `#` in it: an editor's lock or autosave file, and no URL could spell it bare.
+    /// The name contains `#`: an editor's lock or autosave file, which no URL can name without encoding.
     Hash,
     /// The name ends with `~`: an editor's backup.
     Backup,
-    /// The name ends with this suffix of logs, locks and temporary files.
+    /// The name has this suffix of logs, locks and temporary files.
     Transient(&'static str),
-    /// The name is this file, which desktop systems leave in folders.
+    /// The name is that of a file of desktop systems.
     DesktopFile(&'static str),
     /// A pattern matched.
     Pattern {
-        /// The pattern as it was written.
+        /// The pattern.
         pattern: String,
-        /// Where it was written.
+        /// The origin of the pattern.
         origin: PatternOrigin,
     },
 }
 
-/// Where an ignore pattern was written.
+/// The origin of an ignore pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternOrigin {
     /// On the command line.
@@ -195,11 +190,11 @@ impl fmt::Display for SkipReason {
     }
 }
 
-/// A pattern on the command line that is no pattern.
+/// An invalid pattern in the options.
 #[derive(Debug, thiserror::Error)]
 #[error("`{pattern}` is not a gitignore pattern")]
 pub struct PatternError {
-    /// The text as it was given.
+    /// The pattern.
     pub pattern: String,
     source: ignore::Error,
 }
@@ -210,7 +205,7 @@ impl PatternError {
     }
 }
 
-/// The ignore file is there and cannot be read.
+/// The ignore file exists and can't be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the ignore file {}; mend its permissions or remove it", path.display())]
 pub struct IgnoreFileError {
@@ -236,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn litter_is_left_out_wherever_it_lies() {
+    fn litter_is_skipped_anywhere() {
         let cases = [
             (".git", SkipReason::Hidden),
             ("#index.html", SkipReason::Hash),
@@ -263,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_and_odd_names_go_in() {
+    fn ordinary_and_odd_names_are_kept() {
         for path in ["index.html", "a/b.c", "log", "tmp.html", "thumbs.db", "_redirects", "caf\u{e9}", "a~b"]
         {
             assert_eq!(SkipRules::default().verdict(path.as_bytes(), false), None, "{path}");
@@ -281,13 +276,13 @@ mod tests {
     }
 
     #[test]
-    fn none_lets_everything_in() {
+    fn no_rules_skip_nothing() {
         assert_eq!(SkipRules::none().verdict(b".git", true), None);
         assert_eq!(SkipRules::none().verdict(b"a.log", false), None);
     }
 
     #[test]
-    fn patterns_add_to_the_built_in_rules_and_take_them_back() {
+    fn patterns_extend_and_override_built_in_rules() {
         let rules = rules(&["*.psd", "!.htpublic", "/drafts/", "!keep.log"]);
         assert_eq!(rules.verdict(b"art/logo.psd", false), by_flag("*.psd"));
         assert_eq!(rules.verdict(b".htpublic", false), None);
@@ -299,18 +294,18 @@ mod tests {
     }
 
     #[test]
-    fn the_last_matching_pattern_decides() {
+    fn last_matching_pattern_wins() {
         assert_eq!(rules(&["*.md", "!README.md"]).verdict(b"README.md", false), None);
         assert_eq!(rules(&["!README.md", "*.md"]).verdict(b"README.md", false), by_flag("*.md"));
     }
 
     #[test]
-    fn a_pattern_matches_a_name_that_is_not_utf8() {
+    fn pattern_matches_a_name_that_is_not_utf8() {
         assert_eq!(rules(&["*.raw"]).verdict(b"\xff.raw", false), by_flag("*.raw"));
     }
 
     #[test]
-    fn the_ignore_file_is_read_and_its_bad_lines_are_named() {
+    fn invalid_lines_of_the_ignore_file_are_reported() {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join(IGNORE_FILE), b"\xef\xbb\xbf*.bak\r\n# comment\r\n\r\n[z-a]\r\n")
             .unwrap();
@@ -323,13 +318,13 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_ignore_file_is_nothing_to_speak_of() {
+    fn missing_ignore_file_is_accepted() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(SkipRules::default().add_ignore_file(root.path()).unwrap(), []);
     }
 
     #[test]
-    fn an_unreadable_ignore_file_stops_the_build() {
+    fn unreadable_ignore_file_is_an_error() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join(IGNORE_FILE)).unwrap();
         let error = SkipRules::default().add_ignore_file(root.path()).unwrap_err();
@@ -337,13 +332,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_pattern_is_an_error_that_names_it() {
+    fn invalid_pattern_is_an_error() {
         let error = SkipRules::default().add_pattern("[z-a]").unwrap_err();
         assert_eq!(error.to_string(), "`[z-a]` is not a gitignore pattern");
     }
 
     #[test]
-    fn every_reason_has_words() {
+    fn every_reason_is_displayed() {
         assert_eq!(SkipReason::Hidden.to_string(), "its name begins with `.`");
         assert_eq!(SkipReason::Transient(".log").to_string(), "its name ends with `.log`");
     }

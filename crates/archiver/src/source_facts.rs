@@ -1,26 +1,23 @@
-//! What reading a source once tells of it: its digest, whether it is UTF-8, whether its name carries a
-//! digest of it, and whether compressing it is worth a try.
-//!
-//! All in one pass over the bytes, in pieces of any size. Never reads a file itself.
+//! Properties of a source, found in one pass over its bytes: digest, UTF-8, fingerprint, compressibility.
 
 use cannery_archive::Digest;
 use libdeflater::{CompressionLvl, Compressor};
 
 use crate::fingerprint::{Candidate, Check};
 
-/// How much of a content of unknown type is compressed for a try.
+/// Number of bytes that a probe compresses if the media type is unknown.
 const PROBE_BYTES: usize = 64 << 10;
 
-/// What is known of a source once it was read.
+/// The properties of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SourceFacts {
-    /// The digest of its content.
+    /// Digest of the content.
     pub(crate) digest: Digest,
-    /// Whether the content is valid UTF-8.
+    /// `true` if the content is valid UTF-8.
     pub(crate) utf8: bool,
-    /// Whether its name was found to carry a digest of the content.
+    /// `true` if the name contains a digest of the content.
     pub(crate) fingerprinted: bool,
-    /// Whether the beginning of the content could be compressed; nothing if it was not tried.
+    /// `true` if the start of the content is compressible; `None` without a probe.
     pub(crate) compressible: Option<bool>,
 }
 
@@ -29,13 +26,12 @@ pub(crate) struct Examination<'n> {
     digest: blake3::Hasher,
     utf8: Utf8,
     fingerprint: Option<Box<Check<'n>>>,
-    /// The beginning of the content, if it is to be tried.
+    /// The start of the content, if it will be probed.
     beginning: Option<Vec<u8>>,
 }
 
 impl<'n> Examination<'n> {
-    /// Begins to read a source of this name (the last segment of its path). `probe` says whether to try
-    /// compressing its beginning.
+    /// Starts a source with this name (the last segment of its path). With `probe`, the start of its content is compressed.
     pub(crate) fn begin(name: &'n [u8], probe: bool) -> Examination<'n> {
         Examination {
             digest: blake3::Hasher::new(),
@@ -45,7 +41,7 @@ impl<'n> Examination<'n> {
         }
     }
 
-    /// Takes the next bytes.
+    /// Processes the next bytes.
     pub(crate) fn take(&mut self, bytes: &[u8]) {
         self.digest.update(bytes);
         self.utf8.take(bytes);
@@ -58,7 +54,7 @@ impl<'n> Examination<'n> {
         }
     }
 
-    /// What the bytes have told.
+    /// Returns the properties.
     pub(crate) fn finish(self) -> SourceFacts {
         SourceFacts {
             digest: Digest(*self.digest.finalize().as_bytes()),
@@ -69,19 +65,19 @@ impl<'n> Examination<'n> {
     }
 }
 
-/// Whether even the fastest compressor takes a tenth off.
+/// Returns `true` if the fastest compressor saves at least one tenth.
 fn is_compressible(beginning: &[u8]) -> bool {
     let mut compressor = Compressor::new(CompressionLvl::new(1).unwrap_or_default());
     let mut room = vec![0; beginning.len() - beginning.len() / 10];
-    // It fails where the room is too small, and that is the answer.
+    // It returns an error if the buffer is too small.
     compressor.deflate_compress(beginning, &mut room).is_ok()
 }
 
-/// Whether bytes that come in pieces are valid UTF-8.
+/// UTF-8 validation in pieces.
 #[derive(Debug, Default)]
 struct Utf8 {
     invalid: bool,
-    /// The beginning of a character that the last piece broke off: at most three bytes.
+    /// An incomplete character at the end of the last piece: at most three bytes.
     broken: Vec<u8>,
 }
 
@@ -123,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verified_fingerprint_is_told_from_a_lookalike() {
+    fn fingerprint_must_match_the_content() {
         let digest = Digest::of(b"content").to_string();
         assert!(facts(&format!("app-{}.js", &digest[..10]), b"content", 3).fingerprinted);
         assert!(!facts(&format!("app-{}.js", &digest[..10]), b"other", 3).fingerprinted);
@@ -131,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_compresses_is_told_from_what_does_not() {
+    fn compressible_contents_are_detected() {
         let noise: Vec<u8> = {
             let mut bytes = vec![0; 100_000];
             blake3::Hasher::new().finalize_xof().fill(&mut bytes);

@@ -1,13 +1,13 @@
-//! What is known of source files from earlier builds, so that an unchanged file is not read again.
+//! Cache of digests of source files between builds, so that unchanged files aren't read again.
 //!
-//! One file, loaded whole and replaced whole. Files are known by their absolute path and must have
-//! exactly the stamp of then. A file touched within two seconds before the build is not remembered: it
-//! might be written again within the same tick of the file system's clock. That comparison is the only
-//! use of the clock. A cache that is damaged, or of another version, is empty.
+//! One file, which is loaded and replaced as a whole. An entry is valid if the file at its absolute path still has exactly
+//! the same stamp. A file that was modified within two seconds before the build isn't stored, because it could be modified
+//! again within the same tick of the file system's clock. That is the only use of the clock. A damaged cache, or one of
+//! another version, counts as empty.
 //!
-//! It also remembers which results of the compression cache have been decoded and found true, so that they are decoded
-//! once. All of this is believed, so the file is used only if nobody but this user (or root) can write it; a cache of
-//! another machine has other inodes and matches nothing. A file that cannot be used or written costs a warning.
+//! It also stores which compressed results have been verified, so that each is decoded once. Because the cache is trusted,
+//! it is used only if no other user (except root) can write to it. A cache of another machine has other inodes and matches
+//! nothing. Problems are warnings.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -27,16 +27,16 @@ use crate::source_facts::SourceFacts;
 use crate::temporary;
 use crate::walk::Stamp;
 
-/// First bytes of the file. The digit is the version of what follows.
+/// Magic bytes. The digit is the version of the format.
 const MAGIC: &[u8; 8] = b"CANRSRC2";
 
-/// Younger files are not remembered, in nanoseconds: the coarsest file systems count in two seconds.
+/// Files younger than this, in nanoseconds, aren't stored: the coarsest file systems have a resolution of two seconds.
 const RACY_NS: i128 = 2_000_000_000;
 
-/// Permissions of the file: what is in it is believed.
+/// Permissions of the file, which is trusted.
 const MODE: u32 = 0o600;
 
-/// Permissions that let others write.
+/// Permission bits that let others write.
 const OTHERS_WRITE: u32 = 0o022;
 
 const UTF8: u8 = 1 << 0;
@@ -44,38 +44,38 @@ const FINGERPRINTED: u8 = 1 << 1;
 const PROBED: u8 = 1 << 2;
 const COMPRESSIBLE: u8 = 1 << 3;
 
-/// Bytes of an entry without its path: the path's length, the stamp, the digest, the flags.
+/// Length of an entry without its path: length of the path, stamp, digest, flags.
 const ENTRY_BYTES: usize = 4 + 56 + Digest::BYTES + 1;
 
-/// What is known of each file, by its absolute path.
+/// Entries by absolute path.
 type Entries = BTreeMap<Box<[u8]>, (Stamp, SourceFacts)>;
 
-/// The digest of each result of compression that was decoded and found true.
+/// Digests of verified results of compression.
 pub(crate) type Verified = BTreeMap<ResultKey, Digest>;
 
-/// All that the file holds.
+/// The content of the file.
 #[derive(Debug, Default)]
 struct Memory {
     entries: Entries,
     verified: Verified,
 }
 
-/// What is known of source files.
+/// The cache.
 #[derive(Debug)]
 pub(crate) struct SourcesCache {
     place: PathBuf,
     memory: Memory,
-    /// When the build began, in nanoseconds since 1970.
+    /// Start of the build in nanoseconds since 1970.
     began_ns: i128,
-    /// Why the file there was not used.
+    /// Why the existing file isn't used.
     unused: Option<String>,
 }
 
 impl SourcesCache {
-    /// Loads the cache at `place`; an empty one if there is none, or none that can be believed.
+    /// Loads the cache at `place`; an empty one if there is none, or none that can be trusted.
     ///
     /// # Errors
-    /// There is something at `place` that is no file.
+    /// Returns an error if something other than a file has that name.
     pub(crate) fn load(place: &Path) -> Result<SourcesCache, Error> {
         let (bytes, unused) = match read(place) {
             Ok(bytes) => (bytes, None),
@@ -89,18 +89,18 @@ impl SourcesCache {
         Ok(SourcesCache { place: place.to_owned(), memory, began_ns, unused })
     }
 
-    /// What is known of the file at this absolute path, if it still has this stamp.
+    /// Returns the properties of the file at this absolute path, if it still has this stamp.
     pub(crate) fn find(&self, path: &[u8], stamp: &Stamp) -> Option<SourceFacts> {
         self.memory.entries.get(path).filter(|(known, _)| known == stamp).map(|(_, facts)| *facts)
     }
 
-    /// Returns the digest of the result of compression that was found true, if one was.
+    /// Returns the digest of a verified result of compression.
     pub(crate) fn verified(&self, key: &ResultKey) -> Option<&Digest> {
         self.memory.verified.get(key)
     }
 
-    /// Forgets all below the folder `root`, remembers `files` (absolute path, stamp, facts) and `verified`, and
-    /// replaces the cache at its place. Returns what went wrong.
+    /// Replaces all entries below the folder `root` with `files` (absolute path, stamp, properties), adds `verified`, and
+    /// writes the cache. Returns warnings.
     pub(crate) fn replace(
         mut self,
         root: &[u8],
@@ -113,7 +113,7 @@ impl SourcesCache {
         let settled = files.filter(|(_, stamp, _)| stamp.modified_ns.max(stamp.changed_ns) < racy_ns);
         entries.extend(settled.map(|(path, stamp, facts)| (path, (stamp, facts))));
 
-        // Results of contents that no file has any more are forgotten with them.
+        // Results of contents that no file has any more are dropped.
         known.extend(verified);
         let contents: HashSet<Digest> = entries.values().map(|(_, facts)| facts.digest).collect();
         known.retain(|key, _| contents.contains(&key.content));
@@ -135,17 +135,17 @@ impl SourcesCache {
     }
 }
 
-/// Why there is no cache to use.
+/// Why no cache can be used.
 enum Unusable {
     /// There is none.
     Missing,
-    /// There is something else.
+    /// Something else has its name.
     Kind(io::Error),
-    /// It must not or cannot be read.
+    /// It can't be read, or must not be trusted.
     Warning(String),
 }
 
-/// The bytes of the file, if no other user can have written them.
+/// Returns the bytes of the file, if no other user can have written them.
 fn read(place: &Path) -> Result<Vec<u8>, Unusable> {
     let failed = |error: io::Error| match error.kind() {
         ErrorKind::NotFound => Unusable::Missing,
@@ -196,7 +196,7 @@ fn encode(memory: &Memory) -> Vec<u8> {
     out
 }
 
-/// What the file holds, if every byte is as it was written.
+/// Decodes the file, if its digest is correct.
 fn decode(bytes: &[u8]) -> Option<Memory> {
     let (written, digest) = bytes.split_last_chunk::<{ Digest::BYTES }>()?;
     if Digest::of(written).0 != *digest {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_known_while_its_stamp_is_the_same() {
+    fn file_is_known_while_its_stamp_is_the_same() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("cache");
         let known = facts(b"a", Some(false));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn one_cache_serves_several_folders_and_forgets_what_has_gone() {
+    fn one_cache_serves_several_folders() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("cache");
         let known = facts(b"a", None);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_just_touched_is_not_remembered() {
+    fn recently_modified_file_is_not_stored() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("cache");
         let now_ns = SourcesCache::load(&place).unwrap().began_ns;
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_cache_is_empty() {
+    fn damaged_cache_is_empty() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("cache");
         replace(&place, b"/site", &[(b"/site/a", stamp(7), facts(b"a", Some(true)))]);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verified_result_is_known_while_a_file_has_its_content() {
+    fn verified_result_is_known_while_a_file_has_its_content() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("cache");
         replace(&place, b"/site", &[(b"/site/a", stamp(7), facts(b"a", None))]);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_can_write_is_not_believed() {
+    fn file_that_others_can_write_is_not_trusted() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("cache");
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_cannot_be_written_is_a_warning() {
+    fn unwritable_place_is_a_warning() {
         let folder = tempfile::tempdir().unwrap();
         let cache = SourcesCache::load(&folder.path().join("missing/cache")).unwrap();
         let warnings = cache.replace(b"/site", std::iter::empty(), Verified::new());
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_in_place_of_the_file_is_an_error_that_names_it() {
+    fn folder_in_place_of_the_file_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let error = SourcesCache::load(folder.path()).unwrap_err();
         assert!(matches!(&error, Error::Cache { path, .. } if path == folder.path()), "{error}");

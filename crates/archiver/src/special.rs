@@ -1,41 +1,40 @@
-//! Names that mean something: what a file does for its folder, told from its name alone.
+//! Names with a meaning, such as `index.html` and `404.html`: the role of a file, from its name alone.
 //!
-//! Never looks at other files; whether a number is a page or a tile is asked of `routes`.
+//! [`routes`](crate::routes) decides whether a number is a status or part of a series.
 
-/// Suffixes of index pages, the preferred first.
+/// Suffixes of index pages, in order of preference.
 const INDEX_SUFFIXES: [&str; 7] = ["html", "htm", "xhtml", "xht", "txt", "json", "xml"];
 
-/// Suffixes without which a page is answered too, the preferred first.
+/// Suffixes that a URL may omit, in order of preference.
 const STRIPPED_SUFFIXES: [&str; 5] = ["html", "htm", "xhtml", "xht", "txt"];
 
-/// Suffixes with which a bare number is a page for everything, or for an error.
+/// Suffixes with which a bare number is a fallback or error page.
 const PAGE_SUFFIXES: [&str; 4] = ["html", "htm", "xhtml", "xht"];
 
-/// The errors that a site may have a page for: those that a server of files can end a request in, and those
-/// that a rule can give.
+/// Statuses that a site may have an error page for: those of the server, and those of rules.
 const ERRORS: [u16; 18] =
     [400, 403, 404, 405, 406, 408, 410, 412, 413, 414, 416, 417, 421, 431, 500, 501, 503, 505];
 
-/// What a file does for its folder.
+/// The role of a file in its folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role<'n> {
-    /// Nothing: it answers under its own name.
+    /// Answers its own name only.
     Plain,
-    /// Answers for the folder; the lower rank is preferred. `hidden` means: not under its own name.
+    /// Index page; the lower rank is preferred. `hidden` means that it isn't served under its own name.
     Index { rank: usize, hidden: bool },
-    /// Answers what finds nothing better below the folder.
+    /// Fallback page for paths below the folder.
     Fallback { suffix: &'n [u8], hidden: bool },
-    /// The body of an error answer below the folder.
+    /// Error page for paths below the folder.
     ErrorPage { status: u16, hidden: bool },
-    /// Rules that redirect.
+    /// A file of redirects.
     Redirects,
-    /// Rules that set fields.
+    /// A file of header rules.
     Headers,
     /// Patterns of names to leave out.
     IgnoreFile,
 }
 
-/// What the file of this name does for its folder.
+/// Returns the role of a file.
 pub(crate) fn role(name: &[u8]) -> Role<'_> {
     match name {
         b"_redirects" | b"_redirects.txt" => return Role::Redirects,
@@ -61,21 +60,21 @@ pub(crate) fn role(name: &[u8]) -> Role<'_> {
     }
 }
 
-/// The error that a name without its suffix stands for, as in `_404` or `404`, and whether it has the underscore.
+/// Returns the status in a name without suffix, such as `_404` or `404`, and whether it has the underscore.
 fn error_of(stem: &[u8]) -> Option<(u16, bool)> {
     let number = stem.strip_prefix(b"_").unwrap_or(stem);
     let status = number_of(number).filter(|status| ERRORS.contains(status))?;
     Some((status, number.len() < stem.len()))
 }
 
-/// The number that three digits stand for.
+/// Parses a number of three digits.
 fn number_of(digits: &[u8]) -> Option<u16> {
     let digits = std::str::from_utf8(digits).ok()?;
     let is_status = digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse().ok().filter(|_| is_status)
 }
 
-/// Whether a file of this name does not answer under it.
+/// Returns `true` if a file of this name isn't served under it.
 pub(crate) fn is_hidden(name: &[u8]) -> bool {
     match role(name) {
         Role::Plain => false,
@@ -84,20 +83,19 @@ pub(crate) fn is_hidden(name: &[u8]) -> bool {
     }
 }
 
-/// The name without its suffix, and how much that suffix is preferred, if it is one that is stripped.
+/// Returns the name without its suffix, and the suffix' rank, if a URL may omit it.
 pub(crate) fn stripped(name: &[u8]) -> Option<(&[u8], usize)> {
     let (stem, suffix) = split(name)?;
     Some((stem, place(&STRIPPED_SUFFIXES, suffix)?))
 }
 
-/// Whether the name is a number that nobody makes such a page for: a tile, a chapter.
+/// Returns `true` for a number that isn't a status, such as that of a tile or a chapter.
 pub(crate) fn is_ordinary_number(name: &[u8], suffix: &[u8]) -> bool {
     let Some((stem, own)) = split(name) else { return false };
     own == suffix && stem.iter().all(u8::is_ascii_digit) && !number_of(stem).is_some_and(is_known_status)
 }
 
-/// Whether some server has pages for this status: 200, and the errors that are registered (RFC 9110 §16.2.2) or
-/// that large hosts add.
+/// Returns `true` for 200, for registered errors (RFC 9110 §16.2.2), and for those of large hosts.
 fn is_known_status(number: u16) -> bool {
     matches!(number, 200 | 400..=418 | 421..=426 | 428..=429 | 431 | 451 | 500..=508 | 510..=511 | 520..=530)
 }
@@ -143,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_from_statuses() {
+    fn numbers_are_distinguished_from_statuses() {
         assert!(is_ordinary_number(b"199.html", b"html"));
         assert!(is_ordinary_number(b"7.html", b"html"));
         assert!(is_ordinary_number(b"419.html", b"html"));

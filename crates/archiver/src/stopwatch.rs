@@ -1,11 +1,11 @@
-//! How long each stage takes, and who is told that it begins. The report's only use of a clock.
+//! Times the stages of a build, and reports them to the observer. Only the report uses this clock.
 
 use std::time::Instant;
 
 use crate::progress::{Progress, Stage};
 use crate::report::StageTime;
 
-/// Times the stages of a build.
+/// A stopwatch with one lap per stage.
 pub(crate) struct Stopwatch<'p> {
     progress: &'p dyn Progress,
     running: Option<(Stage, Instant)>,
@@ -17,14 +17,14 @@ impl<'p> Stopwatch<'p> {
         Stopwatch { progress, running: None, times: Vec::new() }
     }
 
-    /// Ends the stage that is running, and begins the next.
+    /// Ends the current stage, and starts the next.
     pub(crate) fn stage(&mut self, stage: Stage, total: Option<u64>) {
         self.end();
         self.progress.stage(stage, total);
         self.running = Some((stage, Instant::now()));
     }
 
-    /// Ends the last stage.
+    /// Ends the last stage, and returns the times.
     pub(crate) fn finish(mut self) -> Vec<StageTime> {
         self.end();
         self.times

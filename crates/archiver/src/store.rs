@@ -1,7 +1,7 @@
-//! The archive while it is being filled with bodies: each digest once, and wider when it gets full.
+//! Bodies of the archive that is being written: each digest once.
 //!
-//! Begins in the 32-bit form and goes on in the 64-bit form, in a second temporary file, when there is no
-//! more room, unless the width was ordered. Never knows what a body is for.
+//! Starts in the 32-bit format. When there is no more room, continues in the 64-bit format in a second temporary file,
+//! unless the options require one format.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -12,17 +12,17 @@ use crate::error::Error;
 use crate::options::FormatChoice;
 use crate::publish::Staging;
 
-/// The archive while it is being filled.
+/// An archive that is being written.
 pub(crate) struct Store {
     staging: Staging,
-    /// Missing only after widening has failed: nothing is written any more then.
+    /// `None` only after widening has failed; nothing is written any more then.
     writer: Option<Writer>,
     may_widen: bool,
     bodies: HashMap<Digest, BodyId>,
 }
 
 impl Store {
-    /// Begins an archive in a temporary file of `staging`.
+    /// Starts an archive in a temporary file of `staging`.
     pub(crate) fn begin(mut staging: Staging, format: FormatChoice) -> Result<Store, Error> {
         let (width, may_widen) = match format {
             FormatChoice::Auto => (Format::Cdb, true),
@@ -33,17 +33,17 @@ impl Store {
         Ok(Store { staging, writer: Some(writer), may_widen, bodies: HashMap::new() })
     }
 
-    /// The body with this digest, if it is in the archive already.
+    /// Returns the body with this digest, if it is stored.
     pub(crate) fn find(&self, digest: &Digest) -> Option<BodyId> {
         self.bodies.get(digest).copied()
     }
 
-    /// Puts a body in, unless it is there already.
+    /// Stores a body, unless it is stored already.
     pub(crate) fn body(&mut self, digest: &Digest, bytes: &[u8]) -> Result<BodyId, Error> {
         self.body_from(digest, bytes.len() as u64, &mut &bytes[..])
     }
 
-    /// Puts a body of `length` bytes in, unless it is there already.
+    /// Stores a body of `length` bytes from a reader, unless it is stored already.
     pub(crate) fn body_from(
         &mut self,
         digest: &Digest,
@@ -63,7 +63,7 @@ impl Store {
         Ok(body)
     }
 
-    /// Makes room for so many bytes of so many records that are no bodies.
+    /// Makes room for `bytes` bytes in `records` records that aren't bodies.
     pub(crate) fn require(&mut self, bytes: u64, records: u64) -> Result<(), Error> {
         let required = self.with_writer(|writer| writer.require(bytes, records));
         if self.is_to_widen(&required) {
@@ -72,7 +72,7 @@ impl Store {
         required.map_err(Error::write(self.staging.place()))
     }
 
-    /// Ends the filling: what is left to write are records that know where bodies lie.
+    /// Ends the bodies. The remaining records refer to them.
     pub(crate) fn into_parts(self) -> Result<(Writer, Staging), Error> {
         let writer = self.writer.ok_or(WriteError::Full).map_err(Error::write(self.staging.place()))?;
         Ok((writer, self.staging))
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_stored_once() {
+    fn digest_is_stored_once() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = store(&folder, FormatChoice::Auto);
         let digest = Digest::of(b"content");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_archive_is_widened_with_what_it_holds() {
+    fn full_archive_is_widened() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = store(&folder, FormatChoice::Auto);
         let digest = Digest::of(b"content");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordered_width_is_kept() {
+    fn required_format_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let mut narrow = store(&folder, FormatChoice::Cdb);
         let error = narrow.require(u64::from(u32::MAX), 1).unwrap_err();

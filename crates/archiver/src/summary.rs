@@ -15,7 +15,7 @@ use crate::routes::Routes;
 use crate::source::Sources;
 use crate::walk::Skipped;
 
-/// What the stages of a build return.
+/// The results of all stages.
 pub(crate) struct Results<'a> {
     pub(crate) sources: &'a Sources,
     pub(crate) routes: &'a Routes,
@@ -72,7 +72,7 @@ impl Report {
     }
 }
 
-/// What was left out, by rule, the most frequent first.
+/// Groups skipped names by rule, the most frequent first.
 pub(crate) fn skipped(skipped: &[Skipped]) -> Vec<SkippedGroup> {
     let mut groups: BTreeMap<String, (u64, Vec<String>)> = BTreeMap::new();
     for one in skipped {

@@ -1,6 +1,6 @@
-//! Files that are hardly meant for the public, and names that nearly mean something: a warning for each.
+//! Warnings about files that are hardly meant to be public, and about near misses of special names.
 //!
-//! Judges by names, and opens only files whose names say that a key may be in them. Never leaves a file out.
+//! Judges by names, and opens only files that may contain a private key. No file is left out.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::diagnostic::Diagnostic;
 use crate::source::Sources;
 
-/// Names that are nearly one that means something, in any letter case, and that one.
+/// Names that are easily mistaken for a special name, in any case, and the special name.
 const NEAR_MISSES: [(&str, &str); 7] = [
     ("_redirect", "_redirects"),
     ("_redirects", "_redirects"),
@@ -21,10 +21,10 @@ const NEAR_MISSES: [(&str, &str); 7] = [
     ("_header.txt", "_headers"),
 ];
 
-/// Folders of the root that are nearly `_hosts/`.
+/// Folders of the root that are easily mistaken for `_hosts/`.
 const HOST_NEAR_MISSES: [&str; 2] = ["_host", "_hosts"];
 
-/// Configuration of other hosts, which means nothing here.
+/// Configuration of other hosts, which has no effect here.
 const FOREIGN_CONFIGURATION: [&str; 9] = [
     "netlify.toml",
     "vercel.json",
@@ -40,16 +40,16 @@ const FOREIGN_CONFIGURATION: [&str; 9] = [
 /// Suffixes of databases and their dumps.
 const DATABASE_SUFFIXES: [&str; 7] = [".sql", ".sql.gz", ".sqlite", ".sqlite3", ".dump", ".mdb", ".db"];
 
-/// Suffixes of files in which a private key may stand.
+/// Suffixes of files that may contain a private key.
 const KEY_SUFFIXES: [&str; 6] = [".pem", ".key", ".p8", ".pk8", ".ppk", ".crt"];
 
-/// Where a private key says that it is one.
+/// Bytes at the start of a file in which a private key is looked for.
 const KEY_BYTES_MAX: u64 = 4096;
 
-/// A folder of packages that build tools need and pages do not.
+/// Packages of build tools, which pages don't need.
 const PACKAGES: &[u8] = b"node_modules";
 
-/// Warns of files of the folder.
+/// Returns a warning about each suspicious file.
 pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for folder in &sources.folders {
@@ -113,8 +113,8 @@ fn may_be_key(lower: &str) -> bool {
         || KEY_SUFFIXES.iter().any(|suffix| lower.ends_with(suffix))
 }
 
-/// Whether a file begins with a private key in PEM (RFC 7468 §10) or of PuTTY. One that cannot be read is none: the build
-/// says why elsewhere.
+/// Returns `true` if a file starts with a private key in PEM (RFC 7468 §10) or PuTTY format. Read errors are reported
+/// elsewhere.
 fn is_private_key(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(KEY_BYTES_MAX).read_to_end(&mut start));

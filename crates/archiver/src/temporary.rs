@@ -1,7 +1,7 @@
-//! Temporary files of a build: removed when they are dropped, and all together when the process is interrupted.
+//! Temporary files: removed when dropped, and all together when the process is interrupted.
 //!
-//! A process-wide list, because a signal ends the whole process. Creating, renaming and removing happen under its
-//! lock, so that no file escapes [`remove_all`].
+//! The list is global, because a signal ends the whole process. Files are created, renamed and removed while its lock is
+//! held, so that [`remove_all`] misses none.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -13,18 +13,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 fn live() -> MutexGuard<'static, BTreeSet<PathBuf>> {
-    // The set is whole at any moment: a panic of another thread breaks nothing in it.
+    // The set is consistent at any time, even if another thread has panicked.
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A temporary file, which is removed when this is dropped.
+/// A temporary file, which is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Temporary {
     path: PathBuf,
 }
 
 impl Temporary {
-    /// Creates a file that must not exist yet, open for reading and writing.
+    /// Creates a file that doesn't exist yet, open for reading and writing.
     pub(crate) fn create(path: PathBuf, mode: u32) -> io::Result<(Temporary, File)> {
         let mut live = live();
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(&path)?;
@@ -36,7 +36,7 @@ impl Temporary {
         &self.path
     }
 
-    /// Gives the file its final name, in place of what has it now.
+    /// Renames the file to its final name, replacing an existing file.
     pub(crate) fn persist(self, place: &Path) -> io::Result<()> {
         let mut live = live();
         fs::rename(&self.path, place)?;
@@ -46,7 +46,7 @@ impl Temporary {
 }
 
 impl Temporary {
-    /// Leaves whatever has this name now alone.
+    /// Forgets the file without removing it.
     pub(crate) fn forget(self) {
         live().remove(&self.path);
     }
@@ -55,16 +55,16 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         let mut live = live();
-        // What is not on the list any more has another name, or is another build's.
+        // A file that isn't on the list any more was renamed, or belongs to another build.
         if live.remove(&self.path) {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Writes a file whole: to `temporary` first, which gets the name `place` at the end.
+/// Writes a whole file as `temporary` first, then renames it to `place`.
 pub(crate) fn write_whole(temporary: PathBuf, place: &Path, mode: u32, parts: &[&[u8]]) -> io::Result<()> {
-    // Only a process with the same number, which has exited, can have left it.
+    // Only a process with the same ID, which has exited, can have left it.
     let _ = fs::remove_file(&temporary);
     let (temporary, mut file) = Temporary::create(temporary, mode)?;
     parts.iter().try_for_each(|part| file.write_all(part))?;
@@ -72,7 +72,7 @@ pub(crate) fn write_whole(temporary: PathBuf, place: &Path, mode: u32, parts: &[
     temporary.persist(place)
 }
 
-/// Holds up every build of this process. Hold it until the process exits.
+/// Blocks every build of this process while it exists. Keep it until the process exits.
 #[must_use = "without it a build goes on and creates new files"]
 pub struct Frozen(#[allow(dead_code, reason = "held, not read")] MutexGuard<'static, BTreeSet<PathBuf>>);
 

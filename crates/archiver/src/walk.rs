@@ -1,13 +1,11 @@
-//! Source folder -> sorted list of what is in it.
+//! Walk of the source folder: a sorted list of files and folders.
 //!
-//! The walk looks at names and inodes only: it never opens a file, and its result does not
-//! depend on the order in which the system lists a folder. Names are bytes from end to end,
-//! for a URL can spell any byte.
+//! The walk reads names and inodes only; it opens no file, and its result doesn't depend on the order of directory entries.
+//! Names are bytes, because a URL can contain any byte.
 //!
-//! Symlinks are followed. One that leaves the root is reported, unless that was allowed. One that leads back to a
-//! folder above it is left out. Where several links lead to one folder, the folder is listed once for all that meet at
-//! the same depth; the number of paths to it through links within links is bounded, because each level of such links
-//! can double it.
+//! Symlinks are followed. A link out of the root is reported unless that is allowed, and a link to a folder above it is
+//! left out. If several links lead to one folder, it is read once per depth. Because each level of links within links can
+//! double the number of paths to a folder, we limit that number.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -23,67 +21,65 @@ use rayon::prelude::*;
 use crate::diagnostic::Diagnostic;
 use crate::skip::{SkipReason, SkipRules};
 
-/// How many paths through links within links may lead to one folder.
+/// Maximum number of paths through links within links to one folder.
 const LINKED_PATHS_MAX: usize = 256;
 
-/// How many links out of the root are reported one by one.
+/// Maximum number of links out of the root that are reported individually.
 const OUTSIDE_REPORTED_MAX: usize = 5;
 
-/// The code of a link out of the root.
+/// Code of the warning about a link out of the root.
 const OUTSIDE: &str = "symlink-outside";
 
-/// What becomes of links out of the root, which are followed either way.
+/// What to do about links out of the root, which are followed in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinksOut {
-    /// Each is a warning.
+    /// Warn about each.
     Reported,
-    /// They are meant.
+    /// Accept them.
     Allowed,
 }
 
-/// All that a walk has found, each list sorted by the bytes of its paths.
+/// The result of a walk. Each list is sorted by the bytes of the paths.
 ///
 /// Paths are relative to the source root, with `/` between segments and none at either end.
 #[derive(Debug, Default)]
 pub struct Walked {
-    /// The regular files, symlinks resolved.
+    /// The regular files, with symlinks resolved.
     pub files: Vec<SourceFile>,
-    /// The folders that were entered. The root is the first and its path is empty.
+    /// The folders that were read. The root comes first, with an empty path.
     pub folders: Vec<Box<[u8]>>,
-    /// What the skip rules left out. Nothing below a skipped folder is listed.
+    /// Names that the skip rules left out, without anything below skipped folders.
     pub skipped: Vec<Skipped>,
-    /// What could not be walked, and why.
+    /// Names that couldn't be read, and why.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// One file of the source folder, not yet opened.
+/// A file of the source folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
     /// The path relative to the source root.
     pub path: Box<[u8]>,
-    /// What the file system says about the content.
+    /// Its properties in the file system.
     pub stamp: Stamp,
 }
 
-/// What tells, without reading it, whether a file is still the same: if any field has changed,
-/// the content may have.
+/// File properties that show without reading whether a file has changed: if all are equal, so is the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
     /// Length in bytes.
     pub size: u64,
-    /// Time of the last change to the content, in nanoseconds since 1970; negative before.
+    /// Modification time in nanoseconds since 1970, negative before.
     pub modified_ns: i128,
-    /// Time of the last change to the inode, in nanoseconds since 1970. Unlike `modified_ns` a
-    /// program cannot set it back.
+    /// Inode change time in nanoseconds since 1970. Unlike `modified_ns`, programs can't set it.
     pub changed_ns: i128,
-    /// The device that `inode` belongs to.
+    /// The device of `inode`.
     pub device: u64,
-    /// Hard links to one content share it.
+    /// The inode, which hard links share.
     pub inode: u64,
 }
 
 impl Stamp {
-    /// The stamp that `metadata` carries.
+    /// Returns the stamp of a file.
     pub fn of(metadata: &Metadata) -> Stamp {
         let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         Stamp {
@@ -96,47 +92,47 @@ impl Stamp {
     }
 }
 
-/// A name that a rule has left out.
+/// A name that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
     /// The path relative to the source root.
     pub path: Box<[u8]>,
-    /// Whether it is a folder, and all below it stayed out too.
+    /// `true` for a folder, below which nothing was listed.
     pub is_folder: bool,
-    /// The rule.
+    /// The rule that left it out.
     pub reason: SkipReason,
 }
 
-/// Why a walk could not begin. Faults further down are diagnostics.
+/// Why a walk can't start. Later errors are diagnostics.
 #[derive(Debug, thiserror::Error)]
 pub enum WalkError {
-    /// The source root is not there, or may not be read.
+    /// The source root doesn't exist or can't be read.
     #[error("cannot read the source folder {}; check that it exists and may be read", path.display())]
     Root {
-        /// The source root as it was given.
+        /// The source root in the options.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The source root is something other than a folder.
+    /// The source root isn't a folder.
     #[error("the source {} is not a folder; name the folder that holds the site", path.display())]
     NotAFolder {
-        /// The source root as it was given.
+        /// The source root in the options.
         path: PathBuf,
     },
 }
 
-/// Lists all that is in `root` and that `rules` let in, on all the threads of the current pool.
+/// Lists everything in `root` that `rules` don't leave out, with all threads of the current pool.
 ///
 /// # Errors
-/// The root itself cannot be read or is not a folder.
+/// Returns an error if the root can't be read or isn't a folder.
 pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walked, WalkError> {
     let root_error = |source| WalkError::Root { path: root.to_owned(), source };
     let metadata = fs::metadata(root).map_err(root_error)?;
     if !metadata.is_dir() {
         return Err(WalkError::NotAFolder { path: root.to_owned() });
     }
-    // Asked once more for each folder below; here a refusal must end the walk instead.
+    // Errors of folders below are warnings; an unreadable root must fail the walk.
     fs::read_dir(root).map_err(root_error)?;
     let inside = match links_out {
         LinksOut::Reported => Some(fs::canonicalize(root).map_err(root_error)?),
@@ -147,8 +143,7 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
     let mut walked = Walked::default();
     let mut linked_paths = HashMap::new();
     let mut level = vec![Folder::root(&metadata)];
-    // Folders of one depth are read at the same time. Going down level by level rather than by
-    // recursion keeps a deep tree off the stack.
+    // Folders of one depth are read in parallel. Going level by level instead of recursively bounds the stack.
     while !level.is_empty() {
         level
             .sort_unstable_by(|one, other| (one.identity(), &one.path).cmp(&(other.identity(), &other.path)));
@@ -177,7 +172,7 @@ impl Walked {
         self.diagnostics.append(&mut other.diagnostics);
     }
 
-    /// Whether a folder is entered: not if too many paths through links within links lead to it.
+    /// Returns `true` unless too many paths through links within links lead to the folder.
     fn admit(&mut self, folder: &Folder, linked_paths: &mut HashMap<(u64, u64), usize>) -> bool {
         if folder.links < 2 {
             return true;
@@ -194,7 +189,7 @@ impl Walked {
         *paths <= LINKED_PATHS_MAX
     }
 
-    /// Counts the links out of the root behind the first few.
+    /// Replaces all but the first few warnings about links out of the root with their number.
     fn summarize_links_out(&mut self) {
         let mut outside = 0;
         self.diagnostics.retain(|diagnostic| {
@@ -208,7 +203,7 @@ impl Walked {
     }
 
     fn sort(&mut self) {
-        // No path occurs twice in a list, so an unstable sort has one outcome only.
+        // No path occurs twice in a list, so an unstable sort is deterministic.
         self.files.par_sort_unstable_by(|a, b| a.path.cmp(&b.path));
         self.folders.par_sort_unstable();
         self.skipped.par_sort_unstable_by(|a, b| a.path.cmp(&b.path));
@@ -216,13 +211,13 @@ impl Walked {
     }
 }
 
-/// A folder that is to be read.
+/// A folder to be read.
 struct Folder {
     path: Box<[u8]>,
     lineage: Arc<Lineage>,
-    /// How many links its path goes through.
+    /// Number of links in its path.
     links: u32,
-    /// Where the path left the root, if it did: what the link there leads to.
+    /// The target of the link by which its path left the root, if it did.
     outside: Option<Arc<Path>>,
 }
 
@@ -236,7 +231,7 @@ impl Folder {
     }
 }
 
-/// A folder's identity, and those of the folders it was reached through.
+/// The identity of a folder, and of the folders above it.
 struct Lineage {
     device: u64,
     inode: u64,
@@ -258,35 +253,35 @@ impl Lineage {
     }
 }
 
-/// What one folder holds.
+/// The entries of one folder.
 #[derive(Default)]
 struct Reading {
     found: Walked,
     subfolders: Vec<Folder>,
 }
 
-/// What holds for all folders of a walk.
+/// State shared by all folders of a walk.
 struct Walk<'a> {
     root: &'a Path,
-    /// The root without links on the way to it, if links out of it are reported.
+    /// The canonical root, if links out of it are reported.
     inside: Option<PathBuf>,
     rules: &'a SkipRules,
 }
 
-/// A name in a folder, and what it stands for.
+/// A name in a folder.
 struct Entry {
     name: Vec<u8>,
     is_link: bool,
     metadata: io::Result<Metadata>,
-    /// What a link leads to, without links on the way, if that is outside the root.
+    /// The canonical target of a link out of the root.
     outside: Option<Arc<Path>>,
 }
 
 impl Walk<'_> {
-    /// Reads one folder, for each of the paths that lead to it.
+    /// Reads one folder, for each path that leads to it.
     fn read(&self, paths: &[Folder]) -> Vec<Reading> {
         let Some(first) = paths.first() else { return Vec::new() };
-        // Joining an empty path would add a `/`, which a root given as a symlink does not mind.
+        // Joining an empty path adds a `/`, which is harmless if the root is a symlink.
         let mut entries = Vec::new();
         let mut broken_off = None;
         match fs::read_dir(self.root.join(OsStr::from_bytes(&first.path))) {
@@ -322,7 +317,7 @@ impl Walk<'_> {
 
     fn look_at(&self, entry: &fs::DirEntry) -> Entry {
         let name = entry.file_name().into_vec();
-        // Asking through the entry spares the system the walk along the whole path, which only a link needs.
+        // `DirEntry::metadata` spares the kernel the path lookup, which only a link needs.
         let metadata = match entry.metadata() {
             Ok(metadata) if metadata.is_symlink() => {
                 let outside = self.outside(&entry.path());
@@ -333,7 +328,7 @@ impl Walk<'_> {
         Entry { name, is_link: false, metadata, outside: None }
     }
 
-    /// What a link leads to, if that is outside the root.
+    /// Returns the canonical target of a link, if it is outside the root.
     fn outside(&self, link: &Path) -> Option<Arc<Path>> {
         let target = fs::canonicalize(link).ok()?;
         let is_outside = self.inside.as_ref().is_some_and(|inside| !target.starts_with(inside));
@@ -352,15 +347,14 @@ impl Reading {
         let path = join(&folder.path, &entry.name);
         let metadata = match &entry.metadata {
             Ok(metadata) => metadata,
-            // A rule that leaves the name out also spares the author a remark about it: editors
-            // lock files with symlinks that are broken on purpose.
+            // No warning about names that a rule leaves out: editors lock files with dangling symlinks.
             Err(_) if self.skips(&path, false, rules) => return,
             Err(error) => return self.warn_unresolved(&path, entry, error),
         };
         if self.skips(&path, metadata.is_dir(), rules) {
             return;
         }
-        // A link within a folder outside the root has been reported with the link that led there.
+        // A link in a folder outside the root was reported with the link that leads there.
         let reported =
             |target: &&Arc<Path>| !folder.outside.as_ref().is_some_and(|known| target.starts_with(known));
         let leaving = entry.outside.as_ref().filter(reported);
@@ -390,7 +384,7 @@ impl Reading {
         }
     }
 
-    /// Notes the name as skipped if a rule leaves it out.
+    /// Records the name as skipped if a rule leaves it out.
     fn skips(&mut self, path: &[u8], is_folder: bool, rules: &SkipRules) -> bool {
         let Some(reason) = rules.verdict(path, is_folder) else { return false };
         self.found.skipped.push(Skipped { path: path.into(), is_folder, reason });
@@ -439,7 +433,7 @@ mod tests {
 
     use super::*;
 
-    /// A source root with these files, each holding its own path.
+    /// Creates a source root with these files, each of which contains its own path.
     fn site(files: &[&[u8]]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for file in files {
@@ -463,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_folders_come_sorted_by_bytes() {
+    fn files_and_folders_are_sorted_by_bytes() {
         let root = site(&[b"b/z", b"b.txt", b"a", b"b/a/x", b"B"]);
         fs::create_dir(root.path().join("empty")).unwrap();
         let walked = walk_all(&root);
@@ -474,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_tells_size_times_and_identity() {
+    fn stamp_has_size_times_and_identity() {
         let root = site(&[b"four"]);
         fs::hard_link(root.path().join("four"), root.path().join("same")).unwrap();
         let walked = walk_all(&root);
@@ -487,13 +481,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_not_utf8_is_walked() {
+    fn name_that_is_not_utf8_is_listed() {
         let root = site(&[b"caf\xe9/\xff.txt"]);
         assert_eq!(paths(&walk_all(&root)), [b"caf\xe9/\xff.txt"]);
     }
 
     #[test]
-    fn symlinks_are_followed_also_out_of_the_root() {
+    fn symlinks_out_of_the_root_are_followed() {
         let outside = site(&[b"far/away"]);
         let root = site(&[b"here"]);
         symlink(outside.path().join("far"), root.path().join("near")).unwrap();
@@ -504,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn links_out_of_the_root_are_reported_once() {
+    fn link_out_of_the_root_is_reported_once() {
         let outside = site(&[b"far/away", b"far/below/x", b"lone"]);
         symlink("away", outside.path().join("far/again")).unwrap();
         symlink("../../lone", outside.path().join("far/below/lone")).unwrap();
@@ -561,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_a_sibling_is_no_loop() {
+    fn link_to_a_sibling_is_not_a_loop() {
         let root = site(&[b"a/x"]);
         symlink("a", root.path().join("b")).unwrap();
         let walked = walk_all(&root);
@@ -580,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_served_is_a_warning_each() {
+    fn unservable_entries_are_warnings() {
         let root = site(&[b"x"]);
         symlink("nowhere", root.path().join("broken")).unwrap();
         symlink("circle", root.path().join("circle")).unwrap();
@@ -601,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn skipped_names_are_listed_with_their_rule_and_not_entered() {
+    fn skipped_folders_are_not_read() {
         let root = site(&[b".git/config", b"a.log", b"x", b".well-known/security.txt"]);
         symlink("user@host.123", root.path().join(".#x")).unwrap();
         let walked = walk_all(&root);
@@ -613,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_may_be_a_symlink_to_a_folder() {
+    fn root_may_be_a_symlink() {
         let root = site(&[b"site/x"]);
         let link = root.path().join("link");
         symlink("site", &link).unwrap();
@@ -621,21 +615,21 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_root_is_an_error() {
+    fn missing_root_is_an_error() {
         let root = tempfile::tempdir().unwrap();
         let error = walk(&root.path().join("none"), &SkipRules::default(), LinksOut::Reported).unwrap_err();
         assert!(matches!(error, WalkError::Root { .. }), "{error}");
     }
 
     #[test]
-    fn a_root_that_is_a_file_is_an_error() {
+    fn root_that_is_a_file_is_an_error() {
         let root = site(&[b"file"]);
         let error = walk(&root.path().join("file"), &SkipRules::default(), LinksOut::Reported).unwrap_err();
         assert!(matches!(error, WalkError::NotAFolder { .. }), "{error}");
     }
 
     #[test]
-    fn a_deep_tree_is_walked_to_where_paths_end() {
+    fn deep_tree_is_walked_up_to_the_path_limit() {
         let root = tempfile::tempdir().unwrap();
         let mut deep = root.path().to_owned();
         for _ in 0..500 {

@@ -1,8 +1,6 @@
-//! Name -> media type: the rows of a table, and what the person who runs the build has changed in it.
+//! Media types by file name: a built-in table, and overrides by the user.
 //!
-//! A type is decided by the name alone. This file never looks at a file's bytes, at the clock or
-//! at the environment; whether the bytes are valid UTF-8 is the caller's to check where
-//! [`MediaType::charset`] asks for it.
+//! The type depends on the name only. If [`MediaType::charset`] is set, the caller checks that the content is valid UTF-8.
 
 mod table;
 
@@ -10,25 +8,24 @@ use std::collections::BTreeMap;
 
 use table::TABLE;
 
-/// What a name says about a file.
+/// The properties of a media type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaType<'a> {
-    /// The type without parameters, such as `text/html`; an override may carry parameters.
+    /// The type without parameters, such as `text/html`; an override may have parameters.
     pub text: &'a str,
-    /// Add `; charset=utf-8` if the bytes are valid UTF-8.
+    /// Adds `; charset=utf-8` if the content is valid UTF-8.
     pub charset: bool,
-    /// Worth trying to compress. Formats that are already compressed are not.
+    /// Compressible. Formats that are already compressed aren't.
     pub compress: bool,
-    /// A page loads it, or a person downloads it, by this very name: where it is missing, a
-    /// single-page fallback must not answer in its place.
+    /// Pages load it, or people download it, by this very name: if it is missing, a single-page fallback must not answer.
     ///
-    /// JSON, feeds and documents count, for a page of HTML in their place helps nobody. HTML does
-    /// not, and neither does source code: a code browser has `/src/main.rs` as an address of its
-    /// own. A name with an unknown ending (`/users/john.doe`) is an address too.
+    /// JSON, feeds and documents count, because a page of HTML doesn't help in their place. HTML doesn't, and neither does
+    /// source code: in a code browser, `/src/main.rs` is a page. A name with an unknown suffix (`/users/john.doe`) is a
+    /// page too.
     pub asset: bool,
 }
 
-/// The table, and what the person who runs the build has changed in it.
+/// The table, and the overrides.
 #[derive(Clone, Debug, Default)]
 pub struct MediaTypes {
     overrides: BTreeMap<String, Override>,
@@ -43,14 +40,14 @@ struct Override {
 }
 
 impl MediaTypes {
-    /// Takes one `EXT=TYPE`, such as `ts=text/plain` or `.geo=application/geo+json`. A later one
-    /// for the same extension replaces an earlier one.
+    /// Adds one override `EXT=TYPE`, such as `ts=text/plain` or `.geo=application/geo+json`. A later one for the same
+    /// extension replaces an earlier one.
     ///
-    /// The other properties come from the table's row for that type if there is one, else from
-    /// the type's family. A type that is given with parameters is kept as it is given.
+    /// Other properties come from the table's row for that type if there is one, or from the type's family. Parameters of
+    /// the type are kept.
     ///
     /// # Errors
-    /// The text is not of this form, or TYPE is no media type (RFC 9110 §8.3.1).
+    /// Returns an error if the text doesn't have this form, or TYPE isn't a media type (RFC 9110 §8.3.1).
     pub fn set(&mut self, assignment: &str) -> Result<(), MediaTypeError> {
         let error = || MediaTypeError { assignment: assignment.to_owned() };
         let (extension, text) = assignment.split_once('=').ok_or_else(error)?;
@@ -68,7 +65,7 @@ impl MediaTypes {
         Ok(())
     }
 
-    /// The type of the file at `path`, its bytes relative to the source root.
+    /// Returns the type of the file at `path`, relative to the source root.
     pub fn of(&self, path: &[u8]) -> MediaType<'_> {
         let Some(extension) = lower_case_extension(file_name(path)) else {
             return of_bare_name(path);
@@ -88,16 +85,15 @@ impl MediaTypes {
     }
 }
 
-/// An override that cannot be understood.
+/// An invalid override.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`--media-type {assignment}` is not of the form EXT=TYPE, such as `ts=text/plain`")]
 pub struct MediaTypeError {
-    /// The text as it was given.
+    /// The override.
     pub assignment: String,
 }
 
-/// Nothing is known of such a file. Compressing it is worth a try; that the result must be
-/// smaller to be kept bounds the loss.
+/// The type of unknown files. Compressing them is worth a try, because only smaller results are kept.
 const UNKNOWN: MediaType<'static> =
     MediaType { text: "application/octet-stream", charset: false, compress: true, asset: false };
 
@@ -107,8 +103,8 @@ const PLAIN: MediaType<'static> =
 const JSON: MediaType<'static> =
     MediaType { text: "application/json", charset: false, compress: true, asset: true };
 
-/// Names without an extension that are text by long habit. Hosting, source code and licences
-/// have brought them about; in upper case only, for `/readme` may well be an address.
+/// Names without an extension that are text by convention of hosting, source code and licences. Upper case only, because
+/// `/readme` may well be a page.
 const PLAIN_NAMES: [&str; 18] = [
     "AUTHORS",
     "CHANGELOG",
@@ -155,19 +151,19 @@ fn of_bare_name(path: &[u8]) -> MediaType<'static> {
     }
 }
 
-/// The last part of a path.
+/// Returns the last segment of a path.
 pub(crate) fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
 }
 
-/// What stands behind the last full stop, unless that is the name's first byte.
+/// Returns the extension, unless the full stop is the name's first byte.
 fn lower_case_extension(name: &[u8]) -> Option<String> {
     let stop = name.iter().rposition(|&byte| byte == b'.').filter(|&stop| stop > 0)?;
     let extension = name.get(stop + 1..).filter(|extension| !extension.is_empty())?;
     Some(std::str::from_utf8(extension).ok()?.to_ascii_lowercase())
 }
 
-/// The type without its parameters.
+/// Returns the type without its parameters.
 pub(crate) fn essence(text: &str) -> &str {
     text.split(';').next().unwrap_or(text).trim_end()
 }
@@ -184,7 +180,7 @@ fn by_family(essence: &str) -> MediaType<'static> {
     }
 }
 
-/// `type "/" subtype` of tokens, and nothing that could break out of a header field behind them.
+/// Returns `true` for `type "/" subtype` with optional parameters, without bytes that could end a header field.
 fn is_media_type(text: &str) -> bool {
     let is_token = |part: &str| {
         !part.is_empty()
@@ -204,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn everyday_names_get_the_types_that_browsers_insist_on() {
+    fn common_names_have_the_types_that_browsers_require() {
         let cases = [
             ("index.html", "text/html"),
             ("a/b/APP.JS", "text/javascript"),
@@ -234,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn well_known_bare_names_have_types() {
+    fn well_known_names_without_extension_have_types() {
         assert_eq!(of("LICENSE").text, "text/plain");
         assert_eq!(of("docs/README").text, "text/plain");
         assert_eq!(of(".well-known/matrix/server").text, "application/json");
@@ -242,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_asset_is_told_from_a_missing_page() {
+    fn missing_assets_are_distinguished_from_missing_pages() {
         let assets = "js mjs css map png jpg svg ico avif woff2 wasm mp3 mp4 json webmanifest txt pdf xml";
         for extension in assets.split(' ') {
             assert!(of(&format!("a.{extension}")).asset, "{extension}");
@@ -253,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn an_override_replaces_the_table() {
+    fn override_replaces_the_table() {
         let mut types = MediaTypes::default();
         types.set("ts=text/plain").unwrap();
         types.set(".GEO=application/geo+json").unwrap();
@@ -267,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_override_is_refused() {
+    fn invalid_override_is_rejected() {
         for bad in
             ["ts", "=text/plain", "ts=", "ts=plain", "ts=text/", "a.b=text/plain", "ts=text/plain;\r\nX: y"]
         {

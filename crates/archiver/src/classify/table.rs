@@ -1,17 +1,16 @@
-//! The media types of names by their extensions, a row each.
+//! Media types by extension, one row each.
 //!
-//! Decisions that a reader may wonder about:
-//! - `.ts` is `video/mp2t`, its registered meaning. No browser runs TypeScript, so a `.ts` that a
-//!   page asks for is a segment of a video; `--media-type ts=text/plain` says otherwise.
+//! Some decisions:
+//! - `.ts` is `video/mp2t`, its registered meaning. Browsers don't run TypeScript, so a `.ts` that a page loads is a video
+//!   segment; `--media-type ts=text/plain` overrides it.
 //! - Scripts are `text/javascript` (RFC 9239), fonts `font/…` (RFC 8081).
-//! - JSON has no `charset` parameter (RFC 8259 §11), and XML states its own encoding, so neither
-//!   gets one. Everything under `text/` does.
-//! - A file that is compressed by its name (`.gz`, `.br`, `.zst`) is served as what it is. It is
-//!   not taken for a precompressed form of another file.
+//! - JSON has no `charset` parameter (RFC 8259 §11), and XML declares its own encoding, so neither gets one. Everything
+//!   under `text/` does.
+//! - A compressed file (`.gz`, `.br`, `.zst`) is served as such, and not as a precompressed form of another file.
 
 use super::MediaType;
 
-/// Extension in lower case -> type, sorted by extension.
+/// Lower-case extension and type, sorted by extension.
 pub(super) static TABLE: [(&str, MediaType<'static>); 204] = [
     ("3gp", packed("video/3gpp")),
     ("7z", packed("application/x-7z-compressed")),
@@ -219,7 +218,7 @@ pub(super) static TABLE: [(&str, MediaType<'static>); 204] = [
     ("zst", packed("application/zstd")),
 ];
 
-/// Text that is read as text and has an address of its own in some single-page application.
+/// Text that people read, and that may be a page of a single-page application.
 const fn prose(text: &'static str) -> MediaType<'static> {
     MediaType { text, charset: true, compress: true, asset: false }
 }
@@ -229,17 +228,17 @@ const fn text(text: &'static str) -> MediaType<'static> {
     MediaType { text, charset: true, compress: true, asset: true }
 }
 
-/// Data that states its own encoding or has none, and that compresses.
+/// Compressible data that declares its own encoding or has none.
 const fn data(text: &'static str) -> MediaType<'static> {
     MediaType { text, charset: false, compress: true, asset: true }
 }
 
-/// Data that is compressed already.
+/// Compressed data.
 const fn packed(text: &'static str) -> MediaType<'static> {
     MediaType { text, charset: false, compress: false, asset: true }
 }
 
-/// An XML page: it states its own encoding.
+/// An XML page, which declares its own encoding.
 const XHTML: MediaType<'static> =
     MediaType { text: "application/xhtml+xml", charset: false, compress: true, asset: false };
 
@@ -253,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_sorted_lower_case_and_free_of_duplicates() {
+    fn table_is_sorted_and_lower_case_without_duplicates() {
         for pair in TABLE.windows(2) {
             assert!(pair[0].0 < pair[1].0, "{} stands before {}", pair[0].0, pair[1].0);
         }
@@ -264,15 +263,15 @@ mod tests {
     }
 
     #[test]
-    fn only_text_types_are_given_a_charset() {
+    fn only_text_types_have_a_charset() {
         for (extension, media_type) in TABLE {
             assert_eq!(media_type.charset, media_type.text.starts_with("text/"), "{extension}");
         }
     }
 
     #[test]
-    fn one_type_has_one_set_of_properties() {
-        // An override looks a row up by its type, so rows of one type must agree.
+    fn rows_of_one_type_have_equal_properties() {
+        // An override finds the row by type, so rows of one type must agree.
         for (extension, media_type) in TABLE {
             let first = TABLE.iter().find(|row| row.1.text == media_type.text).unwrap();
             assert_eq!(first.1, media_type, "{extension} and {}", first.0);

@@ -1,6 +1,6 @@
-//! Adds folder listings to the routes, if the build is to have them.
+//! Adds folder listings to the routes.
 //!
-//! Lists what the site serves. Never lists what was skipped.
+//! Listings contain what the site serves, and no skipped names.
 
 use cannery_archive::Origin;
 
@@ -10,8 +10,7 @@ use crate::routes::{Route, Routes, Target};
 use crate::source::{Generated, SourceId, Sources};
 use crate::special;
 
-/// Adds a listing to each folder: as JSON to all, as a page where no index page answers. Returns the number of
-/// pages added.
+/// Adds a listing to each folder: JSON to all, and a page if no index page answers. Returns the number of added pages.
 pub(crate) fn add(routes: &mut Routes, sources: &mut Sources, options: &Options) -> u64 {
     let is_dated = options.preview || options.last_modified == LastModified::Files;
     let listed = |folder: &[u8]| folder != b"_hosts" && !folder.starts_with(b"_hosts/");
@@ -34,8 +33,8 @@ pub(crate) fn add(routes: &mut Routes, sources: &mut Sources, options: &Options)
             made += 1;
         };
         add([key.as_slice(), b"_listing.json"].concat(), b"_listing.json", listing.json());
-        // A preview shows what production will show wherever that is a page: the routes of a single-page
-        // application may have the names of folders.
+        // In a preview, a fallback page takes precedence as in production: the routes of a single-page application may have
+        // the names of folders.
         if !options.preview || !has_fallback {
             add(key, b"_listing.html", listing.html());
         }
@@ -43,7 +42,7 @@ pub(crate) fn add(routes: &mut Routes, sources: &mut Sources, options: &Options)
     made
 }
 
-/// Whether a fallback page or a rule with a pattern answers `key`, although no file has that path.
+/// Returns `true` if a fallback page or a rule with a pattern answers `key`.
 fn answers_without_file(routes: &Routes, key: &[u8]) -> bool {
     let is_above = |folder: &[u8]| key.starts_with(folder);
     let mut scopes = routes.scopes.iter().filter(|((host, folder), _)| host.is_none() && is_above(folder));
@@ -53,7 +52,7 @@ fn answers_without_file(routes: &Routes, key: &[u8]) -> bool {
     })
 }
 
-/// Lists the entries of a folder that a client can request, with the times of files if they are to be shown.
+/// Returns the entries of a folder that clients can request, with modification times if `is_dated`.
 fn entries(sources: &Sources, folder: &[u8], is_dated: bool) -> Vec<Entry> {
     let prefix = if folder.is_empty() { Vec::new() } else { [folder, b"/"].concat() };
     let name = |path: &[u8]| {
@@ -61,7 +60,7 @@ fn entries(sources: &Sources, folder: &[u8], is_dated: bool) -> Vec<Entry> {
         let hidden = folder.is_empty() && name == b"_hosts";
         (!name.is_empty() && !name.contains(&b'/') && !hidden).then(|| name.to_vec())
     };
-    // Both lists are sorted, so that what a folder holds stands together.
+    // Both lists are sorted, so the entries of a folder are consecutive.
     let first = sources.files.partition_point(|file| *file.path < *prefix);
     let files = sources.files[first..].iter().take_while(|file| file.path.starts_with(&prefix));
     let files = files.filter_map(|file| {

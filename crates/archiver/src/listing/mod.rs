@@ -1,8 +1,7 @@
 //! Folder listings: an HTML page for people and JSON for programs.
 //!
-//! Both depend on names, sizes and, if the build stores file times, modification times: the same folder gives
-//! the same listing on every machine. The page loads nothing else. A short inline script sorts the rows; without
-//! it the rows stay in the order of their names. This module never reads a folder.
+//! Both depend on names, sizes and, if the build stores them, modification times only, so they are the same on every
+//! machine. The page loads no other resource. A short inline script sorts the rows; without it they are sorted by name.
 
 mod add;
 
@@ -15,49 +14,48 @@ use serde::Serialize;
 
 use crate::percent::{is_unreserved, percent_encode};
 
-/// One name in a folder.
+/// An entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The name's bytes, without any `/`.
+    /// The name, without `/`.
     pub name: Vec<u8>,
-    /// What it stands for.
+    /// The kind of entry.
     pub kind: EntryKind,
-    /// When the file was last modified, in seconds since 1970. `None` for folders, and in listings without times.
+    /// Modification time in seconds since 1970. `None` for folders, and in listings without times.
     pub modified: Option<u64>,
 }
 
-/// What a name stands for.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
-    /// A folder; it is linked with a `/` behind its name.
+    /// A folder. Its link ends with `/`.
     Folder,
     /// A file.
     File {
-        /// Its length in bytes, before any coding.
+        /// Uncompressed length in bytes.
         size: u64,
     },
 }
 
-/// The listing of one folder: folders first, then files, each sorted by the bytes of the name.
+/// The listing of a folder: folders first, then files, each sorted by the bytes of the name.
 #[derive(Clone, Debug)]
 pub struct Listing {
     path: Vec<u8>,
     entries: Vec<Entry>,
-    /// Whether any entry has a modification time, so that the page has a column for it.
+    /// `true` if any entry has a modification time, so that the page has a column for it.
     is_dated: bool,
 }
 
 impl Listing {
-    /// Lists the folder at `path`, relative to the site's root, without `/` at either end, and
-    /// empty for the root itself.
+    /// Creates the listing of the folder at `path`, relative to the site's root, without `/` at either end, and empty for
+    /// the root.
     pub fn new(path: &[u8], mut entries: Vec<Entry>) -> Listing {
         entries.sort_by(|a, b| (!a.is_folder(), &a.name).cmp(&(!b.is_folder(), &b.name)));
         let is_dated = entries.iter().any(|entry| entry.modified.is_some());
         Listing { path: path.to_vec(), entries, is_dated }
     }
 
-    /// The page, to be served as `text/html; charset=utf-8` at the folder's path with a `/`
-    /// behind it, on which its links depend.
+    /// Returns the page, for `text/html; charset=utf-8`. Its links require a URL that ends with `/`.
     pub fn html(&self) -> String {
         let mut html =
             String::with_capacity(HEAD.len() + STYLE.len() + SCRIPT.len() + 500 + self.entries.len() * 200);
@@ -88,9 +86,9 @@ impl Listing {
         html
     }
 
-    /// The same as JSON: `{"path": "/docs/", "entries": [{"name", "href", "folder", "size",
-    /// "modified"}, …]}`, with `size` in bytes and only for files, and `modified` in UTC (RFC 3339) where it is
-    /// known. Bytes of a name that are not UTF-8 are U+FFFD in `name`; `href` always leads to the entry.
+    /// Returns the listing as JSON: `{"path": "/docs/", "entries": [{"name", "href", "folder", "size", "modified"}, …]}`,
+    /// with `size` in bytes for files only, and `modified` in UTC (RFC 3339) if known. Bytes of a name that aren't UTF-8
+    /// are U+FFFD in `name`; `href` always leads to the entry.
     pub fn json(&self) -> String {
         let below = if self.path.is_empty() { "" } else { "/" };
         let entries = self.entries.iter().map(|entry| JsonEntry {
@@ -109,19 +107,18 @@ impl Listing {
             path: format!("/{}{below}", String::from_utf8_lossy(&self.path)),
             entries: entries.collect(),
         };
-        // Strings and numbers alone cannot fail to be written.
+        // Serializing strings and numbers can't fail.
         serde_json::to_string(&listing).unwrap_or_default() + "\n"
     }
 
-    /// The folder's path as the heading. Each folder above it is a link.
+    /// Appends the path as a heading, with links to the folders above.
     fn push_heading(&self, html: &mut String) {
         let segments: Vec<&[u8]> =
             self.path.split(|&byte| byte == b'/').filter(|segment| !segment.is_empty()).collect();
         let Some((own, above)) = segments.split_last() else {
             return html.push_str("<h1>Index of /</h1>\n");
         };
-        // Links climb rather than begin at `/`, so that they hold where a proxy has put the site
-        // below a path of its own.
+        // Links are relative, so that they work behind a proxy that serves the site below a path.
         push(html, format_args!("<h1>Index of <a href=\"{}\">/</a>", "../".repeat(segments.len())));
         for (depth, segment) in (1..).zip(above) {
             let climb = "../".repeat(segments.len() - depth);
@@ -130,7 +127,7 @@ impl Listing {
         push(html, format_args!("<bdi>{}</bdi>/</h1>\n", escaped(&shown(own))));
     }
 
-    /// How many folders and files there are, and how large the files are together.
+    /// Returns the number of folders and files, and the total size.
     fn totals(&self) -> String {
         if self.entries.is_empty() {
             return "This folder is empty.".to_owned();
@@ -157,7 +154,7 @@ impl Entry {
         self.kind == EntryKind::Folder
     }
 
-    /// A link relative to the folder. `./` keeps a name such as `a:b` from being read as a scheme.
+    /// Returns a relative link. `./` prevents that a name such as `a:b` is read as a scheme.
     fn href(&self) -> String {
         let slash = if self.is_folder() { "/" } else { "" };
         format!("./{}{slash}", percent_encode(&self.name, is_unreserved))
@@ -187,8 +184,7 @@ fn push_row(html: &mut String, entry: &Entry, is_dated: bool) {
         EntryKind::Folder => ("/", String::new()),
         EntryKind::File { size } => ("", format!("<data value=\"{size}\">{}</data>", human_size(size))),
     };
-    // `bdi` keeps a name in a right-to-left script, or one with direction marks in it, from
-    // rearranging its surroundings.
+    // `bdi` isolates names in right-to-left scripts, or with direction marks, from their surroundings.
     let link = format!("<a href=\"{}\"><bdi>{name}</bdi>{slash}</a>", entry.href());
     push(html, format_args!("<tr><td>{link}</td><td>{size}</td>"));
     if is_dated {
@@ -202,13 +198,12 @@ fn push_row(html: &mut String, entry: &Entry, is_dated: bool) {
     html.push_str("</tr>\n");
 }
 
-/// Appends to a string, which cannot fail.
+/// Appends to a string, which can't fail.
 fn push(html: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = html.write_fmt(text);
 }
 
-/// A name for reading: U+FFFD stands for what is not UTF-8 and for control characters, which
-/// HTML does not allow.
+/// Returns a name for display: U+FFFD replaces bytes that aren't UTF-8, and control characters, which HTML doesn't allow.
 fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name)
         .chars()
@@ -216,7 +211,7 @@ fn shown(name: &[u8]) -> String {
         .collect()
 }
 
-/// Text for an element or for an attribute in double quotes.
+/// Escapes text for an element, or for an attribute in double quotes.
 fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for character in text.chars() {
@@ -232,8 +227,8 @@ fn escaped(text: &str) -> String {
     html
 }
 
-/// A number of bytes in three or four digits, in units of 1,000 as everywhere in Cannery's output: `999 B`,
-/// `1.50 kB`, `67.2 MB`. The arithmetic is in integers, so that every machine rounds the same way.
+/// Formats a number of bytes with three or four digits, in units of 1,000 as everywhere in Cannery's output: `999 B`, `1.50
+/// kB`, `67.2 MB`. We use integers, so that every machine rounds the same way.
 #[must_use]
 pub fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
@@ -242,7 +237,7 @@ pub fn human_size(bytes: u64) -> String {
     }
     let mut scale = 1000_u128;
     for unit in UNITS {
-        // Two decimals up to 9.99, one up to 99.9, none beyond. A size that rounds up to 1,000 takes the next unit.
+        // Two decimals up to 9.99, one up to 99.9, none above. A size that rounds up to 1,000 uses the next unit.
         for (decimals, steps) in [(2, 100), (1, 10), (0, 1)] {
             let rounded = (u128::from(bytes) * steps * 2 + scale) / (scale * 2);
             if rounded < 1000 {
@@ -268,7 +263,7 @@ const HEAD: &str = "<!doctype html>
 <meta name=\"robots\" content=\"noindex\">
 ";
 
-/// The system's own colours follow its light or dark setting without a rule for either.
+/// System colors follow the light or dark setting without extra rules.
 const STYLE: &str = "<style>
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
 body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
@@ -290,7 +285,7 @@ button:focus-visible { outline: 2px solid }
 </style>
 ";
 
-/// Makes the headings of the columns buttons that sort, folders always first.
+/// Turns the column headings into buttons that sort; folders are always first.
 const SCRIPT: &str = "<script>
 {
   const table = document.querySelector('table'), rows = [...table.tBodies].at(-1)

@@ -1,6 +1,6 @@
-//! Rules beside each other: which can never apply, and which never end.
+//! Conflicts between the rules of a file: rules that can never apply, and redirect loops.
 //!
-//! In all dialects the first rule that matches decides. Never knows which files exist.
+//! In all dialects the first matching rule wins. Which files exist isn't known here.
 
 use std::collections::HashMap;
 
@@ -9,22 +9,22 @@ use crate::pattern::{Pattern, PatternPiece, Symbol};
 use crate::pattern_index::PatternIndex;
 use crate::rule_error::RuleError;
 
-/// The rules of a file so far.
+/// The accepted rules of a file.
 #[derive(Default)]
 pub(super) struct Kept {
     pub(super) rules: Vec<RedirectRule>,
-    /// The rules by what they match. Two may match the same if only the second is forced.
+    /// Rules by what they match. Two rules may match the same if only the second is forced.
     seen: HashMap<(Option<String>, Pattern), Vec<usize>>,
-    /// The rules of each host whose pattern has captures, which alone can cover a pattern other than their own.
+    /// Rules with captures by host: only they can cover a pattern other than their own.
     patterns: HashMap<Option<String>, PatternIndex>,
 }
 
 impl Kept {
-    /// Adds a rule unless it would never apply or never end.
+    /// Adds a rule unless it would never apply or always redirect to itself.
     pub(super) fn keep(&mut self, rule: RedirectRule) -> Result<(), RuleError> {
         refuse_self_loop(&rule)?;
         let key = (rule.host.clone(), rule.source.clone());
-        // An earlier rule that yields to files leaves a forced one those paths where files are.
+        // An earlier rule that isn't forced doesn't apply where a file exists, so a forced one still has an effect.
         let beats = |earlier: &RedirectRule| earlier.force || !rule.force;
         let same = self.seen.get(&key).into_iter().flatten().map(|&index| &self.rules[index]);
         if let Some(earlier) = same.into_iter().find(|earlier| beats(earlier)) {
@@ -50,15 +50,15 @@ impl Kept {
         Ok(())
     }
 
-    /// The redirects without captures that lead back to themselves, each circle by its last line. They are
-    /// kept: a file under one of the paths ends the loop, and which files exist is not known here.
+    /// Returns the loops of redirects without captures, each with its last line. The rules are kept: a file at one of the
+    /// paths breaks the loop.
     pub(super) fn circles(&self) -> Vec<(u32, RuleError)> {
         let next: Vec<Option<usize>> = self.rules.iter().map(|rule| self.static_successor(rule)).collect();
         let mut settled = vec![false; next.len()];
         let mut circles = Vec::new();
         for start in 0..next.len() {
-            // Each rule has one successor, so a walk either ends, meets ground that an earlier
-            // walk has settled, or comes back to a rule of its own.
+            // Each rule has one successor, so a walk ends, reaches a rule of an earlier walk, or returns to a rule of its
+            // own.
             let mut trail = Vec::new();
             let mut position = Some(start);
             while let Some(index) = position.filter(|&index| !settled[index]) {
@@ -72,7 +72,7 @@ impl Kept {
         circles
     }
 
-    /// What to say of the rules along a circle. One that leads to itself was refused before.
+    /// Returns the error for a loop. Rules that redirect to themselves were rejected before.
     fn circle(&self, along: &[usize]) -> Option<(u32, RuleError)> {
         let mut lines: Vec<u32> = along.iter().map(|&index| self.rules[index].line).collect();
         lines.sort_unstable();
@@ -85,7 +85,7 @@ impl Kept {
         Some((last, RuleError::new("redirect-loop", message)))
     }
 
-    /// The rule that a client meets next when it follows `rule`, where neither has captures.
+    /// Returns the rule that applies to the target of `rule`, if neither has captures.
     fn static_successor(&self, rule: &RedirectRule) -> Option<usize> {
         if !rule.source.is_static() {
             return None;
@@ -98,14 +98,14 @@ impl Kept {
     }
 }
 
-/// Refuses a rule whose target it matches itself.
+/// Rejects a rule that matches its own target.
 fn refuse_self_loop(rule: &RedirectRule) -> Result<(), RuleError> {
     let Some((host, symbols)) = redirect_destination(rule) else { return Ok(()) };
     if host != rule.host {
         return Ok(());
     }
-    // A rule that yields to files may well match its target, as long as that is one:
-    // `/* /index.html 302`, `/:page/:language /:language/:page`. Only to itself it can never lead.
+    // A rule that isn't forced may match its target if that can be a file: `/* /index.html 302`, `/:page/:language
+    // /:language/:page`. But it must not redirect each path to itself.
     let is_loop = if rule.force {
         rule.source.covers(&symbols)
     } else {
@@ -119,8 +119,8 @@ fn refuse_self_loop(rule: &RedirectRule) -> Result<(), RuleError> {
     Err(RuleError::new("redirect-loop", message))
 }
 
-/// The host and the decoded path of a redirect, if it stays where its rule applies: `None` for a
-/// rewrite, and for an absolute target of a rule for all hosts.
+/// Returns the host and the decoded path of a redirect's target: `None` for a rewrite, and for an absolute target of a rule
+/// for all hosts.
 fn redirect_destination(rule: &RedirectRule) -> Option<(Option<String>, Vec<Symbol>)> {
     let source = rule.source.symbols();
     let captures: Vec<&[Symbol]> = source.chunks(1).filter(|symbol| symbol[0].byte().is_none()).collect();

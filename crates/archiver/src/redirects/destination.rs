@@ -1,6 +1,6 @@
-//! Where a redirect leads, as far as can be told from what it matches.
+//! Destinations of redirects, as far as they are known at build time.
 //!
-//! Never knows which host a client has asked that a rule for all hosts applies to.
+//! The host of a request for a rule that applies to all hosts isn't known.
 
 use super::rule::{Action, RedirectRule};
 use super::template::TemplatePiece;
@@ -9,8 +9,8 @@ use crate::pattern::Symbol;
 use crate::percent::percent_decode;
 
 impl RedirectRule {
-    /// The host and the decoded path of a redirect on this host with these captures: `None` for a rewrite, and for a target
-    /// on a host where it is not known from which.
+    /// Returns the host and the decoded path of a redirect from this host with these captures: `None` for a rewrite, and
+    /// for an absolute target if the host isn't known.
     pub(crate) fn destination(
         &self,
         host: Option<&str>,
@@ -46,7 +46,7 @@ impl RedirectRule {
         Some((leads_to, symbols))
     }
 
-    /// Whether what it captures stands in the target in the order of the source.
+    /// Returns `true` if the target has the captures in the same order as the source.
     pub(crate) fn keeps_order(&self) -> bool {
         match &self.action {
             Action::Redirect { target, .. } => target.captures().is_sorted(),

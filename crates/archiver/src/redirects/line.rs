@@ -1,6 +1,4 @@
-//! One line of `_redirects` to one rule, in the grammar of its dialect.
-//!
-//! Never looks at other lines.
+//! Parser of one line of `_redirects`.
 
 use super::rule::{Action, Dialect};
 use super::template::{Template, has_reference};
@@ -10,13 +8,13 @@ use crate::pattern::{Pattern, PatternSyntax, refuse_odd_segments};
 use crate::percent::{is_unreserved, percent_decode, percent_encode, url_spelling};
 use crate::rule_error::RuleError;
 
-/// What all lines of a file share.
+/// Properties of the file.
 pub(super) struct Context<'a> {
     pub(super) folder: &'a [u8],
     pub(super) dialect: Dialect,
 }
 
-/// A rule without its place in the file.
+/// A rule without file and line.
 pub(super) struct Parts {
     pub(super) host: Option<String>,
     pub(super) source: Pattern,
@@ -25,7 +23,7 @@ pub(super) struct Parts {
 }
 
 impl Context<'_> {
-    /// Reads one line: no rule if it is empty or a comment, else a rule and perhaps a remark.
+    /// Parses one line: returns `None` if it is empty or a comment, else a rule and possibly a remark about it.
     pub(super) fn parse_rule(&self, line: &str) -> Result<Option<(Parts, Option<RuleError>)>, RuleError> {
         let words: Vec<&str> = line
             .split([' ', '\t'])
@@ -84,7 +82,7 @@ impl Context<'_> {
         Ok((host, pattern, names))
     }
 
-    /// The status and the force mark from the words behind the target.
+    /// Parses the status and the `!` after the target.
     fn parse_code(&self, words: &[&str]) -> Result<(u16, bool), RuleError> {
         let (default, allowed): (u16, &[u16]) = match self.dialect {
             Dialect::Cannery | Dialect::Netlify => (301, &[200, 301, 302, 303, 307, 308, 404, 410]),
@@ -126,11 +124,11 @@ impl Context<'_> {
             if authority.is_empty() || authority.strip_prefix(':').is_some_and(is_port_alone) {
                 return Err(RuleError::new("bad-target", "the target names no host"));
             }
-            // RFC 9110 §4.2.4: nothing hides the host better than a user before it.
+            // RFC 9110 §4.2.4: user information is often used to disguise a host.
             if authority.contains('@') {
                 return Err(RuleError::new("bad-target", "the target names a user, and an address must not"));
             }
-            // What is captured could bring a user or a port with it.
+            // A capture could contain user information or a port.
             if has_reference(authority, names) {
                 let message = "a placeholder in the target's host is not supported, so the rule is dropped";
                 return Err(RuleError::new("unsupported-target", message));
@@ -175,7 +173,7 @@ impl Context<'_> {
         Ok((Action::Rewrite { status, path }, remark))
     }
 
-    /// The target as a path from the root or an address with a host.
+    /// Returns the target as an absolute path or a URL with a host.
     fn absolute_target(&self, text: &str) -> Result<String, RuleError> {
         if let Some(rest) = text.strip_prefix("./").filter(|_| self.dialect == Dialect::Cannery) {
             return Ok(self.resolve(rest));
@@ -190,10 +188,10 @@ impl Context<'_> {
         Err(RuleError::new("bad-target", message))
     }
 
-    /// A path below the rule file's folder, from the root. The folder is a name and no pattern, so
-    /// all that could mean anything in it is percent-encoded.
+    /// Returns a path in the rule file's folder as an absolute path. The folder is percent-encoded, so that nothing in it
+    /// is a pattern.
     fn resolve(&self, rest: &str) -> String {
-        // `.//name` stays a path: `//name` would be a host.
+        // `.//name` remains a path: `//name` would be a host.
         let rest = rest.trim_start_matches('/');
         if self.folder.is_empty() {
             return format!("/{rest}");
@@ -202,7 +200,7 @@ impl Context<'_> {
     }
 }
 
-/// Refuses the conditions and the code by which other hosts keep visitors out.
+/// Rejects conditions and codes that are access control on other hosts.
 fn refuse_access_control(target: &str, words: &[&str]) -> Result<(), RuleError> {
     if !looks_like_target(target) {
         access_control::refuse_condition(target)?;

@@ -1,8 +1,7 @@
-//! `_redirects` -> rules, in one of three dialects.
+//! Parser of `_redirects` in three dialects.
 //!
-//! A rule is taken whole or dropped whole: what cannot be honoured (a condition on the query or
-//! the visitor, a proxy to another origin) is reported with its line, never applied by half.
-//! Never reads another file, so it does not know which paths exist, and never answers a request.
+//! A rule that can't be honored as a whole (a condition on the query or the visitor, a proxy to another origin) is reported
+//! with its line and ignored. Which paths exist isn't known here.
 //!
 //! | dialect | code if none is given | beats a file | `*` | `:name` begins |
 //! |---|---|---|---|---|
@@ -10,10 +9,9 @@
 //! | Netlify | 301 | with `!` | last | a segment |
 //! | Cloudflare | 302 | always | once, anywhere | anywhere |
 //!
-//! Cannery's dialect is Netlify's and more: sources and targets such as `./old`, relative to the
-//! folder of the rule file, and `://host/path` for one host under either scheme. A first line
-//! `# dialect: cloudflare` states another dialect for its file. In all dialects the first rule
-//! that matches decides, so a rule that an earlier one covers is reported.
+//! Cannery's dialect is Netlify's with two additions: sources and targets such as `./old`, relative to the folder of the
+//! rule file, and `://host/path` for one host with either scheme. A first line `# dialect: cloudflare` selects another
+//! dialect for its file. In all dialects the first matching rule wins, so a rule that an earlier one covers is reported.
 
 mod conflicts;
 mod destination;
@@ -33,11 +31,11 @@ use crate::pattern::{Pattern, PatternPiece};
 use crate::rule_error::{RuleError, readable_line};
 use cannery_site::{is_asset, suffix};
 
-/// Reads a rule file. `file` is its path for diagnostics, `folder` the path of the folder it
-/// lies in, relative to the source root and empty there.
+/// Parses a rule file. `file` is its path for diagnostics, `folder` the folder that it is in, relative to the source root
+/// and empty for the root.
 ///
-/// Rules come in the order of their lines. A line that yields none is in the diagnostics, which
-/// also hold remarks about rules that were kept.
+/// Returns the rules in the order of their lines. The diagnostics contain lines without a rule, and remarks about rules
+/// that were kept.
 pub fn parse(
     text: &[u8],
     file: &str,
@@ -80,7 +78,7 @@ pub fn parse(
     (kept.rules, diagnostics)
 }
 
-/// Returns `true` for a rule that answers all that is missing below a folder with one page.
+/// Returns `true` for a rule that answers everything missing below a folder with one page.
 fn answers_everything(source: &Pattern, action: &Action) -> bool {
     let Action::Rewrite { status: 200, path } = action else { return false };
     let [TemplatePiece::Literal(page)] = &path.pieces[..] else { return false };
@@ -93,7 +91,7 @@ fn answers_for_assets() -> RuleError {
     RuleError::new("rewrite-assets", message)
 }
 
-/// What the first line says about the dialect, if it says anything.
+/// Returns the dialect in the first line, if it has one.
 fn stated_dialect(text: &[u8]) -> Option<Result<Dialect, RuleError>> {
     let line = text.split(|&byte| byte == b'\n').next()?;
     let comment = std::str::from_utf8(line).ok()?.trim().strip_prefix('#')?;

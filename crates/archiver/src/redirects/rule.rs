@@ -1,64 +1,61 @@
-//! What a line of `_redirects` says, as a value.
-//!
-//! Never reads or checks anything.
+//! Rules of `_redirects`.
 
 use std::sync::Arc;
 
 use super::template::Template;
 use crate::pattern::Pattern;
 
-/// Whose grammar a rule file follows.
+/// The dialect of a rule file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// Netlify's grammar, relative paths, and sources for one host without a scheme.
+    /// Netlify's dialect, plus relative paths, and sources for one host without a scheme.
     #[default]
     Cannery,
-    /// Netlify's grammar, as far as it depends on nothing but the path and the host.
+    /// Netlify's dialect, without conditions on anything but path and host.
     Netlify,
-    /// Cloudflare Pages' grammar.
+    /// The dialect of Cloudflare Pages.
     Cloudflare,
 }
 
 /// One line of a rule file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedirectRule {
-    /// The rule file, as it was handed to [`parse`].
+    /// The rule file as passed to [`parse`](super::parse).
     pub file: Arc<str>,
-    /// The line, counted from 1.
+    /// The line, starting at 1.
     pub line: u32,
-    /// The one host that the rule is for, in lower case and without a port; `None` for all.
+    /// The host that the rule is for, in lower case and without a port; `None` for all hosts.
     pub host: Option<String>,
-    /// Which paths it matches.
+    /// The paths that it matches.
     pub source: Pattern,
-    /// What it does.
+    /// The response.
     pub action: Action,
-    /// Whether it also applies where a file exists.
+    /// Applies also where a file exists.
     pub force: bool,
-    /// Whether it does not answer for missing assets: a page for everything is no script.
+    /// Doesn't answer for missing assets, because a page isn't a script.
     pub pages_only: bool,
 }
 
-/// What a rule does with a request.
+/// The response of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Sends the client elsewhere (RFC 9110 §15.4).
+    /// A redirect (RFC 9110 §15.4).
     Redirect {
         /// 301, 302, 303, 307 or 308.
         status: u16,
-        /// Where to, in URL spelling: `/path`, `//host/path` or `https://host/path`, without
-        /// query and fragment. A capture must be percent-encoded when it is filled in, and one
-        /// that would make a path begin with `//` must not: it would name another host.
+        /// The target as a URL: `/path`, `//host/path` or `https://host/path`, without query and fragment. The server
+        /// percent-encodes captures, and prevents that they make a path begin with `//`, which would name another host.
         target: Template,
-        /// The target's own query, without `?`. Where there is none, the request's is kept.
+        /// The target's query without `?`. If it has none, the request's query is kept.
         query: Option<String>,
-        /// The target's own fragment, without `#`.
+        /// The target's fragment without `#`.
         fragment: Option<String>,
     },
-    /// Answers with another resource of the same site.
+    /// Another resource of the same site.
     Rewrite {
         /// 200, 404 or 410.
         status: u16,
-        /// The path of that resource, percent-decoded.
+        /// The percent-decoded path of that resource.
         path: Template,
     },
 }

@@ -1,11 +1,9 @@
-//! Where a rule leads: text with holes for what its pattern captures.
-//!
-//! Never fills them.
+//! Targets of rules: text with references to captures.
 
 use crate::pattern::identifier;
 use crate::rule_error::RuleError;
 
-/// Text with holes to be filled with what a pattern has captured.
+/// Text with references to the captures of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     /// The pieces in order.
@@ -22,7 +20,7 @@ pub enum TemplatePiece {
 }
 
 impl Template {
-    /// The numbers of the captures it is filled with, in order of use.
+    /// Returns the numbers of the captures in order of use.
     pub fn captures(&self) -> impl Iterator<Item = u8> {
         self.pieces.iter().filter_map(|piece| match piece {
             TemplatePiece::Literal(_) => None,
@@ -30,11 +28,10 @@ impl Template {
         })
     }
 
-    /// Reads text with `:name` in it, `names` being those of the captures in order. `spell` turns
-    /// the text between into the bytes to keep.
+    /// Parses text with `:name` in it, `names` being the captures in order. `spell` converts the text between references.
     ///
-    /// `:name` counts wherever the source has that name. Where it has not, the text is taken for
-    /// a mistake at the beginning of a segment and for plain text elsewhere.
+    /// `:name` is a reference if the source has that name. Otherwise it is an error at the start of a segment, and plain
+    /// text elsewhere.
     pub(super) fn parse(
         text: &str,
         names: &[String],
@@ -57,7 +54,7 @@ impl Template {
             if begin < colon {
                 pieces.push(TemplatePiece::Literal(spell(&text[begin..colon])?));
             }
-            // `check_capture` lets no source have more captures than a byte counts.
+            // `check_capture` limits captures to 256.
             pieces.push(TemplatePiece::Capture(u8::try_from(number).unwrap_or(u8::MAX)));
             begin = colon + 1 + name.len();
         }

@@ -1,4 +1,4 @@
-//! What a file of rules becomes, dialect by dialect.
+//! Tests of the parser of `_redirects`, for each dialect.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ fn parse_root(text: &str, dialect: Dialect) -> (Vec<RedirectRule>, Vec<Diagnosti
     parse(text.as_bytes(), "_redirects", b"", dialect)
 }
 
-/// The rules of a file that has nothing to be said about.
+/// Parses a file without diagnostics.
 fn rules(text: &str, dialect: Dialect) -> Vec<RedirectRule> {
     let (rules, diagnostics) = parse_root(text, dialect);
     assert_eq!(diagnostics, [], "{text}");
@@ -25,7 +25,7 @@ fn rule(line: &str) -> RedirectRule {
     rules.into_iter().next().unwrap()
 }
 
-/// Line and code of each diagnostic.
+/// Returns line and code of each diagnostic.
 fn codes(text: &str, dialect: Dialect) -> Vec<(u32, &'static str)> {
     parse_root(text, dialect).1.iter().map(|diagnostic| (diagnostic.line.unwrap(), diagnostic.code)).collect()
 }
@@ -43,7 +43,7 @@ fn redirect(status: u16, target: &str) -> Action {
 }
 
 #[test]
-fn a_plain_line_is_a_rule() {
+fn plain_line_is_a_rule() {
     let rule = rule("/old /new 308");
     assert_eq!(rule.source.pieces, [literal("/old")]);
     assert_eq!(rule.action, redirect(308, "/new"));
@@ -51,7 +51,7 @@ fn a_plain_line_is_a_rule() {
 }
 
 #[test]
-fn every_old_code_is_understood() {
+fn kawipiko_codes_are_supported() {
     for status in [301, 302, 303, 307, 308] {
         assert_eq!(rule(&format!("/a /b {status}")).action, redirect(status, "/b"));
     }
@@ -68,14 +68,14 @@ fn each_dialect_has_its_default_code_and_force() {
 }
 
 #[test]
-fn a_file_may_state_its_dialect() {
+fn first_line_selects_the_dialect() {
     assert_eq!(rules("# dialect: cloudflare\n/a /b", Dialect::Cannery)[0].action, redirect(302, "/b"));
     assert_eq!(codes("# dialect: apache\n/a /b", Dialect::Cannery), [(1, "unknown-dialect")]);
     assert_eq!(rules("/a /b\n# dialect: cloudflare", Dialect::Cannery)[0].action, redirect(301, "/b"));
 }
 
 #[test]
-fn byte_order_mark_line_ends_tabs_and_comments_are_no_content() {
+fn byte_order_mark_line_ends_tabs_and_comments_are_ignored() {
     let text = "\u{feff}# comment\r\n\r\n \t/a\t \t/b  302!   # why\r\n   # indented";
     let rules = rules(text, Dialect::Cannery);
     assert_eq!(rules.len(), 1);
@@ -93,7 +93,7 @@ fn relative_paths_are_relative_to_their_folder() {
 }
 
 #[test]
-fn a_relative_target_never_names_a_host() {
+fn relative_target_never_names_a_host() {
     for target in [".//evil.example/", ".///evil.example/"] {
         assert_eq!(rule(&format!("/x {target}")).action, redirect(301, "/evil.example/"), "{target}");
     }
@@ -109,7 +109,7 @@ fn only_the_root_file_has_absolute_sources() {
 }
 
 #[test]
-fn a_rule_may_be_for_one_host() {
+fn rule_may_be_for_one_host() {
     for source in ["://Example.ORG:8080/a", "http://example.org/a", "HTTPS://example.org/a"] {
         let rule = rule(&format!("{source} /b"));
         assert_eq!(rule.host.as_deref(), Some("example.org"), "{source}");
@@ -157,7 +157,7 @@ fn splats_and_placeholders_are_captured_in_order() {
 }
 
 #[test]
-fn colons_that_begin_no_segment_are_text() {
+fn colons_within_a_segment_are_text() {
     assert_eq!(rule("/wiki/Help:Contents /w/Talk:Page").source.pieces, [literal("/wiki/Help:Contents")]);
     assert_eq!(rule("/a/:8080 https://h:8080/b").source.pieces, [literal("/a/:8080")]);
     let rules = rules("/a-:id /b", Dialect::Cloudflare);
@@ -165,7 +165,7 @@ fn colons_that_begin_no_segment_are_text() {
 }
 
 #[test]
-fn a_splat_stands_last_except_for_cloudflare() {
+fn splat_is_last_except_for_cloudflare() {
     assert_eq!(codes("/a/*/b /c", Dialect::Netlify), [(1, "unsupported-source")]);
     let rules = rules("/a/*/b /c", Dialect::Cloudflare);
     assert_eq!(rules[0].source.captures(b"/a/x/y/b"), Some(vec![&b"x/y"[..]]));
@@ -174,7 +174,7 @@ fn a_splat_stands_last_except_for_cloudflare() {
 }
 
 #[test]
-fn odd_sources_are_dropped_with_a_reason() {
+fn unsupported_sources_are_rejected() {
     let cases = [
         ("old /new", "bad-source"),
         ("/*/* /new", "unsupported-source"),
@@ -197,7 +197,7 @@ fn odd_sources_are_dropped_with_a_reason() {
 }
 
 #[test]
-fn what_cannot_be_honoured_is_dropped_and_never_applied_by_half() {
+fn unsupported_rules_are_ignored_as_a_whole() {
     let cases = [
         ("/a id=:id /b/:id 301", "unsupported-condition"),
         ("/a /b 302 Country=us,ca", "unsupported-condition"),
@@ -220,7 +220,7 @@ fn what_cannot_be_honoured_is_dropped_and_never_applied_by_half() {
 }
 
 #[test]
-fn wrong_lines_are_named() {
+fn malformed_lines_are_reported() {
     let text = "/a\n/a /b 305\n/a b\n/a /:x\n/a /b 301 what\n/a /%zz\n/a /x:splat\n/a https:///x\n/a /b 30x";
     let expected = [
         (1, "missing-target"),
@@ -251,7 +251,7 @@ fn a_target_with_a_user_or_without_a_host_is_refused() {
 }
 
 #[test]
-fn unreadable_lines_do_not_spoil_their_neighbours() {
+fn unreadable_lines_do_not_affect_others() {
     let mut text = b"/a /b\n/\xff /b\n/c\x01 /d\n/".to_vec();
     text.resize(text.len() + LINE_BYTES_MAX, b'x');
     text.extend(b" /y\n/e /f");
@@ -263,7 +263,7 @@ fn unreadable_lines_do_not_spoil_their_neighbours() {
 }
 
 #[test]
-fn targets_are_spelled_as_urls_and_taken_apart() {
+fn targets_are_split_and_encoded_as_urls() {
     let expected = Action::Redirect {
         status: 301,
         target: constant("https://example.org/caf%C3%A9/%5Cx%20"),
@@ -286,7 +286,7 @@ fn rewrites_are_paths_of_the_site() {
 }
 
 #[test]
-fn a_page_for_everything_is_no_missing_asset() {
+fn catch_all_page_does_not_answer_for_assets() {
     for (line, pages_only) in [
         ("/* /index.html 200", true),
         ("/app/* /app/ 200", true),
@@ -303,7 +303,7 @@ fn a_page_for_everything_is_no_missing_asset() {
 }
 
 #[test]
-fn many_patterns_are_compared_in_reasonable_time() {
+fn many_patterns_are_compared_in_linear_time() {
     let mut text = String::new();
     for number in 0..30_000 {
         writeln!(text, "/a/:x/{number}/* /to\n/p{number}* /to\n/b/{number}-*/c /to").unwrap();
@@ -313,7 +313,7 @@ fn many_patterns_are_compared_in_reasonable_time() {
 }
 
 #[test]
-fn duplicates_and_covered_rules_are_dropped() {
+fn duplicate_and_covered_rules_are_rejected() {
     let text = "/a /1\n/%61 /2\n/d/* /3\n/d/e /4\n/d/:x/f /5\n/d /6\n://h/d/g /7";
     let (rules, diagnostics) = parse_root(text, Dialect::Cannery);
     assert_eq!(rules.iter().map(|rule| rule.line).collect::<Vec<_>>(), [1, 3, 6]);
@@ -329,19 +329,19 @@ fn duplicates_and_covered_rules_are_dropped() {
 }
 
 #[test]
-fn a_forced_rule_behind_one_that_yields_to_files_still_counts() {
+fn forced_rule_after_an_unforced_one_applies() {
     assert_eq!(rules("/a /1\n/a /2 301!", Dialect::Netlify).len(), 2);
     assert_eq!(rules("/* /index.html 200\n/a /2 301!", Dialect::Cannery).len(), 2);
     assert_eq!(codes("/a /1 301!\n/a /2", Dialect::Netlify), [(2, "redirect-duplicate")]);
 }
 
 #[test]
-fn a_narrower_rule_before_a_wider_one_is_fine() {
+fn narrow_rule_before_a_wide_one_is_accepted() {
     assert_eq!(rules("/a/b /1\n/a/:x /2\n/a/* /3\n://h/* /4\n/* /5", Dialect::Cannery).len(), 5);
 }
 
 #[test]
-fn a_rule_that_leads_to_itself_is_dropped() {
+fn redirect_to_itself_is_rejected() {
     let lines = [
         "/a /a",
         "/a /%61?x=1#y",
@@ -361,7 +361,7 @@ fn a_rule_that_leads_to_itself_is_dropped() {
 }
 
 #[test]
-fn circles_are_reported_at_their_last_line() {
+fn loops_are_reported_at_their_last_line() {
     let text = "/a /b\n/b https://elsewhere/\n/c /d\n/d /e\n/e /c\n/f /c\n://h/x /y\n://h/y https://h/x";
     let (rules, diagnostics) = parse_root(text, Dialect::Cannery);
     assert_eq!(rules.len(), 8);
@@ -372,7 +372,7 @@ fn circles_are_reported_at_their_last_line() {
 }
 
 #[test]
-fn a_long_chain_is_followed_in_linear_time() {
+fn long_chain_is_followed_in_linear_time() {
     let mut text = String::new();
     for number in 0..20_000 {
         writeln!(text, "/{number} /{}", number + 1).unwrap();
