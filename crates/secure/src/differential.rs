@@ -2,7 +2,7 @@
 //!
 //! A sequence of bytes drives a session and a `rustls` client through random operations: both send, deliver input in
 //! pieces, update keys, flip a bit in flight, and close. Each side must receive a prefix of what the other sent, and all of
-//! it if nothing was damaged.
+//! it unless a byte was damaged.
 
 use std::io::{IoSlice, Write};
 use std::sync::{Arc, LazyLock};

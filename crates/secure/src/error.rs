@@ -53,7 +53,7 @@ pub enum Error {
     BadCertificate {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         why: String,
     },
 
@@ -120,7 +120,7 @@ pub enum Error {
     BadStaple {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         why: &'static str,
     },
 

@@ -6,6 +6,7 @@
 
 use std::io::IoSlice;
 
+use rustls::AlertDescription;
 use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 
@@ -13,18 +14,9 @@ use crate::record::{self, ALERT, APPLICATION_DATA, HANDSHAKE, OpenError, RecordF
 use crate::record_split::{RecordSizing, Runs};
 use crate::{Failure, OpenOutcome, limits};
 
-// Alert levels, and the alerts that we send or distinguish (RFC 8446 §6).
+// Alert levels (RFC 8446 §6).
 const WARNING: u8 = 1;
 const FATAL: u8 = 2;
-const CLOSE_NOTIFY: u8 = 0;
-const UNEXPECTED_MESSAGE: u8 = 10;
-const BAD_RECORD_MAC: u8 = 20;
-const RECORD_OVERFLOW: u8 = 22;
-const ILLEGAL_PARAMETER: u8 = 47;
-const DECODE_ERROR: u8 = 50;
-const INTERNAL_ERROR: u8 = 80;
-const USER_CANCELED: u8 = 90;
-const NO_RENEGOTIATION: u8 = 100;
 
 /// A KeyUpdate up to its last byte: type 24, length 1. The byte that follows requests a KeyUpdate in return, or not.
 const KEY_UPDATE: [u8; 4] = [24, 0, 0, 1];
@@ -43,7 +35,7 @@ pub(crate) struct Established {
     key_update_bytes: u8,
     /// Records since the last one with application data.
     empty_records: u8,
-    /// A close_notify or a fatal alert was sent or received: nothing more is sent.
+    /// A close_notify or a fatal alert was sent or received: no further record is sent.
     write_closed: bool,
 }
 
@@ -82,7 +74,7 @@ impl Established {
             let rest = &mut input[outcome.consumed..];
             let Some(length) = record::length(rest) else { return Ok(()) };
             if length > self.opening.format().record_bytes_max() {
-                return Err(self.fail(RECORD_OVERFLOW, "a record is too long", sealed));
+                return Err(self.fail(AlertDescription::RecordOverflow, "a record is too long", sealed));
             }
             let Some(record) = rest.get_mut(..length) else { return Ok(()) };
             outcome.consumed += length;
@@ -112,7 +104,11 @@ impl Established {
 
         self.empty_records += 1;
         if self.empty_records > limits::EMPTY_RECORDS_MAX {
-            return Err(self.fail(UNEXPECTED_MESSAGE, "too many records without content", sealed));
+            return Err(self.fail(
+                AlertDescription::UnexpectedMessage,
+                "too many records without content",
+                sealed,
+            ));
         }
         match (kind, self.opening.format()) {
             (APPLICATION_DATA, _) if self.key_update_bytes == 0 => Ok(()),
@@ -121,9 +117,13 @@ impl Established {
             }
             (HANDSHAKE, RecordFormat::Tls13) => self.on_key_update(content, sealed),
             (HANDSHAKE, _) if content.first() == Some(&CLIENT_HELLO) => {
-                self.seal_record(ALERT, &[WARNING, NO_RENEGOTIATION], sealed)
+                self.seal_record(ALERT, &[WARNING, AlertDescription::NoRenegotiation.into()], sealed)
             }
-            _ => Err(self.fail(UNEXPECTED_MESSAGE, "a record of a kind that cannot come now", sealed)),
+            _ => Err(self.fail(
+                AlertDescription::UnexpectedMessage,
+                "a record of a kind that cannot come now",
+                sealed,
+            )),
         }
     }
 
@@ -135,16 +135,19 @@ impl Established {
         sealed: &mut Vec<u8>,
     ) -> Result<(), Failure> {
         let is_tls13 = self.opening.format() == RecordFormat::Tls13;
-        match *content {
-            [_, CLOSE_NOTIFY] => outcome.peer_has_closed = true,
-            [WARNING, _] if !is_tls13 => {}
+        let &[level, description] = content else {
+            return Err(self.fail(AlertDescription::DecodeError, "a malformed alert", sealed));
+        };
+        match (level, AlertDescription::from(description)) {
+            (_, AlertDescription::CloseNotify) => outcome.peer_has_closed = true,
+            (WARNING, _) if !is_tls13 => {}
             // TLS 1.3 ignores the level, and a close_notify follows.
-            [_, USER_CANCELED] if is_tls13 => {}
-            [WARNING | FATAL, alert] => {
+            (_, AlertDescription::UserCanceled) if is_tls13 => {}
+            (WARNING | FATAL, alert) => {
                 self.write_closed = true;
-                return Err(Failure::Alert(alert_name(alert)));
+                return Err(Failure::Alert(format!("{alert:?}")));
             }
-            _ => return Err(self.fail(DECODE_ERROR, "a malformed alert", sealed)),
+            _ => return Err(self.fail(AlertDescription::DecodeError, "a malformed alert", sealed)),
         }
         Ok(())
     }
@@ -152,15 +155,21 @@ impl Established {
     /// Processes a KeyUpdate or a part of one. It must be the last message of its record (RFC 8446 §5.1).
     fn on_key_update(&mut self, content: &[u8], sealed: &mut Vec<u8>) -> Result<(), Failure> {
         if content.is_empty() {
-            return Err(self.fail(UNEXPECTED_MESSAGE, "an empty handshake fragment", sealed));
+            return Err(self.fail(
+                AlertDescription::UnexpectedMessage,
+                "an empty handshake fragment",
+                sealed,
+            ));
         }
         for (position, &byte) in content.iter().enumerate() {
             let received = usize::from(self.key_update_bytes);
             if let Some(&expected) = KEY_UPDATE.get(received) {
                 if byte != expected {
                     let (alert, why) = match received {
-                        0 => (UNEXPECTED_MESSAGE, "a handshake message that cannot come now"),
-                        _ => (DECODE_ERROR, "a KeyUpdate of a wrong length"),
+                        0 => {
+                            (AlertDescription::UnexpectedMessage, "a handshake message that cannot come now")
+                        }
+                        _ => (AlertDescription::DecodeError, "a KeyUpdate of a wrong length"),
                     };
                     return Err(self.fail(alert, why, sealed));
                 }
@@ -169,7 +178,7 @@ impl Established {
             }
 
             if position + 1 != content.len() {
-                return Err(self.fail(UNEXPECTED_MESSAGE, "data after a KeyUpdate", sealed));
+                return Err(self.fail(AlertDescription::UnexpectedMessage, "data after a KeyUpdate", sealed));
             }
             self.key_update_bytes = 0;
             match byte {
@@ -178,7 +187,13 @@ impl Established {
                     self.update_opening_key(sealed)?;
                     self.update_sealing_key(sealed)?;
                 }
-                _ => return Err(self.fail(ILLEGAL_PARAMETER, "a KeyUpdate of an unknown kind", sealed)),
+                _ => {
+                    return Err(self.fail(
+                        AlertDescription::IllegalParameter,
+                        "a KeyUpdate of an unknown kind",
+                        sealed,
+                    ));
+                }
             }
         }
         Ok(())
@@ -188,7 +203,9 @@ impl Established {
         let next = self.keys.as_mut().and_then(|keys| keys.update_rx_secret().ok());
         match next.and_then(|(sequence, secrets)| RecordProtection::new(true, sequence, &secrets)) {
             Some(next) => self.opening = next,
-            None => return Err(self.fail(INTERNAL_ERROR, "no new key could be derived", sealed)),
+            None => {
+                return Err(self.fail(AlertDescription::InternalError, "no new key could be derived", sealed));
+            }
         }
         Ok(())
     }
@@ -243,7 +260,7 @@ impl Established {
     /// Seals a close_notify, once.
     pub(crate) fn close(&mut self, sealed: &mut Vec<u8>) {
         // With an exhausted key, closing the connection is the only way to notify the peer.
-        let _ = self.seal_record(ALERT, &[WARNING, CLOSE_NOTIFY], sealed);
+        let _ = self.seal_record(ALERT, &[WARNING, AlertDescription::CloseNotify.into()], sealed);
         self.write_closed = true;
     }
 
@@ -251,27 +268,31 @@ impl Established {
     fn refuse(&mut self, error: OpenError, sealed: &mut Vec<u8>) -> Failure {
         match error {
             OpenError::BadMac => {
-                self.fail(BAD_RECORD_MAC, "", sealed);
+                self.fail(AlertDescription::BadRecordMac, "", sealed);
                 Failure::Damaged
             }
-            OpenError::Overflow => self.fail(RECORD_OVERFLOW, "a record is too long", sealed),
-            OpenError::NoType => self.fail(UNEXPECTED_MESSAGE, "a record without a type", sealed),
+            OpenError::Overflow => {
+                self.fail(AlertDescription::RecordOverflow, "a record is too long", sealed)
+            }
+            OpenError::NoType => {
+                self.fail(AlertDescription::UnexpectedMessage, "a record without a type", sealed)
+            }
         }
     }
 
     /// Seals the alert for a handshake fragment after the handshake, which would be opened with another key.
     pub(crate) fn refuse_fragment(&mut self, sealed: &mut Vec<u8>) -> Failure {
-        self.fail(UNEXPECTED_MESSAGE, "data after the end of the handshake", sealed)
+        self.fail(AlertDescription::UnexpectedMessage, "data after the end of the handshake", sealed)
     }
 
-    /// Seals a fatal alert, after which nothing is sent. Returns the failure.
-    fn fail(&mut self, alert: u8, why: &str, sealed: &mut Vec<u8>) -> Failure {
-        let _ = self.seal_record(ALERT, &[FATAL, alert], sealed);
+    /// Seals a fatal alert, the last record to be sent. Returns the failure.
+    fn fail(&mut self, alert: AlertDescription, why: &str, sealed: &mut Vec<u8>) -> Failure {
+        let _ = self.seal_record(ALERT, &[FATAL, alert.into()], sealed);
         self.write_closed = true;
         Failure::Misbehaved(why.to_owned())
     }
 
-    /// Seals a record other than application data. Does nothing after a close_notify or a fatal alert.
+    /// Seals a record other than application data. Has no effect after a close_notify or a fatal alert.
     fn seal_record(&mut self, kind: u8, content: &[u8], sealed: &mut Vec<u8>) -> Result<(), Failure> {
         if self.write_closed {
             return Ok(());
@@ -284,11 +305,6 @@ impl Established {
 
 fn seal_failed() -> Failure {
     Failure::Internal("a record could not be sealed".to_owned())
-}
-
-/// Returns the name of an alert, for the log.
-fn alert_name(alert: u8) -> String {
-    format!("{:?}", rustls::AlertDescription::from(alert))
 }
 
 #[cfg(test)]

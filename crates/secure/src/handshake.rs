@@ -7,17 +7,11 @@ use std::sync::Arc;
 
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
-use rustls::{HandshakeKind, PeerMisbehaved, ProtocolVersion, ServerConfig};
+use rustls::{AlertDescription, HandshakeKind, PeerMisbehaved, ProtocolVersion, ServerConfig};
 
 use crate::established::Established;
 use crate::record::{self, ALERT, CHANGE_CIPHER_SPEC, HANDSHAKE, HEADER_BYTES, RecordProtection};
 use crate::{Failure, HandshakeStep, OpenOutcome, Protocol, Version, limits};
-
-// The alerts that `rustls` leaves to us, in plaintext (RFC 8446 §6).
-const UNEXPECTED_MESSAGE: u8 = 10;
-const RECORD_OVERFLOW: u8 = 22;
-const ILLEGAL_PARAMETER: u8 = 47;
-const DECODE_ERROR: u8 = 50;
 
 /// A handshake in progress.
 pub(crate) struct Handshake {
@@ -38,7 +32,7 @@ pub(crate) enum Progress {
     Done,
 }
 
-/// What a handshake established.
+/// The result of a handshake.
 pub(crate) struct HandshakeResult {
     pub(crate) established: Established,
     pub(crate) protocol: Option<Protocol>,
@@ -72,7 +66,7 @@ impl Handshake {
 
             // Encrypted records may be longer. `rustls` would accept that length in plaintext too.
             if length > HEADER_BYTES + limits::CONTENT_BYTES_MAX && !self.is_encrypting {
-                self.alert(RECORD_OVERFLOW, sealed);
+                self.alert(AlertDescription::RecordOverflow, sealed);
                 return Err(Failure::Misbehaved("a record is too long".to_owned()));
             }
 
@@ -114,9 +108,9 @@ impl Handshake {
         }
         match input {
             [] | [_] | [CHANGE_CIPHER_SPEC..=HANDSHAKE, 3, ..] => Ok(()),
-            // A record whose type must not come first (RFC 8446 §5).
+            // A record of a type that must not come first (RFC 8446 §5).
             [_, 3, ..] => {
-                self.alert(UNEXPECTED_MESSAGE, sealed);
+                self.alert(AlertDescription::UnexpectedMessage, sealed);
                 Err(Failure::Misbehaved("a record of a kind that cannot come first".to_owned()))
             }
             _ if looks_like_http(input) => Err(Failure::PlainHttp),
@@ -128,7 +122,7 @@ impl Handshake {
         if self.consumed_bytes + waiting_bytes <= limits::HANDSHAKE_BYTES_MAX {
             return Ok(());
         }
-        self.alert(DECODE_ERROR, sealed);
+        self.alert(AlertDescription::DecodeError, sealed);
         Err(Failure::HandshakeTooLong)
     }
 
@@ -178,10 +172,10 @@ impl Handshake {
         }
     }
 
-    /// Appends a fatal alert, unless it would have to be encrypted.
-    fn alert(&self, alert: u8, sealed: &mut Vec<u8>) {
+    /// Appends a fatal alert that `rustls` leaves to us, unless it would have to be encrypted.
+    fn alert(&self, alert: AlertDescription, sealed: &mut Vec<u8>) {
         if !self.is_encrypting {
-            sealed.extend_from_slice(&[ALERT, 3, 3, 0, 2, 2, alert]);
+            sealed.extend_from_slice(&[ALERT, 3, 3, 0, 2, 2, alert.into()]);
         }
     }
 
@@ -227,11 +221,11 @@ fn encode(data: &mut EncodeTlsData<'_, ServerConnectionData>, sealed: &mut Vec<u
 }
 
 /// Returns the alert for an error for which `rustls` sends none.
-fn alert_for(error: &rustls::Error) -> u8 {
+fn alert_for(error: &rustls::Error) -> AlertDescription {
     match error {
-        rustls::Error::InvalidMessage(_) => DECODE_ERROR,
-        rustls::Error::PeerMisbehaved(PeerMisbehaved::InvalidKeyShare) => ILLEGAL_PARAMETER,
-        _ => UNEXPECTED_MESSAGE,
+        rustls::Error::InvalidMessage(_) => AlertDescription::DecodeError,
+        rustls::Error::PeerMisbehaved(PeerMisbehaved::InvalidKeyShare) => AlertDescription::IllegalParameter,
+        _ => AlertDescription::UnexpectedMessage,
     }
 }
 

@@ -10,7 +10,7 @@
 
 #![forbid(unsafe_code)]
 
-// Limits on what a peer can make grow.
+// Limits on work and memory that a peer can cause.
 pub mod limits;
 
 // Certificates: loading, checking, and selection by server name.
@@ -28,7 +28,7 @@ mod warning;
 mod seed;
 mod tickets;
 
-// What all sessions share, and one connection's session.
+// The context that all sessions share, and one connection's session.
 mod context;
 mod failure;
 mod outcome;

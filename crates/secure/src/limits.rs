@@ -1,4 +1,4 @@
-//! Limits on what a peer can make this crate do or keep, below HTTP: each with its unit, its value and the reason for it.
+//! Limits on work and memory that a peer can cause, below HTTP: each with its unit, its value and the reason for it.
 //!
 //! HTTP's limits are in `wire`. The time limit for a handshake belongs to the server, which has the clock.
 
@@ -27,7 +27,7 @@ pub const FIRST_CONTENT_BYTES: usize = 4 * 1024;
 pub const FIRST_FLIGHT_BYTES: usize = 14 * 1024;
 
 /// Records that a key may still seal when its connection should end, if the TLS version has no key update: TLS 1.2 with
-/// AES-GCM, whose keys seal 2^24 records. Responses of up to one gibibyte that are in progress can still be sent.
+/// AES-GCM, which limits a key to 2^24 records. Responses of up to one gibibyte that are in progress can still be sent.
 pub const KEY_RECORDS_LEFT: u64 = 1 << 16;
 
 const _: () = assert!(RECORD_BYTES_MAX <= HANDSHAKE_BYTES_MAX, "a hello may fill a record");

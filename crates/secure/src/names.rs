@@ -25,7 +25,7 @@ impl NameIndex {
         }
     }
 
-    /// Adds all names of `other`, whose certificates begin at position `start` of the combined list.
+    /// Adds all names of `other`. Its certificates begin at position `start` of the combined list.
     pub(crate) fn append(&mut self, other: Self, start: usize) {
         for (ours, theirs) in [(&mut self.exact, other.exact), (&mut self.wildcard, other.wildcard)] {
             for (name, positions) in theirs {

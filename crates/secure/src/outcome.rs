@@ -6,7 +6,7 @@ pub struct OpenOutcome {
     /// Bytes at the start of the input that have been processed. The caller passes the remaining bytes again, as they were
     /// left, followed by those that are received next.
     pub consumed: usize,
-    /// The peer sends nothing more (close_notify), or the session has failed.
+    /// The peer has sent its close_notify, or the session has failed: later input is ignored.
     pub peer_has_closed: bool,
     /// Whether a handshake message was processed, which costs much more than a record.
     pub handshake_step: HandshakeStep,

@@ -137,7 +137,7 @@ impl RecordProtection {
         let nonce_bytes = self.format.nonce_bytes();
         let length = sealed.len().checked_sub(nonce_bytes + TAG_BYTES).ok_or(OpenError::BadMac)?;
         let (explicit, sealed) = sealed.split_at_mut(nonce_bytes);
-        // In TLS 1.3 this includes the type and padding, whose length is known only after decryption.
+        // In TLS 1.3 this includes the type and padding. Their length is known only after decryption.
         if length > CONTENT_BYTES_MAX && self.format != RecordFormat::Tls13 {
             return Err(OpenError::Overflow);
         }

@@ -49,7 +49,7 @@ impl<'a> Runs<'a> {
         length.min(max)
     }
 
-    /// Consumes the next `length` bytes without a copy. Returns `None`, and consumes nothing, unless one run has them all.
+    /// Consumes the next `length` bytes without a copy. Returns `None`, without consuming any, unless one run has them all.
     pub(crate) fn take_contiguous(&mut self, length: usize) -> Option<&'a [u8]> {
         let bytes = self.first().get(..length)?;
         self.advance(length);

@@ -2,7 +2,7 @@
 //!
 //! The seed is replaced every six hours by a one-way function of itself: the seed of one period yields those of all later
 //! periods and of no earlier one. Processes that share a seed therefore agree on all later keys without communicating, and
-//! an attacker who steals it can't decrypt connections from before the previous period (forward secrecy). The secret is
+//! an attacker with a stolen seed can't decrypt connections from before the previous period (forward secrecy). The secret is
 //! never printed, and is zeroed when dropped.
 
 use std::fmt;
@@ -70,7 +70,7 @@ impl Seed {
         Ok(Self::from_bytes(&bytes))
     }
 
-    /// Advances to the period of `now` and overwrites the earlier secret. Does nothing if the clock was set back or is a
+    /// Advances to the period of `now` and overwrites the earlier secret. Has no effect if the clock was set back or is a
     /// century ahead.
     pub fn advance(&mut self, now: SystemTime) {
         let steps = period(now).saturating_sub(self.period);

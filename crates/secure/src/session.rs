@@ -1,7 +1,7 @@
 //! The TLS session of one connection: opens the records that it receives, and seals those that it sends.
 //!
-//! A session buffers nothing: an incomplete record stays with the caller, and sealed records go into the caller's buffer.
-//! Once the handshake is done it allocates nothing. It makes no system call.
+//! A session has no buffers: an incomplete record stays with the caller, and sealed records go into the caller's buffer.
+//! Once the handshake is done, it does not allocate. It makes no system call.
 
 use std::fmt;
 use std::io::IoSlice;
@@ -41,7 +41,7 @@ impl Session {
         })
     }
 
-    /// Returns `true` until the handshake is done, or if it failed. Nothing can be sealed in this state.
+    /// Returns `true` until the handshake is done, or if it failed. Sealing fails in this state.
     pub fn is_handshaking(&self) -> bool {
         !matches!(self.stage, Stage::Established(_))
     }
@@ -151,7 +151,7 @@ impl Session {
         }
     }
 
-    /// Seals a close_notify, once. Does nothing before the handshake is done, or after an alert ended the session.
+    /// Seals a close_notify, once. Has no effect before the handshake is done, or after an alert ended the session.
     pub fn close(&mut self, sealed: &mut Vec<u8>) {
         if let Stage::Established(established) = &mut self.stage {
             established.close(sealed);

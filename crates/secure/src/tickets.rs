@@ -6,7 +6,7 @@
 //! for one more. The key of the following period decrypts too, because one process may rotate its keys a moment before
 //! another.
 //!
-//! The server stores nothing for a ticket, so a ticket can be used repeatedly until its key is gone. That would endanger
+//! The server stores no state for a ticket, so a ticket can be used repeatedly until its key is gone. That would endanger
 //! only early data, which we don't accept.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! An established session allocates nothing to open a request or to seal a response, small or large.
+//! An established session does not allocate to open a request or to seal a response, small or large.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]

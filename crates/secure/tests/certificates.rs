@@ -137,7 +137,7 @@ fn invalid_certificate_does_not_replace_a_valid_one() {
         assert!(error.contains("one.pem: the new certificate has expired or is not valid yet"), "{error}");
         assert_eq!(selected(&context, "localhost"), good.der);
     }
-    // If the previous one is invalid too, or comes from another file, nothing is lost.
+    // If the previous one is invalid too, or comes from another file, no valid one is lost.
     replace("one.pem", &expired, now + 2 * hour).unwrap();
     assert_eq!(selected(&context, "localhost"), expired.der);
     replace("one.pem", &good, now).unwrap();

@@ -93,7 +93,7 @@ fn endless_hello_is_refused_at_the_limit() {
     let context = context(settings(SelfSigned::Ecdsa));
     for part in [1, 100, 16384] {
         let mut session = context.session().unwrap();
-        // The start of a hello whose length field is 64 KiB, in records with `part` bytes of content.
+        // The start of a hello with a length field of 64 KiB, in records with `part` bytes of content.
         let mut input = Vec::new();
         let mut plain = Vec::new();
         let mut sealed = Vec::new();

@@ -1,6 +1,6 @@
 //! The event loop over `epoll(7)`.
 //!
-//! Edge-triggered: a descriptor is registered once, for both directions.
+//! We use it edge-triggered: a descriptor is registered once, for both directions, and no later call changes that.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -39,11 +39,12 @@ fn check_bytes(result: libc::c_long) -> io::Result<Option<usize>> {
     }
 }
 
-/// Takes ownership of a descriptor that a system call has just opened.
-fn own(descriptor: RawFd) -> OwnedFd {
-    // SAFETY: the callers in this file pass the result of a call that opens a descriptor, after `check`, or one that
-    // they found open and that the parent process left for them. It is open, and no other value owns it. There is no
-    // safe conversion from a number to an owned descriptor.
+/// Takes ownership of a descriptor.
+///
+/// # Safety
+/// The descriptor is open, and no other value owns it.
+unsafe fn own(descriptor: RawFd) -> OwnedFd {
+    // SAFETY: as the caller guarantees. There is no safe conversion from a number to an owned descriptor.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
@@ -51,7 +52,8 @@ fn own(descriptor: RawFd) -> OwnedFd {
 pub(crate) fn epoll_create() -> io::Result<OwnedFd> {
     // SAFETY: takes a flag and touches no memory of ours.
     let descriptor = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-    Ok(own(descriptor))
+    // SAFETY: the call above has opened it.
+    Ok(unsafe { own(descriptor) })
 }
 
 /// Watches a descriptor; each of its events carries `data`.
@@ -99,10 +101,10 @@ pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<(OwnedFd, Op
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     let listener = listener.as_raw_fd();
     // SAFETY: the kernel writes an address of at most `length` bytes, the size of `storage`, and sets `length` to that
-    // of the address, as `try_init` requires.
+    // of the address, as `try_init` requires. The descriptor was opened by the call.
     let accepted = unsafe {
         SockAddr::try_init(|storage, length| {
-            check(libc::accept4(listener, storage.cast(), length, flags)).map(own)
+            check(libc::accept4(listener, storage.cast(), length, flags)).map(|descriptor| own(descriptor))
         })
     };
     match accepted {
@@ -201,7 +203,8 @@ pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [-1; 2];
     // SAFETY: the kernel writes two descriptors into `ends`, and only until the call returns.
     check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) })?;
-    Ok((own(ends[0]), own(ends[1])))
+    // SAFETY: the call above has opened both.
+    Ok(unsafe { (own(ends[0]), own(ends[1])) })
 }
 
 /// Sets the capacity of a pipe, which the kernel rounds up to a power of two pages.
@@ -239,8 +242,8 @@ pub(crate) fn splice(pipe: &OwnedFd, into: BorrowedFd<'_>, bytes: usize) -> io::
 pub(crate) fn inherit(descriptor: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers and touches no memory of ours.
     check(unsafe { libc::fcntl(descriptor, libc::F_GETFD) })?;
-    // The descriptor is open, and the parent process passed it to us: no other value owns it.
-    Ok(own(descriptor))
+    // SAFETY: the descriptor is open, and the parent process passed it to us: no other value owns it.
+    Ok(unsafe { own(descriptor) })
 }
 
 /// Gives the calling thread a descriptor table of its own, with copies of all that are open, and leaves signals to the
@@ -292,7 +295,8 @@ pub(crate) fn close_range(first: RawFd, last: RawFd) -> io::Result<()> {
 pub(crate) fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: takes numbers and touches no memory of ours.
     let descriptor = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-    Ok(own(descriptor))
+    // SAFETY: the call above has opened it.
+    Ok(unsafe { own(descriptor) })
 }
 
 /// Returns the peer's address of a connection. Returns `None` if it has none, or if the connection has failed.

@@ -2,7 +2,7 @@
 //! completions.
 //!
 //! It behaves like the loop over epoll. The ring is created in the worker's thread. Because system call filters don't see
-//! its operations, the ring is restricted to those that serving needs, and the restriction cannot be changed afterwards.
+//! its operations, we restrict the ring to those that serving needs. The restriction cannot be changed afterwards.
 
 mod accept_queue;
 mod ring;

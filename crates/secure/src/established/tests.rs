@@ -83,7 +83,7 @@ impl Harness {
         records
     }
 
-    /// Returns the description of the fatal alert that the session sent, and asserts that it sent nothing else.
+    /// Returns the description of the fatal alert that the session sent, which must be its only record.
     fn alert(&mut self) -> u8 {
         match self.received().as_slice() {
             [(ALERT, content)] => match content.as_slice() {
