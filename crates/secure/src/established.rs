@@ -204,7 +204,11 @@ impl Established {
         match next.and_then(|(sequence, secrets)| RecordProtection::new(true, sequence, &secrets)) {
             Some(next) => self.opening = next,
             None => {
-                return Err(self.fail(AlertDescription::InternalError, "no new key could be derived", sealed));
+                return Err(self.fail(
+                    AlertDescription::InternalError,
+                    "no new key could be derived",
+                    sealed,
+                ));
             }
         }
         Ok(())

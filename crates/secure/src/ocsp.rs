@@ -49,12 +49,14 @@ pub(crate) fn certificate_status(
     certificate: &EndEntityCert<'_>,
 ) -> Result<CertStatus, &'static str> {
     let basic_response = basic_response(response)?;
-    let responses = single_responses(basic_response.as_bytes()).map_err(|_| "the answer in it is damaged")?;
+    let responses =
+        single_responses(basic_response.as_bytes()).map_err(|_| "its basic response is malformed")?;
 
     let mut reader = SliceReader::new(responses).map_err(|_| "it is too long")?;
     while !reader.is_finished() {
-        let single = read_sequence(&mut reader).map_err(|_| "an answer in it is cut or damaged")?;
-        let status = single_response_status(single, certificate).map_err(|_| "an answer in it is damaged")?;
+        let single = read_sequence(&mut reader).map_err(|_| "an entry in it is truncated")?;
+        let status =
+            single_response_status(single, certificate).map_err(|_| "an entry in it is malformed")?;
         if status != CertStatus::NotIncluded {
             return Ok(status);
         }
@@ -65,20 +67,20 @@ pub(crate) fn certificate_status(
 /// Returns the encoded BasicOCSPResponse of an OCSPResponse (RFC 6960 §4.2.1).
 fn basic_response(response: &[u8]) -> Result<&OctetStringRef, &'static str> {
     let mut reader = SliceReader::new(response).map_err(|_| "it is too long")?;
-    let response = read_sequence(&mut reader).map_err(|_| "it does not begin as one, or is cut")?;
+    let response = read_sequence(&mut reader).map_err(|_| "it is truncated, or something else")?;
     if !reader.is_finished() {
-        return Err("something follows it");
+        return Err("data follows it");
     }
 
     let mut fields = SliceReader::new(response).map_err(|_| "it is too long")?;
     let status = AnyRef::decode(&mut fields).ok().filter(|status| status.tag() == Tag::Enumerated);
     if status.ok_or("it has no status")?.value() != [0] {
-        return Err("the responder refused to answer");
+        return Err("the responder reported an error");
     }
 
     match read_response_bytes(&mut fields) {
         Ok((BASIC_RESPONSE, basic_response)) => Ok(basic_response),
-        _ => Err("it holds no answer"),
+        _ => Err("it has no basic response"),
     }
 }
 

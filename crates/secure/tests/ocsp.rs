@@ -181,14 +181,14 @@ fn malformed_response_is_refused_with_its_file() {
     let made = generate(&["localhost"]);
     let followed = [&response(&[])[..], b"x"].concat();
     for (bytes, expected) in [
-        (&b""[..], "does not begin"),
-        (b"-----BEGIN", "does not begin"),
-        (&[0x30, 3, 0x0a, 1, 0], "holds no answer"),
-        (&[0x30, 3, 0x0a, 1, 6], "refused to answer"),
+        (&b""[..], "is truncated, or something else"),
+        (b"-----BEGIN", "is truncated, or something else"),
+        (&[0x30, 3, 0x0a, 1, 0], "has no basic response"),
+        (&[0x30, 3, 0x0a, 1, 6], "reported an error"),
         (&[0x30, 3, 0x02, 1, 0], "has no status"),
-        (&followed, "something follows"),
-        (&response(&[&[0x30, 5]]), "cut or damaged"),
-        (&response(&[&[0x30, 0]]), "is damaged"),
+        (&followed, "data follows"),
+        (&response(&[&[0x30, 5]]), "an entry in it is truncated"),
+        (&response(&[&[0x30, 0]]), "an entry in it is malformed"),
     ] {
         let error = load(&directory, &made, bytes, SystemTime::now()).unwrap_err().to_string();
         assert!(error.contains("staple.der") && error.contains(expected), "{error} lacks {expected}");
