@@ -1,7 +1,6 @@
-//! What an operator may ask the server about itself: figures for machines, a page for a person.
+//! Admin pages: metrics and statistics for programs, a page for people.
 //!
-//! LoggedRequest by the same engine on a listener of its own, and on no other. Made when asked: never faster than
-//! somebody looks.
+//! A separate listener serves them. Their content is computed per request.
 
 pub(crate) mod collect;
 mod json;
@@ -20,32 +19,32 @@ use crate::observe::{Counters, Status};
 use crate::pages::Page;
 use stats::Stats;
 
-/// The page for a person: one file, nothing from anywhere else.
+/// The page for people, a single file without external resources.
 const PAGE: &str = include_str!("admin/page.html");
 
-/// Answers operators.
+/// The admin pages.
 #[derive(Debug)]
 pub(crate) struct Admin {
     source: Source,
-    /// Names by which operators may ask, besides addresses and `localhost`.
+    /// Accepted host names in addition to addresses and `localhost`.
     hosts: Vec<HostPattern>,
 }
 
-/// Whose figures are told.
+/// The source of the statistics.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// Those of this process.
+    /// This process.
     Own {
-        /// Written by the workers.
+        /// Counters of the workers.
         workers: Vec<Arc<Counters>>,
-        /// Written by the threads beside them.
+        /// State that auxiliary threads maintain.
         status: Arc<Status>,
     },
-    /// Those of the processes that serve beside this one, all together. One thread asks them.
+    /// The serving processes, combined. A mutex, because one thread asks at a time.
     Others(Mutex<Collector>),
 }
 
-/// What goes with every page: no other site's content, and none of ours in another's frame or script.
+/// The policy of every page: no content of other sites, and no embedding.
 const POLICY: (&str, &str) = (
     "Content-Security-Policy",
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'",
@@ -64,12 +63,12 @@ impl Admin {
         Admin { source, hosts: hosts.to_vec() }
     }
 
-    /// Whether the metrics are those of other processes.
+    /// Returns `true` if the statistics come from other processes.
     pub(crate) fn asks_others(&self) -> bool {
         matches!(self.source, Source::Others(_))
     }
 
-    /// Whether a host is one that operators ask by.
+    /// Returns `true` if requests with this host are accepted.
     fn trusts(&self, host: &[u8]) -> bool {
         is_trusted(host) || self.hosts.iter().any(|pattern| pattern.matches(host).is_some())
     }
@@ -77,26 +76,28 @@ impl Admin {
     fn stats(&self) -> Stats {
         match &self.source {
             Source::Own { workers, status } => Stats::of(workers, status),
-            Source::Others(asker) => asker.lock().unwrap_or_else(PoisonError::into_inner).ask(),
+            Source::Others(collector) => collector.lock().unwrap_or_else(PoisonError::into_inner).collect(),
         }
     }
 
-    /// The page that a request asks for.
+    /// Returns the page for a request.
     pub(crate) fn page(&self, head: &RequestHead<'_>) -> Page<'static> {
         if !matches!(head.request.method, Method::Get | Method::Head) {
             let allow = &[("Allow", "GET, HEAD"), POLICY];
-            return Page { fields: allow, ..text(405, "This can only be read.\n") };
+            return Page { fields: allow, ..text(405, "Only GET and HEAD are allowed.\n") };
         }
         let Some(target) = Target::parse(head.request.target) else {
             return text(400, "Bad request.\n");
         };
-        // A page of somebody else's, opened in the operator's browser, must not read this under its own name.
+        // DNS rebinding: another site's page in the operator's browser must not read this under the name of that site.
         if !target.host(head.request.host).is_none_or(|host| self.trusts(host)) {
-            return text(421, "Ask by address, as localhost, or by a name that `--admin-host` has.\n");
+            return text(421, "Use an address, localhost, or a name given by `--admin-host`.\n");
         }
         match target.path {
             b"/" => page("text/html; charset=utf-8", PAGE),
-            b"/metrics" => page("text/plain; version=0.0.4; charset=utf-8", prometheus::spell(&self.stats())),
+            b"/metrics" => {
+                page("text/plain; version=0.0.4; charset=utf-8", prometheus::render(&self.stats()))
+            }
             b"/stats.json" => page("application/json", json::stats(&self.stats())),
             b"/facts.json" => page("application/json", json::facts(&self.stats())),
             b"/health" => text(200, "alive\n"),
@@ -107,7 +108,7 @@ impl Admin {
     }
 }
 
-/// Whether a name is one that no stranger can point at this machine.
+/// Returns `true` for `localhost` and IP addresses, which no DNS record of a stranger can direct to this machine.
 fn is_trusted(host: &[u8]) -> bool {
     let text = std::str::from_utf8(host).unwrap_or_default();
     let literal = text.trim_start_matches('[').trim_end_matches(']');
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_that_nobody_can_turn_are_trusted() {
+    fn only_localhost_and_addresses_are_trusted() {
         for host in ["localhost", "LOCALHOST", "127.0.0.1", "[::1]", "10.0.0.7"] {
             assert!(is_trusted(host.as_bytes()), "{host}");
         }

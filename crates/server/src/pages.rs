@@ -1,6 +1,6 @@
-//! All pages that belong to no site: those below `/__/`, and challenges of certificate authorities.
+//! Pages that belong to no site: built-in pages below `/__/`, and ACME challenges.
 //!
-//! A site that has such a path itself comes first.
+//! Paths of the site take precedence.
 
 mod builtin;
 pub(crate) mod challenges;
@@ -24,20 +24,20 @@ pub(crate) struct BuiltinPages {
 }
 
 impl BuiltinPages {
-    /// Whether there can be a page at a path.
+    /// Returns `false` if there is no such page at a request target.
     #[inline]
     pub(crate) fn may_have(target: &[u8]) -> bool {
-        // Nearly all targets are of the origin form, and go no further than this.
+        // For nearly all requests, which have the origin form, these comparisons suffice.
         target.first() != Some(&b'/') || target.starts_with(PREFIX) || target.starts_with(challenges::PREFIX)
     }
 
-    /// The page at a path.
+    /// Returns the page at a path.
     #[cold]
     pub(crate) fn at(&self, path: &[u8]) -> Option<Page<'_>> {
         self.challenge(path).or_else(|| self.special.as_ref()?.at(path))
     }
 
-    /// The challenge at a path.
+    /// Returns the ACME challenge at a path.
     #[cold]
     pub(crate) fn challenge(&self, path: &[u8]) -> Option<Page<'static>> {
         let (challenges, token) = (self.challenges.as_ref()?, challenges::token(path)?);
@@ -47,8 +47,8 @@ impl BuiltinPages {
             Found::File(file) => Some(page(200, "application/octet-stream", file.into())),
             Found::Missing => None,
             Found::Unavailable => {
-                let words = b"The directory of challenges cannot be read now.\n".as_slice();
-                Some(page(503, "text/plain; charset=utf-8", words.into()))
+                let message = b"The directory of ACME challenges cannot be read now.\n".as_slice();
+                Some(page(503, "text/plain; charset=utf-8", message.into()))
             }
         }
     }

@@ -1,8 +1,8 @@
-//! Stats from process to process: whoever answers operators asks those that serve.
+//! Collects statistics from the serving processes in the admin process.
 //!
-//! Datagrams over a pair of local sockets for each process that serves, which the supervisor keeps while processes
-//! die and are started again. A question is a number in eight bytes; the answer is the same number, and the figures
-//! as JSON. Never waits long for anybody: who does not answer counts with what was last heard of him.
+//! The admin process sends datagrams over a socket pair per serving process, which the supervisor keeps open while processes
+//! are restarted. A query is a number of eight bytes, and the reply is the same number followed by the statistics as JSON. If a
+//! process doesn't reply in time, its latest known statistics are used.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -15,13 +15,16 @@ use crate::observe::{Counters, Status};
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// Bytes of an answer at most: it has some thousand numbers, and 64 missing paths.
-const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// Limit for a reply, in bytes. A reply has about a thousand numbers and 64 missing paths.
+const REPLY_BYTES_MAX: usize = 256 * 1024;
 
-/// How long to wait for a process that does not answer, which is gone or has more to do than a machine can.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Timeout for the reply of a process that has exited or is overloaded.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The socket of this number, which whoever started this process has left open for it.
+/// Returns an inherited socket for statistics.
+///
+/// # Errors
+/// The descriptor is no socket.
 pub(crate) fn inherit(descriptor: i32) -> Result<UnixDatagram, StartError> {
     let failed = |source| StartError::Inherited { descriptor, source };
     let socket = cannery_eventloop::inherit_descriptor(descriptor).map(UnixDatagram::from).map_err(failed)?;
@@ -29,7 +32,10 @@ pub(crate) fn inherit(descriptor: i32) -> Result<UnixDatagram, StartError> {
     Ok(socket)
 }
 
-/// Answers whoever asks, as long as the process lives.
+/// Starts a thread that replies to queries until the other end is closed.
+///
+/// # Errors
+/// The thread cannot be started.
 pub(crate) fn answer(
     socket: UnixDatagram,
     workers: Vec<Arc<Counters>>,
@@ -37,90 +43,94 @@ pub(crate) fn answer(
     sandbox: &Sandbox,
 ) -> Result<(), StartError> {
     thread::start("figures", sandbox, ThreadRole::Orders, move || {
-        let mut question = [0; 8];
-        // Nothing is the end of the pair's other side.
-        while let Ok(bytes @ 1..) = socket.recv(&mut question) {
-            let mut answer = question[..bytes].to_vec();
-            if serde_json::to_writer(&mut answer, &Stats::of(&workers, &status)).is_ok() {
-                // Where it does not arrive, nobody waits for it any more.
-                let _ = socket.send(&answer);
+        let mut query = [0; 8];
+        // An empty message means that the other end is closed.
+        while let Ok(bytes @ 1..) = socket.recv(&mut query) {
+            let mut reply = query[..bytes].to_vec();
+            if serde_json::to_writer(&mut reply, &Stats::of(&workers, &status)).is_ok() {
+                // If this fails, the admin process has exited.
+                let _ = socket.send(&reply);
             }
         }
     })?;
     Ok(())
 }
 
-/// Asks the processes that serve.
+/// Queries the serving processes.
 #[derive(Debug)]
 pub(crate) struct Collector {
-    places: Vec<ProcessSlot>,
-    /// The number of the last question.
-    asked: u64,
-    answer: Vec<u8>,
+    slots: Vec<ProcessSlot>,
+    /// The number of the latest query.
+    query: u64,
+    buffer: Vec<u8>,
 }
 
-/// The place of a process, in which another one may be now.
+/// A process, which may be replaced by a restarted one.
 #[derive(Debug)]
 struct ProcessSlot {
     socket: UnixDatagram,
-    /// What the one that is there told last.
+    /// The latest reply of the current process.
     last: Stats,
-    /// What those counted that were there before: a counter never falls.
-    before: Stats,
+    /// Counters of the earlier processes, because counters must never decrease.
+    earlier: Stats,
 }
 
 impl Collector {
-    /// Asks by the sockets of these numbers.
+    /// Uses inherited sockets.
+    ///
+    /// # Errors
+    /// A descriptor is no socket.
     pub(crate) fn inherit(descriptors: &[i32]) -> Result<Collector, StartError> {
-        let place = |descriptor: &i32| -> Result<ProcessSlot, StartError> {
+        let slot = |descriptor: &i32| -> Result<ProcessSlot, StartError> {
             let socket = inherit(*descriptor)?;
             let failed = |source| StartError::Inherited { descriptor: *descriptor, source };
-            socket.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
-            socket.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
-            Ok(ProcessSlot { socket, last: Stats::default(), before: Stats::default() })
+            socket.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
+            socket.set_write_timeout(Some(TIMEOUT)).map_err(failed)?;
+            Ok(ProcessSlot { socket, last: Stats::default(), earlier: Stats::default() })
         };
-        let places = descriptors.iter().map(place).collect::<Result<Vec<ProcessSlot>, _>>()?;
-        // Answers to a process that was here before have other numbers.
-        let asked = u64::from(std::process::id()) << 32;
-        Ok(Collector { places, asked, answer: vec![0; ANSWER_BYTES_MAX] })
+        let slots = descriptors.iter().map(slot).collect::<Result<Vec<ProcessSlot>, _>>()?;
+        // Replies to an earlier admin process have other numbers.
+        let query = u64::from(std::process::id()) << 32;
+        Ok(Collector { slots, query, buffer: vec![0; REPLY_BYTES_MAX] })
     }
 
-    /// The figures of all, together with what those counted that have died.
-    pub(crate) fn ask(&mut self) -> Stats {
-        self.asked += 1;
-        let question = self.asked.to_le_bytes();
-        let is_asked: Vec<bool> =
-            self.places.iter().map(|place| place.socket.send(&question).is_ok()).collect();
+    /// Returns the statistics of all processes, including the counters of processes that have exited.
+    pub(crate) fn collect(&mut self) -> Stats {
+        self.query += 1;
+        let query = self.query.to_le_bytes();
+        // All queries are sent first, so that the processes work in parallel.
+        let is_sent: Vec<bool> = self.slots.iter().map(|slot| slot.socket.send(&query).is_ok()).collect();
         let mut sum = Stats::default();
-        for (place, is_asked) in self.places.iter_mut().zip(is_asked) {
-            let heard = is_asked.then(|| place.hear(&question, &mut self.answer).ok()).flatten();
-            place.add_to(&mut sum, heard);
+        for (slot, is_sent) in self.slots.iter_mut().zip(is_sent) {
+            let reply = is_sent.then(|| slot.receive(&query, &mut self.buffer).ok()).flatten();
+            slot.add_to(&mut sum, reply);
         }
         sum
     }
 }
 
 impl ProcessSlot {
-    /// The answer to a question, those to earlier ones passed over.
-    fn hear(&self, question: &[u8], buffer: &mut [u8]) -> io::Result<Stats> {
+    /// Receives the reply to a query, and skips replies to earlier ones.
+    fn receive(&self, query: &[u8], buffer: &mut [u8]) -> io::Result<Stats> {
         loop {
             let bytes = self.socket.recv(buffer)?;
             if bytes == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            if let Some(stats) = buffer[..bytes].strip_prefix(question) {
+            if let Some(stats) = buffer[..bytes].strip_prefix(query) {
                 return Ok(serde_json::from_slice(stats)?);
             }
         }
     }
 
-    fn add_to(&mut self, sum: &mut Stats, heard: Option<Stats>) {
-        match heard {
+    /// Adds the statistics of the process to `sum`. Without a reply, its latest counters are used.
+    fn add_to(&mut self, sum: &mut Stats, reply: Option<Stats>) {
+        match reply {
             Some(stats) => {
                 if self.last.processes != stats.processes {
-                    let mut gone = std::mem::replace(&mut self.last, stats);
-                    gone.counted.bury();
-                    self.before.add_counted(&gone);
+                    let mut exited = std::mem::replace(&mut self.last, stats);
+                    exited.counted.end_connections();
+                    self.earlier.add_counted(&exited);
                 } else {
                     self.last = stats;
                 }
@@ -128,7 +138,7 @@ impl ProcessSlot {
             }
             None => sum.add_counted(&self.last),
         }
-        sum.add_counted(&self.before);
+        sum.add_counted(&self.earlier);
     }
 }
 
@@ -142,52 +152,52 @@ mod tests {
         stats
     }
 
-    fn place() -> (ProcessSlot, UnixDatagram) {
+    fn slot() -> (ProcessSlot, UnixDatagram) {
         let (socket, other) = UnixDatagram::pair().expect("a pair of sockets");
-        (ProcessSlot { socket, last: Stats::default(), before: Stats::default() }, other)
+        (ProcessSlot { socket, last: Stats::default(), earlier: Stats::default() }, other)
     }
 
     #[test]
-    fn what_the_dead_have_counted_still_counts() {
-        let (mut place, _other) = place();
-        let mut told = |heard: Option<Stats>| {
+    fn counters_of_exited_processes_are_kept() {
+        let (mut slot, _other) = slot();
+        let mut add = |reply: Option<Stats>| {
             let mut sum = Stats::default();
-            place.add_to(&mut sum, heard);
+            slot.add_to(&mut sum, reply);
             (sum.processes.clone(), sum.counted.accepted, sum.counted.open(), sum.counted.broken)
         };
-        assert_eq!(told(Some(stats(7, 10, 4))), (vec![7], 10, 6, 0));
-        assert_eq!(told(None), (vec![], 10, 6, 0));
-        assert_eq!(told(Some(stats(8, 3, 1))), (vec![8], 13, 2, 6));
-        assert_eq!(told(Some(stats(8, 5, 5))), (vec![8], 15, 0, 6));
-        assert_eq!(told(Some(stats(9, 0, 0))), (vec![9], 15, 0, 6));
+        assert_eq!(add(Some(stats(7, 10, 4))), (vec![7], 10, 6, 0));
+        assert_eq!(add(None), (vec![], 10, 6, 0));
+        assert_eq!(add(Some(stats(8, 3, 1))), (vec![8], 13, 2, 6));
+        assert_eq!(add(Some(stats(8, 5, 5))), (vec![8], 15, 0, 6));
+        assert_eq!(add(Some(stats(9, 0, 0))), (vec![9], 15, 0, 6));
     }
 
     #[test]
-    fn an_answer_to_an_earlier_question_is_passed_over() {
-        let (place, other) = place();
-        let mut buffer = vec![0; ANSWER_BYTES_MAX];
+    fn replies_to_earlier_queries_are_skipped() {
+        let (slot, other) = slot();
+        let mut buffer = vec![0; REPLY_BYTES_MAX];
         for (number, process) in [(1u64, 7), (2, 8)] {
-            let mut answer = number.to_le_bytes().to_vec();
-            serde_json::to_writer(&mut answer, &stats(process, 0, 0)).expect("it is written");
-            other.send(&answer).expect("it is sent");
+            let mut reply = number.to_le_bytes().to_vec();
+            serde_json::to_writer(&mut reply, &stats(process, 0, 0)).expect("valid JSON");
+            other.send(&reply).expect("an open socket");
         }
-        let heard = place.hear(&2u64.to_le_bytes(), &mut buffer).expect("an answer");
-        assert_eq!(heard.processes, [8]);
-        other.send(b"\x03\0\0\0\0\0\0\0nonsense").expect("it is sent");
-        assert!(place.hear(&3u64.to_le_bytes(), &mut buffer).is_err());
+        let reply = slot.receive(&2u64.to_le_bytes(), &mut buffer).expect("a reply");
+        assert_eq!(reply.processes, [8]);
+        other.send(b"\x03\0\0\0\0\0\0\0nonsense").expect("an open socket");
+        assert!(slot.receive(&3u64.to_le_bytes(), &mut buffer).is_err());
     }
 
     #[test]
-    fn figures_are_the_same_on_the_other_side() {
+    fn stats_survive_serialization() {
         let counters = Arc::new(Counters::default());
         counters.accepted.add(3);
         counters.count_status(404);
         counters.count_missing(b"/\xff\"");
         counters.latency.add(Duration::from_millis(2), 1);
         let mut sum = Stats::of(&[counters], &Status::new(std::iter::empty()));
-        let bytes = serde_json::to_vec(&sum).expect("it is written");
-        assert!(bytes.len() < ANSWER_BYTES_MAX / 4);
-        let read: Stats = serde_json::from_slice(&bytes).expect("it is read");
+        let bytes = serde_json::to_vec(&sum).expect("valid JSON");
+        assert!(bytes.len() < REPLY_BYTES_MAX / 4);
+        let read: Stats = serde_json::from_slice(&bytes).expect("valid JSON");
         assert_eq!(read.counted.missing.top(1), [(b"/\xff\"".as_slice(), 1)]);
         sum.add(&read);
         assert_eq!((sum.counted.accepted, sum.counted.requests(), sum.counted.latency.total()), (6, 2, 2));

@@ -1,13 +1,14 @@
-//! The figures as JSON: what the page shows, and what the server is.
+//! Statistics and facts as JSON.
 
 use serde_json::{Value, json};
 
 use super::stats::Stats;
 
-/// Missing paths that are told.
+/// Limit for the list of missing paths.
 const MISSING_MAX: usize = 20;
 
-/// What the page shows. Counts are those since the start: who asks twice knows the rate.
+/// Renders the statistics for the page. Counters start at the start of the server, so a client computes rates from two
+/// responses.
 pub(super) fn stats(stats: &Stats) -> String {
     let all = &stats.counted;
     let latency = |part: f64| all.latency.quantile(part);
@@ -42,7 +43,7 @@ pub(super) fn stats(stats: &Stats) -> String {
     .to_string()
 }
 
-/// What the server is.
+/// Renders facts about the server.
 pub(super) fn facts(stats: &Stats) -> String {
     json!({
         "version": env!("CARGO_PKG_VERSION"),

@@ -1,4 +1,4 @@
-//! The figures in the text format of Prometheus, version 0.0.4.
+//! Statistics in the text format of Prometheus, version 0.0.4.
 
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,11 +8,11 @@ use cannery_wire::Refusal;
 use super::stats::{ReleaseStats, Stats};
 use crate::observe::{MethodKind, Snapshot};
 
-/// Upper ends of the buckets that are told, in seconds.
-const LATENCY_ENDS: [f64; 12] =
+/// Upper bounds of the exported histogram buckets, in seconds.
+const LATENCY_BOUNDS: [f64; 12] =
     [0.000_01, 0.000_05, 0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
 
-/// Text that grows by metrics.
+/// The text of the metrics.
 struct Metrics(String);
 
 impl Metrics {
@@ -36,18 +36,18 @@ impl Metrics {
     }
 }
 
-/// What comes before a name of ours. What every process has is called as everywhere.
+/// Returns the prefix of a metric. The standard metrics of a process have none.
 fn prefix(name: &str) -> &'static str {
     if name.starts_with("process_") { "" } else { "cannery_" }
 }
 
-/// Backslash, quote and line feed are escaped in a label.
+/// Escapes backslash, quote and line feed for a label value.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// All metrics.
-pub(super) fn spell(stats: &Stats) -> String {
+/// Renders all metrics.
+pub(super) fn render(stats: &Stats) -> String {
     let mut metrics = Metrics(String::with_capacity(8192));
     let all = &stats.counted;
     connections(&mut metrics, all);
@@ -56,10 +56,15 @@ pub(super) fn spell(stats: &Stats) -> String {
     releases(&mut metrics, stats);
     let uptime = stats.uptime_seconds;
     metrics.single("uptime_seconds", "gauge", "Time since the server started.", uptime);
-    metrics.single("ready", "gauge", "Whether new connections are wanted.", u8::from(stats.is_ready()));
-    metrics.single("processes", "gauge", "Processes that serve.", stats.processes.len());
+    metrics.single(
+        "ready",
+        "gauge",
+        "1 if the server accepts connections, 0 while it shuts down.",
+        u8::from(stats.is_ready()),
+    );
+    metrics.single("processes", "gauge", "Serving processes.", stats.processes.len());
     let dropped = all.log_lines_dropped;
-    let help = "Lines that were lost because the access log was too slow or its disk full.";
+    let help = "Access log lines that were lost because the log was too slow or its disk full.";
     metrics.single("log_lines_dropped_total", "counter", help, dropped);
     certificates(&mut metrics, stats);
     process(&mut metrics, stats);
@@ -69,8 +74,8 @@ pub(super) fn spell(stats: &Stats) -> String {
 fn certificates(metrics: &mut Metrics, stats: &Stats) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let now = i64::try_from(now).unwrap_or(i64::MAX);
-    type Figure<'f> = (&'static str, &'static str, &'f dyn Fn(i64) -> i64);
-    let told: [Figure<'_>; 2] = [
+    type Metric<'f> = (&'static str, &'static str, &'f dyn Fn(i64) -> i64);
+    let exported: [Metric<'_>; 2] = [
         (
             "certificate_expires_seconds",
             "Time until a certificate expires, negative once it has.",
@@ -78,18 +83,18 @@ fn certificates(metrics: &mut Metrics, stats: &Stats) {
         ),
         ("certificate_not_after_timestamp_seconds", "When a certificate expires.", &|not_after| not_after),
     ];
-    for (name, help, of) in told {
+    for (name, help, value) in exported {
         metrics.begin(name, "gauge", help);
         for certificate in &stats.certificates {
             let labels = [("name", certificate.name.as_str()), ("file", certificate.file.as_str())];
-            metrics.value(name, &labels, of(certificate.not_after));
+            metrics.value(name, &labels, value(certificate.not_after));
         }
     }
 }
 
-/// What Prometheus's own libraries tell of every process, under their names; of several processes, the sum.
+/// The standard metrics of a process, as the Prometheus client libraries name them; the sum for several processes.
 fn process(metrics: &mut Metrics, stats: &Stats) {
-    let build = "The version that runs; always 1.";
+    let build = "Always 1, with the version as a label.";
     metrics.begin("build_info", "gauge", build);
     let labels = [
         ("version", env!("CARGO_PKG_VERSION")),
@@ -118,46 +123,46 @@ fn process(metrics: &mut Metrics, stats: &Stats) {
 
 fn connections(metrics: &mut Metrics, all: &Snapshot) {
     metrics.single("connections_accepted_total", "counter", "Connections accepted.", all.accepted);
-    metrics.single("connections_open", "gauge", "Connections that are open.", all.open());
-    metrics.begin("connections_ended_total", "counter", "Connections that ended, by how.");
+    metrics.single("connections_open", "gauge", "Open connections.", all.open());
+    metrics.begin("connections_ended_total", "counter", "Closed connections by reason.");
     let in_order = all.closed.saturating_sub(all.timed_out + all.broken + all.shed);
     let ends =
         [("in_order", in_order), ("timed_out", all.timed_out), ("broken", all.broken), ("shed", all.shed)];
     for (how, count) in ends {
         metrics.value("connections_ended_total", &[("how", how)], count);
     }
-    let help = "Connections that did not begin with a PROXY header, and had to.";
+    let help = "Connections without a valid PROXY protocol header although one is required.";
     metrics.single("proxy_headers_refused_total", "counter", help, all.unnamed);
-    metrics.begin("tls_handshakes_total", "counter", "Handshakes of TLS that were done, by kind.");
+    metrics.begin("tls_handshakes_total", "counter", "Completed TLS handshakes by kind.");
     for (kind, count) in [("full", all.handshakes_full), ("resumed", all.handshakes_resumed)] {
         metrics.value("tls_handshakes_total", &[("kind", kind)], count);
     }
-    let help = "Connections whose TLS failed: no TLS, nothing in common, or against its rules.";
+    let help = "Connections with TLS errors: no TLS, no common parameters, or a protocol violation.";
     metrics.single("tls_failures_total", "counter", help, all.tls_failures);
 }
 
 fn requests(metrics: &mut Metrics, all: &Snapshot) {
-    metrics.begin("responses_total", "counter", "Answers, by status.");
+    metrics.begin("responses_total", "counter", "Responses by status.");
     for (status, count) in &all.statuses {
         metrics.value("responses_total", &[("status", &status.to_string())], count);
     }
-    metrics.begin("requests_total", "counter", "Requests that were understood, by method.");
+    metrics.begin("requests_total", "counter", "Valid requests by method.");
     for (method, count) in MethodKind::ALL.into_iter().zip(all.methods) {
         metrics.value("requests_total", &[("method", method.name())], count);
     }
-    metrics.begin("requests_refused_total", "counter", "What was sent and is no request, by why.");
+    metrics.begin("requests_refused_total", "counter", "Rejected requests by reason.");
     for (refusal, count) in Refusal::ALL.into_iter().zip(all.refusals) {
         metrics.value("requests_refused_total", &[("reason", refusal.name())], count);
     }
-    metrics.single("response_bytes_total", "counter", "Bytes of answers, heads included.", all.bytes);
+    metrics.single("response_bytes_total", "counter", "Bytes of responses including their heads.", all.bytes);
 }
 
 fn latency(metrics: &mut Metrics, all: &Snapshot) {
     let name = "request_duration_seconds";
-    let help = "From when a request was taken up to when its answer was handed to the kernel.";
+    let help = "Time from receiving a request to passing its response to the kernel.";
     metrics.begin(name, "histogram", help);
     let bucket = format!("{name}_bucket");
-    for end in LATENCY_ENDS {
+    for end in LATENCY_BOUNDS {
         metrics.value(&bucket, &[("le", &end.to_string())], all.latency.up_to(end));
     }
     metrics.value(&bucket, &[("le", "+Inf")], all.latency.total());
@@ -168,21 +173,21 @@ fn latency(metrics: &mut Metrics, all: &Snapshot) {
 }
 
 fn releases(metrics: &mut Metrics, stats: &Stats) {
-    let help = "New releases, by what became of them; each process counts its own.";
+    let help = "Reloads by outcome, summed over the processes.";
     metrics.begin("reloads_total", "counter", help);
     metrics.value("reloads_total", &[("outcome", "served")], stats.reloads.served);
     metrics.value("reloads_total", &[("outcome", "refused")], stats.reloads.refused);
-    type Figure = (&'static str, &'static str, fn(&ReleaseStats) -> u64);
-    let told: [Figure; 3] = [
-        ("archive_serial", "The serial of the release that is served.", |release| release.serial),
-        ("archive_paths", "Paths of the release that is served.", |release| release.paths),
-        ("archive_bytes", "Bytes of the archive that is served.", |release| release.bytes),
+    type Metric = (&'static str, &'static str, fn(&ReleaseStats) -> u64);
+    let exported: [Metric; 3] = [
+        ("archive_serial", "Serial of the current release.", |release| release.serial),
+        ("archive_paths", "Paths of the current release.", |release| release.paths),
+        ("archive_bytes", "Size of the current archive in bytes.", |release| release.bytes),
     ];
-    for (name, help, of) in told {
+    for (name, help, value) in exported {
         metrics.begin(name, "gauge", help);
         for site in &stats.sites {
             let host = site.host.as_deref().unwrap_or("");
-            metrics.value(name, &[("host", host), ("digest", &site.current.digest)], of(&site.current));
+            metrics.value(name, &[("host", host), ("digest", &site.current.digest)], value(&site.current));
         }
     }
 }

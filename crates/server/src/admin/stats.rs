@@ -1,6 +1,6 @@
-//! All that operators are told, as plain values: of one process, or of several together.
+//! Statistics of one process, or of several combined.
 //!
-//! No sum of them can overflow, whatever another process may say.
+//! All sums saturate, because another process may send any numbers.
 
 use std::sync::Arc;
 
@@ -12,65 +12,65 @@ use crate::config::ListenerKind;
 use crate::observe::process_usage::{ProcessUsage, processor_seconds};
 use crate::observe::{Counters, Release, SiteStatus, Snapshot, Status};
 
-/// All that operators are told.
+/// Statistics for operators.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Stats {
-    /// The numbers of the processes that serve.
+    /// IDs of the serving processes.
     pub(crate) processes: Vec<u32>,
     pub(crate) threads: usize,
-    /// Of the one that has served longest.
+    /// The longest uptime of a process.
     pub(super) uptime_seconds: f64,
-    /// Whether new connections are not wanted any more, by one of them at least.
+    /// `true` if at least one process is shutting down.
     pub(crate) draining: bool,
-    /// New releases that were taken up, and those that were refused; each process counts its own.
+    /// Outcomes of reloads, summed over the processes.
     pub(crate) reloads: Reloads,
-    /// Processor time of all processes, also of those that have ended.
+    /// Processor time of all processes, including those that have exited.
     pub(crate) processor_seconds: f64,
-    /// What the processes take of the machine.
+    /// Memory and descriptors of the processes.
     pub(crate) process: ProcessUsage,
     pub(crate) listeners: Vec<ListenerStats>,
     pub(crate) certificates: Vec<CertificateStats>,
-    /// Each site, and twice where two processes serve different releases of it.
+    /// The sites. A site is repeated if processes serve different releases of it.
     pub(crate) sites: Vec<SiteStats>,
     pub(crate) counted: Snapshot,
 }
 
-/// What became of new releases.
+/// Outcomes of reloads.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Reloads {
     pub(crate) served: u64,
     pub(crate) refused: u64,
 }
 
-/// Where the server listens.
+/// A listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ListenerStats {
     pub(super) is_tls: bool,
     pub(crate) address: String,
 }
 
-/// A certificate that is shown to clients.
+/// A certificate in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CertificateStats {
-    /// The first DNS name that it is for.
+    /// Its first DNS name.
     pub(crate) name: String,
-    /// The file of its chain.
+    /// The file of the certificate chain.
     pub(crate) file: String,
-    /// When it expires, in seconds since 1970.
+    /// The time of expiry, in seconds since 1970.
     pub(super) not_after: i64,
 }
 
-/// A site, and its releases.
+/// A site and its releases.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SiteStats {
-    /// Nothing for the default.
+    /// `None` for the default site.
     pub(crate) host: Option<String>,
     pub(crate) path: String,
     pub(crate) current: ReleaseStats,
     pub(crate) previous: Option<ReleaseStats>,
 }
 
-/// What an archive says of itself, and since when it is served, in seconds since 1970.
+/// Facts of an archive, and the time since which it is served, in seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReleaseStats {
     pub(crate) serial: u64,
@@ -82,7 +82,7 @@ pub(crate) struct ReleaseStats {
 }
 
 impl Stats {
-    /// Those of this process.
+    /// Returns the statistics of this process.
     pub(crate) fn of(workers: &[Arc<Counters>], status: &Status) -> Stats {
         let (served, refused) = status.reloads();
         let mut counted = Snapshot::of(workers);
@@ -107,7 +107,7 @@ impl Stats {
         !self.draining && !self.processes.is_empty()
     }
 
-    /// Adds those of another process, which serves.
+    /// Adds the statistics of another serving process.
     pub(crate) fn add(&mut self, other: &Stats) {
         self.processes.extend(&other.processes);
         self.threads = self.threads.saturating_add(other.threads);
@@ -130,7 +130,7 @@ impl Stats {
         self.add_counted(other);
     }
 
-    /// Adds those of another process, each file once: of two certificates in it, the one that expires first.
+    /// Adds the certificates of another process. Of equal files, the earlier expiry is kept.
     fn add_certificates(&mut self, others: &[CertificateStats]) {
         for other in others {
             let is_same =
@@ -142,7 +142,7 @@ impl Stats {
         }
     }
 
-    /// Adds what another process has counted, whether it still serves or not.
+    /// Adds the counters of another process, which may have exited.
     pub(super) fn add_counted(&mut self, other: &Stats) {
         self.reloads.served = self.reloads.served.saturating_add(other.reloads.served);
         self.reloads.refused = self.reloads.refused.saturating_add(other.reloads.refused);

@@ -57,7 +57,7 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
         let keeps = self.http.keeps_open(self.head);
         let is_head = self.head.common.request.method == Method::Head;
         let option = h1::connection_option(keeps, self.head);
-        self.http.respond_with_bytes(self.head, &page.spell(is_head, option, fields.lines(0)), output);
+        self.http.respond_with_bytes(self.head, &page.render(is_head, option, fields.lines(0)), output);
     }
 
     #[inline]

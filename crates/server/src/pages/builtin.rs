@@ -1,6 +1,6 @@
-//! Pages below `/__/`: a heartbeat for monitors, and what this is.
+//! Built-in pages below `/__/`: a heartbeat for monitors, and information about the server.
 //!
-//! Without being told to, no page has the exact version.
+//! The exact version is available on request only (`--special-pages-version`).
 
 use cannery_wire::ServerFields;
 
@@ -8,7 +8,7 @@ use super::page::Page;
 use crate::config::SpecialPages;
 
 impl SpecialPages {
-    /// The page at a path.
+    /// Returns the page at a path.
     pub(crate) fn at(&self, path: &[u8]) -> Option<Page<'_>> {
         const TEXT: &str = "text/plain; charset=utf-8";
         let (media_type, body): (_, &str) = match (path, &self.exact) {
@@ -22,9 +22,9 @@ impl SpecialPages {
         Some(Page { status: 200, media_type, body: body.as_bytes().into(), fields: &[] })
     }
 
-    /// The response head of the page at a path, with the fields that every response has; `None` if there is no page.
+    /// Returns the response head of the page at a path, including the fields of every response, or `None` if there is no page.
     #[must_use]
     pub fn response_head(&self, path: &[u8], fields: &ServerFields) -> Option<Vec<u8>> {
-        Some(self.at(path)?.spell(true, None, fields.lines(0)))
+        Some(self.at(path)?.render(true, None, fields.lines(0)))
     }
 }

@@ -1,8 +1,9 @@
-//! Tokens of certificate authorities (RFC 8555 §8.3), read from a directory while the server runs: `--acme-webroot`.
+//! ACME challenges (RFC 8555 §8.3), read from a directory while the server runs: `--acme-webroot`.
 //!
-//! An ACME client writes a file, and the authority asks for it at once: so a file is looked for when it is requested. A
-//! worker may open no file. It asks a thread that may, and waits for the result: the only place where a worker waits for
-//! another thread. The wait is bounded, and a file system that does not answer is not asked again until it has.
+//! An ACME client writes a file, and the certificate authority requests it at once, so the server looks for a file when it is
+//! requested. The sandbox forbids workers to open files. A worker therefore sends the token to another thread and waits for
+//! the result. We wait for another thread nowhere else. The wait has a timeout, and after a timeout no further token is sent
+//! until the thread has replied.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -17,62 +18,65 @@ use crate::error::StartError;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// Where authorities look for tokens. A webroot holds them below the same path.
+/// The path prefix of challenges, which is also the path in the webroot.
 pub(crate) const PREFIX: &[u8] = b"/.well-known/acme-challenge/";
 
 /// The longest token. Authorities use 43 characters.
 const TOKEN_BYTES_MAX: usize = 128;
 
-/// The longest file that is sent. A token and the digest of a key have 87 characters.
+/// The longest file. A token and the digest of a key have 87 characters.
 const FILE_BYTES_MAX: u64 = 4096;
 
-/// How long a worker waits. A local disk answers within some microseconds.
+/// Timeout of a worker. A local disk takes a few microseconds.
 const WAIT_MAX: Duration = Duration::from_millis(250);
 
-/// Questions that may wait for the thread, of all workers together.
+/// Limit of queued lookups of all workers.
 const WAITING_MAX: usize = 64;
 
-/// What was found under a token.
+/// The result of a lookup.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Missing,
     File(Vec<u8>),
-    /// The file system does not answer, or there are too many questions.
+    /// The file system doesn't respond, or there are too many lookups.
     Unavailable,
 }
 
 /// Finds files by their tokens.
 #[derive(Debug)]
 pub(crate) struct Challenges {
-    questions: SyncSender<Question>,
+    lookups: SyncSender<Lookup>,
     progress: Arc<Progress>,
 }
 
-/// Which questions the thread has dealt with. Their numbers grow.
+/// Progress of the lookups, which have increasing numbers.
 #[derive(Debug, Default)]
 struct Progress {
     asked: AtomicU64,
-    /// The last question that a worker gave up.
+    /// The latest lookup that timed out.
     given_up: AtomicU64,
     answered: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Question {
+struct Lookup {
     number: u64,
     token: String,
     reply: SyncSender<Option<Vec<u8>>>,
 }
 
-/// The directory, which no thread reads yet.
+/// The directory, before its thread is started.
 #[derive(Debug)]
 pub(crate) struct Webroot {
     directory: PathBuf,
-    questions: Receiver<Question>,
+    lookups: Receiver<Lookup>,
     progress: Arc<Progress>,
 }
 
-/// Opens a webroot, which must be a directory.
+/// Opens a webroot.
+///
+/// # Errors
+/// The path is no directory.
 pub(crate) fn open(path: &Path) -> Result<(Challenges, Webroot), StartError> {
     let failed = |source| StartError::Webroot { path: path.to_owned(), source };
     if !path.metadata().map_err(failed)?.is_dir() {
@@ -80,14 +84,14 @@ pub(crate) fn open(path: &Path) -> Result<(Challenges, Webroot), StartError> {
     }
     let path = std::path::absolute(path).map_err(failed)?;
     let directory = path.join(".well-known/acme-challenge");
-    let (sender, questions) = sync_channel(WAITING_MAX);
+    let (sender, lookups) = sync_channel(WAITING_MAX);
     let progress = Arc::new(Progress::default());
-    let challenges = Challenges { questions: sender, progress: Arc::clone(&progress) };
-    Ok((challenges, Webroot { directory, questions, progress }))
+    let challenges = Challenges { lookups: sender, progress: Arc::clone(&progress) };
+    Ok((challenges, Webroot { directory, lookups, progress }))
 }
 
-/// The token of a path; `None` if it has none. Neither a dot nor a slash is part of a token (RFC 8555 §8.3), so no token
-/// leads out of the directory.
+/// Returns the token of a path, or `None` if it has none. A token contains no dot or slash (RFC 8555 §8.3), so it cannot
+/// leave the directory.
 pub(crate) fn token(path: &[u8]) -> Option<&str> {
     let token = path.strip_prefix(PREFIX)?;
     let is_token_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
@@ -96,7 +100,7 @@ pub(crate) fn token(path: &[u8]) -> Option<&str> {
 }
 
 impl Challenges {
-    /// Looks for the file of a token. Waits for it, for [`WAIT_MAX`] at most.
+    /// Looks up the file of a token. Waits at most [`WAIT_MAX`].
     pub(crate) fn find(&self, token: &str) -> Found {
         let progress = &self.progress;
         let is_stuck = progress.given_up.load(Ordering::Relaxed) > progress.answered.load(Ordering::Relaxed);
@@ -105,7 +109,7 @@ impl Challenges {
         }
         let number = progress.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let (reply, answer) = sync_channel(1);
-        if self.questions.try_send(Question { number, token: token.to_owned(), reply }).is_err() {
+        if self.lookups.try_send(Lookup { number, token: token.to_owned(), reply }).is_err() {
             return Found::Unavailable;
         }
         match answer.recv_timeout(WAIT_MAX) {
@@ -121,23 +125,23 @@ impl Challenges {
 }
 
 impl Webroot {
-    /// Starts the thread that reads. It ends when nobody can ask any more.
+    /// Starts the thread that reads files, which exits when all workers have.
     pub(crate) fn start(self, sandbox: &Sandbox) -> Result<(), StartError> {
         thread::start("acme-webroot", sandbox, ThreadRole::Releases, move || self.run())?;
         Ok(())
     }
 
     fn run(self) {
-        for Question { number, token, reply } in self.questions {
+        for Lookup { number, token, reply } in self.lookups {
             let file = read(&self.directory.join(token)).ok();
             self.progress.answered.fetch_max(number, Ordering::Relaxed);
-            // The worker may have given up: then nobody takes it.
+            // This fails if the worker has timed out.
             let _ = reply.try_send(file);
         }
     }
 }
 
-/// Reads a small regular file. Neither a link nor a FIFO is followed or waited for.
+/// Reads a small regular file. Never follows a symbolic link or waits for a FIFO.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -173,7 +177,7 @@ mod tests {
         assert_eq!(challenges.find("a"), Found::Unavailable, "no thread answers");
         let began = std::time::Instant::now();
         assert_eq!(challenges.find("b"), Found::Unavailable);
-        assert!(began.elapsed() < WAIT_MAX, "it is known by now");
+        assert!(began.elapsed() < WAIT_MAX, "the timeout is remembered");
 
         std::fs::create_dir_all(folder.path().join(".well-known/acme-challenge")).unwrap();
         std::fs::write(folder.path().join(".well-known/acme-challenge/c"), "file").unwrap();

@@ -1,23 +1,23 @@
-//! A page that is the server's and of no site: what operators ask for, and what is below `/__/`.
+//! A page of the server itself: admin pages, built-in pages, ACME challenges.
 //!
-//! Spelled when it is asked for, by monitors and people; never on the way of a site.
+//! It is rendered per request, because monitors and people request it rarely.
 
 use std::borrow::Cow;
 
 use cannery_wire::response_head::{put_field, status_line};
 
-/// A page that is the server's.
+/// A page of the server itself.
 pub(crate) struct Page<'a> {
     pub(crate) status: u16,
     pub(crate) media_type: &'static str,
     pub(crate) body: Cow<'a, [u8]>,
-    /// Fields besides those that every page has.
+    /// Fields in addition to those of every page.
     pub(crate) fields: &'static [(&'static str, &'static str)],
 }
 
 impl Page<'_> {
-    /// The whole answer as HTTP/1 has it, without the body if it is to `HEAD`; `server_lines` are those of every answer.
-    pub(crate) fn spell(&self, is_head: bool, connection: Option<&str>, server_lines: &[u8]) -> Vec<u8> {
+    /// Renders the complete HTTP/1 response, without content if `is_head`. `server_lines` are the fields of every response.
+    pub(crate) fn render(&self, is_head: bool, connection: Option<&str>, server_lines: &[u8]) -> Vec<u8> {
         let mut out = status_line(self.status);
         put_field(&mut out, "Content-Type", self.media_type.as_bytes());
         put_field(&mut out, "Content-Length", self.body.len().to_string().as_bytes());

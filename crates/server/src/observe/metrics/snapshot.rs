@@ -1,4 +1,4 @@
-//! The counters of all workers together, at one moment.
+//! The sum of the counters of all workers at one moment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::histogram::Counts;
 use super::{Counters, MethodKind, Missing};
 
-/// The counters of all workers together.
+/// The sum of the counters of all workers.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Snapshot {
     pub(crate) accepted: u64,
@@ -34,7 +34,9 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     pub(crate) fn of(workers: &[Arc<Counters>]) -> Snapshot {
         let mut sum = Snapshot::default();
-        workers.iter().for_each(|counters| sum.add(counters));
+        for counters in workers {
+            sum.add(counters);
+        }
         sum
     }
 
@@ -60,7 +62,7 @@ impl Snapshot {
         counters.add_missing_to(&mut self.missing);
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds the counters of another process.
     pub(crate) fn merge(&mut self, other: &Snapshot) {
         let add = |sum: &mut u64, more: &u64| *sum = sum.saturating_add(*more);
         let pairs = [
@@ -85,23 +87,23 @@ impl Snapshot {
         self.missing.merge(&other.missing);
     }
 
-    /// What is left of it when its process has died: its connections broke.
-    pub(crate) fn bury(&mut self) {
+    /// Counts the open connections of an exited process as broken.
+    pub(crate) fn end_connections(&mut self) {
         self.broken = self.broken.saturating_add(self.open());
         self.closed = self.closed.max(self.accepted);
     }
 
-    /// Connections that are open.
+    /// Returns the number of open connections.
     pub(crate) fn open(&self) -> u64 {
         self.accepted.saturating_sub(self.closed)
     }
 
-    /// Requests that were answered.
+    /// Returns the number of responses.
     pub(crate) fn requests(&self) -> u64 {
         self.statuses.values().copied().fold(0, u64::saturating_add)
     }
 
-    /// Answers of a class, such as 2 for 200 to 299.
+    /// Returns the number of responses of a status class, such as 2 for 200 to 299.
     pub(crate) fn class(&self, class: u16) -> u64 {
         self.statuses
             .range(class * 100..class * 100 + 100)
