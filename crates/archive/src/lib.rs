@@ -12,7 +12,7 @@
 
 #![deny(unsafe_code)]
 
-// What callers see: errors, paths, digests.
+// Types for callers: errors, paths, digests.
 mod checksum;
 mod error;
 mod key;

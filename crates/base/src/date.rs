@@ -3,7 +3,7 @@
 //! Times are seconds since 1970-01-01 00:00:00 UTC, without leap seconds. This module never reads the clock: the obsolete
 //! date format that omits the century takes the current time as an argument.
 //!
-//! We parse and format dates ourselves because both happen on the request path: nothing here allocates, and a year of two
+//! We parse and format dates ourselves because both happen on the request path: these functions do not allocate, and a year of two
 //! digits is interpreted as the RFC requires.
 
 /// Length of an IMF-fixdate in bytes: `Sun, 06 Nov 1994 08:49:37 GMT`.

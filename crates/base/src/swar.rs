@@ -5,8 +5,8 @@
 //! the same on every machine.
 //!
 //! A *word* is eight bytes in their order, the first byte lowest. A *mask* has the highest bit set in each byte that
-//! matches, and no other bit. Each byte of a mask depends on its own byte alone, except in the cheaper functions whose names
-//! begin with `first_`.
+//! matches, and no other bit. Each byte of a mask depends on its own byte alone, except in the cheaper functions with names that
+//! start with `first_`.
 
 /// Number of bytes in a word.
 pub const WORD_BYTES: usize = 8;
@@ -38,7 +38,7 @@ pub const fn lt_mask(word: u64, bound: u8) -> u64 {
     !(((word & !HIGH_BITS) + repeat(0x80 - bound)) | word) & HIGH_BITS
 }
 
-/// Returns a mask that is zero if no byte equals `byte`, and whose lowest set bit is exact otherwise.
+/// Returns a mask that is zero if no byte equals `byte`. Otherwise its lowest set bit is exact.
 ///
 /// Bytes above the first match can be flagged wrongly, because the subtraction borrows from them. In return it is
 /// cheaper than [`eq_mask`].
@@ -49,7 +49,7 @@ pub const fn first_eq_mask(word: u64, byte: u8) -> u64 {
     difference.wrapping_sub(repeat(1)) & !difference & HIGH_BITS
 }
 
-/// Returns a mask that is zero if no byte is less than `bound`, and whose lowest set bit is exact otherwise.
+/// Returns a mask that is zero if no byte is less than `bound`. Otherwise its lowest set bit is exact.
 ///
 /// `bound` must be at most 128. Bytes above the first match can be flagged wrongly, as in [`first_eq_mask`].
 #[must_use]

@@ -1,6 +1,6 @@
 //! Facts: the first record, which a reader needs before its first lookup.
 //!
-//! It follows the header at a fixed position, which identifies the file as an archive and tells its width. Data for people
+//! It follows the header at a fixed position, which identifies the file as an archive and determines its width. Data for people
 //! belongs in the manifest.
 
 use super::Fields;

@@ -10,12 +10,14 @@
 //! backtrack thousands of times.
 
 mod build;
+mod row;
 mod shape;
 
 pub(crate) use build::{IndexedRule, build};
 
 use cannery_base::swar::find_byte;
 
+use self::row::{LiteralSlot, PrefixRow, SuffixRow};
 use super::Fields;
 use crate::Corrupt;
 
@@ -87,11 +89,11 @@ pub(crate) struct RuleIndex<'a> {
     /// The rules for pages only.
     pages: &'a [[u8; WORD_BYTES]],
     /// The hash table of literal segments.
-    literals: &'a [[u8; 14]],
+    literals: &'a [[u8; LiteralSlot::BYTES]],
     /// Literals before a capture or splat, sorted.
-    prefixes: &'a [[u8; 18]],
+    prefixes: &'a [[u8; PrefixRow::BYTES]],
     /// Literals after a splat, sorted by their reversed bytes.
-    suffixes: &'a [[u8; 13]],
+    suffixes: &'a [[u8; SuffixRow::BYTES]],
     /// The bytes of literals, and the sets that they refer to.
     heap: &'a [u8],
     /// The error to return if the index contradicts itself.
@@ -324,16 +326,15 @@ impl<'a> RuleIndex<'a> {
         let hash = literal_hash(position_byte, segment);
         let mask = self.literals.len() - 1;
         for probe in 0..self.literals.len() {
-            let slot = &self.literals[(hash as usize).wrapping_add(probe) & mask];
-            let set = number_at(slot, 10);
-            if set == 0 {
+            let slot = LiteralSlot::decode(&self.literals[(hash as usize).wrapping_add(probe) & mask]);
+            if slot.set == 0 {
                 break;
             }
-            let is_candidate = number_at(slot, 0) == hash
-                && slot[4] == position_byte
-                && usize::from(slot[5]) == segment.len();
-            if is_candidate && self.text(number_at(slot, 6), slot[5])? == segment {
-                return self.set(set);
+            let is_candidate = slot.hash == hash
+                && slot.position == position_byte
+                && usize::from(slot.length) == segment.len();
+            if is_candidate && self.text(slot.text, slot.length)? == segment {
+                return self.set(slot.set);
             }
         }
         Ok(Set::EMPTY)
@@ -345,30 +346,32 @@ impl<'a> RuleIndex<'a> {
             return Ok(Set::EMPTY);
         }
 
-        let key =
-            |row: &[u8; 18]| Ok::<_, Corrupt>((usize::from(row[0]), self.text(number_at(row, 2), row[1])?));
-        let (mut low, mut high) = (0, self.prefixes.len());
+        // Binary search for the last row that is not greater than the segment.
+        let mut low = 0;
+        let mut high = self.prefixes.len();
         while low < high {
             let middle = low + (high - low) / 2;
-            if key(&self.prefixes[middle])? <= (position, segment) { low = middle + 1 } else { high = middle }
+            let row = PrefixRow::decode(&self.prefixes[middle]);
+            let key = (usize::from(row.position), self.text(row.text, row.length)?);
+            if key <= (position, segment) { low = middle + 1 } else { high = middle }
         }
-
-        // The longest prefix is the last row that is not greater than the segment, or one of the row's own prefixes.
-        let Some(mut row) = low.checked_sub(1).map(|row| &self.prefixes[row]) else { return Ok(Set::EMPTY) };
-        let (row_position, text) = key(row)?;
-        if row_position != position {
+        let Some(last) = low.checked_sub(1) else { return Ok(Set::EMPTY) };
+        let mut row = PrefixRow::decode(&self.prefixes[last]);
+        if usize::from(row.position) != position {
             return Ok(Set::EMPTY);
         }
-        let common = text.iter().zip(segment).take_while(|(one, other)| one == other).count();
-        let mut length = usize::from(row[1]);
-        while length > common {
-            let Some(parent) = self.prefixes.get(number_at(row, 6) as usize) else { return Ok(Set::EMPTY) };
-            if usize::from(parent[1]) >= length {
+
+        // The longest prefix of the segment is this row, or one of the row's own prefixes.
+        let common = common_bytes(self.text(row.text, row.length)?, segment);
+        while usize::from(row.length) > common {
+            let Some(parent) = self.prefixes.get(row.parent as usize) else { return Ok(Set::EMPTY) };
+            let parent = PrefixRow::decode(parent);
+            if parent.length >= row.length {
                 return Err(self.corrupt);
             }
-            (row, length) = (parent, usize::from(parent[1]));
+            row = parent;
         }
-        self.set(number_at(row, if length == segment.len() { 14 } else { 10 }))
+        self.set(if usize::from(row.length) == segment.len() { row.equal } else { row.longer })
     }
 
     /// Returns the rules with a literal after their splat that is a suffix of `path`.
@@ -377,36 +380,42 @@ impl<'a> RuleIndex<'a> {
             return Ok(Set::EMPTY);
         }
 
+        // Binary search for the last row that is not greater than the reversed path.
         let tail = &path[path.len().saturating_sub(AFFIX_BYTES_MAX)..];
-        let reversed = || tail.iter().rev();
-        let text = |row: &[u8; 13]| self.text(number_at(row, 1), row[0]);
-        let (mut low, mut high) = (0, self.suffixes.len());
+        let mut low = 0;
+        let mut high = self.suffixes.len();
         while low < high {
             let middle = low + (high - low) / 2;
-            let is_past = text(&self.suffixes[middle])?.iter().cmp(reversed()).is_gt();
-            if is_past { high = middle } else { low = middle + 1 }
+            let row = SuffixRow::decode(&self.suffixes[middle]);
+            let is_greater = self.text(row.text, row.length)?.iter().cmp(tail.iter().rev()).is_gt();
+            if is_greater { high = middle } else { low = middle + 1 }
         }
+        let Some(last) = low.checked_sub(1) else { return Ok(Set::EMPTY) };
+        let mut row = SuffixRow::decode(&self.suffixes[last]);
 
-        let Some(mut row) = low.checked_sub(1).map(|row| &self.suffixes[row]) else { return Ok(Set::EMPTY) };
-        let common = text(row)?.iter().zip(reversed()).take_while(|(one, other)| one == other).count();
-        while usize::from(row[0]) > common {
-            let Some(parent) = self.suffixes.get(number_at(row, 5) as usize) else { return Ok(Set::EMPTY) };
-            if parent[0] >= row[0] {
+        // The longest suffix of the path is this row, or one that ends it.
+        let common = common_bytes(self.text(row.text, row.length)?, tail.iter().rev());
+        while usize::from(row.length) > common {
+            let Some(parent) = self.suffixes.get(row.parent as usize) else { return Ok(Set::EMPTY) };
+            let parent = SuffixRow::decode(parent);
+            if parent.length >= row.length {
                 return Err(self.corrupt);
             }
             row = parent;
         }
-        self.set(number_at(row, 9))
+        self.set(row.set)
     }
 
-    fn text(&self, at: u32, length: u8) -> Result<&'a [u8], Corrupt> {
-        let rest = self.heap.get(at as usize..).ok_or(self.corrupt)?;
+    /// Returns a text in the heap.
+    fn text(&self, offset: u32, length: u8) -> Result<&'a [u8], Corrupt> {
+        let rest = self.heap.get(offset as usize..).ok_or(self.corrupt)?;
         rest.get(..usize::from(length)).ok_or(self.corrupt)
     }
 
-    fn set(&self, at: u32) -> Result<Set<'a>, Corrupt> {
+    /// Decodes a set in the heap.
+    fn set(&self, offset: u32) -> Result<Set<'a>, Corrupt> {
         let (count, rest) =
-            self.heap.get(at as usize..).and_then(<[u8]>::split_first_chunk).ok_or(self.corrupt)?;
+            self.heap.get(offset as usize..).and_then(<[u8]>::split_first_chunk).ok_or(self.corrupt)?;
         let count = u16::from_le_bytes(*count);
         if count == DENSE {
             let (words, _) = rest.as_chunks();
@@ -453,8 +462,9 @@ fn rows<'a, const N: usize>(fields: &mut Fields<'a>, count: usize) -> Result<&'a
     Ok(fields.take(bytes)?.as_chunks().0)
 }
 
-fn number_at(row: &[u8], at: usize) -> u32 {
-    row.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+/// Returns the number of equal bytes at the start of both.
+fn common_bytes<'b>(one: &[u8], other: impl IntoIterator<Item = &'b u8>) -> usize {
+    one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
 /// Returns the hash of a literal at a position, as `FORMAT.md` defines it.

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::row::{LiteralSlot, NO_PARENT, PrefixRow, SuffixRow};
 use super::shape::{Segment, Shape};
 use super::{
     AFFIX_BYTES_MAX, DENSE, EMPTY_HEAP, INDEX_RULES_MAX, LENGTHS, SPARSE_MAX, WORD_BITS, literal_hash,
@@ -163,31 +164,33 @@ impl<'r> Builder<'r> {
     }
 
     /// Builds the hash table of literals, which is at most half full.
-    fn literal_slots(&mut self) -> Vec<[u8; 14]> {
+    fn literal_slots(&mut self) -> Vec<[u8; LiteralSlot::BYTES]> {
         let literals = std::mem::take(&mut self.literals);
         if literals.is_empty() {
             return Vec::new();
         }
-        let mut slots = vec![[0; 14]; (2 * literals.len()).next_power_of_two()];
+        let mut slots = vec![LiteralSlot::EMPTY; (2 * literals.len()).next_power_of_two()];
         let mask = slots.len() - 1;
         for ((position, text), members) in &literals {
             let hash = literal_hash(*position, text);
             let mut index = hash as usize & mask;
-            while slots[index] != [0; 14] {
+            while slots[index] != LiteralSlot::EMPTY {
                 index = (index + 1) & mask;
             }
-            let slot = &mut slots[index];
-            slot[..4].copy_from_slice(&hash.to_le_bytes());
-            slot[4] = *position;
-            slot[5] = length_byte(text);
-            slot[6..10].copy_from_slice(&self.put_text(text).to_le_bytes());
-            slot[10..].copy_from_slice(&self.put_set(members).to_le_bytes());
+            let slot = LiteralSlot {
+                hash,
+                position: *position,
+                length: length_byte(text),
+                text: self.put_text(text),
+                set: self.put_set(members),
+            };
+            slots[index] = slot.encode();
         }
         slots
     }
 
     /// Builds the rows of prefixes, sorted. Each row includes the rules of all shorter prefixes.
-    fn prefix_rows(&mut self) -> Vec<[u8; 18]> {
+    fn prefix_rows(&mut self) -> Vec<[u8; PrefixRow::BYTES]> {
         let prefixes = std::mem::take(&mut self.prefixes);
         let mut rows = Vec::with_capacity(prefixes.len());
         // A stack of the previous rows that are prefixes of the current one.
@@ -200,19 +203,21 @@ impl<'r> Builder<'r> {
                 ancestors.pop();
             }
             let (parent, inherited) =
-                ancestors.last().map_or((u32::MAX, &[][..]), |(row, _, all)| (*row, all));
+                ancestors.last().map_or((NO_PARENT, &[][..]), |(row, _, all)| (*row, all));
 
             // A splat accepts the prefix alone; a capture needs at least one more byte.
             let equal = union(inherited, splats);
             let longer = union(&equal, captures);
-            let mut row = [0; 18];
-            row[0] = key.0;
-            row[1] = length_byte(&key.1);
-            row[2..6].copy_from_slice(&self.put_text(&key.1).to_le_bytes());
-            row[6..10].copy_from_slice(&parent.to_le_bytes());
-            row[10..14].copy_from_slice(&self.put_set(&longer).to_le_bytes());
-            row[14..].copy_from_slice(&self.put_set(&equal).to_le_bytes());
-            rows.push(row);
+            // The order of the fields is the order of their bytes in the heap.
+            let row = PrefixRow {
+                position: key.0,
+                length: length_byte(&key.1),
+                text: self.put_text(&key.1),
+                parent,
+                longer: self.put_set(&longer),
+                equal: self.put_set(&equal),
+            };
+            rows.push(row.encode());
             ancestors.push((number, key, longer));
         }
         self.prefixes = prefixes;
@@ -220,7 +225,7 @@ impl<'r> Builder<'r> {
     }
 
     /// Builds the rows of suffixes, sorted. Each row includes the rules of all shorter suffixes.
-    fn suffix_rows(&mut self) -> Vec<[u8; 13]> {
+    fn suffix_rows(&mut self) -> Vec<[u8; SuffixRow::BYTES]> {
         let suffixes = std::mem::take(&mut self.suffixes);
         let mut rows = Vec::with_capacity(suffixes.len());
         let mut ancestors: Vec<Ancestor<'_, Vec<u8>>> = Vec::new();
@@ -229,15 +234,16 @@ impl<'r> Builder<'r> {
                 ancestors.pop();
             }
             let (parent, inherited) =
-                ancestors.last().map_or((u32::MAX, &[][..]), |(row, _, all)| (*row, all));
+                ancestors.last().map_or((NO_PARENT, &[][..]), |(row, _, all)| (*row, all));
 
             let all = union(inherited, members);
-            let mut row = [0; 13];
-            row[0] = length_byte(text);
-            row[1..5].copy_from_slice(&self.put_text(text).to_le_bytes());
-            row[5..9].copy_from_slice(&parent.to_le_bytes());
-            row[9..].copy_from_slice(&self.put_set(&all).to_le_bytes());
-            rows.push(row);
+            let row = SuffixRow {
+                length: length_byte(text),
+                text: self.put_text(text),
+                parent,
+                set: self.put_set(&all),
+            };
+            rows.push(row.encode());
             ancestors.push((number, text, all));
         }
         rows
