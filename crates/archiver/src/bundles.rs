@@ -116,6 +116,75 @@ fn stem(path: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&path[..name_at + hash.start], &path[name_at + hash.end..]))
 }
 
+/// The separators and lengths of the hashes in folders whose names a tool made.
+///
+/// Some hashes resemble a word or a number: `77229645` in hexadecimal, `BfRhxndv` in base64url. In a folder of such names, we
+/// recognize them by their shape, unless they really are a word or a date.
+struct Shapes<'s>(HashSet<(&'s [u8], u8, usize)>);
+
+impl<'s> Shapes<'s> {
+    fn of(sources: &'s Sources, known: &BTreeSet<Vec<u8>>) -> Shapes<'s> {
+        let shapes = sources.files.iter().filter_map(|file| {
+            let folder = folder_of(&file.path);
+            let name = &file.path[folder.len()..];
+            let hash = hash_in(name).filter(|_| known.contains(folder))?;
+            let separator = name[..hash.start].last()?;
+            Some((folder, *separator, hash.len()))
+        });
+        Shapes(shapes.collect())
+    }
+
+    /// Returns `true` if a name contains what is most likely a hash with the shape of others in its folder.
+    fn contain(&self, path: &[u8]) -> bool {
+        let folder = folder_of(path);
+        let shapes = self.0.iter().filter(|(known, _, _)| *known == folder);
+        shapes
+            .clone()
+            .any(|(_, separator, length)| has_hash_of_shape(&path[folder.len()..], *separator, *length))
+    }
+}
+
+fn has_hash_of_shape(name: &[u8], separator: u8, length: usize) -> bool {
+    let ends = name.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(end, _)| end);
+    ends.filter_map(|end| end.checked_sub(length).map(|start| start..end)).any(|range| {
+        let token = &name[range.clone()];
+        let is_token = token.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+        range.start > 0 && name[range.start - 1] == separator && is_token && !is_word_or_date(token)
+    })
+}
+
+/// Returns `true` unless letters are combined as in no word, or digits as in no date.
+fn is_word_or_date(token: &[u8]) -> bool {
+    if token.iter().all(u8::is_ascii_digit) {
+        let number = |range: Range<usize>| std::str::from_utf8(&token[range]).ok()?.parse::<u16>().ok();
+        return token.len() == 8
+            && matches!(number(0..4), Some(1900..=2099))
+            && matches!(number(4..6), Some(1..=12))
+            && matches!(number(6..8), Some(1..=31));
+    }
+    let is_separator = |byte: &u8| matches!(byte, b'-' | b'_');
+    let has_odd_separator = token.first().is_some_and(is_separator)
+        || token.last().is_some_and(is_separator)
+        || token.windows(2).any(|pair| pair.iter().all(is_separator));
+    // A capital starts a word, and so does the last one of an abbreviation.
+    let words = token.chunk_by(|one, next| {
+        one.is_ascii_alphabetic() && next.is_ascii_lowercase()
+            || one.is_ascii_uppercase() && next.is_ascii_uppercase()
+    });
+    !has_odd_separator && words.filter(|word| word[0].is_ascii_alphabetic()).all(is_pronounceable)
+}
+
+/// Returns `true` unless a word of letters has no vowel, too many consonants in a row, or a `q` without `u`.
+fn is_pronounceable(word: &[u8]) -> bool {
+    let start = word.iter().take_while(|byte| byte.is_ascii_uppercase()).count().saturating_sub(1);
+    let word = &word[start..];
+    let is_vowel = |byte: &u8| b"aeiouy".contains(&byte.to_ascii_lowercase());
+    let longest = word.split(is_vowel).map(<[u8]>::len).max().unwrap_or(0);
+    let first = word.iter().take_while(|byte| !is_vowel(byte)).count();
+    let has_lone_q = word.windows(2).any(|pair| pair[0] == b'q' && pair[1] != b'u');
+    longest < 6 && first < 4 && !has_lone_q
+}
+
 fn folder_of(path: &[u8]) -> &[u8] {
     &path[..path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)]
 }
@@ -135,6 +204,7 @@ pub(crate) fn mark(
 ) -> Result<Vec<Diagnostic>, Error> {
     let listed = listed_in_manifests(&sources.root);
     let known = folders_known(sources, previous)?;
+    let shapes = Shapes::of(sources, &known);
     let mut unmarked: BTreeMap<&[u8], (u64, &[u8])> = BTreeMap::new();
     for (file, content) in sources.files.iter().zip(&mut contents.of_source) {
         if content.fingerprinted {
@@ -142,6 +212,8 @@ pub(crate) fn mark(
         }
         let path: &[u8] = &file.path;
         if is_in_immutable_folder(path) || listed.contains(path) {
+            content.fingerprinted = true;
+        } else if shapes.contain(path) {
             content.fingerprinted = true;
         } else if stem(path).is_some() {
             if known.contains(folder_of(path)) {
@@ -331,6 +403,33 @@ mod tests {
         ] {
             let found = hash_in(name.as_bytes()).map(|range| &name[range]);
             assert_eq!(found, None, "{name}");
+        }
+    }
+
+    /// Names in the output of Vite, Rollup, webpack, Parcel and VitePress.
+    #[test]
+    fn hashes_that_resemble_words_are_recognized_by_their_shape() {
+        for (name, separator) in [
+            ("alpha-ohBgrzb0.svg", b'-'),
+            ("eta-BznhhMce.js", b'-'),
+            ("index-BgsEly2-.js", b'-'),
+            ("theta-BHSy-__O.css", b'-'),
+            ("guide_installation.md.Dqvyr4-9.lean.js", b'.'),
+            ("reference.md.BfRhxndv.js", b'.'),
+            ("alpha-ncssueek.js", b'-'),
+            ("iota-ovtdxppi.js", b'-'),
+            ("kappa.22022351.css.map", b'.'),
+            ("mu-77229645.js", b'-'),
+            ("77.78939443.css", b'.'),
+        ] {
+            assert!(has_hash_of_shape(name.as_bytes(), separator, 8), "{name}");
+        }
+        for token in [
+            "settings", "backdrop", "vertical", "DarkMode", "AppShell", "IconsSvg", "overview", "shortcut",
+            "symphony", "rhythmic", "nightfly", "FAQsPage", "HTMLView", "toString", "20240131", "light-up",
+        ] {
+            let name = format!("logo-{token}.svg");
+            assert!(!has_hash_of_shape(name.as_bytes(), b'-', 8), "{name}");
         }
     }
 
