@@ -1,7 +1,7 @@
 //! Access control of other servers and hosts in the source folder.
 //!
 //! We check no passwords and no roles. A line that restricts access elsewhere is therefore an error: ignoring it with a
-//! warning would expose what it protects, and perhaps publish the password.
+//! warning would expose the protected pages, and perhaps publish the password.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

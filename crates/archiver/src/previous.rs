@@ -180,7 +180,7 @@ impl Previous {
         Ok(())
     }
 
-    /// Drops the archives that nothing is taken from, and verifies the others.
+    /// Drops the archives without carried files, and verifies the others.
     fn drop_unneeded(&mut self) -> Result<(), Error> {
         let releases = &self.releases;
         self.archives.retain(|earlier| earlier.is_verified || releases.contains_key(&earlier.own));

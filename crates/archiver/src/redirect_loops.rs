@@ -39,7 +39,7 @@ pub(crate) fn find(routes: &Routes, rules: &[(HostId, RedirectRule)]) -> Vec<Dia
     new.map(|(along, host)| map.complain(&along, &host)).collect()
 }
 
-/// The rules, indexed by what they match.
+/// The rules, indexed by source.
 struct Map<'r> {
     routes: &'r Routes,
     rules: &'r [(HostId, RedirectRule)],

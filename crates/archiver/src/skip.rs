@@ -45,7 +45,7 @@ impl Default for SkipRules {
 }
 
 impl SkipRules {
-    /// Creates rules that leave out nothing.
+    /// Creates rules that include all names.
     pub fn none() -> SkipRules {
         // Paths are relative to the source root, which the matcher calls `.`.
         SkipRules { built_in: false, patterns: Gitignore::empty(), builder: GitignoreBuilder::new(".") }

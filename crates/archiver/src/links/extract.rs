@@ -1,7 +1,6 @@
 //! Links in HTML and CSS, with their byte offsets.
 //!
-//! HTML is read by a tokenizer of the WHATWG standard. In CSS only what can hold a link is recognized: comments, strings,
-//! `url()` and `@import`.
+//! We read HTML with a tokenizer for the WHATWG standard. In CSS, we recognize comments, strings, `url()` and `@import` only.
 
 use std::convert::Infallible;
 
@@ -24,7 +23,7 @@ pub(super) struct Document {
     pub(super) links: Vec<Link>,
 }
 
-/// Relations of `<link>` whose target is an origin and no resource.
+/// Relations of `<link>` with an origin, and not a resource, as target.
 const ORIGIN_RELATIONS: [&[u8]; 2] = [b"preconnect", b"dns-prefetch"];
 
 /// Finds the links of an HTML document.
@@ -98,7 +97,7 @@ impl Reader {
     }
 
     fn finish_element(&mut self) {
-        // Attributes of custom elements mean what their script says.
+        // Only its script defines the attributes of a custom element.
         if self.element.contains(&b'-') {
             return;
         }

@@ -31,7 +31,7 @@ const REDIRECTS_MAX: usize = 20;
 /// The number of redirects to missing pages that are noted one by one.
 const REDIRECTS_REPORTED_MAX: usize = 5;
 
-/// The command that lists what a note only counts.
+/// The command that lists broken links.
 const LIST_FLAG: &str = "`cannery-archiver --check-links`";
 
 /// Sources and links that are held in memory at once.
@@ -58,7 +58,7 @@ struct BrokenLink {
     fault: Fault,
 }
 
-/// What is wrong with the target of a link.
+/// The fault of a link's target.
 #[derive(Clone, Copy)]
 enum Fault {
     Status(u16),
@@ -144,7 +144,7 @@ impl<'a> Links<'a> {
         })
     }
 
-    /// Finds the redirects to a path that is known when the archive is built, and that nothing answers.
+    /// Returns the redirects with a constant target that leads to an error.
     fn broken_redirects(&self) -> Vec<BrokenRedirect<'_>> {
         let mut scratch = Scratch::default();
         let mut lines = HashSet::new();
@@ -210,7 +210,7 @@ impl<'a> Links<'a> {
         url.host == file.host || url.host.as_deref().is_some_and(is_known)
     }
 
-    /// Returns what [`Links::follow`] does, which is called once for each URL.
+    /// Returns the cached result of [`Links::follow`].
     fn follow_once(
         &self,
         url: &Url,
@@ -252,7 +252,7 @@ impl<'a> Links<'a> {
     }
 }
 
-/// A redirect to a path that nothing answers.
+/// A redirect to a missing path.
 struct BrokenRedirect<'r> {
     file: &'r str,
     line: u32,

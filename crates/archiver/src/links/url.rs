@@ -47,7 +47,7 @@ impl Url {
     }
 }
 
-/// Removes what browsers ignore (white space at the ends, tabs and line feeds), the query and the fragment, and turns
+/// Removes the parts that browsers ignore (white space at the ends, tabs and line feeds), the query and the fragment, and turns
 /// backslashes into slashes.
 fn clean(reference: &[u8]) -> Vec<u8> {
     let is_path = |byte: &u8| !matches!(byte, b'?' | b'#');

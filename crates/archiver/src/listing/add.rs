@@ -1,6 +1,6 @@
 //! Adds folder listings to the routes.
 //!
-//! Listings contain what the site serves, and no skipped names.
+//! Listings contain served files only.
 
 use cannery_archive::Origin;
 

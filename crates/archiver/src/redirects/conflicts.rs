@@ -13,7 +13,7 @@ use crate::rule_error::RuleError;
 #[derive(Default)]
 pub(super) struct Kept {
     pub(super) rules: Vec<RedirectRule>,
-    /// Rules by what they match. Two rules may match the same if only the second is forced.
+    /// Rules by source. Two rules may have the same source if only the second is forced.
     seen: HashMap<(Option<String>, Pattern), Vec<usize>>,
     /// Rules with captures by host: only they can cover a pattern other than their own.
     patterns: HashMap<Option<String>, PatternIndex>,

@@ -1,4 +1,4 @@
-//! Caches make a build faster and never make it different.
+//! Caches: they make a build faster, and never change the archive.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use cannery_archiver::{Encoder, Error, ErrorClass};
 
 use crate::site::Site;
 
-/// A site with both caches. Its encoders leave nothing to be stored as it is but an image.
+/// A site with both caches. With its encoders, only an image is stored uncompressed.
 fn site() -> Site {
     let mut site = Site::new(&[]);
     for n in 0..20 {
@@ -43,7 +43,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn cold_warm_and_without_caches_the_bytes_are_the_same() {
+fn caches_do_not_change_the_bytes() {
     let site = site();
     let expected = without_caches(&site);
     assert!(bytes(&site) == expected, "cold");
@@ -51,7 +51,7 @@ fn cold_warm_and_without_caches_the_bytes_are_the_same() {
 }
 
 #[test]
-fn results_of_compression_are_found_again() {
+fn compressed_results_are_reused() {
     let site = site();
     let cold = site.build().report.caches;
     assert_eq!((cold.encodings_found, cold.encodings_made), (0, 42));
@@ -60,7 +60,7 @@ fn results_of_compression_are_found_again() {
 }
 
 #[test]
-fn a_new_level_or_a_new_content_is_compressed_anew() {
+fn new_level_or_content_is_compressed() {
     let mut site = site();
     site.build();
     site.write("3.html", "something else entirely, ".repeat(30));
@@ -70,7 +70,7 @@ fn a_new_level_or_a_new_content_is_compressed_anew() {
 }
 
 #[test]
-fn damaged_results_are_made_again() {
+fn damaged_results_are_replaced() {
     let site = site();
     let expected = bytes(&site);
     let results = files_below(&site.beside("compressed"));
@@ -91,7 +91,7 @@ fn damaged_results_are_made_again() {
 }
 
 #[test]
-fn a_damaged_memory_of_sources_is_forgotten() {
+fn damaged_sources_cache_counts_as_empty() {
     let site = site();
     let expected = bytes(&site);
     let whole = fs::read(site.beside("sources")).unwrap();
@@ -102,9 +102,9 @@ fn a_damaged_memory_of_sources_is_forgotten() {
 }
 
 #[test]
-fn files_that_have_not_changed_are_recognised_without_being_read() {
-    // Only files that have been left alone for two seconds are remembered, so the site is a folder that
-    // was there before this test was compiled.
+fn unchanged_files_are_not_read() {
+    // Only files that were unmodified for two seconds are cached, so the site is a folder that existed before this test was
+    // compiled.
     let mut site = site();
     site.options.sources = concat!(env!("CARGO_MANIFEST_DIR"), "/src").into();
     let cold = site.build();
@@ -116,14 +116,14 @@ fn files_that_have_not_changed_are_recognised_without_being_read() {
 }
 
 #[test]
-fn files_that_were_just_written_are_not_remembered() {
+fn recently_written_files_are_not_cached() {
     let site = site();
     site.build();
     assert_eq!(site.build().report.caches.files_known, 0);
 }
 
 #[test]
-fn a_file_set_to_an_old_time_but_just_changed_is_not_remembered_either() {
+fn recently_changed_file_with_an_old_time_is_not_cached() {
     let site = site();
     let hour_ago = SystemTime::now() - Duration::from_secs(3600);
     fs::File::options().write(true).open(site.source("image.png")).unwrap().set_modified(hour_ago).unwrap();
@@ -132,7 +132,7 @@ fn a_file_set_to_an_old_time_but_just_changed_is_not_remembered_either() {
 }
 
 #[test]
-fn a_cache_of_the_wrong_kind_is_an_error_that_names_it_and_leaves_the_old_archive() {
+fn cache_of_the_wrong_kind_is_an_error() {
     let mut site = site();
     let expected = without_caches(&site);
     fs::write(site.beside("file"), "").unwrap();
@@ -149,7 +149,7 @@ fn a_cache_of_the_wrong_kind_is_an_error_that_names_it_and_leaves_the_old_archiv
 }
 
 #[test]
-fn caches_inside_the_source_folder_are_not_archived() {
+fn caches_in_the_source_folder_are_not_archived() {
     let mut site = site();
     site.options.compress_cache = Some(site.source("compressed"));
     site.options.sources_cache = Some(site.source("sources"));

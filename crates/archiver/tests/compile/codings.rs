@@ -1,4 +1,4 @@
-//! In which forms contents are stored.
+//! Codings of contents.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ fn text() -> String {
     (0..400).map(|n| format!("<p>line {n} of a page that goes on and on</p>\n")).collect()
 }
 
-/// Bytes that no encoder makes smaller.
+/// Incompressible bytes.
 fn noise(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     blake3::Hasher::new().finalize_xof().fill(&mut bytes);
@@ -38,7 +38,7 @@ fn rule_files_are_not_compressed() {
 }
 
 #[test]
-fn every_coding_asked_for_is_stored_and_decodes() {
+fn every_requested_coding_is_stored_and_decodes() {
     let built = build(&Encoder::ALL, &[("a.html", text().as_bytes())]);
     let page = built.page("/a.html");
     assert_eq!(codings(&built, "/a.html"), Coding::ALL.into());
@@ -51,14 +51,14 @@ fn every_coding_asked_for_is_stored_and_decodes() {
 }
 
 #[test]
-fn the_default_is_identity_gzip_and_brotli() {
+fn default_is_identity_gzip_and_brotli() {
     let site = Site::new(&[]);
     let defaults = cannery_archiver::Options::new(&site.options.sources, &site.options.archive);
     assert_eq!(defaults.encoders, [Encoder::Identity, Encoder::Gzip, Encoder::Brotli].into());
 }
 
 #[test]
-fn without_identity_a_content_is_stored_coded_only_where_that_pays() {
+fn without_identity_contents_are_stored_compressed() {
     let noise = noise(5000);
     let built =
         build(&[Encoder::Gzip], &[("a.html", text().as_bytes()), ("noise.html", &noise), ("a.css", b"x")]);
@@ -71,14 +71,14 @@ fn without_identity_a_content_is_stored_coded_only_where_that_pays() {
 }
 
 #[test]
-fn a_gzip_archive_holds_no_page_as_it_is() {
+fn gzip_archive_has_no_uncompressed_page() {
     let built = build(&[Encoder::Gzip], &[("a.html", text().as_bytes()), ("b.html", text().as_bytes())]);
     assert_eq!(built.bodies().len(), 1);
     assert!(built.bodies()[0].starts_with(&[0x1f, 0x8b]));
 }
 
 #[test]
-fn zopfli_and_gzip_are_one_coding_and_zopfli_wins() {
+fn zopfli_replaces_gzip() {
     let gzip = build(&[Encoder::Gzip], &[("a.html", text().as_bytes())]);
     let zopfli = build(&[Encoder::Zopfli], &[("a.html", text().as_bytes())]);
     let both = build(&[Encoder::Gzip, Encoder::Zopfli], &[("a.html", text().as_bytes())]);
@@ -88,14 +88,14 @@ fn zopfli_and_gzip_are_one_coding_and_zopfli_wins() {
 }
 
 #[test]
-fn what_is_compressed_already_is_left_alone() {
+fn compressed_types_are_not_compressed_again() {
     let built = build(&Encoder::ALL, &[("a.png", text().as_bytes()), ("a.gz", text().as_bytes())]);
     assert_eq!(codings(&built, "/a.png"), [Coding::Identity].into());
     assert_eq!(codings(&built, "/a.gz"), [Coding::Identity].into());
 }
 
 #[test]
-fn of_an_unknown_type_the_bytes_tell() {
+fn unknown_types_are_probed() {
     let built = build(
         &[Encoder::Identity, Encoder::Gzip],
         &[("a.unknown", text().as_bytes()), ("b.unknown", &noise(5000))],
@@ -105,7 +105,7 @@ fn of_an_unknown_type_the_bytes_tell() {
 }
 
 #[test]
-fn a_content_that_also_goes_by_a_compressible_name_is_compressed_once() {
+fn content_with_two_names_is_compressed_once() {
     let built = build(
         &[Encoder::Identity, Encoder::Gzip],
         &[("a.png", text().as_bytes()), ("b.html", text().as_bytes())],
@@ -115,7 +115,7 @@ fn a_content_that_also_goes_by_a_compressible_name_is_compressed_once() {
 }
 
 #[test]
-fn a_source_that_is_what_another_is_coded_to_is_stored_once() {
+fn source_equal_to_a_compressed_result_is_stored_once() {
     let coded =
         build(&[Encoder::Gzip], &[("a.html", text().as_bytes())]).page("/a.html").forms[0].stored.clone();
     let built =
@@ -126,7 +126,7 @@ fn a_source_that_is_what_another_is_coded_to_is_stored_once() {
 }
 
 #[test]
-fn a_big_file_that_is_not_held_in_memory_arrives_whole() {
+fn large_file_is_stored_completely() {
     let big: Vec<u8> = noise(9 << 20);
     let page = "a page that goes on and on for as long as it may ".repeat(180_000);
     let built =
@@ -139,7 +139,7 @@ fn a_big_file_that_is_not_held_in_memory_arrives_whole() {
 }
 
 #[test]
-fn kept_files_are_stored_as_they_are_whatever_the_codings() {
+fn hidden_files_are_stored_uncompressed() {
     let rules: String = (0..100).map(|n| format!("/old-{n} /new-{n}\n")).collect();
     let built =
         build(&[Encoder::Brotli], &[("_redirects", rules.as_bytes()), ("_404.html", text().as_bytes())]);
@@ -147,7 +147,7 @@ fn kept_files_are_stored_as_they_are_whatever_the_codings() {
 }
 
 #[test]
-fn a_lower_level_is_used_when_asked_for() {
+fn lower_level_is_used_if_requested() {
     let mut site = Site::new(&[("a.html", &text())]);
     site.options.encoders = [Encoder::Gzip].into();
     let best = site.build().report.codings[0].bytes;

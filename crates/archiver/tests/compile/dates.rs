@@ -1,4 +1,4 @@
-//! When resources say that they were last modified.
+//! `Last-Modified`.
 
 use std::fs::File;
 use std::time::{Duration, UNIX_EPOCH};
@@ -27,7 +27,7 @@ fn modified(built: &Built, path: &str) -> Option<u64> {
 }
 
 #[test]
-fn without_an_order_nothing_has_a_date() {
+fn by_default_there_are_no_dates() {
     let built = site().build();
     for path in ["/a.css", "/page.html", "/page", "/d/b.css"] {
         assert_eq!(modified(&built, path), None, "{path}");
@@ -35,7 +35,7 @@ fn without_an_order_nothing_has_a_date() {
 }
 
 #[test]
-fn each_file_may_have_its_own_and_hand_it_to_its_other_names() {
+fn files_may_have_their_dates_under_all_names() {
     let mut site = site();
     site.options.last_modified = LastModified::Files;
     let built = site.build();
@@ -44,7 +44,7 @@ fn each_file_may_have_its_own_and_hand_it_to_its_other_names() {
 }
 
 #[test]
-fn a_listing_has_no_date_since_none_tells_of_a_file_that_went() {
+fn listings_have_no_date() {
     let mut site = site();
     site.options.last_modified = LastModified::Files;
     site.options.include_folder_listing = true;
@@ -52,7 +52,7 @@ fn a_listing_has_no_date_since_none_tells_of_a_file_that_went() {
 }
 
 #[test]
-fn all_may_have_one_date() {
+fn all_resources_may_have_one_date() {
     let mut site = site();
     site.options.last_modified = LastModified::At(7);
     site.options.include_folder_listing = true;
@@ -63,7 +63,7 @@ fn all_may_have_one_date() {
 }
 
 #[test]
-fn what_is_carried_keeps_its_date() {
+fn carried_files_keep_their_date() {
     let mut site = site();
     site.options.last_modified = LastModified::Files;
     site.options.immutable = vec!["*.css".into()];

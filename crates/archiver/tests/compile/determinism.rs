@@ -1,4 +1,5 @@
-//! Same folder, same options, same bytes: on any number of threads, in any order of directories.
+//! Determinism: the same folder and options give the same bytes, with any number of threads and any order of directory
+//! entries.
 
 use std::fs;
 
@@ -6,7 +7,7 @@ use cannery_archiver::{Encoder, FormatChoice};
 
 use crate::site::Site;
 
-/// A site with something of everything, as paths and contents.
+/// A site with every feature, as paths and contents.
 fn everything() -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     for n in 0..40 {
@@ -31,7 +32,7 @@ fn everything() -> Vec<(String, Vec<u8>)> {
 fn site(files: &[(String, Vec<u8>)]) -> Site {
     let mut site = Site::new(&[]);
     files.iter().for_each(|(path, content)| site.write(path, content));
-    // Zopfli is left out for its slowness: it has no thread and no state that could show here.
+    // Without Zopfli, which is slow and has neither threads nor state.
     site.options.encoders = [Encoder::Identity, Encoder::Gzip, Encoder::Brotli, Encoder::Zstd].into();
     site.options.include_folder_listing = true;
     site.options.levels.set(Encoder::Brotli, 5).unwrap();
@@ -44,7 +45,7 @@ fn bytes(site: &Site) -> Vec<u8> {
 }
 
 #[test]
-fn the_bytes_do_not_depend_on_threads() {
+fn bytes_do_not_depend_on_threads() {
     let mut site = site(&everything());
     site.options.threads = 1;
     let expected = bytes(&site);
@@ -55,7 +56,7 @@ fn the_bytes_do_not_depend_on_threads() {
 }
 
 #[test]
-fn the_bytes_do_not_depend_on_the_order_in_which_files_were_made_nor_on_where() {
+fn bytes_do_not_depend_on_place_or_order_of_creation() {
     let mut files = everything();
     let expected = bytes(&site(&files));
     files.reverse();
@@ -65,7 +66,7 @@ fn the_bytes_do_not_depend_on_the_order_in_which_files_were_made_nor_on_where() 
 }
 
 #[test]
-fn the_bytes_do_not_depend_on_the_times_of_files() {
+fn bytes_do_not_depend_on_file_times() {
     let site = site(&everything());
     let expected = bytes(&site);
     let file = fs::File::options().write(true).open(site.source("index.html")).unwrap();
@@ -74,7 +75,7 @@ fn the_bytes_do_not_depend_on_the_times_of_files() {
 }
 
 #[test]
-fn another_content_or_option_makes_another_archive() {
+fn other_contents_or_options_give_other_bytes() {
     let mut site = site(&everything());
     let expected = bytes(&site);
     site.options.exclude_slash_redirects = true;
@@ -85,7 +86,7 @@ fn another_content_or_option_makes_another_archive() {
 }
 
 #[test]
-fn both_widths_answer_alike() {
+fn both_formats_answer_alike() {
     let mut site = site(&everything());
     let narrow = site.build();
     site.options.format = FormatChoice::Cdb64;

@@ -1,4 +1,4 @@
-//! What ends a build, and that nothing is harmed by it.
+//! Failing builds: the error names the cause, and the old archive is unchanged.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use cannery_archiver::{Encoder, Error, ErrorClass, FormatChoice, Progress, Stage
 
 use crate::site::Site;
 
-/// Fails to build, and looks whether the old archive still stands and nothing else does.
+/// Runs a failing build, and checks that the old archive is unchanged and no other file remains.
 fn fail(site: &Site) -> Error {
     fs::write(&site.options.archive, "old").unwrap();
     let error = site.try_build().unwrap_err();
@@ -27,7 +27,7 @@ fn no_encoder_is_a_usage_error() {
 }
 
 #[test]
-fn a_caching_value_that_would_break_out_of_its_line_is_a_usage_error() {
+fn cache_control_with_a_line_feed_is_a_usage_error() {
     let mut site = Site::new(&[("a.css", "1")]);
     for value in ["no-store\r\nX-Evil: 1", "a\nb", "a\0b"] {
         site.options.cache_control = Some(value.into());
@@ -36,7 +36,7 @@ fn a_caching_value_that_would_break_out_of_its_line_is_a_usage_error() {
 }
 
 #[test]
-fn patterns_that_are_none_are_usage_errors() {
+fn invalid_patterns_are_usage_errors() {
     let mut site = Site::new(&[("a.css", "1")]);
     site.options.ignore = vec!["[z-a]".into()];
     assert_eq!(fail(&site).class(), ErrorClass::Usage);
@@ -48,7 +48,7 @@ fn patterns_that_are_none_are_usage_errors() {
 }
 
 #[test]
-fn a_missing_source_folder_is_named() {
+fn missing_source_folder_is_named() {
     let mut site = Site::new(&[]);
     site.options.sources = site.beside("nowhere");
     let error = fail(&site);
@@ -57,7 +57,7 @@ fn a_missing_source_folder_is_named() {
 }
 
 #[test]
-fn a_source_folder_that_is_a_file_is_named() {
+fn source_folder_that_is_a_file_is_named() {
     let mut site = Site::new(&[("a.css", "1")]);
     site.options.sources = site.source("a.css");
     let error = fail(&site);
@@ -65,7 +65,7 @@ fn a_source_folder_that_is_a_file_is_named() {
     assert_eq!(error.class(), ErrorClass::Input);
 }
 
-/// Does something to the source folder when a stage begins: what may happen there while a build runs.
+/// Modifies the source folder when a stage begins, as another process might.
 struct When<F: Fn() + Sync>(Stage, F);
 
 impl<F: Fn() + Sync> Progress for When<F> {
@@ -79,7 +79,7 @@ impl<F: Fn() + Sync> Progress for When<F> {
 }
 
 #[test]
-fn a_file_that_vanishes_while_building_is_named() {
+fn file_removed_during_the_build_is_named() {
     let site = Site::new(&[("a.css", "1"), ("gone.css", "2")]);
     fs::write(&site.options.archive, "old").unwrap();
     let vanish = When(Stage::Read, || fs::remove_file(site.source("gone.css")).unwrap());
@@ -91,9 +91,9 @@ fn a_file_that_vanishes_while_building_is_named() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named() {
+fn unreadable_file_is_named() {
     let site = Site::new(&[("a.css", "1"), ("odd.css", "2")]);
-    // Nobody can read a folder as a file, not even root, whom permissions do not hold back.
+    // No user can read a folder as a file, not even root.
     let replace = When(Stage::Read, || {
         fs::remove_file(site.source("odd.css")).unwrap();
         fs::create_dir(site.source("odd.css")).unwrap();
@@ -105,7 +105,7 @@ fn a_file_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn a_file_that_changes_before_it_is_read_is_archived_as_it_is_now() {
+fn file_changed_before_it_is_read_is_archived_as_it_is_now() {
     let site = Site::new(&[("a.css", "before")]);
     let change = When(Stage::Read, || site.write("a.css", "and long after"));
     compile(&site.options, &change).unwrap();
@@ -116,7 +116,7 @@ fn a_file_that_changes_before_it_is_read_is_archived_as_it_is_now() {
 }
 
 #[test]
-fn a_file_that_changes_between_reading_and_encoding_is_an_error_that_names_it() {
+fn file_changed_between_reading_and_encoding_is_an_error() {
     let mut site = Site::new(&[("a.html", &"again and ".repeat(100))]);
     site.options.encoders = [Encoder::Gzip].into();
     let change = When(Stage::Encode, || site.write("a.html", "otherwise ".repeat(100)));
@@ -144,25 +144,25 @@ fn strict_turns_warnings_into_an_error_with_the_report() {
 }
 
 #[test]
-fn strict_lets_notes_pass() {
+fn strict_accepts_notes() {
     let mut site = Site::new(&[("1.html", "1"), ("200.html", "2")]);
     site.options.strict = true;
     assert_eq!(site.build().remarks(), ["200.html: numbered-page"]);
 }
 
 #[test]
-fn an_archive_without_files_is_an_archive() {
+fn archive_without_files_is_valid() {
     let built = Site::new(&[]).build();
     assert_eq!((built.report.files, built.report.folders, built.report.paths), (0, 1, 0));
     assert_eq!(built.answer("/"), None);
 }
 
 #[test]
-fn a_long_path_is_reported_or_answered_but_never_ends_the_build() {
+fn long_path_is_reported_or_served() {
     let site = Site::new(&[("a.css", "1")]);
     let name = "n".repeat(255);
     let mut folder = site.options.sources.clone();
-    // The system takes no longer path at once, but a shorter one from each step to the next.
+    // The kernel limits the length of a path, but not the depth of a tree.
     for _ in 0..15 {
         folder.push(&name);
     }
@@ -174,7 +174,7 @@ fn a_long_path_is_reported_or_answered_but_never_ends_the_build() {
 }
 
 #[test]
-fn the_narrow_form_can_be_ordered() {
+fn cdb_format_can_be_required() {
     let mut site = Site::new(&[("a.css", "1")]);
     site.options.format = FormatChoice::Cdb;
     assert_eq!(site.build().report.format, "cdb");

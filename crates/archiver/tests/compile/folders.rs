@@ -1,11 +1,11 @@
-//! What answers for a folder: an index page, or a listing for those who asked for one.
+//! Folders: index pages and listings.
 
 use cannery_archive::Origin;
 
 use crate::site::Site;
 
 #[test]
-fn the_preferred_index_page_answers_for_its_folder() {
+fn preferred_index_page_answers_for_its_folder() {
     let suffixes = ["html", "htm", "xhtml", "xht", "txt", "json", "xml"];
     let names: Vec<String> = ["_index", "index"]
         .iter()
@@ -22,7 +22,7 @@ fn the_preferred_index_page_answers_for_its_folder() {
 }
 
 #[test]
-fn an_index_page_answers_at_the_root_and_under_its_own_names() {
+fn index_page_answers_at_the_root_and_under_its_own_names() {
     let built = Site::new(&[("index.html", "home")]).build();
     for path in ["/", "/index.html", "/index"] {
         assert_eq!(built.page(path).text(), "home", "{path}");
@@ -30,7 +30,7 @@ fn an_index_page_answers_at_the_root_and_under_its_own_names() {
 }
 
 #[test]
-fn an_index_page_with_an_underscore_is_kept_but_has_no_name() {
+fn index_page_with_an_underscore_has_no_name() {
     let built = Site::new(&[("_index.html", "home")]).build();
     assert_eq!(built.page("/").text(), "home");
     assert_eq!(built.answer("/_index.html"), None);
@@ -39,7 +39,7 @@ fn an_index_page_with_an_underscore_is_kept_but_has_no_name() {
 }
 
 #[test]
-fn index_pages_can_be_left_out() {
+fn index_pages_can_be_disabled() {
     let mut site = Site::new(&[("index.html", "home")]);
     site.options.exclude_index = true;
     let built = site.build();
@@ -48,7 +48,7 @@ fn index_pages_can_be_left_out() {
 }
 
 #[test]
-fn slash_redirects_are_a_fact_of_the_archive() {
+fn archive_stores_whether_slashes_redirect() {
     let mut site = Site::new(&[("d/index.html", "1")]);
     assert!(site.build().archive.facts().slash_redirects);
     site.options.exclude_slash_redirects = true;
@@ -56,14 +56,14 @@ fn slash_redirects_are_a_fact_of_the_archive() {
 }
 
 #[test]
-fn no_folder_is_listed_unless_asked_for() {
+fn by_default_no_folder_is_listed() {
     let built = Site::new(&[("d/a.css", "1")]).build();
     assert_eq!(built.answer("/d/"), None);
     assert_eq!(built.answer("/d/_listing.json"), None);
 }
 
 #[test]
-fn a_listing_answers_where_no_index_page_does() {
+fn listing_answers_where_no_index_page_does() {
     let mut site = Site::new(&[("index.html", "home"), ("d/a b.css", "12345"), ("d/e/x.css", "1")]);
     site.options.include_folder_listing = true;
     let built = site.build();
@@ -85,7 +85,7 @@ fn a_listing_answers_where_no_index_page_does() {
 }
 
 #[test]
-fn a_file_in_place_of_a_listing_stays() {
+fn file_with_the_name_of_a_listing_is_kept() {
     let mut site = Site::new(&[("_listing.json", "mine")]);
     site.options.include_folder_listing = true;
     let page = site.build().page("/_listing.json");
@@ -93,7 +93,7 @@ fn a_file_in_place_of_a_listing_stays() {
 }
 
 #[test]
-fn a_listing_names_only_what_can_be_asked_for() {
+fn listing_names_only_served_files() {
     let mut site = Site::new(&[
         ("a.css", "1"),
         ("_redirects", "/x /y"),
@@ -110,7 +110,7 @@ fn a_listing_names_only_what_can_be_asked_for() {
 }
 
 #[test]
-fn a_folder_whose_name_begins_like_that_of_the_hosts_is_listed() {
+fn folder_named_like_the_hosts_folder_is_listed() {
     let mut site = Site::new(&[("_hosts.old/a.css", "1")]);
     site.options.include_folder_listing = true;
     assert_eq!(site.build().page("/_hosts.old/").origin, Origin::Generated);

@@ -1,4 +1,4 @@
-//! `_headers`: what a site adds to the heads of its answers.
+//! `_headers`: fields that a site adds to its responses.
 
 use crate::site::Site;
 
@@ -14,7 +14,7 @@ fn fields_are_added_where_the_pattern_matches() {
 }
 
 #[test]
-fn the_site_replaces_our_fields_and_adds_to_vary() {
+fn site_replaces_default_fields_and_extends_vary() {
     let mut site = Site::new(&[("a.bin", &"again and ".repeat(100))]);
     site.options.encoders = [cannery_archiver::Encoder::Identity, cannery_archiver::Encoder::Gzip].into();
     site.write("_headers", "/*\n  Cache-Control: no-store\n  Content-Type: text/x-mine\n  Vary: Origin\n");
@@ -29,18 +29,18 @@ fn the_site_replaces_our_fields_and_adds_to_vary() {
 }
 
 #[test]
-fn what_the_server_sends_by_default_is_overridden() {
+fn server_defaults_are_overridden() {
     let site = Site::new(&[("a.css", "1"), ("b.css", "1")]);
     site.write("_headers", "/a.css\n  X-Frame-Options: DENY\n  ! Referrer-Policy\n");
     let built = site.build();
-    // The places of the two fields in the list of those that the server sends.
+    // Bits of the two fields among the server's default fields.
     assert_eq!(built.page("/a.css").forms[0].overrides, 0b1001);
     assert_eq!(built.page("/b.css").forms[0].overrides, 0);
     assert_eq!(built.page("/a.css").field("X-Frame-Options"), Some("DENY"));
 }
 
 #[test]
-fn a_file_that_is_not_at_the_root_of_a_site_is_reported_and_not_applied() {
+fn file_in_a_subfolder_is_reported_and_ignored() {
     let site = Site::new(&[("d/a.css", "1")]);
     site.write("d/_headers", "/*\n  X-One: 1\n");
     let built = site.build();
@@ -51,7 +51,7 @@ fn a_file_that_is_not_at_the_root_of_a_site_is_reported_and_not_applied() {
 }
 
 #[test]
-fn the_fields_of_a_host_are_its_own() {
+fn fields_of_a_host_are_its_own() {
     let site = Site::new(&[("a.css", "1"), ("_hosts/example.com/a.css", "2")]);
     site.write("_headers", "/*\n  X-Site: default\n");
     site.write("_hosts/example.com/_headers", "/*\n  X-Site: example\n");
@@ -75,7 +75,7 @@ fn pages_for_other_paths_leave_the_fields_to_the_server() {
 }
 
 #[test]
-fn fields_that_the_server_owns_are_reported_and_dropped() {
+fn fields_that_the_server_owns_are_reported_and_ignored() {
     let site = Site::new(&[("a.css", "1")]);
     site.write("_headers", "/*\n  Content-Length: 7\n  X-One: 1\n");
     let built = site.build();

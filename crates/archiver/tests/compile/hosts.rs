@@ -1,11 +1,11 @@
-//! Sites of hosts, and rules for one host.
+//! Virtual hosts, and rules for one host.
 
 use crate::site::{Answer, Below, Site};
 
 const HOST: Option<&str> = Some("example.com");
 
 #[test]
-fn a_folder_in_hosts_is_a_site_of_its_own() {
+fn folder_in_hosts_is_a_site() {
     let built = Site::new(&[
         ("index.html", "default"),
         ("_hosts/example.com/index.html", "example"),
@@ -23,11 +23,11 @@ fn a_folder_in_hosts_is_a_site_of_its_own() {
 }
 
 #[test]
-fn without_hosts_the_archive_says_so() {
+fn archive_without_hosts_is_marked() {
     assert!(!Site::new(&[("a.css", "1")]).build().archive.facts().hosts);
 }
 
-/// A good host beside names that are none.
+/// A valid host, and folders that aren't.
 fn odd_hosts() -> Site {
     Site::new(&[
         ("_hosts/Example.com/a.css", "upper"),
@@ -38,7 +38,7 @@ fn odd_hosts() -> Site {
 }
 
 #[test]
-fn a_folder_that_is_no_host_is_reported_by_its_path() {
+fn invalid_host_folder_is_reported_by_its_path() {
     let built = odd_hosts().build();
     assert_eq!(built.page_on(HOST, "/a.css").text(), "good");
     assert_eq!(built.report.warnings(), 3);
@@ -51,12 +51,12 @@ fn a_folder_that_is_no_host_is_reported_by_its_path() {
 }
 
 #[test]
-fn nothing_of_a_folder_that_is_no_host_is_stored() {
+fn invalid_host_folder_is_not_stored() {
     assert_eq!(odd_hosts().build().bodies(), [b"good".to_vec()], "what is not served is not in the archive");
 }
 
 #[test]
-fn a_rule_for_one_host_is_under_that_host_only() {
+fn rule_for_one_host_is_stored_for_that_host_only() {
     let built =
         Site::new(&[("_redirects", "://www.example.com/a /b\n://www.example.com/c/* /d 302\n")]).build();
     assert_eq!(built.answer_on(Some("www.example.com"), "/a"), Some(Answer::Redirect(301, "/b".into())));
@@ -70,7 +70,7 @@ fn a_rule_for_one_host_is_under_that_host_only() {
 }
 
 #[test]
-fn the_rules_of_a_site_of_its_own_are_its_own() {
+fn rules_of_a_host_site_are_its_own() {
     let built = Site::new(&[("_hosts/example.com/_redirects", "/a /b\n"), ("_redirects", "/c /d\n")]).build();
     assert_eq!(built.answer_on(HOST, "/a"), Some(Answer::Redirect(301, "/b".into())));
     assert_eq!(built.answer("/a"), None);
@@ -78,7 +78,7 @@ fn the_rules_of_a_site_of_its_own_are_its_own() {
 }
 
 #[test]
-fn a_site_of_its_own_never_answers_with_files_of_the_default_site() {
+fn host_site_never_answers_with_files_of_the_default_site() {
     let built = Site::new(&[
         ("secret.html", "default"),
         ("_hosts/example.com/index.html", "example"),
@@ -90,14 +90,14 @@ fn a_site_of_its_own_never_answers_with_files_of_the_default_site() {
 }
 
 #[test]
-fn a_rule_for_a_host_without_a_site_yields_to_a_file_of_the_default_site() {
+fn rule_for_a_host_without_a_site_yields_to_a_file_of_the_default_site() {
     let built = Site::new(&[("a.html", "1"), ("_redirects", "://www.example.com/a /b\n")]).build();
     assert_eq!(built.answer_on(Some("www.example.com"), "/a"), None);
     assert_eq!(built.remarks(), ["_redirects:1: redirect-shadowed"]);
 }
 
 #[test]
-fn a_folder_may_be_the_site_of_all_hosts_below_a_name() {
+fn folder_may_be_a_wildcard_site() {
     for folder in ["*.example.com", "_wildcard.example.com"] {
         let site = Site::new(&[("index.html", "default")]);
         site.write(format!("_hosts/{folder}/index.html"), "all below");
@@ -111,7 +111,7 @@ fn a_folder_may_be_the_site_of_all_hosts_below_a_name() {
 }
 
 #[test]
-fn both_spellings_of_a_wildcard_are_one_host() {
+fn both_names_of_a_wildcard_folder_are_one_host() {
     let site = Site::new(&[("_hosts/*.example.com/a.css", "1"), ("_hosts/_wildcard.example.com/a.css", "2")]);
     site.write("_hosts/_wildcard.example.com/b.css", "3");
     let built = site.build();
@@ -121,7 +121,7 @@ fn both_spellings_of_a_wildcard_are_one_host() {
 }
 
 #[test]
-fn a_folder_that_is_no_wildcard_of_a_host_is_reported() {
+fn invalid_wildcard_folder_is_reported() {
     for folder in ["*", "*.", "*.*.example.com", "a.*.com", "*a.com", "_wildcard.", "_wildcard"] {
         let site = Site::new(&[]);
         site.write(format!("_hosts/{folder}/a.css"), "1");
@@ -131,7 +131,7 @@ fn a_folder_that_is_no_wildcard_of_a_host_is_reported() {
 }
 
 #[test]
-fn a_rule_may_be_for_all_hosts_below_a_name() {
+fn rule_may_be_for_a_wildcard_host() {
     let built = Site::new(&[("_redirects", "://*.example.com/a /b\n://*.example.com/c/* /d 302\n")]).build();
     let below = Some("*.example.com");
     assert_eq!(built.answer_on(below, "/a"), Some(Answer::Redirect(301, "/b".into())));
@@ -140,7 +140,7 @@ fn a_rule_may_be_for_all_hosts_below_a_name() {
 }
 
 #[test]
-fn a_rewrite_of_a_host_may_lead_to_the_site_of_all_hosts_beside_it() {
+fn rewrite_of_a_host_may_lead_to_a_wildcard_site() {
     let built = Site::new(&[
         ("_hosts/*.example.com/page.html", "page"),
         ("_redirects", "://www.example.com/a /page.html 200\n://www.example.org/a /page.html 200\n"),
@@ -150,7 +150,7 @@ fn a_rewrite_of_a_host_may_lead_to_the_site_of_all_hosts_beside_it() {
     assert_eq!(built.report.warnings(), 1, "the other host has no such page");
 }
 
-/// The remarks about rules, beside these files.
+/// Returns the remarks about rules in a site with these files.
 fn remarks(rules: &str, others: &[&str]) -> Vec<String> {
     let mut files = vec![("_redirects", rules)];
     files.extend(others.iter().map(|path| (*path, "content")));
@@ -158,7 +158,7 @@ fn remarks(rules: &str, others: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_redirect_to_a_host_that_it_is_for_itself_is_told_of() {
+fn redirect_to_a_host_that_it_matches_is_reported() {
     let circle = ["_redirects:1: redirect-loop".to_owned()];
     for rule in [
         "://*.example.com/* https://www.example.com/:splat",
@@ -175,13 +175,13 @@ fn a_redirect_to_a_host_that_it_is_for_itself_is_told_of() {
 }
 
 #[test]
-fn a_redirect_that_arrives_is_not_told_of() {
+fn redirect_that_ends_is_not_reported() {
     for rule in [
         "://*.example.com/* https://example.com/:splat",
         "://*.example.com/* https://www.example.com/there/a.txt",
         "://*.example.com/there/* https://www.example.com/:splat 301!",
         "://*.example.com/:x/:y https://www.example.com/:y/:x",
-        // Which host has asked is not known.
+        // The requested host isn't known.
         "/* https://www.example.com/:splat 301!",
         "://www.example.com/* /:splat 200\n://*.example.com/* https://www.example.com/:splat",
     ] {
@@ -190,7 +190,7 @@ fn a_redirect_that_arrives_is_not_told_of() {
 }
 
 #[test]
-fn circles_by_way_of_several_hosts_are_told_of_once() {
+fn loops_between_hosts_are_reported_once() {
     let rules = "://a.test/* https://b.test/:splat\n://*.other.test/x https://a.test/x\n://b.test/* https://a.test/:splat";
     assert_eq!(remarks(rules, &[]), ["_redirects:3: redirect-loop"]);
     let rules = "://*.a.test/x https://www.b.test/x\n://*.b.test/x https://www.a.test/x";
@@ -200,7 +200,7 @@ fn circles_by_way_of_several_hosts_are_told_of_once() {
 }
 
 #[test]
-fn ten_thousand_redirects_from_host_to_host_are_followed_in_good_time() {
+fn ten_thousand_redirects_between_hosts_are_followed_in_time() {
     let rules: String = (0..10_000)
         .map(|number| format!("://h{number}.test/* https://h{}.test/:splat\n", number + 1))
         .collect();
@@ -208,7 +208,7 @@ fn ten_thousand_redirects_from_host_to_host_are_followed_in_good_time() {
 }
 
 #[test]
-fn patterns_of_one_host_are_compared_in_good_time() {
+fn patterns_of_one_host_are_compared_in_linear_time() {
     let rules: String = (0..20_000)
         .map(|number| format!("://a.test/old/{number}/* https://a.test/new/{number}/:splat\n"))
         .collect();

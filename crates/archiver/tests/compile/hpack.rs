@@ -1,4 +1,4 @@
-//! Heads as HTTP/2 spells them: they say what those of HTTP/1 say, and their lines are numbered.
+//! HPACK form of heads: the same fields as in HTTP/1.1, with line IDs.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use cannery_wire::hpack::{self, Decoder, EncoderTable, Field};
 
 use crate::site::Site;
 
-/// All heads, in the order in which they were written.
+/// Returns all heads in the order in which they were written.
 fn heads(archive: &Archive) -> Vec<Head<'_>> {
     let entries = archive.entries().map(Result::unwrap);
     let heads = entries.filter(|entry| matches!(entry.kind(), RecordKind::Head(_)));
     heads.map(|entry| archive.head(entry.position).unwrap()).collect()
 }
 
-/// The fields of lines, as a client reads them.
+/// Returns the fields of lines as a client parses them.
 fn read(lines: HpackLines<'_>) -> Vec<(String, Vec<u8>)> {
     let (mut block, mut table, mut fields) = (Vec::new(), EncoderTable::new(), Vec::new());
     table.begin_block(&mut block, 0, 1);
@@ -31,7 +31,7 @@ fn fields(text: &[u8]) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn each_run_says_what_its_text_says() {
+fn hpack_and_http1_fields_are_equal() {
     let long = "x".repeat(4000);
     let mut site = Site::new(&[("a.html", &"page ".repeat(200)), ("404.html", "none"), ("d/b.css", "b")]);
     site.options.encoders = [cannery_archiver::Encoder::Identity, cannery_archiver::Encoder::Gzip].into();
@@ -50,7 +50,7 @@ fn each_run_says_what_its_text_says() {
 }
 
 #[test]
-fn lines_are_numbered_by_how_many_representations_have_them() {
+fn line_ids_are_ordered_by_use() {
     let site = Site::new(&[("a.html", "a"), ("b.html", "b"), ("c.css", "c")]);
     site.write("_headers", "/*\n  X-All: 1\n/a*\n  X-Some: 1\n");
     let built = site.build();

@@ -1,9 +1,9 @@
-//! What `compile` promises, seen from outside: a folder in, an archive out, read back by its own reader.
+//! Tests of `compile` from outside: a folder in, an archive out, read by the archive's own reader.
 //!
-//! Nothing here knows a module of the archiver beyond its options, errors and report. The files in
-//! reading order: the harness, what answers which path, what the answers say, and how a build behaves.
+//! The tests use only options, errors and report of the archiver. Modules in reading order: the harness, paths, response
+//! heads, and the build.
 
-// A panic of the harness is a test's report, as one in a test is.
+// In tests, a panic is a failure.
 #![allow(clippy::unwrap_used)]
 
 mod site;

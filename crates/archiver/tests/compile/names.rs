@@ -1,4 +1,4 @@
-//! Every file answers under its own name, and pages under their name without suffix too.
+//! Names of files and pages.
 
 use cannery_archive::Origin;
 
@@ -33,7 +33,7 @@ fn names_are_bytes() {
 }
 
 #[test]
-fn a_page_answers_without_its_suffix() {
+fn page_answers_without_its_suffix() {
     let built = Site::new(&[("a.html", "1"), ("b.txt", "2"), ("c.xhtml", "3"), ("d.json", "4")]).build();
     for (path, content) in [("/a", "1"), ("/b", "2"), ("/c", "3")] {
         let page = built.page(path);
@@ -44,7 +44,7 @@ fn a_page_answers_without_its_suffix() {
 }
 
 #[test]
-fn of_several_pages_the_preferred_suffix_answers_without_it() {
+fn page_with_the_preferred_suffix_answers_without_it() {
     let site = Site::new(&[
         ("a.txt", "txt"),
         ("a.xht", "xht"),
@@ -59,7 +59,7 @@ fn of_several_pages_the_preferred_suffix_answers_without_it() {
 }
 
 #[test]
-fn a_file_of_that_very_name_comes_before_a_page_without_suffix() {
+fn file_takes_precedence_over_a_page_without_suffix() {
     let built = Site::new(&[("a", "bare"), ("a.html", "html"), ("a.txt", "txt")]).build();
     assert_eq!(built.page("/a").text(), "bare");
     assert_eq!(built.page("/a").origin, Origin::File);
@@ -69,14 +69,14 @@ fn a_file_of_that_very_name_comes_before_a_page_without_suffix() {
 }
 
 #[test]
-fn a_page_beside_a_folder_of_its_name_keeps_both() {
+fn page_and_folder_of_the_same_name_are_both_served() {
     let built = Site::new(&[("docs.html", "page"), ("docs/index.html", "folder")]).build();
     assert_eq!(built.page("/docs").text(), "page");
     assert_eq!(built.page("/docs/").text(), "folder");
 }
 
 #[test]
-fn pages_without_suffix_can_be_left_out() {
+fn names_without_suffix_can_be_disabled() {
     let mut site = Site::new(&[("a.html", "1")]);
     site.options.exclude_strip = true;
     let built = site.build();
@@ -85,7 +85,7 @@ fn pages_without_suffix_can_be_left_out() {
 }
 
 #[test]
-fn names_that_are_left_out_are_not_in_the_archive() {
+fn skipped_names_are_not_in_the_archive() {
     let mut site =
         Site::new(&[(".git/config", "secret"), ("a.css", "1"), ("b~", "secret"), ("c.map", "secret")]);
     site.write(".canneryignore", "*.map\n");
@@ -101,7 +101,7 @@ fn names_that_are_left_out_are_not_in_the_archive() {
 }
 
 #[test]
-fn without_the_built_in_rules_all_names_are_taken() {
+fn without_default_rules_all_names_are_included() {
     let mut site = Site::new(&[(".hidden.css", "1"), ("x.log", "2")]);
     site.options.default_ignores = false;
     let built = site.build();

@@ -1,4 +1,4 @@
-//! What earlier releases leave behind: assets that pages of theirs still ask for.
+//! Files carried from earlier releases.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,12 +8,12 @@ use cannery_archiver::{Encoder, Error, ErrorClass};
 
 use crate::site::{Built, Site};
 
-/// A name that carries a digest of the content: `script("one")` is `app.<digits>.js`.
+/// A name that contains a digest of the content: `script("one")` is `app.<digits>.js`.
 fn script(content: &str) -> String {
     format!("app.{}.js", &blake3::hash(content.as_bytes()).to_hex()[..16])
 }
 
-/// Releases of one site, each an archive of its own.
+/// Releases of one site, one archive each.
 struct Deploys {
     site: Site,
 }
@@ -27,7 +27,7 @@ impl Deploys {
         self.site.beside(&format!("{name}.cdb"))
     }
 
-    /// Builds the archive `name` of these files alone, after the archives `previous`.
+    /// Builds the archive `name` of these files, after the archives `previous`.
     fn release(&mut self, name: &str, files: &[(&str, &str)], previous: &[&str]) -> Built {
         self.prepare(name, files, previous);
         self.site.build()
@@ -41,7 +41,7 @@ impl Deploys {
         self.site.options.previous = previous.iter().map(|name| self.archive(name)).collect();
     }
 
-    /// A release of one script and the page that loads it.
+    /// Creates a release of one script, and the page that loads it.
     fn script(&mut self, name: &str, content: &str, previous: &[&str]) -> Built {
         let (page, script) = (format!("<script src={}></script>", script(content)), script(content));
         self.release(name, &[("index.html", &page), (&script, content)], previous)
@@ -53,13 +53,13 @@ fn carried(built: &Built) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn a_page_of_the_release_before_last_finds_its_assets() {
+fn page_of_the_release_before_last_finds_its_files() {
     let mut deploys = Deploys::new();
     deploys.site.options.encoders = [Encoder::Identity, Encoder::Gzip].into();
     let one = "console.log('one');".repeat(50);
     let first = deploys.script("1", &one, &[]).page(format!("/{}", script(&one)));
     deploys.script("2", "two", &["1"]);
-    // How this release stores its own files has nothing to do with how the first one did.
+    // The codings of this release don't affect carried files.
     deploys.site.options.encoders = [Encoder::Identity].into();
     let built = deploys.script("3", "three", &["2"]);
     let page = built.page(format!("/{}", script(&one)));
@@ -73,7 +73,7 @@ fn a_page_of_the_release_before_last_finds_its_assets() {
 }
 
 #[test]
-fn nothing_else_is_carried() {
+fn only_fingerprinted_files_are_carried() {
     let mut deploys = Deploys::new();
     let name = script("one");
     deploys.release(
@@ -97,7 +97,7 @@ fn nothing_else_is_carried() {
 }
 
 #[test]
-fn what_this_release_answers_itself_is_never_replaced() {
+fn paths_of_this_release_are_never_replaced() {
     let mut deploys = Deploys::new();
     deploys.site.options.immutable = vec!["/kept/*".into()];
     let files =
@@ -119,7 +119,7 @@ fn what_this_release_answers_itself_is_never_replaced() {
 }
 
 #[test]
-fn of_two_releases_with_one_path_the_newer_counts_in_any_order_of_flags() {
+fn newer_release_wins_in_any_order_of_flags() {
     let mut deploys = Deploys::new();
     deploys.site.options.immutable = vec!["*.js".into()];
     deploys.release("1", &[("app.js", "first")], &[]);
@@ -133,7 +133,7 @@ fn of_two_releases_with_one_path_the_newer_counts_in_any_order_of_flags() {
 }
 
 #[test]
-fn no_more_releases_are_carried_than_were_asked_for() {
+fn number_of_carried_releases_is_limited() {
     let mut deploys = Deploys::new();
     for (name, previous) in [("1", None), ("2", Some("1")), ("3", Some("2")), ("4", Some("3"))] {
         let previous: Vec<_> = previous.into_iter().collect();
@@ -150,7 +150,7 @@ fn no_more_releases_are_carried_than_were_asked_for() {
 }
 
 #[test]
-fn a_release_that_was_replaced_long_ago_is_left_behind() {
+fn release_that_was_replaced_long_ago_is_dropped() {
     const DAY: u64 = 24 * 60 * 60;
     let mut deploys = Deploys::new();
     deploys.site.options.previous_age_days = Some(30);
@@ -168,7 +168,7 @@ fn a_release_that_was_replaced_long_ago_is_left_behind() {
 }
 
 #[test]
-fn assets_of_a_host_are_carried_for_that_host_as_long_as_it_has_a_site() {
+fn files_of_a_host_are_carried_while_it_has_a_site() {
     let mut deploys = Deploys::new();
     let old = format!("_hosts/example.com/{}", script("old"));
     deploys.release("1", &[("index.html", "1"), ("_hosts/example.com/index.html", "1"), (&old, "old")], &[]);
@@ -185,7 +185,7 @@ fn assets_of_a_host_are_carried_for_that_host_as_long_as_it_has_a_site() {
 }
 
 #[test]
-fn an_asset_that_comes_back_is_a_file_again_and_ages_anew() {
+fn restored_file_is_a_file_again_and_its_age_restarts() {
     let mut deploys = Deploys::new();
     deploys.script("1", "blue", &[]);
     deploys.script("2", "red", &["1"]);
@@ -196,7 +196,7 @@ fn an_asset_that_comes_back_is_a_file_again_and_ages_anew() {
 }
 
 #[test]
-fn a_body_that_this_release_has_under_another_name_is_stored_once() {
+fn body_with_another_name_in_this_release_is_stored_once() {
     let mut deploys = Deploys::new();
     let (old, new) = (script("same"), script("same").replace("app", "main"));
     deploys.release("1", &[(&old, "same")], &[]);
@@ -206,7 +206,7 @@ fn a_body_that_this_release_has_under_another_name_is_stored_once() {
 }
 
 #[test]
-fn an_archive_may_follow_itself_in_its_place() {
+fn archive_may_be_its_own_predecessor() {
     let mut deploys = Deploys::new();
     deploys.script("site", "one", &[]);
     let built = deploys.script("site", "two", &["site"]);
@@ -215,7 +215,7 @@ fn an_archive_may_follow_itself_in_its_place() {
 }
 
 #[test]
-fn the_same_folder_options_and_earlier_archives_give_the_same_bytes() {
+fn same_folder_options_and_archives_give_the_same_bytes() {
     let mut deploys = Deploys::new();
     deploys.script("1", "one", &[]);
     deploys.script("2", "two", &["1"]);
@@ -227,7 +227,7 @@ fn the_same_folder_options_and_earlier_archives_give_the_same_bytes() {
 }
 
 #[test]
-fn serials_only_grow() {
+fn serials_increase() {
     let mut deploys = Deploys::new();
     assert_eq!(deploys.script("1", "one", &[]).archive.facts().serial, 1);
     deploys.site.options.serial = Some(41);
@@ -242,7 +242,7 @@ fn serials_only_grow() {
 }
 
 #[test]
-fn an_earlier_archive_that_is_none_or_damaged_is_named_and_nothing_is_published() {
+fn invalid_earlier_archive_is_an_error() {
     let mut deploys = Deploys::new();
     deploys.script("1", "one", &[]);
     let good = fs::read(deploys.archive("1")).unwrap();

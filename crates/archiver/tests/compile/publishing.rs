@@ -1,4 +1,4 @@
-//! Where the archive appears, and that it never swallows itself.
+//! Publishing: the archive's place, also within the source folder.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -8,14 +8,14 @@ use cannery_archiver::{Error, ErrorClass};
 use crate::site::{Site, names};
 
 #[test]
-fn nothing_but_the_archive_appears() {
+fn only_the_archive_is_created() {
     let site = Site::new(&[("a.css", "1")]);
     site.build();
     assert_eq!(site.names_beside(), ["site", "site.cdb"]);
 }
 
 #[test]
-fn an_archive_inside_the_source_folder_does_not_archive_itself() {
+fn archive_in_the_source_folder_does_not_contain_itself() {
     let mut site = Site::new(&[("a.css", "1")]);
     site.options.archive = site.source("site.cdb");
     site.build();
@@ -30,7 +30,7 @@ fn an_archive_inside_the_source_folder_does_not_archive_itself() {
 }
 
 #[test]
-fn an_archive_inside_the_source_folder_leaves_other_files_of_its_name_alone() {
+fn other_files_with_the_archives_name_are_kept() {
     let mut site = Site::new(&[("d/site.cdb", "mine")]);
     site.options.archive = site.source("site.cdb");
     site.build();
@@ -38,7 +38,7 @@ fn an_archive_inside_the_source_folder_leaves_other_files_of_its_name_alone() {
 }
 
 #[test]
-fn a_link_to_the_archive_in_the_source_folder_is_not_archived() {
+fn link_to_the_archive_in_the_source_folder_is_not_archived() {
     let site = Site::new(&[("a.css", "1")]);
     site.build();
     symlink(&site.options.archive, site.source("download.cdb")).unwrap();
@@ -47,7 +47,7 @@ fn a_link_to_the_archive_in_the_source_folder_is_not_archived() {
 }
 
 #[test]
-fn the_old_permissions_are_kept_and_a_link_stays_a_link() {
+fn permissions_and_links_are_kept() {
     let mut site = Site::new(&[("a.css", "1")]);
     let place = site.beside("releases.cdb");
     fs::write(&place, "old").unwrap();
@@ -60,7 +60,7 @@ fn the_old_permissions_are_kept_and_a_link_stays_a_link() {
 }
 
 #[test]
-fn who_reads_the_old_archive_keeps_it() {
+fn open_archive_remains_readable() {
     let site = Site::new(&[("a.css", "old")]);
     let old = site.build();
     let mapped =
@@ -72,7 +72,7 @@ fn who_reads_the_old_archive_keeps_it() {
 }
 
 #[test]
-fn a_folder_or_a_device_cannot_be_the_archive() {
+fn folder_or_device_cannot_be_the_archive() {
     let mut site = Site::new(&[("a.css", "1")]);
     for place in [site.options.sources.clone(), "/dev/null".into()] {
         site.options.archive = place.clone();
@@ -83,7 +83,7 @@ fn a_folder_or_a_device_cannot_be_the_archive() {
 }
 
 #[test]
-fn a_missing_folder_for_the_archive_is_an_output_error_that_names_it() {
+fn missing_folder_of_the_archive_is_an_output_error() {
     let mut site = Site::new(&[("a.css", "1")]);
     site.options.archive = site.beside("none/site.cdb");
     let error = site.try_build().unwrap_err();

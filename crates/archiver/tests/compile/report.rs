@@ -1,4 +1,4 @@
-//! What a build says of itself, to who runs it and in the archive.
+//! Report and manifest of a build.
 
 use std::sync::Mutex;
 
@@ -19,12 +19,12 @@ fn site() -> Site {
 }
 
 #[test]
-fn the_report_counts_what_went_in_and_what_came_of_it() {
+fn report_counts_files_and_results() {
     let built = site().build();
     let report = &built.report;
     assert_eq!((report.files, report.folders, report.contents), (4, 2, 3));
     assert_eq!(report.bytes_in, 2 * 1100 + 5 + 14);
-    // Four own names less the rule file's, three aliases, one static rule.
+    // Four names of their own except the rule file's, three aliases, one static rule.
     assert_eq!((report.paths, report.aliases, report.redirects, report.rules), (7, 3, 1, 1));
     assert_eq!(report.paths, built.archive.facts().paths);
     assert_eq!(report.archive_bytes, built.archive.facts().file_bytes);
@@ -42,7 +42,7 @@ fn the_report_counts_what_went_in_and_what_came_of_it() {
 }
 
 #[test]
-fn the_manifest_names_what_shaped_the_bytes_and_no_place() {
+fn manifest_describes_the_build_without_paths() {
     let site = site();
     let built = site.build();
     let manifest = built.archive.manifest().unwrap().unwrap();
@@ -56,7 +56,7 @@ fn the_manifest_names_what_shaped_the_bytes_and_no_place() {
     assert!(!text.contains(site.options.sources.to_str().unwrap()), "{text}");
 }
 
-/// What a watcher was told.
+/// Events of an observer.
 #[derive(Default)]
 struct Watcher(Mutex<Vec<(Stage, Option<u64>, u64)>>);
 
@@ -71,7 +71,7 @@ impl Progress for Watcher {
 }
 
 #[test]
-fn a_watcher_sees_every_stage_reach_its_total() {
+fn observer_sees_every_stage_reach_its_total() {
     let site = site();
     let watcher = Watcher::default();
     compile(&site.options, &watcher).unwrap();

@@ -1,4 +1,4 @@
-//! `_redirects`: which rules become paths, which hold below a folder, and what is reported.
+//! `_redirects`: static rules, patterns, and reports.
 
 use cannery_archive::Origin;
 
@@ -9,7 +9,7 @@ fn redirect(status: u16, target: &str) -> Option<Answer> {
 }
 
 #[test]
-fn a_static_rule_answers_its_path() {
+fn static_rule_answers_its_path() {
     let built =
         Site::new(&[("_redirects", "/old /new\n/q /new?a=b#c 302\n/away https://example.com/ 307\n")])
             .build();
@@ -37,14 +37,14 @@ fn relative_rules_belong_to_their_folder() {
 }
 
 #[test]
-fn a_source_with_escapes_answers_the_decoded_path() {
+fn source_is_percent_decoded() {
     let built = Site::new(&[("_redirects", "/a%20b /x\n/%C3%A4 /y\n")]).build();
     assert_eq!(built.answer("/a b"), redirect(301, "/x"));
     assert_eq!(built.answer("/ä"), redirect(301, "/y"));
 }
 
 #[test]
-fn a_rule_yields_to_a_file_unless_it_is_forced() {
+fn rule_yields_to_a_file_unless_it_is_forced() {
     let site = Site::new(&[("a.html", "1"), ("b.html", "2"), ("_redirects", "/a /x\n/b /x 301!\n")]);
     let built = site.build();
     assert_eq!(built.page("/a").text(), "1");
@@ -55,14 +55,14 @@ fn a_rule_yields_to_a_file_unless_it_is_forced() {
 }
 
 #[test]
-fn an_empty_file_beside_rules_is_an_empty_file() {
+fn empty_file_is_served_in_a_site_with_rules() {
     let built = Site::new(&[("empty.css", ""), ("_redirects", "/old /new\n")]).build();
     assert_eq!((built.page("/empty.css").status, built.page("/empty.css").body.len()), (200, 0));
     assert_eq!(built.answer("/old"), redirect(301, "/new"));
 }
 
 #[test]
-fn patterns_hold_at_the_root_of_their_site() {
+fn patterns_are_stored_at_the_root_of_their_site() {
     let built =
         Site::new(&[("_redirects", "/blog/:year/:name /posts/:name\n/old/* /new/:splat 302\n/p/a-* /q\n")])
             .build();
@@ -75,7 +75,7 @@ fn patterns_hold_at_the_root_of_their_site() {
 }
 
 #[test]
-fn a_rewrite_to_a_constant_path_is_resolved_when_building() {
+fn rewrite_to_a_constant_path_is_resolved_at_build_time() {
     let built = Site::new(&[
         ("app.html", "app"),
         ("_redirects", "/start /app.html 200\n/gone /app 410\n/* /app.html 200\n"),
@@ -95,14 +95,14 @@ fn a_rewrite_to_a_constant_path_is_resolved_when_building() {
 }
 
 #[test]
-fn a_rewrite_with_captures_is_left_to_the_server() {
+fn rewrite_with_captures_is_resolved_by_the_server() {
     let built = Site::new(&[("_redirects", "/docs/:page /pages/:page.html 200\n")]).build();
     let rule = Below::Rule(0, false, "docs/{0}".into(), Answer::Rewrite(200, "/pages/{0}.html".into()));
     assert_eq!(built.below(None, "/").unwrap(), [rule]);
 }
 
 #[test]
-fn a_rewrite_to_what_is_not_there_is_reported_and_dropped() {
+fn rewrite_to_a_missing_path_is_reported_and_ignored() {
     let built = Site::new(&[("_redirects", "/a /none.html 200\n/b/* /none.html 200\n")]).build();
     assert_eq!(built.answer("/a"), None);
     assert_eq!(built.below(None, "/"), None);
@@ -122,7 +122,7 @@ fn rules_keep_their_order_over_all_folders() {
 }
 
 #[test]
-fn a_forced_static_rule_comes_before_a_forced_pattern_below_it() {
+fn forced_static_rule_comes_before_a_later_forced_pattern() {
     let built = Site::new(&[("_redirects", "/a/b /1 301!\n/a/* /2 301!\n")]).build();
     assert!(built.archive.facts().forced_rules);
     assert_eq!(built.answer("/a/b"), redirect(301, "/1"));
@@ -138,7 +138,7 @@ fn a_forced_static_rule_comes_before_a_forced_pattern_below_it() {
 }
 
 #[test]
-fn the_dialect_is_an_option_and_a_file_may_state_its_own() {
+fn dialect_is_an_option_or_in_the_first_line() {
     let mut site = Site::new(&[("a.html", "1"), ("_redirects", "/a /x\n")]);
     site.options.dialect = cannery_archiver::redirects::Dialect::Cloudflare;
     assert_eq!(site.build().answer("/a"), redirect(302, "/x"));
@@ -147,7 +147,7 @@ fn the_dialect_is_an_option_and_a_file_may_state_its_own() {
 }
 
 #[test]
-fn wrong_lines_are_reported_with_file_and_line() {
+fn malformed_lines_are_reported_with_file_and_line() {
     let built = Site::new(&[("d/_redirects", "# fine\n./a\n./b ./c 299\n")]).build();
     let places: Vec<(&str, Option<u32>)> =
         built.report.diagnostics.iter().map(|found| (found.file.as_str(), found.line)).collect();
@@ -156,7 +156,7 @@ fn wrong_lines_are_reported_with_file_and_line() {
 }
 
 #[test]
-fn a_pattern_deeper_than_a_search_goes_is_reported_and_dropped() {
+fn pattern_with_too_many_segments_is_reported_and_ignored() {
     let deep = "/d".repeat(300);
     let built = Site::new(&[("_redirects", &format!("{deep}/* /x\n"))]).build();
     assert_eq!(built.below(None, "/"), None);

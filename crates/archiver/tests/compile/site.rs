@@ -1,7 +1,6 @@
-//! The harness: a folder literal, compiled, and asked for its answers.
+//! Test harness: compiles a folder literal, and looks up its responses.
 //!
-//! Never looks into the archive but through its reader, and decodes every body that it shows, so that a
-//! test compares with what it wrote into the folder.
+//! It uses the archive's reader, and decodes every body, so that tests compare with the source files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,20 +14,20 @@ use cannery_archive::{
 use cannery_archiver::{Encoder, Error, LinkCheck, Options, Report, compile};
 use tempfile::TempDir;
 
-/// A source folder, and where its archive shall be.
+/// A source folder, and the place of its archive.
 pub(crate) struct Site {
     pub(crate) options: Options,
     folder: TempDir,
 }
 
 impl Site {
-    /// A folder with these files, to be stored as they are unless a test says otherwise.
+    /// Creates a folder with these files. By default, contents are stored uncompressed.
     pub(crate) fn new(files: &[(&str, &str)]) -> Site {
         let folder = tempfile::tempdir().unwrap();
         let mut options = Options::new(folder.path().join("site"), folder.path().join("site.cdb"));
         options.encoders = [Encoder::Identity].into();
         options.allow_empty = true;
-        // Most tests link to paths that they have no use for.
+        // Most tests have links and redirects to paths without a file.
         options.check_links = LinkCheck::Off;
         fs::create_dir(folder.path().join("site")).unwrap();
         let site = Site { options, folder };
@@ -38,34 +37,34 @@ impl Site {
         site
     }
 
-    /// Puts a file into the folder.
+    /// Writes a file into the folder.
     pub(crate) fn write(&self, path: impl AsRef<[u8]>, content: impl AsRef<[u8]>) {
         let path = self.source(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
 
-    /// Where a source file lies.
+    /// Returns the path of a source file.
     pub(crate) fn source(&self, path: impl AsRef<[u8]>) -> PathBuf {
         self.options.sources.join(OsStr::from_bytes(path.as_ref()))
     }
 
-    /// A place beside the source folder.
+    /// Returns a path next to the source folder.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The names beside the source folder, sorted.
+    /// Returns the sorted names next to the source folder.
     pub(crate) fn names_beside(&self) -> Vec<String> {
         names(self.folder.path())
     }
 
-    /// Builds.
+    /// Runs a build.
     pub(crate) fn try_build(&self) -> Result<Report, Error> {
         compile(&self.options, &())
     }
 
-    /// Builds, checks every byte of the archive, and opens it.
+    /// Runs a build, verifies the archive, and opens it.
     pub(crate) fn build(&self) -> Built {
         let report = self.try_build().unwrap();
         let archive = Archive::open(&self.options.archive, Loading::InMemory).unwrap();
@@ -73,13 +72,13 @@ impl Site {
         Built { report, archive }
     }
 
-    /// The bytes of the archive.
+    /// Returns the bytes of the archive.
     pub(crate) fn archive_bytes(&self) -> Vec<u8> {
         fs::read(&self.options.archive).unwrap()
     }
 }
 
-/// The names in a folder, sorted.
+/// Returns the sorted names in a folder.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let mut names: Vec<String> =
@@ -88,28 +87,28 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// An archive that was built, and what the build said.
+/// A new archive, and the report of its build.
 pub(crate) struct Built {
     pub(crate) report: Report,
     pub(crate) archive: Archive,
 }
 
-/// What is under a path.
+/// The record of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     Page(Page),
-    /// The status and the target, `?query` and `#fragment` included.
+    /// Status and target, including `?query` and `#fragment`.
     Redirect(u16, String),
-    /// The status and the path.
+    /// Status and path.
     Rewrite(u16, String),
 }
 
-/// A resource, with its head as the smallest form has it.
+/// A resource, with the head of its smallest form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Page {
     pub(crate) status: u16,
     pub(crate) origin: Origin,
-    /// The content, decoded.
+    /// The decoded content.
     pub(crate) body: Vec<u8>,
     /// The forms, smallest first.
     pub(crate) forms: Vec<FormOf>,
@@ -127,46 +126,46 @@ pub(crate) struct FormOf {
 }
 
 impl Page {
-    /// The value of a field of the smallest form.
+    /// Returns the value of a field of the smallest form.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.forms[0].field(name)
     }
 
-    /// The content as text.
+    /// Returns the content as text.
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// The codings, smallest form first.
+    /// Returns the codings, smallest form first.
     pub(crate) fn codings(&self) -> Vec<Coding> {
         self.forms.iter().map(|form| form.coding).collect()
     }
 }
 
 impl FormOf {
-    /// The value of a field.
+    /// Returns the value of a field.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
         lines.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }
 
-/// Something that holds below a folder.
+/// An entry of a scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Below {
     Fallback(String, Page),
     ErrorPage(u16, Page),
-    /// Ordinal, force, the pattern as text with `{n}` and `{n*}` for captures, the answer.
+    /// Ordinal, force, the pattern as text with `{n}` and `{n*}` for captures, the response.
     Rule(u32, bool, String, Answer),
 }
 
 impl Built {
-    /// What answers a path of the default site, given decoded.
+    /// Returns the record of a percent-decoded path of the default site.
     pub(crate) fn answer(&self, path: impl AsRef<[u8]>) -> Option<Answer> {
         self.answer_on(None, path)
     }
 
-    /// What answers a path of a host.
+    /// Returns the record of a path of a host.
     pub(crate) fn answer_on(&self, host: Option<&str>, path: impl AsRef<[u8]>) -> Option<Answer> {
         let mut buffer = KeyBuffer::new();
         let key = Key::from_file(path.as_ref().strip_prefix(b"/").unwrap(), &mut buffer).unwrap();
@@ -174,12 +173,12 @@ impl Built {
         Some(self.decode(record))
     }
 
-    /// The page that answers a path of the default site.
+    /// Returns the page at a path of the default site.
     pub(crate) fn page(&self, path: impl AsRef<[u8]>) -> Page {
         self.page_on(None, path)
     }
 
-    /// The page that answers a path of a host.
+    /// Returns the page at a path of a host.
     pub(crate) fn page_on(&self, host: Option<&str>, path: impl AsRef<[u8]>) -> Page {
         let shown = String::from_utf8_lossy(path.as_ref()).into_owned();
         match self.answer_on(host, path) {
@@ -188,7 +187,7 @@ impl Built {
         }
     }
 
-    /// What holds below a folder, whose path ends with `/`; nothing if it has no scope.
+    /// Returns the scope of a folder, whose path ends with `/`, or `None`.
     pub(crate) fn below(&self, host: Option<&str>, folder: &str) -> Option<Vec<Below>> {
         let mut buffer = KeyBuffer::new();
         let key = Key::from_file(&folder.as_bytes()[1..], &mut buffer).unwrap();
@@ -209,13 +208,13 @@ impl Built {
         Some(scope.entries().map(Result::unwrap).filter(is_answer).map(entry).collect())
     }
 
-    /// Whether a host has a site of its own; nothing if the archive does not know it.
+    /// Returns `true` if a host has its own site; `None` if the archive doesn't know it.
     pub(crate) fn has_own_site(&self, host: &str) -> Option<bool> {
         let mut scopes = self.archive.scopes(Some(host.as_bytes()), Key::ROOT);
         scopes.next().map(|scope| scope.unwrap().1.own_site)
     }
 
-    /// The files that are kept without being served under their own name, with their bytes.
+    /// Returns the hidden files, with their bytes.
     pub(crate) fn kept(&self) -> Vec<(String, String)> {
         let entries = self.archive.entries().map(|entry| entry.unwrap());
         let kept = entries.filter_map(|entry| match entry.kind() {
@@ -231,14 +230,14 @@ impl Built {
         kept
     }
 
-    /// Every body in the archive.
+    /// Returns every body in the archive.
     pub(crate) fn bodies(&self) -> Vec<Vec<u8>> {
         let entries = self.archive.entries().map(|entry| entry.unwrap());
         let bodies = entries.filter(|entry| matches!(entry.kind(), RecordKind::Body(_)));
         bodies.map(|entry| entry.data.to_vec()).collect()
     }
 
-    /// The diagnostics as `file:line: code`, the line left out where there is none; sorted.
+    /// Returns the sorted diagnostics as `file:line: code`, or `file: code` without a line.
     pub(crate) fn remarks(&self) -> Vec<String> {
         let remark = |diagnostic: &cannery_archiver::diagnostic::Diagnostic| match diagnostic.line {
             Some(line) => format!("{}:{line}: {}", diagnostic.file, diagnostic.code),
@@ -304,7 +303,7 @@ fn spelled<'a, E: std::fmt::Debug>(pieces: impl IntoIterator<Item = Result<Piece
     pieces.into_iter().map(|inner| piece(inner.unwrap())).collect()
 }
 
-/// A body as a client would decode it.
+/// Decodes a body as a client does.
 fn decoded(coding: Coding, stored: &[u8]) -> Vec<u8> {
     match coding {
         Coding::Identity => stored.to_vec(),

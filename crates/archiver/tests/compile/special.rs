@@ -1,11 +1,11 @@
-//! Pages that answer for what is not there, and names that only look like theirs.
+//! Fallback and error pages, and names that only resemble theirs.
 
 use cannery_archive::Origin;
 
 use crate::site::{Below, Site};
 
 #[test]
-fn fallback_pages_hold_below_their_folder() {
+fn fallback_pages_apply_below_their_folder() {
     let built =
         Site::new(&[("_200.html", "app"), ("api/_wildcard.json", "{}"), ("d/200.html", "sub")]).build();
     let fallback = |folder: &str| match &built.below(None, folder).unwrap()[..] {
@@ -25,7 +25,7 @@ fn fallback_pages_hold_below_their_folder() {
 }
 
 #[test]
-fn error_pages_hold_below_their_folder() {
+fn error_pages_apply_below_their_folder() {
     let built = Site::new(&[("404.html", "none"), ("d/_404.html", "none here")]).build();
     let error_page = |folder: &str| match &built.below(None, folder).unwrap()[..] {
         [Below::ErrorPage(404, page)] => (page.status, page.text().to_owned()),
@@ -37,7 +37,7 @@ fn error_pages_hold_below_their_folder() {
 }
 
 #[test]
-fn any_error_that_the_server_can_end_in_has_a_page() {
+fn every_error_of_the_server_may_have_a_page() {
     let built =
         Site::new(&[("405.html", "405"), ("_405.html", "late"), ("_500.txt", "500"), ("418.html", "tea")])
             .build();
@@ -52,7 +52,7 @@ fn any_error_that_the_server_can_end_in_has_a_page() {
 }
 
 #[test]
-fn an_error_page_answers_its_own_address_with_its_status() {
+fn error_page_answers_its_own_path_with_its_status() {
     let built = Site::new(&[("404.html", "none")]).build();
     for (path, origin) in [("/404.html", Origin::File), ("/404", Origin::Alias)] {
         let page = built.page(path);
@@ -62,7 +62,7 @@ fn an_error_page_answers_its_own_address_with_its_status() {
 }
 
 #[test]
-fn an_error_page_equal_to_another_page_keeps_its_status() {
+fn error_page_equal_to_another_page_keeps_its_status() {
     let built = Site::new(&[("404.html", "same"), ("index.html", "same")]).build();
     assert_eq!(built.page("/").status, 200);
     assert_eq!(built.page("/404.html").status, 404);
@@ -73,14 +73,14 @@ fn an_error_page_equal_to_another_page_keeps_its_status() {
 }
 
 #[test]
-fn images_of_such_names_are_images() {
+fn images_named_like_a_status_are_images() {
     let built = Site::new(&[("200.png", "tile"), ("404.png", "tile")]).build();
     assert_eq!((built.page("/200.png").status, built.page("/404.png").status), (200, 200));
     assert_eq!(built.below(None, "/"), None);
 }
 
 #[test]
-fn a_page_among_numbered_ones_is_an_ordinary_page() {
+fn page_in_a_numbered_series_is_an_ordinary_page() {
     let built =
         Site::new(&[("199.html", "a"), ("200.html", "b"), ("x/403.html", "c"), ("x/404.html", "d")]).build();
     assert_eq!(built.below(None, "/"), None);
@@ -90,7 +90,7 @@ fn a_page_among_numbered_ones_is_an_ordinary_page() {
     let chapters: Vec<(String, &str)> = (190..=600).map(|number| (format!("{number}.html"), "a")).collect();
     let chapters: Vec<(&str, &str)> = chapters.iter().map(|(name, text)| (name.as_str(), *text)).collect();
     assert_eq!(Site::new(&chapters).build().remarks(), ["200.html: numbered-page"], "one note for all");
-    // Pages for other errors do not make a series of numbers.
+    // Pages for other errors aren't a numbered series.
     assert!(matches!(
         &built.below(None, "/x/").unwrap()[..],
         [Below::ErrorPage(403, _), Below::ErrorPage(404, _)]
@@ -107,7 +107,7 @@ fn numbers_in_another_folder_or_with_another_suffix_do_not_count() {
 }
 
 #[test]
-fn error_pages_are_never_kept_for_long() {
+fn error_pages_are_not_cached() {
     let mut site = Site::new(&[("404.html", "none"), ("a.css", "1")]);
     site.options.immutable = vec!["*".into()];
     site.options.cache_control = Some("max-age=9".into());
@@ -117,7 +117,7 @@ fn error_pages_are_never_kept_for_long() {
 }
 
 #[test]
-fn what_is_kept_can_be_left_out() {
+fn hidden_files_can_be_left_out() {
     let mut site = Site::new(&[("_redirects", "/x /y\n"), ("_404.html", "none")]);
     let built = site.build();
     let expected =
@@ -131,7 +131,7 @@ fn what_is_kept_can_be_left_out() {
 }
 
 #[test]
-fn the_ignore_file_is_kept_like_the_other_control_files() {
+fn ignore_file_is_stored_like_other_control_files() {
     let site = Site::new(&[("a.css", "1")]);
     site.write(".canneryignore", "*.map\n");
     assert_eq!(site.build().kept(), [(".canneryignore".to_owned(), "*.map\n".to_owned())]);

@@ -1,11 +1,11 @@
-//! Media types, how long copies may be kept, and entity tags.
+//! Media types, cache policy and entity tags.
 
 use cannery_archive::Digest;
 
 use crate::site::Site;
 
 #[test]
-fn the_same_bytes_under_two_names_have_two_types() {
+fn same_bytes_with_two_names_have_two_types() {
     let built = Site::new(&[("a.css", "same"), ("a.js", "same"), ("a.bin", "same")]).build();
     assert_eq!(built.page("/a.css").field("Content-Type"), Some("text/css; charset=utf-8"));
     assert_eq!(built.page("/a.js").field("Content-Type"), Some("text/javascript; charset=utf-8"));
@@ -14,7 +14,7 @@ fn the_same_bytes_under_two_names_have_two_types() {
 }
 
 #[test]
-fn a_charset_is_stated_only_where_it_is_true() {
+fn charset_is_sent_only_for_utf8() {
     let site = Site::new(&[("good.html", "ä")]);
     site.write("bad.html", b"\xe4");
     let built = site.build();
@@ -23,14 +23,14 @@ fn a_charset_is_stated_only_where_it_is_true() {
 }
 
 #[test]
-fn a_type_can_be_overridden() {
+fn type_can_be_overridden() {
     let mut site = Site::new(&[("a.xyz", "1")]);
     site.options.media_types.set("xyz=text/x-xyz").unwrap();
     assert_eq!(site.build().page("/a.xyz").field("Content-Type"), Some("text/x-xyz; charset=utf-8"));
 }
 
 #[test]
-fn ways_in_are_asked_for_again_and_parts_are_kept_for_an_hour() {
+fn entry_points_are_revalidated_and_parts_cached_for_an_hour() {
     let built =
         Site::new(&[("a.html", "1"), ("a.json", "{}"), ("sw.js", "1"), ("a.css", "1"), ("a.png", "1")])
             .build();
@@ -46,7 +46,7 @@ fn ways_in_are_asked_for_again_and_parts_are_kept_for_an_hour() {
 }
 
 #[test]
-fn a_name_with_a_digest_of_its_content_is_kept_for_ever_and_a_lookalike_is_not() {
+fn only_a_verified_fingerprint_is_immutable() {
     let digest = Digest::of(b"content").to_string();
     let (good, bad) = (format!("app-{}.js", &digest[..12]), "app-0123456789ab.js");
     let built = Site::new(&[(&good, "content"), (bad, "content")]).build();
@@ -68,7 +68,7 @@ fn names_can_be_declared_immutable() {
 }
 
 #[test]
-fn caching_is_one_value_or_none_if_so_ordered() {
+fn caching_is_one_value_or_none_if_requested() {
     let mut site = Site::new(&[("a.html", "1"), ("a.css", "1")]);
     site.options.cache_control = Some("max-age=7".into());
     let built = site.build();
@@ -79,7 +79,7 @@ fn caching_is_one_value_or_none_if_so_ordered() {
 }
 
 #[test]
-fn an_entity_tag_is_made_from_the_bytes_that_are_sent() {
+fn entity_tag_depends_on_the_sent_bytes() {
     let mut site = Site::new(&[("a.css", &"a { color: red } ".repeat(50)), ("b.css", "x")]);
     site.options.encoders = cannery_archiver::Encoder::ALL.into();
     let built = site.build();
@@ -95,14 +95,14 @@ fn an_entity_tag_is_made_from_the_bytes_that_are_sent() {
 }
 
 #[test]
-fn entity_tags_can_be_left_out() {
+fn entity_tags_can_be_disabled() {
     let mut site = Site::new(&[("a.css", "1")]);
     site.options.exclude_etag = true;
     assert!(!site.build().page("/a.css").forms[0].sends_etag);
 }
 
 #[test]
-fn a_head_states_nothing_that_varies_per_request() {
+fn head_has_no_field_that_varies_per_request() {
     let head = Site::new(&[("a.css", "1")]).build().page("/a.css").forms[0].head.clone();
     assert_eq!(
         head,
@@ -111,7 +111,7 @@ fn a_head_states_nothing_that_varies_per_request() {
 }
 
 #[test]
-fn files_of_a_kind_share_a_head() {
+fn similar_files_share_a_head() {
     let built = Site::new(&[("a.css", "1"), ("b.css", "2"), ("c/d.css", "3"), ("e.js", "4")]).build();
     assert_eq!(built.report.heads, 2);
 }
