@@ -137,10 +137,8 @@ impl<'s> Shapes<'s> {
     /// Returns `true` if a name contains what is most likely a hash with the shape of others in its folder.
     fn contain(&self, path: &[u8]) -> bool {
         let folder = folder_of(path);
-        let shapes = self.0.iter().filter(|(known, _, _)| *known == folder);
-        shapes
-            .clone()
-            .any(|(_, separator, length)| has_hash_of_shape(&path[folder.len()..], *separator, *length))
+        let mut shapes = self.0.iter().filter(|(known, _, _)| *known == folder);
+        shapes.any(|(_, separator, length)| has_hash_of_shape(&path[folder.len()..], *separator, *length))
     }
 }
 
