@@ -112,7 +112,7 @@ fn server_survives_changed_archives() {
                 );
                 let mut stream = server.connect();
                 stream.write_all(request.as_bytes()).unwrap();
-                // Whatever the archive holds is sent, or the connection is closed. Neither may take for ever.
+                // The server sends a response or closes the connection, before the timeout.
                 let _ = stream.read_to_end(&mut Vec::new()).unwrap();
             }
         }

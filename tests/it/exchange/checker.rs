@@ -19,7 +19,7 @@ pub(super) struct Target {
     pub(super) tls: String,
 }
 
-/// What a client makes of a connection that breaks before a response is complete.
+/// The consequence of a connection that breaks before a response is complete.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failures {
     /// The test fails.
@@ -28,7 +28,7 @@ pub(super) enum Failures {
     Tolerated,
 }
 
-/// What the clients have seen so far.
+/// Progress of the clients.
 #[derive(Default)]
 pub(super) struct Progress {
     seen: Mutex<Seen>,
@@ -136,7 +136,7 @@ impl Stream for TcpStream {}
 
 impl Stream for TlsStream {}
 
-/// A request, and what its client remembers in order to judge the response.
+/// A request, and the data that is needed to check its response.
 struct Request {
     method: &'static str,
     resource: Resource,
@@ -284,7 +284,7 @@ impl Client<'_> {
 #[derive(Debug)]
 struct Broken {
     ended: Ended,
-    /// Whether bytes of an incomplete response had been received.
+    /// `true` if bytes of an incomplete response had been received.
     is_cut: bool,
 }
 

@@ -20,7 +20,7 @@ const fn resource(path: &'static str, length: usize, is_text: bool) -> Resource 
     Resource { path, length, is_text }
 }
 
-/// Lengths below and above what is copied, what is sent zero-copy, and what a TLS record holds.
+/// Lengths below and above the limits for copies, zero-copy sends, and TLS records.
 pub(super) const RESOURCES: [Resource; 7] = [
     resource("/empty.txt", 0, true),
     resource("/small.txt", 13, true),

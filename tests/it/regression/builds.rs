@@ -35,7 +35,7 @@ impl Place {
         ["--sources".into(), self.text("site"), "--archive".into(), self.text("site.cdb")]
     }
 
-    /// Builds; returns the exit code and what was said.
+    /// Builds the folder. Returns the exit code and standard error.
     fn build(&self, flags: &[&str]) -> (i32, String) {
         let places = self.arguments();
         let words: Vec<&str> = places.iter().map(String::as_str).chain(flags.iter().copied()).collect();
@@ -43,7 +43,7 @@ impl Place {
         (status.code().unwrap(), String::from_utf8(stderr).unwrap())
     }
 
-    /// Builds, and expects success without a word about anything.
+    /// Builds the folder. Panics unless the archiver succeeds without a message.
     fn builds(&self, flags: &[&str]) {
         assert_eq!(self.build(flags), (0, String::new()));
     }
@@ -156,7 +156,7 @@ fn rules_fallbacks_listings_and_hosts_are_a_start_page() {
     assert_eq!(place.build(&[]).0, 3);
 }
 
-/// What a link in a pull request led to was published without a word.
+/// The target of a symbolic link, for example from a pull request, was published without a message.
 #[test]
 fn links_out_of_the_folder_are_reported() {
     let place = Place::new(&[("index.html", "page")]);
@@ -217,7 +217,7 @@ fn is_temporary(name: &str) -> bool {
     name.ends_with(".tmp")
 }
 
-/// Ctrl-C left a file of the archive's size beside the archive.
+/// Ctrl-C left a temporary file of the archive's size.
 #[test]
 fn an_interrupted_build_leaves_nothing() {
     let place = Place::new(&[("index.html", "page")]);
@@ -231,7 +231,7 @@ fn an_interrupted_build_leaves_nothing() {
     }
 }
 
-/// Only the next build of the same name removed what a killed one had left.
+/// Only a build of the same archive removed the temporary file of a killed one.
 #[test]
 fn what_a_killed_build_left_is_removed_by_the_next() {
     let place = Place::new(&[("index.html", "page")]);

@@ -1,4 +1,4 @@
-//! Command lines as people write them, and what `explain` and `inspect` print.
+//! Command lines as people write them, and the output of `explain` and `inspect`.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;

@@ -1,4 +1,4 @@
-//! Connections that end, and what their clients are told.
+//! Closed connections, and the responses that their clients receive.
 
 use std::fs;
 use std::io::{Read, Write};

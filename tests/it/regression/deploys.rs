@@ -61,7 +61,7 @@ fn text(response: &Response) -> &str {
     std::str::from_utf8(&response.body).unwrap()
 }
 
-/// What the server answers for the script of a release.
+/// Returns the response for the script of a release.
 fn script(server: &Server, number: u32) -> (u16, String) {
     let response = server.get(&format!("/assets/app-{number}.js"));
     (response.status, text(&response).to_owned())
@@ -96,9 +96,9 @@ fn pages_survive_deploys_and_rollbacks() {
     assert_eq!(
         text(&server.get("/style.css")),
         "release 1",
-        "what is not immutable is of the current release"
+        "mutable paths are those of the current release"
     );
-    assert_eq!(text(&server.get("/only-2.txt")), "the app", "what is not immutable goes with its release");
+    assert_eq!(text(&server.get("/only-2.txt")), "the app", "mutable paths disappear with their release");
 }
 
 #[test]
@@ -151,7 +151,11 @@ fn archives_come_and_go_while_serving() {
     directory.uses("4");
     let server = Server::start(&["--releases", &directory.text(), "--releases-kept", "2"]);
     let status = |number| script(&server, number).0;
-    assert_eq!([1, 2, 3, 4].map(status), [404, 200, 200, 200], "the newest two beside the current one");
+    assert_eq!(
+        [1, 2, 3, 4].map(status),
+        [404, 200, 200, 200],
+        "the newest two in addition to the current one"
+    );
 
     fs::remove_file(directory.path("3.cdb")).unwrap();
     server.await_line("2.cdb, 1.cdb");

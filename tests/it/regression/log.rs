@@ -1,4 +1,4 @@
-//! A log that is slow, full or not read affects nothing but itself.
+//! Logs that are slow, full or unread, which must not affect the server.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -137,9 +137,12 @@ fn rejected_over_http1() -> Vec<Rejected> {
     requests.map(|(request, status, line)| (request.into_bytes(), status, line.to_owned())).into()
 }
 
-/// Fields of requests over HTTP/2, the status of the response, and the target.
-fn rejected_over_http2() -> Vec<(Vec<(String, String)>, u16, String)> {
-    let request = |target: &str, more: &[(&str, &str)]| -> Vec<(String, String)> {
+/// Header fields of a request over HTTP/2.
+type RequestFields = Vec<(String, String)>;
+
+/// Returns requests over HTTP/2, the status of the response, and the target.
+fn rejected_over_http2() -> Vec<(RequestFields, u16, String)> {
+    let request = |target: &str, more: &[(&str, &str)]| -> RequestFields {
         let fields = [(":method", "GET"), (":scheme", "http"), (":authority", "h"), (":path", target)];
         fields.iter().chain(more).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     };
@@ -152,8 +155,8 @@ fn rejected_over_http2() -> Vec<(Vec<(String, String)>, u16, String)> {
     ]
 }
 
-/// Sends all requests that are rejected, and returns the lines of the log with what each should contain: the request line,
-/// the status, and the length of the content.
+/// Sends all rejected requests. Returns the lines of the log, and for each the expected request line, status, and content
+/// length.
 fn log_of_rejected(folder: &Path, format: &str) -> (Vec<String>, Vec<(String, u16, usize)>) {
     let log = folder.join(format);
     let flags = ["--dummy", "--access-log", log.to_str().unwrap(), "--access-log-format", format];

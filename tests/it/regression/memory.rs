@@ -1,4 +1,4 @@
-//! What clients that do not read make the server keep.
+//! Memory that clients pin by not reading.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -15,7 +15,7 @@ fn start(folder: &std::path::Path, flags: &[&str]) -> Server {
     Server::start(&[&["--archive", archive.to_str().unwrap()], flags].concat())
 }
 
-/// Pipelines requests on `count` connections as far as the server reads them, and reads nothing.
+/// Pipelines requests on `count` connections until the server stops reading, and reads no response.
 fn pipeline(server: &Server, count: usize) -> Vec<TcpStream> {
     let requests = "GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n".repeat(4000);
     let connect = |_| {

@@ -1,4 +1,4 @@
-//! Faults that we have had: each test holds that one of them does not come back. One file per topic.
+//! Regression tests: each covers an error that we have fixed. One file per topic.
 
 mod builds;
 mod command_lines;
@@ -20,7 +20,7 @@ use std::process::Stdio;
 
 use crate::harness::{Server, compile, pages, run, server_command, signal, write_folder};
 
-/// A site's own policy took the place of the server's, which was ordered by a flag, and nobody was told.
+/// The site's own policy silently replaced that of the flag.
 #[test]
 fn a_policy_of_the_site_does_not_switch_off_that_of_the_server() {
     let rules = "/page\n  Content-Security-Policy: default-src 'self'\n/bare\n  ! Content-Security-Policy\n";
@@ -54,7 +54,7 @@ fn sources_that_are_a_file_are_called_that() {
     assert!(said.contains("page.html is not a folder"), "{said}");
 }
 
-/// Only the system's reason was said.
+/// The message contained only the reason of the system.
 #[test]
 fn an_access_log_that_cannot_be_written_is_named() {
     let output = run("cannery-server", &["--dummy", "--bind", "127.0.0.1:0", "--access-log", "/no/such/log"]);
@@ -63,7 +63,7 @@ fn an_access_log_that_cannot_be_written_is_named() {
     assert!(said.contains("/no/such/log"), "{said}");
 }
 
-/// Each of several processes said what is true of all.
+/// Each of several processes printed messages that concern all of them.
 #[test]
 fn what_holds_for_all_processes_is_said_once() {
     let mut command = server_command();
@@ -72,7 +72,7 @@ fn what_holds_for_all_processes_is_said_once() {
     let mut server = command.spawn().unwrap();
     let mut said = Vec::new();
     for line in BufReader::new(server.stderr.take().unwrap()).lines().map(Result::unwrap) {
-        // All processes are ready by then; what they say on their way out is read to its end.
+        // All processes are ready by now. Reads their messages up to the exit.
         if line.contains("listening at") {
             signal(&server, "TERM");
         }

@@ -1,4 +1,4 @@
-//! Pages that belong to no site are logged, counted and explained as what they are.
+//! Pages that belong to no site: access log, metrics and `explain`.
 
 use std::fs;
 

@@ -1,10 +1,10 @@
-//! What a build says about its folder: near misses, files that are hardly public, names that look fingerprinted.
+//! Build reports: near misses, files that are hardly public, names that look fingerprinted.
 
 use std::path::Path;
 
 use crate::harness::{run, write_folder};
 
-/// Builds a folder literal; returns the exit code and what was said.
+/// Builds a folder literal. Returns the exit code and standard error.
 fn build(files: &[(&str, &str)], flags: &[&str]) -> (i32, String) {
     let folder = tempfile::tempdir().unwrap();
     write(&folder.path().join("site"), files);
@@ -80,7 +80,7 @@ fn a_pattern_for_immutable_files_means_what_gitignore_says() {
     assert!(said.contains("nothing/*"), "{said}");
 }
 
-/// Of Vite's names none was carried to the next release, and nothing said so.
+/// None of Vite's names was carried to the next release, without a message.
 #[test]
 fn names_that_look_fingerprinted_are_reported_or_believed() {
     let folder = tempfile::tempdir().unwrap();

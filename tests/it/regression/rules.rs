@@ -1,8 +1,8 @@
-//! Rules of a site: what they refuse, what they join, and which answers they hold for.
+//! Rules of a site: rejected lines, joined fields, and the responses to which rules apply.
 
 use crate::harness::{Response, Server, pages, run, serve, write_folder};
 
-/// Builds a folder literal, and returns the exit code and what the archiver printed.
+/// Builds a folder literal. Returns the exit code and standard error.
 fn build(files: &[(&'static str, &'static str)], flags: &[&str]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
@@ -24,7 +24,7 @@ fn values<'r>(response: &'r Response, name: &str) -> Vec<&'r str> {
     fields.map(|(_, value)| value.as_str()).collect()
 }
 
-/// An empty splat behind the first slash of a target made an authority of what followed.
+/// An empty splat after the first slash of a target turned the rest into an authority (open redirect).
 #[test]
 fn an_empty_splat_leads_to_no_other_host() {
     let rules = "/x/:a/* /:splat/:a 302\n/t/:a/* ./:splat/:a 302\n/u/* /:splat/page 302\n/y/* /:splat/ 302\n\
@@ -130,14 +130,14 @@ fn a_challenge_is_what_its_path_leads_to() {
     assert_eq!(request("other.example", "/").status, 421);
 }
 
-/// Browsers have dropped what it asks for, and it opened holes in older ones.
+/// Browsers have removed the filter that the field controls, which opened security holes in older ones.
 #[test]
 fn the_field_for_filters_of_scripts_is_not_sent() {
     let answer = site(&[("index.html", "home")]).get("/");
     assert_eq!((values(&answer, "X-XSS-Protection").len(), values(&answer, "X-Frame-Options").len()), (0, 1));
 }
 
-/// What `/` alone has went with each 404 below it, and `/*` with no built-in page.
+/// Header rules for `/` were applied to each 404, and those for `/*` to no built-in page.
 #[test]
 fn rules_apply_by_the_path_that_was_requested() {
     let rules = "/*\n  Content-Security-Policy: default-src 'self'\n  Link: </all>\n/\n  Link: </hero.jpg>\n/docs/*\n  \

@@ -37,7 +37,7 @@ fn path(folder: &Path, name: &str) -> String {
     folder.join(name).to_str().unwrap().to_owned()
 }
 
-/// A connection for which the client's kernel takes next to nothing.
+/// A connection with a tiny receive buffer.
 fn narrow_connection(address: &str) -> TcpStream {
     let address: SocketAddr = address.parse().unwrap();
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -67,7 +67,7 @@ fn stalled_readers_are_reset() {
         }
         servers.push(server);
     }
-    // The server looks every half minute whether they take anything.
+    // The server checks the progress of clients every half minute.
     for (io, reader) in readers {
         let end = await_end(&reader);
         assert_eq!(end, Some(ErrorKind::ConnectionReset), "{io}");
@@ -83,14 +83,14 @@ pub(super) fn has_rings() -> bool {
     !String::from_utf8_lossy(&output.stderr).contains("io_uring")
 }
 
-/// How a connection ended that nothing is read from; `None` if it didn't for much longer than the server waits.
+/// Returns how an unread connection was closed, or `None` if it stayed open much longer than the server's timeout.
 fn await_end(reader: &TcpStream) -> Option<ErrorKind> {
     let end = Instant::now() + Duration::from_secs(90);
     while Instant::now() < end {
         if let Some(error) = reader.take_error().unwrap() {
             return Some(error.kind());
         }
-        // Nothing to read, and nothing else, says that the peer has ended a connection.
+        // Only a read shows that the peer has closed a connection.
         std::thread::sleep(Duration::from_millis(100));
     }
     None
@@ -115,7 +115,7 @@ fn local_sockets_leave_files_out_of_reach() {
     }
 }
 
-/// What only root could open was found out at the next release, or the next rotation.
+/// Files that only root can open were noticed at the next release or log rotation.
 #[test]
 fn files_that_the_user_cannot_open_are_named_at_startup() {
     if !rustix::process::getuid().is_root() {
@@ -137,7 +137,7 @@ fn files_that_the_user_cannot_open_are_named_at_startup() {
     assert_eq!(server.get("/a.txt").body, b"a page");
     assert_eq!(server.stop(), Some(0));
 
-    // With the permissions that it asks for, nothing is said.
+    // With the permissions that the message asks for, there is no message.
     fs::set_permissions(&archive, fs::Permissions::from_mode(0o644)).unwrap();
     fs::remove_file(&log).unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();

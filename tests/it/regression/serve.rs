@@ -1,4 +1,4 @@
-//! `cannery serve`: what a person who edits a site sees.
+//! `cannery serve`: messages and responses for a person who edits a site.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};

@@ -23,7 +23,7 @@ fn children(pid: u32) -> Vec<String> {
     listed.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Processes said that they serve at a socket with a name: any user could say so too, or take the name first.
+/// Processes reported readiness to a named socket. Any user could send reports too, or bind the name first.
 #[test]
 #[cfg_attr(not(target_os = "linux"), ignore = "reads /proc")]
 fn a_supervisor_has_no_socket_with_a_name() {

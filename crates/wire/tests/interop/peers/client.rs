@@ -143,8 +143,8 @@ impl Conversation {
         if !matches!(self.sender.poll_ready(&mut context()), Poll::Ready(Ok(()))) {
             return;
         }
-        let folder = if kind % 4 == 0 { "text/" } else { "" };
-        let is_head = kind > 220 && kind % 4 != 0;
+        let folder = if kind.is_multiple_of(4) { "text/" } else { "" };
+        let is_head = kind > 220 && !kind.is_multiple_of(4);
         let method = if is_head { Method::HEAD } else { Method::GET };
         let mut request =
             Request::builder().method(method).uri(format!("https://a.example/{folder}{length}"));
