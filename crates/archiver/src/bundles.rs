@@ -3,7 +3,7 @@
 //! Some tools hash their input, or the content before other names were inserted. [`fingerprint`](crate::fingerprint) can't
 //! verify such a name. Here we trust it if one of these shows that a tool made it:
 //!
-//! - its folder: `_next/static/`, `_astro/` and `_app/immutable/` contain nothing else;
+//! - its folder: `_next/static/`, `_astro/` and `_app/immutable/` are reserved for them;
 //! - a manifest of the tool (`.vite/manifest.json` and the like) that lists it;
 //! - an earlier release in which the same file had another hash, or already was immutable. Then we trust all names of that
 //!   folder that look hashed.
@@ -116,7 +116,7 @@ fn stem(path: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&path[..name_at + hash.start], &path[name_at + hash.end..]))
 }
 
-/// The separators and lengths of the hashes in folders whose names a tool made.
+/// The separators and lengths of the hashes in folders of build tools.
 ///
 /// Some hashes resemble a word or a number: `77229645` in hexadecimal, `BfRhxndv` in base64url. In a folder of such names, we
 /// recognize them by their shape, unless they really are a word or a date.
@@ -298,7 +298,7 @@ fn has_token(name: &[u8]) -> bool {
     parts.any(|part| part.len() == BASE64URL_LENGTH || has_base64url(part))
 }
 
-/// Returns the folders whose names a tool made, as earlier releases show.
+/// Returns the folders of build tools, as earlier releases show.
 fn folders_known(sources: &Sources, previous: &Previous) -> Result<BTreeSet<Vec<u8>>, Error> {
     let mut folders = BTreeSet::new();
     let paths: HashSet<&[u8]> = sources.files.iter().map(|file| &*file.path).collect();

@@ -152,7 +152,7 @@ impl Coders {
     }
 }
 
-/// Decodes a Brotli stream of exactly these bytes, whose content has exactly this length.
+/// Decodes a Brotli stream of exactly these bytes to a content of exactly this length.
 fn unbrotli_exactly(coded: &[u8], length: usize) -> Option<Vec<u8>> {
     // Without large windows, which are in no RFC and which clients reject.
     let new = StandardAlloc::default;
@@ -195,7 +195,7 @@ fn brotli(content: &[u8], quality: i32) -> Option<Vec<u8>> {
 }
 
 /// Returns the smallest window that spans the content: a window of 2^n spans 2^n - 16 bytes. A larger one costs memory here
-/// and at every client, and gains nothing.
+/// and at every client, and doesn't save bytes.
 fn brotli_window_bits(length: usize) -> i32 {
     let (smallest, largest) = BROTLI_WINDOW_BITS;
     (smallest..largest).find(|bits| (1usize << bits) - 16 >= length).unwrap_or(largest)

@@ -114,7 +114,7 @@ impl CompressCache {
         if self.faults().unwritable.is_some() {
             return;
         }
-        // No encoder writes an empty result, so an empty one stands for "not smaller".
+        // No encoder writes an empty result, so an empty one means "not smaller".
         let empty = (&[][..], Digest::of(b""));
         let (coded, digest) = match outcome {
             Outcome::Coded(coded, digest) => (coded.as_slice(), *digest),

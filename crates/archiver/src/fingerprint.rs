@@ -10,7 +10,7 @@
 //!
 //! The weakest token is 8 hexadecimal digits, which are 32 bits. A content yields 12 byte strings (9 digests, of which 3
 //! are integers that tools write in either byte order), so an unrelated name of that kind matches with a probability of 12
-//! / 2^32, one in 358 million. All other tokens have at least 36 bits (base 36 encodes an integer, whose first digit may
+//! / 2^32, one in 358 million. All other tokens have at least 36 bits (base 36 encodes an integer, and its first digit may
 //! have almost no information: 7 * 5.17), and together they add about two hundredths to that probability.
 
 use std::borrow::Cow;
@@ -89,7 +89,7 @@ impl Check<'_> {
         self.xxh3.update(bytes);
     }
 
-    /// Returns the algorithm whose digest the name contains, if any.
+    /// Returns the algorithm of the digest in the name, if there is one.
     pub fn finish(self) -> Option<&'static str> {
         let Check { name, md5, sha1, sha256, sha384, sha512, blake3, xxh64, xxh3 } = self;
         let spelled = |digest: &[u8]| name_carries(name, digest);

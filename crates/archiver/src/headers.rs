@@ -210,7 +210,7 @@ const OWNED: [(&str, &str); 21] = [
     ("upgrade", "it concerns the connection and not the page"),
 ];
 
-/// Parses a header file, whose path `file` is used in diagnostics.
+/// Parses a header file. Diagnostics name it `file`.
 ///
 /// Returns the rules in the order of their lines, and a diagnostic for each line without effect.
 pub fn parse(text: &[u8], file: &str) -> (Vec<HeaderRule>, Vec<Diagnostic>) {

@@ -1,6 +1,6 @@
 //! The manifest: JSON in the archive that describes its build, for `inspect`, `explain` and later releases.
 //!
-//! It contains nothing of the machine: no time, no path outside the source folder, no number of threads.
+//! It doesn't depend on the machine: it contains no time, no path outside the source folder, no number of threads.
 
 use std::collections::BTreeMap;
 

@@ -51,9 +51,9 @@ pub struct Options {
     /// [`Options::previous`], or 1.
     pub serial: Option<u64>,
     /// Date of this release in seconds since 1970-01-01 00:00:00 UTC. The age of earlier releases is relative to it.
-    /// Default: none, because nothing in an archive comes from a clock.
+    /// Default: none, because an archive doesn't depend on a clock.
     pub released: Option<u64>,
-    /// Archives of earlier releases, or directories of them, whose fingerprinted files are carried forward. Default: none.
+    /// Archives of earlier releases, or directories of them, to carry fingerprinted files forward from. Default: none.
     pub previous: Vec<PathBuf>,
     /// Maximum number of earlier releases to carry. Default: 3, because a page of the release before last needs two, and a
     /// deploy is sometimes followed by a fix right away.
@@ -75,7 +75,7 @@ pub struct Options {
     pub default_ignores: bool,
     /// Media types by suffix. Default: the built-in table.
     pub media_types: MediaTypes,
-    /// Files whose content never changes under the same name, in gitignore syntax relative to the source folder. Clients
+    /// Files that never change under the same name, in gitignore syntax relative to the source folder. Clients
     /// may keep them for a year. Default: none; names that contain a digest of their content are recognized anyway.
     pub immutable: Vec<String>,
     /// Dialect of `_redirects`. Default: Cannery's, a superset of Netlify's.
@@ -87,7 +87,7 @@ pub struct Options {
     /// Publishes a folder without files, or without a page for `/`. Default: off, because it is most often the wrong
     /// folder.
     pub allow_empty: bool,
-    /// Turns warnings into an error, so that nothing is published. Default: off.
+    /// Turns warnings into an error, so that the old archive remains. Default: off.
     pub strict: bool,
     /// Number of threads that read and compress; 0 means one per available CPU. The archive doesn't depend on it. Default:
     /// 0.
@@ -147,7 +147,7 @@ impl Options {
         Ok(())
     }
 
-    /// Returns the number of threads that [`Options::threads`] stands for on this machine.
+    /// Returns the number of threads that [`Options::threads`] means on this machine.
     #[must_use]
     pub fn thread_count(&self) -> usize {
         match self.threads {
@@ -251,9 +251,9 @@ impl Default for Levels {
 }
 
 impl Levels {
-    /// The level that stands for the default.
+    /// Selects the default level.
     pub const DEFAULT_WORD: i32 = -1;
-    /// The level that stands for the highest.
+    /// Selects the highest level.
     pub const EXTREME_WORD: i32 = -2;
 
     /// Returns the level of `encoder`, which is within its range.

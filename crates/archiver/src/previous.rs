@@ -1,6 +1,6 @@
 //! Earlier releases, and which of them are still carried forward.
 //!
-//! The manifest of an archive lists the earlier releases whose files it carries. A chain of builds, each given the previous
+//! The manifest of an archive lists the earlier releases that it carries files of. A chain of builds, each given the previous
 //! archive, therefore knows them all. We read no clock: the age of a release is the time between the dates in the archives.
 
 use std::collections::{BTreeMap, HashMap};
@@ -110,7 +110,7 @@ fn archives_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
 #[derive(Default)]
 pub(crate) struct Previous {
     pub(crate) archives: Vec<Earlier>,
-    /// Releases within the limits, newest first. Nothing is carried yet.
+    /// Releases within the limits, newest first.
     pub(crate) releases: BTreeMap<Rank, Release>,
     serial_max: Option<u64>,
     /// Notes about the release directories.

@@ -8,9 +8,9 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// Lists the source folder. Counts nothing.
+    /// Lists the source folder. Without a count.
     Walk,
-    /// Plans the routes. Counts nothing.
+    /// Plans the routes. Without a count.
     Route,
     /// Reads and hashes. Counts files.
     Read,
@@ -20,7 +20,7 @@ pub enum Stage {
     Write,
     /// Looks for broken links. Counts pages and style sheets.
     Links,
-    /// Syncs and renames the archive. Counts nothing.
+    /// Syncs and renames the archive. Without a count.
     Publish,
 }
 
@@ -33,7 +33,7 @@ pub trait Progress: Sync {
     fn advance(&self, by: u64);
 }
 
-/// Observes nothing.
+/// Ignores all events.
 impl Progress for () {
     fn stage(&self, _: Stage, _: Option<u64>) {}
 

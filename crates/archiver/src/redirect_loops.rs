@@ -22,7 +22,7 @@ const STEPS_MAX: usize = 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     host: String,
-    /// The path, in which a capture stands for everything that it may match.
+    /// The path, in which a capture means everything that it may match.
     path: Vec<Symbol>,
 }
 

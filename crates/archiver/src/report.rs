@@ -1,6 +1,6 @@
 //! Report of a build: counts, sizes, remarks.
 //!
-//! The times are those of this run. Nothing of the report gets into the archive except counts in the manifest.
+//! The times are those of this run. Of the report, only counts get into the archive, in the manifest.
 
 use serde::Serialize;
 

@@ -15,7 +15,7 @@ use crate::redirects::RedirectRule;
 use crate::source::{SourceId, Sources};
 use crate::special::{self, Role};
 
-/// The top-level folder whose subfolders are sites of hosts.
+/// The top-level folder with a subfolder per host.
 const HOSTS_FOLDER: &[u8] = b"_hosts/";
 
 /// A host as an index into [`Routes::hosts`]; `None` for the default site.
@@ -84,7 +84,7 @@ pub(crate) struct Routes {
     pub(crate) paths: BTreeMap<(HostId, Box<[u8]>), Route>,
     /// Scopes by the key of their folder.
     pub(crate) scopes: BTreeMap<(HostId, Box<[u8]>), Scope>,
-    /// Number of rules whose pattern has overlapping ends, so that only matching it can tell.
+    /// Number of rules with overlapping ends in their pattern, which the server's index can't exclude.
     pub(crate) overlapping_rules: usize,
     /// All rules, in order of precedence.
     pub(crate) rules: Vec<RedirectRule>,
@@ -99,7 +99,7 @@ pub(crate) struct Routes {
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
-/// Pages whose name is a status, in a series of numbered pages.
+/// Pages with a status as their name, in a series of numbered pages.
 #[derive(Default)]
 struct NumberedPages {
     count: usize,
@@ -363,7 +363,7 @@ impl Routes {
     }
 }
 
-/// Returns a file of the same folder and suffix whose name is a number but no status.
+/// Returns a file of the same folder and suffix with a number as its name that is no status.
 fn numbered_sibling(sources: &Sources, id: SourceId) -> Option<String> {
     let path = sources.path(id);
     let folder = &path[..path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)];

@@ -20,7 +20,7 @@ use crate::source::Sources;
 /// The server keeps at most this many captures of a rule.
 const CAPTURES_MAX: usize = 16;
 
-/// Maximum number of rules of a site with a pattern like `/aa*aa`, whose ends can overlap in a short path. The server's
+/// Maximum number of rules of a site with a pattern like `/aa*aa`: its ends can overlap in a short path. The server's
 /// index can't exclude such a rule without matching it.
 const OVERLAPPING_MAX: usize = 64;
 

@@ -15,7 +15,7 @@ use crate::publish::Staging;
 /// An archive that is being written.
 pub(crate) struct Store {
     staging: Staging,
-    /// `None` only after widening has failed; nothing is written any more then.
+    /// `None` only after widening has failed; writing has ended then.
     writer: Option<Writer>,
     may_widen: bool,
     bodies: HashMap<Digest, BodyId>,
