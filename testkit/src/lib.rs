@@ -1,8 +1,8 @@
 //! HTTP/1.1, HTTP/2 and TLS clients for tests, over any stream or in memory.
 //!
-//! The clients are strict about what they receive: a response that breaks a rule of the protocol fails the test with a
-//! panic. They are free in what they send, so that a test can break the rules itself. They import no crate of the
-//! product, so an error there cannot hide itself here.
+//! The clients check each response strictly: one that violates the protocol fails the test with a panic. They send any bytes,
+//! because we also test how the server handles violations. We import no crate of the product, so that an error of the product
+//! is not repeated in its tests.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "tests: a panic is the report")]

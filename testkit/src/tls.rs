@@ -1,4 +1,4 @@
-//! TLS client that accepts any certificate, because the servers of the tests sign their own.
+//! TLS client that accepts any certificate, because our test servers sign their own.
 //!
 //! It does verify that the server has the certificate's key, and it reports a connection that ends without `close_notify`
 //! as an error.

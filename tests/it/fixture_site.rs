@@ -31,7 +31,7 @@ pub(crate) fn noise(length: usize) -> Vec<u8> {
     (0..length).map(|_| next()).collect()
 }
 
-/// Returns compressible text whose lines differ.
+/// Returns compressible text without repeated lines.
 pub(crate) fn text(length: usize) -> Vec<u8> {
     let lines = (0..).map(|number| format!("Line {number} of a text that goes on and on.\n"));
     lines.flat_map(String::into_bytes).take(length).collect()

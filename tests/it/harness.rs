@@ -138,7 +138,7 @@ impl Server {
         Server::try_follow(command.stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Waits until a process, whose standard error is piped, reports the address at which it serves.
+    /// Waits until a process reports its address on standard error, which must be piped.
     pub(crate) fn follow(child: Child) -> Server {
         Server::try_follow(child).expect("it listens")
     }

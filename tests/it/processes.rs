@@ -307,7 +307,7 @@ pub(crate) fn replace_program(program: &Path, by: &Path) {
     fs::rename(next, program).unwrap();
 }
 
-/// A supervisor whose parent has exited.
+/// A supervisor that has lost its parent.
 struct Orphan(u32);
 
 impl Orphan {

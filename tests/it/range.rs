@@ -2,7 +2,7 @@
 
 use crate::harness::{Response, Server, decode, pages, serve};
 
-/// Returns content whose every four bytes differ.
+/// Returns content without repetitions, so that each range is unique.
 fn numbered(length: usize) -> Vec<u8> {
     (0..).flat_map(|number: u32| number.to_be_bytes()).take(length).collect()
 }

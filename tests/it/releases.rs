@@ -193,7 +193,7 @@ fn file_in_place_of_the_link_is_kept() {
     assert_eq!(missing.status.code(), Some(3));
 }
 
-/// Returns the files of an application whose asset names change with each release.
+/// Returns the files of an application. The names of its assets change with each release.
 fn app(number: u32) -> Vec<(String, String)> {
     let page = format!(
         "<!doctype html><title>{number}</title><link rel=icon href=data:,>\

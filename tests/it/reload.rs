@@ -34,7 +34,7 @@ impl Releases {
         archive
     }
 
-    /// Builds a release whose every page contains its number.
+    /// Builds a release. Each of its pages contains its number.
     fn build_numbered(&self, name: &str, number: usize) -> PathBuf {
         let small = format!("release {number}\n");
         let large = small.repeat(40_000);

@@ -86,7 +86,7 @@ fn without_tests(code: &str) -> String {
     kept + rest
 }
 
-/// Starts of attributes whose items are compiled for tests, and perhaps for measurements.
+/// Starts of attributes that mark items for tests, and perhaps for measurements.
 const TEST_ATTRIBUTES: [&str; 2] = ["#[cfg(test)]", "#[cfg(any(test,"];
 
 /// Returns the length of the item at the start of the code: to its semicolon, or to its closing brace.

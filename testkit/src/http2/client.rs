@@ -35,7 +35,7 @@ pub struct Client<S> {
 }
 
 impl<S: Read + Write> Client<S> {
-    /// Begins a connection whose windows the server cannot exhaust.
+    /// Begins a connection with windows that the server cannot exhaust.
     pub fn new(stream: S) -> Client<S> {
         let mut client = Client::with_settings(stream, &OPEN_WINDOWS);
         client.send_window_update(0, WINDOW_MAX - INITIAL_WINDOW);
@@ -44,7 +44,7 @@ impl<S: Read + Write> Client<S> {
 
     /// Begins a connection with these settings.
     pub fn with_settings(mut stream: S, settings: &[(u16, u32)]) -> Client<S> {
-        // If the preface doesn't arrive, the client will receive nothing.
+        // If the preface doesn't arrive, the next read fails.
         let _ = stream.write_all(PREFACE);
         let mut client = Client { stream, decoder: Decoder::new(), next_stream: 1 };
         client.send_settings(settings);
@@ -196,7 +196,7 @@ impl<S: Read + Write> Client<S> {
         Ok(frame)
     }
 
-    /// Returns the decoder of the server's field sections, whose table may be as large as the client's settings allow.
+    /// Returns the decoder of the server's field sections. The client's settings limit its table.
     pub fn decoder(&mut self) -> &mut Decoder<'static> {
         &mut self.decoder
     }
@@ -213,7 +213,7 @@ impl<S: Read + Write> Client<S> {
 
     /// Sends a frame of any kind.
     pub fn send_frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-        // If it doesn't arrive, the client will receive nothing.
+        // If it doesn't arrive, the next read fails.
         let _ = self.write(kind, flags, stream, payload);
     }
 

@@ -1,4 +1,4 @@
-//! Releases of a fixture site whose content a client can compute from path and release.
+//! Releases of a fixture site. A client can compute the content of each resource from path and release.
 
 use std::fs;
 use std::path::{Path, PathBuf};

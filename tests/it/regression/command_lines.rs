@@ -137,7 +137,7 @@ fn explain_names_files_and_lines() {
     prints("cannery", &["inspect", &archive, "--list"], "text/html; charset=utf-8");
 }
 
-/// It listened at addresses of IPv4 alone, other than in Go, whose programs use this form.
+/// The server listened on IPv4 only, unlike Go programs, which use this form for both versions.
 #[test]
 fn a_port_after_a_colon_is_every_address_of_both_versions() {
     let has_ipv6 = std::net::TcpListener::bind("[::1]:0").is_ok();

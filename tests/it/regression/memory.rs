@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 use crate::harness::{Server, TIMEOUT, compile, pages, write_folder};
 
-/// A site whose pages are copied to be sent.
+/// A site with pages that are copied to be sent.
 fn start(folder: &std::path::Path, flags: &[&str]) -> Server {
     let (source, archive) = (folder.join("site"), folder.join("site.cdb"));
     let page = "content ".repeat(500);

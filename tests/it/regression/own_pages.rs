@@ -41,7 +41,7 @@ fn own_pages_count_as_found() {
     assert!(said.contains("HTTP/1.1 200 OK") && said.contains("--special-pages-disable"), "{said}");
 }
 
-/// Everybody could read which version of which library may be attacked.
+/// The exact versions of the libraries, and thereby their vulnerabilities, were public.
 #[test]
 fn exact_version_is_public_only_on_request() {
     let folder = tempfile::tempdir().unwrap();

@@ -196,7 +196,7 @@ fn rules_apply_by_the_path_that_was_requested() {
     assert_eq!((unreadable.status, unreadable.field("Link")), (400, Some("</all>")));
 }
 
-/// Browsers refuse a request across origins whose preflight has none of these fields.
+/// Without these fields in the preflight response, browsers block requests across origins.
 #[test]
 fn a_preflight_has_the_fields_of_its_path() {
     let rules = "/api/*\n  Access-Control-Allow-Origin: *\n  Access-Control-Allow-Headers: x-token\n  Vary: Origin\n  \

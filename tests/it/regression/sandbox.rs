@@ -19,7 +19,7 @@ use crate::harness::{Server, TIMEOUT, compile, pages, run, server_command, write
 /// The user and group `nobody`.
 const NOBODY: &str = "65534:65534";
 
-/// More than the kernel takes for a connection whose peer doesn't read.
+/// More than the kernel buffers for a client that doesn't read.
 const LARGE_BYTES: usize = 8 << 20;
 
 /// A folder with an archive of one page and one large file, which every user may enter.

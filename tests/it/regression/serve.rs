@@ -1,4 +1,4 @@
-//! `cannery serve`: messages and responses for a person who edits a site.
+//! `cannery serve`: messages and responses while a site is being edited.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
