@@ -11,6 +11,7 @@ mod ack_tracker;
 mod close;
 mod context;
 mod deadlines;
+mod flow;
 mod handshake;
 #[cfg(test)]
 mod limits_page;
@@ -39,11 +40,12 @@ use cannery_wire::Refusal;
 
 use crate::config::ListenerKind;
 use deadlines::Wait;
+use flow::Flow;
 use pending_write::PendingWrite;
 use protocol::{Client, Progress, Protocol};
 use recv::RecvOutcome;
 use send_batch::{Body, SendBatch};
-use transport::{Flow, Transport};
+use transport::Transport;
 
 /// Bytes that one connection may receive and send in a loop iteration. Without this limit, a peer with a fast network would
 /// delay all other connections by its whole download. Moving this many takes a tenth of a millisecond.

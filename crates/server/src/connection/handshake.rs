@@ -8,9 +8,9 @@ use cannery_wire::proxy::{self, Source};
 
 use super::context::WorkerContext;
 use super::deadlines::Wait;
+use super::flow::Flow;
 use super::protocol::Protocol;
 use super::tls_stream::TlsStream;
-use super::transport::Flow;
 use super::{Connection, Phase};
 use crate::config::ListenerKind;
 

@@ -11,8 +11,8 @@ use cannery_secure::{Failure, HandshakeStep, OpenOutcome, Protocol, Session};
 use cannery_wire::limits::{SEALED_BYTES_MAX, SEALED_BYTES_MIN, SEGMENTS_MAX};
 
 use super::ack_tracker::AckTracker;
+use super::flow::Flow;
 use super::recv::{IterationBudget, RECEIVE_BYTES, RecvOutcome};
-use super::transport::Flow;
 
 /// Buffers that all TLS streams of a worker use in turn. They take no memory until the first one needs them.
 #[derive(Default)]

@@ -6,6 +6,7 @@ use cannery_eventloop::{Received, Socket, SplicePipe};
 use cannery_secure::Session;
 
 use super::ack_tracker::AckTracker;
+use super::flow::Flow;
 use super::recv::{IterationBudget, RECEIVE_BYTES, RecvOutcome};
 use super::tls_stream::{TlsBuffers, TlsStream};
 
@@ -40,23 +41,6 @@ pub(super) struct ReceivedBuffer {
     pub(super) bytes: Vec<u8>,
     /// Whether the bytes went through TLS. The connection may have started TLS by the time the buffer is put back.
     is_decrypted: bool,
-}
-
-/// Whether output went out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub(super) enum Flow {
-    /// The socket has taken all of it.
-    Done,
-    /// The rest waits until the socket has room.
-    Blocked,
-}
-
-impl Flow {
-    #[inline]
-    pub(super) fn is_blocked(self) -> bool {
-        self == Flow::Blocked
-    }
 }
 
 /// A socket, and its TLS if there is any.
