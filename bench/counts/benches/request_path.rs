@@ -12,7 +12,7 @@ use cannery_counts::{
     with_field,
 };
 use cannery_server::config::{AccessLog, Content, DUMMY_BODY, LogFormat, LogTarget, NamedArchive};
-use cannery_server::stepper::{Telling, Turns};
+use cannery_server::stepper::{Instrumentation, Stepper};
 use cannery_site::{Fields, Method, Request, Scratch, Site};
 use cannery_wire::h1::{Connection, Head, Step};
 use cannery_wire::{Output, ServerFields};
@@ -108,24 +108,24 @@ fn dummy() -> Content {
     Content::Dummy { body: DUMMY_BODY }
 }
 
-fn telling() -> Telling {
+fn metrics_and_log() -> Instrumentation {
     let log = AccessLog { target: LogTarget::File("/dev/null".into()), format: LogFormat::Combined, proxies: None };
-    Telling { metrics: true, log: Some(log) }
+    Instrumentation { metrics: true, log: Some(log) }
 }
 
 /// A whole loop iteration of a worker, from the event to the sent bytes.
-fn turn(content: Content, telling: Telling, requests: &[u8]) -> Again {
-    let mut turns = Turns::new(content, telling).unwrap();
-    turns.set_requests(requests);
-    warm(Box::new(move || assert!(black_box(turns.turn()) > 0)))
+fn iteration(content: Content, instrumentation: Instrumentation, requests: &[u8]) -> Again {
+    let mut stepper = Stepper::new(content, instrumentation).unwrap();
+    stepper.set_requests(requests);
+    warm(Box::new(move || assert!(black_box(stepper.step()) > 0)))
 }
 
 /// A whole loop iteration with HTTP/2 requests, on a connection that has served the same requests before.
-fn turn_over_http2(requests: Vec<Vec<u8>>) -> Again {
-    let mut turns = Turns::new(of_site(), Telling::NOTHING).unwrap();
-    turns.set_requests_of_turns(requests);
-    assert!(turns.turn() > 0);
-    warm(Box::new(move || assert!(black_box(turns.turn()) > 0)))
+fn iteration_over_http2(requests: Vec<Vec<u8>>) -> Again {
+    let mut stepper = Stepper::new(of_site(), Instrumentation::NONE).unwrap();
+    stepper.set_request_sequence(requests);
+    assert!(stepper.step() > 0);
+    warm(Box::new(move || assert!(black_box(stepper.step()) > 0)))
 }
 
 #[library_benchmark]
@@ -170,15 +170,15 @@ fn wire_encode(mut again: Again) -> Again {
 }
 
 #[library_benchmark]
-#[bench::dummy(turn(dummy(), Telling::NOTHING, PLAIN))]
-#[bench::plain(turn(of_site(), Telling::NOTHING, PLAIN))]
-#[bench::plain_counted_and_logged(turn(of_site(), telling(), PLAIN))]
-#[bench::chromium(turn(of_site(), Telling::NOTHING, CHROMIUM))]
-#[bench::pipelined_16(turn(of_site(), Telling::NOTHING, &pipelined()))]
-#[bench::not_modified(turn(of_site(), Telling::NOTHING, &revalidation()))]
-#[bench::http2(turn_over_http2(over_http2(&PLAIN_FIELDS, 1)))]
-#[bench::http2_32_streams(turn_over_http2(over_http2(&PLAIN_FIELDS, 32)))]
-#[bench::http2_chromium(turn_over_http2(over_http2(&chromium_fields(), 1)))]
+#[bench::dummy(iteration(dummy(), Instrumentation::NONE, PLAIN))]
+#[bench::plain(iteration(of_site(), Instrumentation::NONE, PLAIN))]
+#[bench::plain_counted_and_logged(iteration(of_site(), metrics_and_log(), PLAIN))]
+#[bench::chromium(iteration(of_site(), Instrumentation::NONE, CHROMIUM))]
+#[bench::pipelined_16(iteration(of_site(), Instrumentation::NONE, &pipelined()))]
+#[bench::not_modified(iteration(of_site(), Instrumentation::NONE, &revalidation()))]
+#[bench::http2(iteration_over_http2(over_http2(&PLAIN_FIELDS, 1)))]
+#[bench::http2_32_streams(iteration_over_http2(over_http2(&PLAIN_FIELDS, 32)))]
+#[bench::http2_chromium(iteration_over_http2(over_http2(&chromium_fields(), 1)))]
 fn server_turn(mut again: Again) -> Again {
     again();
     again

@@ -1,7 +1,7 @@
-//! A worker's turns, one after the other, for whoever counts what one costs: instructions or allocations.
+//! Runs single loop iterations of a worker, to count their instructions and allocations.
 //!
-//! All of a turn is the server's own code but its ends: a loop and a socket in memory stand where else the kernel is
-//! called. Never used by a server.
+//! An in-memory event loop and socket replace the kernel; all other code is the server's. We use it in tests and benchmarks
+//! only.
 
 #[cfg(test)]
 mod allocations;
@@ -10,7 +10,7 @@ mod single_client;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use self::single_client::{FRONT_BYTES, OnePeer, Peer};
+use self::single_client::{Client, RESPONSE_START_BYTES, SingleClientLoop};
 use crate::config::{self, AccessLog, Config, ListenerKind};
 use crate::content::Content;
 use crate::error::StartError;
@@ -19,77 +19,78 @@ use crate::reload::Current;
 use crate::sandbox::Sandbox;
 use crate::worker::{Plan, StopOrder, Worker};
 
-/// A worker with one connection, whose peer asks in every turn.
-pub struct Turns {
-    worker: Worker<OnePeer>,
-    peer: Rc<Peer>,
+/// A worker with one connection, whose client sends requests in every iteration.
+pub struct Stepper {
+    worker: Worker<SingleClientLoop>,
+    client: Rc<Client>,
 }
 
-/// What a worker tells of its work.
+/// Statistics and logging of a worker.
 #[derive(Debug, Clone)]
-pub struct Telling {
-    /// Whether it counts.
+pub struct Instrumentation {
+    /// Whether it updates the metrics.
     pub metrics: bool,
-    /// Where it writes a line for each request, if anywhere.
+    /// The access log, if any.
     pub log: Option<AccessLog>,
 }
 
-impl Telling {
-    /// Nothing.
-    pub const NOTHING: Telling = Telling { metrics: false, log: None };
+impl Instrumentation {
+    /// Neither metrics nor access log.
+    pub const NONE: Instrumentation = Instrumentation { metrics: false, log: None };
 }
 
-impl Turns {
-    /// A worker that serves this, and has accepted its peer.
+impl Stepper {
+    /// Creates a worker that serves `content` and has accepted its client.
     ///
     /// # Errors
-    /// What is to be served, or the log, cannot be opened.
-    pub fn new(content: config::Content, telling: Telling) -> Result<Turns, StartError> {
-        let log = telling.log.as_ref().map(LogFile::open).transpose()?;
+    /// Returns an error if the content or the access log cannot be opened.
+    pub fn new(content: config::Content, instrumentation: Instrumentation) -> Result<Stepper, StartError> {
+        let log = instrumentation.log.as_ref().map(LogFile::open).transpose()?;
         let status = Arc::new(Status::new(std::iter::empty()));
         let start = |log: LogFile| log.start(1, status, config::NoticeHandler::ignore(), &Sandbox::default());
         let log = log.map(start).transpose()?;
-        let counters = telling.metrics.then(|| Arc::new(Counters::default()));
+        let counters = instrumentation.metrics.then(|| Arc::new(Counters::default()));
         let observer = Observer::new(counters, log.as_ref().map(LogWriter::buffer));
-        let config = Config { access_log: telling.log, ..Config::plain(content) };
+        let config = Config { access_log: instrumentation.log, ..Config::plain(content) };
         let (content, _leases) = Content::open(&config, None)?;
         let (current, stop) = (Arc::new(Current::new(Arc::new(content))), Arc::new(StopOrder::default()));
-        let peer = Peer::new();
+        let client = Client::new();
         let plan = Plan::new(&config, [(ListenerKind::Plain, ())], current, stop, observer);
-        let worker = Worker::new(OnePeer::new(Rc::clone(&peer)), plan).map_err(StartError::EventLoop)?;
-        let mut turns = Turns { worker, peer };
-        turns.worker.run_iteration(None);
-        Ok(turns)
+        let worker =
+            Worker::new(SingleClientLoop::new(Rc::clone(&client)), plan).map_err(StartError::EventLoop)?;
+        let mut stepper = Stepper { worker, client };
+        stepper.worker.run_iteration(None);
+        Ok(stepper)
     }
 
-    /// What the peer asks in every turn from now on: whole requests, no more than one call receives.
+    /// Sets the requests that the client sends in every later iteration. They must be complete, and fit in one receive buffer.
     pub fn set_requests(&mut self, requests: &[u8]) {
-        self.peer.set_requests(vec![requests.to_vec()]);
+        self.client.set_requests(vec![requests.to_vec()]);
     }
 
-    /// The same where no turn's requests are those of the turn before, as with the streams of HTTP/2. There is at least one
-    /// turn; the last one's are asked again in those that follow.
-    pub fn set_requests_of_turns(&mut self, requests: Vec<Vec<u8>>) {
-        self.peer.set_requests(requests);
+    /// Sets the requests of each later iteration, since HTTP/2 requests can't be repeated with the same stream IDs. The last
+    /// element is repeated. `requests` must not be empty.
+    pub fn set_request_sequence(&mut self, requests: Vec<Vec<u8>>) {
+        self.client.set_requests(requests);
     }
 
-    /// One turn: the peer asks, and is answered. Gives the bytes of the answers.
-    pub fn turn(&mut self) -> usize {
-        self.peer.ask();
+    /// Runs one iteration with the client's next requests. Returns the length of the responses in bytes.
+    pub fn step(&mut self) -> usize {
+        self.client.send_requests();
         self.worker.run_iteration(None);
-        self.peer.taken()
+        self.client.received_bytes()
     }
 
-    /// How the last turn's first answer begins: its version and its status.
+    /// Returns the first bytes of the last iteration's first response: the version and the status code.
     #[must_use]
-    pub fn front(&self) -> [u8; FRONT_BYTES] {
-        self.peer.front()
+    pub fn response_start(&self) -> [u8; RESPONSE_START_BYTES] {
+        self.client.response_start()
     }
 }
 
-impl std::fmt::Debug for Turns {
+impl std::fmt::Debug for Stepper {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Turns").field("peer", &self.peer).finish_non_exhaustive()
+        f.debug_struct("Stepper").field("client", &self.client).finish_non_exhaustive()
     }
 }
 
@@ -98,15 +99,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_ends_the_connection_that_meets_it_and_not_the_worker() {
-        let mut turns = Turns::new(config::Content::Dummy { body: b"here" }, Telling::NOTHING).unwrap();
-        turns.set_requests(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-        assert!(turns.turn() > 0);
-        assert!(!turns.worker.is_idle());
-        turns.peer.meet_fault();
-        turns.peer.ask();
-        turns.worker.run_guarded_iteration(None);
-        assert!(turns.worker.is_idle());
-        turns.worker.run_guarded_iteration(None);
+    fn panic_closes_the_connection_not_the_worker() {
+        let mut stepper =
+            Stepper::new(config::Content::Dummy { body: b"here" }, Instrumentation::NONE).unwrap();
+        stepper.set_requests(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert!(stepper.step() > 0);
+        assert!(!stepper.worker.is_idle());
+        stepper.client.panic_on_receive();
+        stepper.client.send_requests();
+        stepper.worker.run_guarded_iteration(None);
+        assert!(stepper.worker.is_idle());
+        stepper.worker.run_guarded_iteration(None);
     }
 }

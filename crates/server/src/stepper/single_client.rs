@@ -1,6 +1,6 @@
-//! A loop in memory with a single peer, who asks in every turn: for counting what a turn costs.
+//! An in-memory event loop with a single client, which sends requests in every iteration.
 //!
-//! It makes no system call, tells one time for ever, and allocates nothing once it runs. No part of a server.
+//! It makes no system calls, its clock never advances, and it doesn't allocate after it has started.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -10,104 +10,103 @@ use std::time::{Duration, Instant};
 
 use cannery_eventloop::{Accepted, Event, EventLoop, Now, Readiness, Received, Socket, Token};
 
-/// Bytes of an answer that are looked at: its status line's beginning, `HTTP/1.1 200`.
-pub(crate) const FRONT_BYTES: usize = 12;
+/// Length of the start of a response that is recorded: `HTTP/1.1 200`.
+pub(crate) const RESPONSE_START_BYTES: usize = 12;
 
-/// A time to answer at, in seconds since 1970: all dates are as long as any other.
+/// The time of all iterations, in seconds since 1970. Any will do, because all dates have the same length.
 const SECONDS: u64 = 1_763_700_000;
 
-/// What the peer asks, and what it got.
+/// The client's requests, and the responses that it received.
 #[derive(Debug)]
-pub(crate) struct Peer {
-    /// For each turn, until the last is asked again and again.
+pub(crate) struct Client {
+    /// The requests of each iteration. The last element is repeated.
     requests: RefCell<Vec<Vec<u8>>>,
-    /// Which of them it asks next.
+    /// Index of the element that is sent next.
     next: Cell<usize>,
-    /// Whether the requests of this turn are still to be received.
-    asks: Cell<bool>,
-    /// Bytes that it took since it last asked.
-    taken: Cell<usize>,
-    /// The first bytes of those.
-    front: Cell<[u8; FRONT_BYTES]>,
-    /// Whether whoever receives from it meets a fault of its own.
+    /// Whether the server has yet to receive the requests of this iteration.
+    has_requests: Cell<bool>,
+    /// Length of the responses to the requests of this iteration.
+    received_bytes: Cell<usize>,
+    /// The start of the first of them.
+    response_start: Cell<[u8; RESPONSE_START_BYTES]>,
+    /// Whether the server's next receive call panics.
     #[cfg(test)]
-    meets_fault: Cell<bool>,
+    panics: Cell<bool>,
 }
 
-impl Peer {
-    pub(crate) fn new() -> Rc<Peer> {
-        let (requests, next, asks) = (RefCell::default(), Cell::default(), Cell::new(false));
-        Rc::new(Peer {
-            requests,
-            next,
-            asks,
-            taken: Cell::new(0),
-            front: Cell::default(),
+impl Client {
+    pub(crate) fn new() -> Rc<Client> {
+        Rc::new(Client {
+            requests: RefCell::default(),
+            next: Cell::default(),
+            has_requests: Cell::new(false),
+            received_bytes: Cell::new(0),
+            response_start: Cell::default(),
             #[cfg(test)]
-            meets_fault: Cell::default(),
+            panics: Cell::default(),
         })
     }
 
     #[cfg(test)]
-    pub(crate) fn meet_fault(&self) {
-        self.meets_fault.set(true);
+    pub(crate) fn panic_on_receive(&self) {
+        self.panics.set(true);
     }
 
-    /// From now on it asks these, one in each turn, and then the last again and again.
+    /// Sets the requests of the following iterations. The last element is repeated.
     pub(crate) fn set_requests(&self, requests: Vec<Vec<u8>>) {
         self.next.set(0);
         *self.requests.borrow_mut() = requests;
     }
 
-    /// It asks, and has got nothing yet.
-    pub(crate) fn ask(&self) {
-        self.asks.set(true);
-        self.taken.set(0);
+    /// Makes the next requests available to the server, and resets the received bytes.
+    pub(crate) fn send_requests(&self) {
+        self.has_requests.set(true);
+        self.received_bytes.set(0);
     }
 
-    pub(crate) fn taken(&self) -> usize {
-        self.taken.get()
+    pub(crate) fn received_bytes(&self) -> usize {
+        self.received_bytes.get()
     }
 
-    pub(crate) fn front(&self) -> [u8; FRONT_BYTES] {
-        self.front.get()
+    pub(crate) fn response_start(&self) -> [u8; RESPONSE_START_BYTES] {
+        self.response_start.get()
     }
 
-    fn take(&self, bytes: &[u8]) {
-        if self.taken.get() == 0
-            && let Some(front) = bytes.first_chunk()
+    fn receive(&self, bytes: &[u8]) {
+        if self.received_bytes.get() == 0
+            && let Some(start) = bytes.first_chunk()
         {
-            self.front.set(*front);
+            self.response_start.set(*start);
         }
-        self.taken.set(self.taken.get() + bytes.len());
+        self.received_bytes.set(self.received_bytes.get() + bytes.len());
     }
 }
 
-/// The peer's connection, as the server has it.
+/// The server's socket of the client's connection.
 #[derive(Debug)]
-pub(crate) struct PeerSocket(Rc<Peer>);
+pub(crate) struct ClientSocket(Rc<Client>);
 
-impl Socket for PeerSocket {
+impl Socket for ClientSocket {
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
-        if !self.0.asks.replace(false) {
+        if !self.0.has_requests.replace(false) {
             return Ok(Received::WouldBlock);
         }
         #[cfg(test)]
-        assert!(!self.0.meets_fault.get(), "made for a test");
-        let (all, place) = (self.0.requests.borrow(), self.0.next.get());
-        let requests = &all[place];
-        self.0.next.set((place + 1).min(all.len() - 1));
+        assert!(!self.0.panics.get(), "intended by a test");
+        let (all, index) = (self.0.requests.borrow(), self.0.next.get());
+        let requests = &all[index];
+        self.0.next.set((index + 1).min(all.len() - 1));
         buffer[..requests.len()].copy_from_slice(requests);
         Ok(Received::Bytes(requests.len()))
     }
 
     fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.take(bytes);
+        self.0.receive(bytes);
         Ok(bytes.len())
     }
 
     fn send_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
-        runs.iter().for_each(|run| self.0.take(run));
+        runs.iter().for_each(|run| self.0.receive(run));
         Ok(runs.iter().map(|run| run.len()).sum())
     }
 
@@ -124,26 +123,26 @@ impl Socket for PeerSocket {
     }
 }
 
-/// The loop: the first turn accepts the peer, every other one has its requests.
+/// An event loop that accepts the client in its first iteration and reports it as ready in every other.
 #[derive(Debug)]
-pub(crate) struct OnePeer {
-    peer: Rc<Peer>,
-    /// Nothing until the peer is accepted.
+pub(crate) struct SingleClientLoop {
+    client: Rc<Client>,
+    /// `None` until the client is accepted.
     token: Option<Token>,
     now: Now,
     has_event: bool,
 }
 
-impl OnePeer {
-    pub(crate) fn new(peer: Rc<Peer>) -> OnePeer {
+impl SingleClientLoop {
+    pub(crate) fn new(client: Rc<Client>) -> SingleClientLoop {
         let now = Now { instant: Instant::now(), unix_seconds: SECONDS };
-        OnePeer { peer, token: None, now, has_event: false }
+        SingleClientLoop { client, token: None, now, has_event: false }
     }
 }
 
-impl EventLoop for OnePeer {
+impl EventLoop for SingleClientLoop {
     type Listener = ();
-    type Socket = PeerSocket;
+    type Socket = ClientSocket;
 
     fn wait(&mut self, _: Option<Duration>) -> io::Result<()> {
         self.has_event = true;
@@ -166,16 +165,16 @@ impl EventLoop for OnePeer {
         Ok(())
     }
 
-    fn add_socket(&mut self, _: &PeerSocket, token: Token) -> io::Result<()> {
+    fn add_socket(&mut self, _: &ClientSocket, token: Token) -> io::Result<()> {
         self.token = Some(token);
         Ok(())
     }
 
-    fn accept(&mut self, (): &()) -> io::Result<Option<Accepted<PeerSocket>>> {
+    fn accept(&mut self, (): &()) -> io::Result<Option<Accepted<ClientSocket>>> {
         let is_accepted = self.token.is_some();
         let accepted = || {
             let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 50_000));
-            Accepted { socket: PeerSocket(Rc::clone(&self.peer)), peer: Some(peer) }
+            Accepted { socket: ClientSocket(Rc::clone(&self.client)), peer: Some(peer) }
         };
         Ok((!is_accepted).then(accepted))
     }
