@@ -1,16 +1,18 @@
-//! The server on a made-up network, run from thousands of seeds: whatever peers, network and releases do,
-//! each peer gets the bytes that an undisturbed connection would give it, or the beginning of them.
+//! Tests of the server on a simulated network, with scenarios generated from thousands of seeds.
 //!
-//! A failure prints its seed. `CANNERY_SEED=N cargo test -p cannery-server simulation` runs that one alone;
-//! `CANNERY_SEEDS=N` runs so many.
+//! Peers are slow, cut their requests, or reset; releases are replaced; the server stops. In all of this, a peer must receive
+//! the bytes that the reference model returns for an undisturbed connection, or a prefix of them.
+//!
+//! A failure prints its seed. `CANNERY_SEED=N cargo test -p cannery-server simulation` repeats that seed;
+//! `CANNERY_SEEDS=N` runs the seeds below N.
 
-mod course;
-mod crowds;
 mod http2;
-mod patience;
+mod many_connections;
+mod model;
+mod scenario;
 mod script;
 mod site;
-mod twin;
+mod timeouts;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -24,29 +26,29 @@ use crate::config::{self, Config, ListenerKind};
 use crate::observe::Observer;
 use crate::reload::Current;
 use crate::worker::{Plan, StopOrder, Worker};
-use course::{Course, Plot, TURNS_MAX};
+use scenario::{ITERATIONS_MAX, Outcome, Scenario};
 use script::Script;
 use site::Releases;
 
 pub(crate) use site::archive;
 
-/// Seeds that the ordinary test runs.
+/// Number of seeds in a normal run of the tests.
 const SEEDS: u64 = 10_000;
 
 #[test]
-fn every_peer_gets_what_an_undisturbed_connection_would_give_it() {
-    let releases = Releases::make();
+fn responses_match_the_reference_model() {
+    let releases = Releases::build();
     run_seeds(SEEDS, |seed| run(seed, &releases));
 }
 
-/// Runs all seeds, or the one or as many as the environment names.
+/// Runs `seeds` seeds, or those that `CANNERY_SEED` or `CANNERY_SEEDS` select, on all processors.
 fn run_seeds(seeds: u64, run: impl Fn(u64) -> Result<(), String> + Sync) {
-    let of_environment = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
-    if let Some(seed) = of_environment("CANNERY_SEED") {
+    let number_from_environment = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    if let Some(seed) = number_from_environment("CANNERY_SEED") {
         run(seed).unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
         return;
     }
-    let seeds = of_environment("CANNERY_SEEDS").unwrap_or(seeds);
+    let seeds = number_from_environment("CANNERY_SEEDS").unwrap_or(seeds);
     let next = AtomicU64::new(0);
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     std::thread::scope(|scope| {
@@ -67,32 +69,36 @@ fn run_seeds(seeds: u64, run: impl Fn(u64) -> Result<(), String> + Sync) {
     });
 }
 
-/// One run: peers that the seed invents, one worker, perhaps a new release or the order to stop.
+/// Runs the scenario of a seed: up to five peers, one worker, sometimes a new release or a shutdown.
+///
+/// # Errors
+/// Returns an error if a peer received other bytes than the model allows.
 fn run(seed: u64, releases: &Releases) -> Result<(), String> {
     let mut random = Random::new(seed);
     let network = Network::new(random.number());
     let proxied = random.once_in(4);
-    let scripts: Vec<Script> = (0..random.size(5)).map(|_| Script::invent(&mut random, proxied)).collect();
+    let scripts: Vec<Script> = (0..random.size(5)).map(|_| Script::generate(&mut random, proxied)).collect();
     let peers: Vec<_> = scripts.iter().map(|script| script.connect(&network, &mut random)).collect();
-    let Course { stopped } = Plot { proxied, ..Plot::invent(&mut random) }.run(&network, releases)?;
+    let scenario = Scenario { proxied, ..Scenario::generate(&mut random) };
+    let Outcome { stopped } = scenario.run(&network, releases)?;
     for (script, peer) in scripts.iter().zip(peers) {
         let received = network.received(peer);
-        twin::check(script, &received, network.state(peer), releases, stopped)
+        model::check(script, &received, network.state(peer), releases, stopped)
             .map_err(|fault| format!("{fault}\n{script:?}\nreceived {} bytes", received.len()))?;
     }
     Ok(())
 }
 
-/// A worker that serves the first release, and as many peers as come.
+/// Returns a worker that serves the first release to any number of peers.
 fn worker<L: EventLoop>(events: L, listener: L::Listener) -> Worker<L> {
     Worker::new(events, plan(listener).0).unwrap()
 }
 
-/// What such a worker is told, and where it looks for its release.
+/// Returns the plan of such a worker, and the slot from which it takes its release.
 fn plan<L>(listener: L) -> (Plan<L>, Arc<Current>) {
     let config =
         Config { drain: Duration::from_secs(5), ..Config::plain(config::Content::Dummy { body: b"" }) };
-    let current = Arc::new(Current::new(Releases::make().first));
+    let current = Arc::new(Current::new(Releases::build().first));
     let stop = Arc::new(StopOrder::default());
     let listeners = [(ListenerKind::Plain, listener)];
     (Plan::new(&config, listeners, Arc::clone(&current), stop, Observer::default()), current)

@@ -73,27 +73,27 @@ fn main() {
     }
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("site.cdb"), "archive").unwrap();
-    without_a_cage_everything_can_be_done(folder.path());
-    what_leads_out_fails_in_every_thread(folder.path());
-    a_local_socket_leaves_files_held_and_can_be_removed(folder.path());
-    a_worker_can_reset_a_connection(folder.path());
-    each_half_of_the_cage_holds_alone(folder.path());
-    who_opens_releases_can_and_who_serves_cannot(folder.path());
-    a_forgotten_call_ends_a_process_under_test(folder.path());
+    attempts_succeed_without_a_sandbox(folder.path());
+    forbidden_calls_fail_in_every_thread(folder.path());
+    local_socket_can_be_removed(folder.path());
+    worker_can_reset_a_connection(folder.path());
+    landlock_and_seccomp_work_alone(folder.path());
+    only_the_releases_thread_opens_archives(folder.path());
+    denied_call_can_end_the_process(folder.path());
     // Where there is no cage there is no outside.
     if cfg!(all(target_os = "linux", not(feature = "portable"))) {
-        a_second_thread_would_stay_outside(folder.path());
+        second_thread_prevents_the_sandbox(folder.path());
     }
 }
 
-fn without_a_cage_everything_can_be_done(folder: &Path) {
+fn attempts_succeed_without_a_sandbox(folder: &Path) {
     let tried = attempts(folder, "off", "main");
     for name in ["open /etc/passwd", "open the archive", "connect", "socket", "write beside the archive"] {
         assert_eq!(tried[name], "done", "{name}");
     }
 }
 
-fn what_leads_out_fails_in_every_thread(folder: &Path) {
+fn forbidden_calls_fail_in_every_thread(folder: &Path) {
     for thread in ["main", "worker", "releases", "log", "orders"] {
         let tried = attempts(folder, "auto", thread);
         if tried["system calls"] == "missing" {
@@ -111,7 +111,7 @@ fn what_leads_out_fails_in_every_thread(folder: &Path) {
     }
 }
 
-fn a_local_socket_leaves_files_held_and_can_be_removed(folder: &Path) {
+fn local_socket_can_be_removed(folder: &Path) {
     for sandbox in ["unix", "unix, files"] {
         let tried = attempts(folder, sandbox, "main");
         if tried["files"] == "missing" {
@@ -131,11 +131,11 @@ fn a_local_socket_leaves_files_held_and_can_be_removed(folder: &Path) {
 }
 
 /// Without it the kernel keeps for minutes what a stalled reader doesn't take.
-fn a_worker_can_reset_a_connection(folder: &Path) {
+fn worker_can_reset_a_connection(folder: &Path) {
     assert_eq!(attempts(folder, "auto", "worker")["reset"], "done");
 }
 
-fn each_half_of_the_cage_holds_alone(folder: &Path) {
+fn landlock_and_seccomp_work_alone(folder: &Path) {
     let tried = attempts(folder, "files", "worker");
     if tried["files"] != "missing" {
         assert_eq!(tried["open /etc/passwd"], "EACCES");
@@ -151,7 +151,7 @@ fn each_half_of_the_cage_holds_alone(folder: &Path) {
     }
 }
 
-fn who_opens_releases_can_and_who_serves_cannot(folder: &Path) {
+fn only_the_releases_thread_opens_archives(folder: &Path) {
     assert_eq!(attempts(folder, "auto", "releases")["open the archive"], "done");
     let tried = attempts(folder, "auto", "worker");
     if tried["system calls"] != "missing" {
@@ -159,14 +159,14 @@ fn who_opens_releases_can_and_who_serves_cannot(folder: &Path) {
     }
 }
 
-fn a_forgotten_call_ends_a_process_under_test(folder: &Path) {
+fn denied_call_can_end_the_process(folder: &Path) {
     let output = run(folder, "calls", "worker", "ends");
     if !String::from_utf8_lossy(&output.stdout).contains("system calls=missing") {
         assert_eq!(output.status.signal(), Some(libc::SIGSYS), "{output:?}");
     }
 }
 
-fn a_second_thread_would_stay_outside(folder: &Path) {
+fn second_thread_prevents_the_sandbox(folder: &Path) {
     let output = run(folder, "auto", "two", "fails");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("2 threads already"), "{said}");

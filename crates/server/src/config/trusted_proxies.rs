@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn forwarded_is_read_as_rfc_7239_has_it() {
+    fn forwarded_follows_rfc_7239() {
         let proxies = proxies(&["unix"], ForwardedField::Forwarded);
         for (list, expected) in [
             ("for=192.0.2.60;proto=http;by=203.0.113.43", "192.0.2.60"),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_compared_by_their_leading_bits() {
+    fn networks_are_compared_by_prefix() {
         let contains = |source: &str, address: &str| {
             source.parse::<ProxySource>().unwrap().contains(address.parse().unwrap())
         };
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_make_it_panic() {
+    fn malformed_fields_do_not_panic() {
         let proxies = proxies(&["unix"], ForwardedField::Forwarded);
         for list in [
             "=",

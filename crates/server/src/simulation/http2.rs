@@ -1,44 +1,49 @@
-//! HTTP/2 on the made-up network: peers who begin with prior knowledge, ask on several streams at once, open windows in
-//! steps, reset, change their mind and their settings, or break the rules; and what each stream must have got.
+//! Tests of HTTP/2 with prior knowledge on the simulated network.
 //!
-//! Nothing that reads or spells frames here is the server's. What an answer has to be is what HTTP/1 answers.
+//! Peers open several streams at once, open windows in steps, reset streams, change their settings, and violate the protocol.
+//! Each stream must receive the fields and the body that the HTTP/1 model returns for the same request.
+//!
+//! The peers' side shares no code with the server's: it has its own frame encoder and decoder, and `loona-hpack`.
 
 mod frames;
-mod patience;
+mod model;
 mod requests;
 mod script;
-mod twin;
+mod timeouts;
 
 use cannery_eventloop::simulated::{Network, Random};
 
-use super::course::{Course, Plot};
 use super::run_seeds;
+use super::scenario::{Outcome, Scenario};
 use super::site::Releases;
 use requests::Expected;
 use script::Script;
 
-/// Seeds that the ordinary test runs.
+/// Number of seeds in a normal run of the test.
 const SEEDS: u64 = 3_000;
 
 #[test]
-fn every_stream_gets_what_an_undisturbed_connection_would_give_it() {
-    let releases = Releases::make();
+fn streams_match_the_reference_model() {
+    let releases = Releases::build();
     let expected = Expected::of(&releases);
     run_seeds(SEEDS, |seed| run(seed, &releases, &expected));
 }
 
-/// One run: peers that the seed invents, one worker, perhaps a new release or the order to stop.
+/// Runs the scenario of a seed: up to four peers, one worker, sometimes a new release or a shutdown.
+///
+/// # Errors
+/// Returns an error if a peer received other frames than the model allows.
 fn run(seed: u64, releases: &Releases, expected: &Expected) -> Result<(), String> {
     let mut random = Random::new(seed);
     let network = Network::new(random.number());
     let proxied = random.once_in(8);
-    let scripts: Vec<Script> = (0..random.size(4)).map(|_| Script::invent(&mut random, proxied)).collect();
+    let scripts: Vec<Script> = (0..random.size(4)).map(|_| Script::generate(&mut random, proxied)).collect();
     let peers: Vec<_> = scripts.iter().map(|script| script.connect(&network, &mut random)).collect();
-    let plot = Plot { proxied, http1: !random.once_in(4), ..Plot::invent(&mut random) };
-    let Course { stopped } = plot.run(&network, releases)?;
+    let scenario = Scenario { proxied, http1: !random.once_in(4), ..Scenario::generate(&mut random) };
+    let Outcome { stopped } = scenario.run(&network, releases)?;
     for (script, peer) in scripts.iter().zip(peers) {
         let received = network.received(peer);
-        twin::check(script, &received, network.state(peer), expected, stopped)
+        model::check(script, &received, network.state(peer), expected, stopped)
             .map_err(|fault| format!("{fault}\n{script:?}\n{:?}", network.state(peer)))?;
     }
     Ok(())

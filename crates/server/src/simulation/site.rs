@@ -1,4 +1,4 @@
-//! Two releases of a small site, for the simulation: the same paths, other bytes.
+//! Two releases of a small site, for the simulation: the same paths with different bytes.
 
 use std::io::{Read, Seek};
 use std::sync::Arc;
@@ -12,14 +12,13 @@ use cannery_site::Site;
 use crate::content::{Content, Entry, Sites};
 use crate::pages::BuiltinPages;
 
-/// Two releases.
 pub(super) struct Releases {
     pub(super) first: Arc<Content>,
     pub(super) second: Arc<Content>,
 }
 
 impl Releases {
-    pub(super) fn make() -> Releases {
+    pub(super) fn build() -> Releases {
         let release = |name| {
             let archive = Archive::from_bytes(archive(name)).expect("an archive");
             let site = Arc::new(Site::new(archive, true));
@@ -31,18 +30,20 @@ impl Releases {
         Releases { first: release("first"), second: release("second") }
     }
 
-    /// The same releases, which nobody else holds.
-    pub(super) fn held_apart(&self) -> Releases {
-        let apart = |content: &Content| {
+    /// Returns copies with reference counts of their own.
+    pub(super) fn unshared(&self) -> Releases {
+        let copy = |content: &Content| {
             let Content::Sites(sites) = content else { panic!("releases are sites") };
             Arc::new(Content::Sites(sites.with(sites.entries().to_vec())))
         };
-        Releases { first: apart(&self.first), second: apart(&self.second) }
+        Releases { first: copy(&self.first), second: copy(&self.second) }
     }
 }
 
-/// The bytes of an archive: `/small`, `/middle` in gzip and identity, which is sent from the archive, `/large`, and
-/// pages for errors, of which that for 400 is sent from the archive and that for 408 in more than one step.
+/// Returns the bytes of an archive with the resources `/small`, `/middle` and `/large`, and error pages.
+///
+/// `/middle` has a gzip and an identity representation, large enough to be sent from the archive without a copy. So is the
+/// page for 400. The page for 408 takes several calls to send.
 pub(crate) fn archive(release: &str) -> Vec<u8> {
     let mut writer =
         Writer::new(tempfile::tempfile().expect("a temporary file"), Format::Cdb).expect("a writer");
@@ -100,7 +101,7 @@ fn head(coding: Coding) -> NewHead {
     head.hpack = cannery_wire::hpack::encode_head(&head, |name, _| match name {
         "content-type" => 0,
         "vary" => 1,
-        // One for each coding.
+        // One line ID per coding.
         "content-encoding" => 2 + coding as u8,
         _ => NO_LINE_ID,
     });

@@ -1,12 +1,13 @@
-//! Frames of HTTP/2 (RFC 9113 §4, §6) as a peer spells and reads them: nothing of it is the server's.
+//! Encoder and decoder of HTTP/2 frames (RFC 9113 §4, §6) for the simulated peers.
 //!
-//! Fields are spelled without tables and without the Huffman code. Never judges what it reads, but for what cannot be read.
+//! Field lines are encoded as literals, without the dynamic table and Huffman coding. The decoder never validates a frame
+//! beyond its length.
 
-/// What a client says first (RFC 9113 §3.4).
+/// Client connection preface (RFC 9113 §3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Bytes in front of each payload.
-const HEAD_BYTES: usize = 9;
+/// Length of a frame header.
+const FRAME_HEADER_BYTES: usize = 9;
 
 pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
@@ -28,7 +29,7 @@ pub(super) const END_HEADERS: u8 = 4;
 pub(super) const HEADER_TABLE_SIZE: u16 = 1;
 pub(super) const INITIAL_WINDOW_SIZE: u16 = 4;
 
-/// A frame as it came.
+/// A received frame.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame<'a> {
     pub(super) kind: u8,
@@ -38,38 +39,38 @@ pub(super) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Takes the first whole frame off the front of `rest`.
+    /// Takes the first frame from `rest`. Returns `None` if it is incomplete.
     pub(super) fn take(rest: &mut &'a [u8]) -> Option<Frame<'a>> {
-        let (head, behind) = rest.split_at_checked(HEAD_BYTES)?;
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-        let (payload, behind) = behind.split_at_checked(usize::try_from(length).ok()?)?;
-        *rest = behind;
-        let stream = u32::from_be_bytes([head[5] & 0x7f, head[6], head[7], head[8]]);
-        Some(Frame { kind: head[3], flags: head[4], stream, payload })
+        let (header, after) = rest.split_at_checked(FRAME_HEADER_BYTES)?;
+        let length = u32::from_be_bytes([0, header[0], header[1], header[2]]);
+        let (payload, after) = after.split_at_checked(usize::try_from(length).ok()?)?;
+        *rest = after;
+        let stream = u32::from_be_bytes([header[5] & 0x7f, header[6], header[7], header[8]]);
+        Some(Frame { kind: header[3], flags: header[4], stream, payload })
     }
 
     pub(super) fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
-    /// The number that stands at this place of the payload.
-    pub(super) fn number(&self, place: usize) -> Option<u32> {
-        Some(u32::from_be_bytes(*self.payload.get(place..)?.first_chunk()?))
+    /// Returns the 32-bit number at `offset` of the payload, or `None` if the payload is shorter.
+    pub(super) fn number(&self, offset: usize) -> Option<u32> {
+        Some(u32::from_be_bytes(*self.payload.get(offset..)?.first_chunk()?))
     }
 }
 
-/// Whether bytes may be the beginning of a frame of this type.
-pub(super) fn begins(bytes: &[u8], kind: u8) -> bool {
+/// Returns `true` if `bytes` may be the start of a frame of this type.
+pub(super) fn may_begin(bytes: &[u8], kind: u8) -> bool {
     bytes.len() < 4 || bytes[3] == kind
 }
 
-/// A frame's bytes.
+/// Encodes a frame.
 pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let [_, l0, l1, l2] = u32::try_from(payload.len()).expect("a payload").to_be_bytes();
     [&[l0, l1, l2, kind, flags][..], &stream.to_be_bytes(), payload].concat()
 }
 
-/// SETTINGS with these parameters.
+/// Encodes SETTINGS with these parameters.
 pub(super) fn settings(parameters: &[(u16, u32)]) -> Vec<u8> {
     let bytes = |(id, value): &(u16, u32)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
     frame(SETTINGS, 0, 0, &parameters.iter().flat_map(bytes).collect::<Vec<_>>())
@@ -84,7 +85,7 @@ pub(super) fn reset(stream: u32) -> Vec<u8> {
     frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes())
 }
 
-/// A header block: literals whose names are new (RFC 7541 §6.2.2).
+/// Encodes a header block as literals with new names (RFC 7541 §6.2.2).
 pub(super) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let text = |text: &str| {
         let length = u8::try_from(text.len()).ok().filter(|length| *length < 0x7f).expect("a short text");
@@ -93,13 +94,13 @@ pub(super) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     fields.iter().flat_map(|(name, value)| [vec![0], text(name), text(value)].concat()).collect()
 }
 
-/// A header block in HEADERS, and where it is cut, CONTINUATION.
-pub(super) fn headers(stream: u32, is_last: bool, block: &[u8], cut: Option<usize>) -> Vec<u8> {
-    let ended = if is_last { END_STREAM } else { 0 };
+/// Encodes a header block as HEADERS; if `cut` is an offset in it, the rest follows in CONTINUATION frames.
+pub(super) fn headers(stream: u32, ends_stream: bool, block: &[u8], cut: Option<usize>) -> Vec<u8> {
+    let end_stream = if ends_stream { END_STREAM } else { 0 };
     match cut.and_then(|cut| block.split_at_checked(cut)) {
-        None => frame(HEADERS, ended | END_HEADERS, stream, block),
-        Some((begun, rest)) => [
-            frame(HEADERS, ended, stream, begun),
+        None => frame(HEADERS, end_stream | END_HEADERS, stream, block),
+        Some((first, rest)) => [
+            frame(HEADERS, end_stream, stream, first),
             frame(CONTINUATION, 0, stream, &[]),
             frame(CONTINUATION, END_HEADERS, stream, rest),
         ]

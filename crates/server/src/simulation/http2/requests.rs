@@ -1,12 +1,11 @@
-//! Requests of every kind, and the answers that an undisturbed HTTP/1 connection gives to the same ones.
+//! Requests of every kind, and the responses that the HTTP/1 model returns for them.
 
 use std::sync::Arc;
 
+use super::super::model::Responses;
 use super::super::site::Releases;
-use super::super::twin::Answers;
 use crate::content::Content;
 
-/// A request: its method, target, fields, and whether content may follow.
 pub(super) struct Request {
     pub(super) method: &'static str,
     pub(super) target: &'static str,
@@ -34,20 +33,18 @@ pub(super) const REQUESTS: [Request; 13] = [
     Request { method: "GET", target: "/large", fields: &[], has_content: true },
 ];
 
-/// An answer: `:status` and all other fields in the order of their names, and the body.
+/// A response.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct Response {
+    /// `:status` and all other fields, sorted.
     pub(super) fields: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
 }
 
-/// The answers of one release, in the order of [`REQUESTS`].
-pub(super) type OfRelease = Vec<Answer>;
-
-/// The answers of two releases.
+/// The responses of two releases, in the order of [`REQUESTS`].
 pub(super) struct Expected {
-    pub(super) first: OfRelease,
-    pub(super) second: OfRelease,
+    pub(super) first: Vec<Response>,
+    pub(super) second: Vec<Response>,
 }
 
 impl Expected {
@@ -58,11 +55,11 @@ impl Expected {
 }
 
 impl Request {
-    fn answer(&self, content: &Content) -> Answer {
+    fn answer(&self, content: &Content) -> Response {
         let Request { method, target, fields, .. } = self;
         let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let text = format!("{method} {target} HTTP/1.1\r\nHost: h\r\n{lines}\r\n");
-        let bytes = Answers::to(text.as_bytes(), content).answers.remove(0);
+        let bytes = Responses::to(text.as_bytes(), content).responses.remove(0);
         let end = bytes.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a head");
         let head = str::from_utf8(&bytes[..end]).expect("a head of ASCII");
         let mut lines = head.split("\r\n");
@@ -70,12 +67,12 @@ impl Request {
         let mut fields = vec![(":status".to_owned(), status.to_owned())];
         for line in lines {
             let (name, value) = line.split_once(": ").expect("a field");
-            // RFC 9113 §8.2.2.
+            // HTTP/2 has no connection-specific fields (RFC 9113 §8.2.2).
             if name != "Connection" {
                 fields.push((name.to_ascii_lowercase(), value.to_owned()));
             }
         }
         fields.sort();
-        Answer { fields, body: bytes[end + 4..].to_vec() }
+        Response { fields, body: bytes[end + 4..].to_vec() }
     }
 }

@@ -1,4 +1,4 @@
-//! What one peer of HTTP/2 does in a run, and what the server owes it for that.
+//! Scripts of HTTP/2 peers: generated frames, and the expected outcome of each stream.
 
 use std::time::Duration;
 
@@ -11,36 +11,36 @@ use super::frames::{
 };
 use super::requests::REQUESTS;
 
-/// The header of a proxy that does not know who asks.
+/// A PROXY header without a client address.
 const PROXY_HEADER: &[u8] = b"PROXY UNKNOWN\r\n";
 
-/// What the server's PING says that asks whether the peer knows that it goes.
-pub(super) const GOING: &[u8; 8] = b"cannery!";
+/// Payload of the PING that the server sends after a GOAWAY. Its acknowledgment means that the client has received both.
+pub(super) const GOAWAY_PING: &[u8; 8] = b"cannery!";
 
-/// What windows begin with (RFC 9113 §6.9.2).
+/// Default size of a flow-control window (RFC 9113 §6.9.2).
 const WINDOW_BYTES: u32 = 65_535;
 
-/// More than any body has.
-const AMPLE: u32 = 100_000;
+/// A window larger than any body of the site.
+const WINDOW_ABOVE_ALL_BODIES: u32 = 100_000;
 
-/// What a peer does.
+/// Actions of one peer, and the state that results from them.
 pub(super) struct Script {
-    acts: Vec<Action>,
-    pub(super) appetite: ReadRate,
+    actions: Vec<Action>,
+    pub(super) read_rate: ReadRate,
     pub(super) ending: Ending,
-    /// The streams that it opens, in order.
+    /// The streams that the peer opens, in order.
     pub(super) streams: Vec<Stream>,
-    /// The sizes of the table that its SETTINGS name, for each of them, in order.
+    /// SETTINGS_HEADER_TABLE_SIZE of each SETTINGS frame, in order; `None` for one without it.
     pub(super) tables: Vec<Option<u32>>,
-    /// What its PINGs say, in order.
+    /// Payloads of the PINGs, in order.
     pub(super) pings: Vec<[u8; 8]>,
-    /// Bytes of all bodies together that it has room for when all is said.
+    /// The connection window, as the sum of all increments.
     pub(super) window: u64,
-    /// With which error the server must end the connection.
+    /// The error code with which the server must end the connection.
     pub(super) fault: Option<u32>,
-    /// Whether it is so slow somewhere that the server's patience may end.
-    pub(super) dawdles: bool,
-    /// Whether it stops somewhere before the end, perhaps in the middle of a frame.
+    /// Whether its pauses may exceed a timeout of the server.
+    pub(super) may_time_out: bool,
+    /// Whether the script is truncated, possibly within a frame.
     pub(super) is_cut: bool,
 }
 
@@ -48,69 +48,70 @@ pub(super) struct Script {
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) id: u32,
-    /// Its request, among all.
+    /// Index in [`REQUESTS`].
     pub(super) request: usize,
     pub(super) fate: Fate,
-    /// By how much the peer opens its window, beside what all begin with.
+    /// Sum of the increments of its WINDOW_UPDATE frames.
     updates: u64,
-    /// Bytes of body that the peer has room for when all is said.
-    pub(super) least_window: u64,
-    /// The most that it ever had room for.
-    pub(super) most_window: u64,
-    /// Whether content is still to be sent.
+    /// The window at the end of the script.
+    pub(super) window_final: u64,
+    /// The largest window at any time.
+    pub(super) window_max: u64,
+    /// Whether the peer has yet to send END_STREAM.
     is_open: bool,
 }
 
-/// What becomes of a stream.
+/// Expected outcome of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It is answered.
-    LoggedRequest,
+    /// The server responds.
+    Answered,
     /// The peer resets it.
     Reset,
-    /// It is no request: the server resets it with this error, and gives no answer.
+    /// The request is malformed: the server resets the stream with this error code, and sends no response.
     Malformed(u32),
-    /// Its content is not what was said: the server resets it with this error, wherever the answer is.
-    Spoilt(u32),
+    /// The content contradicts Content-Length: the server resets the stream with this error code, possibly amid the
+    /// response.
+    WrongLength(u32),
 }
 
-/// A script that is being invented.
+/// Builder of a script.
 struct Draft<'r> {
     random: &'r mut Random,
-    /// Bytes that are sent one behind the other, pauses between.
+    /// Bytes that are sent in order, with pauses between the elements.
     runs: Vec<Vec<u8>>,
     streams: Vec<Stream>,
     tables: Vec<Option<u32>>,
     pings: Vec<[u8; 8]>,
     window: u64,
-    /// What the window of a stream begins with.
+    /// The window of a new stream.
     initial_window: u32,
     next: u32,
     fault: Option<u32>,
 }
 
 impl Script {
-    pub(super) fn invent(random: &mut Random, proxied: bool) -> Script {
-        let mut draft = Draft::begin(random);
+    pub(super) fn generate(random: &mut Random, proxied: bool) -> Script {
+        let mut draft = Draft::new(random);
         for _ in 0..draft.random.size(24) {
-            draft.act();
+            draft.add_random_action();
         }
         draft.open_windows();
         if draft.random.once_in(8) {
-            draft.spoil_connection();
+            draft.break_connection();
         }
         draft.finish(proxied)
     }
 
     pub(super) fn connect(&self, network: &Network, random: &mut Random) -> PeerId {
         let after = Duration::from_millis(random.below(100) as u64);
-        network.connect(after, self.acts.clone(), self.appetite, 500 + random.size(80_000))
+        network.connect(after, self.actions.clone(), self.read_rate, 500 + random.size(80_000))
     }
 }
 
 impl<'r> Draft<'r> {
-    /// The preface and the first SETTINGS.
-    fn begin(random: &'r mut Random) -> Draft<'r> {
+    /// Starts a script with the preface and the first SETTINGS.
+    fn new(random: &'r mut Random) -> Draft<'r> {
         let mut draft = Draft {
             random,
             runs: vec![PREFACE.to_vec()],
@@ -124,12 +125,12 @@ impl<'r> Draft<'r> {
         };
         draft.settings();
         if draft.random.once_in(2) {
-            draft.widen_all(4_000_000);
+            draft.widen_connection(4_000_000);
         }
         draft
     }
 
-    fn say(&mut self, bytes: Vec<u8>) {
+    fn send(&mut self, bytes: Vec<u8>) {
         match self.runs.last_mut() {
             Some(run) if !self.random.once_in(6) => run.extend(bytes),
             _ => self.runs.push(bytes),
@@ -140,22 +141,22 @@ impl<'r> Draft<'r> {
         u32::try_from(self.random.below(end)).expect("small")
     }
 
-    /// One thing that peers do.
-    fn act(&mut self) {
+    /// Adds a random action.
+    fn add_random_action(&mut self) {
         match self.random.below(16) {
-            0..=6 => self.ask(),
+            0..=6 => self.open_request(),
             7 => self.reset_one(),
             8 => self.send_content(),
-            9 => self.widen_one(),
+            9 => self.widen_stream(),
             10 => {
                 let bytes = self.window_bytes();
-                self.widen_all(bytes);
+                self.widen_connection(bytes);
             }
             11 => self.ping(),
             12 if self.random.once_in(2) => self.settings(),
             13 => self.prioritize(),
-            14 => self.ask_nonsense(),
-            _ => self.chatter(),
+            14 => self.send_malformed_request(),
+            _ => self.send_ignored_frame(),
         }
     }
 
@@ -163,7 +164,7 @@ impl<'r> Draft<'r> {
         u32::try_from(self.random.size(200_000)).expect("small")
     }
 
-    /// SETTINGS: of the table, of windows, of neither.
+    /// Sends SETTINGS with or without a table size and an initial window.
     fn settings(&mut self) {
         let table = self.random.once_in(3).then(|| [0, 40, 100, 1000, 4096, 65_536][self.random.below(6)]);
         let window =
@@ -172,81 +173,80 @@ impl<'r> Draft<'r> {
         let others = window.map(|bytes| (INITIAL_WINDOW_SIZE, bytes));
         let push = self.random.once_in(2).then_some((2, 0));
         let all: Vec<_> = push.into_iter().chain(parameters).chain(others).chain([(0x1a2a, 7)]).collect();
-        self.say(settings(&all));
+        self.send(settings(&all));
         self.tables.push(table);
         self.initial_window = window.unwrap_or(self.initial_window);
-        self.note_windows();
+        self.update_windows();
     }
 
-    /// Notes how wide all windows are now.
-    fn note_windows(&mut self) {
+    /// Updates the windows of all streams.
+    fn update_windows(&mut self) {
         for stream in &mut self.streams {
             let bytes = stream.updates + u64::from(self.initial_window);
-            stream.least_window = bytes;
-            stream.most_window = stream.most_window.max(bytes);
+            stream.window_final = bytes;
+            stream.window_max = stream.window_max.max(bytes);
         }
     }
 
-    /// Opens a stream by a request of any kind.
-    fn ask(&mut self) {
+    /// Opens a stream with a random request.
+    fn open_request(&mut self) {
         let request = self.random.below(REQUESTS.len());
         let priority = format!("u={}, i=?{}", self.random.below(8), self.random.below(2));
         let has_content = REQUESTS[request].has_content;
-        let mut fields = fields_of(request);
+        let mut fields = request_fields(request);
         if self.random.once_in(2) {
             fields.push(("priority", &priority));
         }
-        // What is said of the content's length is not always true.
-        let length = has_content && self.random.once_in(2);
-        if length {
+        let has_length = has_content && self.random.once_in(2);
+        if has_length {
             fields.push(("content-length", "5"));
         }
         let cut = self.random.once_in(8).then(|| self.random.below(40));
         let id = self.open(request);
-        self.say(headers(id, !has_content, &block(&fields), cut));
+        self.send(headers(id, !has_content, &block(&fields), cut));
         if let Some(stream) = self.streams.last_mut() {
             stream.is_open = has_content;
         }
-        if !length {
+        if !has_length {
             return;
         }
         if self.random.once_in(4) {
-            self.spoil(id);
+            self.send_wrong_length(id);
         } else if self.random.once_in(2) {
-            self.say(frame(DATA, END_STREAM, id, b"hello"));
+            self.send(frame(DATA, END_STREAM, id, b"hello"));
             self.end(id);
         } else {
-            self.say(frame(DATA, 0, id, b"hello"));
-            self.say(frame(DATA, END_STREAM, id, b""));
+            self.send(frame(DATA, 0, id, b"hello"));
+            self.send(frame(DATA, END_STREAM, id, b""));
             self.end(id);
         }
     }
 
-    /// A head that is no request.
-    fn ask_nonsense(&mut self) {
+    /// Sends a malformed request (RFC 9113 §8.1.1).
+    fn send_malformed_request(&mut self) {
         const PROTOCOL_ERROR: u32 = 1;
-        let mut fields = fields_of(0);
+        let mut fields = request_fields(0);
         match self.random.below(3) {
             0 => fields.push(("connection", "close")),
             1 => fields.push((":path", "/small")),
             _ => fields.push(("Upper", "case")),
         }
         let id = self.open(0);
-        self.say(headers(id, true, &block(&fields), None));
-        self.settle(id, Fate::Malformed(PROTOCOL_ERROR));
+        self.send(headers(id, true, &block(&fields), None));
+        self.set_fate(id, Fate::Malformed(PROTOCOL_ERROR));
     }
 
     fn open(&mut self, request: usize) -> u32 {
         let id = self.next + 2 * if self.random.once_in(8) { self.below(5) } else { 0 };
         self.next = id + 2;
         let window = self.initial_window.into();
-        let (fate, updates, is_open) = (Fate::LoggedRequest, 0, false);
-        let (least_window, most_window) = (window, window);
-        self.streams.push(Stream { id, request, fate, updates, least_window, most_window, is_open });
+        let (fate, updates, is_open) = (Fate::Answered, 0, false);
+        let (window_final, window_max) = (window, window);
+        self.streams.push(Stream { id, request, fate, updates, window_final, window_max, is_open });
         id
     }
 
-    fn settle(&mut self, id: u32, fate: Fate) {
+    fn set_fate(&mut self, id: u32, fate: Fate) {
         if let Some(stream) = self.streams.iter_mut().find(|stream| stream.id == id) {
             stream.fate = fate;
             stream.is_open = false;
@@ -254,78 +254,78 @@ impl<'r> Draft<'r> {
     }
 
     fn end(&mut self, id: u32) {
-        self.settle(id, Fate::LoggedRequest);
+        self.set_fate(id, Fate::Answered);
     }
 
-    /// Content that is longer or shorter than its head said.
-    fn spoil(&mut self, id: u32) {
+    /// Sends content that is longer or shorter than its Content-Length.
+    fn send_wrong_length(&mut self, id: u32) {
         const PROTOCOL_ERROR: u32 = 1;
         let content: &[u8] = if self.random.once_in(2) { b"hell" } else { b"hello, world" };
-        self.say(frame(DATA, END_STREAM, id, content));
-        self.settle(id, Fate::Spoilt(PROTOCOL_ERROR));
+        self.send(frame(DATA, END_STREAM, id, content));
+        self.set_fate(id, Fate::WrongLength(PROTOCOL_ERROR));
     }
 
-    /// Some stream that this peer did not reset, and that is a request.
+    /// Returns the index of a random stream with the fate `Answered`, or `None` if there is none.
     fn some_stream(&mut self) -> Option<usize> {
-        let answered = |stream: &Stream| stream.fate == Fate::LoggedRequest;
-        let places: Vec<_> =
-            (0..self.streams.len()).filter(|place| answered(&self.streams[*place])).collect();
-        (!places.is_empty()).then(|| places[self.random.below(places.len())])
+        let is_answered = |stream: &Stream| stream.fate == Fate::Answered;
+        let indices: Vec<_> =
+            (0..self.streams.len()).filter(|index| is_answered(&self.streams[*index])).collect();
+        (!indices.is_empty()).then(|| indices[self.random.below(indices.len())])
     }
 
     fn reset_one(&mut self) {
-        let Some(place) = self.some_stream() else { return };
-        let id = self.streams[place].id;
-        self.say(reset(id));
-        self.settle(id, Fate::Reset);
+        let Some(index) = self.some_stream() else { return };
+        let id = self.streams[index].id;
+        self.send(reset(id));
+        self.set_fate(id, Fate::Reset);
     }
 
-    /// A part of the content of a request that has not said how much it is.
+    /// Sends content of a request without Content-Length.
     fn send_content(&mut self) {
-        let Some(place) = self.streams.iter().position(|stream| stream.is_open) else { return };
-        let id = self.streams[place].id;
+        let Some(index) = self.streams.iter().position(|stream| stream.is_open) else { return };
+        let id = self.streams[index].id;
         let content = vec![b'x'; self.random.below(2000)];
-        self.say(frame(DATA, 0, id, &content));
+        self.send(frame(DATA, 0, id, &content));
         match self.random.below(3) {
-            0 => self.say(frame(DATA, END_STREAM, id, b"")),
-            1 => self.say(headers(id, true, &block(&[("trailer", "field")]), None)),
+            0 => self.send(frame(DATA, END_STREAM, id, b"")),
+            1 => self.send(headers(id, true, &block(&[("trailer", "field")]), None)),
             _ => return,
         }
         self.end(id);
     }
 
-    fn widen_one(&mut self) {
-        let Some(place) = self.some_stream() else { return };
+    fn widen_stream(&mut self) {
+        let Some(index) = self.some_stream() else { return };
         let bytes = self.window_bytes();
-        self.widen(place, bytes);
+        self.widen(index, bytes);
     }
 
-    fn widen(&mut self, place: usize, bytes: u32) {
-        self.say(window_update(self.streams[place].id, bytes));
-        self.streams[place].updates += u64::from(bytes);
-        self.note_windows();
+    fn widen(&mut self, index: usize, bytes: u32) {
+        self.send(window_update(self.streams[index].id, bytes));
+        self.streams[index].updates += u64::from(bytes);
+        self.update_windows();
     }
 
-    fn widen_all(&mut self, bytes: u32) {
-        self.say(window_update(0, bytes));
+    fn widen_connection(&mut self, bytes: u32) {
+        self.send(window_update(0, bytes));
         self.window += u64::from(bytes);
     }
 
     fn ping(&mut self) {
-        let said = self.random.number().to_be_bytes();
-        self.say(frame(PING, 0, 0, &said));
-        self.pings.push(said);
+        let payload = self.random.number().to_be_bytes();
+        self.send(frame(PING, 0, 0, &payload));
+        self.pings.push(payload);
     }
 
     fn prioritize(&mut self) {
         let stream = 2 * self.below(30) + 1;
         let priority =
             format!("u={}{}", self.random.below(8), if self.random.once_in(2) { ", i" } else { "" });
-        self.say(frame(PRIORITY_UPDATE, 0, 0, &[&stream.to_be_bytes(), priority.as_bytes()].concat()));
+        self.send(frame(PRIORITY_UPDATE, 0, 0, &[&stream.to_be_bytes(), priority.as_bytes()].concat()));
     }
 
-    /// What asks for nothing and changes nothing.
-    fn chatter(&mut self) {
+    /// Sends a frame that has no effect on the connection.
+    fn send_ignored_frame(&mut self) {
         let bytes = match self.random.below(5) {
             0 => frame(PRIORITY, 0, self.next, &[0, 0, 0, 0, 16]),
             1 => frame(SETTINGS, ACK, 0, &[]),
@@ -333,17 +333,17 @@ impl<'r> Draft<'r> {
             3 => frame(GOAWAY, 0, 0, &[0; 8]),
             _ => frame(PING, ACK, 0, b"not ours"),
         };
-        self.say(bytes);
+        self.send(bytes);
     }
 
-    /// Most often the windows are opened in the end for all that waits, at once or in steps.
+    /// Ends all open content. In seven of eight scripts, opens the windows for all responses, in one or more steps.
     fn open_windows(&mut self) {
-        let of_all = u32::try_from(self.streams.len()).expect("few");
+        let streams = u32::try_from(self.streams.len()).expect("few");
         let steps = [1, 1, 2, 7][self.random.below(4)];
-        for place in 0..self.streams.len() {
-            if self.streams[place].is_open {
-                let id = self.streams[place].id;
-                self.say(frame(DATA, END_STREAM, id, b"the last of it"));
+        for index in 0..self.streams.len() {
+            if self.streams[index].is_open {
+                let id = self.streams[index].id;
+                self.send(frame(DATA, END_STREAM, id, b"the last of it"));
                 self.end(id);
             }
         }
@@ -351,17 +351,17 @@ impl<'r> Draft<'r> {
             return;
         }
         for _ in 0..steps {
-            for place in 0..self.streams.len() {
-                if matches!(self.streams[place].fate, Fate::LoggedRequest | Fate::Reset) {
-                    self.widen(place, AMPLE.div_ceil(steps));
+            for index in 0..self.streams.len() {
+                if matches!(self.streams[index].fate, Fate::Answered | Fate::Reset) {
+                    self.widen(index, WINDOW_ABOVE_ALL_BODIES.div_ceil(steps));
                 }
             }
-            self.widen_all(AMPLE.div_ceil(steps) * (of_all + 1));
+            self.widen_connection(WINDOW_ABOVE_ALL_BODIES.div_ceil(steps) * (streams + 1));
         }
     }
 
-    /// Something that no connection survives.
-    fn spoil_connection(&mut self) {
+    /// Sends a frame that is a connection error.
+    fn break_connection(&mut self) {
         const PROTOCOL_ERROR: u32 = 1;
         const FLOW_CONTROL_ERROR: u32 = 3;
         const FRAME_SIZE_ERROR: u32 = 6;
@@ -374,14 +374,14 @@ impl<'r> Draft<'r> {
             3 => (frame(PING, 0, 0, b"short"), FRAME_SIZE_ERROR),
             4 => (headers(idle, true, &[0x80], None), COMPRESSION_ERROR),
             5 => (frame(SETTINGS, 0, 0, &[0; 5]), FRAME_SIZE_ERROR),
-            6 => (headers(self.next + 1, true, &block(&fields_of(0)), None), PROTOCOL_ERROR),
+            6 => (headers(self.next + 1, true, &block(&request_fields(0)), None), PROTOCOL_ERROR),
             _ => (frame(RST_STREAM, 0, idle, &[0; 4]), PROTOCOL_ERROR),
         };
         if code == FLOW_CONTROL_ERROR {
-            // The first of the two may be taken.
+            // The server may accept the first of the two increments.
             self.window += 0x7fff_ffff;
         }
-        self.say(bytes);
+        self.send(bytes);
         self.fault = Some(code);
     }
 
@@ -397,43 +397,43 @@ impl<'r> Draft<'r> {
                 last.truncate(random.below(last.len()));
             }
         }
-        let appetite = match random.below(8) {
+        let read_rate = match random.below(8) {
             0 => ReadRate::Zero,
             1 => ReadRate::BytesPerSecond(random.size(20_000)),
             _ => ReadRate::Unlimited,
         };
-        let mut acts: Vec<Action> = runs.iter().flat_map(|run| pieces(run, random)).collect();
+        let mut actions: Vec<Action> = runs.iter().flat_map(|run| pieces(run, random)).collect();
         if random.once_in(2) {
-            // A peer in a hurry.
-            for act in &mut acts {
-                if let Action::Pause(pause) = act {
+            // Half of the peers make only short pauses.
+            for action in &mut actions {
+                if let Action::Pause(pause) = action {
                     *pause /= 64;
                 }
             }
         }
         let ending = match random.below(6) {
-            0 => Ending::EndsSending,
-            1 => Ending::Resets,
-            _ => Ending::Waits,
+            0 => Ending::ShutdownWrite,
+            1 => Ending::Reset,
+            _ => Ending::AwaitClose,
         };
         match ending {
-            Ending::Waits => {
+            Ending::AwaitClose => {
                 if !is_cut && fault.is_none() && random.once_in(2) {
-                    acts.push(Action::Await(GOING.to_vec()));
-                    acts.push(Action::Send(frame(PING, ACK, 0, GOING)));
+                    actions.push(Action::Await(GOAWAY_PING.to_vec()));
+                    actions.push(Action::Send(frame(PING, ACK, 0, GOAWAY_PING)));
                 }
-                acts.push(Action::AwaitClose);
+                actions.push(Action::AwaitClose);
             }
-            Ending::EndsSending => acts.push(Action::ShutdownWrite),
-            Ending::Resets => acts.insert(random.below(acts.len() + 1), Action::Reset),
+            Ending::ShutdownWrite => actions.push(Action::ShutdownWrite),
+            Ending::Reset => actions.insert(random.below(actions.len() + 1), Action::Reset),
         }
-        let dawdles = pauses(&acts) > Duration::from_secs(4);
-        Script { acts, appetite, ending, streams, tables, pings, window, fault, dawdles, is_cut }
+        let may_time_out = pauses(&actions) > Duration::from_secs(4);
+        Script { actions, read_rate, ending, streams, tables, pings, window, fault, may_time_out, is_cut }
     }
 }
 
-/// The fields of a request.
-fn fields_of(request: usize) -> Vec<(&'static str, &'static str)> {
+/// Returns the fields of a request of [`REQUESTS`].
+fn request_fields(request: usize) -> Vec<(&'static str, &'static str)> {
     let request = &REQUESTS[request];
     let pseudo =
         [(":method", request.method), (":scheme", "http"), (":path", request.target), (":authority", "h")];
@@ -442,8 +442,8 @@ fn fields_of(request: usize) -> Vec<(&'static str, &'static str)> {
 
 impl std::fmt::Debug for Script {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for act in &self.acts {
-            match act {
+        for action in &self.actions {
+            match action {
                 Action::Send(bytes) => writeln!(f, "  sends {}", bytes.escape_ascii())?,
                 other => writeln!(f, "  {other:?}")?,
             }
@@ -451,6 +451,6 @@ impl std::fmt::Debug for Script {
         for stream in &self.streams {
             writeln!(f, "  {stream:?}")?;
         }
-        write!(f, "  takes {:?}", self.appetite)
+        write!(f, "  reads {:?}", self.read_rate)
     }
 }

@@ -1,4 +1,5 @@
-//! What a peer must have received: the answers of a connection that nothing disturbs.
+//! Reference model of an HTTP/1 connection: the responses that a peer receives unless a timeout, reset or shutdown
+//! intervenes.
 
 use cannery_eventloop::simulated::{ConnectionState, ReadRate, UNIX_SECONDS};
 use cannery_site::Scratch;
@@ -11,89 +12,95 @@ use crate::config::SecurityHeaders;
 use crate::content::{Asked, Content, OnH1};
 use crate::observe::Observer;
 
-/// Holds what a peer received against what it must have.
+/// Compares the bytes that a peer received with the model.
+///
+/// # Errors
+/// Returns an error if they are neither the model's responses nor a prefix that `script` or a shutdown explains.
 pub(super) fn check(
     script: &Script,
     received: &[u8],
-    fate: ConnectionState,
+    state: ConnectionState,
     releases: &Releases,
     stopped: bool,
 ) -> Result<(), String> {
-    // Who is not named, or asks nothing, is told nothing.
-    if script.sends.is_empty() && !received.is_empty() {
-        return Err(format!("to no request: {}", shown(received)));
+    // A peer without a valid PROXY header, or without requests, receives no bytes.
+    if script.request_bytes.is_empty() && !received.is_empty() {
+        return Err(format!("received without a request: {}", excerpt(received)));
     }
-    let mut first = Answers::to(&script.sends, &releases.first);
-    let mut second = Answers::to(&script.sends, &releases.second);
+    let mut first = Responses::to(&script.request_bytes, &releases.first);
+    let mut second = Responses::to(&script.request_bytes, &releases.second);
     let received = if stopped {
-        // The last answer before the end says that it is the last one.
-        first.forget_closing();
-        second.forget_closing();
-        without_closing(received)
+        // The server adds `Connection: close` to the last response before it stops.
+        first.remove_connection_field();
+        second.remove_connection_field();
+        without_connection_field(received)
     } else {
         received.to_vec()
     };
     let mut rest = received.as_slice();
-    let mut newer = false;
-    for (number, (old, new)) in first.answers.iter().zip(&second.answers).enumerate() {
-        // The old release before the new one, and never the old one again.
-        let answer = if !newer && rest.starts_with(old) { old } else { new };
-        newer |= answer == new && old != new;
-        if let Some(others) = rest.strip_prefix(answer.as_slice()) {
+    let mut is_newer = false;
+    for (number, (old, new)) in first.responses.iter().zip(&second.responses).enumerate() {
+        // Responses switch from the old release to the new one at most once.
+        let response = if !is_newer && rest.starts_with(old) { old } else { new };
+        is_newer |= response == new && old != new;
+        if let Some(others) = rest.strip_prefix(response.as_slice()) {
             rest = others;
             continue;
         }
         if !old.starts_with(rest) && !new.starts_with(rest) && !is_timeout(rest, &first, &second) {
-            return Err(format!("answer {number} is {}, not {}", shown(rest), shown(answer)));
+            return Err(format!("response {number} is {}, not {}", excerpt(rest), excerpt(response)));
         }
-        // What is bad in a request that never ends may be seen at once, or not before it is late.
+        // An incomplete request may be refused for its syntax, or only when it times out.
         let is_late = script.is_cut && is_timeout(rest, &first, &second);
         return if is_late || may_be_cut(script, stopped) {
             Ok(())
         } else {
-            Err(format!("answer {number} is cut: {} ({fate:?})", shown(rest)))
+            Err(format!("response {number} is incomplete: {} ({state:?})", excerpt(rest)))
         };
     }
-    let is_late = script.dawdles || script.is_cut;
+    let is_late = script.may_time_out || script.is_cut;
     let is_complete = rest.is_empty() || is_late && is_timeout(rest, &first, &second);
     if !is_complete {
-        return Err(format!("behind the last answer: {}", shown(rest)));
+        return Err(format!("after the last response: {}", excerpt(rest)));
     }
-    if fate == ConnectionState::Open && script.appetite == ReadRate::Unlimited && !stopped {
+    if state == ConnectionState::Open && script.read_rate == ReadRate::Unlimited && !stopped {
         return Err("the connection was left open".into());
     }
     Ok(())
 }
 
-/// Whether a peer may see less than all answers.
+/// Returns `true` if the peer may receive fewer than all responses.
 fn may_be_cut(script: &Script, stopped: bool) -> bool {
-    stopped || script.dawdles || script.ending == Ending::Resets || script.appetite != ReadRate::Unlimited
+    stopped
+        || script.may_time_out
+        || script.ending == Ending::Reset
+        || script.read_rate != ReadRate::Unlimited
 }
 
-/// Whether this is what a peer that is too slow is told, as far as it took it.
-fn is_timeout(rest: &[u8], first: &Answers, second: &Answers) -> bool {
+/// Returns `true` if `rest` is a prefix of the response to a request that timed out.
+fn is_timeout(rest: &[u8], first: &Responses, second: &Responses) -> bool {
     first.timeout.starts_with(rest) || second.timeout.starts_with(rest)
 }
 
-/// The answers to what a peer sends.
-pub(super) struct Answers {
-    pub(super) answers: Vec<Vec<u8>>,
-    /// What a peer that is too slow is told.
+/// Responses of one release to the requests of a peer.
+pub(super) struct Responses {
+    pub(super) responses: Vec<Vec<u8>>,
+    /// The response to a request that timed out.
     timeout: Vec<u8>,
 }
 
-impl Answers {
-    fn forget_closing(&mut self) {
-        self.answers
+impl Responses {
+    fn remove_connection_field(&mut self) {
+        self.responses
             .iter_mut()
             .chain([&mut self.timeout])
-            .for_each(|answer| *answer = without_closing(answer));
+            .for_each(|response| *response = without_connection_field(response));
     }
 
-    pub(super) fn to(sends: &[u8], content: &Content) -> Answers {
+    pub(super) fn to(request_bytes: &[u8], content: &Content) -> Responses {
         let fields = ServerFields::new(&SecurityHeaders { basic: true, tls: false }.fields(), UNIX_SECONDS);
         let (mut http, mut scratch) = (Connection::default(), Scratch::default());
-        let (mut rest, mut answers) = (sends, Vec::new());
+        let (mut rest, mut responses) = (request_bytes, Vec::new());
         let mut observer = Observer::default();
         while !http.is_closing() {
             let mut output = Output::new();
@@ -109,13 +116,13 @@ impl Answers {
                 Step::Refused(refusal) => refuse(&mut http, content, refusal, &fields, &mut output),
                 Step::More | Step::End => break,
             }
-            answers.push(bytes_of(&mut output, content));
+            responses.push(bytes_of(&mut output, content));
         }
         let mut output = Output::new();
         let timeout = Refusal::Timeout;
         refuse(&mut Connection::default(), content, timeout, &fields, &mut output);
         let timeout = bytes_of(&mut output, content);
-        Answers { answers, timeout }
+        Responses { responses, timeout }
     }
 }
 
@@ -131,8 +138,8 @@ fn refuse(
     http.refuse(&answer, archive.bytes, fields, output);
 }
 
-/// The same bytes without the words on whether the connection ends, also where the bytes end within them.
-fn without_closing(bytes: &[u8]) -> Vec<u8> {
+/// Returns `bytes` without `Connection` fields, including an incomplete one at the end.
+fn without_connection_field(bytes: &[u8]) -> Vec<u8> {
     let mut kept = bytes.to_vec();
     for words in [b"Connection: close\r\n".as_slice(), b"Connection: keep-alive\r\n"] {
         while let Some(at) = kept.windows(words.len()).position(|window| window == words) {
@@ -146,7 +153,7 @@ fn without_closing(bytes: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// The bytes that an output stands for.
+/// Returns the bytes of all segments of `output`.
 fn bytes_of(output: &mut Output, content: &Content) -> Vec<u8> {
     let (mut own, segments) = output.parts();
     let mut bytes = Vec::new();
@@ -165,7 +172,7 @@ fn bytes_of(output: &mut Output, content: &Content) -> Vec<u8> {
     bytes
 }
 
-fn shown(bytes: &[u8]) -> String {
+fn excerpt(bytes: &[u8]) -> String {
     let beginning = &bytes[..bytes.len().min(300)];
     format!("{} bytes {:?}", bytes.len(), String::from_utf8_lossy(beginning))
 }

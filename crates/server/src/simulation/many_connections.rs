@@ -1,7 +1,6 @@
-//! Many peers who come, or are late, at the same moment, and one who takes all that it is given: no turn sees to all of
-//! that, and all is seen to.
+//! Limits of one loop iteration, and of memory, when many connections need attention at the same time.
 //!
-//! Those who come do so on the kernel's network, whose queue takes them while the worker stands still.
+//! The test of `accept` uses the kernel's loopback network, because its queue takes connections while the worker is idle.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -11,14 +10,14 @@ use cannery_eventloop::simulated::{
 };
 use cannery_eventloop::{Address, Claim, Waker};
 
-use super::{TURNS_MAX, plan, worker};
+use super::{ITERATIONS_MAX, plan, worker};
 use crate::worker::{ACCEPTED_MAX, DefaultLoop, LATE_CONNECTIONS_MAX, Worker};
 
 #[test]
-fn one_turn_accepts_no_more_than_a_few_of_those_who_come_together() {
+fn iteration_accepts_a_limited_number() {
     const PEERS: usize = 2 * ACCEPTED_MAX + 1;
     let claim = Claim::new(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-    let Address::Internet(address) = claim.address() else { panic!("not what was claimed") };
+    let Address::Internet(address) = claim.address() else { panic!("a local address") };
     let listener = claim.listen().unwrap();
     let mut worker = worker(DefaultLoop::new(Waker::new().unwrap(), None).unwrap(), listener);
     let _peers: Vec<_> = (0..PEERS).map(|_| TcpStream::connect(address).unwrap()).collect();
@@ -30,7 +29,7 @@ fn one_turn_accepts_no_more_than_a_few_of_those_who_come_together() {
 }
 
 #[test]
-fn one_turn_ends_no_more_than_a_few_of_those_who_are_late_together() {
+fn iteration_times_out_a_limited_number() {
     const PEERS: usize = 5 * LATE_CONNECTIONS_MAX / 2;
     let network = Network::new(7);
     let peers: Vec<_> = (0..PEERS)
@@ -38,7 +37,7 @@ fn one_turn_ends_no_more_than_a_few_of_those_who_are_late_together() {
         .collect();
     let mut worker = worker(Simulated::new(network.clone()), SimulatedListener);
     let mut ended = 0;
-    for _ in 0..TURNS_MAX {
+    for _ in 0..ITERATIONS_MAX {
         worker.run_iteration(None);
         let ended_now = peers.iter().filter(|peer| network.state(**peer) != ConnectionState::Open).count();
         assert!(ended_now <= ended + LATE_CONNECTIONS_MAX, "{ended_now} after {ended}");
@@ -51,12 +50,12 @@ fn one_turn_ends_no_more_than_a_few_of_those_who_are_late_together() {
 }
 
 #[test]
-fn those_who_keep_most_memory_are_closed_first() {
+fn connections_with_most_memory_are_closed_first() {
     const MEMORY_MAX: u64 = 1 << 20;
     let network = Network::new(7);
     let request = "GET /small HTTP/1.1\r\nHost: h\r\n\r\n";
     let pipeline = Action::Send(request.repeat(4000).into_bytes());
-    // None of these reads; more of them than memory is for.
+    // None of these peers reads, and the memory limit is too small for all of their responses.
     let greedy: Vec<_> = (0..40)
         .map(|_| {
             network.connect(Duration::ZERO, vec![pipeline.clone(), Action::AwaitClose], ReadRate::Zero, 5000)
@@ -74,7 +73,7 @@ fn those_who_keep_most_memory_are_closed_first() {
     while network.state(slow) == ConnectionState::Open || network.state(late) == ConnectionState::Open {
         worker.run_iteration(None);
         assert!(worker.memory() <= MEMORY_MAX, "{} bytes", worker.memory());
-        assert!(network.elapsed() < Duration::from_secs(29), "before any of them is late: {network:?}");
+        assert!(network.elapsed() < Duration::from_secs(29), "must end before any timeout: {network:?}");
     }
     assert_eq!(
         (network.state(slow), network.state(late)),
@@ -85,23 +84,23 @@ fn those_who_keep_most_memory_are_closed_first() {
 }
 
 #[test]
-fn one_turn_gives_a_connection_no_more_than_its_share() {
-    const SHARE: usize = 1000;
+fn iteration_sends_a_limited_number_of_bytes() {
+    const BUDGET: usize = 1000;
     let network = Network::new(7);
     let request = b"GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".to_vec();
-    let acts = vec![Action::Send(request), Action::AwaitClose];
-    let peer = network.connect(Duration::ZERO, acts, ReadRate::Unlimited, 1 << 20);
-    let plan = plan(SimulatedListener).0.with_iteration_bytes_max(SHARE as u64);
+    let actions = vec![Action::Send(request), Action::AwaitClose];
+    let peer = network.connect(Duration::ZERO, actions, ReadRate::Unlimited, 1 << 20);
+    let plan = plan(SimulatedListener).0.with_iteration_bytes_max(BUDGET as u64);
     let mut worker = Worker::new(Simulated::new(network.clone()), plan).unwrap();
-    for turn in 1..TURNS_MAX {
+    for iteration in 1..ITERATIONS_MAX {
         worker.run_iteration(None);
-        // What was not sent has not arrived.
+        // Received bytes are a lower bound on sent bytes.
         let received = network.received(peer).len();
-        assert!(received <= turn * SHARE, "{received} bytes in {turn} turns");
+        assert!(received <= iteration * BUDGET, "{received} bytes in {iteration} iterations");
         if network.state(peer) != ConnectionState::Open {
-            assert!(received > 80 * SHARE, "{received} bytes");
+            assert!(received > 80 * BUDGET, "{received} bytes");
             return;
         }
     }
-    panic!("it never ended: {network:?}");
+    panic!("the connection never ended: {network:?}");
 }
