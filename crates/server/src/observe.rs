@@ -1,4 +1,4 @@
-//! What operators see of the server: metrics, the access log, and its state as a whole.
+//! Observability: metrics, the access log, and the status of the server.
 
 mod access_log;
 mod metrics;

@@ -1,6 +1,6 @@
-//! A line for each request: spelled into the worker's own buffer, written to the file by a thread of its own.
+//! Access log: one line per request, encoded into a buffer of the worker and written to the file by a dedicated thread.
 //!
-//! Never makes a worker wait: where the file is slower than the requests, lines are dropped and counted.
+//! Logging never blocks a worker: if the file is slower than the requests, we drop lines and count them.
 
 mod buffer;
 mod combined;

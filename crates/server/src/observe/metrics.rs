@@ -1,7 +1,7 @@
-//! What the workers count, and what comes of it when somebody asks.
+//! Metrics: counters of the workers, and their sums when an operator queries them.
 //!
-//! Each worker writes its own counters and nobody else does: to count is to load, add and store, without a
-//! locked instruction and without a cache line that another processor writes. Never touched by a clock.
+//! Each worker is the only writer of its counters. An update is a load, an add and a store, without a locked
+//! instruction and without a cache line that another processor writes. It never reads a clock.
 
 mod counters;
 mod histogram;
@@ -15,7 +15,7 @@ pub(crate) use snapshot::Snapshot;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that one thread writes and any may read.
+/// A counter with one writing thread and any number of readers.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 

@@ -1,7 +1,7 @@
-//! What a worker tells of its work: called where something happens, and never in the way of it.
+//! Observer of a worker: counts and logs its connections and requests without blocking it.
 //!
-//! One for each worker, so that nothing is shared on the request path. Where nobody counts or logs, a call costs
-//! a comparison.
+//! Each worker has its own observer, so that the request path shares no state with other threads. If metrics and the
+//! access log are off, a call costs a comparison.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,34 +13,34 @@ use super::access_log::LogBuffer;
 use super::metrics::{Counters, MethodKind};
 use super::request_log::{LoggedRequest, RefusedRequest};
 
-/// Watches one worker.
+/// Records the work of one worker in its counters and its log buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     counters: Option<Arc<Counters>>,
     log: Option<LogBuffer>,
-    /// Requests answered in this turn of the loop, which are sent at its end at the latest.
-    answered_in_turn: u64,
+    /// Requests answered in this loop iteration. Their responses are sent by its end.
+    answered_in_iteration: u64,
 }
 
-/// Why a connection ended.
+/// The reason for the end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Closed {
-    /// The peer ended it, or its last answer was sent.
+    /// Closed by the peer, or after the last response.
     InOrder,
-    /// The peer was waited for too long.
+    /// Closed by a timeout.
     TimedOut,
-    /// It broke.
+    /// Closed by an I/O error.
     Broken,
-    /// All connections together kept too much memory.
+    /// Closed because all connections together used too much memory.
     Shed,
 }
 
 impl Observer {
     pub(crate) fn new(counters: Option<Arc<Counters>>, log: Option<LogBuffer>) -> Observer {
-        Observer { counters, log, answered_in_turn: 0 }
+        Observer { counters, log, answered_in_iteration: 0 }
     }
 
-    /// A connection was accepted.
+    /// Records an accepted connection.
     #[inline]
     pub(crate) fn accepted(&mut self) {
         if let Some(counters) = &self.counters {
@@ -48,30 +48,30 @@ impl Observer {
         }
     }
 
-    /// Whether anybody is told who asks.
+    /// Returns `true` if the addresses of peers are logged.
     pub(crate) fn names_peers(&self) -> bool {
         self.log.is_some()
     }
 
-    /// Whether anybody is told of requests.
+    /// Returns `true` if requests are counted or logged.
     #[inline]
     pub(crate) fn watches(&self) -> bool {
         self.counters.is_some() || self.log.is_some()
     }
 
-    /// A request was answered: the answer is spelled, and sent next.
+    /// Records a request. Its response is encoded, and is sent next.
     #[inline]
-    pub(crate) fn answered(&mut self, answered: &LoggedRequest<'_>) {
+    pub(crate) fn answered(&mut self, logged: &LoggedRequest<'_>) {
         if let Some(counters) = &self.counters {
-            self.answered_in_turn += 1;
-            count(counters, answered);
+            self.answered_in_iteration += 1;
+            count(counters, logged);
         }
         if let Some(log) = &mut self.log {
-            log.write(answered);
+            log.write(logged);
         }
     }
 
-    /// What a peer sent was no request.
+    /// Records bytes that were refused as a request.
     #[inline]
     pub(crate) fn refused(&mut self, refused: &RefusedRequest<'_>) {
         if let Some(counters) = &self.counters {
@@ -83,7 +83,7 @@ impl Observer {
         }
     }
 
-    /// What a peer sent is no PROXY header, and had to begin with one.
+    /// Records a connection without the PROXY header that it had to begin with.
     #[cold]
     pub(crate) fn bad_proxy_header(&mut self) {
         if let Some(counters) = &self.counters {
@@ -91,7 +91,7 @@ impl Observer {
         }
     }
 
-    /// A handshake of TLS is done; whether it went on from an earlier session.
+    /// Records a full or resumed TLS handshake.
     #[cold]
     pub(crate) fn handshake_done(&mut self, is_resumed: bool) {
         if let Some(counters) = &self.counters {
@@ -100,7 +100,7 @@ impl Observer {
         }
     }
 
-    /// TLS has failed, by the peer's fault or for lack of anything in common.
+    /// Records a TLS failure, caused by the peer or by a lack of common parameters.
     #[cold]
     pub(crate) fn tls_failed(&mut self) {
         if let Some(counters) = &self.counters {
@@ -108,19 +108,19 @@ impl Observer {
         }
     }
 
-    /// The last answer could not be sent at once.
+    /// Excludes the last response from the latency of this iteration, because it could not be sent at once.
     pub(crate) fn response_deferred(&mut self) {
-        self.answered_in_turn = self.answered_in_turn.saturating_sub(1);
+        self.answered_in_iteration = self.answered_in_iteration.saturating_sub(1);
     }
 
-    /// An answer that could not be sent at once is sent, so long after its request.
+    /// Records the latency of a deferred response, from its request until it was sent.
     pub(crate) fn sent(&mut self, took: Duration) {
         if let Some(counters) = &self.counters {
             counters.latency.add(took, 1);
         }
     }
 
-    /// A connection ended.
+    /// Records the end of a connection.
     #[inline]
     pub(crate) fn closed(&mut self, closed: Closed) {
         let Some(counters) = &self.counters else { return };
@@ -133,52 +133,52 @@ impl Observer {
         }
     }
 
-    /// Whether it wants to know how long a turn took: only where something was answered in it.
+    /// Returns `true` if this iteration answered a request, so that its duration is needed.
     #[inline]
     pub(crate) fn asks_for_time(&self) -> bool {
-        self.answered_in_turn > 0
+        self.answered_in_iteration > 0
     }
 
-    /// All that was answered in a turn is sent; the turn took so long.
+    /// Records `took`, the duration of an iteration, as the latency of each response that was sent in it.
     pub(crate) fn iteration_done(&mut self, took: Duration) {
-        let answered = std::mem::take(&mut self.answered_in_turn);
+        let responses = std::mem::take(&mut self.answered_in_iteration);
         if let Some(counters) = &self.counters {
-            counters.latency.add(took, answered);
+            counters.latency.add(took, responses);
         }
     }
 
-    /// Whether something waits for the next tick.
+    /// Returns `true` if log lines wait for the next tick.
     #[inline]
     pub(crate) fn has_pending(&self) -> bool {
         self.log.as_ref().is_some_and(LogBuffer::has_lines)
     }
 
-    /// A second has passed.
+    /// Flushes the log lines, once a second.
     pub(crate) fn tick(&mut self) {
         if let Some(log) = &mut self.log {
-            let dropped = log.hand_over();
+            let dropped = log.flush();
             if let Some(counters) = &self.counters {
                 counters.log_lines_dropped.add(dropped);
             }
         }
     }
 
-    /// The loop has woken up.
+    /// Records the time at which the loop woke up.
     #[inline]
     pub(crate) fn begin_turn(&mut self, now: Instant) {
         if let Some(log) = &mut self.log {
-            log.begin_turn(now);
+            log.begin_iteration(now);
         }
     }
 
-    /// The worker's thread has this number.
+    /// Stores the ID of the worker's thread.
     pub(crate) fn set_thread(&self, thread: u32) {
         if let Some(counters) = &self.counters {
             counters.thread.store(thread, Ordering::Relaxed);
         }
     }
 
-    /// The time has changed, in seconds since 1970.
+    /// Updates the time of log lines, in seconds since 1970.
     #[inline]
     pub(crate) fn set_time(&mut self, seconds: u64) {
         if let Some(log) = &mut self.log {
@@ -186,7 +186,7 @@ impl Observer {
         }
     }
 
-    /// The worker ends.
+    /// Flushes the last log lines before the worker exits.
     pub(crate) fn finish(&mut self) {
         if let Some(log) = &mut self.log {
             let dropped = log.finish();
@@ -197,11 +197,11 @@ impl Observer {
     }
 }
 
-fn count(counters: &Counters, answered: &LoggedRequest<'_>) {
-    let status = answered.response.status();
+fn count(counters: &Counters, logged: &LoggedRequest<'_>) {
+    let status = logged.response.status();
     counters.count_status(status);
-    counters.bytes.add(answered.bytes);
-    let method = match answered.head.request.method {
+    counters.bytes.add(logged.bytes);
+    let method = match logged.head.request.method {
         Method::Get => MethodKind::Get,
         Method::Head => MethodKind::Head,
         Method::Options => MethodKind::Options,
@@ -209,6 +209,6 @@ fn count(counters: &Counters, answered: &LoggedRequest<'_>) {
     };
     counters.methods[method as usize].add(1);
     if status == 404 {
-        counters.count_missing(answered.head.request.target);
+        counters.count_missing(logged.head.request.target);
     }
 }

@@ -1,7 +1,7 @@
-//! What the process takes of the machine: memory, descriptors and processor time.
+//! Resource usage of the process: memory, descriptors and processor time.
 //!
-//! Read by the thread that reloads, twice a second, and only if somebody may ask for it. The file that the kernel keeps
-//! about memory is opened before the sandbox is entered; descriptors are counted without opening anything.
+//! The reload thread samples it twice a second, and only if operators can query it. `/proc/self/statm` is opened before
+//! the sandbox is entered; descriptors are counted without opening a file.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,20 +14,20 @@ use serde::{Deserialize, Serialize};
 
 use super::metrics::{Counters, Snapshot};
 
-/// Reads what the process takes.
+/// Samples the resource usage of the process.
 #[derive(Debug)]
 pub(crate) struct ProcessSampler {
     /// `/proc/self/statm`: sizes in pages.
     memory: Option<File>,
     page_bytes: u64,
-    /// Descriptors that were open at the start.
+    /// Number of descriptors open at startup.
     descriptors_at_start: u64,
-    /// How many a thread may have that shares its table with no other.
+    /// Limit of each descriptor table.
     descriptors_max: u64,
     workers: Vec<Arc<Counters>>,
 }
 
-/// What the process took when it was looked at last.
+/// The last sample of the process.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessStatus {
     resident_bytes: AtomicU64,
@@ -36,19 +36,19 @@ pub(crate) struct ProcessStatus {
     descriptors_max: AtomicU64,
 }
 
-/// The same as plain values, of one process or of several together.
+/// A sample as plain values, of one process or summed over several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProcessUsage {
     pub(crate) resident_bytes: u64,
     pub(crate) virtual_bytes: u64,
     pub(crate) descriptors: u64,
     pub(crate) descriptors_max: u64,
-    /// Seconds since 1970; of the process that has run longest.
+    /// Seconds since 1970; in a sum, that of the oldest process.
     pub(crate) start_time: f64,
 }
 
 impl ProcessSampler {
-    /// Opens what is read later. To be called before the sandbox is entered.
+    /// Opens `/proc/self/statm` and counts the open descriptors. Call this before the sandbox is entered.
     pub(crate) fn open() -> ProcessSampler {
         let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
         ProcessSampler {
@@ -60,12 +60,12 @@ impl ProcessSampler {
         }
     }
 
-    /// The same for a server with these workers.
+    /// Returns a sampler that also counts the descriptors of `workers`.
     pub(crate) fn with_workers(self, workers: Vec<Arc<Counters>>) -> ProcessSampler {
         ProcessSampler { workers, ..self }
     }
 
-    /// Looks at the process. What cannot be read stays as it was.
+    /// Stores a new sample in `status`. Memory sizes stay unchanged if they cannot be read.
     pub(crate) fn sample(&self, status: &ProcessStatus) {
         if let Some((virtual_bytes, resident_bytes)) = self.memory() {
             status.virtual_bytes.store(virtual_bytes, Ordering::Relaxed);
@@ -77,6 +77,7 @@ impl ProcessSampler {
         status.descriptors_max.store(self.descriptors_max.saturating_mul(tables), Ordering::Relaxed);
     }
 
+    /// Returns the virtual and the resident size in bytes, or `None` if they cannot be read.
     fn memory(&self) -> Option<(u64, u64)> {
         let mut text = [0; 128];
         let length = self.memory.as_ref()?.read_at(&mut text, 0).ok()?;
@@ -85,21 +86,22 @@ impl ProcessSampler {
         Some((bytes(pages.next()?.ok()?), bytes(pages.next()?.ok()?)))
     }
 
-    /// Open descriptors, in the tables of all threads.
+    /// Returns the number of open descriptors in the tables of all threads.
     fn descriptors(&self) -> u64 {
-        // The size of this directory is their number, since Linux 6.2.
-        let of_table = |path: String| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+        // Since Linux 6.2, the size of this directory is the number of descriptors.
+        let table_length = |path: String| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
         let threads = self.workers.iter().map(|counters| counters.thread.load(Ordering::Relaxed));
-        let of_workers: u64 = threads.map(|thread| of_table(format!("/proc/self/task/{thread}/fd"))).sum();
-        match of_table("/proc/self/fd".to_owned()) {
+        let in_worker_tables: u64 =
+            threads.map(|thread| table_length(format!("/proc/self/task/{thread}/fd"))).sum();
+        match table_length("/proc/self/fd".to_owned()) {
             0 => self.descriptors_at_start.saturating_add(Snapshot::of(&self.workers).open()),
-            of_process => of_process.saturating_add(of_workers),
+            in_process_table => in_process_table.saturating_add(in_worker_tables),
         }
     }
 }
 
 impl ProcessUsage {
-    /// What this process takes.
+    /// Returns the last sample of this process.
     pub(crate) fn of(status: &ProcessStatus, start_time: f64) -> ProcessUsage {
         ProcessUsage {
             resident_bytes: status.resident_bytes.load(Ordering::Relaxed),
@@ -110,7 +112,7 @@ impl ProcessUsage {
         }
     }
 
-    /// Adds those of another process.
+    /// Adds the usage of another process.
     pub(crate) fn add(&mut self, other: &ProcessUsage) {
         let is_first = self.start_time == 0.0;
         self.start_time = if is_first { other.start_time } else { self.start_time.min(other.start_time) };
@@ -125,10 +127,10 @@ impl ProcessUsage {
     }
 }
 
-/// The processor time that this process has taken, in seconds.
+/// Returns the processor time that this process has used, in seconds.
 pub(crate) fn processor_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    #[allow(clippy::cast_precision_loss, reason = "a figure for operators")]
+    #[allow(clippy::cast_precision_loss, reason = "a statistic for operators")]
     let seconds = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
     seconds
 }
@@ -139,18 +141,15 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn sample_is_that_of_this_process() {
+    fn sample_measures_this_process() {
         let (sampler, status) = (ProcessSampler::open(), ProcessStatus::default());
         sampler.sample(&status);
-        let figures = ProcessUsage::of(&status, 5.0);
-        assert!(
-            figures.resident_bytes > 1 << 20 && figures.virtual_bytes > figures.resident_bytes,
-            "{figures:?}"
-        );
-        assert!((3..figures.descriptors_max).contains(&figures.descriptors), "{figures:?}");
+        let usage = ProcessUsage::of(&status, 5.0);
+        assert!(usage.resident_bytes > 1 << 20 && usage.virtual_bytes > usage.resident_bytes, "{usage:?}");
+        assert!((3..usage.descriptors_max).contains(&usage.descriptors), "{usage:?}");
         let mut sum = ProcessUsage::default();
-        sum.add(&figures);
-        sum.add(&ProcessUsage { start_time: 4.0, ..figures });
-        assert_eq!((sum.resident_bytes, sum.start_time), (figures.resident_bytes * 2, 4.0));
+        sum.add(&usage);
+        sum.add(&ProcessUsage { start_time: 4.0, ..usage });
+        assert_eq!((sum.resident_bytes, sum.start_time), (usage.resident_bytes * 2, 4.0));
     }
 }

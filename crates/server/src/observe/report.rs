@@ -1,4 +1,4 @@
-//! The figures of the last seconds, told every so often, for whoever watches a terminal.
+//! Periodic statistics for a terminal: open connections, request rate, errors and latency.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -11,14 +11,14 @@ use crate::notice::Notice;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// Tells the figures until it is dropped.
+/// Reports statistics at a fixed interval until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Report {
     _end: Sender<()>,
 }
 
 impl Report {
-    /// Starts the thread that tells.
+    /// Starts the reporting thread.
     pub(crate) fn start(
         every: Duration,
         workers: Vec<Arc<Counters>>,
@@ -30,7 +30,7 @@ impl Report {
             let mut before = Snapshot::of(&workers);
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 let now = Snapshot::of(&workers);
-                (on_notice.0)(&figures(&before, &now, every));
+                (on_notice.0)(&interval_stats(&before, &now, every));
                 before = now;
             }
         })?;
@@ -38,9 +38,10 @@ impl Report {
     }
 }
 
-fn figures(before: &Snapshot, now: &Snapshot, every: Duration) -> Notice {
+/// Returns the statistics of the interval between two snapshots.
+fn interval_stats(before: &Snapshot, now: &Snapshot, every: Duration) -> Notice {
     let errors = |snapshot: &Snapshot| snapshot.class(4) + snapshot.class(5);
-    #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
+    #[allow(clippy::cast_precision_loss, reason = "a rate for display")]
     let rate = now.requests().saturating_sub(before.requests()) as f64 / every.as_secs_f64();
     let p99 = now.latency.since(&before.latency).quantile(0.99);
     Notice::Stats { open: now.open(), rate, errors: errors(now).saturating_sub(errors(before)), p99 }

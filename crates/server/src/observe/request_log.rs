@@ -6,15 +6,15 @@ use cannery_secure::Version;
 use cannery_site::{Answer, Fields};
 use cannery_wire::{Refusal, RequestHead, RequestLine};
 
-/// A request that was answered.
+/// An answered request and its response.
 pub(crate) struct LoggedRequest<'a> {
     /// The other end of the connection.
     pub(crate) peer: Option<SocketAddr>,
-    /// The version of TLS, if there is any.
+    /// The TLS version, if the connection uses TLS.
     pub(crate) tls: Option<Version>,
     pub(crate) head: &'a RequestHead<'a>,
     pub(crate) response: &'a Response<'a>,
-    /// Bytes of the response's head and content as they go to the peer.
+    /// Bytes of the response head and content as they are sent to the peer.
     pub(crate) bytes: u64,
 }
 
@@ -22,22 +22,22 @@ pub(crate) struct LoggedRequest<'a> {
 pub(crate) struct RefusedRequest<'a> {
     /// The other end of the connection.
     pub(crate) peer: Option<SocketAddr>,
-    /// The version of TLS, if there is any.
+    /// The TLS version, if the connection uses TLS.
     pub(crate) tls: Option<Version>,
     pub(crate) refusal: Refusal,
-    /// The request line, as far as it can be read.
+    /// The request line, as far as it could be parsed.
     pub(crate) line: Option<RequestLine<'a>>,
-    /// What was decoded of the head; `None` with HTTP/1, where reading ends at the first fault.
+    /// The decoded part of the head; `None` for HTTP/1, where parsing stops at the first error.
     pub(crate) head: Option<&'a RequestHead<'a>>,
     /// Bytes of the response's content that are sent.
     pub(crate) content_bytes: u64,
 }
 
-/// A response, of a site or of the server's own.
+/// A response of a site or of the server itself.
 pub(crate) enum Response<'a> {
-    /// The site's.
+    /// A response of a site.
     Site(Answer<'a>),
-    /// A page that is no site's.
+    /// A built-in page, or the response of `--dummy`.
     Own {
         status: u16,
         /// Bytes of the content that is sent.
@@ -53,7 +53,7 @@ impl Response<'_> {
         }
     }
 
-    /// Bytes of the content that is sent.
+    /// Returns the number of content bytes that are sent.
     pub(crate) fn content_bytes(&self) -> u64 {
         match self {
             Response::Site(answer) => answer.sent_content_bytes(),
@@ -61,7 +61,8 @@ impl Response<'_> {
         }
     }
 
-    /// The content coding, unless it is identity. Searches the response head: not for every request.
+    /// Returns the content coding, or `None` for identity. This searches the response head, so we call it only for log
+    /// formats that contain the coding.
     pub(crate) fn coding(&self) -> Option<&[u8]> {
         const NAME: &[u8] = b"Content-Encoding: ";
         let Response::Site(answer) = self else { return None };

@@ -1,6 +1,6 @@
-//! What the server as a whole is doing: since when, which releases it serves, whether it is about to stop.
+//! Status of the server: start time, listeners, certificates, releases of each site, and whether it is draining.
 //!
-//! Written by the threads that serve nobody. Never touched on the request path.
+//! Only threads that serve no connections write it. The request path never accesses it.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,11 +13,11 @@ use cannery_eventloop::Address;
 use super::process_usage::ProcessStatus;
 use crate::config::{ListenerKind, NamedArchive};
 
-/// What the server as a whole is doing.
+/// The status of the server.
 #[derive(Debug)]
 pub(crate) struct Status {
     pub(crate) started: Instant,
-    /// The same in seconds since 1970.
+    /// The start time in seconds since 1970.
     pub(crate) started_unix: f64,
     pub(crate) process: ProcessStatus,
     listeners: Mutex<Vec<(ListenerKind, Address)>>,
@@ -25,7 +25,7 @@ pub(crate) struct Status {
     draining: AtomicBool,
     reloads: AtomicU64,
     refused: AtomicU64,
-    /// Lines of the access log that could not be written.
+    /// Number of access log lines that could not be written.
     log_lines_lost: AtomicU64,
     sites: Mutex<Vec<SiteStatus>>,
 }
@@ -33,14 +33,14 @@ pub(crate) struct Status {
 /// The releases of one site.
 #[derive(Debug, Clone)]
 pub(crate) struct SiteStatus {
-    /// Nothing for the default.
+    /// `None` for the default site.
     pub(crate) host: Option<String>,
     pub(crate) path: PathBuf,
     pub(crate) current: Release,
     pub(crate) previous: Option<Release>,
 }
 
-/// What is served, or was, and since when.
+/// A release that is or was served, and when the server began to serve it.
 #[derive(Debug, Clone)]
 pub(crate) struct Release {
     pub(crate) facts: Facts,
@@ -87,7 +87,7 @@ impl Status {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// The site of this number serves another release.
+    /// Records that the site with this number serves another release.
     pub(crate) fn released(&self, site: usize, facts: &Facts) {
         self.reloads.fetch_add(1, Ordering::Relaxed);
         if let Some(site) = self.lock().get_mut(site) {
@@ -96,22 +96,22 @@ impl Status {
         }
     }
 
-    /// A release was refused.
+    /// Records a refused release.
     pub(crate) fn refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many releases were taken up, and how many refused.
+    /// Returns the number of accepted and of refused releases.
     pub(crate) fn reloads(&self) -> (u64, u64) {
         (self.reloads.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
     }
 
-    /// Counts lines of the access log that could not be written.
+    /// Counts access log lines that could not be written.
     pub(super) fn lose_log_lines(&self, lines: u64) {
         self.log_lines_lost.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// How many lines of the access log could not be written.
+    /// Returns the number of access log lines that could not be written.
     pub(crate) fn log_lines_lost(&self) -> u64 {
         self.log_lines_lost.load(Ordering::Relaxed)
     }
@@ -120,7 +120,7 @@ impl Status {
         self.lock().clone()
     }
 
-    /// Where the server listens.
+    /// Sets the addresses that the server listens on.
     pub(crate) fn set_listeners(&self, listeners: Vec<(ListenerKind, Address)>) {
         *lock(&self.listeners) = listeners;
     }
@@ -129,7 +129,7 @@ impl Status {
         lock(&self.listeners).clone()
     }
 
-    /// Which certificates are in use.
+    /// Sets the certificates in use.
     pub(crate) fn set_certificates(&self, certificates: Vec<cannery_secure::Summary>) {
         *lock(&self.certificates) = certificates;
     }

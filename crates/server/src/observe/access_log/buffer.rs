@@ -1,6 +1,6 @@
-//! The lines of one worker that are not handed over yet.
+//! Access log lines of one worker that were not sent to the writer thread yet.
 //!
-//! Buffers go to the thread that writes and come back empty: the worker makes them at its start, and none later.
+//! Buffers go to the writer thread and come back empty. All of them are allocated when the worker starts.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -14,30 +14,30 @@ use super::{combined, failures, json};
 use crate::config::{LogFormat, TrustedProxies};
 use crate::observe::request_log::{LoggedRequest, RefusedRequest};
 
-/// Lines are handed over when they take so many bytes, or after a second. Each hand-over wakes a thread, and each
-/// write asks for pages of the file: for so many lines at a time both cost next to nothing.
-const HAND_OVER_BYTES: usize = 256 * 1024;
+/// Size in bytes at which lines are flushed to the writer thread, unless a second passes first. Each flush wakes up a
+/// thread, and each write allocates pages of the file. For this number of lines at a time, both costs are negligible.
+const FLUSH_BYTES: usize = 256 * 1024;
 
-/// Bytes that a buffer has room for. Few lines are longer than what is left behind the last hand-over.
-const BUFFER_BYTES: usize = HAND_OVER_BYTES + 4096;
+/// Capacity of a buffer in bytes. Few lines are longer than the margin above [`FLUSH_BYTES`].
+const BUFFER_BYTES: usize = FLUSH_BYTES + 4096;
 
-/// The lines of one worker that are not handed over yet.
+/// The lines of one worker that were not sent to the writer thread yet.
 #[derive(Debug)]
 pub(crate) struct LogBuffer {
     bytes: Vec<u8>,
     lines: u64,
-    /// Lines that could not be handed over since this was last asked.
+    /// Number of lines dropped since the last call of [`LogBuffer::flush`].
     dropped: u64,
     format: LogFormat,
-    /// Proxies that are believed when they name a client.
+    /// Proxies that are trusted to name the client.
     proxies: Option<Arc<TrustedProxies>>,
-    /// When the loop woke up for the requests that are answered now.
-    turn_began: Instant,
-    /// The time as the format spells it, made once a second.
+    /// When the loop woke up for the current requests.
+    woken_at: Instant,
+    /// The current time in the log format, encoded once a second.
     time: Vec<u8>,
     seconds: u64,
     writer: SyncSender<Message>,
-    /// Where buffers come back, and the way there.
+    /// Empty buffers that the writer thread returned, and the sender that it returns them with.
     spare: Receiver<Vec<u8>>,
     back: SyncSender<Vec<u8>>,
 }
@@ -50,7 +50,7 @@ impl LogBuffer {
     ) -> LogBuffer {
         let (back, spare) = sync_channel(BUFFERS);
         let buffer = || Vec::with_capacity(BUFFER_BYTES);
-        // It has room for all of them.
+        // The channel has capacity for all buffers, so sending to it never fails.
         (1..BUFFERS).for_each(|_| drop(back.try_send(buffer())));
         LogBuffer {
             bytes: buffer(),
@@ -58,7 +58,7 @@ impl LogBuffer {
             dropped: 0,
             format,
             proxies,
-            turn_began: Instant::now(),
+            woken_at: Instant::now(),
             time: Vec::with_capacity(32),
             seconds: u64::MAX,
             writer,
@@ -67,9 +67,9 @@ impl LogBuffer {
         }
     }
 
-    /// The loop has woken up.
-    pub(crate) fn begin_turn(&mut self, now: Instant) {
-        self.turn_began = now;
+    /// Records the time at which the loop woke up.
+    pub(crate) fn begin_iteration(&mut self, now: Instant) {
+        self.woken_at = now;
     }
 
     pub(crate) fn set_time(&mut self, seconds: u64) {
@@ -77,30 +77,30 @@ impl LogBuffer {
             self.seconds = seconds;
             self.time.clear();
             match self.format {
-                LogFormat::Combined => combined::spell_time(&mut self.time, seconds),
-                LogFormat::Json => json::spell_time(&mut self.time, seconds),
+                LogFormat::Combined => combined::encode_time(&mut self.time, seconds),
+                LogFormat::Json => json::encode_time(&mut self.time, seconds),
                 LogFormat::Failures => {}
             }
         }
     }
 
-    pub(crate) fn write(&mut self, answered: &LoggedRequest<'_>) {
+    pub(crate) fn write(&mut self, logged: &LoggedRequest<'_>) {
         let client = match &self.proxies {
-            Some(proxies) => proxies.client(answered.peer, answered.head.field_lines),
-            None => answered.peer,
+            Some(proxies) => proxies.client(logged.peer, logged.head.field_lines),
+            None => logged.peer,
         };
         let is_json = self.format == LogFormat::Json;
-        let head = answered.head;
+        let head = logged.head;
         self.write_line(&Line {
             client,
-            tls: answered.tls,
+            tls: logged.tls,
             request: Some(RequestLine::of_head(head)),
             host: head.request.host,
             referer: head.referer,
             user_agent: head.user_agent,
-            status: answered.response.status(),
-            bytes: answered.response.content_bytes(),
-            coding: if is_json { answered.response.coding() } else { None },
+            status: logged.response.status(),
+            bytes: logged.response.content_bytes(),
+            coding: if is_json { logged.response.coding() } else { None },
         });
     }
 
@@ -126,39 +126,39 @@ impl LogBuffer {
     fn write_line(&mut self, line: &Line<'_>) {
         match self.format {
             LogFormat::Failures if line.status < 400 => return,
-            LogFormat::Failures => failures::spell(&mut self.bytes, line),
-            LogFormat::Combined => combined::spell(&mut self.bytes, line, &self.time),
+            LogFormat::Failures => failures::encode(&mut self.bytes, line),
+            LogFormat::Combined => combined::encode(&mut self.bytes, line, &self.time),
             LogFormat::Json => {
                 let moment = self.moment();
-                json::spell(&mut self.bytes, line, &self.time, moment);
+                json::encode(&mut self.bytes, line, &self.time, moment);
             }
         }
         self.lines += 1;
-        if self.bytes.len() >= HAND_OVER_BYTES {
+        if self.bytes.len() >= FLUSH_BYTES {
             self.send();
         }
     }
 
-    /// The present. Only a format that needs more than the second of the loop's clock asks for it.
+    /// Returns the current time. Used only by formats that need more than the seconds of the loop's clock.
     fn moment(&mut self) -> Moment {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.set_time(now.as_secs());
-        Moment { milliseconds: now.subsec_millis(), duration: self.turn_began.elapsed() }
+        Moment { milliseconds: now.subsec_millis(), duration: self.woken_at.elapsed() }
     }
 
     pub(in crate::observe) fn has_lines(&self) -> bool {
         self.lines > 0
     }
 
-    /// Hands all lines over; tells how many were dropped since this was last asked.
-    pub(crate) fn hand_over(&mut self) -> u64 {
+    /// Sends all lines to the writer thread. Returns the number of lines dropped since the last call.
+    pub(crate) fn flush(&mut self) -> u64 {
         if self.has_lines() {
             self.send();
         }
         std::mem::take(&mut self.dropped)
     }
 
-    /// Hands the lines over, or drops them where those before are not written yet.
+    /// Sends the lines to the writer thread, or drops them if all other buffers still wait to be written.
     fn send(&mut self) {
         let lines = std::mem::take(&mut self.lines);
         let Ok(next) = self.spare.try_recv() else {
@@ -171,12 +171,12 @@ impl LogBuffer {
             Ok(()) => {}
             Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => {
                 self.dropped += lines;
-                message.give_back();
+                message.return_buffer();
             }
         }
     }
 
-    /// Hands the last lines over. Returns how many lines were dropped since the last call that asked for it.
+    /// Sends the last lines to the writer thread. Returns the number of lines dropped since the last flush.
     pub(crate) fn finish(&mut self) -> u64 {
         let bytes = std::mem::take(&mut self.bytes);
         let lines = std::mem::take(&mut self.lines);

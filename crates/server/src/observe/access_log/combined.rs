@@ -1,20 +1,20 @@
-//! A line in the combined format, as Apache made it known and most tools read it.
+//! Combined log format, introduced by Apache and read by most tools.
 //!
-//! What a peer sent stands between quotes: quotes, backslashes, control bytes and all that is not ASCII are
-//! escaped as `\xHH`, so that no line can be forged and no terminal told what to do.
+//! Data from the peer is quoted. Quotes, backslashes, control bytes and non-ASCII bytes in it are escaped as `\xHH`, so
+//! that a peer can neither forge a line nor control a terminal.
 
 use cannery_base::date::format_http_date;
 use cannery_wire::Version;
 
-use super::encode::{is_plain_byte, put_number, put_peer, put_plain};
+use super::encode::{is_plain_byte, put_if_plain, put_number, put_peer};
 use super::line::Line;
 
-pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
+pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
     put_peer(out, line.client);
     out.extend_from_slice(time);
     match line.request {
         Some(request) => {
-            // A token (RFC 9110 §5.6.2), which has nothing in it that needs an escape.
+            // A token (RFC 9110 §5.6.2) needs no escaping.
             out.extend_from_slice(request.method);
             out.push(b' ');
             put_escaped(out, request.target);
@@ -37,9 +37,9 @@ pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
     out.extend_from_slice(b"\"\n");
 }
 
-/// ` - - [06/Nov/1994:08:49:37 +0000] "`, in UTC: a server's log should not depend on where it stands. With it goes
-/// what stands around it in each line.
-pub(super) fn spell_time(out: &mut Vec<u8>, seconds: u64) {
+/// Appends ` - - [06/Nov/1994:08:49:37 +0000] "`, the time with the constant text around it. We log in UTC, so that the
+/// log does not depend on the location of the server.
+pub(super) fn encode_time(out: &mut Vec<u8>, seconds: u64) {
     // `Sun, 06 Nov 1994 08:49:37 GMT`
     let date = format_http_date(seconds);
     let parts: [&[u8]; 9] =
@@ -49,7 +49,7 @@ pub(super) fn spell_time(out: &mut Vec<u8>, seconds: u64) {
 
 #[inline]
 pub(super) fn put_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
-    if !put_plain(out, bytes) {
+    if !put_if_plain(out, bytes) {
         put_escapes(out, bytes);
     }
 }
@@ -72,16 +72,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_a_peer_sends_can_end_its_place() {
+    fn data_of_peers_is_escaped() {
         let mut out = Vec::new();
         put_escaped(&mut out, b"a\"b\\c\n\x1b[0m\xc3\xa9 ~\x7f");
         assert_eq!(out, br"a\x22b\x5Cc\x0A\x1B[0m\xC3\xA9 ~\x7F");
     }
 
     #[test]
-    fn the_time_is_spelled_as_everybody_does() {
+    fn time_has_common_log_format() {
         let mut out = Vec::new();
-        spell_time(&mut out, 784_111_777);
+        encode_time(&mut out, 784_111_777);
         assert_eq!(out, b" - - [06/Nov/1994:08:49:37 +0000] \"");
     }
 }

@@ -1,11 +1,11 @@
-//! What lines of every format are spelled with: addresses, numbers, and bytes that need no escape.
+//! Encoding that all log formats share: addresses, numbers, and bytes that need no escaping.
 //!
-//! Never formats by the standard library's means, which take longer for an address than the rest of a line.
+//! We don't use `std::fmt` here: with it, an address takes longer than the rest of the line.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The address without its port; `-` where there is none, as with local sockets. An IPv4 address is spelled as
-/// one, also where it came in the form of IPv6.
+/// Appends the address without its port, or `-` if there is none, as for Unix sockets. An IPv4-mapped IPv6 address is
+/// written as an IPv4 address.
 pub(super) fn put_peer(out: &mut Vec<u8>, peer: Option<SocketAddr>) {
     match peer.map(|peer| peer.ip().to_canonical()) {
         Some(IpAddr::V4(address)) => put_ipv4(out, address),
@@ -26,7 +26,8 @@ fn put_ipv4(out: &mut Vec<u8>, address: Ipv4Addr) {
     out.pop();
 }
 
-/// RFC 5952 §4: hexadecimal without leading zeros, and the first of the longest runs of zeros left out.
+/// Appends an address in the format of RFC 5952 §4: hexadecimal without leading zeros, with `::` in place of the first
+/// of the longest runs of zeros.
 fn put_ipv6(out: &mut Vec<u8>, address: Ipv6Addr) {
     let groups = address.segments();
     let zeros_from = |start: usize| groups[start..].iter().take_while(|group| **group == 0).count();
@@ -60,10 +61,10 @@ fn put_group(out: &mut Vec<u8>, group: u16) {
     out.extend_from_slice(&digits[leading..]);
 }
 
-/// A number in decimal.
+/// Appends a number in decimal.
 #[inline]
 pub(super) fn put_number(out: &mut Vec<u8>, number: u64) {
-    // Those that lines are full of: octets, statuses, lengths of small answers.
+    // Most numbers are octets, statuses and lengths of small responses.
     match number {
         0..10 => out.push(digit(number)),
         10..100 => out.extend_from_slice(&[digit(number / 10), digit(number)]),
@@ -82,7 +83,7 @@ fn three_digits(number: u64) -> [u8; 3] {
     [digit(number / 100), digit(number / 10), digit(number)]
 }
 
-/// The last `N` digits of a number, with leading zeros.
+/// Appends the last `N` decimal digits of a number, with leading zeros.
 pub(super) fn put_digits<const N: usize>(out: &mut Vec<u8>, mut number: u32) {
     let mut digits = [0; N];
     for place in digits.iter_mut().rev() {
@@ -92,17 +93,17 @@ pub(super) fn put_digits<const N: usize>(out: &mut Vec<u8>, mut number: u32) {
     out.extend_from_slice(&digits);
 }
 
-/// The last one.
+/// Returns the last decimal digit of a number.
 #[inline]
 fn digit(number: u64) -> u8 {
     b"0123456789"[(number % 10) as usize]
 }
 
-/// Puts bytes that can stand between quotes as they are; tells whether they all can, and puts none if not. Those that
-/// can are ASCII that can be seen, and spaces, but neither quotes nor backslashes: nearly all that is sent.
+/// Appends `bytes` if all of them are plain, and returns `true`. Otherwise, appends none of them and returns `false`.
+/// Nearly all data from peers is plain.
 #[inline]
-pub(super) fn put_plain(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
-    // All are looked at, also behind one that is not plain: that is what the compiler makes wide steps of.
+pub(super) fn put_if_plain(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
+    // We don't stop at the first byte that is not plain, so that the compiler can vectorize the loop.
     let is_plain = bytes.iter().fold(true, |all, byte| all & is_plain_byte(*byte));
     if is_plain {
         out.extend_from_slice(bytes);
@@ -110,6 +111,8 @@ pub(super) fn put_plain(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
     is_plain
 }
 
+/// Returns `true` if the byte needs no escaping within quotes: printable ASCII or a space, but neither a quote nor a
+/// backslash.
 #[inline]
 pub(super) fn is_plain_byte(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'
@@ -119,14 +122,14 @@ pub(super) fn is_plain_byte(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    fn spelled(put: impl Fn(&mut Vec<u8>)) -> String {
+    fn encoded(put: impl Fn(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
         put(&mut out);
         String::from_utf8(out).unwrap()
     }
 
     #[test]
-    fn addresses_are_spelled_as_the_standard_library_does() {
+    fn addresses_match_the_standard_library() {
         let mut state = 1_u64;
         let mut random = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -134,36 +137,36 @@ mod tests {
             [first, second, third, fourth]
         };
         for _ in 0..20_000 {
-            // Few values, so that runs of zeros of all lengths come up everywhere.
+            // We use few values, so that runs of zeros of all lengths occur at all positions.
             let group = |byte: u8| [0, 0, 0, 1, 0x20, 0x300, 0xffff, 0xffff][usize::from(byte % 8)];
             let ([a, b, c, d], [e, f, g, h]) = (random().map(group), random().map(group));
             let groups = [a, b, c, d, e, f, g, h];
             let peer = SocketAddr::new(Ipv6Addr::from(groups).into(), 80);
-            assert_eq!(spelled(|out| put_peer(out, Some(peer))), peer.ip().to_canonical().to_string());
+            assert_eq!(encoded(|out| put_peer(out, Some(peer))), peer.ip().to_canonical().to_string());
             let peer = SocketAddr::new(Ipv4Addr::from(random()).into(), 80);
-            assert_eq!(spelled(|out| put_peer(out, Some(peer))), peer.ip().to_string());
+            assert_eq!(encoded(|out| put_peer(out, Some(peer))), peer.ip().to_string());
         }
-        assert_eq!(spelled(|out| put_peer(out, None)), "-");
+        assert_eq!(encoded(|out| put_peer(out, None)), "-");
         let mapped = SocketAddr::new(Ipv4Addr::LOCALHOST.to_ipv6_mapped().into(), 80);
-        assert_eq!(spelled(|out| put_peer(out, Some(mapped))), "127.0.0.1");
+        assert_eq!(encoded(|out| put_peer(out, Some(mapped))), "127.0.0.1");
     }
 
     #[test]
-    fn numbers_are_spelled_to_the_last() {
+    fn numbers_match_the_standard_library() {
         for number in [0, 9, 10, 404, 65_536, u64::MAX] {
-            assert_eq!(spelled(|out| put_number(out, number)), number.to_string());
+            assert_eq!(encoded(|out| put_number(out, number)), number.to_string());
         }
     }
 
     #[test]
-    fn what_is_plain_is_put_as_it_is_and_all_else_not_at_all() {
+    fn bytes_are_appended_only_if_all_are_plain() {
         for length in 0..50 {
             for byte in 0..=255 {
                 for place in 0..length {
                     let mut bytes: Vec<u8> = (b'a'..=b'z').cycle().take(length).collect();
                     bytes[place] = byte;
                     let mut out = b"before".to_vec();
-                    let is_plain = put_plain(&mut out, &bytes);
+                    let is_plain = put_if_plain(&mut out, &bytes);
                     assert_eq!(is_plain, is_plain_byte(byte), "{byte} at {place} of {length}");
                     let put: &[u8] = if is_plain { &bytes } else { b"" };
                     assert_eq!(out, [b"before", put].concat(), "{byte} at {place} of {length}");

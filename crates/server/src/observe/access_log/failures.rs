@@ -1,13 +1,13 @@
-//! A short line for a terminal: status, method, target, and the page that links there.
+//! Terminal format: status, method, target and referring page of each failed request.
 //!
-//! What a peer sent is escaped as in the combined format, so that it cannot control the terminal.
+//! Data from the peer is escaped as in the combined format, so that it cannot control the terminal.
 
 use super::combined::put_escaped;
 use super::encode::put_number;
 use super::line::Line;
 
-/// `404 GET /missing.css  (from http://127.0.0.1:8080/)`.
-pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>) {
+/// Appends `404 GET /missing.css  (from http://127.0.0.1:8080/)`.
+pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>) {
     put_number(out, line.status.into());
     match line.request {
         Some(request) => {

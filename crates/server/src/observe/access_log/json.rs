@@ -1,13 +1,13 @@
-//! A line as a JSON object (RFC 8259).
+//! JSON log format: one object (RFC 8259) per line.
 //!
-//! What a peer sent is text as far as it is UTF-8; other bytes stand as `\xHH`. No line can be forged.
+//! Data from the peer is logged as text where it is valid UTF-8, and as `\xHH` elsewhere. A peer cannot forge a line.
 
 use cannery_base::date::format_rfc3339;
 
-use super::encode::{put_digits, put_number, put_peer, put_plain};
+use super::encode::{put_digits, put_if_plain, put_number, put_peer};
 use super::line::{Line, Moment};
 
-pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8], moment: Moment) {
+pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8], moment: Moment) {
     out.extend_from_slice(b"{\"time\":\"");
     out.extend_from_slice(time);
     put_digits::<3>(out, moment.milliseconds);
@@ -43,8 +43,8 @@ pub(super) fn spell(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8], moment: Mom
     out.extend_from_slice(b"}\n");
 }
 
-/// `1994-11-06T08:49:37.` (RFC 3339): what the lines of one second have in common.
-pub(super) fn spell_time(out: &mut Vec<u8>, seconds: u64) {
+/// Appends `1994-11-06T08:49:37.` (RFC 3339), the part of the time that all lines of one second share.
+pub(super) fn encode_time(out: &mut Vec<u8>, seconds: u64) {
     out.extend_from_slice(format_rfc3339(seconds).trim_ascii_end().strip_suffix(b"Z").unwrap_or_default());
     out.push(b'.');
 }
@@ -53,7 +53,7 @@ fn put_text(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":\"");
-    if put_plain(out, value) {
+    if put_if_plain(out, value) {
         out.push(b'"');
         return;
     }
@@ -72,7 +72,7 @@ fn put_character(out: &mut Vec<u8>, character: char) {
     match character {
         '"' => out.extend_from_slice(b"\\\""),
         '\\' => out.extend_from_slice(b"\\\\"),
-        // Also those beyond ASCII that a terminal might obey.
+        // This includes control characters outside ASCII, which a terminal might interpret.
         character if character.is_control() => {
             put_hexadecimal(out, b"\\u00", u8::try_from(u32::from(character)).unwrap_or(b'?'));
         }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_a_peer_sends_can_end_its_place() {
+    fn data_of_peers_is_escaped() {
         let mut out = Vec::new();
         put_text(&mut out, "x", b"a\"b\\c\n\x1b \xff \xc3\xa9 \xc2\x9b");
         let text = String::from_utf8(out).unwrap();
@@ -99,9 +99,9 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_that_of_rfc_3339() {
+    fn time_has_rfc_3339_format() {
         let mut out = Vec::new();
-        spell_time(&mut out, 784_111_777);
+        encode_time(&mut out, 784_111_777);
         assert_eq!(out, b"1994-11-06T08:49:37.");
     }
 }

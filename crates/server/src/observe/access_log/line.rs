@@ -1,4 +1,4 @@
-//! The contents of a line of the access log, before it is spelled.
+//! Contents of an access log line, before it is encoded.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use cannery_secure::Version;
 use cannery_wire::RequestLine;
 
-/// The contents of a line.
+/// The contents of an access log line.
 pub(super) struct Line<'a> {
     pub(super) client: Option<SocketAddr>,
-    /// The version of TLS, if there is any.
+    /// The TLS version, if the connection uses TLS.
     pub(super) tls: Option<Version>,
-    /// `None` if it can't be read.
+    /// `None` if it could not be parsed.
     pub(super) request: Option<RequestLine<'a>>,
     pub(super) host: Option<&'a [u8]>,
     pub(super) referer: Option<&'a [u8]>,
@@ -23,11 +23,11 @@ pub(super) struct Line<'a> {
     pub(super) coding: Option<&'a [u8]>,
 }
 
-/// When a line is written, to a finer degree than a second.
+/// Times of a line that are more precise than a second.
 #[derive(Clone, Copy)]
 pub(super) struct Moment {
     /// Milliseconds of the second.
     pub(super) milliseconds: u32,
-    /// Since the worker woke up to handle the request.
+    /// Time since the worker woke up to handle the request.
     pub(super) duration: Duration,
 }

@@ -1,39 +1,40 @@
-//! Messages from workers and the thread of signals to the thread that writes the access log.
+//! Messages from workers and the signal thread to the thread that writes the access log.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
-/// Buffers of one worker: two megabytes, some ten thousand lines, may wait to be written. Room for them is asked for
-/// at once, and only taken when it is written to.
+/// Buffers per worker: two megabytes, about ten thousand lines, may wait to be written. We reserve the address space at
+/// once; the kernel allocates memory when it is first written to.
 pub(super) const BUFFERS: usize = 8;
 
-/// A message to the thread.
+/// A message to the writer thread.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// Whole lines, and where their buffer goes afterwards.
+    /// Whole lines, and the channel on which their buffer is returned.
     Lines { bytes: Vec<u8>, back: SyncSender<Vec<u8>> },
-    /// Wakes the thread up: the file is to be reopened.
+    /// Wakes up the thread to reopen the file.
     Reopen,
     /// No more lines will come.
     End,
 }
 
 impl Message {
-    /// Empties the buffer, and returns it to its worker.
-    pub(super) fn give_back(self) {
+    /// Clears the buffer and returns it to its worker.
+    pub(super) fn return_buffer(self) {
         if let Message::Lines { mut bytes, back } = self {
             bytes.clear();
-            // It fails only where the worker has ended.
+            // This fails only if the worker has exited.
             let _ = back.try_send(bytes);
         }
     }
 }
 
-/// What other threads tell the writer without waiting for it, and learn of it.
+/// State that the writer thread shares with other threads, without blocking them.
 #[derive(Debug, Default)]
 pub(super) struct Control {
+    /// Set to have the file reopened.
     pub(super) reopen: AtomicBool,
-    /// Grows with each successful write.
+    /// Incremented by each successful write.
     pub(super) progress: AtomicU64,
 }
 
@@ -42,8 +43,8 @@ impl Control {
         self.progress.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the file is to be reopened.
-    pub(super) fn wants_reopening(&self) -> bool {
+    /// Returns `true` if the file is to be reopened.
+    pub(super) fn is_reopen_requested(&self) -> bool {
         self.reopen.load(Ordering::Acquire)
     }
 }

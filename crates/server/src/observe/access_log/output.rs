@@ -1,7 +1,7 @@
-//! Where log lines go: a file, a FIFO, a device or standard output.
+//! Log output: a file, a FIFO, a device, standard output or standard error.
 //!
-//! A regular file only ever holds whole lines. A line that was cut because the disk is full is removed again, so that the
-//! next one starts on a line of its own. Opening never waits, whatever kind of file has the name.
+//! A regular file only ever contains whole lines. If a full disk cuts a line, we remove its beginning, so that the next
+//! one starts on a line of its own. Opening never blocks, whatever the type of the file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -13,11 +13,11 @@ use std::time::Duration;
 use super::message::Control;
 use crate::config::LogTarget;
 
-/// Bytes of one call to a pipe or a device: small enough that a slow reader still shows progress.
+/// Maximum bytes per write to a pipe or a device: small enough that a slow reader still shows progress.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// How long to wait before asking a FIFO without room again. Its reader is slower than the requests, so the time it takes
-/// to notice new room does not matter.
+/// Pause before the next write to a full FIFO. Its reader is slower than the requests, so it does not matter that we
+/// notice free space late.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 /// An open log.
@@ -25,15 +25,15 @@ const RETRY_PAUSE: Duration = Duration::from_millis(10);
 pub(super) struct Output {
     file: File,
     is_regular: bool,
-    /// The end of a line whose beginning was written and could not be removed. It is written before anything else.
+    /// The end of a line after its beginning was written and could not be removed. It is written before other lines.
     rest: Vec<u8>,
 }
 
-/// Why lines were not written.
+/// A failure to write lines.
 #[derive(Debug)]
-pub(super) struct Failed {
+pub(super) struct WriteError {
     pub(super) cause: io::Error,
-    /// How many lines are lost.
+    /// Number of lines lost.
     pub(super) lines: u64,
 }
 
@@ -41,7 +41,7 @@ impl Output {
     /// Opens the log at its end.
     pub(super) fn open(target: &LogTarget) -> io::Result<Output> {
         let file = match target {
-            // A descriptor of our own: `io::stdout` would buffer, and hide how much was written.
+            // We duplicate the descriptor, because `io::stdout` buffers and hides the number of bytes written.
             LogTarget::Stdout => File::from(io::stdout().as_fd().try_clone_to_owned()?),
             LogTarget::Stderr => File::from(io::stderr().as_fd().try_clone_to_owned()?),
             LogTarget::File(path) => {
@@ -54,12 +54,12 @@ impl Output {
         Ok(Output { file, is_regular, rest: Vec::new() })
     }
 
-    /// Writes whole lines. If that fails in the middle of a line, the line counts as lost.
-    pub(super) fn write(&mut self, lines: &[u8], control: &Control) -> Result<(), Failed> {
+    /// Writes whole lines. If the write fails in the middle of a line, the line counts as lost.
+    pub(super) fn write(&mut self, lines: &[u8], control: &Control) -> Result<(), WriteError> {
         let rest = std::mem::take(&mut self.rest);
         if let (written, Err(cause)) = self.write_bytes(&rest, control) {
             self.rest = rest[written..].to_vec();
-            return Err(Failed { cause, lines: count(lines) });
+            return Err(WriteError { cause, lines: count(lines) });
         }
 
         let (written, outcome) = self.write_bytes(lines, control);
@@ -67,17 +67,17 @@ impl Output {
         let whole = lines[..written].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let cut = (written - whole) as u64;
         if cut == 0 || self.remove_end(cut).is_ok() {
-            return Err(Failed { cause, lines: count(&lines[whole..]) });
+            return Err(WriteError { cause, lines: count(&lines[whole..]) });
         }
         let line_end = lines[written..]
             .iter()
             .position(|byte| *byte == b'\n')
             .map_or(lines.len(), |end| written + end + 1);
         self.rest = lines[written..line_end].to_vec();
-        Err(Failed { cause, lines: count(&lines[line_end..]) })
+        Err(WriteError { cause, lines: count(&lines[line_end..]) })
     }
 
-    /// Writes as much as possible. Returns how many bytes that was.
+    /// Writes as much as possible. Returns the number of bytes written, and the error if that is less than all.
     fn write_bytes(&mut self, bytes: &[u8], control: &Control) -> (usize, io::Result<()>) {
         let mut written = 0;
         while written < bytes.len() {
@@ -90,8 +90,8 @@ impl Output {
                     control.add_progress();
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // A FIFO is waited for until somebody wants another file, or the server ends.
-                Err(error) if error.kind() == ErrorKind::WouldBlock && !control.wants_reopening() => {
+                // We retry a full FIFO until the file is to be reopened, or the server exits.
+                Err(error) if error.kind() == ErrorKind::WouldBlock && !control.is_reopen_requested() => {
                     thread::sleep(RETRY_PAUSE);
                 }
                 Err(error) => return (written, Err(error)),
@@ -107,7 +107,7 @@ impl Output {
         if !self.is_regular {
             return Err(ErrorKind::Unsupported.into());
         }
-        // After a write in append mode, the position is the end of what was written.
+        // After a write in append mode, the position is the end of the written bytes.
         let end = self.file.stream_position()?;
         if self.file.metadata()?.len() != end {
             return Err(ErrorKind::Unsupported.into());
@@ -120,7 +120,7 @@ fn count(lines: &[u8]) -> u64 {
     lines.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
-/// Says what `ENXIO` means here.
+/// Replaces `ENXIO` with an error that names the cause and the remedy.
 fn explain(error: io::Error) -> io::Error {
     if error.raw_os_error() == Some(libc::ENXIO) {
         return io::Error::new(
@@ -145,7 +145,7 @@ mod tests {
         output.remove_end(4).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"first\n");
 
-        // What another process has appended is never removed.
+        // Bytes that another process has appended are never removed.
         output.write(b"thi", &control).unwrap();
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"other\n").unwrap();
         assert!(output.remove_end(3).is_err());

@@ -1,7 +1,7 @@
 //! The thread that writes the access log, and reopens it on request.
 //!
-//! A log that is slow, full or not read affects nothing but itself: no caller of this module waits for a write, but for
-//! [`LogWriter::finish`], which waits only while there is progress.
+//! A log that is slow, full or not read does not affect the rest of the server: no caller of this module waits for a
+//! write, except in [`LogWriter::finish`], which waits only while there is progress.
 
 use std::io;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::observe::status::Status;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// How long the end of the server waits for a log that takes nothing.
+/// Maximum time that shutdown waits for a log without progress.
 const STALL_MAX: Duration = Duration::from_secs(1);
 
-/// How long the end of the server waits for a log that is slow.
+/// Maximum time that shutdown waits for a slow log.
 const FINISH_MAX: Duration = Duration::from_secs(10);
 
 /// The thread that writes an access log.
@@ -32,12 +32,12 @@ pub(crate) struct LogWriter {
     format: LogFormat,
     proxies: Option<Arc<TrustedProxies>>,
     control: Arc<Control>,
-    /// Disconnected when the thread has ended.
+    /// Disconnected when the thread has exited.
     ended: Receiver<()>,
     on_notice: NoticeHandler,
 }
 
-/// Orders the file to be reopened.
+/// A handle to request that the file is reopened.
 #[derive(Debug, Clone)]
 pub(crate) struct Reopen {
     sender: SyncSender<Message>,
@@ -45,16 +45,16 @@ pub(crate) struct Reopen {
 }
 
 impl Reopen {
-    /// Gives the order, and never waits for it to be obeyed.
+    /// Requests that the file is reopened. Returns without waiting for it.
     pub(crate) fn order(&self) {
         if !self.control.reopen.swap(true, Ordering::AcqRel) {
-            // If the queue is full, the thread is awake, and looks at the flag after each message.
+            // If the queue is full, the thread is awake, and checks the flag after each message.
             let _ = self.sender.try_send(Message::Reopen);
         }
     }
 }
 
-/// The file of a log, which no thread writes to yet.
+/// An open log file without a writer thread.
 #[derive(Debug)]
 pub(crate) struct LogFile {
     log: AccessLog,
@@ -68,7 +68,7 @@ impl LogFile {
         Ok(LogFile { log: log.clone(), output: Output::open(&log.target).map_err(failed)? })
     }
 
-    /// Starts the thread that writes to it, for this many workers.
+    /// Starts the thread that writes to the file. The queue has capacity for the buffers of `workers` workers.
     pub(crate) fn start(
         self,
         workers: usize,
@@ -77,7 +77,7 @@ impl LogFile {
         sandbox: &Sandbox,
     ) -> Result<LogWriter, StartError> {
         let LogFile { log: AccessLog { target, format, proxies }, output } = self;
-        // Room for all buffers that there are, so that no worker ever finds the queue full.
+        // Capacity for all buffers that exist, so that no worker ever finds the queue full.
         let (sender, messages) = sync_channel(workers * (BUFFERS + 1) + 2);
         let (ending, ended) = channel();
         let control = Arc::new(Control::default());
@@ -96,18 +96,19 @@ impl LogFile {
 }
 
 impl LogWriter {
-    /// A buffer for one worker.
+    /// Returns a buffer for one worker.
     pub(crate) fn buffer(&self) -> LogBuffer {
         LogBuffer::new(self.format, self.proxies.clone(), self.sender.clone())
     }
 
+    /// Returns a handle to request that the file is reopened.
     pub(crate) fn reopen(&self) -> Reopen {
         Reopen { sender: self.sender.clone(), control: Arc::clone(&self.control) }
     }
 
-    /// Waits until all lines are written, or no more can be. The workers have ended by then.
+    /// Waits until all lines are written, or the log is too slow. Call this after the workers have exited.
     pub(crate) fn finish(self) {
-        // The thread that waits for signals may still hold a sender: so the end needs a message.
+        // The signal thread may still have a sender, so dropping ours does not end the thread.
         let _ = self.sender.try_send(Message::End);
         let began = Instant::now();
         let progress = || self.control.progress.load(Ordering::Relaxed);
@@ -115,7 +116,7 @@ impl LogWriter {
         while self.ended.recv_timeout(STALL_MAX) == Err(RecvTimeoutError::Timeout) {
             let now = progress();
             if now == before || began.elapsed() > FINISH_MAX {
-                // The thread ends with the process.
+                // The thread exits with the process.
                 (self.on_notice.0)(&Notice::LogAbandoned);
                 return;
             }
@@ -124,7 +125,7 @@ impl LogWriter {
     }
 }
 
-/// What the thread works with.
+/// The state of the writer thread.
 struct Thread {
     output: Output,
     target: LogTarget,
@@ -136,17 +137,17 @@ struct Thread {
 }
 
 impl Thread {
-    /// Runs until the order to end, or until every sender is gone.
+    /// Writes lines until [`Message::End`] arrives or every sender is dropped.
     fn run(&mut self, messages: &Receiver<Message>) {
         for message in messages {
-            self.reopen_if_ordered();
+            self.reopen_if_requested();
             match &message {
                 Message::Lines { bytes, .. } => self.write(bytes),
                 Message::Reopen => {}
                 Message::End => return,
             }
-            message.give_back();
-            self.reopen_if_ordered();
+            message.return_buffer();
+            self.reopen_if_requested();
         }
     }
 
@@ -159,7 +160,7 @@ impl Thread {
         self.report(&outcome);
     }
 
-    fn reopen_if_ordered(&mut self) {
+    fn reopen_if_requested(&mut self) {
         if self.control.reopen.swap(false, Ordering::AcqRel) {
             let outcome = Output::open(&self.target).map(|opened| self.output = opened);
             self.report(&outcome);

@@ -10,25 +10,25 @@ use super::{Counter, Histogram, Missing};
 /// Statuses from 100 to 599.
 const STATUSES: usize = 500;
 
-/// The counters of one worker. Aligned, so that no line of them is shared with another worker's.
+/// The counters of one worker, aligned so that workers share no cache line.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Counters {
-    /// The number of the worker's thread, once it has started.
+    /// ID of the worker's thread, once it has started.
     pub(crate) thread: AtomicU32,
     pub(crate) accepted: Counter,
     pub(crate) closed: Counter,
     pub(crate) timed_out: Counter,
-    /// Connections that were closed because all together kept too much memory.
+    /// Connections closed because all connections together used too much memory.
     pub(crate) shed: Counter,
     pub(crate) broken: Counter,
-    /// Connections that did not begin with the PROXY header that they had to begin with.
+    /// Connections without the PROXY header that they had to begin with.
     pub(crate) unnamed: Counter,
-    /// Handshakes of TLS that were done from the beginning.
+    /// Full TLS handshakes.
     pub(crate) handshakes_full: Counter,
-    /// Those that went on from an earlier session.
+    /// Resumed TLS handshakes.
     pub(crate) handshakes_resumed: Counter,
-    /// Connections whose TLS failed.
+    /// Connections with a TLS failure.
     pub(crate) tls_failures: Counter,
     pub(crate) bytes: Counter,
     pub(crate) log_lines_dropped: Counter,
@@ -39,7 +39,7 @@ pub(crate) struct Counters {
     missing: Mutex<Missing>,
 }
 
-/// Methods, as far as they are told apart.
+/// Request methods as the metrics distinguish them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MethodKind {
     Get,
@@ -87,7 +87,7 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Counts an answer with this status.
+    /// Counts a response with this status.
     #[inline]
     pub(crate) fn count_status(&self, status: u16) {
         if let Some(counter) = self.statuses.get(usize::from(status).wrapping_sub(100)) {
@@ -95,18 +95,18 @@ impl Counters {
         }
     }
 
-    /// Every status that was answered, and how often.
+    /// Returns each status that was sent, with its count.
     pub(crate) fn statuses(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         (100..).zip(&self.statuses).map(|(status, counter)| (status, counter.get())).filter(|(_, n)| *n > 0)
     }
 
-    /// Counts a path that was asked for and is not there. Takes a lock, which nobody holds for long.
+    /// Counts a requested path that does not exist. Takes a lock with short critical sections.
     #[cold]
     pub(crate) fn count_missing(&self, target: &[u8]) {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner).count(target);
     }
 
-    /// Adds the missing paths to those of others.
+    /// Adds the missing paths to `all`.
     pub(super) fn add_missing_to(&self, all: &mut Missing) {
         all.merge(&self.missing.lock().unwrap_or_else(PoisonError::into_inner));
     }

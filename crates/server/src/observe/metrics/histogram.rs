@@ -1,4 +1,4 @@
-//! How long requests took: counts in buckets that grow with the time, so that each tells it to an eighth.
+//! Latency histogram. Buckets grow with the duration, and have a relative width of at most an eighth.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use super::Counter;
 
-/// Buckets for each doubling of the time.
+/// Buckets for each doubling of the duration.
 const STEPS: u32 = 8;
-/// Doublings that are told apart, from one microsecond: up to more than a minute.
+/// Number of doublings that are distinguished, from one microsecond to more than a minute.
 const DOUBLINGS: u32 = 26;
 const BUCKETS: usize = (STEPS * (DOUBLINGS + 1)) as usize;
 
-/// Counts by duration.
+/// Counts of requests by duration.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     buckets: [Counter; BUCKETS],
-    /// All durations together, in nanoseconds.
+    /// Sum of all durations, in nanoseconds.
     nanoseconds: Counter,
 }
 
@@ -27,7 +27,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts so many requests that took so long each.
+    /// Counts `requests` requests that took `took` each.
     #[inline]
     pub(crate) fn add(&self, took: Duration, requests: u64) {
         let microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -36,15 +36,15 @@ impl Histogram {
         self.nanoseconds.add(nanoseconds.saturating_mul(requests));
     }
 
-    /// Adds what is counted here to `counts`, and returns the sum of the durations in nanoseconds.
+    /// Adds these counts to `counts`, and returns the sum of the durations in nanoseconds.
     pub(crate) fn read(&self, counts: &mut Counts) -> u64 {
         counts.0.iter_mut().zip(&self.buckets).for_each(|(sum, bucket)| *sum += bucket.get());
         self.nanoseconds.get()
     }
 }
 
-/// The bucket of a duration in microseconds: the number of doublings, and the three bits that follow the
-/// first one.
+/// Returns the bucket of a duration in microseconds. Its index consists of the number of doublings and the three bits
+/// that follow the leading one.
 fn bucket_of(microseconds: u64) -> usize {
     let value = microseconds.clamp(1, (1 << (DOUBLINGS + 1)) - 1);
     let doublings = value.ilog2();
@@ -52,15 +52,15 @@ fn bucket_of(microseconds: u64) -> usize {
     usize::try_from(u64::from(doublings * STEPS) + step).unwrap_or(BUCKETS - 1)
 }
 
-/// The upper end of a bucket, in microseconds.
-fn upper_end(bucket: usize) -> f64 {
+/// Returns the upper bound of a bucket, in microseconds.
+fn upper_bound(bucket: usize) -> f64 {
     let (doublings, step) = (bucket / STEPS as usize, bucket % STEPS as usize);
     #[allow(clippy::cast_precision_loss, reason = "small numbers")]
     let factor = (STEPS as usize + step + 1) as f64 / f64::from(STEPS);
     factor * f64::from(1u32 << doublings.min(31))
 }
 
-/// The sum of several histograms, at one moment.
+/// The counts of one histogram or the sum of several, at one moment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(into = "Vec<u64>", try_from = "Vec<u64>")]
 pub(crate) struct Counts([u64; BUCKETS]);
@@ -81,11 +81,11 @@ impl TryFrom<Vec<u64>> for Counts {
     type Error = &'static str;
 
     fn try_from(buckets: Vec<u64>) -> Result<Counts, Self::Error> {
-        // So that no sum of all of them overflows.
+        // This bound keeps the sum of all buckets from overflowing.
         if buckets.iter().any(|count| *count > u64::MAX >> 16) {
-            return Err("more than can have been counted");
+            return Err("a count is out of range");
         }
-        buckets.try_into().map(Counts).map_err(|_| "another number of buckets")
+        buckets.try_into().map(Counts).map_err(|_| "the number of buckets differs")
     }
 }
 
@@ -98,13 +98,13 @@ impl Counts {
         self.0.iter().sum()
     }
 
-    /// How many took no longer than so many seconds, as far as the buckets tell.
+    /// Returns the number of requests that took at most `seconds`, to the resolution of the buckets.
     pub(crate) fn up_to(&self, seconds: f64) -> u64 {
-        let ends = (0..BUCKETS).map(upper_end);
+        let ends = (0..BUCKETS).map(upper_bound);
         ends.zip(self.0).filter(|(end, _)| *end <= seconds * 1e6).map(|(_, count)| count).sum()
     }
 
-    /// The time in seconds that this part of all requests did not exceed; 0 if there were none.
+    /// Returns the quantile `part`, from 0 to 1, of the durations in seconds; 0 if there were no requests.
     pub(crate) fn quantile(&self, part: f64) -> f64 {
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let wanted = (self.total() as f64 * part).ceil() as u64;
@@ -112,13 +112,13 @@ impl Counts {
         for (bucket, count) in self.0.iter().enumerate() {
             seen += count;
             if seen >= wanted && seen > 0 {
-                return upper_end(bucket) / 1e6;
+                return upper_bound(bucket) / 1e6;
             }
         }
         0.0
     }
 
-    /// What was counted since `before`.
+    /// Returns the counts added since `before`.
     pub(crate) fn since(&self, before: &Counts) -> Counts {
         Counts(std::array::from_fn(|bucket| self.0[bucket].saturating_sub(before.0[bucket])))
     }
@@ -129,9 +129,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_duration_falls_below_the_end_of_its_bucket_and_not_far() {
+    fn upper_bound_is_close_to_each_duration() {
         for microseconds in (1..4096).chain([1 << 20, (1 << 20) + 12_345, 60_000_000]) {
-            let end = upper_end(bucket_of(microseconds));
+            let end = upper_bound(bucket_of(microseconds));
             #[allow(clippy::cast_precision_loss)]
             let value = microseconds as f64;
             assert!(value < end && end <= value * 1.25 + 1.0, "{microseconds}: {end}");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_what_was_counted() {
+    fn quantiles_match_counted_durations() {
         let histogram = Histogram::default();
         histogram.add(Duration::from_micros(10), 98);
         histogram.add(Duration::from_millis(10), 2);

@@ -1,23 +1,23 @@
-//! The paths that are asked for most and are not there, in room that does not grow: the Space-Saving summary of
-//! Metwally, Agrawal and El Abbadi ("Efficient Computation of Frequent and Top-k Elements in Data Streams",
-//! 2005). A path that is frequent is always among them; a count may be too high by what it displaced.
+//! Most frequently requested paths that do not exist, in constant space: the Space-Saving summary of Metwally, Agrawal
+//! and El Abbadi ("Efficient Computation of Frequent and Top-k Elements in Data Streams", 2005). A frequent path is
+//! always in the summary. Its count may be too high by the count of the path that it replaced.
 
 use serde::{Deserialize, Serialize};
 
-/// Paths that are remembered.
+/// Maximum number of paths.
 const PATHS_MAX: usize = 64;
-/// Bytes of a path that are remembered.
+/// Maximum length of a path in bytes. Longer paths are truncated.
 const PATH_BYTES_MAX: usize = 128;
 
-/// The most frequent paths, and how often they were counted. All the room is taken at once: who counts is a worker.
+/// The most frequent paths and their counts. We allocate the full capacity at once, because workers count.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(into = "Vec<(Vec<u8>, u64)>", from = "Vec<(Vec<u8>, u64)>")]
 pub(crate) struct Missing(Vec<Counted>);
 
-/// A path, and how often it was counted.
+/// A path and its count.
 #[derive(Debug, Clone, Copy)]
 struct Counted {
-    /// Its first bytes, and zeros.
+    /// The first bytes of the path, padded with zeros.
     bytes: [u8; PATH_BYTES_MAX],
     length: usize,
     count: u64,
@@ -57,7 +57,7 @@ impl From<Vec<(Vec<u8>, u64)>> for Missing {
 }
 
 impl Missing {
-    /// Counts a request target, as far as its query.
+    /// Counts the path of a request target, without its query.
     pub(crate) fn count(&mut self, target: &[u8]) {
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
         self.add(Counted::new(path, 1));
@@ -73,12 +73,12 @@ impl Missing {
         } else if self.0.len() < PATHS_MAX {
             self.0.push(new);
         } else if let Some(least) = self.0.iter_mut().min_by_key(|known| (known.count, known.length)) {
-            // The least frequent gives way, and leaves its count behind.
+            // The new path replaces the least frequent one and inherits its count.
             *least = Counted { count: least.count.saturating_add(new.count), ..new };
         }
     }
 
-    /// The paths, the most frequent first.
+    /// Returns up to `most` paths and their counts, most frequent first.
     pub(crate) fn top(&self, most: usize) -> Vec<(&[u8], u64)> {
         let mut all: Vec<_> = self.0.iter().map(|known| (known.path(), known.count)).collect();
         all.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_frequent_stays_and_room_does_not_grow() {
+    fn frequent_path_stays_in_constant_space() {
         let mut missing = Missing::default();
         for number in 0..10_000 {
             missing.count(format!("/rare/{number}?x").as_bytes());
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn long_paths_are_cut() {
+    fn long_paths_are_truncated() {
         let mut missing = Missing::default();
         missing.count(&[b'a'; 5000]);
         assert_eq!(missing.top(9)[0].0.len(), PATH_BYTES_MAX);

@@ -32,6 +32,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
+    /// Returns the sum of the counters of `workers`.
     pub(crate) fn of(workers: &[Arc<Counters>]) -> Snapshot {
         let mut sum = Snapshot::default();
         for counters in workers {
@@ -41,7 +42,8 @@ impl Snapshot {
     }
 
     fn add(&mut self, counters: &Counters) {
-        // What opens before what ends: the difference is never negative for long.
+        // We read `closed` before `accepted`: a connection that opens and ends in between cannot make the number of
+        // open connections negative.
         self.closed += counters.closed.get();
         self.accepted += counters.accepted.get();
         self.timed_out += counters.timed_out.get();
