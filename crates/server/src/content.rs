@@ -1,4 +1,4 @@
-//! What a server answers with: opened once, shared by the workers, never changed.
+//! Content of the server: opened once, shared by the workers, never changed.
 
 mod dummy;
 mod exchange;
@@ -9,7 +9,7 @@ mod sites;
 
 pub(crate) use exchange::{OnH1, OnH2};
 pub(crate) use file_id::FileId;
-pub(crate) use releases::{Look, OpenRelease, Releases};
+pub(crate) use releases::{OpenRelease, Releases, ScanKind};
 pub(crate) use sites::{Entry, Sites};
 
 use std::net::SocketAddr;
@@ -29,28 +29,27 @@ use crate::pages::{BuiltinPages, Challenges, Page};
 use dummy::Dummy;
 use exchange::Exchange;
 
-/// What a server answers with.
+/// The source of responses.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// Sites.
     Sites(Sites),
-    /// What an operator may ask.
+    /// The pages of the admin server.
     Admin(Admin),
-    /// The same to every request.
+    /// The same response to every request.
     Dummy(Dummy),
 }
 
-/// A request, and who asks.
+/// A request and the properties of its connection.
 pub(crate) struct Asked<'p, E> {
     pub(crate) exchange: E,
     pub(crate) peer: &'p Option<SocketAddr>,
-    /// The version of TLS, if there is any.
+    /// The TLS version, if the connection uses TLS.
     pub(crate) tls: Option<Version>,
-    /// The port of `https` that it is to be sent to, if it is.
+    /// The `https` port to redirect the request to, if redirects are configured.
     pub(crate) https_port: Option<u16>,
 }
 
-/// What the thread that looks for new releases keeps of an archive.
+/// The resources of an archive that the reload thread owns.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) lease: Option<Lease>,
@@ -59,7 +58,7 @@ pub(crate) struct Kept {
 }
 
 impl Content {
-    /// What a configuration tells to answer with, and what is kept of the archives in their order.
+    /// Opens the content of a configuration. Also returns the resources of each archive that the reload thread owns.
     pub(crate) fn open(
         config: &Config,
         challenges: Option<Challenges>,
@@ -78,7 +77,7 @@ impl Content {
                         named.releases.clone().map(|directory| Releases::new(directory, config.hosts));
                     if let Some(releases) = &mut releases {
                         let mut notices = Vec::new();
-                        releases.look(&site.archive().facts().digest, Look::Start, &mut notices);
+                        releases.scan(&site.archive().facts().digest, ScanKind::Startup, &mut notices);
                         notices.iter().for_each(|notice| (config.on_notice.0)(notice));
                     }
                     let earlier = releases.as_ref().map_or_else(Vec::new, Releases::sites);
@@ -93,7 +92,7 @@ impl Content {
         }
     }
 
-    /// What is served at the start, as it is told to operators.
+    /// Returns the status of the server at startup, for operators.
     pub(crate) fn status(&self, config: &Config) -> Status {
         match (self, &config.content) {
             (Content::Sites(sites), config::Content::Archives { archives, .. }) => {
@@ -116,9 +115,9 @@ impl Content {
     ) {
         let (exchange, peer, tls) = (&mut asked.exchange, asked.peer, asked.tls);
         let head = exchange.head();
-        let watched_from = observer.watches().then(|| output.length());
+        let length_before = observer.watches().then(|| output.length());
         let response = match self {
-            Content::Sites(sites) => answer_of(sites, &mut asked, scratch, fields, output),
+            Content::Sites(sites) => answer_from_sites(sites, &mut asked, scratch, fields, output),
             Content::Admin(admin) => {
                 exchange.answer_page(&admin.page(head), fields, output);
                 return;
@@ -130,16 +129,16 @@ impl Content {
                 Response::Own { status: 200, content_bytes }
             }
         };
-        if let Some(before) = watched_from {
+        if let Some(before) = length_before {
             let bytes = output.length() - before;
             observer.answered(&LoggedRequest { peer: *peer, tls, head, response: &response, bytes });
         }
     }
 
-    /// The answer to what is no request, and the archive that it refers to: the page that the default site has for such
-    /// an error, if it has one.
+    /// Returns the response to bytes that were refused as a request, and the archive that it refers to. This is the
+    /// error page of the default site, if it has one for the status.
     pub(crate) fn refusal(&self, refusal: Refusal) -> (Answer<'_>, ArchiveRef<'_>) {
-        // The site's page cannot say what is wrong here.
+        // The error page of a site cannot explain this error.
         if refusal == Refusal::PlainHttp {
             let answer =
                 Answer { status: refusal.status(), ..Answer::built_in(PLAIN_HTTP, Reason::BadRequest) };
@@ -153,8 +152,8 @@ impl Content {
         }
     }
 
-    /// Whether ranges of an archive may be lent to the kernel: their bytes never change, not even those that are on
-    /// their way to a peer when somebody writes into the file.
+    /// Returns `true` if ranges of an archive may be sent zero-copy: their bytes never change, not even when another
+    /// process writes to the file while they are on their way to the peer.
     #[inline]
     pub(crate) fn may_be_lent(&self, archive: u16) -> bool {
         match self {
@@ -163,7 +162,7 @@ impl Content {
         }
     }
 
-    /// The bytes of a range of an archive, without the first `skip` of them.
+    /// Returns the bytes of a range of an archive, without the first `skip` bytes.
     #[inline]
     pub(crate) fn range(&self, archive: u16, extent: Extent, skip: u64) -> &[u8] {
         let rest = Extent { position: extent.position + skip, length: extent.length - skip };
@@ -177,9 +176,9 @@ impl Content {
     }
 }
 
-/// The answer of the site that a request is for, or with a page of the server's own where that site has none.
+/// Encodes the response of the site that a request is for, or a built-in page if the site has none at the path.
 #[inline]
-fn answer_of<'a>(
+fn answer_from_sites<'a>(
     sites: &'a Sites,
     asked: &mut Asked<'_, impl Exchange<'a>>,
     scratch: &'a mut Scratch,
@@ -220,7 +219,7 @@ fn answer_of<'a>(
     Response::Site(answer)
 }
 
-/// Answers with a page of the server's own.
+/// Encodes a built-in page.
 #[cold]
 fn answer_page<'a>(
     exchange: &mut impl Exchange<'a>,
@@ -233,7 +232,7 @@ fn answer_page<'a>(
     Response::Own { status: page.status, content_bytes: if is_head { 0 } else { page.body.len() as u64 } }
 }
 
-/// An archive as answers refer to it.
+/// Returns the reference to the archive of a site that its responses use.
 #[inline]
 fn archive_ref(number: u16, site: &Site) -> ArchiveRef<'_> {
     let archive = site.archive();

@@ -1,9 +1,11 @@
-//! New releases: opened and checked beside the workers, then put in place of the old ones.
+//! Reloading: opens and verifies new releases while the workers serve the old ones, then replaces them.
 //!
-//! One thread, which serves nobody. It looks at the archives twice a second, or is told to: a question to
-//! the file system costs a microsecond, works on every file system and through every symlink, and needs no
-//! limit raised, as watching by events would. Never unmaps what a connection still sends from; and it is this
-//! thread that unmaps, for that takes milliseconds, in which a worker would serve nobody.
+//! A dedicated thread, which serves no connections, checks the archives twice a second and on request. We poll with
+//! `stat`, because a call costs a microsecond, and works on every file system and through every symlink. File system
+//! notifications would require a raised limit.
+//!
+//! An archive stays mapped while a connection sends from it. This thread unmaps it, because that takes milliseconds, in
+//! which a worker would serve no requests.
 
 mod certificates;
 mod current;
@@ -22,37 +24,38 @@ use cannery_eventloop::Waker;
 use cannery_site::Site;
 
 use crate::config::{self, Config, NamedArchive, NoticeHandler};
-use crate::content::{Content, FileId, Kept, Look as LookAt, OpenRelease, Releases, open};
+use crate::content::{Content, FileId, Kept, OpenRelease, Releases, ScanKind, open};
 use crate::error::StartError;
 use crate::notice::Notice;
 use crate::observe::{ProcessSampler, Status};
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
-/// How often the archives are looked at.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// Interval between two checks of the files.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Orders the archives to be looked at now; gone, it ends the thread.
+/// A handle to request a check of the files. The thread exits when all handles are dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct ReloadOrder(Sender<()>);
 
 impl ReloadOrder {
+    /// Requests a check. Returns without waiting for it.
     pub(crate) fn give(&self) {
-        // It fails only where the server is stopping.
+        // This fails only if the server is stopping.
         let _ = self.0.send(());
     }
 }
 
-/// What is known of one archive's file.
+/// An archive file and its last known state.
 #[derive(Debug)]
 struct Watched {
     named: NamedArchive,
-    /// The file that is served, or that was refused: nothing is done while it stays as it is.
+    /// The file that is served or was refused. It is not opened again while it is unchanged.
     settled: Option<FileId>,
-    /// What the last look saw.
+    /// The file as the last check found it.
     seen: Option<FileId>,
-    /// Whether it was already said that there is no file.
-    told_missing: bool,
+    /// Whether it was already reported that there is no file.
+    is_missing_reported: bool,
     /// The lease on the file that is served.
     lease: Option<Lease>,
     /// The other releases of its directory.
@@ -63,9 +66,9 @@ struct Watched {
 pub(crate) struct Reloader {
     watched: Vec<Watched>,
     certificates: Option<CertificateFolder>,
-    /// Looks at what the process takes, if somebody may ask for it.
+    /// Samples the resource usage of the process, if operators can query it.
     process: Option<ProcessSampler>,
-    /// Sites that are served no more, until nobody sends from them any more.
+    /// Sites that are no longer served, until no worker refers to them.
     retired: Vec<Retired>,
     loading: Loading,
     hosts: bool,
@@ -74,7 +77,7 @@ pub(crate) struct Reloader {
     status: Option<Arc<Status>>,
 }
 
-/// A site that is served no more.
+/// A site that is no longer served.
 struct Retired {
     path: PathBuf,
     lease: Option<Lease>,
@@ -87,15 +90,15 @@ impl From<OpenRelease> for Retired {
     }
 }
 
-/// What is served, and who serves it.
+/// The served content, and the wakers of the workers that serve it.
 struct Served {
     current: Arc<Current>,
     wakers: Vec<Waker>,
 }
 
 impl Reloader {
-    /// Looks at the files as they are now, before they are opened: what changes from here on is new. Returns `None` if
-    /// there is no file to replace, and operators cannot query the process.
+    /// Records the current state of the files before they are opened, so that every later change is noticed. Returns
+    /// `None` if there is no file to replace, and operators cannot query the process.
     pub(crate) fn new(config: &Config) -> Option<Reloader> {
         let (archives, loading, watch) = match &config.content {
             config::Content::Archives { archives, loading, watch } => (archives.as_slice(), *loading, *watch),
@@ -117,17 +120,17 @@ impl Reloader {
         })
     }
 
-    /// The same, which looks at certificates too.
+    /// Returns a reloader that also checks `certificates`.
     pub(crate) fn with_certificates(self, certificates: Option<CertificateFolder>) -> Reloader {
         Reloader { certificates, ..self }
     }
 
-    /// The same, which looks at the process too.
+    /// Returns a reloader that also samples the process.
     pub(crate) fn with_process(self, process: Option<ProcessSampler>) -> Reloader {
         Reloader { process, ..self }
     }
 
-    /// Starts the thread, which ends when the order to it is gone. `kept` is what is kept of each archive.
+    /// Starts the thread, which exits when all handles are dropped. `kept` lists the resources of each archive.
     pub(crate) fn start(
         mut self,
         kept: Vec<Kept>,
@@ -141,8 +144,8 @@ impl Reloader {
             (watched.lease, watched.releases) = (kept.lease, kept.releases);
         }
         let (sender, orders) = channel();
-        let life = move || self.run(&orders, &Served { current, wakers });
-        thread::start("reload", sandbox, ThreadRole::Releases, life)?;
+        let run = move || self.run(&orders, &Served { current, wakers });
+        thread::start("reload", sandbox, ThreadRole::Releases, run)?;
         Ok(ReloadOrder(sender))
     }
 
@@ -151,137 +154,147 @@ impl Reloader {
             if let (Some(process), Some(status)) = (&self.process, &self.status) {
                 process.sample(&status.process);
             }
-            match orders.recv_timeout(LOOK_INTERVAL) {
+            match orders.recv_timeout(CHECK_INTERVAL) {
                 Ok(()) => {
-                    // Orders that came meanwhile are one.
+                    // Requests that arrived meanwhile are handled together.
                     while orders.try_recv().is_ok() {}
-                    self.keep_what_is_written_into(served);
-                    let is_changed = self.look(true, served);
-                    if !self.look_at_certificates(true) && !is_changed {
-                        self.tell(&Notice::Unchanged);
+                    self.detach_written_archives(served);
+                    let archives = self.check_archives(true, served);
+                    let certificates = self.check_certificates(true);
+                    if archives == Outcome::Unchanged && certificates == Outcome::Unchanged {
+                        self.notify(&Notice::Unchanged);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    self.keep_what_is_written_into(served);
+                    self.detach_written_archives(served);
                     if self.watch {
-                        self.look(false, served);
+                        self.check_archives(false, served);
                     }
-                    self.look_at_certificates(false);
+                    self.check_certificates(false);
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
-    /// Takes up new certificates; tells whether anything has changed.
-    fn look_at_certificates(&mut self, ordered: bool) -> bool {
-        let notices = self.certificates.as_mut().map(|certificates| certificates.look(ordered));
+    /// Loads changed certificates.
+    fn check_certificates(&mut self, ordered: bool) -> Outcome {
+        let notices = self.certificates.as_mut().map(|certificates| certificates.check(ordered));
         let notices = notices.unwrap_or_default();
         if let (Some(certificates), Some(status)) = (&self.certificates, &self.status)
             && !notices.is_empty()
         {
             status.set_certificates(certificates.context.certificates());
         }
-        notices.iter().for_each(|notice| self.tell(notice));
-        !notices.is_empty()
+        notices.iter().for_each(|notice| self.notify(notice));
+        if notices.is_empty() { Outcome::Unchanged } else { Outcome::Changed }
     }
 
-    fn tell(&self, notice: &Notice) {
+    fn notify(&self, notice: &Notice) {
         (self.on_notice.0)(notice);
     }
 
-    /// Looks at each archive, and serves what is new; tells whether anything has changed. If it was `ordered`,
-    /// nothing is waited for, and what was refused before is tried again.
-    fn look(&mut self, ordered: bool, served: &Served) -> bool {
+    /// Checks each archive, and serves new releases. An `ordered` check doesn't wait until a file stays unchanged, and
+    /// retries files that were refused before.
+    fn check_archives(&mut self, ordered: bool, served: &Served) -> Outcome {
         let content = served.current.get();
-        let Content::Sites(sites) = &*content else { return false };
+        let Content::Sites(sites) = &*content else { return Outcome::Unchanged };
         let mut entries = sites.entries().to_vec();
-        let (mut changed, mut told, mut released) = (false, Vec::new(), Vec::new());
+        let mut notices = Vec::new();
+        let mut released = Vec::new();
+        let mut outcome = Outcome::Unchanged;
         let mut is_replaced = false;
+
         for (number, (watched, entry)) in self.watched.iter_mut().zip(&mut entries).enumerate() {
-            match watched.is_ready(ordered) {
-                Look::Settled => {}
-                Look::Missing(error) => {
-                    changed = true;
+            match watched.check(ordered) {
+                FileState::Settled => {}
+                FileState::Missing(error) => {
+                    outcome = Outcome::Changed;
                     let path = watched.named.path.clone();
-                    told.push(Notice::Refused { path, why: error.to_string() });
+                    notices.push(Notice::Refused { path, why: error.to_string() });
                 }
-                Look::Ready(stamp) => {
-                    changed = true;
+                FileState::Ready(stamp) => {
+                    outcome = Outcome::Changed;
                     watched.settled = Some(stamp);
                     match open(&watched.named.path, self.loading) {
-                        Ok((archive, lease, notices)) => {
+                        Ok((archive, lease, open_notices)) => {
                             let site = Arc::new(Site::new(archive, self.hosts));
                             released.push((number, Arc::clone(&site)));
                             let before = std::mem::replace(&mut entry.site, site);
                             let lease = std::mem::replace(&mut watched.lease, lease);
                             let path = watched.named.path.clone();
                             self.retired.push(Retired { path, lease, site: before });
-                            told.extend(notices);
+                            notices.extend(open_notices);
                         }
                         Err(why) => {
                             let path = watched.named.path.clone();
-                            told.push(Notice::Refused { path, why });
+                            notices.push(Notice::Refused { path, why });
                         }
                     }
                 }
             }
-            // In the same step as a new current release: the one before it goes on answering for its own pages.
+
+            // We update these together with the current release, so that the previous one still answers for its pages.
             if let Some(releases) = &mut watched.releases {
-                let look = if ordered { LookAt::Ordered } else { LookAt::Regular };
+                let kind = if ordered { ScanKind::Ordered } else { ScanKind::Periodic };
                 let current = entry.site.archive().facts().digest;
-                let (retired, is_changed) = releases.look(&current, look, &mut told);
+                let (retired, is_changed) = releases.scan(&current, kind, &mut notices);
                 if is_changed {
-                    changed = true;
+                    outcome = Outcome::Changed;
                     is_replaced = true;
                     entry.earlier = releases.sites();
                 }
                 self.retired.extend(retired.into_iter().map(Retired::from));
             }
         }
+
         if !released.is_empty() || is_replaced {
             served.current.replace(Arc::new(Content::Sites(sites.with(entries))));
             served.wakers.iter().for_each(Waker::wake);
         }
-        // Said when it is true.
+
+        // We report a release only after it is served.
         if let Some(status) = &self.status {
             released.iter().for_each(|(number, site)| status.released(*number, site.archive().facts()));
-            told.iter()
+            notices
+                .iter()
                 .filter(|notice| matches!(notice, Notice::Refused { .. }))
                 .for_each(|_| status.refused());
         }
-        told.iter().for_each(|notice| (self.on_notice.0)(notice));
-        changed
+        notices.iter().for_each(|notice| self.notify(notice));
+        outcome
     }
 
-    /// Where somebody waits to write into a file that is served, or was, copies its bytes before he does; and
-    /// lets go of what nobody sends from any more.
-    fn keep_what_is_written_into(&mut self, served: &Served) {
+    /// Copies each archive that another process is waiting to write to. Also drops retired sites that no worker uses.
+    fn detach_written_archives(&mut self, served: &Served) {
         let content = served.current.get();
         let Content::Sites(sites) = &*content else { return };
         for (watched, entry) in self.watched.iter_mut().zip(sites.entries()) {
             if let Some(lease) = watched.lease.take_if(|lease| lease.is_being_broken()) {
-                keep(&watched.named.path, entry.site.archive(), lease, &self.on_notice);
+                detach(&watched.named.path, entry.site.archive(), lease, &self.on_notice);
             }
         }
-        // Where only we hold it, nobody else can get hold of it any more.
+
+        // The last reference is ours, and no other thread can obtain one.
         self.retired.retain(|retired| Arc::strong_count(&retired.site) > 1);
+
         let releases = self.watched.iter_mut().filter_map(|watched| watched.releases.as_mut());
         for open in releases.flat_map(Releases::open_mut) {
             if let Some(lease) = open.lease.take_if(|lease| lease.is_being_broken()) {
-                keep(&open.path, open.site.archive(), lease, &self.on_notice);
+                detach(&open.path, open.site.archive(), lease, &self.on_notice);
             }
         }
+
         for retired in &mut self.retired {
             if let Some(lease) = retired.lease.take_if(|lease| lease.is_being_broken()) {
-                keep(&retired.path, retired.site.archive(), lease, &self.on_notice);
+                detach(&retired.path, retired.site.archive(), lease, &self.on_notice);
             }
         }
     }
 }
 
-/// Copies the bytes of an archive that somebody waits to write into, and lets him.
-fn keep(path: &Path, archive: &Archive, lease: Lease, on_notice: &NoticeHandler) {
+/// Copies an archive that another process is waiting to write to, then releases the lease to let it proceed.
+fn detach(path: &Path, archive: &Archive, lease: Lease, on_notice: &NoticeHandler) {
     let path = path.to_owned();
     let notice = match archive.detach() {
         Ok(()) => Notice::WrittenInPlace { path },
@@ -291,45 +304,60 @@ fn keep(path: &Path, archive: &Archive, lease: Lease, on_notice: &NoticeHandler)
     (on_notice.0)(&notice);
 }
 
-/// What a look at a file comes to.
-enum Look {
-    /// There is nothing to do.
+/// The outcome of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Unchanged,
+    Changed,
+}
+
+/// The state of a file as a check finds it.
+enum FileState {
+    /// The file is known, or still being written.
     Settled,
-    /// There is a new file, whole as far as can be told.
+    /// The file is new and appears to be complete.
     Ready(FileId),
-    /// There is no file.
+    /// The file cannot be read.
     Missing(io::Error),
 }
 
 impl Watched {
     fn new(named: &NamedArchive) -> Watched {
         let stamp = FileId::of(&named.path).ok();
-        let (settled, seen) = (stamp, stamp);
-        Watched { named: named.clone(), settled, seen, told_missing: false, lease: None, releases: None }
+        Watched {
+            named: named.clone(),
+            settled: stamp,
+            seen: stamp,
+            is_missing_reported: false,
+            lease: None,
+            releases: None,
+        }
     }
 
-    fn is_ready(&mut self, ordered: bool) -> Look {
+    /// Checks the file. Reports a missing file once, or each time if the check is `ordered`.
+    fn check(&mut self, ordered: bool) -> FileState {
         let stamp = match FileId::of(&self.named.path) {
             Ok(stamp) => stamp,
             Err(error) => {
                 self.seen = None;
-                let told = std::mem::replace(&mut self.told_missing, true);
-                return if told && !ordered { Look::Settled } else { Look::Missing(error) };
+                let is_reported = std::mem::replace(&mut self.is_missing_reported, true);
+                return if is_reported && !ordered { FileState::Settled } else { FileState::Missing(error) };
             }
         };
-        self.told_missing = false;
+        self.is_missing_reported = false;
         let before = self.seen.replace(stamp);
         if self.settled == Some(stamp) {
-            return Look::Settled;
+            return FileState::Settled;
         }
-        // Another file was renamed into its place, whole. One that is being written is looked at again
-        // when it has stayed as it is for a while.
+
+        // A file that was renamed into place is complete. One that is written in place is complete once it stays
+        // unchanged between two checks.
         let renamed = self.settled.is_none_or(|settled| !settled.is_same_file(&stamp));
-        if ordered || renamed || before == Some(stamp) { Look::Ready(stamp) } else { Look::Settled }
+        if ordered || renamed || before == Some(stamp) { FileState::Ready(stamp) } else { FileState::Settled }
     }
 }
 
-/// Opens an archive and reads all of it: what is served has been checked.
+/// Opens an archive and verifies all of it before it is served.
 fn open(path: &Path, loading: Loading) -> Result<(Archive, Option<Lease>, Vec<Notice>), String> {
     let began = Instant::now();
     let open::OpenedArchive { archive, lease, is_unguarded } =
@@ -350,7 +378,7 @@ mod tests {
     use crate::simulation;
 
     #[test]
-    fn a_worker_is_never_the_last_to_let_go_of_a_release() {
+    fn worker_never_drops_the_last_reference() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("site.cdb");
         let release = |name| {
@@ -366,7 +394,7 @@ mod tests {
             vec![entry],
             BuiltinPages::default(),
         )))));
-        let of_worker = current.get();
+        let worker_content = current.get();
         let served = Served { current, wakers: Vec::new() };
         let mut reloader = Reloader {
             watched: vec![Watched::new(&NamedArchive::new(None, path.clone()))],
@@ -381,12 +409,12 @@ mod tests {
         };
 
         release("second");
-        assert!(reloader.look(true, &served));
-        reloader.keep_what_is_written_into(&served);
-        assert_eq!(site.strong_count(), 2, "a worker sends from it");
-        drop(of_worker);
-        assert_eq!(site.strong_count(), 1, "the worker has unmapped it");
-        reloader.keep_what_is_written_into(&served);
-        assert_eq!(site.strong_count(), 0, "nobody has unmapped it");
+        assert_eq!(reloader.check_archives(true, &served), Outcome::Changed);
+        reloader.detach_written_archives(&served);
+        assert_eq!(site.strong_count(), 2, "the worker still refers to it");
+        drop(worker_content);
+        assert_eq!(site.strong_count(), 1, "the worker must not unmap it");
+        reloader.detach_written_archives(&served);
+        assert_eq!(site.strong_count(), 0, "the reloader must unmap it");
     }
 }

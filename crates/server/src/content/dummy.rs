@@ -1,19 +1,19 @@
-//! The answers of `--dummy`, spelled ahead: the same few bytes to every request.
+//! Responses of `--dummy`, encoded at startup: the same few bytes to every request.
 
 use cannery_wire::h1::dummy_response;
 
-/// Whole answers, whatever is asked.
+/// Complete responses, the same for every request.
 #[derive(Debug)]
 pub(crate) struct Dummy {
-    /// For connections that stay open as HTTP/1.1 does.
+    /// For persistent HTTP/1.1 connections.
     pub(crate) plain: Vec<u8>,
-    /// For HTTP/1.0 connections that stay open.
+    /// For persistent HTTP/1.0 connections.
     pub(super) keep_alive: Vec<u8>,
-    /// For connections that end.
+    /// For connections that close after the response.
     pub(crate) close: Vec<u8>,
-    /// What is at the end of each.
+    /// The content of each response.
     pub(crate) body: &'static [u8],
-    /// How long that is, in digits.
+    /// The length of the content in decimal.
     pub(crate) length: String,
 }
 

@@ -1,6 +1,6 @@
-//! A request with the protocol that it came by: what is answered to it is spelled as that protocol has it.
+//! Exchange of a request for a response, encoded for the protocol of the request.
 //!
-//! Whoever answers sees no difference between protocols.
+//! The code that selects the response does not depend on the protocol.
 
 use cannery_site::{Answer, Method};
 use cannery_wire::{ArchiveRef, Output, RequestHead, ServerFields, Version, h1, h2};
@@ -8,12 +8,12 @@ use cannery_wire::{ArchiveRef, Output, RequestHead, ServerFields, Version, h1, h
 use super::dummy::Dummy;
 use crate::pages::Page;
 
-/// A request that is to be answered once.
+/// A request that is answered once.
 pub(crate) trait Exchange<'a> {
-    /// The request.
+    /// Returns the request head.
     fn head(&self) -> &'a RequestHead<'a>;
 
-    /// Spells the answer of a site. `archive` is the file that its ranges are of.
+    /// Encodes the response of a site. `archive` is the file that its ranges refer to.
     fn answer(
         &mut self,
         answer: &Answer<'_>,
@@ -22,14 +22,14 @@ pub(crate) trait Exchange<'a> {
         output: &mut Output,
     );
 
-    /// Spells a page of the server's own.
+    /// Encodes a built-in page.
     fn answer_page(&mut self, page: &Page<'_>, fields: &ServerFields, output: &mut Output);
 
-    /// Spells an answer of `--dummy`.
+    /// Encodes the response of `--dummy`.
     fn answer_dummy(&mut self, dummy: &Dummy, output: &mut Output);
 }
 
-/// A request of HTTP/1.
+/// An HTTP/1 request.
 pub(crate) struct OnH1<'a, 'c> {
     pub(crate) http: &'c mut h1::Connection,
     pub(crate) head: &'a h1::Head<'a>,
@@ -67,14 +67,14 @@ impl<'a> Exchange<'a> for OnH1<'a, '_> {
             (true, _) => &dummy.plain,
             (false, _) => &dummy.close,
         };
-        // What follows an answer to HEAD is the next answer, here too.
+        // A response to HEAD has no content (RFC 9110 §9.3.2), here too.
         let is_head = self.head.common.request.method == Method::Head;
         let sent = if is_head { bytes.len() - dummy.body.len() } else { bytes.len() };
         self.http.respond_with_bytes(self.head, &bytes[..sent], output);
     }
 }
 
-/// A request of HTTP/2.
+/// A request on an HTTP/2 stream.
 pub(crate) struct OnH2<'a, 'c> {
     pub(crate) http: &'c mut h2::Connection,
     pub(crate) stream: h2::StreamId,
@@ -102,16 +102,16 @@ impl<'a> Exchange<'a> for OnH2<'a, '_> {
         let status = page.status.to_string();
         let length = page.body.len().to_string();
         let server_fields = String::from_utf8_lossy(fields.lines(0)).into_owned();
-        let server_fields = lines_of(&server_fields);
+        let server_fields = parse_lines(&server_fields);
         let mut all: Vec<(&str, &[u8])> = vec![
             (":status", status.as_bytes()),
             ("content-type", page.media_type.as_bytes()),
             ("content-length", length.as_bytes()),
             ("cache-control", b"no-store"),
         ];
-        let own: Vec<_> =
+        let page_fields: Vec<_> =
             page.fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
-        all.extend(own.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
+        all.extend(page_fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
         all.extend(server_fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
         self.http.respond_with_fields(self.stream, &all, &page.body, output);
     }
@@ -122,8 +122,8 @@ impl<'a> Exchange<'a> for OnH2<'a, '_> {
     }
 }
 
-/// Field lines as HTTP/1 spells them, taken apart, with their names in small letters.
-fn lines_of(lines: &str) -> Vec<(String, &str)> {
+/// Splits HTTP/1 field lines into lowercase names and values.
+fn parse_lines(lines: &str) -> Vec<(String, &str)> {
     let fields = lines.split("\r\n").filter_map(|line| line.split_once(": "));
     fields.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
 }

@@ -1,11 +1,11 @@
-//! What tells one state of a file from another, without reading it.
+//! Identity of a file version, from its metadata alone.
 
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What tells one state of a file from another.
+/// Identifies a version of a file: its inode, size and modification time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileId {
     device: u64,
@@ -15,6 +15,7 @@ pub(crate) struct FileId {
 }
 
 impl FileId {
+    /// Reads the identity of the file at `path`.
     pub(crate) fn of(path: &Path) -> io::Result<FileId> {
         let metadata: Metadata = path.metadata()?;
         Ok(FileId {
@@ -25,11 +26,12 @@ impl FileId {
         })
     }
 
-    /// When the content was last modified: seconds since 1970, and nanoseconds.
+    /// Returns the time of the last modification: seconds since 1970, and nanoseconds.
     pub(crate) fn modified(&self) -> (i64, i64) {
         self.modified
     }
 
+    /// Returns `true` if both are versions of the same inode.
     pub(crate) fn is_same_file(&self, other: &FileId) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }

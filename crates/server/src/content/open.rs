@@ -1,22 +1,22 @@
-//! Archives opened such that nobody changes them under those who read them.
+//! Opening of archives, protected from writes of other processes.
 
 use std::path::Path;
 
 use cannery_archive::{Archive, Lease, Loading, OpenError};
 
-/// Archives up to this size are read into memory where they cannot be leased.
+/// Maximum size of an archive that is read into memory if it cannot be leased.
 const UNLEASED_COPIED_BYTES_MAX: u64 = 256 << 20;
 
-/// An archive that was opened such that nobody changes it under those who read it.
+/// An open archive that, unless it is unguarded, other processes cannot change while it is served.
 pub(crate) struct OpenedArchive {
     pub(crate) archive: Archive,
-    /// Belongs to the thread that looks at it, for the others may have no table of descriptors in common.
+    /// Owned by the thread that checks it, because other threads may have separate descriptor tables.
     pub(crate) lease: Option<Lease>,
-    /// Whether it was opened, and may be changed all the same.
+    /// Whether other processes can change the archive, because it can be neither leased nor copied.
     pub(crate) is_unguarded: bool,
 }
 
-/// Opens an archive: mapped if it can be leased, else read into memory unless it is too large for that.
+/// Opens an archive: mapped if it can be leased, otherwise read into memory unless it is too large for that.
 pub(crate) fn open(path: &Path, loading: Loading) -> Result<OpenedArchive, OpenError> {
     let (archive, lease) = Archive::open_leased(path, loading)?;
     if lease.is_some() || archive.is_in_memory() {

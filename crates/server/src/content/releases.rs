@@ -1,7 +1,7 @@
-//! The other releases of a release directory: kept open beside the current one, for pages that were loaded from them.
+//! Other releases of a release directory: kept open in addition to the current one, for pages loaded from them.
 //!
-//! Owned by the thread that serves nobody. Each archive is opened and read whole before anything is answered from it;
-//! one that is damaged or still being copied is passed over. The archive that is current is never among them.
+//! Owned by the reload thread. Except at startup, an archive is verified as a whole before it is served. Archives that
+//! are damaged or still being copied are skipped. The current archive is never among them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -27,9 +27,9 @@ pub(crate) struct Releases {
     /// Whether the `Host` of a request can pick a site within an archive.
     hosts: bool,
     files: BTreeMap<OsString, File>,
-    /// The names of those that are served, the newest first.
+    /// The names of the files that are served, newest first.
     served: Vec<OsString>,
-    /// What the directory could not be read for, if that was reported.
+    /// The reported error of the last attempt to read the directory, if it failed.
     unreadable: Option<io::ErrorKind>,
 }
 
@@ -42,24 +42,24 @@ struct File {
 
 #[derive(Debug)]
 enum State {
-    /// Seen once. It may still be being written.
+    /// Seen once, so possibly incomplete.
     New,
-    /// No archive, or a damaged one.
+    /// Not an archive, or a damaged one.
     Unusable,
-    /// An archive, not in use.
+    /// An archive that is not served.
     Known(Label),
     /// An archive that is served.
     Open(Label, OpenRelease),
 }
 
-/// What tells an archive from others.
+/// Identifies an archive by its metadata.
 #[derive(Debug, Clone, Copy)]
 struct Label {
     serial: u64,
     digest: Digest,
 }
 
-/// A release that is served beside the current one.
+/// A release that is served in addition to the current one.
 #[derive(Debug)]
 pub(crate) struct OpenRelease {
     pub(crate) path: PathBuf,
@@ -67,15 +67,15 @@ pub(crate) struct OpenRelease {
     pub(crate) lease: Option<Lease>,
 }
 
-/// When a file is believed to be whole.
+/// The occasion of a scan, which decides the files that it considers complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
-    /// At the start of the server: as they are now, and read whole no more than the current one is.
-    Start,
-    /// On an order: as they are now.
+pub(crate) enum ScanKind {
+    /// At startup: all files are complete. Like the current release, they are not verified as a whole.
+    Startup,
+    /// On request of the operator: all files are complete.
     Ordered,
-    /// If they have not changed since the last look.
-    Regular,
+    /// At regular intervals: files that have not changed since the last scan are complete.
+    Periodic,
 }
 
 impl Releases {
@@ -83,13 +83,13 @@ impl Releases {
         Releases { directory, hosts, files: BTreeMap::new(), served: Vec::new(), unreadable: None }
     }
 
-    /// The sites of the other releases, the newest first.
+    /// Returns the sites of the other releases, newest first.
     pub(crate) fn sites(&self) -> Vec<Arc<Site>> {
         let open = |name| self.files.get(name).and_then(File::open);
         self.served.iter().filter_map(open).map(|release| Arc::clone(&release.site)).collect()
     }
 
-    /// The releases that are open.
+    /// Returns the open releases.
     pub(crate) fn open_mut(&mut self) -> impl Iterator<Item = &mut OpenRelease> {
         self.files.values_mut().filter_map(|file| match &mut file.state {
             State::Open(_, release) => Some(release),
@@ -97,21 +97,21 @@ impl Releases {
         })
     }
 
-    /// Looks what the directory holds beside the `current` release. Returns the releases that are served no more, and
-    /// whether the ones that are have changed.
-    pub(crate) fn look(
+    /// Scans the directory, and opens the newest releases other than `current`. Returns the releases that are no longer
+    /// served, and `true` if the list of served ones has changed.
+    pub(crate) fn scan(
         &mut self,
         current: &Digest,
-        look: Look,
+        kind: ScanKind,
         notices: &mut Vec<Notice>,
     ) -> (Vec<OpenRelease>, bool) {
         let mut retired = Vec::new();
         match self.list() {
             Ok(found) => {
                 self.unreadable = None;
-                self.take_over(found, look, &mut retired);
+                self.update_files(found, kind, &mut retired);
             }
-            // What is open stays open: the files may be there all the same.
+            // Open releases stay open, because their files may still exist.
             Err(error) => {
                 if self.unreadable.replace(error.kind()) != Some(error.kind()) {
                     let path = self.directory.path.clone();
@@ -119,7 +119,7 @@ impl Releases {
                 }
             }
         }
-        let served = self.choose(current, look, notices);
+        let served = self.choose(current, kind, notices);
         for (name, file) in &mut self.files {
             if !served.contains(name) {
                 retired.extend(file.close());
@@ -127,19 +127,19 @@ impl Releases {
         }
         let is_changed = served != self.served;
         self.served = served;
-        if is_changed && look != Look::Start {
+        if is_changed && kind != ScanKind::Startup {
             let names = self.served.iter().map(|name| name.to_string_lossy().into_owned()).collect();
             notices.push(Notice::OtherReleases { path: self.directory.path.clone(), names });
         }
         (retired, is_changed)
     }
 
-    /// The regular files of the directory.
+    /// Lists the regular files of the directory.
     fn list(&self) -> io::Result<BTreeMap<OsString, FileId>> {
         let mut found = BTreeMap::new();
         for entry in fs::read_dir(&self.directory.path)? {
             let entry = entry?;
-            // What is being built or copied beside its place has a hidden name.
+            // Files that are still being built or copied have hidden names.
             let is_hidden = entry.file_name().as_bytes().starts_with(b".");
             if is_hidden || !entry.file_type()?.is_file() {
                 continue;
@@ -151,8 +151,13 @@ impl Releases {
         Ok(found)
     }
 
-    /// Takes over what was listed, and looks into files that are new.
-    fn take_over(&mut self, found: BTreeMap<OsString, FileId>, look: Look, retired: &mut Vec<OpenRelease>) {
+    /// Updates the files to the listing, and reads the labels of new ones.
+    fn update_files(
+        &mut self,
+        found: BTreeMap<OsString, FileId>,
+        kind: ScanKind,
+        retired: &mut Vec<OpenRelease>,
+    ) {
         self.files.retain(|name, file| {
             let stays = found.contains_key(name);
             retired.extend(if stays { None } else { file.close() });
@@ -161,25 +166,25 @@ impl Releases {
         for (name, stamp) in found {
             let path = self.directory.path.join(&name);
             let read = || Label::of(&path).map_or(State::Unusable, State::Known);
-            let is_believed = look != Look::Regular;
+            let is_complete = kind != ScanKind::Periodic;
             match self.files.get_mut(&name) {
                 Some(file) if file.stamp == stamp => {
-                    let is_retried = is_believed && matches!(file.state, State::Unusable);
+                    let is_retried = is_complete && matches!(file.state, State::Unusable);
                     if matches!(file.state, State::New) || is_retried {
                         file.state = read();
                     }
                 }
                 known => {
                     retired.extend(known.and_then(File::close));
-                    let state = if is_believed { read() } else { State::New };
+                    let state = if is_complete { read() } else { State::New };
                     self.files.insert(name, File { stamp, state });
                 }
             }
         }
     }
 
-    /// Chooses which releases are served, and opens those that are not open yet.
-    fn choose(&mut self, current: &Digest, look: Look, notices: &mut Vec<Notice>) -> Vec<OsString> {
+    /// Chooses the releases to serve, and opens those that are not open yet. Returns their file names.
+    fn choose(&mut self, current: &Digest, kind: ScanKind, notices: &mut Vec<Notice>) -> Vec<OsString> {
         let mut ranked: Vec<_> = self
             .files
             .iter()
@@ -199,7 +204,7 @@ impl Releases {
             let path = self.directory.path.join(&name);
             let Some(file) = self.files.get_mut(&name) else { continue };
             if !matches!(file.state, State::Open(..)) {
-                file.state = match open(&path, look, self.hosts) {
+                file.state = match open(&path, kind, self.hosts) {
                     Ok((release, notice)) => {
                         notices.extend(notice);
                         State::Open(label, release)
@@ -234,7 +239,7 @@ impl File {
         }
     }
 
-    /// Serves it no more. Returns what was open.
+    /// Stops serving the file. Returns its release if it was open.
     fn close(&mut self) -> Option<OpenRelease> {
         let label = self.label()?;
         match std::mem::replace(&mut self.state, State::Known(label)) {
@@ -245,7 +250,7 @@ impl File {
 }
 
 impl Label {
-    /// What an archive says of itself; `None` for a file that is none.
+    /// Reads the label of an archive. Returns `None` if the file is not an archive.
     fn of(path: &Path) -> Option<Label> {
         let archive = Archive::open(path, Loading::Mapped).ok()?;
         let facts = archive.facts();
@@ -253,12 +258,12 @@ impl Label {
     }
 }
 
-/// Opens a release, and reads all of it unless the server is just starting.
-fn open(path: &Path, look: Look, hosts: bool) -> Result<(OpenRelease, Option<Notice>), String> {
-    // Mapped, because few requests are for it: the page cache holds what is wanted.
+/// Opens a release, and verifies all of it except at startup.
+fn open(path: &Path, kind: ScanKind, hosts: bool) -> Result<(OpenRelease, Option<Notice>), String> {
+    // We map it, because few requests are for it: the page cache keeps the parts in use.
     let open::OpenedArchive { archive, lease, is_unguarded } =
         open::open(path, Loading::Mapped).map_err(|error| error.to_string())?;
-    if look != Look::Start {
+    if kind != ScanKind::Startup {
         archive.verify(|_| {}).map_err(|error| error.to_string())?;
     }
     let notice = is_unguarded.then(|| Notice::Unguarded { path: path.to_owned() });

@@ -1,7 +1,7 @@
-//! The sites that one server answers for, and which of them a request is for.
+//! Sites of a server, and the selection of the site for a request.
 //!
-//! Found by host: the exact one, else the nearest wildcard, else the default. Where there is nothing but the
-//! default, nothing is looked at. Never allocates to answer.
+//! The exact host is preferred, then the nearest wildcard, then the default site. If there is only the default site,
+//! the host is not examined. Lookups never allocate.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use cannery_site::{Method, Request, Site, Target};
 use crate::config::HostPattern;
 use crate::pages::{BuiltinPages, Page};
 
-/// The sites that one server answers for.
+/// The sites of one server.
 #[derive(Debug)]
 pub(crate) struct Sites {
     all: Vec<Entry>,
-    /// Earlier releases of all entries, whose numbers follow those of the entries.
+    /// Earlier releases of all entries, numbered after the entries.
     earlier: Vec<Arc<Site>>,
-    /// Which of them answers for hosts that no other one does.
+    /// Index of the site that answers for all other hosts.
     default: Option<usize>,
     builtin_pages: BuiltinPages,
 }
 
-/// A site, and whom it answers for.
+/// A site and the host that it answers for.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
-    /// Nothing for the default.
+    /// `None` for the default site.
     pub(crate) host: Option<HostPattern>,
     pub(crate) site: Arc<Site>,
-    /// Other releases of it, the newest first: they answer immutable paths that `site` lacks.
+    /// Other releases of the site, newest first. They answer for immutable paths that `site` lacks.
     pub(crate) earlier: Vec<Arc<Site>>,
 }
 
@@ -38,12 +38,12 @@ impl Sites {
         Sites { all, earlier, default, builtin_pages }
     }
 
-    /// The same server with other releases.
+    /// Returns sites with these entries and the same built-in pages.
     pub(crate) fn with(&self, entries: Vec<Entry>) -> Sites {
         Sites::new(entries, self.builtin_pages.clone())
     }
 
-    /// The page of the server's own at the target of a request, if it has one there.
+    /// Returns the built-in page at the target of a request, if there is one.
     #[inline]
     pub(super) fn builtin_page(&self, request: &Request<'_>) -> Option<Page<'_>> {
         if !BuiltinPages::may_have(request.target) {
@@ -52,14 +52,15 @@ impl Sites {
         self.builtin_pages.at(Target::parse(request.target)?.path)
     }
 
-    /// The same for a host that no site answers for: an authority may ask for a certificate's names one after the other.
+    /// Returns the challenge response for a host without a site, because a certificate authority may validate the names
+    /// of a certificate one after the other.
     #[cold]
     pub(crate) fn challenge(&self, request: &Request<'_>) -> Option<Page<'_>> {
         let is_read = matches!(request.method, Method::Get | Method::Head);
         self.builtin_pages.challenge(Target::parse(request.target)?.path).filter(|_| is_read)
     }
 
-    /// The site that a request is for, and its number; nothing if no site answers for its host.
+    /// Returns the site that a request is for, and its number. Returns `None` if no site answers for its host.
     #[inline]
     pub(crate) fn of(&self, request: &Request<'_>) -> Option<(u16, &Entry)> {
         let place = match (self.default, self.all.len()) {
@@ -69,7 +70,7 @@ impl Sites {
         Some((u16::try_from(place).ok()?, self.all.get(place)?))
     }
 
-    /// The number of an earlier release, by its place among those of an entry, and its site.
+    /// Returns the number and the site of the earlier release at index `place` of entry `number`.
     #[cold]
     pub(crate) fn earlier(&self, number: u16, place: usize) -> Option<(u16, &Site)> {
         let before = self.all.get(..usize::from(number))?;
@@ -78,16 +79,16 @@ impl Sites {
         Some((number, self.get(number)?))
     }
 
-    /// The site that answers for hosts that no other one does, and its number.
+    /// Returns the site that answers for all other hosts, and its number.
     pub(crate) fn default(&self) -> Option<(u16, &Site)> {
         let place = self.default?;
         Some((u16::try_from(place).ok()?, self.all.get(place)?.site.as_ref()))
     }
 
-    // Most servers have one site: what looks at hosts stands aside.
+    // We don't inline this, because most servers have one site.
     #[inline(never)]
     fn by_host(&self, request: &Request<'_>) -> Option<usize> {
-        // What has no form at all is for the default, which says so.
+        // A malformed target has no host, so the `Host` field decides. Without either, the default site responds.
         let host = Target::parse(request.target).map_or(request.host, |target| target.host(request.host));
         let Some(host) = host else { return self.default };
         let matching = self
@@ -98,7 +99,7 @@ impl Sites {
         matching.max_by_key(|(nearness, _)| *nearness).map(|(_, place)| place).or(self.default)
     }
 
-    /// The site of a number that [`Sites::of`] or [`Sites::earlier`] gave.
+    /// Returns the site of a number that [`Sites::of`] or [`Sites::earlier`] returned.
     #[inline]
     pub(crate) fn get(&self, number: u16) -> Option<&Site> {
         let number = usize::from(number);

@@ -29,7 +29,7 @@ pub(crate) enum Closed {
     InOrder,
     /// Closed by a timeout.
     TimedOut,
-    /// Closed by an I/O error.
+    /// Closed by an I/O error or a panic.
     Broken,
     /// Closed because all connections together used too much memory.
     Shed,

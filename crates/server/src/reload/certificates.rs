@@ -1,7 +1,7 @@
-//! The certificates of a server: read at the start, and again when their files change.
+//! Certificates of the server: read at startup, and again when their files change.
 //!
-//! New ones take the place of the old between two handshakes; bad ones never do, and the old go on. Holds no key itself,
-//! and serves nobody.
+//! New certificates replace the old ones between two handshakes. If they are invalid, the old ones stay in use. This
+//! module contains no key itself, and serves no connections.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -14,21 +14,20 @@ use crate::content::FileId;
 use crate::error::StartError;
 use crate::notice::Notice;
 
-/// Certificates, and the files that they were read from.
+/// Certificates and the files that they were read from.
 pub(crate) struct CertificateFolder {
     pub(crate) context: Context,
     tls: Tls,
     names: Vec<String>,
-    /// The files as they were when they were read last, or refused.
+    /// The files as they were when they were last read or refused.
     settled: Vec<Option<FileId>>,
-    /// The files as the last look saw them.
+    /// The files as the last check found them.
     seen: Vec<Option<FileId>>,
     watch: bool,
 }
 
 impl CertificateFolder {
-    /// Reads the certificates of a configuration, and tells what there is to know of them; nothing where nobody listens
-    /// for TLS.
+    /// Reads the certificates of a configuration and reports their warnings. Returns `None` if no listener uses TLS.
     pub(crate) fn open(config: &Config) -> Result<Option<CertificateFolder>, StartError> {
         if !config.has_tls() {
             return Ok(None);
@@ -53,22 +52,23 @@ impl CertificateFolder {
         Ok(Some(CertificateFolder { context, tls, names, settled: stamps.clone(), seen: stamps, watch }))
     }
 
-    /// The files that are read again.
+    /// Returns the paths of the files that are read again.
     pub(crate) fn paths(&self) -> impl Iterator<Item = PathBuf> {
         paths(&self.tls)
     }
 
-    /// Looks at the files, and takes up what is new and good; tells of it. If it was `ordered`, nothing is waited for.
-    pub(crate) fn look(&mut self, ordered: bool) -> Vec<Notice> {
+    /// Checks the files, and loads changed ones. Returns the notices for the operator. An `ordered` check doesn't wait
+    /// until the files stay unchanged.
+    pub(crate) fn check(&mut self, ordered: bool) -> Vec<Notice> {
         let now = SystemTime::now();
         let mut notices = notices(&self.context.advance(now));
         if !ordered && !self.watch || self.tls.certificates.is_empty() {
             return notices;
         }
         let stamps = stamps(&self.tls);
-        let has_rested = std::mem::replace(&mut self.seen, stamps.clone()) == stamps;
-        // A chain and its key are two files, and may be replaced one after the other.
-        if stamps == self.settled || !ordered && !has_rested {
+        let is_stable = std::mem::replace(&mut self.seen, stamps.clone()) == stamps;
+        // A chain and its key are two files, and can be replaced one after the other.
+        if stamps == self.settled || !ordered && !is_stable {
             return notices;
         }
         self.settled = stamps;
@@ -79,7 +79,7 @@ impl CertificateFolder {
         notices
     }
 
-    /// Reads the files, and puts what is in them in place of what was; tells what there is to know of it.
+    /// Reads the files and replaces the certificates. Returns the notices for the operator.
     fn replace(&self, now: SystemTime) -> Result<Vec<Notice>, cannery_secure::Error> {
         let certificates = load(&self.tls, &self.names, now)?;
         let mut notices = notices(certificates.warnings());
@@ -102,7 +102,7 @@ fn load(tls: &Tls, names: &[String], now: SystemTime) -> Result<Certificates, ca
     }
 }
 
-/// Whom a certificate that is made is for: this machine, and the hosts that archives are for.
+/// Returns the names for a self-signed certificate: this machine, and the hosts of the archives.
 fn names(config: &Config) -> Vec<String> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     if let Content::Archives { archives, .. } = &config.content {
@@ -123,7 +123,7 @@ fn stamps(tls: &Tls) -> Vec<Option<FileId>> {
     paths(tls).map(|path| FileId::of(&path).ok()).collect()
 }
 
-/// The seed that this process was given, or a fresh one.
+/// Returns the seed that this process inherited, or a new one.
 fn seed(tls: &Tls, now: SystemTime) -> Result<Seed, StartError> {
     let Some(descriptor) = tls.seed else { return Ok(Seed::generate(now)?) };
     let failed = |source| StartError::Seed { descriptor, source };

@@ -1,6 +1,6 @@
-//! The content that is served now: replaced as a whole, taken up by each worker between two events.
+//! Current content: replaced as a whole, and adopted by each worker between two events.
 //!
-//! Never touched on the request path: a worker holds its own reference, and looks here when it is woken.
+//! The request path never accesses it: a worker has its own reference, and renews it after a wake-up.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,13 +15,13 @@ impl Current {
         Current(Mutex::new(content))
     }
 
-    /// What is served now. Whoever holds it goes on with it, also after it was replaced.
+    /// Returns the content that is served now. The reference stays valid after a replacement.
     pub(crate) fn get(&self) -> Arc<Content> {
-        // A reference is whole at any moment: who panicked while holding the lock broke nothing.
+        // A panic of another thread cannot leave the reference in an invalid state, so we ignore poisoning.
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Serves this from now on, as soon as the workers are woken.
+    /// Replaces the content. The workers adopt it when they are woken up.
     pub(crate) fn replace(&self, content: Arc<Content>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = content;
     }
