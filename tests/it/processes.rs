@@ -39,8 +39,8 @@ fn killed_process_is_restarted() {
     assert_eq!(before.len(), 2);
     let victim = *before.iter().next().unwrap();
     kill(victim);
-    let line = server.await_line("has ended");
-    assert!(line.contains("started again") && line.contains("signal: 9"), "{line}");
+    let line = server.await_line("exited (");
+    assert!(line.contains("restarting it") && line.contains("signal: 9"), "{line}");
     wait_until("a new process", || {
         let now = children(server.pid());
         now.len() == 2 && !now.contains(&victim)
@@ -92,7 +92,7 @@ fn metrics_sum_all_processes_and_survive_restarts() {
     });
     for victim in &serving {
         kill(u32::try_from(*victim).unwrap());
-        server.await_line("has ended");
+        server.await_line("exited (");
     }
     wait_until("all processes are restarted", || metric(&admin, "cannery_processes") == 3.0);
     assert_eq!(metric(&admin, answered), 50.0, "a counter never decreases");
@@ -106,7 +106,7 @@ fn metrics_sum_all_processes_and_survive_restarts() {
     // The process of the admin listener is restarted too.
     let operators = *started.difference(&serving).next().unwrap();
     kill(u32::try_from(operators).unwrap());
-    server.await_line("has ended");
+    server.await_line("exited (");
     wait_until("the new process collects the counters", || metric(&admin, answered) == 10.0);
     assert_eq!(server.stop(), Some(0));
 }

@@ -135,7 +135,7 @@ fn damaged_archives_are_refused() {
 #[cfg_attr(feature = "portable", ignore = "only Linux has leases")]
 fn archive_written_in_place_is_served_unchanged() {
     for (flags, notice) in
-        [(["--archive-mmap"].as_slice(), "somebody writes into this file"), (&[], "still served")]
+        [(["--archive-mmap"].as_slice(), "this file is being modified"), (&[], "still served")]
     {
         assert_served_unchanged(flags, notice);
     }
@@ -181,7 +181,7 @@ fn archive_copied_in_place_is_served_when_complete() {
     let (archive, next) = (releases.build_numbered("site.cdb", 1), releases.build_numbered("next.cdb", 2));
     let server = releases.serve(&archive, &["--archive-mmap"]);
     fs::copy(next, &archive).unwrap();
-    server.await_line("somebody writes into this file");
+    server.await_line("this file is being modified");
     server.await_line("serves a new release");
     assert_eq!(body(&server, "/small.txt"), "release 2\n");
 }

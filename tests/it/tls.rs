@@ -106,7 +106,7 @@ fn certificates_are_reloaded_if_valid() {
     assert!(presented(&address, "localhost") == second.der);
 
     replace(&bundle, "no certificate at all\n");
-    server.await_line("certificates before are still used");
+    server.await_line("previous certificates are still used");
     assert!(presented(&address, "localhost") == second.der);
 
     let expired = authority.certify_from(&["localhost"], SystemTime::now() - 301 * DAY);

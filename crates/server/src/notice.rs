@@ -1,4 +1,4 @@
-//! What happens while the server runs and a person should know of: in words, one line each.
+//! Notices to the operator about events while the server runs, one line each.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,50 +6,50 @@ use std::time::Duration;
 
 use cannery_archive::{Digest, Facts};
 
-/// Something that a person should know of.
+/// An event that an operator should know of.
 #[derive(Debug, Clone)]
 pub enum Notice {
-    /// What is served from the start.
+    /// A site is served from the start.
     Serving {
         /// The archive.
         path: PathBuf,
-        /// For which host; `None` for all others.
+        /// Its host, or `None` for the default site.
         host: Option<String>,
-        /// The release that it says it is; zero if it does not say.
+        /// Its serial number, or zero if it has none.
         serial: u64,
         /// Its digest.
         digest: Digest,
-        /// How many paths it has.
+        /// The number of its paths.
         paths: u64,
     },
-    /// The server stops, and waits for connections that still send.
+    /// The server stops after connections have finished their responses.
     Draining {
-        /// How many.
+        /// The number of these connections.
         connections: usize,
-        /// For how long at most.
+        /// The drain timeout.
         within: Duration,
     },
     /// A new archive is served.
     Reloaded {
-        /// Which.
+        /// The archive.
         path: PathBuf,
-        /// What it says of itself.
+        /// Its serial number, or zero if it has none.
         serial: u64,
         /// Its digest.
         digest: Digest,
-        /// How many paths it has.
+        /// The number of its paths.
         paths: u64,
-        /// How long opening and checking took.
+        /// Time for opening and checking it.
         took: Duration,
     },
-    /// A new archive is not served; the one before still is.
+    /// A new archive is damaged; the previous one is still served.
     Refused {
-        /// Which.
+        /// The archive.
         path: PathBuf,
-        /// Why.
+        /// The error.
         why: String,
     },
-    /// Other releases of a directory answer paths that the current one lacks.
+    /// Other releases of a directory are served for paths that the current one lacks.
     OtherReleases {
         /// The release directory.
         path: PathBuf,
@@ -58,88 +58,88 @@ pub enum Notice {
     },
     /// One of them cannot be opened, or is damaged.
     OtherReleaseRefused {
-        /// Which.
+        /// The archive.
         path: PathBuf,
-        /// Why.
+        /// The error.
         why: String,
     },
-    /// A release directory cannot be listed: the other releases stay as they were.
+    /// A release directory cannot be listed, so the other releases remain as they were.
     ReleasesUnreadable {
         /// The release directory.
         path: PathBuf,
-        /// Why.
+        /// The error.
         why: String,
     },
-    /// It was asked for, and nothing has changed.
+    /// A reload was requested, and no archive has changed.
     Unchanged,
-    /// Somebody has begun to write into an archive that is being served. Its bytes were copied before.
+    /// A process is about to modify an archive that is being served. Its bytes have been copied to memory.
     WrittenInPlace {
-        /// Which.
+        /// The archive.
         path: PathBuf,
     },
-    /// The same, and there was no memory for a copy: wrong bytes may be sent.
+    /// A process is about to modify an archive, and its bytes could not be copied, so wrong bytes may be sent.
     NotKept {
-        /// Which.
+        /// The archive.
         path: PathBuf,
-        /// Why.
+        /// The error.
         why: String,
     },
-    /// Something about a certificate that an operator should know.
+    /// A certificate needs attention.
     Certificate {
-        /// What.
+        /// The sentence to print.
         warning: String,
     },
-    /// New certificates are shown to those who connect from now on.
+    /// New connections use new certificates.
     CertificatesReplaced,
-    /// New certificates are not used; those before still are.
+    /// New certificates are invalid; the previous ones are still used.
     CertificatesRefused {
-        /// Why.
+        /// The error.
         why: String,
     },
-    /// A process has died, and is started again.
+    /// A process has exited, and will be restarted.
     ProcessDied {
-        /// Which.
+        /// Its number.
         number: usize,
-        /// How it ended.
+        /// Its exit status.
         status: String,
-        /// After what pause it is started again.
+        /// Delay before the restart.
         pause: Duration,
     },
-    /// A program that takes over was asked for, from a process that can start none.
+    /// A takeover was requested from a process without a supervisor.
     NoSupervisor,
-    /// A new program has been started, to take over.
+    /// A new program has been started for a takeover.
     SuccessorStarted {
-        /// The number of its process.
+        /// Its process ID.
         process: u32,
     },
-    /// It does not take over.
+    /// The new program doesn't take over.
     SuccessorFailed {
-        /// Why, or how it ended.
+        /// The error, or its exit status.
         why: String,
     },
-    /// The figures of the last seconds.
+    /// Statistics of the last reporting interval.
     Stats {
-        /// Connections that are open.
+        /// Open connections.
         open: u64,
-        /// Requests answered in a second.
+        /// Requests per second.
         rate: f64,
-        /// Of these requests, those answered with a status from 400 on.
+        /// Requests of the interval with a status of 400 or above.
         errors: u64,
-        /// The time in seconds that all but one in a hundred of them did not exceed.
+        /// The 99th percentile of the response time, in seconds.
         p99: f64,
     },
     /// The access log cannot be written.
     LogFailed {
-        /// Why.
+        /// The error.
         why: String,
     },
-    /// The access log is written again.
+    /// The access log can be written again.
     LogWritten,
-    /// The server ends although the access log has not taken its last lines.
+    /// The server exits without having written the last lines of the access log.
     LogAbandoned,
-    /// An archive cannot be guarded against being written into.
+    /// A mapped archive cannot be guarded against modification.
     Unguarded {
-        /// Which.
+        /// The archive.
         path: PathBuf,
     },
 }
@@ -149,7 +149,7 @@ impl Notice {
         Notice::Reloaded { path, serial: facts.serial, digest: facts.digest, paths: facts.paths, took }
     }
 
-    /// Whether something is wrong.
+    /// Returns `true` if the notice is a warning or an error.
     #[must_use]
     pub fn is_warning(&self) -> bool {
         !matches!(
@@ -195,55 +195,55 @@ impl fmt::Display for Notice {
                 write!(f, ", digest {digest}, {paths} paths, checked in {milliseconds:.1} ms")
             }
             Notice::Refused { path, why } => {
-                write!(f, "{}: {why}; the release before is still served", path.display())
+                write!(f, "{}: {why}; the previous release is still served", path.display())
             }
             Notice::OtherReleases { path, names } if names.is_empty() => {
-                write!(f, "{}: no other release answers for pages that were loaded before", path.display())
+                write!(f, "{}: serving no other releases", path.display())
             }
             Notice::OtherReleases { path, names } => write!(
                 f,
-                "{}: immutable files of other releases are answered too: {}",
+                "{}: serving immutable files of other releases too: {}",
                 path.display(),
                 names.join(", ")
             ),
             Notice::OtherReleaseRefused { path, why } => {
-                write!(f, "{}: {why}; nothing is answered from this release", path.display())
+                write!(f, "{}: {why}; this release is not served", path.display())
             }
             Notice::ReleasesUnreadable { path, why } => {
-                write!(f, "{}: {why}; the releases that are open stay so", path.display())
+                write!(f, "{}: {why}; the open releases remain in use", path.display())
             }
             Notice::Unchanged => f.write_str("no archive has changed"),
             Notice::Certificate { warning } => f.write_str(warning),
             Notice::CertificatesReplaced => f.write_str("new certificates are used from now on"),
             Notice::CertificatesRefused { why } => {
-                write!(f, "{why}; the certificates before are still used")
+                write!(f, "{why}; the previous certificates are still used")
             }
             Notice::WrittenInPlace { path } => write!(
                 f,
-                "{}: somebody writes into this file while it is served; its bytes were copied in time. Replace \
-                 an archive by renaming another one over it",
+                "{}: this file is being modified while it is served; its bytes were copied in time. Replace an \
+                 archive by renaming another one over it",
                 path.display()
             ),
             Notice::NotKept { path, why } => write!(
                 f,
-                "{}: somebody writes into this file while it is served, and it could not be copied ({why}): wrong \
-                 bytes may be sent",
+                "{}: this file is being modified while it is served, and could not be copied ({why}): wrong bytes \
+                 may be sent",
                 path.display()
             ),
             Notice::ProcessDied { number, status, pause } => write!(
                 f,
-                "process {number} has ended ({status}); it is started again in {:.1} s",
+                "process {number} exited ({status}); restarting it in {:.1} s",
                 pause.as_secs_f64()
             ),
             Notice::NoSupervisor => f.write_str(
-                "SIGUSR2: this process starts no other program. Run it with `--processes`, and send the signal to \
-                 the first one",
+                "SIGUSR2: this process cannot start a new program. Run it with `--processes`, and send the signal to \
+                 the first process",
             ),
             Notice::SuccessorStarted { process } => {
                 write!(f, "process {process} is starting, to take over")
             }
             Notice::SuccessorFailed { why } => {
-                write!(f, "the new program does not take over ({why}): this one goes on")
+                write!(f, "the new program does not take over ({why}): this one continues")
             }
             Notice::Stats { open, rate, errors, p99 } => write!(
                 f,
@@ -257,8 +257,8 @@ impl fmt::Display for Notice {
             Notice::LogWritten => f.write_str("the access log is written again"),
             Notice::Unguarded { path } => write!(
                 f,
-                "{}: too large to be read into memory, and cannot be guarded while it is mapped: nobody may write \
-                 into it. A file of the server's own user can be guarded",
+                "{}: too large to be read into memory, and cannot be guarded while it is mapped, so it must not be \
+                 modified. A file that the server's user owns can be guarded",
                 path.display()
             ),
         }

@@ -61,7 +61,7 @@ fn a_signal_to_a_worker_is_noticed_and_reaches_no_client() {
         // A signal to the ID of a thread is one to its process, which this thread handles if it can.
         let killed = Command::new("kill").arg("-USR2").arg(worker).status();
         assert!(killed.unwrap().success());
-        server.await_line("SIGUSR2: this process starts no other program");
+        server.await_line("SIGUSR2: this process cannot start a new program");
     }
 
     for stream in &mut streams {

@@ -91,7 +91,7 @@ fn a_mapped_archive_larger_than_the_memory_limit_survives_truncation() {
     let tail = |server: &Server| server.request("GET", "/large.bin", "Range: bytes=-2\r\n").body;
     assert_eq!(tail(&server), [7, 7]);
     OpenOptions::new().write(true).open(&archive).unwrap().set_len(0).unwrap();
-    server.await_line("somebody writes into this file");
+    server.await_line("this file is being modified");
     assert_eq!(tail(&server), [7, 7]);
     assert_eq!(server.request("GET", "/large.bin", "Range: bytes=0-1\r\n").body, [7, 7]);
     assert_eq!(server.stop(), Some(0));

@@ -50,7 +50,7 @@ fn fifo_in_place_of_a_certificate_is_refused() {
 
     make_fifo(&fifo);
     fs::rename(&fifo, &bundle).unwrap();
-    let line = server.await_line("certificates before are still used");
+    let line = server.await_line("previous certificates are still used");
     assert!(line.contains("not a regular file"), "{line}");
 
     authority.certify(&["localhost"]).write_bundle(&bundle);
