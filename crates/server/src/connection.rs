@@ -63,7 +63,7 @@ pub(crate) struct Connection<S> {
     client: Option<SocketAddr>,
     /// Received data that no response covers yet.
     unprocessed: Vec<u8>,
-    /// Responses that the socket has no room for. While there are any, nothing is received.
+    /// Responses that the socket has no room for. While there are any, the connection doesn't receive.
     pending: Option<Box<PendingWrite>>,
     /// The listener that has accepted the connection decides about TLS.
     kind: ListenerKind,
@@ -93,7 +93,7 @@ enum Phase {
     Open,
     /// The last response is written. When it is sent, the sending direction closes.
     Draining {
-        /// Whether the client has announced that its last request was the last, and has sent nothing after it.
+        /// Whether the client has announced that its last request was the last, and has sent no bytes after it.
         is_peer_done: bool,
     },
     /// The sending direction is closed. Further data of the peer is dropped.
@@ -408,7 +408,7 @@ impl<S: Socket> Connection<S> {
     }
 
     /// Responds to the requests in `input` until it holds no complete one or sending blocks, and keeps the rest. If the
-    /// socket `is_drained`, the connection does nothing else in this iteration, and its responses may be batched.
+    /// socket `is_drained`, the connection has no other work in this iteration, and its responses may be batched.
     fn process(&mut self, input: &[u8], is_drained: bool, cx: &mut WorkerContext) -> io::Result<()> {
         let mut rest = input;
         if self.phase == Phase::ProxyHeader {
@@ -472,7 +472,7 @@ impl<S: Socket> Connection<S> {
         ControlFlow::Break(())
     }
 
-    /// Implements [`Connection::batch_output`] for a response whose body is in the archive.
+    /// Implements [`Connection::batch_output`] for a response with its body in the archive.
     fn batch_output_with_body(&mut self, cx: &mut WorkerContext) -> ControlFlow<()> {
         let Some((inline, archive, extent)) = cx.responder.output.inline_and_range() else {
             return ControlFlow::Continue(());

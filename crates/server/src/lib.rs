@@ -1,13 +1,13 @@
 //! The server: puts the parts together and keeps them running.
 //!
-//! [`Server::start`] opens the archive, binds and spawns the workers; [`Server::wait`] waits until
-//! it has stopped. Never holds protocol or kernel detail.
+//! [`Server::start`] opens the archives, binds and spawns the workers; [`Server::wait`] waits until
+//! they have stopped. It contains no protocol or kernel detail.
 
 #![forbid(unsafe_code)]
 
-// From the whole to its parts: a module imports only modules that are listed after it.
+// From the whole to its parts: we let a module import only modules that are listed after it.
 
-// Opens files and sockets, starts the threads, obeys signals.
+// Opens files and sockets, starts the threads, handles signals.
 mod startup;
 
 // One serving thread: its event loop, its listeners, its connections.
@@ -19,7 +19,7 @@ mod connection;
 // Replaces archives and certificates while the server runs.
 mod reload;
 
-// Which site answers a request, and with what.
+// Selects the site of a request, and the archive or page for the response.
 mod content;
 
 // Pages and metrics for operators.
@@ -28,13 +28,13 @@ mod admin;
 // Counters, the access log, and the state of the server as a whole.
 mod observe;
 
-// Pages that the server itself has: `/__/` and ACME challenges.
+// Built-in pages: `/__/` and ACME challenges.
 mod pages;
 
 // Several processes: listening sockets, supervisor, takeover, service manager.
 pub mod process;
 
-// What all of the above need.
+// Foundations of all of the above.
 mod thread;
 
 mod error;
@@ -89,15 +89,15 @@ pub struct Server {
     admin: Option<AdminServer>,
     report: Option<Report>,
     vacancies: Vacancies,
-    /// Removes the paths of local sockets at the end.
+    /// Removes the paths of local sockets when dropped.
     _claims: Vec<Claim>,
     sandbox: Sandbox,
     sandbox_report: SandboxReport,
     io: BackendChoice,
     on_notice: config::NoticeHandler,
-    /// What was served first.
+    /// The releases that were served first.
     sites: Vec<SiteStatus>,
-    /// How many connections each worker waits for when it stops.
+    /// Receives from each worker that stops the number of connections that it drains.
     draining: Receiver<usize>,
     drain: Duration,
 }
@@ -111,8 +111,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// No new connections from now on; those that are sending may finish within the time that the
-    /// configuration gives them.
+    /// Stops accepting connections. Responses in flight may finish until the configured drain timeout.
     pub fn order(&self) {
         self.status.drain();
         self.order.give();
@@ -121,22 +120,24 @@ impl Stop {
 }
 
 impl Server {
-    /// Opens what is to be served, listens, and starts the workers. When it returns, connections are
-    /// accepted.
+    /// Opens the content, listens, and starts the workers. When it returns, connections are accepted.
+    ///
+    /// # Errors
+    /// Returns an error if a file or an address cannot be opened, or the sandbox cannot be entered.
     pub fn start(config: &Config) -> Result<Server, StartError> {
         let opened = Resources::open(config)?;
-        // Threads are started inside, for they inherit what holds the first one.
+        // We start threads after this, because they inherit the sandbox of the first one.
         let (sandbox, sandbox_report) = Sandbox::enter(&opened.sandbox(config))?;
         opened.serve(config, sandbox, sandbox_report)
     }
 
-    /// Where the server listens, in the order of the configuration, and for what.
+    /// Returns the kinds and addresses of all listeners, in the order of the configuration.
     #[must_use]
     pub fn addresses(&self) -> &[(ListenerKind, Address)] {
         &self.addresses
     }
 
-    /// Reports which releases are served: to be called once, when the server has started.
+    /// Reports which releases are served. The caller calls it once, after the server has started.
     pub fn report_sites(&self) {
         for site in &self.sites {
             let facts = &site.current.facts;
@@ -150,43 +151,43 @@ impl Server {
         }
     }
 
-    /// What orders this server to stop.
+    /// Returns a handle that stops this server.
     #[must_use]
     pub fn stop_handle(&self) -> Stop {
         self.stop.clone()
     }
 
-    /// Where an operator may ask, if anywhere.
+    /// Returns the address of the admin server, or `None` if there is none.
     #[must_use]
     pub fn admin_address(&self) -> Option<Address> {
         self.admin.as_ref().map(AdminServer::address)
     }
 
-    /// Which loop serves, and why.
+    /// Returns the event loop backend, and the reason for it.
     #[must_use]
     pub fn io(&self) -> &BackendChoice {
         &self.io
     }
 
-    /// What holds the process.
+    /// Returns the layers of the sandbox that are in force.
     #[must_use]
     pub fn sandbox_report(&self) -> &SandboxReport {
         &self.sandbox_report
     }
 
-    /// Waits until every worker has stopped; nothing else ends one but the order to.
+    /// Waits until every worker has stopped, which only a [`Stop`] causes.
     pub fn wait(self) {
-        // Each worker sends one number, when it stops: this waits for the order to.
+        // Each worker sends one number when it stops, so this blocks until then.
         let connections: usize = self.draining.iter().sum();
         if connections > 0 && !self.drain.is_zero() {
             (self.on_notice.0)(&Notice::Draining { connections, within: self.drain });
         }
         for worker in self.workers {
-            // A worker that panicked has said so on its way out; the others end in good order.
+            // The panic hook has already reported a worker that panicked.
             let _ = worker.join();
         }
         drop(self.report);
-        // The last to go, so that they can be asked and written to until the end.
+        // These stop last, so that operators can query them and workers can log until the end.
         if let Some(admin) = self.admin {
             admin.stop();
         }
@@ -195,10 +196,13 @@ impl Server {
         }
     }
 
-    /// From now on SIGINT and SIGTERM stop the server in good order, a second one ends it at once, and SIGHUP
-    /// looks for new releases. To be called before anybody is told that the server is there.
+    /// Installs signal handlers: SIGINT and SIGTERM stop the server gracefully, a second one ends it at once, and SIGHUP checks
+    /// for new releases. The caller must do this before it announces that the server is ready.
     ///
-    /// `notify` is told when releases are looked for and when the server stops.
+    /// `notify` reports reloads and the shutdown to the service manager.
+    ///
+    /// # Errors
+    /// Returns an error if a thread or a handler cannot be started.
     pub fn handle_signals(&self, notify: Notify) -> Result<(), StartError> {
         if let Some(supervisor) = notify.supervisor() {
             self.vacancies.clone().follow(supervisor, self.stop.wakers.clone(), &self.sandbox)?;

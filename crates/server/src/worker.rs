@@ -366,7 +366,7 @@ impl<L: EventLoop> Worker<L> {
     fn resume(&mut self, token: Token, readiness: Readiness) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         if connection.is_batched() {
-            // Nothing may overtake the batched response.
+            // No later output may overtake the batched response.
             return self.resume_after_batch(token, readiness);
         }
         self.current = Some(token);
@@ -390,8 +390,8 @@ impl<L: EventLoop> Worker<L> {
         self.resume(token, readiness);
     }
 
-    /// Schedules or ends a connection. `peer_eof` says whether it must read up to the end of the stream when it continues.
-    /// Without an event that is unknown, so the caller passes `true`.
+    /// Schedules or ends a connection. If `peer_eof`, it must read up to the end of the stream when it continues. Without an
+    /// event that is unknown, so the caller passes `true`.
     fn apply(&mut self, token: Token, next: Next, peer_eof: bool, closed: Closed) {
         match next {
             Next::Event => {}

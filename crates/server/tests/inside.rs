@@ -1,9 +1,10 @@
-//! What can be done from inside the cage: nothing that leads out. Each row of the table in `docs/security.md` has its
-//! attempts here, but for what `/proc` shows of the real server (`tests/it/cage.rs`).
+//! Tests that a sandboxed process cannot do anything that the table in `docs/security.md` forbids.
 //!
-//! A program of its own, for a process enters a cage once, for ever, and before it has a second thread. It
-//! runs itself, builds the cage by the same function as the server, tries to get out of it, and says on a
-//! line each how far it came.
+//! Each row of the table has attempts here, except for those that `tests/it/sandbox.rs` checks in `/proc` of the real server.
+//!
+//! We don't use the test harness, because a process can enter a sandbox only once, and only while it has one thread. The
+//! program runs itself, enters the sandbox by the same function as the server, makes the attempts, and prints one line with
+//! the outcome of each.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
@@ -23,10 +24,10 @@ use rustix::process::{Pid, PidfdFlags, getpgid, getpid};
 use rustix::thread::set_thread_uid;
 use socket2::{Domain, Socket, Type};
 
-/// `MSG_FASTOPEN`, which only Linux has, and `rustix` does not name.
+/// `MSG_FASTOPEN` of Linux, for which `rustix` has no constant.
 const FAST_OPEN: SendFlags = SendFlags::from_bits_retain(0x2000_0000);
 
-/// What fails in every thread, one line for each row of the table.
+/// Attempts that fail in every thread, one element per row of the table.
 const FORBIDDEN: [(&str, &[&str]); 7] = [
     ("rights", &["execve"]),
     ("root", &["become root", "give up capabilities"]),
@@ -35,7 +36,7 @@ const FORBIDDEN: [(&str, &[&str]); 7] = [
         &[
             "open /etc/passwd",
             "write the archive",
-            "write beside the archive",
+            "create a file in the directory",
             "list",
             "remove",
             "rename",
@@ -56,10 +57,7 @@ const FORBIDDEN: [(&str, &[&str]); 7] = [
         ],
     ),
     ("other processes", &["kill", "open a process", "start a process"]),
-    (
-        "system calls",
-        &["a call that nobody needs", "another option of a socket", "what is sent to a socket's filter"],
-    ),
+    ("system calls", &["an unused system call", "set another socket option", "attach a filter to a socket"]),
     ("memory", &["executable memory"]),
 ];
 
@@ -71,33 +69,35 @@ fn main() {
     if arguments.get(1).is_some_and(|word| word == "inside") {
         return inside(&arguments[2], &arguments[3], &arguments[4], Path::new(&arguments[5]));
     }
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("site.cdb"), "archive").unwrap();
-    attempts_succeed_without_a_sandbox(folder.path());
-    forbidden_calls_fail_in_every_thread(folder.path());
-    local_socket_can_be_removed(folder.path());
-    worker_can_reset_a_connection(folder.path());
-    landlock_and_seccomp_work_alone(folder.path());
-    only_the_releases_thread_opens_archives(folder.path());
-    denied_call_can_end_the_process(folder.path());
-    // Where there is no cage there is no outside.
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("site.cdb"), "archive").unwrap();
+    attempts_succeed_without_a_sandbox(directory.path());
+    forbidden_calls_fail_in_every_thread(directory.path());
+    local_socket_can_be_removed(directory.path());
+    worker_can_reset_a_connection(directory.path());
+    landlock_and_seccomp_work_alone(directory.path());
+    only_the_releases_thread_opens_archives(directory.path());
+    denied_call_can_end_the_process(directory.path());
+    // Other systems have no sandbox that a second thread could escape.
     if cfg!(all(target_os = "linux", not(feature = "portable"))) {
-        second_thread_prevents_the_sandbox(folder.path());
+        second_thread_prevents_the_sandbox(directory.path());
     }
 }
 
-fn attempts_succeed_without_a_sandbox(folder: &Path) {
-    let tried = attempts(folder, "off", "main");
-    for name in ["open /etc/passwd", "open the archive", "connect", "socket", "write beside the archive"] {
+fn attempts_succeed_without_a_sandbox(directory: &Path) {
+    let tried = attempts(directory, "off", "main");
+    for name in
+        ["open /etc/passwd", "open the archive", "connect", "socket", "create a file in the directory"]
+    {
         assert_eq!(tried[name], "done", "{name}");
     }
 }
 
-fn forbidden_calls_fail_in_every_thread(folder: &Path) {
+fn forbidden_calls_fail_in_every_thread(directory: &Path) {
     for thread in ["main", "worker", "releases", "log", "orders"] {
-        let tried = attempts(folder, "auto", thread);
+        let tried = attempts(directory, "auto", thread);
         if tried["system calls"] == "missing" {
-            println!("skipped, for this kernel cannot refuse system calls: {tried:?}");
+            println!("skipped, because this kernel has no seccomp filters: {tried:?}");
             continue;
         }
         for (row, names) in FORBIDDEN {
@@ -107,13 +107,13 @@ fn forbidden_calls_fail_in_every_thread(folder: &Path) {
             }
         }
         let ring = &tried["make a ring"];
-        assert!(ring != "done", "{thread}: a ring can be made");
+        assert!(ring != "done", "{thread}: io_uring is available");
     }
 }
 
-fn local_socket_can_be_removed(folder: &Path) {
+fn local_socket_can_be_removed(directory: &Path) {
     for sandbox in ["unix", "unix, files"] {
-        let tried = attempts(folder, sandbox, "main");
+        let tried = attempts(directory, sandbox, "main");
         if tried["files"] == "missing" {
             continue;
         }
@@ -121,29 +121,29 @@ fn local_socket_can_be_removed(folder: &Path) {
         assert!(["EPERM", "EACCES"].contains(&tried["open /etc/passwd"].as_str()), "{sandbox}");
         assert_eq!(tried["remove the local socket"], "done", "{sandbox}");
     }
-    // Without the filter of system calls, only Landlock stands in the way.
-    let tried = attempts(folder, "unix, files", "worker");
+    // Without seccomp, these fail because of Landlock alone.
+    let tried = attempts(directory, "unix, files", "worker");
     if tried["files"] != "missing" {
-        for name in ["open /etc/passwd", "write the archive", "write beside the archive"] {
+        for name in ["open /etc/passwd", "write the archive", "create a file in the directory"] {
             assert_eq!(tried[name], "EACCES", "{name}");
         }
     }
 }
 
-/// Without it the kernel keeps for minutes what a stalled reader doesn't take.
-fn worker_can_reset_a_connection(folder: &Path) {
-    assert_eq!(attempts(folder, "auto", "worker")["reset"], "done");
+/// Without a reset, the kernel would keep unsent bytes of a stalled reader for minutes.
+fn worker_can_reset_a_connection(directory: &Path) {
+    assert_eq!(attempts(directory, "auto", "worker")["reset"], "done");
 }
 
-fn landlock_and_seccomp_work_alone(folder: &Path) {
-    let tried = attempts(folder, "files", "worker");
+fn landlock_and_seccomp_work_alone(directory: &Path) {
+    let tried = attempts(directory, "files", "worker");
     if tried["files"] != "missing" {
         assert_eq!(tried["open /etc/passwd"], "EACCES");
         assert_eq!(tried["execve"], "EACCES");
-        assert_eq!(tried["write beside the archive"], "EACCES");
+        assert_eq!(tried["create a file in the directory"], "EACCES");
         assert_eq!(tried["open the archive"], "done");
     }
-    let tried = attempts(folder, "calls", "worker");
+    let tried = attempts(directory, "calls", "worker");
     if tried["system calls"] != "missing" {
         for name in FORBIDDEN.iter().flat_map(|(_, names)| *names) {
             assert_eq!(tried[*name], "EPERM", "{name}");
@@ -151,43 +151,43 @@ fn landlock_and_seccomp_work_alone(folder: &Path) {
     }
 }
 
-fn only_the_releases_thread_opens_archives(folder: &Path) {
-    assert_eq!(attempts(folder, "auto", "releases")["open the archive"], "done");
-    let tried = attempts(folder, "auto", "worker");
+fn only_the_releases_thread_opens_archives(directory: &Path) {
+    assert_eq!(attempts(directory, "auto", "releases")["open the archive"], "done");
+    let tried = attempts(directory, "auto", "worker");
     if tried["system calls"] != "missing" {
         assert_eq!(tried["open the archive"], "EPERM");
     }
 }
 
-fn denied_call_can_end_the_process(folder: &Path) {
-    let output = run(folder, "calls", "worker", "ends");
+fn denied_call_can_end_the_process(directory: &Path) {
+    let output = run(directory, "calls", "worker", "ends");
     if !String::from_utf8_lossy(&output.stdout).contains("system calls=missing") {
         assert_eq!(output.status.signal(), Some(libc::SIGSYS), "{output:?}");
     }
 }
 
-fn second_thread_prevents_the_sandbox(folder: &Path) {
-    let output = run(folder, "auto", "two", "fails");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("2 threads already"), "{said}");
+fn second_thread_prevents_the_sandbox(directory: &Path) {
+    let output = run(directory, "auto", "two", "fails");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && printed.contains("2 threads already"), "{printed}");
 }
 
-/// What came of each attempt, by its name.
-fn attempts(folder: &Path, sandbox: &str, thread: &str) -> BTreeMap<String, String> {
-    let output = run(folder, sandbox, thread, "fails");
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+/// Returns the outcome of each attempt, by name.
+fn attempts(directory: &Path, sandbox: &str, thread: &str) -> BTreeMap<String, String> {
+    let output = run(directory, sandbox, thread, "fails");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
     let pair = |line: &str| line.split_once('=').map(|(name, outcome)| (name.to_owned(), outcome.to_owned()));
-    said.lines().filter_map(pair).collect()
+    printed.lines().filter_map(pair).collect()
 }
 
-fn run(folder: &Path, sandbox: &str, thread: &str, denied: &str) -> Output {
+fn run(directory: &Path, sandbox: &str, thread: &str, denied: &str) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["inside", sandbox, thread, denied]).arg(folder).output().unwrap()
+    command.args(["inside", sandbox, thread, denied]).arg(directory).output().unwrap()
 }
 
-/// The process that is caged.
-fn inside(sandbox_name: &str, thread: &str, denied: &str, folder: &Path) {
+/// Runs the attempts in a sandboxed process.
+fn inside(sandbox_name: &str, thread: &str, denied: &str, directory: &Path) {
     let sandbox = match sandbox_name {
         "off" => SandboxPolicy::OFF,
         "files" => ONLY_FILES,
@@ -195,9 +195,9 @@ fn inside(sandbox_name: &str, thread: &str, denied: &str, folder: &Path) {
         "unix, files" => ONLY_FILES,
         _ => SandboxPolicy::AUTO,
     };
-    let local = sandbox_name.starts_with("unix").then(|| folder.join("local.sock"));
+    let local = sandbox_name.starts_with("unix").then(|| directory.join("local.sock"));
     let denied = if denied == "ends" { Denied::Ends } else { Denied::Fails };
-    let archive = folder.join("site.cdb");
+    let archive = directory.join("site.cdb");
     let remove = local.iter().cloned().collect();
     let plan = Plan { sandbox, denied, read: vec![archive.clone()], remove, ..Plan::default() };
     let outside = Outside::open(archive);
@@ -205,30 +205,30 @@ fn inside(sandbox_name: &str, thread: &str, denied: &str, folder: &Path) {
     if thread == "two" {
         std::thread::spawn(std::thread::park);
     }
-    let (sandbox, held) = Sandbox::enter(&plan).unwrap_or_else(|error| {
+    let (sandbox, report) = Sandbox::enter(&plan).unwrap_or_else(|error| {
         eprintln!("{error}");
         std::process::exit(1);
     });
-    let missing: String = held.missing().collect();
+    let missing: String = report.missing().collect();
     let is_there = |name| if missing.contains(name) { "missing" } else { "there" };
     println!("files={}", is_there("landlock"));
     println!("system calls={}", is_there("seccomp"));
-    println!("unreachable={}", held.unreachable.concat());
+    println!("unreachable={}", report.unreachable.concat());
     let role = match thread {
         "worker" => ThreadRole::Worker,
         "releases" => ThreadRole::Releases,
         "log" => ThreadRole::Log,
         "orders" => ThreadRole::Orders,
         _ => {
-            local.iter().for_each(|path| tell("remove the local socket", fs::remove_file(path)));
+            local.iter().for_each(|path| print_outcome("remove the local socket", fs::remove_file(path)));
             return outside.attempt_all();
         }
     };
-    let life = move || {
+    let attempt = move || {
         sandbox.enter_thread(role).unwrap();
         outside.attempt_all();
     };
-    std::thread::spawn(life).join().unwrap();
+    std::thread::spawn(attempt).join().unwrap();
 }
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
@@ -241,21 +241,21 @@ fn make_ring() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// What there is to reach outside.
+/// Targets of the attempts, outside the sandbox.
 struct Outside {
     archive: PathBuf,
-    /// Sockets from before, so that to use them is all that is left to do.
+    /// Sockets from before the sandbox, so that the attempts only use them.
     socket: Socket,
     unbound: Socket,
     datagrams: UnixDatagram,
-    /// As a worker has one.
+    /// A listener such as a worker has.
     own_listener: TcpListener,
     target: SocketAddr,
     _listening: TcpListener,
-    /// A local socket with a name.
+    /// Path of a local socket.
     named: PathBuf,
     _named: UnixDatagram,
-    /// Who started this process.
+    /// The process that started this one.
     parent: Pid,
 }
 
@@ -265,7 +265,7 @@ impl Outside {
         let tcp = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let listening = listen();
         let named = archive.with_extension("named");
-        // From the run before.
+        // The previous run may have left it.
         let _ = fs::remove_file(&named);
         Outside {
             socket: tcp(),
@@ -282,65 +282,68 @@ impl Outside {
     }
 
     fn attempt_all(&self) {
-        tell("open the archive", File::open(&self.archive));
+        print_outcome("open the archive", File::open(&self.archive));
         self.attempt_files();
         self.attempt_network();
         self.attempt_rights();
-        tell("kill", rustix::process::test_kill_process(self.parent));
-        tell("open a process", rustix::process::pidfd_open(self.parent, PidfdFlags::empty()));
-        tell("start a process", Command::new("/bin/true").spawn().map(|mut child| child.wait()));
-        // The last, for where it can be done it does not come back.
+        print_outcome("kill", rustix::process::test_kill_process(self.parent));
+        print_outcome("open a process", rustix::process::pidfd_open(self.parent, PidfdFlags::empty()));
+        print_outcome("start a process", Command::new("/bin/true").spawn().map(|mut child| child.wait()));
+        // This is last, because it doesn't return if it succeeds.
         if std::env::args().nth(2).is_some_and(|word| word != "off") {
-            tell::<(), io::Error>("execve", Err(Command::new("/bin/true").exec()));
+            print_outcome::<(), io::Error>("execve", Err(Command::new("/bin/true").exec()));
         }
     }
 
     fn attempt_files(&self) {
-        tell("open /etc/passwd", File::open("/etc/passwd"));
-        tell("write the archive", File::options().append(true).open(&self.archive));
-        let beside = self.archive.with_extension("new");
-        tell("write beside the archive", File::create(&beside));
-        tell("list", fs::read_dir(self.archive.parent().unwrap()));
-        tell("remove", fs::remove_file(&beside));
-        tell("rename", fs::rename(&self.named, &beside));
-        tell("link", fs::hard_link(&self.archive, &beside));
+        print_outcome("open /etc/passwd", File::open("/etc/passwd"));
+        print_outcome("write the archive", File::options().append(true).open(&self.archive));
+        let new = self.archive.with_extension("new");
+        print_outcome("create a file in the directory", File::create(&new));
+        print_outcome("list", fs::read_dir(self.archive.parent().unwrap()));
+        print_outcome("remove", fs::remove_file(&new));
+        print_outcome("rename", fs::rename(&self.named, &new));
+        print_outcome("link", fs::hard_link(&self.archive, &new));
     }
 
     fn attempt_network(&self) {
         let target = self.target;
-        tell("reset", self.socket.set_linger(Some(Duration::ZERO)));
-        tell("another option of a socket", self.socket.set_reuse_address(true));
-        tell("what is sent to a socket's filter", self.socket.attach_filter(&[]));
-        tell("connect", self.socket.connect(&target.into()));
-        tell("bind", self.unbound.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()));
-        tell("listen", self.unbound.listen(1));
-        tell("socket", Socket::new(Domain::IPV4, Type::STREAM, None));
-        tell("local socket", UnixDatagram::unbound());
-        // What was a listener is no connection now, and could become one.
+        print_outcome("reset", self.socket.set_linger(Some(Duration::ZERO)));
+        print_outcome("set another socket option", self.socket.set_reuse_address(true));
+        print_outcome("attach a filter to a socket", self.socket.attach_filter(&[]));
+        print_outcome("connect", self.socket.connect(&target.into()));
+        print_outcome("bind", self.unbound.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()));
+        print_outcome("listen", self.unbound.listen(1));
+        print_outcome("socket", Socket::new(Domain::IPV4, Type::STREAM, None));
+        print_outcome("local socket", UnixDatagram::unbound());
+        // After this, the socket is no listener anymore, and could be connected.
         let _ = rustix::net::shutdown(&self.own_listener, rustix::net::Shutdown::Both);
         let flags = FAST_OPEN | SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        tell("fast open by sendto", sendto(&self.own_listener, b"out", flags, &target));
+        print_outcome("fast open by sendto", sendto(&self.own_listener, b"out", flags, &target));
         let message = [IoSlice::new(b"out")];
         let mut nothing = SendAncillaryBuffer::default();
         let sent = sendmsg_addr(&self.own_listener, &target, &message, &mut nothing, flags);
-        tell("fast open by sendmsg", sent);
+        print_outcome("fast open by sendmsg", sent);
         let named = SocketAddrUnix::new(&self.named).unwrap();
-        tell("datagram to a named socket", sendto(&self.datagrams, b"out", SendFlags::NOSIGNAL, &named));
+        print_outcome(
+            "datagram to a named socket",
+            sendto(&self.datagrams, b"out", SendFlags::NOSIGNAL, &named),
+        );
     }
 
     fn attempt_rights(&self) {
-        tell("become root", set_thread_uid(rustix::fs::Uid::ROOT));
+        print_outcome("become root", set_thread_uid(rustix::fs::Uid::ROOT));
         let none = rustix::thread::CapabilitySet::empty();
         let sets = rustix::thread::CapabilitySets { effective: none, permitted: none, inheritable: none };
-        tell("give up capabilities", rustix::thread::set_capabilities(None, sets));
-        tell("a call that nobody needs", getpgid(Some(getpid())));
+        print_outcome("give up capabilities", rustix::thread::set_capabilities(None, sets));
+        print_outcome("an unused system call", getpgid(Some(getpid())));
         let memory = memmap2::MmapOptions::new().len(4096).map_anon().unwrap();
-        tell("executable memory", memory.make_exec());
-        tell("make a ring", make_ring());
+        print_outcome("executable memory", memory.make_exec());
+        print_outcome("make a ring", make_ring());
     }
 }
 
-fn tell<T, E: Into<io::Error>>(name: &str, outcome: Result<T, E>) {
+fn print_outcome<T, E: Into<io::Error>>(name: &str, outcome: Result<T, E>) {
     let outcome = match outcome.map_err(|error| error.into().raw_os_error()) {
         Ok(_) => "done".to_owned(),
         Err(Some(libc::EPERM)) => "EPERM".to_owned(),

@@ -7,16 +7,16 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// Peers that are believed when they name a client.
+/// Proxies that we trust to name their clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustedProxies {
-    /// Where they connect from.
+    /// The addresses from which they connect.
     pub sources: Vec<ProxySource>,
     /// The field that they set.
     pub field: ForwardedField,
 }
 
-/// Where a trusted proxy connects from.
+/// Addresses from which a trusted proxy connects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxySource {
     /// An address of this network.
@@ -33,9 +33,9 @@ pub enum ProxySource {
 /// The field in which proxies name their clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForwardedField {
-    /// `X-Forwarded-For`, the custom.
+    /// `X-Forwarded-For`, the de facto standard.
     XForwardedFor,
-    /// `Forwarded`, the standard.
+    /// `Forwarded` (RFC 7239).
     Forwarded,
 }
 
@@ -58,7 +58,7 @@ impl FromStr for ProxySource {
                 prefix.parse().ok().filter(|bits| is_number(&prefix) && *bits <= bits_max).ok_or(FORM)?
             }
         };
-        // An IPv4 network in the form of IPv6 is one of IPv4: so are the addresses that it is compared with.
+        // We convert IPv4-mapped networks to IPv4, as we do with the addresses that are compared.
         Ok(match (address.to_canonical(), address) {
             (canonical @ IpAddr::V4(_), IpAddr::V6(_)) if prefix >= 96 => {
                 ProxySource::Network { address: canonical, prefix: prefix - 96 }
@@ -87,8 +87,8 @@ impl ProxySource {
 }
 
 impl TrustedProxies {
-    /// Returns the client of a request: the peer, or whom it connected for if it is trusted. `field_lines` are those of
-    /// the request, as HTTP/1 has them.
+    /// Returns the address of the client: that of the peer, or the one that it names if it is a trusted proxy. `field_lines` are
+    /// the field lines of the request in HTTP/1 syntax.
     pub(crate) fn client(&self, peer: Option<SocketAddr>, field_lines: &[u8]) -> Option<SocketAddr> {
         let is_trusted = match peer {
             Some(peer) => self.trusts(peer.ip().to_canonical()),
@@ -119,7 +119,7 @@ impl TrustedProxies {
     }
 }
 
-/// The client as far as the list is read, from the left: what stands further to the right replaces it, unless that is a
+/// The client according to the elements read so far, from the left. Each element replaces it, unless that is the address of a
 /// trusted proxy.
 struct Client<'p> {
     proxies: &'p TrustedProxies,
@@ -127,7 +127,7 @@ struct Client<'p> {
 }
 
 impl Client<'_> {
-    /// Takes the next element. What is no address, such as `unknown`, hides all that is left of it.
+    /// Reads the next element. One without an address, such as `unknown`, hides all elements to its left.
     fn take(&mut self, element: Option<IpAddr>) {
         self.found = match (element, self.found) {
             (Some(address), Some(found)) if self.proxies.trusts(address) => Some(found),
@@ -136,7 +136,7 @@ impl Client<'_> {
     }
 }
 
-/// The address of an element of `X-Forwarded-For`, with or without a port and brackets.
+/// Parses an element of `X-Forwarded-For`, with or without a port and brackets.
 fn address_of(element: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(element.trim_ascii()).ok()?;
     let bare =
@@ -145,17 +145,17 @@ fn address_of(element: &[u8]) -> Option<IpAddr> {
     bare.parse().or_else(|_| with_port()).ok().map(|address: IpAddr| address.to_canonical())
 }
 
-/// The address of the parameter `for` of an element of `Forwarded` (RFC 7239 §4, §6).
+/// Parses the address in the parameter `for` of an element of `Forwarded` (RFC 7239 §4, §6).
 fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
     let value = split_unquoted(element, b';').find_map(|pair| {
         let (name, value) = pair.split_at_checked(pair.iter().position(|byte| *byte == b'=')?)?;
         name.trim_ascii().eq_ignore_ascii_case(b"for").then(|| value[1..].trim_ascii())
     })?;
-    // An address needs no escape within quotes, so what has one is no address.
+    // No address contains an escaped character, so we needn't remove backslashes.
     address_of(value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value))
 }
 
-/// Splits a list where a separator stands outside of quoted strings (RFC 9110 §5.6.4).
+/// Splits a list at each separator outside quoted strings (RFC 9110 §5.6.4).
 fn split_unquoted(list: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     list.split(move |byte| {

@@ -128,7 +128,7 @@ impl<L> Plan<L> {
         Plan { memory_max, ..self }
     }
 
-    /// Limits what a connection may receive and send in one loop iteration, in bytes.
+    /// Limits the bytes that a connection may receive and send in one loop iteration.
     #[cfg(test)]
     pub(crate) fn with_iteration_bytes_max(self, iteration_bytes_max: u64) -> Plan<L> {
         Plan { policy: Policy { iteration_bytes_max, ..self.policy }, ..self }
