@@ -19,7 +19,7 @@ use crate::reload::Current;
 use crate::sandbox::Sandbox;
 use crate::worker::{Plan, StopOrder, Worker};
 
-/// A worker with one connection, whose client sends requests in every iteration.
+/// A worker with one connection, on which the client sends requests in every iteration.
 pub struct Stepper {
     worker: Worker<SingleClientLoop>,
     client: Rc<Client>,

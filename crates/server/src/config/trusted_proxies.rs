@@ -1,4 +1,4 @@
-//! Client addresses behind HTTP proxies: `X-Forwarded-For` and `Forwarded` (RFC 7239).
+//! Client addresses from HTTP proxies: `X-Forwarded-For` and `Forwarded` (RFC 7239).
 //!
 //! A proxy appends the address of its client to the list that it received, so only the right end of the list can be
 //! believed, and only if a trusted proxy has sent it. The client is the rightmost address that is not itself a trusted
@@ -119,8 +119,8 @@ impl TrustedProxies {
     }
 }
 
-/// The client according to the elements read so far, from the left. Each element replaces it, unless that is the address of a
-/// trusted proxy.
+/// The client according to the elements read until now, from the left. Each element replaces it, unless that is the address of
+/// a trusted proxy.
 struct Client<'p> {
     proxies: &'p TrustedProxies,
     found: Option<IpAddr>,

@@ -1,6 +1,6 @@
-//! The result of an attempt to send output.
+//! Flow control between a send and its caller.
 
-/// Tells the caller of a send if output is left.
+/// The result of an attempt to send output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Flow {
