@@ -1,6 +1,6 @@
-//! Flow control between a send and its caller.
+//! The result of an attempt to send output.
 
-/// The result of an attempt to send output.
+/// Result of an attempt to send output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Flow {
