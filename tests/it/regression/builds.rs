@@ -130,7 +130,7 @@ fn a_folder_that_is_no_site_replaces_nothing() {
     };
     let site = place.path("site");
     fs::remove_file(site.join("index.html")).unwrap();
-    refuses("holds no file");
+    refuses("contains no file");
     fs::create_dir(site.join("assets")).unwrap();
     fs::write(site.join("assets/app.js"), "1").unwrap();
     refuses("no page for `/`");
