@@ -153,8 +153,11 @@ fn print_failure(error: &io::Error) -> Failure {
 }
 
 /// Writes a line to standard error. Errors are ignored, because there is no other place to report them.
+///
+/// The line is one write, because several processes share standard error, and their lines must not mix.
 pub fn note(text: impl Display) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let line = format!("{text}\n");
+    let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
 /// Returns the text on one line, with control characters escaped.

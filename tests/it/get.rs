@@ -16,7 +16,7 @@ fn hello() -> Server {
 }
 
 #[test]
-fn an_answer_says_all_that_there_is_to_say() {
+fn response_has_all_fields() {
     let response = hello().get("/hello.txt");
     assert_eq!((response.status, response.body.as_slice()), (200, b"Hello World!\n".as_slice()));
     assert_eq!(response.field("Content-Type"), Some("text/plain; charset=utf-8"));
@@ -43,7 +43,7 @@ fn head_is_get_without_content() {
 }
 
 #[test]
-fn other_methods_are_told_what_is_allowed() {
+fn other_methods_get_405_with_allow() {
     let server = hello();
     for (method, status) in [("OPTIONS", 204), ("POST", 405), ("DELETE", 405), ("TRACE", 405), ("BREW", 501)]
     {
@@ -54,7 +54,7 @@ fn other_methods_are_told_what_is_allowed() {
 }
 
 #[test]
-fn all_spellings_of_a_path_are_one_path() {
+fn equivalent_paths_are_one_path() {
     let server = hello();
     for target in [
         "/hello.txt",
@@ -77,7 +77,7 @@ fn all_spellings_of_a_path_are_one_path() {
 }
 
 #[test]
-fn requests_that_could_be_read_in_two_ways_are_refused_and_the_connection_ends() {
+fn ambiguous_requests_are_refused() {
     let server = hello();
     for (request, status) in [
         ("GET / HTTP/1.1\r\n\r\n", 400),
@@ -141,7 +141,7 @@ fn a_request_may_arrive_byte_by_byte() {
 }
 
 #[test]
-fn a_peer_that_sends_no_more_is_answered_and_let_go() {
+fn half_closed_connection_is_answered_and_closed() {
     let server = hello();
     let mut stream = server.connect();
     stream.write_all(b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
@@ -152,7 +152,7 @@ fn a_peer_that_sends_no_more_is_answered_and_let_go() {
 }
 
 #[test]
-fn http_1_0_connections_end_unless_asked_to_stay() {
+fn http_1_0_closes_unless_keep_alive() {
     let server = hello();
     let answer = server.raw(b"GET /hello.txt HTTP/1.0\r\n\r\n");
     assert_eq!(parse(&answer, false).0.field("Connection"), Some("close"));
@@ -164,7 +164,7 @@ fn http_1_0_connections_end_unless_asked_to_stay() {
 }
 
 #[test]
-fn a_large_file_arrives_whole_at_a_slow_reader() {
+fn slow_reader_receives_a_large_file() {
     let content: Vec<u8> = (0..6_000_000u32).flat_map(u32::to_le_bytes).collect();
     let server = serve(&[(b"large.bin", &content)], &["--compress", "identity"]);
     let mut stream = server.connect();
@@ -180,7 +180,7 @@ fn a_large_file_arrives_whole_at_a_slow_reader() {
 }
 
 #[test]
-fn the_dummy_answers_everything_alike() {
+fn dummy_gives_one_response_to_everything() {
     let server = Server::start(&["--dummy"]);
     let answer = server
         .raw(b"GET /x HTTP/1.1\r\nHost: h\r\n\r\nGET /y HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
@@ -196,7 +196,7 @@ fn the_dummy_answers_everything_alike() {
 }
 
 #[test]
-fn the_content_of_a_request_is_not_taken_for_the_next_one() {
+fn request_content_is_not_parsed_as_a_request() {
     let content = "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n";
     let first = format!("GET / HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{content}", content.len());
     let answer = hello().raw(format!("{first}GET /hello.txt HTTP/1.0\r\n\r\n").as_bytes());

@@ -1,4 +1,4 @@
-//! What all sessions of a server share: certificates, ticket keys, versions and protocols.
+//! TLS context: certificates, ticket keys, versions and protocols that all sessions of a server share.
 //!
 //! A context is built once and cloned for every worker; clones share their state. Only certificates and ticket keys change.
 //! A session reads them once, during its handshake.

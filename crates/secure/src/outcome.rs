@@ -1,6 +1,6 @@
 //! The result of opening records.
 
-/// What [`Session::open`](crate::Session::open) did with its input.
+/// The effect of [`Session::open`](crate::Session::open) on its input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOutcome {
     /// Bytes at the start of the input that have been processed. The caller passes the remaining bytes again, as they were

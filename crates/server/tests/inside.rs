@@ -169,7 +169,7 @@ fn denied_call_can_end_the_process(directory: &Path) {
 fn second_thread_prevents_the_sandbox(directory: &Path) {
     let output = run(directory, "auto", "two", "fails");
     let printed = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && printed.contains("2 threads already"), "{printed}");
+    assert!(!output.status.success() && printed.contains("has 2 threads"), "{printed}");
 }
 
 /// Returns the outcome of each attempt, by name.

@@ -114,7 +114,7 @@ fn a_takeover_loses_no_request_on_a_kept_connection() {
 }
 
 #[test]
-fn plain_http_on_a_port_for_tls_is_told_what_is_wrong() {
+fn plain_http_on_a_tls_port_is_explained() {
     // The page of the site for other bad requests would not help here.
     let server = serve(&pages(&[("a.txt", "content"), ("_400.html", "root 400")]), &[]);
     let mut stream = TcpStream::connect(server.tls_address()).unwrap();

@@ -102,7 +102,7 @@ fn full_disk_loses_whole_lines_and_counts_them() {
     assert!(line.starts_with("127.0.0.1 - - [") && line.contains("GET /again "), "{line}");
 }
 
-/// What a client sent, the status of the response, and the request line in the log.
+/// The bytes of a request, the status of the response, and the request line in the log.
 type Rejected = (Vec<u8>, u16, String);
 
 /// Longer than any target that is accepted.

@@ -41,7 +41,7 @@ fn own_pages_count_as_found() {
     assert!(said.contains("HTTP/1.1 200 OK") && said.contains("--special-pages-disable"), "{said}");
 }
 
-/// The exact versions of the libraries, and thereby their vulnerabilities, were public.
+/// The exact versions of the libraries were public, and with them their known vulnerabilities.
 #[test]
 fn exact_version_is_public_only_on_request() {
     let folder = tempfile::tempdir().unwrap();
