@@ -209,9 +209,7 @@ pub(crate) fn mark(
             continue;
         }
         let path: &[u8] = &file.path;
-        if is_in_immutable_folder(path) || listed.contains(path) {
-            content.fingerprinted = true;
-        } else if shapes.contain(path) {
+        if is_in_immutable_folder(path) || listed.contains(path) || shapes.contain(path) {
             content.fingerprinted = true;
         } else if stem(path).is_some() {
             if known.contains(folder_of(path)) {
