@@ -142,17 +142,17 @@ impl Config {
     }
 }
 
-/// What is spoken on the connections of a listener.
+/// The protocol of a listener's connections below HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListenerKind {
-    /// HTTP in the clear.
+    /// HTTP directly over TCP or a Unix socket.
     Plain,
-    /// TLS, and HTTP within it.
+    /// HTTP over TLS.
     Tls,
 }
 
 impl ListenerKind {
-    /// A number for it, by which workers tell each other.
+    /// Returns the number by which a worker passes the kind of a connection to another worker.
     pub(crate) fn number(self) -> u32 {
         match self {
             ListenerKind::Plain => 0,
@@ -160,31 +160,31 @@ impl ListenerKind {
         }
     }
 
-    /// The kind of a number.
-    pub(crate) fn of_number(number: u32) -> ListenerKind {
+    /// Returns the kind with this number.
+    pub(crate) fn from_number(number: u32) -> ListenerKind {
         if number == 0 { ListenerKind::Plain } else { ListenerKind::Tls }
     }
 }
 
-/// How TLS is spoken.
+/// Certificates and ticket keys of TLS listeners.
 #[derive(Debug, Clone)]
 pub struct Tls {
-    /// Files with certificates and keys. The first is shown to clients that name no host, or one that no certificate is
-    /// for.
+    /// Files with certificates and keys. The first one is the default certificate: for clients that send no server name, or
+    /// one that no certificate covers.
     pub certificates: Vec<CertificateFiles>,
-    /// A certificate that is made at the start, for trying out; it stands behind the others.
+    /// Adds a temporary self-signed certificate after the others.
     pub self_signed: Option<SelfSigned>,
-    /// A descriptor that whoever started this process left open, from which the seed of tickets is read: processes with
-    /// the same seed take each other's. Without it this process has one of its own.
+    /// Inherited descriptor from which the seed of the ticket keys is read. Processes with the same seed accept each other's
+    /// session tickets. Without it, the process generates its own seed.
     pub seed: Option<i32>,
 }
 
-/// Where what is asked in the clear is sent to.
+/// The port of the `https` URLs to which requests without TLS are redirected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpsRedirect {
-    /// The port at which the server itself listens for TLS first; where that is not known, 443.
+    /// The port of the server's first TLS listener, or 443 if that is unknown.
     OwnPort,
-    /// This port, where that is another one from outside.
+    /// This port, for example if a router or a container maps the server's port to it.
     Port(u16),
 }
 
@@ -300,7 +300,7 @@ pub struct SpecialPages {
     pub exact: Option<ExactPages>,
 }
 
-/// Pages that reveal the exact version, and thereby its known vulnerabilities.
+/// Pages that reveal the exact version, from which an attacker learns its known vulnerabilities.
 #[derive(Debug, Clone)]
 pub struct ExactPages {
     /// The version.

@@ -155,7 +155,7 @@ impl Content {
     /// Returns `true` if ranges of an archive may be sent zero-copy: their bytes never change, not even when another
     /// process writes to the file while they are on their way to the peer.
     #[inline]
-    pub(crate) fn may_be_lent(&self, archive: u16) -> bool {
+    pub(crate) fn may_be_sent_zero_copy(&self, archive: u16) -> bool {
         match self {
             Content::Sites(sites) => sites.get(archive).is_some_and(|site| site.archive().is_in_memory()),
             Content::Admin(_) | Content::Dummy { .. } => false,

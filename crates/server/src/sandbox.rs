@@ -32,7 +32,7 @@ use linux::{Filters, filesystem, privileges};
 #[cfg(any(feature = "portable", not(target_os = "linux")))]
 use portable::{self as filesystem, self as privileges, Filters};
 
-/// What a sandbox allows, and which layers it needs.
+/// The access that a sandbox allows, and the layers that it requires.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     /// Which layers are required.

@@ -114,7 +114,7 @@ fn process(metrics: &mut Metrics, stats: &Stats) {
         ("process_open_fds", "Number of open file descriptors.", process.descriptors),
         ("process_max_fds", "Maximum number of open file descriptors.", process.descriptors_max),
     ] {
-        // Zero is what no process has: nobody has looked, or the system does not tell.
+        // No process has a zero here: it means that the value wasn't read, or that the system doesn't report it.
         if value > 0 {
             metrics.single(name, "gauge", help, value);
         }

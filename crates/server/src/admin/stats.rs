@@ -102,7 +102,7 @@ impl Stats {
         }
     }
 
-    /// Whether somebody serves, and wants connections.
+    /// Returns `true` if a process serves, and the server isn't shutting down.
     pub(crate) fn is_ready(&self) -> bool {
         !self.draining && !self.processes.is_empty()
     }

@@ -109,7 +109,9 @@ fn is_sent_zero_copy(
     writer: &Writer<'_, impl Socket>,
     content: &Content,
 ) -> bool {
-    bytes.len() >= ZERO_COPY_BODY_BYTES_MIN && content.may_be_lent(archive) && writer.has_zero_copy()
+    bytes.len() >= ZERO_COPY_BODY_BYTES_MIN
+        && content.may_be_sent_zero_copy(archive)
+        && writer.has_zero_copy()
 }
 
 impl PendingWrite {

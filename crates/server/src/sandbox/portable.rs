@@ -7,7 +7,7 @@ use rustix::process::{getgid, getuid};
 
 use super::{Account, Layer, Plan, SandboxError, ThreadRole};
 
-const ONLY_LINUX: &str = "this program was built without what only Linux has";
+const ONLY_LINUX: &str = "this program was built without the parts that need Linux";
 
 /// Returns 1: without a sandbox, other threads don't matter.
 pub(super) fn thread_count() -> usize {

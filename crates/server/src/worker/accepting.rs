@@ -59,7 +59,7 @@ impl<L: EventLoop> Worker<L> {
     /// Begins the connections that other workers have passed to this one.
     pub(super) fn accept_handed_over(&mut self) {
         while let Some((number, accepted)) = self.events.next_transferred() {
-            self.begin(accepted, ListenerKind::of_number(number));
+            self.begin(accepted, ListenerKind::from_number(number));
         }
     }
 

@@ -59,6 +59,6 @@ impl BackendChoice {
 
 impl fmt::Display for BackendChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the portable loop (this program was built without what only Linux has)")
+        f.write_str("the portable loop (this program was built without the parts that need Linux)")
     }
 }
