@@ -5,3 +5,4 @@ mod frame;
 
 pub use client::{Client, OPEN_WINDOWS};
 pub use frame::*;
+pub use loona_hpack::Decoder;

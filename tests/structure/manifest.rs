@@ -10,8 +10,10 @@ use std::path::Path;
 pub(crate) struct Manifest {
     /// Path from the root of the workspace.
     pub(crate) path: String,
-    /// Names of all dependencies, including those for tests, for the build, and for single platforms.
+    /// Names of the dependencies of the crate, including those for the build and for single platforms.
     pub(crate) dependencies: BTreeSet<String>,
+    /// Names of the dependencies of its tests.
+    pub(crate) dev_dependencies: BTreeSet<String>,
 }
 
 impl Manifest {
@@ -21,7 +23,16 @@ impl Manifest {
             !text.contains("package = \""),
             "{path}: a renamed dependency is not supported; use its original name"
         );
-        Manifest { path: path.to_owned(), dependencies: dependencies(&text) }
+        Manifest {
+            path: path.to_owned(),
+            dependencies: names_in(&text, is_table_of_dependencies),
+            dev_dependencies: names_in(&text, is_table_of_dev_dependencies),
+        }
+    }
+
+    /// Returns the names of the dependencies of the crate and of its tests.
+    pub(crate) fn all_dependencies(&self) -> impl Iterator<Item = &String> {
+        self.dependencies.union(&self.dev_dependencies)
     }
 
     /// Returns the directory of the manifest, from the root of the workspace.
@@ -35,16 +46,15 @@ impl Manifest {
     }
 }
 
-/// Returns the names before `=` or `.` in tables of dependencies, and those in the tables' own names. The table
-/// `workspace.dependencies` only declares versions and is ignored.
-fn dependencies(text: &str) -> BTreeSet<String> {
+/// Returns the names before `=` or `.` in the tables that `is_table` selects, and those in the tables' own names.
+fn names_in(text: &str, is_table: fn(&str) -> bool) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut inside = false;
     for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
         if let Some(table) = line.strip_prefix('[').and_then(|line| line.split(']').next()) {
             let (before, name) = table.rsplit_once('.').unwrap_or(("", table));
-            inside = is_table_of_dependencies(table);
-            if !inside && is_table_of_dependencies(before) {
+            inside = is_table(table);
+            if !inside && is_table(before) {
                 names.insert(name.to_owned());
             }
         } else if inside && let Some((name, _)) = line.split_once(['=', '.', ' ']) {
@@ -54,8 +64,15 @@ fn dependencies(text: &str) -> BTreeSet<String> {
     names
 }
 
+/// Returns `true` if the table has dependencies of the crate. The table `workspace.dependencies` only declares versions.
 fn is_table_of_dependencies(table: &str) -> bool {
-    table != "workspace.dependencies" && table.ends_with("dependencies")
+    table != "workspace.dependencies"
+        && table.ends_with("dependencies")
+        && !is_table_of_dev_dependencies(table)
+}
+
+fn is_table_of_dev_dependencies(table: &str) -> bool {
+    table.ends_with("dev-dependencies")
 }
 
 #[test]
@@ -78,6 +95,7 @@ version = "1"
 [features]
 default = []
 "#;
-    let expected = ["blake3", "cc", "libc", "memchr", "tempfile"].map(String::from);
-    assert_eq!(dependencies(text), BTreeSet::from(expected));
+    let expected = ["blake3", "cc", "libc", "memchr"].map(String::from);
+    assert_eq!(names_in(text, is_table_of_dependencies), BTreeSet::from(expected));
+    assert_eq!(names_in(text, is_table_of_dev_dependencies), BTreeSet::from(["tempfile".to_owned()]));
 }

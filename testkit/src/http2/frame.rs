@@ -49,8 +49,16 @@ pub const NO_ERROR: u32 = 0;
 pub const PROTOCOL_ERROR: u32 = 1;
 /// `FLOW_CONTROL_ERROR`.
 pub const FLOW_CONTROL_ERROR: u32 = 3;
+/// `STREAM_CLOSED`.
+pub const STREAM_CLOSED: u32 = 5;
+/// `FRAME_SIZE_ERROR`.
+pub const FRAME_SIZE_ERROR: u32 = 6;
+/// `REFUSED_STREAM`.
+pub const REFUSED_STREAM: u32 = 7;
 /// CANCEL.
 pub const CANCEL: u32 = 8;
+/// `COMPRESSION_ERROR`.
+pub const COMPRESSION_ERROR: u32 = 9;
 /// `ENHANCE_YOUR_CALM`.
 pub const ENHANCE_YOUR_CALM: u32 = 11;
 

@@ -3,9 +3,8 @@
 //! Peers open several streams at once, open windows in steps, reset streams, change their settings, and violate the protocol.
 //! Each stream must receive the fields and the body that the HTTP/1 model returns for the same request.
 //!
-//! The peers' side shares no code with the server's: it has its own frame encoder and decoder, and `loona-hpack`.
+//! The peers' side shares no code with the server's: the testkit encodes and parses the frames.
 
-mod frames;
 mod model;
 mod requests;
 mod script;

@@ -7,10 +7,9 @@ use cannery_eventloop::simulated::{
 };
 use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 
-use super::{ITERATIONS_MAX, plan, worker};
+use super::{ITERATIONS_MAX, worker};
 use crate::config::Timeouts;
 use crate::connection::DRAIN_GRACE;
-use crate::worker::Worker;
 
 /// The body of `/large`.
 const LARGE_BYTES: usize = 80_000;
@@ -157,32 +156,4 @@ fn drain_serves_a_request_in_flight() {
         );
         assert!(network.elapsed() <= stop + grace + SLACK, "{:?}", network.elapsed());
     }
-}
-
-#[test]
-fn goaway_is_complete_with_a_tiny_send_budget() {
-    // HTTP/2: the preface with empty SETTINGS, the acknowledgment of the server's PING, and the GOAWAY that follows it
-    // (RFC 9113 §6.8).
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-    const PING_ACK: &[u8] = b"\0\0\x08\x06\x01\0\0\0\0cannery!";
-    const GOAWAY: &[u8] = b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0";
-    let network = Network::new(5);
-    let actions = vec![
-        Action::Send(PREFACE.to_vec()),
-        Action::Await(b"cannery!".to_vec()),
-        Action::Send(PING_ACK.to_vec()),
-        Action::AwaitClose,
-    ];
-    let peer = network.connect(Duration::ZERO, actions, ReadRate::Unlimited, 10_000);
-    let plan = plan(SimulatedListener).0.with_iteration_bytes_max(10);
-    let mut worker = Worker::new(Simulated::new(network.clone()), plan).unwrap();
-    while network.elapsed() < Duration::from_secs(5) {
-        worker.run_iteration(None);
-    }
-    let end = worker.begin_drain();
-    while !network.is_idle() || network.state(peer) == ConnectionState::Open {
-        worker.run_iteration(Some(end));
-        assert!(worker.now() < end, "{}", network.received(peer).escape_ascii());
-    }
-    assert!(network.received(peer).ends_with(GOAWAY), "{}", network.received(peer).escape_ascii());
 }

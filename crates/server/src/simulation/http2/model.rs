@@ -6,13 +6,12 @@
 use std::collections::BTreeMap;
 
 use cannery_eventloop::simulated::{self, ReadRate};
-use loona_hpack::Decoder;
+use cannery_testkit::http2::{
+    ACK, DATA, Decoder, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS,
+    WINDOW_UPDATE, may_begin_frame,
+};
 
 use super::super::script::Ending;
-use super::frames::{
-    ACK, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE,
-    may_begin,
-};
 use super::requests::{Expected, Response};
 use super::script::{Fate, Script, Stream};
 
@@ -40,8 +39,8 @@ pub(super) fn check(
     }
     let mut connection = Received::default();
     let mut rest = received;
-    while let Some(frame) = Frame::take(&mut rest) {
-        connection.take(frame, script).map_err(|fault| format!("{fault}: {frame:?}"))?;
+    while let Some(frame) = Frame::parse(&mut rest) {
+        connection.take(&frame, script).map_err(|fault| format!("{fault}: {frame:?}"))?;
     }
     let is_open =
         state == simulated::ConnectionState::Open && script.read_rate == ReadRate::Unlimited && !stopped;
@@ -54,7 +53,7 @@ pub(super) fn check(
         || script.may_time_out
         || script.read_rate != ReadRate::Unlimited
         || stopped && state != simulated::ConnectionState::Closed;
-    if !rest.is_empty() && !is_disturbed && !may_begin(rest, may_be_cut) {
+    if !rest.is_empty() && !is_disturbed && !may_begin_frame(rest, may_be_cut) {
         return Err(format!("incomplete frame: {}", rest.escape_ascii()));
     }
     let is_whole = !is_disturbed && !script.is_cut && !stopped;
@@ -156,7 +155,7 @@ struct ReceivedStream {
 }
 
 impl Received {
-    fn take(&mut self, frame: Frame<'_>, script: &Script) -> Result<(), String> {
+    fn take(&mut self, frame: &Frame, script: &Script) -> Result<(), String> {
         if !std::mem::replace(&mut self.has_frames, true) && (frame.kind != SETTINGS || frame.has(ACK)) {
             return Err("precedes SETTINGS".into());
         }
@@ -167,7 +166,7 @@ impl Received {
             SETTINGS if frame.has(ACK) => self.take_settings_ack(script),
             PING if frame.has(ACK) => {
                 let is_next =
-                    script.pings.get(self.pings_acked).is_some_and(|payload| frame.payload == payload);
+                    script.pings.get(self.pings_acked).is_some_and(|payload| frame.payload == *payload);
                 self.pings_acked += 1;
                 if is_next { Ok(()) } else { Err("doesn't acknowledge the next PING".into()) }
             }
@@ -193,8 +192,11 @@ impl Received {
         Ok(())
     }
 
-    fn take_goaway(&mut self, frame: Frame<'_>, script: &Script) -> Result<(), String> {
-        let (last, code) = frame.number(0).zip(frame.number(4)).ok_or("too short")?;
+    fn take_goaway(&mut self, frame: &Frame, script: &Script) -> Result<(), String> {
+        if frame.payload.len() < 8 {
+            return Err("too short".into());
+        }
+        let (last, code) = (frame.number(0), frame.number(4));
         if last > self.last {
             return Err("raises the last stream ID".into());
         }
@@ -205,13 +207,16 @@ impl Received {
         Ok(())
     }
 
-    fn take_stream_frame(&mut self, frame: Frame<'_>) -> Result<(), String> {
+    fn take_stream_frame(&mut self, frame: &Frame) -> Result<(), String> {
         let stream = self.streams.entry(frame.stream).or_default();
         if stream.reset.is_some() {
             return Err("follows RST_STREAM".into());
         }
         if frame.kind == RST_STREAM {
-            stream.reset = frame.number(0);
+            if frame.payload.len() != 4 {
+                return Err("has the wrong length".into());
+            }
+            stream.reset = Some(frame.number(0));
             return Ok(());
         }
         if stream.is_ended {
@@ -220,7 +225,7 @@ impl Received {
         stream.is_ended = frame.has(END_STREAM);
         match (frame.kind == HEADERS, stream.fields.is_empty()) {
             (true, true) if frame.has(END_HEADERS) => {
-                let fields = self.decoder.decode(frame.payload).map_err(|error| format!("{error:?}"))?;
+                let fields = self.decoder.decode(&frame.payload).map_err(|error| format!("{error:?}"))?;
                 let text = |bytes| String::from_utf8(bytes).map_err(|error| error.to_string());
                 for (name, value) in fields {
                     stream.fields.push((text(name)?, text(value)?));
@@ -229,7 +234,7 @@ impl Received {
                 Ok(())
             }
             (false, false) => {
-                stream.body.extend_from_slice(frame.payload);
+                stream.body.extend_from_slice(&frame.payload);
                 Ok(())
             }
             _ => Err("an unexpected frame on this stream".into()),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use cannery_testkit::http1;
+
 use super::super::model::Responses;
 use super::super::site::Releases;
 use crate::content::Content;
@@ -60,19 +62,14 @@ impl Request {
         let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let text = format!("{method} {target} HTTP/1.1\r\nHost: h\r\n{lines}\r\n");
         let bytes = Responses::to(text.as_bytes(), content).responses.remove(0);
-        let end = bytes.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a head");
-        let head = str::from_utf8(&bytes[..end]).expect("a head of ASCII");
-        let mut lines = head.split("\r\n");
-        let status = lines.next().and_then(|line| line.split(' ').nth(1)).expect("a status");
-        let mut fields = vec![(":status".to_owned(), status.to_owned())];
-        for line in lines {
-            let (name, value) = line.split_once(": ").expect("a field");
-            // HTTP/2 has no connection-specific fields (RFC 9113 §8.2.2).
-            if name != "Connection" {
-                fields.push((name.to_ascii_lowercase(), value.to_owned()));
-            }
-        }
+        let (response, rest) = http1::parse(&bytes, *method == "HEAD");
+        assert!(rest.is_empty(), "bytes after the response");
+
+        let mut fields = vec![(":status".to_owned(), response.status.to_string())];
+        // HTTP/2 has no connection-specific fields (RFC 9113 §8.2.2).
+        let others = response.fields.into_iter().filter(|(name, _)| name != "Connection");
+        fields.extend(others.map(|(name, value)| (name.to_ascii_lowercase(), value)));
         fields.sort();
-        Response { fields, body: bytes[end + 4..].to_vec() }
+        Response { fields, body: response.body }
     }
 }

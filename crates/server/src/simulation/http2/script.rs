@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use cannery_eventloop::simulated::{Action, Network, PeerId, Random, ReadRate};
+use cannery_testkit::http2::{
+    ACK, COMPRESSION_ERROR, ENABLE_PUSH, FLOW_CONTROL_ERROR, FRAME_SIZE_ERROR, GOAWAY, HEADER_TABLE_SIZE,
+    INITIAL_WINDOW_SIZE, PING, PREFACE, PRIORITY, PROTOCOL_ERROR, RST_STREAM, SETTINGS, data, field_block,
+    frame, headers, priority_update, reset, settings, split_headers, window_update,
+};
 
 use super::super::script::{Ending, pauses, pieces};
-use super::frames::{
-    ACK, DATA, END_STREAM, GOAWAY, HEADER_TABLE_SIZE, INITIAL_WINDOW_SIZE, PING, PREFACE, PRIORITY,
-    PRIORITY_UPDATE, RST_STREAM, SETTINGS, block, frame, headers, reset, settings, window_update,
-};
 use super::requests::REQUESTS;
 
 /// A PROXY header without a client address.
@@ -171,7 +172,7 @@ impl<'r> Draft<'r> {
             self.random.once_in(3).then(|| [0, 1, 1000, 16_384, 65_535, 1_000_000][self.random.below(6)]);
         let parameters = table.map(|bytes| (HEADER_TABLE_SIZE, bytes));
         let others = window.map(|bytes| (INITIAL_WINDOW_SIZE, bytes));
-        let push = self.random.once_in(2).then_some((2, 0));
+        let push = self.random.once_in(2).then_some((ENABLE_PUSH, 0));
         let all: Vec<_> = push.into_iter().chain(parameters).chain(others).chain([(0x1a2a, 7)]).collect();
         self.send(settings(&all));
         self.tables.push(table);
@@ -201,9 +202,13 @@ impl<'r> Draft<'r> {
         if has_length {
             fields.push(("content-length", "5"));
         }
-        let cut = self.random.once_in(8).then(|| self.random.below(40));
+        let split_at = self.random.once_in(8).then(|| self.random.below(40));
         let id = self.open(request);
-        self.send(headers(id, !has_content, &block(&fields), cut));
+        let block = field_block(&fields);
+        self.send(match split_at {
+            Some(position) => split_headers(id, !has_content, &block, position),
+            None => headers(id, !has_content, &block),
+        });
         if let Some(stream) = self.streams.last_mut() {
             stream.is_open = has_content;
         }
@@ -213,18 +218,17 @@ impl<'r> Draft<'r> {
         if self.random.once_in(4) {
             self.send_wrong_length(id);
         } else if self.random.once_in(2) {
-            self.send(frame(DATA, END_STREAM, id, b"hello"));
+            self.send(data(id, true, b"hello"));
             self.end(id);
         } else {
-            self.send(frame(DATA, 0, id, b"hello"));
-            self.send(frame(DATA, END_STREAM, id, b""));
+            self.send(data(id, false, b"hello"));
+            self.send(data(id, true, b""));
             self.end(id);
         }
     }
 
     /// Sends a malformed request (RFC 9113 §8.1.1).
     fn send_malformed_request(&mut self) {
-        const PROTOCOL_ERROR: u32 = 1;
         let mut fields = request_fields(0);
         match self.random.below(3) {
             0 => fields.push(("connection", "close")),
@@ -232,7 +236,7 @@ impl<'r> Draft<'r> {
             _ => fields.push(("Upper", "case")),
         }
         let id = self.open(0);
-        self.send(headers(id, true, &block(&fields), None));
+        self.send(headers(id, true, &field_block(&fields)));
         self.set_fate(id, Fate::Malformed(PROTOCOL_ERROR));
     }
 
@@ -259,9 +263,8 @@ impl<'r> Draft<'r> {
 
     /// Sends content that is longer or shorter than its Content-Length.
     fn send_wrong_length(&mut self, id: u32) {
-        const PROTOCOL_ERROR: u32 = 1;
         let content: &[u8] = if self.random.once_in(2) { b"hell" } else { b"hello, world" };
-        self.send(frame(DATA, END_STREAM, id, content));
+        self.send(data(id, true, content));
         self.set_fate(id, Fate::WrongLength(PROTOCOL_ERROR));
     }
 
@@ -285,10 +288,10 @@ impl<'r> Draft<'r> {
         let Some(index) = self.streams.iter().position(|stream| stream.is_open) else { return };
         let id = self.streams[index].id;
         let content = vec![b'x'; self.random.below(2000)];
-        self.send(frame(DATA, 0, id, &content));
+        self.send(data(id, false, &content));
         match self.random.below(3) {
-            0 => self.send(frame(DATA, END_STREAM, id, b"")),
-            1 => self.send(headers(id, true, &block(&[("trailer", "field")]), None)),
+            0 => self.send(data(id, true, b"")),
+            1 => self.send(headers(id, true, &field_block(&[("trailer", "field")]))),
             _ => return,
         }
         self.end(id);
@@ -321,7 +324,7 @@ impl<'r> Draft<'r> {
         let stream = 2 * self.below(30) + 1;
         let priority =
             format!("u={}{}", self.random.below(8), if self.random.once_in(2) { ", i" } else { "" });
-        self.send(frame(PRIORITY_UPDATE, 0, 0, &[&stream.to_be_bytes(), priority.as_bytes()].concat()));
+        self.send(priority_update(stream, &priority));
     }
 
     /// Sends a frame that has no effect on the connection.
@@ -343,7 +346,7 @@ impl<'r> Draft<'r> {
         for index in 0..self.streams.len() {
             if self.streams[index].is_open {
                 let id = self.streams[index].id;
-                self.send(frame(DATA, END_STREAM, id, b"the last of it"));
+                self.send(data(id, true, b"the last of it"));
                 self.end(id);
             }
         }
@@ -362,19 +365,15 @@ impl<'r> Draft<'r> {
 
     /// Sends a frame that is a connection error.
     fn break_connection(&mut self) {
-        const PROTOCOL_ERROR: u32 = 1;
-        const FLOW_CONTROL_ERROR: u32 = 3;
-        const FRAME_SIZE_ERROR: u32 = 6;
-        const COMPRESSION_ERROR: u32 = 9;
         let idle = self.next + 100;
         let (bytes, code) = match self.random.below(8) {
-            0 => (frame(DATA, 0, idle, b"x"), PROTOCOL_ERROR),
+            0 => (data(idle, false, b"x"), PROTOCOL_ERROR),
             1 => (window_update(0, 0), PROTOCOL_ERROR),
             2 => (window_update(0, 0x7fff_ffff).repeat(2), FLOW_CONTROL_ERROR),
             3 => (frame(PING, 0, 0, b"short"), FRAME_SIZE_ERROR),
-            4 => (headers(idle, true, &[0x80], None), COMPRESSION_ERROR),
+            4 => (headers(idle, true, &[0x80]), COMPRESSION_ERROR),
             5 => (frame(SETTINGS, 0, 0, &[0; 5]), FRAME_SIZE_ERROR),
-            6 => (headers(self.next + 1, true, &block(&request_fields(0)), None), PROTOCOL_ERROR),
+            6 => (headers(self.next + 1, true, &field_block(&request_fields(0))), PROTOCOL_ERROR),
             _ => (frame(RST_STREAM, 0, idle, &[0; 4]), PROTOCOL_ERROR),
         };
         if code == FLOW_CONTROL_ERROR {

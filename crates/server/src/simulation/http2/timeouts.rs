@@ -6,17 +6,16 @@ use std::time::Duration;
 use cannery_eventloop::simulated::{
     Action, ConnectionState, Network, PeerId, ReadRate, Simulated, SimulatedListener,
 };
+use cannery_testkit::http2::{
+    ACK, DATA, END_STREAM, Frame, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, PING, PREFACE, SETTINGS, data,
+    field_block, frame, headers, settings, window_update,
+};
+use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
 
 use super::super::scenario::Scenario;
 use super::super::site::Releases;
 use super::super::{ITERATIONS_MAX, plan};
-use super::frames::{
-    ACK, DATA, END_STREAM, Frame, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE, PING, PREFACE, SETTINGS, block,
-    frame, headers, settings, window_update,
-};
 use super::script::GOAWAY_PING;
-use cannery_wire::limits::SEND_BYTES_PER_SECOND_MIN;
-
 use crate::config::Timeouts;
 use crate::connection::LINGER;
 use crate::observe::{Counters, Observer};
@@ -45,11 +44,11 @@ impl Received {
         let mut rest = bytes.as_slice();
         let mut received = Received::default();
 
-        while let Some(frame) = Frame::take(&mut rest) {
+        while let Some(frame) = Frame::parse(&mut rest) {
             match frame.kind {
                 HEADERS => received.responses += 1,
                 DATA => received.body_bytes += frame.payload.len(),
-                GOAWAY => received.goaways.extend(frame.number(0).zip(frame.number(4))),
+                GOAWAY => received.goaways.push((frame.number(0), frame.number(4))),
                 _ => {}
             }
             received.ends += usize::from(matches!(frame.kind, HEADERS | DATA) && frame.has(END_STREAM));
@@ -65,7 +64,7 @@ fn preface(window: u32) -> Vec<u8> {
 
 fn request(stream: u32, method: &str, target: &str) -> Vec<u8> {
     let fields = [(":method", method), (":scheme", "http"), (":path", target), (":authority", "h")];
-    headers(stream, method == "GET", &block(&fields), None)
+    headers(stream, method == "GET", &field_block(&fields))
 }
 
 /// Returns a network with one peer, a worker on it, and the slot from which that takes its release.
@@ -159,7 +158,7 @@ fn content_that_never_ends_times_out() {
     let mut actions = vec![Action::Send([preface(1000), request(1, "POST", "/small")].concat())];
     // Bytes that trickle in must not extend the timeout.
     for _ in 0..8 {
-        actions.extend([Action::Pause(Duration::from_secs(1)), Action::Send(frame(DATA, 0, 1, b"x"))]);
+        actions.extend([Action::Pause(Duration::from_secs(1)), Action::Send(data(1, false, b"x"))]);
     }
     actions.extend([Action::AwaitClose, Action::ShutdownWrite]);
     let (network, peer, mut worker, _) = set_up(actions);
@@ -254,6 +253,30 @@ fn silent_client_receives_settings_first() {
     };
     scenario.run(&network, &Releases::build()).unwrap();
     let received = network.received(peer);
-    let first = Frame::take(&mut received.as_slice()).map(|frame| frame.kind);
+    let first = Frame::parse(&mut received.as_slice()).map(|frame| frame.kind);
     assert_eq!(first, Some(SETTINGS), "{}", received.escape_ascii());
+}
+
+#[test]
+fn goaway_is_complete_with_a_tiny_send_budget() {
+    let network = Network::new(5);
+    let actions = vec![
+        Action::Send([PREFACE, &settings(&[])].concat()),
+        Action::Await(GOAWAY_PING.to_vec()),
+        Action::Send(frame(PING, ACK, 0, GOAWAY_PING)),
+        Action::AwaitClose,
+    ];
+    let peer = network.connect(Duration::ZERO, actions, ReadRate::Unlimited, 10_000);
+    let plan = plan(SimulatedListener).0.with_iteration_bytes_max(10);
+    let mut worker = Worker::new(Simulated::new(network.clone()), plan).unwrap();
+    run_until(&network, &mut worker, Duration::from_secs(5));
+
+    let end = worker.begin_drain();
+    while !network.is_idle() || network.state(peer) == ConnectionState::Open {
+        worker.run_iteration(Some(end));
+        assert!(worker.now() < end, "{}", network.received(peer).escape_ascii());
+    }
+    // The last stream ID and NO_ERROR (RFC 9113 §6.8).
+    let goaway = frame(GOAWAY, 0, 0, &[0; 8]);
+    assert!(network.received(peer).ends_with(&goaway), "{}", network.received(peer).escape_ascii());
 }
