@@ -63,8 +63,8 @@ impl Admin {
         Admin { source, hosts: hosts.to_vec() }
     }
 
-    /// Returns `true` if the statistics come from other processes.
-    pub(crate) fn asks_others(&self) -> bool {
+    /// Returns `true` if statistics are collected from other processes.
+    pub(crate) fn collects_stats(&self) -> bool {
         matches!(self.source, Source::Others(_))
     }
 

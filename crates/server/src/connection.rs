@@ -35,7 +35,7 @@ use std::net::SocketAddr;
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
-use cannery_eventloop::{Accepted, Socket};
+use cannery_eventloop::{Accepted, Readiness, Socket};
 use cannery_wire::Refusal;
 
 use crate::config::ListenerKind;
@@ -314,11 +314,11 @@ impl<S: Socket> Connection<S> {
         self.schedule = Schedule::Iteration { peer_eof: peer_eof || had_eof };
     }
 
-    /// Ends the deferral, and returns whether an event has meanwhile reported the end of the peer's sending direction.
-    pub(crate) fn has_eof_after_deferral(&mut self) -> bool {
-        let Schedule::Iteration { peer_eof } = self.schedule else { return false };
+    /// Ends the deferral, and returns the readiness that events have reported meanwhile.
+    pub(crate) fn take_deferred_readiness(&mut self) -> Readiness {
+        let Schedule::Iteration { peer_eof } = self.schedule else { return Readiness::default() };
         self.schedule = Schedule::Event;
-        peer_eof
+        Readiness { read_closed: peer_eof, ..Readiness::default() }
     }
 
     /// Returns `true` if received data is processed rather than dropped.
@@ -357,7 +357,7 @@ impl<S: Socket> Connection<S> {
             }
             let sent = pending.send(&mut self.transport.writer(&mut cx.buffers), &mut cx.budget.bytes)?;
             if pending.is_done() {
-                cx.observer.sent(cx.clock.now.saturating_duration_since(pending.since()));
+                cx.observer.deferred_response_sent(cx.clock.now.saturating_duration_since(pending.since()));
                 self.pending = None;
                 if !self.transport.is_blocked() {
                     self.process_kept(cx)?;

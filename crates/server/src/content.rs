@@ -39,8 +39,8 @@ pub(crate) enum Content {
     Dummy(Dummy),
 }
 
-/// A request and the properties of its connection.
-pub(crate) struct Asked<'p, E> {
+/// A request, and the properties of its connection that a response depends on.
+pub(crate) struct IncomingRequest<'p, E> {
     pub(crate) exchange: E,
     pub(crate) peer: &'p Option<SocketAddr>,
     /// The TLS version, if the connection uses TLS.
@@ -49,23 +49,24 @@ pub(crate) struct Asked<'p, E> {
     pub(crate) https_port: Option<u16>,
 }
 
-/// The resources of an archive that the reload thread owns.
+/// Resources of a served archive that only the reload thread uses.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct ArchiveResources {
     pub(crate) lease: Option<Lease>,
     /// The other releases of its directory.
     pub(crate) releases: Option<Releases>,
 }
 
 impl Content {
-    /// Opens the content of a configuration. Also returns the resources of each archive that the reload thread owns.
+    /// Opens the content of a configuration. Also returns the resources of each archive for the reload thread.
     pub(crate) fn open(
         config: &Config,
         challenges: Option<Challenges>,
-    ) -> Result<(Content, Vec<Kept>), StartError> {
+    ) -> Result<(Content, Vec<ArchiveResources>), StartError> {
         match &config.content {
             config::Content::Archives { archives, loading, .. } => {
-                let (mut entries, mut kept) = (Vec::new(), Vec::new());
+                let mut entries = Vec::new();
+                let mut resources = Vec::new();
                 for named in archives {
                     let failed = |source| StartError::Archive { path: named.path.clone(), source };
                     let opened = open::open(&named.path, *loading).map_err(failed)?;
@@ -82,11 +83,11 @@ impl Content {
                     }
                     let earlier = releases.as_ref().map_or_else(Vec::new, Releases::sites);
                     entries.push(Entry { host: named.host.clone(), site, earlier });
-                    kept.push(Kept { lease: opened.lease, releases });
+                    resources.push(ArchiveResources { lease: opened.lease, releases });
                 }
                 let special = config.special_pages.clone().map(Arc::new);
                 let builtin_pages = BuiltinPages { special, challenges: challenges.map(Arc::new) };
-                Ok((Content::Sites(Sites::new(entries, builtin_pages)), kept))
+                Ok((Content::Sites(Sites::new(entries, builtin_pages)), resources))
             }
             config::Content::Dummy { body } => Ok((Content::Dummy(Dummy::new(body)), Vec::new())),
         }
@@ -107,17 +108,17 @@ impl Content {
     #[inline]
     pub(crate) fn answer<'a>(
         &'a self,
-        mut asked: Asked<'_, impl Exchange<'a>>,
+        mut incoming: IncomingRequest<'_, impl Exchange<'a>>,
         scratch: &'a mut Scratch,
         fields: &ServerFields,
         output: &mut Output,
         observer: &mut Observer,
     ) {
-        let (exchange, peer, tls) = (&mut asked.exchange, asked.peer, asked.tls);
+        let (exchange, peer, tls) = (&mut incoming.exchange, incoming.peer, incoming.tls);
         let head = exchange.head();
-        let length_before = observer.watches().then(|| output.length());
+        let length_before = observer.records_requests().then(|| output.length());
         let response = match self {
-            Content::Sites(sites) => answer_from_sites(sites, &mut asked, scratch, fields, output),
+            Content::Sites(sites) => answer_from_sites(sites, &mut incoming, scratch, fields, output),
             Content::Admin(admin) => {
                 exchange.answer_page(&admin.page(head), fields, output);
                 return;
@@ -131,7 +132,7 @@ impl Content {
         };
         if let Some(before) = length_before {
             let bytes = output.length() - before;
-            observer.answered(&LoggedRequest { peer: *peer, tls, head, response: &response, bytes });
+            observer.request_answered(&LoggedRequest { peer: *peer, tls, head, response: &response, bytes });
         }
     }
 
@@ -180,12 +181,12 @@ impl Content {
 #[inline]
 fn answer_from_sites<'a>(
     sites: &'a Sites,
-    asked: &mut Asked<'_, impl Exchange<'a>>,
+    incoming: &mut IncomingRequest<'_, impl Exchange<'a>>,
     scratch: &'a mut Scratch,
     fields: &ServerFields,
     output: &mut Output,
 ) -> Response<'a> {
-    let Asked { exchange, https_port, .. } = asked;
+    let IncomingRequest { exchange, https_port, .. } = incoming;
     let request = &exchange.head().request;
     let Some((number, entry)) = sites.of(request) else {
         if let Some(page) = sites.challenge(request) {

@@ -71,7 +71,7 @@ pub use crate::worker::{Backend, BackendChoice};
 
 use crate::config::ListenerKind;
 use crate::observe::{LogWriter, Report, SiteStatus, Status};
-use crate::process::Vacancies;
+use crate::process::DownProcesses;
 use crate::process::notify::Notify;
 use crate::reload::ReloadOrder;
 use crate::sandbox::{Sandbox, SandboxReport};
@@ -88,7 +88,7 @@ pub struct Server {
     log: Option<LogWriter>,
     admin: Option<AdminServer>,
     report: Option<Report>,
-    vacancies: Vacancies,
+    down_processes: DownProcesses,
     /// Removes the paths of local sockets when dropped.
     _claims: Vec<Claim>,
     sandbox: Sandbox,
@@ -205,7 +205,7 @@ impl Server {
     /// Returns an error if a thread or a handler cannot be started.
     pub fn handle_signals(&self, notify: Notify) -> Result<(), StartError> {
         if let Some(supervisor) = notify.supervisor() {
-            self.vacancies.clone().follow(supervisor, self.stop.wakers.clone(), &self.sandbox)?;
+            self.down_processes.clone().follow(supervisor, self.stop.wakers.clone(), &self.sandbox)?;
         }
         let reopen = self.log.as_ref().map(LogWriter::reopen);
         startup::handle_signals(

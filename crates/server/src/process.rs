@@ -1,5 +1,6 @@
 //! Process management: listening sockets, supervisor, takeover by a new program, service manager.
 
+mod down_processes;
 pub mod inheritance;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod linux;
@@ -9,11 +10,10 @@ pub mod notify;
 mod portable;
 pub mod supervisor;
 pub mod takeover;
-mod vacancies;
 
+pub(crate) use down_processes::{DownProcesses, Standby};
 pub use listening::Listening;
 pub use platform::end_with_parent;
-pub(crate) use vacancies::{Standby, Vacancies};
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 use linux as platform;

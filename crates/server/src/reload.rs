@@ -24,7 +24,7 @@ use cannery_eventloop::Waker;
 use cannery_site::Site;
 
 use crate::config::{self, Config, NamedArchive, NoticeHandler};
-use crate::content::{Content, FileId, Kept, OpenRelease, Releases, ScanKind, open};
+use crate::content::{ArchiveResources, Content, FileId, OpenRelease, Releases, ScanKind, open};
 use crate::error::StartError;
 use crate::notice::Notice;
 use crate::observe::{ProcessSampler, Status};
@@ -130,18 +130,19 @@ impl Reloader {
         Reloader { process, ..self }
     }
 
-    /// Starts the thread, which exits when all handles are dropped. `kept` lists the resources of each archive.
+    /// Starts the thread, which exits when all handles are dropped. `archives` has the resources of each watched archive.
     pub(crate) fn start(
         mut self,
-        kept: Vec<Kept>,
+        archives: Vec<ArchiveResources>,
         status: Arc<Status>,
         current: Arc<Current>,
         wakers: Vec<Waker>,
         sandbox: &Sandbox,
     ) -> Result<ReloadOrder, StartError> {
         self.status = Some(status);
-        for (watched, kept) in self.watched.iter_mut().zip(kept) {
-            (watched.lease, watched.releases) = (kept.lease, kept.releases);
+        for (watched, resources) in self.watched.iter_mut().zip(archives) {
+            watched.lease = resources.lease;
+            watched.releases = resources.releases;
         }
         let (sender, orders) = channel();
         let run = move || self.run(&orders, &Served { current, wakers });

@@ -83,14 +83,14 @@ impl<L: EventLoop> Worker<L> {
     /// # Errors
     /// The event loop can't watch a listener.
     pub(crate) fn new(mut events: L, plan: Plan<L::Listener>) -> io::Result<Worker<L>> {
-        events.set_peer_addresses_needed(plan.observer.names_peers());
+        events.set_peer_addresses_needed(plan.observer.needs_peer_addresses());
         for (number, listener) in (0..).zip(&plan.listeners) {
             events.add_listener(listener, number)?;
         }
 
         let Plan { mut listeners, mut kinds, standby, .. } = plan;
         let processes = standby.iter().map(|standby| standby.process);
-        let standbys = Standbys::new(listeners.len(), processes, plan.vacancies);
+        let standbys = Standbys::new(listeners.len(), processes, plan.down_processes);
         for Standby { kind, listener, .. } in standby.into_iter().take(standbys.len()) {
             kinds.push(kind);
             listeners.push(listener);
@@ -120,8 +120,8 @@ impl<L: EventLoop> Worker<L> {
         })
     }
 
-    /// Reports the thread that calls this to the observer, as the worker's.
-    pub(crate) fn note_thread(&self) {
+    /// Reports the calling thread to the observer as the worker's.
+    pub(crate) fn report_thread(&self) {
         #[cfg(target_os = "linux")]
         self.cx.observer.set_thread(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
     }
@@ -230,7 +230,7 @@ impl<L: EventLoop> Worker<L> {
                 Event::Woken => {
                     self.send_batch();
                     self.adopt_release();
-                    self.watch_vacant();
+                    self.update_standbys();
                     self.accept_handed_over();
                 }
             }
@@ -247,7 +247,7 @@ impl<L: EventLoop> Worker<L> {
 
         self.cx.memory.set_received(self.events.kept_bytes());
         self.check_memory();
-        if self.cx.observer.asks_for_time() {
+        if self.cx.observer.needs_iteration_time() {
             let took = self.events.now().instant - self.cx.clock.now;
             self.cx.observer.iteration_done(took);
         }
@@ -267,7 +267,7 @@ impl<L: EventLoop> Worker<L> {
     fn wait(&mut self, is_busy: bool, end: Option<Instant>) -> io::Result<()> {
         let has_ticks = !self.connections.is_empty()
             || self.backlog != Backlog::Empty
-            || self.cx.observer.has_pending()
+            || self.cx.observer.has_log_lines()
             || self.cx.memory.has_memory_to_release();
         let tick = has_ticks.then_some(self.next_tick);
         let now = is_busy.then_some(self.cx.clock.now);
@@ -356,8 +356,8 @@ impl<L: EventLoop> Worker<L> {
 
     fn resume_one(&mut self, token: Token) {
         if let Some(connection) = self.connections.get_mut(token) {
-            let read_closed = connection.has_eof_after_deferral();
-            self.resume(token, Readiness { read_closed, ..Readiness::default() });
+            let readiness = connection.take_deferred_readiness();
+            self.resume(token, readiness);
         }
     }
 
@@ -406,7 +406,7 @@ impl<L: EventLoop> Worker<L> {
         let Some(connection) = self.connections.get_mut(token) else { return };
         let has_timed_out = connection.has_timed_out() && closed == Closed::InOrder;
         self.cx.memory.change(connection.memory(), 0);
-        self.cx.observer.closed(if has_timed_out { Closed::TimedOut } else { closed });
+        self.cx.observer.connection_closed(if has_timed_out { Closed::TimedOut } else { closed });
         self.connections.remove(token);
         self.events.set_load(self.connections.len());
     }

@@ -132,7 +132,7 @@ fn connections(metrics: &mut Metrics, all: &Snapshot) {
         metrics.value("connections_ended_total", &[("how", how)], count);
     }
     let help = "Connections without a valid PROXY protocol header although one is required.";
-    metrics.single("proxy_headers_refused_total", "counter", help, all.unnamed);
+    metrics.single("proxy_headers_refused_total", "counter", help, all.bad_proxy_headers);
     metrics.begin("tls_handshakes_total", "counter", "Completed TLS handshakes by kind.");
     for (kind, count) in [("full", all.handshakes_full), ("resumed", all.handshakes_resumed)] {
         metrics.value("tls_handshakes_total", &[("kind", kind)], count);

@@ -124,7 +124,7 @@ impl WorkerContext {
     #[inline]
     pub(crate) fn begin_iteration(&mut self, now: Now) {
         self.clock.now = now.instant;
-        self.observer.begin_turn(now.instant);
+        self.observer.begin_iteration(now.instant);
         let idle = if self.clock.is_draining {
             Some(DRAIN_GRACE)
         } else {

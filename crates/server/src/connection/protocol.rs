@@ -9,7 +9,7 @@ use cannery_secure::Version;
 use cannery_wire::{Output, Refusal, RequestLine, h1, h2};
 
 use super::context::{Policy, Responder, WorkerContext};
-use crate::content::{Asked, Content, OnH1, OnH2};
+use crate::content::{Content, IncomingRequest, OnH1, OnH2};
 use crate::observe::RefusedRequest;
 
 /// The protocol of a connection, and its state.
@@ -233,14 +233,14 @@ fn respond_h1(
             h1::Step::Request => {
                 let WorkerContext { policy, release, responder, observer, .. } = &mut *cx;
                 let Responder { fields, scratch, output, .. } = responder;
-                let asked = Asked {
+                let incoming = IncomingRequest {
                     exchange: OnH1 { http, head: &head },
                     peer: client.address,
                     tls: client.tls_version,
                     https_port: if client.has_tls { None } else { policy.https_port },
                 };
                 let fields = fields.for_connection(client.has_tls);
-                release.content.answer(asked, scratch, fields, output, observer);
+                release.content.answer(incoming, scratch, fields, output, observer);
             }
             h1::Step::More => {
                 *rest = &rest[used..];
@@ -280,7 +280,7 @@ fn refuse_h1(
     output.set_archive(archive.number);
     let fields = fields.for_connection(client.has_tls);
     let content_bytes = http.refuse(&answer, archive.bytes, fields, output);
-    cx.observer.refused(&RefusedRequest {
+    cx.observer.request_refused(&RefusedRequest {
         peer: *client.address,
         tls: client.tls_version,
         refusal,
@@ -330,14 +330,19 @@ impl Http2 {
                 h2::Step::Request(stream) => {
                     let head = heads.head();
                     let exchange = OnH2 { http: &mut self.http, stream, head: &head };
-                    let asked = Asked { exchange, peer: client.address, tls: client.tls_version, https_port };
-                    content.answer(asked, scratch, fields, output, observer);
+                    let incoming = IncomingRequest {
+                        exchange,
+                        peer: client.address,
+                        tls: client.tls_version,
+                        https_port,
+                    };
+                    content.answer(incoming, scratch, fields, output, observer);
                 }
                 h2::Step::Refused(stream, refusal) => {
                     let (answer, archive) = content.refusal(refusal);
                     let content_bytes = self.http.refuse(stream, &answer, archive, fields, output);
                     let head = heads.head();
-                    observer.refused(&RefusedRequest {
+                    observer.request_refused(&RefusedRequest {
                         peer: *client.address,
                         tls: client.tls_version,
                         refusal,

@@ -42,26 +42,26 @@ impl Observer {
 
     /// Records an accepted connection.
     #[inline]
-    pub(crate) fn accepted(&mut self) {
+    pub(crate) fn connection_accepted(&mut self) {
         if let Some(counters) = &self.counters {
             counters.accepted.add(1);
         }
     }
 
-    /// Returns `true` if the addresses of peers are logged.
-    pub(crate) fn names_peers(&self) -> bool {
+    /// Returns `true` if the log has the addresses of peers.
+    pub(crate) fn needs_peer_addresses(&self) -> bool {
         self.log.is_some()
     }
 
     /// Returns `true` if requests are counted or logged.
     #[inline]
-    pub(crate) fn watches(&self) -> bool {
+    pub(crate) fn records_requests(&self) -> bool {
         self.counters.is_some() || self.log.is_some()
     }
 
     /// Records a request. Its response is encoded, and is sent next.
     #[inline]
-    pub(crate) fn answered(&mut self, logged: &LoggedRequest<'_>) {
+    pub(crate) fn request_answered(&mut self, logged: &LoggedRequest<'_>) {
         if let Some(counters) = &self.counters {
             self.answered_in_iteration += 1;
             count(counters, logged);
@@ -73,7 +73,7 @@ impl Observer {
 
     /// Records bytes that were refused as a request.
     #[inline]
-    pub(crate) fn refused(&mut self, refused: &RefusedRequest<'_>) {
+    pub(crate) fn request_refused(&mut self, refused: &RefusedRequest<'_>) {
         if let Some(counters) = &self.counters {
             counters.refusals[refused.refusal as usize].add(1);
             counters.count_status(refused.refusal.status());
@@ -87,7 +87,7 @@ impl Observer {
     #[cold]
     pub(crate) fn bad_proxy_header(&mut self) {
         if let Some(counters) = &self.counters {
-            counters.unnamed.add(1);
+            counters.bad_proxy_headers.add(1);
         }
     }
 
@@ -114,7 +114,7 @@ impl Observer {
     }
 
     /// Records the latency of a deferred response, from its request until it was sent.
-    pub(crate) fn sent(&mut self, took: Duration) {
+    pub(crate) fn deferred_response_sent(&mut self, took: Duration) {
         if let Some(counters) = &self.counters {
             counters.latency.add(took, 1);
         }
@@ -122,7 +122,7 @@ impl Observer {
 
     /// Records the end of a connection.
     #[inline]
-    pub(crate) fn closed(&mut self, closed: Closed) {
+    pub(crate) fn connection_closed(&mut self, closed: Closed) {
         let Some(counters) = &self.counters else { return };
         counters.closed.add(1);
         match closed {
@@ -133,9 +133,9 @@ impl Observer {
         }
     }
 
-    /// Returns `true` if this iteration answered a request, so that its duration is needed.
+    /// Returns `true` if this iteration answered a request. Its duration is then the latency of the response.
     #[inline]
-    pub(crate) fn asks_for_time(&self) -> bool {
+    pub(crate) fn needs_iteration_time(&self) -> bool {
         self.answered_in_iteration > 0
     }
 
@@ -147,9 +147,9 @@ impl Observer {
         }
     }
 
-    /// Returns `true` if log lines wait for the next tick.
+    /// Returns `true` if the next tick has log lines to write.
     #[inline]
-    pub(crate) fn has_pending(&self) -> bool {
+    pub(crate) fn has_log_lines(&self) -> bool {
         self.log.as_ref().is_some_and(LogBuffer::has_lines)
     }
 
@@ -163,9 +163,9 @@ impl Observer {
         }
     }
 
-    /// Records the time at which the loop woke up.
+    /// Records the time at which the event loop woke up.
     #[inline]
-    pub(crate) fn begin_turn(&mut self, now: Instant) {
+    pub(crate) fn begin_iteration(&mut self, now: Instant) {
         if let Some(log) = &mut self.log {
             log.begin_iteration(now);
         }

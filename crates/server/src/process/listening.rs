@@ -5,7 +5,7 @@
 
 use cannery_eventloop::{Address, Claim, ListenOptions, Listener};
 
-use super::vacancies::Standby;
+use super::down_processes::Standby;
 use crate::config::{Config, ListenerKind};
 use crate::error::StartError;
 

@@ -2,7 +2,7 @@
 //!
 //! The supervisor serves nothing itself. It owns the listening sockets, so no connection is refused while a process is down.
 //! Each process inherits the listening sockets of all others too, and accepts from them while their process is down
-//! (`vacancies`). Each process has a private socket pair with the supervisor, over which it reports readiness. The supervisor
+//! (`down_processes`). Each process has a private socket pair with the supervisor, over which it reports readiness. The supervisor
 //! never forks without executing a program.
 //!
 //! The service survives the exit of any process. Because all processes have the same configuration, the supervisor fails at

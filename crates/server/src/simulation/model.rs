@@ -9,7 +9,7 @@ use cannery_wire::{Output, Refusal, Segment, ServerFields};
 use super::script::{Ending, Script};
 use super::site::Releases;
 use crate::config::SecurityHeaders;
-use crate::content::{Asked, Content, OnH1};
+use crate::content::{Content, IncomingRequest, OnH1};
 use crate::observe::Observer;
 
 /// Compares the bytes that a peer received with the model.
@@ -110,8 +110,8 @@ impl Responses {
             match step {
                 Step::Request => {
                     let exchange = OnH1 { http: &mut http, head: &head };
-                    let asked = Asked { exchange, peer: &None, tls: None, https_port: None };
-                    content.answer(asked, &mut scratch, &fields, &mut output, &mut observer);
+                    let incoming = IncomingRequest { exchange, peer: &None, tls: None, https_port: None };
+                    content.answer(incoming, &mut scratch, &fields, &mut output, &mut observer);
                 }
                 Step::Refused(refusal) => refuse(&mut http, content, refusal, &fields, &mut output),
                 Step::More | Step::End => break,

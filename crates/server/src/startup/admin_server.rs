@@ -62,7 +62,7 @@ impl AdminListener {
         sandbox: &Sandbox,
     ) -> Result<AdminServer, StartError> {
         let AdminListener { address, claim, listener, waker } = self;
-        let asks_others = admin.asks_others();
+        let collects_stats = admin.collects_stats();
         let current = Arc::new(Current::new(Arc::new(Content::Admin(admin))));
         let (order, observer) = (Arc::new(StopOrder::default()), Observer::default());
         let plan = worker::Plan::new(
@@ -72,7 +72,7 @@ impl AdminListener {
             Arc::clone(&order),
             observer,
         );
-        let plan = plan.for_operators(asks_others);
+        let plan = plan.for_operators(collects_stats);
         let threads = worker::start_all("admin", Backend::DEFAULT, vec![(plan, waker.clone())], sandbox)?;
         Ok(AdminServer { address, _claim: claim, threads, order, waker })
     }

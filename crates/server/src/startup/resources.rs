@@ -12,11 +12,11 @@ use super::admin_server::AdminListener;
 use crate::admin::{Admin, Source, collect};
 use crate::config::{self, Config, LogTarget};
 use crate::connection::memory_budget;
-use crate::content::{Content, Kept};
+use crate::content::{ArchiveResources, Content};
 use crate::error::StartError;
 use crate::observe::{Counters, LogFile, LogWriter, Observer, ProcessSampler, Report};
 use crate::pages::challenges::{self, Webroot};
-use crate::process::{Listening, Standby, Vacancies};
+use crate::process::{DownProcesses, Listening, Standby};
 use crate::reload::{CertificateFolder, Current, Reloader};
 use crate::sandbox::{self, Sandbox, SandboxReport};
 use crate::worker::{self, BackendChoice, StopOrder};
@@ -28,11 +28,12 @@ pub(crate) struct Resources {
     reloader: Option<Reloader>,
     certificates: Option<CertificateFolder>,
     content: Content,
-    kept: Vec<Kept>,
+    /// For the reload thread.
+    archives: Vec<ArchiveResources>,
     log: Option<LogFile>,
     admin: Option<AdminListener>,
     /// The socket on which another process asks for statistics.
-    figures: Option<UnixDatagram>,
+    stats_socket: Option<UnixDatagram>,
     listening: Listening,
     /// The standby listeners of each worker.
     standby: Vec<Vec<Standby>>,
@@ -54,11 +55,11 @@ impl Resources {
         let reloader = Reloader::new(config);
         let webroot = config.acme_webroot.as_deref().map(challenges::open).transpose()?;
         let (challenges, webroot) = webroot.unzip();
-        let (content, kept) = Content::open(config, challenges)?;
+        let (content, archives) = Content::open(config, challenges)?;
         let certificates = CertificateFolder::open(config)?;
         let log = config.access_log.as_ref().map(LogFile::open).transpose()?;
         let admin = config.admin.as_ref().map(AdminListener::open).transpose()?;
-        let figures = config.stats_socket.map(collect::inherit).transpose()?;
+        let stats_socket = config.stats_socket.map(collect::inherit).transpose()?;
         let listening = Listening::open(config, config.threads.get())?;
         let standby = Listening::standby(config, config.threads.get())?;
         let waker = |_| Waker::new().map_err(StartError::EventLoop);
@@ -71,10 +72,10 @@ impl Resources {
             reloader,
             certificates,
             content,
-            kept,
+            archives,
             log,
             admin,
-            figures,
+            stats_socket,
             listening,
             standby,
             wakers,
@@ -139,10 +140,10 @@ impl Resources {
             reloader,
             certificates,
             content,
-            kept,
+            archives,
             log,
             admin,
-            figures,
+            stats_socket,
             listening,
             standby,
             wakers,
@@ -152,7 +153,7 @@ impl Resources {
             memory_max,
         } = self;
         let last = config.standby.iter().map(|(process, ..)| *process).max();
-        let vacancies = last.map(Vacancies::new).unwrap_or_default();
+        let down_processes = last.map(DownProcesses::with_last).unwrap_or_default();
         let status = Arc::new(content.status(config));
         let current = Arc::new(Current::new(Arc::new(content)));
         let counters: Vec<_> = wakers.iter().map(|_| Arc::new(Counters::default())).collect();
@@ -163,7 +164,7 @@ impl Resources {
         let make_admin = || Admin::new(source(), &config.admin_hosts);
         let admin = admin.map(|admin| admin.start(config, make_admin(), &sandbox)).transpose()?;
         webroot.map(|webroot| webroot.start(&sandbox)).transpose()?;
-        if let Some(socket) = figures {
+        if let Some(socket) = stats_socket {
             collect::answer(socket, counters.clone(), Arc::clone(&status), &sandbox)?;
         }
         let addresses = listening.addresses().to_vec();
@@ -185,12 +186,12 @@ impl Resources {
                 worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&order), observer);
             let tls = certificates.as_ref().map(|certificates| certificates.context.clone());
             let plan = plan
-                .beside(balancer)
-                .with_standby(standby, vacancies.clone())
+                .with_balancer(balancer)
+                .with_standby(standby, down_processes.clone())
                 .with_https_port(https_port)
                 .with_tls(tls)
                 .with_memory_max(memory_max)
-                .reporting(drains.clone());
+                .with_drain_report(drains.clone());
             plans.push((plan, waker.clone()));
         }
         drop(drains);
@@ -205,7 +206,7 @@ impl Resources {
             reloader.map(|reloader| reloader.with_certificates(certificates).with_process(process));
         let sites = status.sites();
         let reload =
-            reloader.map(|reloader| reloader.start(kept, status, current, wakers, &sandbox)).transpose();
+            reloader.map(|reloader| reloader.start(archives, status, current, wakers, &sandbox)).transpose();
         let reload = reload.inspect_err(|_| stop.order())?;
         let report = config
             .report
@@ -220,7 +221,7 @@ impl Resources {
             log,
             admin,
             report,
-            vacancies,
+            down_processes,
             _claims: claims,
             sandbox,
             sandbox_report,

@@ -74,7 +74,7 @@ impl<L: EventLoop> Worker<L> {
         });
         if begun.is_ok() {
             self.cx.memory.change(0, memory);
-            self.cx.observer.accepted();
+            self.cx.observer.connection_accepted();
             self.events.set_load(self.connections.len());
         }
     }

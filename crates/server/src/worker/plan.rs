@@ -13,7 +13,7 @@ use cannery_wire::limits::CONNECTIONS_BYTES_MAX;
 use crate::config::{Config, ListenerKind};
 use crate::connection::{AddedFields, ITERATION_BYTES_MAX, Policy};
 use crate::observe::Observer;
-use crate::process::{Standby, Vacancies};
+use crate::process::{DownProcesses, Standby};
 use crate::reload::Current;
 
 /// The order to stop. A worker checks it after it was woken up.
@@ -51,8 +51,8 @@ pub(crate) struct Plan<L = Listener> {
     pub(super) draining: Option<Sender<usize>>,
     /// Listeners of other processes.
     pub(super) standby: Vec<Standby<L>>,
-    /// Which of the other processes are gone.
-    pub(super) vacancies: Vacancies,
+    /// Which of the other processes are down.
+    pub(super) down_processes: DownProcesses,
 }
 
 impl<L> Plan<L> {
@@ -94,18 +94,18 @@ impl<L> Plan<L> {
             balancer: None,
             draining: None,
             standby: Vec::new(),
-            vacancies: Vacancies::default(),
+            down_processes: DownProcesses::default(),
         }
     }
 
     /// Balances connections with other workers.
-    pub(crate) fn beside(self, balancer: Balancer) -> Plan<L> {
+    pub(crate) fn with_balancer(self, balancer: Balancer) -> Plan<L> {
         Plan { balancer: Some(balancer), ..self }
     }
 
-    /// Serves the listeners of other processes while these are gone.
-    pub(crate) fn with_standby(self, standby: Vec<Standby<L>>, vacancies: Vacancies) -> Plan<L> {
-        Plan { standby, vacancies, ..self }
+    /// Serves the listeners of other processes while these are down.
+    pub(crate) fn with_standby(self, standby: Vec<Standby<L>>, down_processes: DownProcesses) -> Plan<L> {
+        Plan { standby, down_processes, ..self }
     }
 
     /// Redirects requests without TLS to this port of `https`.
@@ -114,7 +114,7 @@ impl<L> Plan<L> {
     }
 
     /// Reports the number of connections that are open when the worker stops.
-    pub(crate) fn reporting(self, draining: Sender<usize>) -> Plan<L> {
+    pub(crate) fn with_drain_report(self, draining: Sender<usize>) -> Plan<L> {
         Plan { draining: Some(draining), ..self }
     }
 
@@ -142,8 +142,8 @@ impl<L> Plan<L> {
 
     /// Serves operators. They connect without a proxy in between. A worker that collects statistics of other processes needs
     /// their sockets, which are in the process's descriptor table.
-    pub(crate) fn for_operators(self, asks_others: bool) -> Plan<L> {
+    pub(crate) fn for_operators(self, collects_stats: bool) -> Plan<L> {
         let policy = Policy { expects_proxy_header: false, ..self.policy };
-        Plan { policy, owns_descriptors: !asks_others, ..self }
+        Plan { policy, owns_descriptors: !collects_stats, ..self }
     }
 }

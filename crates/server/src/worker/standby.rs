@@ -1,16 +1,16 @@
-//! Listening sockets of other processes, which a worker serves while these processes are gone.
+//! Listening sockets of other processes, which a worker serves while these processes are down.
 
 use cannery_eventloop::EventLoop;
 
 use super::Worker;
-use crate::process::Vacancies;
+use crate::process::DownProcesses;
 
 /// The most listeners that an event loop can number.
 const LISTENERS_MAX: usize = 256;
 
 /// The listeners of other processes, which follow the worker's own.
 pub(super) struct Standbys {
-    vacancies: Vacancies,
+    down_processes: DownProcesses,
     /// The number of the first one.
     first: usize,
     /// The process of each listener, and whether the listener is watched.
@@ -22,10 +22,10 @@ impl Standbys {
     pub(super) fn new(
         first: usize,
         processes: impl Iterator<Item = usize>,
-        vacancies: Vacancies,
+        down_processes: DownProcesses,
     ) -> Standbys {
         let entries = processes.take(LISTENERS_MAX.saturating_sub(first)).map(|process| (process, false));
-        Standbys { vacancies, first, entries: entries.collect() }
+        Standbys { down_processes, first, entries: entries.collect() }
     }
 
     /// Returns their number.
@@ -40,19 +40,19 @@ impl Standbys {
 }
 
 impl<L: EventLoop> Worker<L> {
-    /// Watches the listeners of processes that are gone, and stops watching those of processes that are back.
-    pub(super) fn watch_vacant(&mut self) {
+    /// Watches the listeners of processes that are down, and stops watching those of processes that have been restarted.
+    pub(super) fn update_standbys(&mut self) {
         for index in 0..self.standbys.entries.len() {
             let (process, is_watched) = self.standbys.entries[index];
-            let is_vacant = self.standbys.vacancies.is_vacant(process);
-            if is_vacant == is_watched {
+            let is_down = self.standbys.down_processes.contains(process);
+            if is_down == is_watched {
                 continue;
             }
             let number = self.standbys.first + index;
             let id = u32::try_from(number).expect("an event loop has a number for each");
-            self.standbys.entries[index].1 = is_vacant;
-            if is_vacant {
-                // If the kernel can't watch it, its clients wait until the process is back.
+            self.standbys.entries[index].1 = is_down;
+            if is_down {
+                // If the kernel can't watch it, its clients wait until the process is restarted.
                 self.standbys.entries[index].1 =
                     self.events.add_listener(&self.listeners[number], id).is_ok();
             } else {

@@ -69,7 +69,7 @@ impl LoopTask for Task<'_> {
         let Task { plan, sandbox, started } = self;
         let worker = events.and_then(|events| Worker::new(events, plan)).map_err(StartError::EventLoop);
         let worker = worker.and_then(|worker| {
-            worker.note_thread();
+            worker.report_thread();
             sandbox.enter_thread(ThreadRole::Worker)?;
             Ok(worker)
         });

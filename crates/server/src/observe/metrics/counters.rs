@@ -23,7 +23,7 @@ pub(crate) struct Counters {
     pub(crate) shed: Counter,
     pub(crate) broken: Counter,
     /// Connections without the PROXY header that they had to begin with.
-    pub(crate) unnamed: Counter,
+    pub(crate) bad_proxy_headers: Counter,
     /// Full TLS handshakes.
     pub(crate) handshakes_full: Counter,
     /// Resumed TLS handshakes.
@@ -71,7 +71,7 @@ impl Default for Counters {
             timed_out: Counter::default(),
             shed: Counter::default(),
             broken: Counter::default(),
-            unnamed: Counter::default(),
+            bad_proxy_headers: Counter::default(),
             handshakes_full: Counter::default(),
             handshakes_resumed: Counter::default(),
             tls_failures: Counter::default(),

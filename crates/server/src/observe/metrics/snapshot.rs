@@ -17,7 +17,7 @@ pub(crate) struct Snapshot {
     pub(crate) timed_out: u64,
     pub(crate) shed: u64,
     pub(crate) broken: u64,
-    pub(crate) unnamed: u64,
+    pub(crate) bad_proxy_headers: u64,
     pub(crate) handshakes_full: u64,
     pub(crate) handshakes_resumed: u64,
     pub(crate) tls_failures: u64,
@@ -49,7 +49,7 @@ impl Snapshot {
         self.timed_out += counters.timed_out.get();
         self.shed += counters.shed.get();
         self.broken += counters.broken.get();
-        self.unnamed += counters.unnamed.get();
+        self.bad_proxy_headers += counters.bad_proxy_headers.get();
         self.handshakes_full += counters.handshakes_full.get();
         self.handshakes_resumed += counters.handshakes_resumed.get();
         self.tls_failures += counters.tls_failures.get();
@@ -73,7 +73,7 @@ impl Snapshot {
             (&mut self.timed_out, &other.timed_out),
             (&mut self.shed, &other.shed),
             (&mut self.broken, &other.broken),
-            (&mut self.unnamed, &other.unnamed),
+            (&mut self.bad_proxy_headers, &other.bad_proxy_headers),
             (&mut self.handshakes_full, &other.handshakes_full),
             (&mut self.handshakes_resumed, &other.handshakes_resumed),
             (&mut self.tls_failures, &other.tls_failures),

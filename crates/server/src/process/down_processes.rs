@@ -1,4 +1,4 @@
-//! Processes that are down, from whose listening sockets the others accept until they are restarted.
+//! Processes that are down. Until they are restarted, the others accept connections from their listening sockets.
 //!
 //! The kernel continues to assign connections to the listening sockets of a process that has exited, because the supervisor
 //! keeps them open. Each process therefore inherits the sockets of all others too. When a process exits or is restarted, the
@@ -25,26 +25,26 @@ pub(crate) struct Standby<L = Listener> {
     pub(crate) listener: L,
 }
 
-/// The processes that are down, by number.
+/// The numbers of the processes that are down. All workers share the set, and the supervisor's lines change it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Vacancies(Arc<[AtomicBool]>);
+pub(crate) struct DownProcesses(Arc<[AtomicBool]>);
 
-impl Vacancies {
-    /// Assumes that all processes up to this number run.
-    pub(crate) fn new(last: usize) -> Vacancies {
-        Vacancies((0..=last).map(|_| AtomicBool::new(false)).collect())
+impl DownProcesses {
+    /// Returns an empty set with room for the processes from 0 to `last`.
+    pub(crate) fn with_last(last: usize) -> DownProcesses {
+        DownProcesses((0..=last).map(|_| AtomicBool::new(false)).collect())
     }
 
     /// Returns `true` if a process is down.
-    pub(crate) fn is_vacant(&self, process: usize) -> bool {
-        self.0.get(process).is_some_and(|vacant| vacant.load(Ordering::Acquire))
+    pub(crate) fn contains(&self, process: usize) -> bool {
+        self.0.get(process).is_some_and(|is_down| is_down.load(Ordering::Acquire))
     }
 
     /// Applies a line of the supervisor: the numbers of the processes that are down, separated by commas.
     fn set(&self, line: &str) {
         let down: Vec<usize> = line.split(',').filter_map(|number| number.trim().parse().ok()).collect();
-        for (process, vacant) in self.0.iter().enumerate() {
-            vacant.store(down.contains(&process), Ordering::Release);
+        for (process, is_down) in self.0.iter().enumerate() {
+            is_down.store(down.contains(&process), Ordering::Release);
         }
     }
 
@@ -73,14 +73,14 @@ mod tests {
 
     #[test]
     fn line_lists_the_processes_that_are_down() {
-        let vacancies = Vacancies::new(2);
-        let down = || [0, 1, 2, 3].map(|process| vacancies.is_vacant(process));
+        let down_processes = DownProcesses::with_last(2);
+        let down = || [0, 1, 2, 3].map(|process| down_processes.contains(process));
         assert_eq!(down(), [false; 4]);
-        vacancies.set("0,2,7");
+        down_processes.set("0,2,7");
         assert_eq!(down(), [true, false, true, false]);
-        vacancies.set("1");
+        down_processes.set("1");
         assert_eq!(down(), [false, true, false, false]);
-        vacancies.set("");
+        down_processes.set("");
         assert_eq!(down(), [false; 4]);
     }
 }
