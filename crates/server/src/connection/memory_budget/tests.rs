@@ -1,0 +1,39 @@
+//! Unit tests of the memory budget.
+
+use super::*;
+
+#[test]
+fn memory_is_released_once_per_peak() {
+    let mut memory = MemoryBudget::new(100 << 20);
+    memory.change(0, 40 << 20);
+    assert!(!memory.has_memory_to_release());
+    memory.change(40 << 20, 10 << 20);
+    assert!(memory.has_memory_to_release());
+    memory.set_released();
+    assert!(!memory.has_memory_to_release());
+    memory.change(10 << 20, 15 << 20);
+    memory.change(15 << 20, 0);
+    assert!(!memory.has_memory_to_release(), "too little");
+}
+
+#[test]
+fn excess_leaves_room_below_the_limit() {
+    let mut memory = MemoryBudget::new(800);
+    memory.change(0, 700);
+    assert!(!memory.is_tight() && !memory.is_over());
+    memory.change(700, 701);
+    assert!(memory.is_tight() && !memory.is_over());
+    memory.change(701, 801);
+    assert!(memory.is_over());
+    assert_eq!(memory.excess(), 201);
+}
+
+#[test]
+fn received_bytes_of_the_event_loop_count() {
+    let mut memory = MemoryBudget::new(800);
+    memory.change(0, 400);
+    memory.set_received(401);
+    assert!(memory.is_over());
+    memory.set_received(100);
+    assert!(!memory.is_tight());
+}

@@ -1,0 +1,75 @@
+//! Unit tests of the table of system calls.
+
+use super::*;
+
+fn numbers(calls: impl Iterator<Item = Call>) -> Vec<c_long> {
+    calls.map(|call| call.number).collect()
+}
+
+#[test]
+fn dangerous_calls_are_never_allowed() {
+    let all = numbers(process_calls(false, false));
+    for number in [
+        libc::SYS_execve,
+        libc::SYS_execveat,
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_writev,
+        libc::SYS_connect,
+        libc::SYS_bind,
+        libc::SYS_listen,
+        libc::SYS_mount,
+        libc::SYS_bpf,
+        libc::SYS_setns,
+        libc::SYS_kill,
+        libc::SYS_tkill,
+        libc::SYS_rt_tgsigqueueinfo,
+        libc::SYS_socket,
+        libc::SYS_pidfd_open,
+        libc::SYS_memfd_create,
+        libc::SYS_io_uring_setup,
+        libc::SYS_io_uring_register,
+        libc::SYS_userfaultfd,
+        libc::SYS_perf_event_open,
+        libc::SYS_setresuid,
+        libc::SYS_unlinkat,
+    ] {
+        assert!(!all.contains(&number), "call {number}");
+    }
+}
+
+#[test]
+fn workers_open_and_start_nothing() {
+    let worker = numbers(thread_calls(ThreadRole::Worker));
+    for number in [
+        libc::SYS_openat,
+        libc::SYS_socket,
+        libc::SYS_socketpair,
+        libc::SYS_clone,
+        libc::SYS_clone3,
+        libc::SYS_unshare,
+        libc::SYS_prctl,
+        libc::SYS_unlinkat,
+        libc::SYS_io_uring_setup,
+        libc::SYS_io_uring_register,
+    ] {
+        assert!(!worker.contains(&number), "call {number}");
+    }
+}
+
+#[test]
+fn calls_of_the_request_path_run_no_filter() {
+    let worker: Vec<Call> = thread_calls(ThreadRole::Worker).collect();
+    for number in [libc::SYS_epoll_pwait, libc::SYS_recvfrom, libc::SYS_accept4, libc::SYS_splice] {
+        assert!(worker.contains(&any(number)), "call {number}");
+    }
+}
+
+#[test]
+fn no_send_opens_a_connection() {
+    let all: Vec<Call> = process_calls(true, true).collect();
+    for (number, flags) in [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2)] {
+        let mut rows = all.iter().filter(|call| call.number == number);
+        assert!(rows.all(|call| call.conditions.contains(&Without(flags, FAST_OPEN))), "call {number}");
+    }
+    assert!(!numbers(all.into_iter()).contains(&libc::SYS_sendmmsg));
+}
