@@ -95,7 +95,7 @@ impl Collector {
     }
 
     /// Returns the statistics of all processes, including the counters of processes that have exited.
-    pub(crate) fn collect(&mut self) -> Stats {
+    pub(super) fn collect(&mut self) -> Stats {
         self.query += 1;
         let query = self.query.to_le_bytes();
         // All queries are sent first, so that the processes work in parallel.

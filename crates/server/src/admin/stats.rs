@@ -14,76 +14,76 @@ use crate::observe::{Counters, Release, SiteStatus, Snapshot, Status};
 
 /// Statistics for operators.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Stats {
+pub(super) struct Stats {
     /// IDs of the serving processes.
-    pub(crate) processes: Vec<u32>,
-    pub(crate) threads: usize,
+    pub(super) processes: Vec<u32>,
+    pub(super) threads: usize,
     /// The longest uptime of a process.
     pub(super) uptime_seconds: f64,
     /// `true` if at least one process is shutting down.
-    pub(crate) draining: bool,
+    pub(super) draining: bool,
     /// Outcomes of reloads, summed over the processes.
-    pub(crate) reloads: Reloads,
+    pub(super) reloads: Reloads,
     /// Processor time of all processes, including those that have exited.
-    pub(crate) processor_seconds: f64,
+    pub(super) processor_seconds: f64,
     /// Memory and descriptors of the processes.
-    pub(crate) process: ProcessUsage,
-    pub(crate) listeners: Vec<ListenerStats>,
-    pub(crate) certificates: Vec<CertificateStats>,
+    pub(super) process: ProcessUsage,
+    pub(super) listeners: Vec<ListenerStats>,
+    pub(super) certificates: Vec<CertificateStats>,
     /// The sites. A site is repeated if processes serve different releases of it.
-    pub(crate) sites: Vec<SiteStats>,
-    pub(crate) counted: Snapshot,
+    pub(super) sites: Vec<SiteStats>,
+    pub(super) counted: Snapshot,
 }
 
 /// Outcomes of reloads.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(crate) struct Reloads {
-    pub(crate) served: u64,
-    pub(crate) refused: u64,
+pub(super) struct Reloads {
+    pub(super) served: u64,
+    pub(super) refused: u64,
 }
 
 /// A listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ListenerStats {
+pub(super) struct ListenerStats {
     pub(super) is_tls: bool,
-    pub(crate) address: String,
+    pub(super) address: String,
 }
 
 /// A certificate in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CertificateStats {
+pub(super) struct CertificateStats {
     /// Its first DNS name.
-    pub(crate) name: String,
+    pub(super) name: String,
     /// The file of the certificate chain.
-    pub(crate) file: String,
+    pub(super) file: String,
     /// The time of expiry, in seconds since 1970.
     pub(super) not_after: i64,
 }
 
 /// A site and its releases.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SiteStats {
+pub(super) struct SiteStats {
     /// `None` for the default site.
-    pub(crate) host: Option<String>,
-    pub(crate) path: String,
-    pub(crate) current: ReleaseStats,
-    pub(crate) previous: Option<ReleaseStats>,
+    pub(super) host: Option<String>,
+    pub(super) path: String,
+    pub(super) current: ReleaseStats,
+    pub(super) previous: Option<ReleaseStats>,
 }
 
 /// Facts of an archive, and the time since which it is served, in seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ReleaseStats {
-    pub(crate) serial: u64,
-    pub(crate) digest: String,
-    pub(crate) paths: u64,
-    pub(crate) bodies: u64,
-    pub(crate) bytes: u64,
-    pub(crate) since: u64,
+pub(super) struct ReleaseStats {
+    pub(super) serial: u64,
+    pub(super) digest: String,
+    pub(super) paths: u64,
+    pub(super) bodies: u64,
+    pub(super) bytes: u64,
+    pub(super) since: u64,
 }
 
 impl Stats {
     /// Returns the statistics of this process.
-    pub(crate) fn of(workers: &[Arc<Counters>], status: &Status) -> Stats {
+    pub(super) fn of(workers: &[Arc<Counters>], status: &Status) -> Stats {
         let (served, refused) = status.reloads();
         let mut counted = Snapshot::of(workers);
         counted.log_lines_dropped = counted.log_lines_dropped.saturating_add(status.log_lines_lost());
@@ -103,12 +103,12 @@ impl Stats {
     }
 
     /// Returns `true` if a process serves, and the server isn't shutting down.
-    pub(crate) fn is_ready(&self) -> bool {
+    pub(super) fn is_ready(&self) -> bool {
         !self.draining && !self.processes.is_empty()
     }
 
     /// Adds the statistics of another serving process.
-    pub(crate) fn add(&mut self, other: &Stats) {
+    pub(super) fn add(&mut self, other: &Stats) {
         self.processes.extend(&other.processes);
         self.threads = self.threads.saturating_add(other.threads);
         self.uptime_seconds = self.uptime_seconds.max(other.uptime_seconds);

@@ -27,11 +27,11 @@ pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
 /// State of a worker that its connections use in turn.
 pub(crate) struct WorkerContext {
-    pub(crate) policy: Policy,
+    pub(super) policy: Policy,
     pub(crate) clock: Clock,
     pub(crate) release: CurrentRelease,
-    pub(crate) responder: Responder,
-    pub(crate) buffers: Buffers,
+    pub(super) responder: Responder,
+    pub(super) buffers: Buffers,
     /// Responses that are sent together with those of other connections.
     pub(crate) batch: SendBatch,
     pub(crate) budget: IterationBudget,
@@ -62,9 +62,9 @@ pub(crate) struct Clock {
     /// The same in seconds since 1970.
     unix_seconds: u64,
     /// The idle deadline of a connection that becomes idle now.
-    pub(crate) idle_until: Option<Instant>,
+    pub(super) idle_until: Option<Instant>,
     /// Whether a graceful shutdown is under way: each connection closes after its next response.
-    pub(crate) is_draining: bool,
+    pub(super) is_draining: bool,
 }
 
 /// The release that is served.
@@ -74,12 +74,12 @@ pub(crate) struct CurrentRelease {
 }
 
 /// Buffers and fields for processing a request and writing its response.
-pub(crate) struct Responder {
-    pub(crate) fields: Fields,
-    pub(crate) scratch: Scratch,
+pub(super) struct Responder {
+    pub(super) fields: Fields,
+    pub(super) scratch: Scratch,
     /// Request heads of HTTP/2.
-    pub(crate) heads: HeadStore,
-    pub(crate) output: Output,
+    pub(super) heads: HeadStore,
+    pub(super) output: Output,
 }
 
 impl WorkerContext {
@@ -170,7 +170,7 @@ impl WorkerContext {
 }
 
 /// The last fields of every response head.
-pub(crate) struct Fields {
+pub(super) struct Fields {
     plain: ServerFields,
     tls: ServerFields,
 }

@@ -31,7 +31,7 @@ pub(crate) struct MemoryBudget {
 }
 
 impl MemoryBudget {
-    pub(crate) fn new(bytes_max: u64) -> MemoryBudget {
+    pub(super) fn new(bytes_max: u64) -> MemoryBudget {
         MemoryBudget { connections: 0, received: 0, bytes_max, peak: 0 }
     }
 

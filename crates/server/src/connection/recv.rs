@@ -7,7 +7,7 @@ pub(super) const RECEIVE_BYTES: usize = 64 * 1024;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IterationBudget {
     /// Bytes that the current connection may still receive and send.
-    pub(crate) bytes: u64,
+    pub(super) bytes: u64,
     /// TLS handshakes of which the worker may still run the expensive step.
     pub(crate) handshakes: u32,
 }

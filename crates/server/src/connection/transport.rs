@@ -11,7 +11,7 @@ use super::recv::{IterationBudget, RECEIVE_BYTES, RecvOutcome};
 use super::tls_stream::{TlsBuffers, TlsStream};
 
 /// Buffers that the transports of a worker use in turn, so that an idle connection has none of its own.
-pub(crate) struct Buffers {
+pub(super) struct Buffers {
     /// Data received without TLS.
     received: Vec<u8>,
     /// Sends large bodies zero-copy.

@@ -6,19 +6,19 @@ use cannery_wire::h1::dummy_response;
 #[derive(Debug)]
 pub(crate) struct Dummy {
     /// For persistent HTTP/1.1 connections.
-    pub(crate) plain: Vec<u8>,
+    pub(super) plain: Vec<u8>,
     /// For persistent HTTP/1.0 connections.
     pub(super) keep_alive: Vec<u8>,
     /// For connections that close after the response.
-    pub(crate) close: Vec<u8>,
+    pub(super) close: Vec<u8>,
     /// The content of each response.
-    pub(crate) body: &'static [u8],
+    pub(super) body: &'static [u8],
     /// The length of the content in decimal.
-    pub(crate) length: String,
+    pub(super) length: String,
 }
 
 impl Dummy {
-    pub(crate) fn new(body: &'static [u8]) -> Dummy {
+    pub(super) fn new(body: &'static [u8]) -> Dummy {
         Dummy {
             plain: dummy_response(body, None),
             keep_alive: dummy_response(body, Some("keep-alive")),

@@ -27,7 +27,7 @@ impl FileId {
     }
 
     /// Returns the time of the last modification: seconds since 1970, and nanoseconds.
-    pub(crate) fn modified(&self) -> (i64, i64) {
+    pub(super) fn modified(&self) -> (i64, i64) {
         self.modified
     }
 

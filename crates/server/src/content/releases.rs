@@ -79,7 +79,7 @@ pub(crate) enum ScanKind {
 }
 
 impl Releases {
-    pub(crate) fn new(directory: ReleaseDirectory, hosts: bool) -> Releases {
+    pub(super) fn new(directory: ReleaseDirectory, hosts: bool) -> Releases {
         Releases { directory, hosts, files: BTreeMap::new(), served: Vec::new(), unreadable: None }
     }
 

@@ -55,14 +55,14 @@ impl Sites {
     /// Returns the challenge response for a host without a site, because a certificate authority may validate the names
     /// of a certificate one after the other.
     #[cold]
-    pub(crate) fn challenge(&self, request: &Request<'_>) -> Option<Page<'_>> {
+    pub(super) fn challenge(&self, request: &Request<'_>) -> Option<Page<'_>> {
         let is_read = matches!(request.method, Method::Get | Method::Head);
         self.builtin_pages.challenge(Target::parse(request.target)?.path).filter(|_| is_read)
     }
 
     /// Returns the site that a request is for, and its number. Returns `None` if no site answers for its host.
     #[inline]
-    pub(crate) fn of(&self, request: &Request<'_>) -> Option<(u16, &Entry)> {
+    pub(super) fn of(&self, request: &Request<'_>) -> Option<(u16, &Entry)> {
         let place = match (self.default, self.all.len()) {
             (Some(default), 1) => default,
             _ => self.by_host(request)?,
@@ -72,7 +72,7 @@ impl Sites {
 
     /// Returns the number and the site of the earlier release at index `place` of entry `number`.
     #[cold]
-    pub(crate) fn earlier(&self, number: u16, place: usize) -> Option<(u16, &Site)> {
+    pub(super) fn earlier(&self, number: u16, place: usize) -> Option<(u16, &Site)> {
         let before = self.all.get(..usize::from(number))?;
         let number = self.all.len() + before.iter().map(|entry| entry.earlier.len()).sum::<usize>() + place;
         let number = u16::try_from(number).ok()?;
@@ -80,7 +80,7 @@ impl Sites {
     }
 
     /// Returns the site that answers for all other hosts, and its number.
-    pub(crate) fn default(&self) -> Option<(u16, &Site)> {
+    pub(super) fn default(&self) -> Option<(u16, &Site)> {
         let place = self.default?;
         Some((u16::try_from(place).ok()?, self.all.get(place)?.site.as_ref()))
     }
@@ -101,7 +101,7 @@ impl Sites {
 
     /// Returns the site of a number that [`Sites::of`] or [`Sites::earlier`] returned.
     #[inline]
-    pub(crate) fn get(&self, number: u16) -> Option<&Site> {
+    pub(super) fn get(&self, number: u16) -> Option<&Site> {
         let number = usize::from(number);
         match self.all.get(number) {
             Some(entry) => Some(entry.site.as_ref()),

@@ -46,7 +46,7 @@ pub(crate) enum Response<'a> {
 }
 
 impl Response<'_> {
-    pub(crate) fn status(&self) -> u16 {
+    pub(super) fn status(&self) -> u16 {
         match self {
             Response::Site(answer) => answer.status,
             Response::Own { status, .. } => *status,
@@ -54,7 +54,7 @@ impl Response<'_> {
     }
 
     /// Returns the number of content bytes that are sent.
-    pub(crate) fn content_bytes(&self) -> u64 {
+    pub(super) fn content_bytes(&self) -> u64 {
         match self {
             Response::Site(answer) => answer.sent_content_bytes(),
             Response::Own { content_bytes, .. } => *content_bytes,
@@ -63,7 +63,7 @@ impl Response<'_> {
 
     /// Returns the content coding, or `None` for identity. This searches the response head, so we call it only for log
     /// formats that contain the coding.
-    pub(crate) fn coding(&self) -> Option<&[u8]> {
+    pub(super) fn coding(&self) -> Option<&[u8]> {
         const NAME: &[u8] = b"Content-Encoding: ";
         let Response::Site(answer) = self else { return None };
         let (Fields::Canned { head, .. } | Fields::Partial { head, .. }) = &answer.fields else {

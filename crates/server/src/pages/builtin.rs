@@ -9,7 +9,7 @@ use crate::config::SpecialPages;
 
 impl SpecialPages {
     /// Returns the page at a path.
-    pub(crate) fn at(&self, path: &[u8]) -> Option<Page<'_>> {
+    pub(super) fn at(&self, path: &[u8]) -> Option<Page<'_>> {
         const TEXT: &str = "text/plain; charset=utf-8";
         let (media_type, body): (_, &str) = match (path, &self.exact) {
             (b"/__/heartbeat" | b"/__/heartbeat/", _) => (TEXT, "OK\n"),

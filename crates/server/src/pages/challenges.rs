@@ -19,7 +19,7 @@ use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
 /// The path prefix of challenges, which is also the path in the webroot.
-pub(crate) const PREFIX: &[u8] = b"/.well-known/acme-challenge/";
+pub(super) const PREFIX: &[u8] = b"/.well-known/acme-challenge/";
 
 /// The longest token. Authorities use 43 characters.
 const TOKEN_BYTES_MAX: usize = 128;
@@ -35,7 +35,7 @@ const WAITING_MAX: usize = 64;
 
 /// The result of a lookup.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(super) enum Found {
     Missing,
     File(Vec<u8>),
     /// The file system doesn't respond, or there are too many lookups.
@@ -92,7 +92,7 @@ pub(crate) fn open(path: &Path) -> Result<(Challenges, Webroot), StartError> {
 
 /// Returns the token of a path, or `None` if it has none. A token contains no dot or slash (RFC 8555 §8.3), so it cannot
 /// leave the directory.
-pub(crate) fn token(path: &[u8]) -> Option<&str> {
+pub(super) fn token(path: &[u8]) -> Option<&str> {
     let token = path.strip_prefix(PREFIX)?;
     let is_token_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
     let is_token = (1..=TOKEN_BYTES_MAX).contains(&token.len()) && token.iter().all(is_token_byte);
@@ -101,7 +101,7 @@ pub(crate) fn token(path: &[u8]) -> Option<&str> {
 
 impl Challenges {
     /// Looks up the file of a token. Waits at most [`WAIT_MAX`].
-    pub(crate) fn find(&self, token: &str) -> Found {
+    pub(super) fn find(&self, token: &str) -> Found {
         let progress = &self.progress;
         let is_stuck = progress.given_up.load(Ordering::Relaxed) > progress.answered.load(Ordering::Relaxed);
         if is_stuck {

@@ -44,7 +44,7 @@ pub(super) fn seed_pipe(seed: &Seed) -> io::Result<PipeReader> {
 }
 
 /// Formats descriptors for an environment variable.
-pub(crate) fn descriptor_list(descriptors: &[impl AsFd]) -> String {
+pub(super) fn descriptor_list(descriptors: &[impl AsFd]) -> String {
     let numbers: Vec<_> = descriptors.iter().map(|one| one.as_fd().as_raw_fd().to_string()).collect();
     numbers.join(",")
 }
@@ -69,7 +69,7 @@ pub(super) fn set_listener_variables(
 /// Starts a program that inherits these descriptors.
 ///
 /// Only one thread may start programs, because a program that another thread starts meanwhile would inherit them too.
-pub(crate) fn spawn(command: &mut Command, descriptors: &[BorrowedFd<'_>]) -> io::Result<Child> {
+pub(super) fn spawn(command: &mut Command, descriptors: &[BorrowedFd<'_>]) -> io::Result<Child> {
     for descriptor in descriptors {
         fcntl_setfd(descriptor, FdFlags::empty())?;
     }

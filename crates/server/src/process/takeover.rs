@@ -62,7 +62,7 @@ pub(super) struct Successor(Child);
 
 impl Successor {
     /// Starts the program with all listening sockets.
-    pub(crate) fn start(
+    pub(super) fn start(
         mut command: Command,
         listeners: &[(ListenerKind, &Listener)],
         admin: Option<&Listener>,
@@ -81,12 +81,12 @@ impl Successor {
     }
 
     /// Returns its process ID.
-    pub(crate) fn process(&self) -> u32 {
+    pub(super) fn process(&self) -> u32 {
         self.0.id()
     }
 
     /// Stops it with SIGTERM.
-    pub(crate) fn stop(&self) {
+    pub(super) fn stop(&self) {
         if let Some(process) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
             // This fails only if it has exited.
             let _ = kill_process(process, Signal::TERM);

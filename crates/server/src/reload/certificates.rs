@@ -59,7 +59,7 @@ impl CertificateFolder {
 
     /// Checks the files, and loads changed ones. Returns the notices for the operator. An `ordered` check doesn't wait
     /// until the files stay unchanged.
-    pub(crate) fn check(&mut self, ordered: bool) -> Vec<Notice> {
+    pub(super) fn check(&mut self, ordered: bool) -> Vec<Notice> {
         let now = SystemTime::now();
         let mut notices = notices(&self.context.advance(now));
         if !ordered && !self.watch || self.tls.certificates.is_empty() {

@@ -29,7 +29,7 @@ impl AdminListener {
     ///
     /// # Errors
     /// The address is not available.
-    pub(crate) fn open(address: &Address) -> Result<AdminListener, StartError> {
+    pub(super) fn open(address: &Address) -> Result<AdminListener, StartError> {
         let failed = |source| StartError::Listen { address: address.clone(), source };
         let claim = Claim::new(address).map_err(failed)?;
         let listener = claim.listen().map_err(failed)?;
@@ -41,7 +41,7 @@ impl AdminListener {
     ///
     /// # Errors
     /// The descriptor is no listening socket.
-    pub(crate) fn inherit(descriptor: i32) -> Result<AdminListener, StartError> {
+    pub(super) fn inherit(descriptor: i32) -> Result<AdminListener, StartError> {
         let failed = |source| StartError::Inherited { descriptor, source };
         let listener = Listener::inherit(descriptor).map_err(failed)?;
         let address = listener.address().map_err(failed)?;
@@ -50,12 +50,12 @@ impl AdminListener {
     }
 
     /// Returns the reservation of the address.
-    pub(crate) fn claim(&self) -> Option<&Claim> {
+    pub(super) fn claim(&self) -> Option<&Claim> {
         self.claim.as_ref()
     }
 
     /// Starts the worker.
-    pub(crate) fn start(
+    pub(super) fn start(
         self,
         config: &Config,
         admin: Admin,
@@ -107,7 +107,7 @@ impl AdminServer {
     }
 
     /// Waits until it has stopped.
-    pub(crate) fn wait(self) {
+    pub(super) fn wait(self) {
         for thread in self.threads {
             // The panic handler has reported a panic.
             let _ = thread.join();

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use cannery_eventloop::{Accepted, Event, EventLoop, Now, Readiness, Received, Socket, Token};
 
 /// Length of the start of a response that is recorded: `HTTP/1.1 200`.
-pub(crate) const RESPONSE_START_BYTES: usize = 12;
+pub(super) const RESPONSE_START_BYTES: usize = 12;
 
 /// The time of all iterations, in seconds since 1970. Any will do, because all dates have the same length.
 const SECONDS: u64 = 1_763_700_000;
 
 /// The client's requests, and the responses that it received.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(super) struct Client {
     /// The requests of each iteration. The last element is repeated.
     requests: RefCell<Vec<Vec<u8>>>,
     /// Index of the element that is sent next.
@@ -35,7 +35,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new() -> Rc<Client> {
+    pub(super) fn new() -> Rc<Client> {
         Rc::new(Client {
             requests: RefCell::default(),
             next: Cell::default(),
@@ -48,27 +48,27 @@ impl Client {
     }
 
     #[cfg(test)]
-    pub(crate) fn panic_on_receive(&self) {
+    pub(super) fn panic_on_receive(&self) {
         self.panics.set(true);
     }
 
     /// Sets the requests of the following iterations. The last element is repeated.
-    pub(crate) fn set_requests(&self, requests: Vec<Vec<u8>>) {
+    pub(super) fn set_requests(&self, requests: Vec<Vec<u8>>) {
         self.next.set(0);
         *self.requests.borrow_mut() = requests;
     }
 
     /// Makes the next requests available to the server, and resets the received bytes.
-    pub(crate) fn send_requests(&self) {
+    pub(super) fn send_requests(&self) {
         self.has_requests.set(true);
         self.received_bytes.set(0);
     }
 
-    pub(crate) fn received_bytes(&self) -> usize {
+    pub(super) fn received_bytes(&self) -> usize {
         self.received_bytes.get()
     }
 
-    pub(crate) fn response_start(&self) -> [u8; RESPONSE_START_BYTES] {
+    pub(super) fn response_start(&self) -> [u8; RESPONSE_START_BYTES] {
         self.response_start.get()
     }
 
@@ -84,7 +84,7 @@ impl Client {
 
 /// The server's socket of the client's connection.
 #[derive(Debug)]
-pub(crate) struct ClientSocket(Rc<Client>);
+pub(super) struct ClientSocket(Rc<Client>);
 
 impl Socket for ClientSocket {
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
@@ -125,7 +125,7 @@ impl Socket for ClientSocket {
 
 /// An event loop that accepts the client in its first iteration and reports it as ready in every other.
 #[derive(Debug)]
-pub(crate) struct SingleClientLoop {
+pub(super) struct SingleClientLoop {
     client: Rc<Client>,
     /// `None` until the client is accepted.
     token: Option<Token>,
@@ -134,7 +134,7 @@ pub(crate) struct SingleClientLoop {
 }
 
 impl SingleClientLoop {
-    pub(crate) fn new(client: Rc<Client>) -> SingleClientLoop {
+    pub(super) fn new(client: Rc<Client>) -> SingleClientLoop {
         let now = Now { instant: Instant::now(), unix_seconds: SECONDS };
         SingleClientLoop { client, token: None, now, has_event: false }
     }

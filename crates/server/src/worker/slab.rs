@@ -25,20 +25,20 @@ enum State<T> {
 }
 
 impl<T> Slab<T> {
-    pub(crate) fn new() -> Slab<T> {
+    pub(super) fn new() -> Slab<T> {
         Slab { slots: Vec::new(), first_free: None, len: 0 }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Puts the value that `make` returns into a free slot. `make` receives its token.
-    pub(crate) fn insert<E>(&mut self, make: impl FnOnce(Token) -> Result<T, E>) -> Result<Token, E> {
+    pub(super) fn insert<E>(&mut self, make: impl FnOnce(Token) -> Result<T, E>) -> Result<Token, E> {
         let slot = self.first_free.unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, state: State::Free { next: None } });
             u32::try_from(self.slots.len() - 1).expect("fewer connections than descriptors")
@@ -55,7 +55,7 @@ impl<T> Slab<T> {
 
     /// Returns the value of a token, or `None` if it was removed.
     #[inline]
-    pub(crate) fn get_mut(&mut self, token: Token) -> Option<&mut T> {
+    pub(super) fn get_mut(&mut self, token: Token) -> Option<&mut T> {
         match self.slots.get_mut(token.slot as usize)? {
             Slot { generation, state: State::Occupied(value) } if *generation == token.generation => {
                 Some(value)
@@ -65,7 +65,7 @@ impl<T> Slab<T> {
     }
 
     /// Removes the value of a token, unless it was removed before.
-    pub(crate) fn remove(&mut self, token: Token) {
+    pub(super) fn remove(&mut self, token: Token) {
         if self.get_mut(token).is_some() {
             let entry = &mut self.slots[token.slot as usize];
             entry.state = State::Free { next: self.first_free };
@@ -76,7 +76,7 @@ impl<T> Slab<T> {
     }
 
     /// Returns all values with their tokens.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
         (0..).zip(&self.slots).filter_map(|(slot, entry)| match &entry.state {
             State::Occupied(value) => Some((Token { slot, generation: entry.generation }, value)),
             State::Free { .. } => None,

@@ -96,7 +96,7 @@ impl Counters {
     }
 
     /// Returns each status that was sent, with its count.
-    pub(crate) fn statuses(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+    pub(super) fn statuses(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         (100..).zip(&self.statuses).map(|(status, counter)| (status, counter.get())).filter(|(_, n)| *n > 0)
     }
 

@@ -37,7 +37,7 @@ impl Histogram {
     }
 
     /// Adds these counts to `counts`, and returns the sum of the durations in nanoseconds.
-    pub(crate) fn read(&self, counts: &mut Counts) -> u64 {
+    pub(super) fn read(&self, counts: &mut Counts) -> u64 {
         counts.0.iter_mut().zip(&self.buckets).for_each(|(sum, bucket)| *sum += bucket.get());
         self.nanoseconds.get()
     }
@@ -90,7 +90,7 @@ impl TryFrom<Vec<u64>> for Counts {
 }
 
 impl Counts {
-    pub(crate) fn merge(&mut self, other: &Counts) {
+    pub(super) fn merge(&mut self, other: &Counts) {
         self.0.iter_mut().zip(&other.0).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
     }
 

@@ -58,12 +58,12 @@ impl From<Vec<(Vec<u8>, u64)>> for Missing {
 
 impl Missing {
     /// Counts the path of a request target, without its query.
-    pub(crate) fn count(&mut self, target: &[u8]) {
+    pub(super) fn count(&mut self, target: &[u8]) {
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
         self.add(Counted::new(path, 1));
     }
 
-    pub(crate) fn merge(&mut self, other: &Missing) {
+    pub(super) fn merge(&mut self, other: &Missing) {
         other.0.iter().for_each(|counted| self.add(*counted));
     }
 
