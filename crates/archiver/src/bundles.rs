@@ -6,7 +6,7 @@
 //! - its folder: `_next/static/`, `_astro/` and `_app/immutable/` are reserved for them;
 //! - a manifest of the tool (`.vite/manifest.json` and the like) that lists it;
 //! - an earlier release in which the same file had another hash, or already was immutable. Then we trust all names of that
-//!   folder that look hashed.
+//!   folder that look hashed, in the earlier release too.
 //!
 //! Other names that look hashed are reported, with the flag that declares them immutable. Contents aren't read.
 
@@ -194,33 +194,57 @@ fn is_in_immutable_folder(path: &[u8]) -> bool {
     })
 }
 
+/// The folders that build tools write to, as earlier releases show, and the names there.
+pub(crate) struct ToolFolders<'s> {
+    /// Each with a slash at its end, except for the site folder itself, which is empty.
+    folders: BTreeSet<Vec<u8>>,
+    shapes: Shapes<'s>,
+}
+
+impl<'s> ToolFolders<'s> {
+    /// Finds the folders by comparing the sources with earlier releases.
+    ///
+    /// # Errors
+    ///
+    /// If an earlier archive is corrupt.
+    pub(crate) fn find(sources: &'s Sources, previous: &Previous) -> Result<Self, Error> {
+        let folders = folders_known(sources, previous)?;
+        let shapes = Shapes::of(sources, &folders);
+        Ok(Self { folders, shapes })
+    }
+
+    /// Returns `true` if a file of this release is in such a folder, and its name looks fingerprinted.
+    fn has_fingerprinted(&self, path: &[u8]) -> bool {
+        self.shapes.contain(path) || stem(path).is_some() && self.folders.contains(folder_of(path))
+    }
+
+    /// Returns `true` if a path of an archive is in such a folder, and its name looks fingerprinted.
+    pub(crate) fn has_fingerprinted_key(&self, stored: &[u8]) -> bool {
+        !self.folders.is_empty() && self.has_fingerprinted(&source_path(stored))
+    }
+}
+
 /// Marks files as fingerprinted if a tool made their names, and reports names that only look like it.
 pub(crate) fn mark(
     sources: &Sources,
-    previous: &Previous,
+    tool_folders: &ToolFolders<'_>,
     contents: &mut Contents,
-) -> Result<Vec<Diagnostic>, Error> {
+) -> Vec<Diagnostic> {
     let listed = listed_in_manifests(&sources.root);
-    let known = folders_known(sources, previous)?;
-    let shapes = Shapes::of(sources, &known);
     let mut unmarked: BTreeMap<&[u8], (u64, &[u8])> = BTreeMap::new();
     for (file, content) in sources.files.iter().zip(&mut contents.of_source) {
         if content.fingerprinted {
             continue;
         }
         let path: &[u8] = &file.path;
-        if is_in_immutable_folder(path) || listed.contains(path) || shapes.contain(path) {
+        if is_in_immutable_folder(path) || listed.contains(path) || tool_folders.has_fingerprinted(path) {
             content.fingerprinted = true;
         } else if stem(path).is_some() {
-            if known.contains(folder_of(path)) {
-                content.fingerprinted = true;
-            } else {
-                let (count, _) = unmarked.entry(folder_of(path)).or_insert((0, path));
-                *count += 1;
-            }
+            let (count, _) = unmarked.entry(folder_of(path)).or_insert((0, path));
+            *count += 1;
         }
     }
-    Ok(report(&unmarked))
+    report(&unmarked)
 }
 
 fn report(unmarked: &BTreeMap<&[u8], (u64, &[u8])>) -> Vec<Diagnostic> {

@@ -11,6 +11,7 @@ use cannery_archive::{
 
 use cannery_site::is_immutable;
 
+use crate::bundles::ToolFolders;
 use crate::content::Form;
 use crate::error::{Error, PreviousError};
 use crate::previous::{Earlier, Previous, Rank, Release};
@@ -45,11 +46,16 @@ struct Candidate<'a> {
 
 impl Carried {
     /// Selects the paths to carry, and stores their bodies.
-    pub(crate) fn store(previous: &Previous, routes: &Routes, store: &mut Store) -> Result<Carried, Error> {
+    pub(crate) fn store(
+        previous: &Previous,
+        tool_folders: &ToolFolders<'_>,
+        routes: &Routes,
+        store: &mut Store,
+    ) -> Result<Carried, Error> {
         let mut candidates = BTreeMap::new();
         for earlier in &previous.archives {
             let failed = |source| Error::Previous { path: earlier.path.clone(), source };
-            gather(earlier, previous, routes, &mut candidates).map_err(failed)?;
+            gather(earlier, previous, tool_folders, routes, &mut candidates).map_err(failed)?;
         }
         let mut releases = previous.releases.clone();
         let mut paths = Vec::with_capacity(candidates.len());
@@ -76,6 +82,7 @@ impl Carried {
 fn gather<'a>(
     earlier: &'a Earlier,
     previous: &Previous,
+    tool_folders: &ToolFolders<'_>,
     routes: &Routes,
     candidates: &mut BTreeMap<(HostId, Box<[u8]>), Candidate<'a>>,
 ) -> Result<(), PreviousError> {
@@ -87,7 +94,11 @@ fn gather<'a>(
         let (name, key) = split_host(stored);
         let Some(host) = host_with_site(routes, name) else { continue };
         let place = (host, key.into());
-        if routes.paths.contains_key(&place) || !is_immutable(archive, &resource)? {
+        // The earlier build may not have recognized names that are recognized by comparison with this release.
+        let is_fingerprinted = resource.origin == Origin::Carried
+            || tool_folders.has_fingerprinted_key(stored)
+            || is_immutable(archive, &resource)?;
+        if routes.paths.contains_key(&place) || !is_fingerprinted {
             continue;
         }
         let release = release_of(earlier, &resource, stored)?;

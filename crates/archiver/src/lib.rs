@@ -77,6 +77,7 @@ pub use progress::{Progress, Stage};
 pub use read::ENCODED_BYTES_MAX;
 pub use report::Report;
 
+use crate::bundles::ToolFolders;
 use crate::caches::Caches;
 use crate::carry::Carried;
 use crate::emit::Emission;
@@ -123,13 +124,14 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     let caches = Caches::open(options)?;
     let mut read = caches.reading(options, &sources, &routes.control, progress).run(&mut store)?;
     let mut remarks = immutable::mark(options, &sources, &mut read.contents)?;
-    remarks.append(&mut bundles::mark(&sources, &previous, &mut read.contents)?);
+    let tool_folders = ToolFolders::find(&sources, &previous)?;
+    remarks.append(&mut bundles::mark(&sources, &tool_folders, &mut read.contents));
     report.diagnostics.append(&mut remarks);
     read::store_hidden(&routes.hidden, &sources, &mut read.contents, &mut store)?;
     let encoding = caches.encoding(options, &sources, progress);
     stopwatch.stage(Stage::Encode, Some(encoding.total_bytes(&read.contents)));
     let tally = encoding.run(&mut read.contents, &mut store)?;
-    let carried = Carried::store(&previous, &routes, &mut store)?;
+    let carried = Carried::store(&previous, &tool_folders, &routes, &mut store)?;
 
     stopwatch.stage(Stage::Write, Some(routes.paths.len() as u64));
     let (bytes, records) = emit::bound(&routes, &sources, options);

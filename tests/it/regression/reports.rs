@@ -111,13 +111,16 @@ fn names_that_look_fingerprinted_are_reported_or_believed() {
     assert!(explained("2.cdb", "/assets/index-CqxJ3kLm.js").contains("immutable"));
     assert!(explained("2.cdb", "/assets/lazy-DKwAzefS.js").contains("immutable"));
 
-    // From then on they are carried.
+    // The first release has none of its names marked, and yet its old name is carried.
+    assert!(explained("2.cdb", "/assets/index-B5Qt_x-9.js").contains("carried"));
+
     std::fs::remove_dir_all(&site).unwrap();
     write(&site, &[("index.html", "page"), ("assets/index-Di8DUHzh.js", "3")]);
     let second = folder.path().join("2.cdb");
     let (status, said) = build_in(folder.path(), "3.cdb", &["--previous", second.to_str().unwrap()]);
     assert_eq!((status, said.as_str()), (0, ""));
     assert!(explained("3.cdb", "/assets/index-CqxJ3kLm.js").contains("immutable"));
+    assert!(explained("3.cdb", "/assets/index-B5Qt_x-9.js").contains("carried"));
 }
 
 #[test]
