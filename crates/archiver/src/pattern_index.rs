@@ -15,14 +15,29 @@ pub(crate) struct PatternIndex {
 /// The patterns that agree in the segments so far.
 #[derive(Default)]
 struct Node {
-    /// Continuations after a segment of exactly these bytes.
-    literals: HashMap<Vec<u8>, Node>,
-    /// Continuations after a segment that begins with these bytes and goes on with a capture.
-    captures: HashMap<Vec<u8>, Node>,
-    /// Patterns with a splat in this segment, after these bytes.
-    splats: HashMap<Vec<u8>, Vec<usize>>,
+    /// Continuations after each kind of segment.
+    children: HashMap<Segment, Node>,
     /// Patterns that end here.
     ends: Vec<usize>,
+}
+
+/// One segment of a pattern.
+#[derive(PartialEq, Eq, Hash)]
+struct Segment {
+    /// The bytes before the first symbol that isn't a byte.
+    prefix: Vec<u8>,
+    tail: Tail,
+}
+
+/// The part of a segment after its prefix.
+#[derive(PartialEq, Eq, Hash)]
+enum Tail {
+    /// The prefix is the whole segment.
+    Empty,
+    /// A capture, and anything after it.
+    Capture,
+    /// A splat, and the rest of the pattern.
+    Splat,
 }
 
 impl PatternIndex {
@@ -44,36 +59,57 @@ impl PatternIndex {
 impl Node {
     fn add(&mut self, symbols: &[Symbol], number: usize) {
         let (segment, rest) = split_segment(symbols);
-        let text: Vec<u8> = segment.iter().map_while(Symbol::byte).collect();
-        let next = match segment.get(text.len()) {
-            Some(Symbol::Splat) => return self.splats.entry(text).or_default().push(number),
-            Some(_) => self.captures.entry(text).or_default(),
-            None => self.literals.entry(text).or_default(),
-        };
+        let segment = Segment::new(segment);
+        let rest = rest.filter(|_| segment.tail != Tail::Splat);
+        let child = self.children.entry(segment).or_default();
         match rest {
-            Some(rest) => next.add(rest, number),
-            None => next.ends.push(number),
+            Some(rest) => child.add(rest, number),
+            None => child.ends.push(number),
         }
     }
 
     fn find(&self, symbols: &[Symbol], found: &mut Vec<usize>) {
         let (segment, rest) = split_segment(symbols);
-        let text: Vec<u8> = segment.iter().map_while(Symbol::byte).collect();
-        let follow = |node: &Node, found: &mut Vec<usize>| match rest {
-            Some(rest) => node.find(rest, found),
-            None => found.extend(&node.ends),
-        };
-        if text.len() == segment.len()
-            && let Some(node) = self.literals.get(&text)
-        {
-            follow(node, found);
-        }
-        for length in 0..=text.len() {
-            if let Some(node) = self.captures.get(&text[..length]) {
-                follow(node, found);
+        let follow = |segment: &Segment, found: &mut Vec<usize>| {
+            if let Some(child) = self.children.get(segment) {
+                match rest {
+                    Some(rest) => child.find(rest, found),
+                    None => found.extend(&child.ends),
+                }
             }
-            found.extend(self.splats.get(&text[..length]).into_iter().flatten());
+        };
+
+        let mut segment = Segment::new(segment);
+        if segment.tail == Tail::Empty {
+            follow(&segment, found);
         }
+
+        // Captures and splats also match from any earlier byte of the prefix on.
+        loop {
+            segment.tail = Tail::Capture;
+            follow(&segment, found);
+
+            segment.tail = Tail::Splat;
+            if let Some(child) = self.children.get(&segment) {
+                found.extend(&child.ends);
+            }
+
+            if segment.prefix.pop().is_none() {
+                return;
+            }
+        }
+    }
+}
+
+impl Segment {
+    fn new(symbols: &[Symbol]) -> Self {
+        let prefix: Vec<u8> = symbols.iter().map_while(Symbol::byte).collect();
+        let tail = match symbols.get(prefix.len()) {
+            None => Tail::Empty,
+            Some(Symbol::Splat) => Tail::Splat,
+            Some(_) => Tail::Capture,
+        };
+        Self { prefix, tail }
     }
 }
 
