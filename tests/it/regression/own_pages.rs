@@ -2,6 +2,10 @@
 
 use std::fs;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use sha2::{Digest, Sha256};
+
 use crate::harness::{Server, compile, pages, request_at, run, write_folder};
 
 /// They were logged and counted with the 404 that the site would have answered, and listed as missing.
@@ -57,5 +61,30 @@ fn exact_version_is_public_only_on_request() {
         let page = server.get(path);
         assert_eq!(page.status, 200, "{path}");
         assert!(!page.body.windows(version.len()).any(|bytes| bytes == version), "{path}");
+    }
+}
+
+/// A site's policy forbids the styles of built-in pages unless it lists them, so the documentation lists them.
+#[test]
+fn hashes_of_built_in_styles_and_scripts_are_documented() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
+    write_folder(&source, &pages(&[("index.html", "page"), ("files/a.txt", "a")]));
+    compile(&source, &archive, &["--include-folder-listing"]);
+    let server = Server::start(&["--archive", archive.to_str().unwrap()]);
+    let documentation = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rules.md")).unwrap();
+
+    for (path, status, elements) in
+        [("/missing", 404, &["style"] as &[_]), ("/files/", 200, &["style", "script"])]
+    {
+        let response = server.get(path);
+        assert_eq!(response.status, status);
+        let page = String::from_utf8(response.body).unwrap();
+        for element in elements {
+            let (_, rest) = page.split_once(&format!("<{element}>")).unwrap();
+            let (text, _) = rest.split_once(&format!("</{element}>")).unwrap();
+            let hash = format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(text)));
+            assert!(documentation.contains(&hash), "{hash} of the {element} at {path}");
+        }
     }
 }
