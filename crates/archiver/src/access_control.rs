@@ -49,24 +49,24 @@ const CONFIGURATION_BYTES_MAX: u64 = 1 << 20;
 /// Rejects a field of `_headers` that is access control.
 pub(crate) fn refuse_field(name: &str) -> Result<(), RuleError> {
     let is_refused = FIELDS.iter().any(|known| known.eq_ignore_ascii_case(name));
-    if is_refused { Err(fault(&format!("`{name}`"))) } else { Ok(()) }
+    if is_refused { Err(unsupported(&format!("`{name}`"))) } else { Ok(()) }
 }
 
 /// Rejects a line that is access control in another server's configuration.
 pub(crate) fn refuse_directive(line: &str) -> Result<(), RuleError> {
-    if is_directive(line) { Err(fault(&format!("`{}`", first_word(line)))) } else { Ok(()) }
+    if is_directive(line) { Err(unsupported(&format!("`{}`", first_word(line)))) } else { Ok(()) }
 }
 
 /// Rejects a condition of `_redirects` on the visitor's role.
 pub(crate) fn refuse_condition(word: &str) -> Result<(), RuleError> {
     let is_role = word.get(..5).is_some_and(|name| name.eq_ignore_ascii_case("role="));
-    if is_role { Err(fault(&format!("the condition `{word}`"))) } else { Ok(()) }
+    if is_role { Err(unsupported(&format!("the condition `{word}`"))) } else { Ok(()) }
 }
 
 /// Rejects a code of `_redirects` that denies access.
 pub(crate) fn refuse_code(word: &str) -> Result<(), RuleError> {
     let is_denial = matches!(word.trim_end_matches('!'), "401" | "403" | "407");
-    if is_denial { Err(fault(&format!("the code `{word}`"))) } else { Ok(()) }
+    if is_denial { Err(unsupported(&format!("the code `{word}`"))) } else { Ok(()) }
 }
 
 /// Reports access control in configuration files of other servers.
@@ -106,8 +106,8 @@ fn first_line(sources: &Sources, name: &[u8], is_control: impl Fn(&str) -> bool)
         !line.starts_with(['#', ';']) && is_control(line)
     })?;
     let message = format!(
-        "`{}` is access control, and this server does not read this file: what it protects would be open to everybody; \
-         keep those pages elsewhere, and this file out of the folder",
+        "`{}` is access control, and this server does not read this file: the pages that it protects would be public; \
+         host them elsewhere, and keep this file out of the source folder",
         first_word(line.trim())
     );
     Some(RuleError::error("access-control", message).at(&String::from_utf8_lossy(name), number))
@@ -122,10 +122,10 @@ fn first_word(line: &str) -> &str {
     line.split([' ', '\t', '=', ':']).next().unwrap_or(line)
 }
 
-fn fault(what: &str) -> RuleError {
+fn unsupported(subject: &str) -> RuleError {
     let message = format!(
-        "{what} is access control, which this server does not have: what it protects would be open to everybody; remove the \
-         line, and keep those pages elsewhere"
+        "{subject} is access control, which this server does not have: the pages that it protects would be public; remove \
+         the line, and host those pages elsewhere"
     );
     RuleError::error("access-control", message)
 }

@@ -39,7 +39,7 @@ pub struct Diagnostic {
     pub line: Option<u32>,
     /// A stable kebab-case code for this kind of remark, such as `redirect-shadowed`.
     pub code: &'static str,
-    /// What is wrong, and how to fix it.
+    /// The problem and its remedy.
     pub message: String,
 }
 

@@ -15,12 +15,12 @@ use crate::walk::WalkError;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The options contradict each other or the file system.
-    #[error("{path}: {what}", path = path.display())]
+    #[error("{path}: {problem}", path = path.display())]
     Usage {
         /// The path in the options.
         path: PathBuf,
-        /// What is wrong, and how to fix it.
-        what: &'static str,
+        /// The problem and its remedy.
+        problem: &'static str,
     },
     /// No encoder was selected.
     #[error("no encoder is selected: name at least one of identity, gzip, zopfli, brotli, zstd")]
@@ -216,8 +216,8 @@ impl Error {
         }
     }
 
-    pub(crate) fn usage(path: &Path, what: &'static str) -> Error {
-        Error::Usage { path: path.to_owned(), what }
+    pub(crate) fn usage(path: &Path, problem: &'static str) -> Error {
+        Error::Usage { path: path.to_owned(), problem }
     }
 
     pub(crate) fn read(path: PathBuf) -> impl FnOnce(io::Error) -> Error {

@@ -92,29 +92,30 @@ impl Check<'_> {
     /// Returns the algorithm of the digest in the name, if there is one.
     pub fn finish(self) -> Option<&'static str> {
         let Check { name, md5, sha1, sha256, sha384, sha512, blake3, xxh64, xxh3 } = self;
-        let spelled = |digest: &[u8]| name_carries(name, digest);
+        let is_in_name = |digest: &[u8]| name_carries(name, digest);
         // Tools write integers in either byte order.
-        let spelled_either_way = |digest: &[u8]| {
+        let is_in_either_order = |digest: &[u8]| {
             let reversed: Vec<u8> = digest.iter().rev().copied().collect();
-            spelled(digest) || spelled(&reversed)
+            is_in_name(digest) || is_in_name(&reversed)
         };
-        if spelled(&md5.finalize()) {
+
+        if is_in_name(&md5.finalize()) {
             Some("MD5")
-        } else if spelled(&sha1.finalize()) {
+        } else if is_in_name(&sha1.finalize()) {
             Some("SHA-1")
-        } else if spelled(&sha256.finalize()) {
+        } else if is_in_name(&sha256.finalize()) {
             Some("SHA-256")
-        } else if spelled(&sha384.finalize()) {
+        } else if is_in_name(&sha384.finalize()) {
             Some("SHA-384")
-        } else if spelled(&sha512.finalize()) {
+        } else if is_in_name(&sha512.finalize()) {
             Some("SHA-512")
-        } else if spelled(blake3.finalize().as_bytes()) {
+        } else if is_in_name(blake3.finalize().as_bytes()) {
             Some("BLAKE3")
-        } else if spelled_either_way(&xxh64.digest().to_be_bytes()) {
+        } else if is_in_either_order(&xxh64.digest().to_be_bytes()) {
             Some("XXH64")
-        } else if spelled_either_way(&xxh3.digest().to_be_bytes()) {
+        } else if is_in_either_order(&xxh3.digest().to_be_bytes()) {
             Some("XXH3-64")
-        } else if spelled_either_way(&xxh3.digest128().to_be_bytes()) {
+        } else if is_in_either_order(&xxh3.digest128().to_be_bytes()) {
             Some("XXH3-128")
         } else {
             None

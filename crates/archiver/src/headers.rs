@@ -343,7 +343,7 @@ fn parse_path(text: &str) -> Result<(Option<String>, Pattern), RuleError> {
         return Err(RuleError::new("bad-source", message));
     }
     if path.contains([' ', '\t']) {
-        return Err(RuleError::new("bad-source", "a path holds no space; spell it as %20"));
+        return Err(RuleError::new("bad-source", "a path contains no space; write it as %20"));
     }
     let (pattern, _names) = Pattern::parse(path, SYNTAX)?;
     check_size(&pattern)?;

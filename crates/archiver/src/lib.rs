@@ -18,7 +18,7 @@ pub mod skip; // Names to leave out: hidden files, backups, ignore files.
 mod source; // Reads source files, unchanged and whole.
 pub mod walk; // Lists a directory tree.
 
-// What a file is.
+// Properties of a file.
 pub mod caching; // `Cache-Control` by kind of file.
 pub mod classify; // Media types.
 pub mod fingerprint; // Names that contain a digest of the content.
@@ -37,7 +37,7 @@ pub mod redirects; // The grammar of `_redirects`.
 mod rule_error; // Why a line yields no rule.
 mod rules; // Adds redirects to the routes.
 
-// What answers each path.
+// Routes: the answer to each path.
 pub mod listing; // Folder listings.
 mod routes; // Files to paths.
 mod suspects; // Files that are hardly meant to be public.

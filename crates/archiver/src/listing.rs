@@ -189,9 +189,10 @@ fn push_row(html: &mut String, entry: &Entry, is_dated: bool) {
     push(html, format_args!("<tr><td>{link}</td><td>{size}</td>"));
     if is_dated {
         let time = entry.modified.map_or(String::new(), |seconds| {
-            let spelled = format_rfc3339(seconds);
-            let spelled = String::from_utf8_lossy(&spelled);
-            format!("<time datetime=\"{spelled}\">{}</time>", spelled[..16].replace('T', " "))
+            let timestamp = format_rfc3339(seconds);
+            let timestamp = String::from_utf8_lossy(&timestamp);
+            let minutes = timestamp[..16].replace('T', " ");
+            format!("<time datetime=\"{timestamp}\">{minutes}</time>")
         });
         push(html, format_args!("<td>{time}</td>"));
     }

@@ -80,7 +80,7 @@ pub struct Options {
     pub immutable: Vec<String>,
     /// Dialect of `_redirects`. Default: Cannery's, a superset of Netlify's.
     pub dialect: Dialect,
-    /// What to do about broken internal links. Default: count them.
+    /// Reporting of broken internal links. Default: count them.
     pub check_links: LinkCheck,
     /// Allows symbolic links out of the source folder, which are followed with a warning otherwise. Default: off.
     pub follow_links: bool,
@@ -170,7 +170,7 @@ pub enum LastModified {
     At(u64),
 }
 
-/// What to do about broken internal links.
+/// Reporting of broken internal links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LinkCheck {
     /// Don't look for them.

@@ -182,7 +182,9 @@ fn check_capture(
 ) -> Result<(), RuleError> {
     let fault = |message: String| Err(RuleError::new("unsupported-source", message));
     if names.iter().any(|earlier| earlier == "splat") {
-        return fault("behind a `*` only plain text may stand; spell a literal `*` as %2A".to_owned());
+        return fault(
+            "after a `*`, a source can contain only plain text; write a literal `*` as %2A".to_owned(),
+        );
     }
     if names.iter().any(|earlier| earlier == name) {
         return fault(format!("the name `:{name}` is used twice"));
@@ -192,13 +194,13 @@ fn check_capture(
     }
     match piece {
         PatternPiece::Splat if !syntax.splat_anywhere && !rest.is_empty() => {
-            fault("`*` must be the last character here; spell a literal `*` as %2A".to_owned())
+            fault("`*` must be the last character here; write a literal `*` as %2A".to_owned())
         }
         PatternPiece::Placeholder if name == "splat" => {
             fault("`:splat` is the name of `*`; choose another".to_owned())
         }
         PatternPiece::Placeholder if !(rest.is_empty() || rest.starts_with('/')) => {
-            fault(format!("`:{name}` must end its segment; spell a literal `:` as %3A"))
+            fault(format!("`:{name}` must end its segment; write a literal `:` as %3A"))
         }
         _ => Ok(()),
     }

@@ -52,11 +52,11 @@ fn escaped_byte(text: &[u8]) -> Option<u8> {
 }
 
 fn bad_escape() -> RuleError {
-    RuleError::new("bad-escape", "a `%` must be followed by two hex digits; spell a literal one as %25")
+    RuleError::new("bad-escape", "a `%` must be followed by two hex digits; write a literal one as %25")
 }
 
 /// Encodes text for a `Location` field: percent-encodes bytes that a URL can't contain.
-pub(crate) fn url_spelling(text: &str) -> Result<String, RuleError> {
+pub(crate) fn encode_for_location(text: &str) -> Result<String, RuleError> {
     let is_sound = text
         .bytes()
         .enumerate()

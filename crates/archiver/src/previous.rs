@@ -282,7 +282,11 @@ mod tests {
         // The first was current for ninety days, and was replaced five days ago.
         assert_eq!(kept(&[(1, day(5)), (2, day(95))], &options), [2, 1]);
         assert_eq!(kept(&[(1, day(5)), (2, day(92))], &options), [2], "replaced eight days ago");
-        assert_eq!(kept(&[(1, day(5)), (2, None)], &options), [2, 1], "nobody said when it was replaced");
+        assert_eq!(
+            kept(&[(1, day(5)), (2, None)], &options),
+            [2, 1],
+            "the date of its replacement is unknown"
+        );
         options.released = None;
         assert_eq!(kept(&[(1, day(5)), (2, day(6))], &options), [2, 1], "this one has no date to count from");
     }

@@ -41,7 +41,7 @@ impl Staging {
         let place = fs::canonicalize(place).unwrap_or_else(|_| place.to_owned());
         match fs::metadata(&place) {
             Ok(found) if found.is_dir() => {
-                return Err(Error::usage(&place, "is a folder; name the file that the archive shall be"));
+                return Err(Error::usage(&place, "is a folder; name a file for the archive"));
             }
             Ok(found) if !found.is_file() => {
                 return Err(Error::usage(&place, "is no regular file, so it cannot be replaced by one"));

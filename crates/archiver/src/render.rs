@@ -85,7 +85,7 @@ impl<'a> Heads<'a> {
         if let Some(path) = path {
             self.merge(site, host, path);
             if self.merged.2 != MergedFields::default() {
-                self.uses.add(spell(&look, &self.merged.2, self.options), 1);
+                self.uses.add(render_head(&look, &self.merged.2, self.options), 1);
                 return;
             }
         }
@@ -101,7 +101,7 @@ impl<'a> Heads<'a> {
     pub(crate) fn number(&mut self) {
         let mut uses = std::mem::take(&mut self.uses);
         for (look, times) in self.looks_used.drain() {
-            uses.add(spell(&look, &MergedFields::default(), self.options), times);
+            uses.add(render_head(&look, &MergedFields::default(), self.options), times);
         }
         self.line_ids = LineIds::of(&uses);
     }
@@ -119,7 +119,7 @@ impl<'a> Heads<'a> {
         let plain = match self.by_look.get(&look) {
             Some(head) => *head,
             None => {
-                let head = self.write(writer, spell(&look, &MergedFields::default(), self.options))?;
+                let head = self.write(writer, render_head(&look, &MergedFields::default(), self.options))?;
                 self.by_look.insert(look, head);
                 head
             }
@@ -129,7 +129,7 @@ impl<'a> Heads<'a> {
         if self.merged.2 == MergedFields::default() {
             return Ok(plain);
         }
-        let head = spell(&look, &self.merged.2, self.options);
+        let head = render_head(&look, &self.merged.2, self.options);
         self.write_ruled(writer, head, Some(plain))
     }
 
@@ -149,8 +149,8 @@ impl<'a> Heads<'a> {
         if let Some(written) = self.written.get(&key) {
             return Ok(*written);
         }
-        let spelled = hpack::encode_head(&key.0, |name, value| self.line_ids.get(name, value));
-        let id = writer.head(&NewHead { hpack: spelled, ..key.0.clone() })?;
+        let hpack = hpack::encode_head(&key.0, |name, value| self.line_ids.get(name, value));
+        let id = writer.head(&NewHead { hpack, ..key.0.clone() })?;
         if let Some(plain) = plain {
             writer.plain_head(id, plain)?;
         }
@@ -178,7 +178,7 @@ impl<'a> Heads<'a> {
 }
 
 /// Renders a head: the default fields, unless the site's rules override them, then the site's.
-fn spell(look: &Look<'_>, merged: &MergedFields, options: &Options) -> NewHead {
+fn render_head(look: &Look<'_>, merged: &MergedFields, options: &Options) -> NewHead {
     // An error may be gone with the next release, so it is never immutable, even if the site says so for all paths.
     let is_lasting = |name: &str, value: &str| {
         look.status >= 400 && name == "cache-control" && value.to_ascii_lowercase().contains("immutable")
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn head_has_fields_of_its_media_type() {
-        let head = spell(&look(), &MergedFields::default(), &Options::new("a", "b"));
+        let head = render_head(&look(), &MergedFields::default(), &Options::new("a", "b"));
         assert_eq!(
             text(&head),
             "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Encoding: br\r\n\
@@ -293,7 +293,7 @@ mod tests {
             let fields = vec![("cache-control".to_owned(), value.to_owned())];
             let merged = MergedFields { fields, removed: Vec::new() };
             let look = Look { status, cache_control: Some("no-store"), ..look() };
-            let text = text(&spell(&look, &merged, &Options::new("a", "b")));
+            let text = text(&render_head(&look, &merged, &Options::new("a", "b")));
             let lines: Vec<_> =
                 text.lines().filter_map(|line| line.strip_prefix("Cache-Control: ")).collect();
             lines.join(" and ")
@@ -313,7 +313,7 @@ mod tests {
             field("x-frame-options", "DENY"),
         ];
         let merged = MergedFields { fields, removed: vec!["content-type".into(), "referrer-policy".into()] };
-        let head = spell(&look(), &merged, &Options::new("a", "b"));
+        let head = render_head(&look(), &merged, &Options::new("a", "b"));
         assert_eq!(
             text(&head),
             "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nVary: Accept-Encoding, Origin\r\n\

@@ -30,7 +30,7 @@ const OUTSIDE_REPORTED_MAX: usize = 5;
 /// Code of the warning about a link out of the root.
 const OUTSIDE: &str = "symlink-outside";
 
-/// What to do about links out of the root, which are followed in any case.
+/// Reporting of links out of the root, which are followed in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinksOut {
     /// Warn about each.

@@ -5,7 +5,7 @@ use super::template::{Template, has_reference};
 use crate::access_control;
 use crate::host::{after_scheme, split_host};
 use crate::pattern::{Pattern, PatternSyntax, refuse_odd_segments};
-use crate::percent::{is_unreserved, percent_decode, percent_encode, url_spelling};
+use crate::percent::{encode_for_location, is_unreserved, percent_decode, percent_encode};
 use crate::rule_error::RuleError;
 
 /// Properties of the file.
@@ -142,10 +142,10 @@ impl Context<'_> {
                 let message = "a placeholder in the target's query or fragment is not supported, so the rule is dropped";
                 Err(RuleError::new("unsupported-target", message))
             }
-            Some(text) => url_spelling(text).map(Some),
+            Some(text) => encode_for_location(text).map(Some),
         };
         let target =
-            Template::parse(address, names, |literal| url_spelling(literal).map(String::into_bytes))?;
+            Template::parse(address, names, |literal| encode_for_location(literal).map(String::into_bytes))?;
         Ok(Action::Redirect { status, target, query: tail(query)?, fragment: tail(fragment)? })
     }
 

@@ -28,14 +28,14 @@ impl Template {
         })
     }
 
-    /// Parses text with `:name` in it, `names` being the captures in order. `spell` converts the text between references.
+    /// Parses text with `:name` in it, `names` being the captures in order. `encode` converts the text between references.
     ///
     /// `:name` is a reference if the source has that name. Otherwise it is an error at the start of a segment, and plain
     /// text elsewhere.
     pub(super) fn parse(
         text: &str,
         names: &[String],
-        spell: impl Fn(&str) -> Result<Vec<u8>, RuleError>,
+        encode: impl Fn(&str) -> Result<Vec<u8>, RuleError>,
     ) -> Result<Template, RuleError> {
         let mut pieces = Vec::new();
         let mut begin = 0;
@@ -46,20 +46,20 @@ impl Template {
             let name = identifier(&text[colon + 1..]);
             let Some(number) = names.iter().position(|known| known == name) else {
                 if name == "splat" || (!name.is_empty() && text[..colon].ends_with('/')) {
-                    let message = format!("the source has no `:{name}`; spell a literal `:` as %3A");
+                    let message = format!("the source has no `:{name}`; write a literal `:` as %3A");
                     return Err(RuleError::new("unknown-placeholder", message));
                 }
                 continue;
             };
             if begin < colon {
-                pieces.push(TemplatePiece::Literal(spell(&text[begin..colon])?));
+                pieces.push(TemplatePiece::Literal(encode(&text[begin..colon])?));
             }
             // `check_capture` limits captures to 256.
             pieces.push(TemplatePiece::Capture(u8::try_from(number).unwrap_or(u8::MAX)));
             begin = colon + 1 + name.len();
         }
         if begin < text.len() {
-            pieces.push(TemplatePiece::Literal(spell(&text[begin..])?));
+            pieces.push(TemplatePiece::Literal(encode(&text[begin..])?));
         }
         Ok(Template { pieces })
     }

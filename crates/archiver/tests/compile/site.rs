@@ -202,7 +202,7 @@ impl Built {
             }
             ScopeEntry::ErrorPage { status, record } => Below::ErrorPage(status, self.decode_page(record)),
             ScopeEntry::Rule(rule) => {
-                Below::Rule(rule.ordinal, rule.force, spelled(rule.pattern), self.decode(rule.record))
+                Below::Rule(rule.ordinal, rule.force, rendered(rule.pattern), self.decode(rule.record))
             }
         };
         Some(scope.entries().map(Result::unwrap).filter(is_answer).map(entry).collect())
@@ -252,14 +252,14 @@ impl Built {
         match record {
             Record::Resource(resource) => Answer::Page(self.decode_resource(resource)),
             Record::Redirect(redirect) => {
-                let mut target = spelled(redirect.target);
+                let mut target = rendered(redirect.target);
                 assert_eq!(redirect.has_query, target.contains('?'), "{target}");
                 if !redirect.fragment.is_empty() {
                     target += &format!("#{}", std::str::from_utf8(redirect.fragment).unwrap());
                 }
                 Answer::Redirect(redirect.status, target)
             }
-            Record::Rewrite(rewrite) => Answer::Rewrite(rewrite.status, spelled(rewrite.path)),
+            Record::Rewrite(rewrite) => Answer::Rewrite(rewrite.status, rendered(rewrite.path)),
         }
     }
 
@@ -294,7 +294,7 @@ impl Built {
     }
 }
 
-fn spelled<'a, E: std::fmt::Debug>(pieces: impl IntoIterator<Item = Result<Piece<'a>, E>>) -> String {
+fn rendered<'a, E: std::fmt::Debug>(pieces: impl IntoIterator<Item = Result<Piece<'a>, E>>) -> String {
     let piece = |piece| match piece {
         Piece::Literal(literal) => String::from_utf8_lossy(literal).into_owned(),
         Piece::Capture(number) => format!("{{{number}}}"),

@@ -96,7 +96,7 @@ fn page_in_a_numbered_series_is_an_ordinary_page() {
         [Below::ErrorPage(403, _), Below::ErrorPage(404, _)]
     ));
     let built = Site::new(&[("404.html", "a"), ("405.html", "b"), ("419.html", "c")]).build();
-    assert_eq!(built.below(None, "/"), None, "nobody makes a page for 419: these are chapters");
+    assert_eq!(built.below(None, "/"), None, "419 is no status code, so these are chapters");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn hidden_files_can_be_left_out() {
     site.options.exclude_file_listing = true;
     let built = site.build();
     assert_eq!(built.kept(), []);
-    assert!(!built.bodies().contains(&b"/x /y\n".to_vec()), "nobody refers to the rules any more");
+    assert!(!built.bodies().contains(&b"/x /y\n".to_vec()), "no record refers to the rules any more");
     assert!(matches!(&built.below(None, "/").unwrap()[..], [Below::ErrorPage(404, _)]));
 }
 
