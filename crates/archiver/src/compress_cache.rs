@@ -145,8 +145,8 @@ impl CompressCache {
         }
         if let Some(first) = &faults.first_untrue {
             let message = format!(
-                "{} of the compression cache did not decode to the content that it stands for, and was made again: \
-                 the disk is damaged, or someone else writes there",
+                "{} of the compression cache did not decode to its content, which was compressed again: the disk is \
+                 damaged, or another program writes to the cache",
                 if faults.untrue == 1 {
                     "this result".to_owned()
                 } else {

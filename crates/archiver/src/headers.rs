@@ -266,7 +266,7 @@ impl Parser<'_> {
         }
         match &mut self.block {
             Block::None => {
-                let message = "this field stands below no path; write the path it is for on a line above";
+                let message = "this field has no path; write the path that it is for on a line above it";
                 Err(RuleError::new("header-without-path", message))
             }
             Block::Refused => Ok(()),
@@ -281,7 +281,7 @@ impl Parser<'_> {
         self.finish_block();
         self.block = Block::Refused;
         let (host, pattern) = parse_path(text).map_err(|fault| {
-            let message = format!("{}; the fields below it are dropped", fault.message);
+            let message = format!("{}; the fields below it are ignored", fault.message);
             RuleError::new(fault.code, message)
         })?;
         let rule = HeaderRule { file: Arc::clone(&self.name), line, host, pattern, fields: Vec::new() };
@@ -303,7 +303,7 @@ impl Parser<'_> {
             self.rules.push(rule);
         } else if !has_dropped {
             let fault =
-                RuleError::new("header-rule-empty", "no field stands below this path, so it has no effect");
+                RuleError::new("header-rule-empty", "no field follows this path, so it has no effect");
             self.diagnostics.push(fault.at(self.file, rule.line));
         }
     }
@@ -596,7 +596,7 @@ mod tests {
                 (1, Some(1), code),
                 "{path}"
             );
-            assert!(diagnostics[0].message.contains("the fields below it are dropped"));
+            assert!(diagnostics[0].message.contains("the fields below it are ignored"));
         }
     }
 

@@ -180,27 +180,27 @@ fn check_capture(
     names: &[String],
     syntax: PatternSyntax,
 ) -> Result<(), RuleError> {
-    let fault = |message: String| Err(RuleError::new("unsupported-source", message));
+    let unsupported = |message: String| Err(RuleError::new("unsupported-source", message));
     if names.iter().any(|earlier| earlier == "splat") {
-        return fault(
+        return unsupported(
             "after a `*`, a source can contain only plain text; write a literal `*` as %2A".to_owned(),
         );
     }
     if names.iter().any(|earlier| earlier == name) {
-        return fault(format!("the name `:{name}` is used twice"));
+        return unsupported(format!("the name `:{name}` is used twice; choose another"));
     }
     if names.len() > usize::from(u8::MAX) {
-        return fault("the source has more than 256 placeholders".to_owned());
+        return unsupported("the source has more than 256 placeholders".to_owned());
     }
     match piece {
         PatternPiece::Splat if !syntax.splat_anywhere && !rest.is_empty() => {
-            fault("`*` must be the last character here; write a literal `*` as %2A".to_owned())
+            unsupported("`*` must be the last character here; write a literal `*` as %2A".to_owned())
         }
         PatternPiece::Placeholder if name == "splat" => {
-            fault("`:splat` is the name of `*`; choose another".to_owned())
+            unsupported("`:splat` is the name of `*`; choose another".to_owned())
         }
         PatternPiece::Placeholder if !(rest.is_empty() || rest.starts_with('/')) => {
-            fault(format!("`:{name}` must end its segment; write a literal `:` as %3A"))
+            unsupported(format!("`:{name}` must end its segment; write a literal `:` as %3A"))
         }
         _ => Ok(()),
     }
@@ -244,8 +244,9 @@ pub(crate) fn refuse_odd_segments(path: &str) -> Result<(), RuleError> {
         decoded == b"." || decoded == b".." || (segment.is_empty() && !inner.is_empty())
     };
     if path == "//" || inner.split('/').any(is_odd) {
-        let message =
-            format!("`{path}` has an empty or a dot segment, which no request has once it is resolved");
+        let message = format!(
+            "`{path}` contains an empty segment or a dot segment, so it never matches: request paths are normalized first"
+        );
         return Err(RuleError::new("never-matches", message));
     }
     Ok(())

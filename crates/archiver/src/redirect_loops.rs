@@ -146,14 +146,14 @@ impl<'r> Map<'r> {
         let rules: Vec<_> = along.iter().map(|place| &self.rules[*place].1).collect();
         let message = match rules[..] {
             [_] => format!(
-                "leads to `{host}`, where this rule applies again, so a client would never arrive; give that host a site \
-                 of its own in `_hosts/`, or change the target"
+                "leads to `{host}`, where this rule applies again, so clients would be redirected forever; give that host a \
+                 site of its own in `_hosts/`, or change the target"
             ),
             _ => {
                 let places: Vec<_> =
                     rules.iter().map(|rule| format!("{}:{}", rule.file, rule.line)).collect();
                 format!(
-                    "the redirects at {} lead in a circle by way of `{host}`; point one of them at a page",
+                    "the redirects at {} form a loop through `{host}`; point one of them at a page",
                     places.join(", ")
                 )
             }

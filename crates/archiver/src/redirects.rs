@@ -86,8 +86,8 @@ fn answers_everything(source: &Pattern, action: &Action) -> bool {
 }
 
 fn answers_for_assets() -> RuleError {
-    let message = "answers with a page for missing scripts and images too, with status 200; in Cannery's own dialect it does not \
-                   (write `# dialect: cannery` on the first line)";
+    let message = "answers requests for missing scripts and images with a page and status 200 too; to exclude them, select Cannery's \
+                   dialect by `# dialect: cannery` on the first line";
     RuleError::new("rewrite-assets", message)
 }
 
@@ -102,7 +102,7 @@ fn stated_dialect(text: &[u8]) -> Option<Result<Dialect, RuleError>> {
         "cloudflare" => Ok(Dialect::Cloudflare),
         _ => Err(RuleError::new(
             "unknown-dialect",
-            format!("`{name}` is no dialect; write cannery, netlify or cloudflare"),
+            format!("`{name}` is not a dialect; write cannery, netlify or cloudflare"),
         )),
     })
 }

@@ -350,7 +350,8 @@ impl Routes {
         }
         let route = Route { target: Target::Source { id, status }, origin: Origin::File };
         if self.paths.insert((host, key.into()), route).is_some() {
-            let message = "has the place of a file in the other folder of this host, which is not served";
+            let message =
+                "answers the same path as a file in the other folder of this host, which is not served";
             self.warn(sources.path(id), "host-twice", message);
         }
         if let Some((stem, rank)) = special::stripped(name).filter(|_| !options.exclude_strip) {

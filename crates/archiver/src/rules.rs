@@ -154,7 +154,7 @@ fn add_pattern(routes: &mut Routes, host: HostId, rule: RedirectRule) {
         routes.overlapping_rules += 1;
         if routes.overlapping_rules > OVERLAPPING_MAX {
             let message = format!(
-                "is one of more than {OVERLAPPING_MAX} rules whose `*` is between the same letters, as in `aa*aa`: ignored"
+                "is one of more than {OVERLAPPING_MAX} rules whose text before `*` ends as the text after it begins, as in `aa*aa`: ignored"
             );
             report(routes, &rule, "redirect-overlapping", message);
             return;

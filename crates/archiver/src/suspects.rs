@@ -1,6 +1,6 @@
 //! Warnings about files that are hardly meant to be public, and about near misses of special names.
 //!
-//! Judges by names, and opens only files that may contain a private key. No file is left out.
+//! The checks read names, and open only files that may contain a private key. No file is left out.
 
 use std::fs::File;
 use std::io::Read;
@@ -63,7 +63,7 @@ pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
             found.push(warning(
                 folder,
                 "near-miss",
-                "is published as a folder; sites of hosts stand in `_hosts/`",
+                "is published as an ordinary folder; sites of hosts belong in `_hosts/`",
             ));
         }
     }
@@ -72,29 +72,34 @@ pub(crate) fn find(sources: &Sources) -> Vec<Diagnostic> {
         if parents.split(|byte| *byte == b'/').any(|part| part == PACKAGES) {
             continue;
         }
-        found.extend(judge(&sources.root, &file.path, name));
+        found.extend(examine(&sources.root, &file.path, name));
     }
     found
 }
 
-fn judge(root: &Path, path: &[u8], name: &[u8]) -> Option<Diagnostic> {
+/// Returns a warning if the name of a file, or the start of a key file, is suspicious.
+fn examine(root: &Path, path: &[u8], name: &[u8]) -> Option<Diagnostic> {
     let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
     if let Some((_, meant)) = NEAR_MISSES.iter().find(|(near, _)| lower == *near)
         && name != meant.as_bytes()
     {
-        return Some(warning(path, "near-miss", format!("is published as a file; rules stand in `{meant}`")));
+        return Some(warning(
+            path,
+            "near-miss",
+            format!("is published as an ordinary file; rules belong in `{meant}`"),
+        ));
     }
     if FOREIGN_CONFIGURATION.contains(&lower.as_str()) {
-        let message = "is configuration of another host, which means nothing here and is published; leave it out with \
+        let message = "is configuration of another hosting service, has no effect here, and is published; leave it out with \
                        `--ignore`";
         return Some(warning(path, "foreign-configuration", message));
     }
-    let is_private = if lower == "env"
+    let suspicion = if lower == "env"
         || lower.starts_with(".env")
         || lower.ends_with(".env")
         || lower.starts_with("env.")
     {
-        Some("looks like settings with secrets in them")
+        Some("looks like settings that contain secrets")
     } else if DATABASE_SUFFIXES.iter().any(|suffix| lower.ends_with(suffix)) {
         Some("looks like a database or a dump of one")
     } else if may_be_key(&lower) && is_private_key(&root.join(std::ffi::OsStr::from_bytes(path))) {
@@ -102,8 +107,8 @@ fn judge(root: &Path, path: &[u8], name: &[u8]) -> Option<Diagnostic> {
     } else {
         None
     };
-    is_private.map(|what| {
-        warning(path, "private-file", format!("{what}, and is published; leave it out with `--ignore`"))
+    suspicion.map(|text| {
+        warning(path, "private-file", format!("{text}, and is published; leave it out with `--ignore`"))
     })
 }
 

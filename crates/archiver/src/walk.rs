@@ -181,8 +181,8 @@ impl Walked {
         *paths += 1;
         if *paths == LINKED_PATHS_MAX + 1 {
             let message = format!(
-                "more than {LINKED_PATHS_MAX} paths of links within links lead to this folder: it is left out here \
-                 and at further ones; remove some of the links"
+                "more than {LINKED_PATHS_MAX} paths through nested symlinks lead to this folder, so it is left out at \
+                 this path and later ones; remove some of the links"
             );
             self.diagnostics.push(Diagnostic::warning(&folder.path, "symlink-fan", message));
         }
@@ -197,7 +197,7 @@ impl Walked {
             diagnostic.code != OUTSIDE || outside <= OUTSIDE_REPORTED_MAX
         });
         if let Some(more) = outside.checked_sub(OUTSIDE_REPORTED_MAX).filter(|more| *more > 0) {
-            let message = format!("{more} more links lead out of the source folder");
+            let message = format!("{more} more symlinks lead out of the source folder");
             self.diagnostics.push(Diagnostic::warning(b".", OUTSIDE, message));
         }
     }
@@ -215,7 +215,7 @@ impl Walked {
 struct Folder {
     path: Box<[u8]>,
     lineage: Arc<Lineage>,
-    /// Number of links in its path.
+    /// Number of symlinks in its path.
     links: u32,
     /// The target of the link by which its path left the root, if it did.
     outside: Option<Arc<Path>>,
@@ -283,15 +283,15 @@ impl Walk<'_> {
         let Some(first) = paths.first() else { return Vec::new() };
         // Joining an empty path adds a `/`, which is harmless if the root is a symlink.
         let mut entries = Vec::new();
-        let mut broken_off = None;
+        let mut read_error = None;
         match fs::read_dir(self.root.join(OsStr::from_bytes(&first.path))) {
             Ok(found) => {
                 for entry in found {
                     match entry {
-                        Ok(entry) => entries.push(self.look_at(&entry)),
+                        Ok(entry) => entries.push(self.examine(&entry)),
                         Err(error) => {
-                            broken_off = Some(format!(
-                                "the folder's listing breaks off, so files may be missing: {error}"
+                            read_error = Some(format!(
+                                "the folder cannot be read to the end, so files may be missing: {error}"
                             ));
                             break;
                         }
@@ -307,7 +307,7 @@ impl Walk<'_> {
             let mut reading = Reading::default();
             reading.found.folders.push(folder.path.clone());
             entries.iter().for_each(|entry| reading.add(folder, entry, self.rules));
-            if let Some(message) = &broken_off {
+            if let Some(message) = &read_error {
                 reading.warn(&folder.path, "unreadable-folder", message.clone());
             }
             reading
@@ -315,9 +315,9 @@ impl Walk<'_> {
         paths.iter().map(reading).collect()
     }
 
-    fn look_at(&self, entry: &fs::DirEntry) -> Entry {
+    fn examine(&self, entry: &fs::DirEntry) -> Entry {
         let name = entry.file_name().into_vec();
-        // `DirEntry::metadata` spares the kernel the path lookup, which only a link needs.
+        // `DirEntry::metadata` saves a path lookup in the kernel. Only a link needs one.
         let metadata = match entry.metadata() {
             Ok(metadata) if metadata.is_symlink() => {
                 let outside = self.outside(&entry.path());
@@ -362,8 +362,8 @@ impl Reading {
             && (metadata.is_file() || metadata.is_dir())
         {
             let message = format!(
-                "this link leads out of the source folder, to {}, and that is published; `--ignore` leaves it out, \
-                 `--follow-links` says that it is meant",
+                "this symlink leads out of the source folder, to {}, which is published; leave it out with `--ignore`, \
+                 or allow it with `--follow-links`",
                 target.display()
             );
             self.warn(&path, OUTSIDE, message);
@@ -374,8 +374,7 @@ impl Reading {
             let message = format!("{} cannot be served and is left out", kind_of(metadata));
             self.warn(&path, "not-a-file", message);
         } else if folder.lineage.contains(metadata) {
-            let message =
-                "this leads back to a folder above it and is left out; remove the link to silence this";
+            let message = "this symlink leads back to a folder above it and is left out; remove it to silence this warning";
             self.warn(&path, "symlink-loop", message.to_owned());
         } else {
             let links = folder.links + u32::from(entry.is_link);
@@ -393,13 +392,14 @@ impl Reading {
 
     fn warn_unresolved(&mut self, path: &[u8], entry: &Entry, error: &io::Error) {
         if entry.is_link {
-            let message = format!("the symlink leads nowhere and is left out; mend or remove it: {error}");
+            let message =
+                format!("this symlink cannot be resolved and is left out; fix or remove it: {error}");
             self.warn(path, "broken-symlink", message);
         } else {
             self.warn(
                 path,
                 "unreadable-file",
-                format!("the file cannot be looked at and is left out: {error}"),
+                format!("the metadata of this file cannot be read, so it is left out: {error}"),
             );
         }
     }
@@ -523,7 +523,7 @@ mod tests {
         let walked = walk(root.path(), &SkipRules::default(), LinksOut::Reported).unwrap();
         assert_eq!(walked.files.len(), 21);
         assert_eq!(codes(&walked).len(), OUTSIDE_REPORTED_MAX + 1);
-        assert!(walked.diagnostics[OUTSIDE_REPORTED_MAX].message.starts_with("15 more links"));
+        assert!(walked.diagnostics[OUTSIDE_REPORTED_MAX].message.starts_with("15 more symlinks"));
     }
 
     #[test]

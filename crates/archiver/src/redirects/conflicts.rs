@@ -28,8 +28,10 @@ impl Kept {
         let beats = |earlier: &RedirectRule| earlier.force || !rule.force;
         let same = self.seen.get(&key).into_iter().flatten().map(|&index| &self.rules[index]);
         if let Some(earlier) = same.into_iter().find(|earlier| beats(earlier)) {
-            let message =
-                format!("line {} already decides for this source; remove one of the two", earlier.line);
+            let message = format!(
+                "line {} has the same source and takes precedence; remove one of the two",
+                earlier.line
+            );
             return Err(RuleError::new("redirect-duplicate", message));
         }
         let symbols = rule.source.symbols();
@@ -38,8 +40,10 @@ impl Kept {
         let for_host = self.patterns.get(&rule.host).filter(|_| rule.host.is_some());
         let covering = for_all.chain(for_host).filter_map(|index| index.first(&symbols, covers)).min();
         if let Some(earlier) = covering.map(|index| &self.rules[index]) {
-            let message =
-                format!("line {} matches all that this rule does, so move this one above it", earlier.line);
+            let message = format!(
+                "line {} matches every path that this rule matches; move this rule above it",
+                earlier.line
+            );
             return Err(RuleError::new("redirect-shadowed", message));
         }
         if !rule.source.is_static() {
@@ -78,10 +82,8 @@ impl Kept {
         lines.sort_unstable();
         let [_, .., last] = lines[..] else { return None };
         let all: Vec<String> = lines.iter().map(u32::to_string).collect();
-        let message = format!(
-            "the redirects of lines {} lead in a circle; point one of them at a page",
-            all.join(", ")
-        );
+        let message =
+            format!("the redirects of lines {} form a loop; point one of them at a page", all.join(", "));
         Some((last, RuleError::new("redirect-loop", message)))
     }
 
@@ -114,8 +116,8 @@ fn refuse_self_loop(rule: &RedirectRule) -> Result<(), RuleError> {
     if !is_loop {
         return Ok(());
     }
-    let message = "the target matches this rule again (scheme and query do not count), so a client would never \
-                   arrive; change the target";
+    let message = "the target matches this rule again, whatever its scheme and query, so clients would be redirected \
+                   forever; change the target";
     Err(RuleError::new("redirect-loop", message))
 }
 

@@ -38,7 +38,7 @@ impl Context<'_> {
         refuse_access_control(target, rest)?;
         if !looks_like_target(target) && target.contains('=') {
             let message =
-                format!("the condition `{target}` on the query is not supported, so the rule is dropped");
+                format!("the condition `{target}` on the query is not supported, so the rule is ignored");
             return Err(RuleError::new("unsupported-condition", message));
         }
         let (status, force) = self.parse_code(rest)?;
@@ -66,7 +66,7 @@ impl Context<'_> {
             return Err(RuleError::new("unsupported-source", message));
         }
         if host.is_some() && text.starts_with("://") && self.dialect == Dialect::Netlify {
-            let message = "Netlify's dialect wants a scheme; begin the source with `https://`";
+            let message = "Netlify's dialect requires a scheme; begin the source with `https://`";
             return Err(RuleError::new("bad-source", message));
         }
         if host.is_none() && !path.starts_with('/') {
@@ -75,7 +75,7 @@ impl Context<'_> {
         }
         if !in_root {
             let message =
-                "only the rule file in the source root may have absolute sources; write `./` and the rest";
+                "only the rule file in the source root can have absolute sources; begin the source with `./`";
             return Err(RuleError::new("absolute-source", message));
         }
         let (pattern, names) = Pattern::parse(path, syntax)?;
@@ -96,10 +96,11 @@ impl Context<'_> {
         };
         if let Some(condition) = conditions.first() {
             return Err(if condition.contains('=') {
-                let message = format!("the condition `{condition}` is not supported, so the rule is dropped");
+                let message = format!("the condition `{condition}` is not supported, so the rule is ignored");
                 RuleError::new("unsupported-condition", message)
             } else {
-                let message = format!("`{condition}` is not understood; write `source target code`");
+                let message =
+                    format!("`{condition}` is no code and no condition; write `source target code`");
                 RuleError::new("bad-syntax", message)
             });
         }
@@ -111,7 +112,10 @@ impl Context<'_> {
         let status = digits.parse::<u16>().ok().filter(|status| allowed.contains(status));
         let status = status.ok_or_else(|| {
             let allowed: Vec<String> = allowed.iter().map(u16::to_string).collect();
-            RuleError::new("unknown-code", format!("the code `{code}` is none of {}", allowed.join(", ")))
+            RuleError::new(
+                "unknown-code",
+                format!("the code `{code}` is not supported; use one of {}", allowed.join(", ")),
+            )
         })?;
         Ok((status, force))
     }
@@ -122,15 +126,18 @@ impl Context<'_> {
             let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
             let is_port_alone = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
             if authority.is_empty() || authority.strip_prefix(':').is_some_and(is_port_alone) {
-                return Err(RuleError::new("bad-target", "the target names no host"));
+                return Err(RuleError::new("bad-target", "the target has no host"));
             }
             // RFC 9110 §4.2.4: user information is often used to disguise a host.
             if authority.contains('@') {
-                return Err(RuleError::new("bad-target", "the target names a user, and an address must not"));
+                return Err(RuleError::new(
+                    "bad-target",
+                    "the target contains user information, which a redirect must not; remove `user@`",
+                ));
             }
             // A capture could contain user information or a port.
             if has_reference(authority, names) {
-                let message = "a placeholder in the target's host is not supported, so the rule is dropped";
+                let message = "a placeholder in the target's host is not supported, so the rule is ignored";
                 return Err(RuleError::new("unsupported-target", message));
             }
         }
@@ -139,7 +146,7 @@ impl Context<'_> {
         let tail = |text: Option<&str>| match text {
             None => Ok(None),
             Some(text) if has_reference(text, names) => {
-                let message = "a placeholder in the target's query or fragment is not supported, so the rule is dropped";
+                let message = "a placeholder in the target's query or fragment is not supported, so the rule is ignored";
                 Err(RuleError::new("unsupported-target", message))
             }
             Some(text) => encode_for_location(text).map(Some),
@@ -164,10 +171,7 @@ impl Context<'_> {
         let path = target.split(['?', '#']).next().unwrap_or(&target);
         refuse_odd_segments(path)?;
         let remark = (path.len() < target.len()).then(|| {
-            RuleError::new(
-                "query-cut",
-                "files have no query and no fragment, so what follows the target's path is ignored",
-            )
+            RuleError::new("query-cut", "files have no query or fragment, so those of the target are ignored")
         });
         let path = Template::parse(path, names, |literal| percent_decode(literal.as_bytes()))?;
         Ok((Action::Rewrite { status, path }, remark))
@@ -215,7 +219,7 @@ fn looks_like_target(word: &str) -> bool {
 
 fn split_at(text: &str, mark: char) -> (&str, Option<&str>) {
     match text.split_once(mark) {
-        Some((before, behind)) => (before, Some(behind)),
+        Some((before, after)) => (before, Some(after)),
         None => (text, None),
     }
 }
