@@ -224,8 +224,8 @@ pub fn parse(text: &[u8], file: &str) -> (Vec<HeaderRule>, Vec<Diagnostic>) {
         diagnostics: Vec::new(),
     };
     for (line, bytes) in (1u32..).zip(text.split(|&byte| byte == b'\n')) {
-        if let Err(fault) = readable_line(bytes).and_then(|text| parser.take_line(line, text)) {
-            parser.diagnostics.push(fault.at(file, line));
+        if let Err(error) = readable_line(bytes).and_then(|text| parser.take_line(line, text)) {
+            parser.diagnostics.push(error.at(file, line));
         }
     }
     parser.finish_block();
@@ -280,9 +280,9 @@ impl Parser<'_> {
     fn open_block(&mut self, line: u32, text: &str) -> Result<(), RuleError> {
         self.finish_block();
         self.block = Block::Refused;
-        let (host, pattern) = parse_path(text).map_err(|fault| {
-            let message = format!("{}; the fields below it are ignored", fault.message);
-            RuleError::new(fault.code, message)
+        let (host, pattern) = parse_path(text).map_err(|error| {
+            let message = format!("{}; the fields below it are ignored", error.message);
+            RuleError::new(error.code, message)
         })?;
         let rule = HeaderRule { file: Arc::clone(&self.name), line, host, pattern, fields: Vec::new() };
         self.block = Block::Open { rule, has_dropped: false };
@@ -296,15 +296,15 @@ impl Parser<'_> {
         if !rule.fields.is_empty() {
             let key = (rule.host.clone(), rule.pattern.clone());
             if let Some(earlier) = self.known.insert(key, self.rules.len())
-                && let Some(fault) = overridden(&self.rules[earlier], &rule)
+                && let Some(error) = overridden(&self.rules[earlier], &rule)
             {
-                self.diagnostics.push(fault.at(self.file, rule.line));
+                self.diagnostics.push(error.at(self.file, rule.line));
             }
             self.rules.push(rule);
         } else if !has_dropped {
-            let fault =
+            let error =
                 RuleError::new("header-rule-empty", "no field follows this path, so it has no effect");
-            self.diagnostics.push(fault.at(self.file, rule.line));
+            self.diagnostics.push(error.at(self.file, rule.line));
         }
     }
 }

@@ -55,12 +55,12 @@ struct BrokenLink {
     line: u32,
     reference: String,
     url: Url,
-    fault: Fault,
+    error: TargetError,
 }
 
-/// The fault of a link's target.
+/// The error that a client gets for a target.
 #[derive(Clone, Copy)]
-enum Fault {
+enum TargetError {
     Status(u16),
     RedirectLoop,
 }
@@ -160,7 +160,7 @@ impl<'a> Links<'a> {
             let start = Url { host, path: "/".to_owned() };
             let Some(url) = start.join(target).filter(|url| self.is_internal(url, &start)) else { continue };
             // A rule may be listed twice, by its path and in the order of the forced ones.
-            if let Some(Fault::Status(status)) = self.follow(&url, &mut scratch)
+            if let Some(TargetError::Status(status)) = self.follow(&url, &mut scratch)
                 && lines.insert((&rule.file, rule.line))
             {
                 broken.push(BrokenRedirect { file: &rule.file, line: rule.line, path: url.path, status });
@@ -174,7 +174,7 @@ impl<'a> Links<'a> {
         &self,
         file: &LinkingFile,
         scratch: &mut Scratch,
-        known: &mut HashMap<Url, Option<Fault>>,
+        known: &mut HashMap<Url, Option<TargetError>>,
     ) -> Result<Vec<BrokenLink>, Error> {
         let mut text = Vec::new();
         self.sources.read(file.id, &mut text)?;
@@ -195,9 +195,9 @@ impl<'a> Links<'a> {
             let Some(url) = base.join(&reference).filter(|url| self.is_internal(url, &file.url)) else {
                 continue;
             };
-            if let Some(fault) = self.follow_once(&url, scratch, known) {
+            if let Some(error) = self.follow_once(&url, scratch, known) {
                 let reference = String::from_utf8_lossy(&reference).into_owned();
-                broken.push(BrokenLink { line, reference, url, fault });
+                broken.push(BrokenLink { line, reference, url, error });
             }
         }
         Ok(broken)
@@ -215,18 +215,18 @@ impl<'a> Links<'a> {
         &self,
         url: &Url,
         scratch: &mut Scratch,
-        known: &mut HashMap<Url, Option<Fault>>,
-    ) -> Option<Fault> {
-        if let Some(fault) = known.get(url) {
-            return *fault;
+        known: &mut HashMap<Url, Option<TargetError>>,
+    ) -> Option<TargetError> {
+        if let Some(error) = known.get(url) {
+            return *error;
         }
-        let fault = self.follow(url, scratch);
-        known.insert(url.clone(), fault);
-        fault
+        let error = self.follow(url, scratch);
+        known.insert(url.clone(), error);
+        error
     }
 
     /// Requests a URL and follows its redirects. Returns `None` if they lead to a page, or out of the site.
-    fn follow(&self, url: &Url, scratch: &mut Scratch) -> Option<Fault> {
+    fn follow(&self, url: &Url, scratch: &mut Scratch) -> Option<TargetError> {
         let mut at = url.clone();
         for _ in 0..=REDIRECTS_MAX {
             let host = at.host.as_deref().map(|host| match host.strip_prefix('*') {
@@ -242,13 +242,13 @@ impl<'a> Links<'a> {
                 // An error page under its own name has the status that it is for.
                 let is_file = matches!(answer.reason, Reason::Path(Origin::File | Origin::Alias));
                 let is_found = answer.status < 400 || is_file || at.path.starts_with(SERVER_PAGES);
-                return (!is_found).then_some(Fault::Status(answer.status));
+                return (!is_found).then_some(TargetError::Status(answer.status));
             };
             let mut target = Vec::new();
             location.for_each_piece(&mut |bytes| target.extend_from_slice(bytes));
             at = at.join(&target).filter(|next| self.is_internal(next, &at))?;
         }
-        Some(Fault::RedirectLoop)
+        Some(TargetError::RedirectLoop)
     }
 }
 
@@ -276,11 +276,11 @@ impl BrokenRedirect<'_> {
 impl BrokenLink {
     fn warning(&self, path: &[u8]) -> Diagnostic {
         let target = &self.url.path;
-        let fault = match self.fault {
-            Fault::Status(status) => format!("`{target}` answers {status}"),
-            Fault::RedirectLoop => format!("`{target}` is redirected more than {REDIRECTS_MAX} times"),
+        let error = match self.error {
+            TargetError::Status(status) => format!("`{target}` answers {status}"),
+            TargetError::RedirectLoop => format!("`{target}` is redirected more than {REDIRECTS_MAX} times"),
         };
-        let message = format!("the link to `{}` is broken: {fault}", self.reference);
+        let message = format!("the link to `{}` is broken: {error}", self.reference);
         Diagnostic::warning(path, "broken-link", message).at_line(self.line)
     }
 }
@@ -314,9 +314,11 @@ impl Lines<'_> {
     fn at(&mut self, offset: usize) -> u32 {
         let offset = offset.min(self.text.len());
         if offset < self.offset {
-            (self.offset, self.line) = (0, 1);
+            self.offset = 0;
+            self.line = 1;
         }
         let feeds = self.text[self.offset..offset].iter().filter(|byte| **byte == b'\n').count();
+        // Beyond 2^32 lines, the number in a warning is too small, which does no harm.
         self.line = self.line.saturating_add(u32::try_from(feeds).unwrap_or(u32::MAX));
         self.offset = offset;
         self.line

@@ -107,13 +107,16 @@ impl Reading<'_> {
 
     /// Splits the sources into jobs.
     fn jobs(&self) -> Vec<Range<SourceId>> {
-        let end = SourceId::try_from(self.sources.len()).unwrap_or(SourceId::MAX);
-        let (mut jobs, mut start, mut bytes) = (Vec::new(), 0, 0);
+        let end = self.sources.next_id();
+        let mut jobs = Vec::new();
+        let mut start = 0;
+        let mut bytes = 0;
         for id in 0..end {
             bytes += self.held_bytes(id);
             if bytes >= JOB_BYTES || (id + 1 - start) as usize >= JOB_SOURCES || id + 1 == end {
                 jobs.push(start..id + 1);
-                (start, bytes) = (id + 1, 0);
+                start = id + 1;
+                bytes = 0;
             }
         }
         jobs

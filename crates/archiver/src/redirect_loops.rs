@@ -18,11 +18,11 @@ use crate::rule_error::RuleError;
 /// Browsers follow at most 20 redirects.
 const STEPS_MAX: usize = 20;
 
-/// A URL.
+/// A URL without scheme and query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct Url {
     host: String,
-    /// The path, in which a capture means everything that it may match.
+    /// The path. A capture in it stands for all texts that it can match.
     path: Vec<Symbol>,
 }
 
@@ -32,15 +32,15 @@ pub(crate) fn find(routes: &Routes, rules: &[(HostId, RedirectRule)]) -> Vec<Dia
     if rules.iter().all(|(host, _)| host.is_none()) {
         return Vec::new();
     }
-    let map = Map::of(routes, rules);
+    let map = RuleMap::of(routes, rules);
     let mut known = HashSet::new();
-    let circles = (0..rules.len()).filter_map(|start| map.circle_from(start));
-    let new = circles.filter(|(along, _)| known.insert(along.clone()) && !map.is_known_to_its_file(along));
-    new.map(|(along, host)| map.complain(&along, &host)).collect()
+    let loops = (0..rules.len()).filter_map(|start| map.loop_from(start));
+    let new = loops.filter(|(along, _)| known.insert(along.clone()) && !map.is_within_one_file(along));
+    new.map(|(along, host)| map.diagnostic(&along, &host)).collect()
 }
 
 /// The rules, indexed by source.
-struct Map<'r> {
+struct RuleMap<'r> {
     routes: &'r Routes,
     rules: &'r [(HostId, RedirectRule)],
     /// The first rule without captures for each path, by whether it is forced.
@@ -49,9 +49,10 @@ struct Map<'r> {
     patterns: HashMap<(HostId, bool), PatternIndex>,
 }
 
-impl<'r> Map<'r> {
-    fn of(routes: &'r Routes, rules: &'r [(HostId, RedirectRule)]) -> Map<'r> {
-        let (mut statics, mut patterns) = (HashMap::new(), HashMap::<_, PatternIndex>::new());
+impl<'r> RuleMap<'r> {
+    fn of(routes: &'r Routes, rules: &'r [(HostId, RedirectRule)]) -> RuleMap<'r> {
+        let mut statics = HashMap::new();
+        let mut patterns: HashMap<_, PatternIndex> = HashMap::new();
         for (place, (host, rule)) in rules.iter().enumerate() {
             if rule.source.is_static() {
                 statics.entry((*host, rule.source.symbols(), rule.force)).or_insert(place);
@@ -59,12 +60,12 @@ impl<'r> Map<'r> {
                 patterns.entry((*host, rule.force)).or_default().add(&rule.source.symbols(), place);
             }
         }
-        Map { routes, rules, statics, patterns }
+        RuleMap { routes, rules, statics, patterns }
     }
 
     /// Returns the sorted rules of the loop in which a client ends that follows the redirect `start` to another host, and a
     /// host of the loop. Returns `None` if the client reaches a page, or if that depends on more than the rules.
-    fn circle_from(&self, start: usize) -> Option<(Vec<usize>, String)> {
+    fn loop_from(&self, start: usize) -> Option<(Vec<usize>, String)> {
         let (host, rule) = &self.rules[start];
         let source = rule.source.symbols();
         let first = self.follow(start, self.routes.host_name(*host)?, &source)?;
@@ -74,13 +75,14 @@ impl<'r> Map<'r> {
         let mut trail = vec![(start, first)];
         for _ in 0..STEPS_MAX {
             let (_, at) = trail.last()?;
-            let next = self.deciding(at)?;
+            let next = self.applicable_rule(at)?;
             let then = self.follow(next, &at.host, &at.path)?;
+
             // The rule maps all of its paths to paths that it matches, so it matches those again.
             let is_endless = next == start && rule.force && trail.len() == 1;
-            let met = trail.iter().position(|(_, before)| *before == then);
-            if let Some(met) = met.or(is_endless.then_some(0)) {
-                let mut along: Vec<usize> = trail[met + 1..].iter().map(|(rule, _)| *rule).collect();
+            let first_visit = trail.iter().position(|(_, visited)| *visited == then);
+            if let Some(first_visit) = first_visit.or(is_endless.then_some(0)) {
+                let mut along: Vec<usize> = trail[first_visit + 1..].iter().map(|(rule, _)| *rule).collect();
                 along.push(next);
                 along.sort_unstable();
                 along.dedup();
@@ -92,27 +94,27 @@ impl<'r> Map<'r> {
     }
 
     /// Returns the target of a rule for a path.
-    fn follow(&self, rule: usize, host: &str, path: &[Symbol]) -> Option<Place> {
+    fn follow(&self, rule: usize, host: &str, path: &[Symbol]) -> Option<Url> {
         let rule = &self.rules[rule].1;
         let captures = rule.source.captures_within(path)?;
         let (host, path) = rule.destination(Some(host), &captures)?;
-        Some(Place { host: host?, path })
+        Some(Url { host: host?, path })
     }
 
     /// Returns the rule that applies to a URL, or `None` if none does or if it depends on what was captured.
-    fn deciding(&self, at: &Place) -> Option<usize> {
-        let sites = self.routes.sites_of_name(&at.host);
+    fn applicable_rule(&self, url: &Url) -> Option<usize> {
+        let sites = self.routes.sites_of_name(&url.host);
         let first = |force: bool| {
             sites.iter().find_map(|site| {
-                let exact = self.statics.get(&(*site, at.path.clone(), force)).copied();
-                let covers = |place: usize| self.rules[place].1.source.captures_within(&at.path).is_some();
+                let exact = self.statics.get(&(*site, url.path.clone(), force)).copied();
+                let covers = |place: usize| self.rules[place].1.source.captures_within(&url.path).is_some();
                 let pattern =
-                    self.patterns.get(&(*site, force)).and_then(|index| index.first(&at.path, covers));
+                    self.patterns.get(&(*site, force)).and_then(|index| index.first(&url.path, covers));
                 exact.into_iter().chain(pattern).min()
             })
         };
         first(true).or_else(|| {
-            let yielding = first(false).filter(|_| !self.has_file(&sites, &at.path))?;
+            let yielding = first(false).filter(|_| !self.has_file(&sites, &url.path))?;
             // `/:page/:language /:language/:page` swaps captures, and its target may be a file.
             self.rules[yielding].1.keeps_order().then_some(yielding)
         })
@@ -134,7 +136,7 @@ impl<'r> Map<'r> {
     }
 
     /// Returns `true` if the loop was reported when its file was parsed.
-    fn is_known_to_its_file(&self, along: &[usize]) -> bool {
+    fn is_within_one_file(&self, along: &[usize]) -> bool {
         let (_, first) = &self.rules[along[0]];
         along.iter().map(|place| &self.rules[*place].1).all(|rule| {
             let is_wildcard = rule.host.as_ref().is_some_and(|host| host.starts_with("*."));
@@ -142,7 +144,7 @@ impl<'r> Map<'r> {
         })
     }
 
-    fn complain(&self, along: &[usize], host: &str) -> Diagnostic {
+    fn diagnostic(&self, along: &[usize], host: &str) -> Diagnostic {
         let rules: Vec<_> = along.iter().map(|place| &self.rules[*place].1).collect();
         let message = match rules[..] {
             [_] => format!(

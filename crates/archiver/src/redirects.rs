@@ -21,21 +21,22 @@ mod template;
 
 use std::sync::Arc;
 
+use cannery_site::{is_asset, suffix};
+
 pub use rule::{Action, Dialect, RedirectRule};
 pub use template::{Template, TemplatePiece};
 
-use self::conflicts::Kept;
+use self::conflicts::AcceptedRules;
 use self::line::{Context, Parts};
 use crate::diagnostic::Diagnostic;
 use crate::pattern::{Pattern, PatternPiece};
 use crate::rule_error::{RuleError, readable_line};
-use cannery_site::{is_asset, suffix};
 
 /// Parses a rule file. `file` is its path for diagnostics, `folder` the folder that it is in, relative to the source root
 /// and empty for the root.
 ///
 /// Returns the rules in the order of their lines. The diagnostics contain lines without a rule, and remarks about rules
-/// that were kept.
+/// that were accepted.
 pub fn parse(
     text: &[u8],
     file: &str,
@@ -46,16 +47,17 @@ pub fn parse(
     let mut diagnostics = Vec::new();
     let dialect = match stated_dialect(text) {
         Some(Ok(stated)) => stated,
-        Some(Err(fault)) => {
-            diagnostics.push(fault.at(file, 1));
+        Some(Err(error)) => {
+            diagnostics.push(error.at(file, 1));
             dialect
         }
         None => dialect,
     };
+
     let context = Context { folder, dialect };
-    let mut kept = Kept::default();
+    let mut accepted = AcceptedRules::default();
     let name: Arc<str> = file.into();
-    let mut report = |line, fault: RuleError| diagnostics.push(fault.at(file, line));
+    let mut report = |line, error: RuleError| diagnostics.push(error.at(file, line));
     for (line, bytes) in (1u32..).zip(text.split(|&byte| byte == b'\n')) {
         match readable_line(bytes).and_then(|text| context.parse_rule(text)) {
             Ok(None) => {}
@@ -67,15 +69,20 @@ pub fn parse(
                 if is_catch_all && !pages_only {
                     report(line, answers_for_assets());
                 }
-                let refused = kept.keep(rule).err();
-                remark.into_iter().chain(refused).for_each(|fault| report(line, fault));
+                let rejection = accepted.add(rule).err();
+                for error in remark.into_iter().chain(rejection) {
+                    report(line, error);
+                }
             }
-            Err(fault) => report(line, fault),
+            Err(error) => report(line, error),
         }
     }
-    kept.circles().into_iter().for_each(|(line, fault)| report(line, fault));
+
+    for (line, error) in accepted.loops() {
+        report(line, error);
+    }
     diagnostics.sort_by_key(|diagnostic| diagnostic.line);
-    (kept.rules, diagnostics)
+    (accepted.rules, diagnostics)
 }
 
 /// Returns `true` for a rule that answers everything missing below a folder with one page.

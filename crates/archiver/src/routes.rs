@@ -121,25 +121,25 @@ impl NumberedPages {
     }
 }
 
-/// Names that files get unless a file has exactly that name.
+/// Paths such as `/folder/` and `/page`, which a file answers unless another file has exactly that name.
 #[derive(Default)]
-struct Wishes {
-    by_key: HashMap<(HostId, Box<[u8]>), Wish>,
+struct Aliases {
+    by_key: HashMap<(HostId, Box<[u8]>), Alias>,
     numbered: NumberedPages,
 }
 
-/// A file that may get a name. The lower rank wins.
-struct Wish {
+/// The file with the lowest rank of those that could answer an alias.
+struct Alias {
     rank: usize,
     id: SourceId,
     status: u16,
 }
 
-impl Wishes {
+impl Aliases {
     fn add(&mut self, host: HostId, key: Box<[u8]>, rank: usize, id: SourceId, status: u16) {
-        let best = self.by_key.entry((host, key)).or_insert(Wish { rank, id, status });
+        let best = self.by_key.entry((host, key)).or_insert(Alias { rank, id, status });
         if rank < best.rank {
-            *best = Wish { rank, id, status };
+            *best = Alias { rank, id, status };
         }
     }
 }
@@ -220,7 +220,7 @@ fn is_host(name: &str) -> bool {
 /// Plans the routes of files.
 pub(crate) fn plan(sources: &Sources, options: &Options) -> Routes {
     let mut routes = Routes::default();
-    let mut wishes = Wishes::default();
+    let mut aliases = Aliases::default();
     let mut buffer = KeyBuffer::new();
     for (id, file) in (0..).zip(&sources.files) {
         let (host, path) = match site_of(&file.path) {
@@ -229,13 +229,13 @@ pub(crate) fn plan(sources: &Sources, options: &Options) -> Routes {
             Site::Invalid(_) => continue,
         };
         let Ok(key) = Key::from_file(path, &mut buffer) else { continue };
-        routes.add_file(sources, options, &mut wishes, id, host, key.bytes());
+        routes.add_file(sources, options, &mut aliases, id, host, key.bytes());
     }
-    for ((host, key), Wish { id, status, .. }) in wishes.by_key {
+    for ((host, key), Alias { id, status, .. }) in aliases.by_key {
         let route = Route { target: Target::Source { id, status }, origin: Origin::Alias };
         routes.paths.entry((host, key)).or_insert(route);
     }
-    routes.diagnostics.extend(wishes.numbered.note(sources));
+    routes.diagnostics.extend(aliases.numbered.note(sources));
     routes
 }
 
@@ -297,7 +297,7 @@ impl Routes {
         &mut self,
         sources: &Sources,
         options: &Options,
-        wishes: &mut Wishes,
+        aliases: &mut Aliases,
         id: SourceId,
         host: HostId,
         key: &[u8],
@@ -308,8 +308,8 @@ impl Routes {
         if let Role::Fallback { hidden: false, .. } | Role::ErrorPage { hidden: false, .. } = role
             && let Some(sibling) = numbered_sibling(sources, id)
         {
-            wishes.numbered.count += 1;
-            wishes.numbered.first.get_or_insert((id, sibling));
+            aliases.numbered.count += 1;
+            aliases.numbered.first.get_or_insert((id, sibling));
             role = Role::Plain;
         }
         let (mut status, mut hidden) = (200, false);
@@ -318,7 +318,7 @@ impl Routes {
             Role::Index { rank, hidden: under_score } => {
                 hidden = under_score;
                 if !options.exclude_index {
-                    wishes.add(host, folder.into(), rank, id, 200);
+                    aliases.add(host, folder.into(), rank, id, 200);
                 }
             }
             Role::Fallback { suffix, hidden: under_score } => {
@@ -355,7 +355,7 @@ impl Routes {
             self.warn(sources.path(id), "host-twice", message);
         }
         if let Some((stem, rank)) = special::stripped(name).filter(|_| !options.exclude_strip) {
-            wishes.add(host, [folder, stem].concat().into(), rank, id, status);
+            aliases.add(host, [folder, stem].concat().into(), rank, id, status);
         }
     }
 

@@ -46,8 +46,10 @@ pub(crate) fn add(routes: &mut Routes, sources: &Sources, options: &Options) -> 
             parsed.push((host, rule));
         }
     }
-    let circles = redirect_loops::find(routes, &parsed);
-    routes.diagnostics.extend(circles);
+
+    let loops = redirect_loops::find(routes, &parsed);
+    routes.diagnostics.extend(loops);
+
     let last_forced = parsed.iter().rposition(|(_, rule)| rule.force && !rule.source.is_static());
     for (place, (host, rule)) in parsed.into_iter().enumerate() {
         let ordered = rule.force && last_forced.is_some_and(|last| place < last);

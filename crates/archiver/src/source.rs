@@ -56,6 +56,14 @@ impl Sources {
         self.files.len() + self.generated.len()
     }
 
+    /// Returns the ID after that of the last source.
+    ///
+    /// # Panics
+    /// If there are 2^32 sources, whose names alone would need hundreds of gigabytes of memory.
+    pub(crate) fn next_id(&self) -> SourceId {
+        SourceId::try_from(self.len()).expect("a build has fewer than 2^32 sources")
+    }
+
     pub(crate) fn of(&self, id: SourceId) -> Source<'_> {
         let place = id as usize;
         match self.files.get(place) {

@@ -7,7 +7,7 @@ use cannery_archive::Origin;
 use crate::listing::{Entry, EntryKind, Listing};
 use crate::options::{LastModified, Options};
 use crate::routes::{Route, Routes, Target};
-use crate::source::{Generated, SourceId, Sources};
+use crate::source::{Generated, Sources};
 use crate::special;
 
 /// Adds a listing to each folder: JSON to all, and a page if no index page answers. Returns the number of added pages.
@@ -21,7 +21,7 @@ pub(crate) fn add(routes: &mut Routes, sources: &mut Sources, options: &Options)
         let key = if folder.is_empty() { b"/".to_vec() } else { [b"/", &*folder, b"/"].concat() };
         let has_fallback = answers_without_file(routes, &key);
         let mut add = |key: Vec<u8>, name: &[u8], content: String| {
-            let id = SourceId::try_from(sources.len()).unwrap_or(SourceId::MAX);
+            let id = sources.next_id();
             let place = (None, key.into_boxed_slice());
             if routes.paths.contains_key(&place) {
                 return;

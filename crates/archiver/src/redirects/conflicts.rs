@@ -9,9 +9,9 @@ use crate::pattern::{Pattern, PatternPiece, Symbol};
 use crate::pattern_index::PatternIndex;
 use crate::rule_error::RuleError;
 
-/// The accepted rules of a file.
+/// The rules of a file that aren't rejected.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct AcceptedRules {
     pub(super) rules: Vec<RedirectRule>,
     /// Rules by source. Two rules may have the same source if only the second is forced.
     seen: HashMap<(Option<String>, Pattern), Vec<usize>>,
@@ -19,13 +19,14 @@ pub(super) struct Kept {
     patterns: HashMap<Option<String>, PatternIndex>,
 }
 
-impl Kept {
+impl AcceptedRules {
     /// Adds a rule unless it would never apply or always redirect to itself.
-    pub(super) fn keep(&mut self, rule: RedirectRule) -> Result<(), RuleError> {
+    pub(super) fn add(&mut self, rule: RedirectRule) -> Result<(), RuleError> {
         refuse_self_loop(&rule)?;
-        let key = (rule.host.clone(), rule.source.clone());
+
         // An earlier rule that isn't forced doesn't apply where a file exists, so a forced one still has an effect.
         let beats = |earlier: &RedirectRule| earlier.force || !rule.force;
+        let key = (rule.host.clone(), rule.source.clone());
         let same = self.seen.get(&key).into_iter().flatten().map(|&index| &self.rules[index]);
         if let Some(earlier) = same.into_iter().find(|earlier| beats(earlier)) {
             let message = format!(
@@ -34,6 +35,7 @@ impl Kept {
             );
             return Err(RuleError::new("redirect-duplicate", message));
         }
+
         let symbols = rule.source.symbols();
         let covers = |index: usize| beats(&self.rules[index]) && self.rules[index].source.covers(&symbols);
         let for_all = self.patterns.get(&None).into_iter();
@@ -46,6 +48,7 @@ impl Kept {
             );
             return Err(RuleError::new("redirect-shadowed", message));
         }
+
         if !rule.source.is_static() {
             self.patterns.entry(rule.host.clone()).or_default().add(&symbols, self.rules.len());
         }
@@ -56,10 +59,10 @@ impl Kept {
 
     /// Returns the loops of redirects without captures, each with its last line. The rules are kept: a file at one of the
     /// paths breaks the loop.
-    pub(super) fn circles(&self) -> Vec<(u32, RuleError)> {
+    pub(super) fn loops(&self) -> Vec<(u32, RuleError)> {
         let next: Vec<Option<usize>> = self.rules.iter().map(|rule| self.static_successor(rule)).collect();
         let mut settled = vec![false; next.len()];
-        let mut circles = Vec::new();
+        let mut loops = Vec::new();
         for start in 0..next.len() {
             // Each rule has one successor, so a walk ends, reaches a rule of an earlier walk, or returns to a rule of its
             // own.
@@ -71,13 +74,14 @@ impl Kept {
                 position = next[index];
             }
             let begin = position.and_then(|index| trail.iter().position(|&visited| visited == index));
-            circles.extend(begin.and_then(|begin| self.circle(&trail[begin..])));
+            loops.extend(begin.and_then(|begin| self.loop_error(&trail[begin..])));
         }
-        circles
+        loops
     }
 
-    /// Returns the error for a loop. Rules that redirect to themselves were rejected before.
-    fn circle(&self, along: &[usize]) -> Option<(u32, RuleError)> {
+    /// Returns the error for a loop, and its last line. Returns `None` for a rule that redirects to itself, which was rejected
+    /// before.
+    fn loop_error(&self, along: &[usize]) -> Option<(u32, RuleError)> {
         let mut lines: Vec<u32> = along.iter().map(|&index| self.rules[index].line).collect();
         lines.sort_unstable();
         let [_, .., last] = lines[..] else { return None };

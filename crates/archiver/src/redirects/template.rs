@@ -54,8 +54,8 @@ impl Template {
             if begin < colon {
                 pieces.push(TemplatePiece::Literal(encode(&text[begin..colon])?));
             }
-            // `check_capture` limits captures to 256.
-            pieces.push(TemplatePiece::Capture(u8::try_from(number).unwrap_or(u8::MAX)));
+            let number = u8::try_from(number).expect("a pattern has at most 256 captures");
+            pieces.push(TemplatePiece::Capture(number));
             begin = colon + 1 + name.len();
         }
         if begin < text.len() {
