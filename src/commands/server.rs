@@ -264,7 +264,7 @@ fn print_notice(notice: &Notice, quiet: bool) {
 }
 
 fn warn(message: &str) {
-    note(format_args!("{} {}", Paint::for_errors().error("warning:"), one_line(message)));
+    note(format_args!("{} {}", Paint::for_errors().warning("warning:"), one_line(message)));
 }
 
 /// Writes a line to standard error, or drops it if there is no room for it within a second.
