@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use cannery_archive::{Archive, Loading, OpenError};
-use serde::Deserialize;
+use cannery_archiver::manifest::Manifest;
 
 /// The name of the symbolic link.
 pub(super) const CURRENT: &str = "current";
@@ -49,20 +49,6 @@ pub(super) struct Label {
     pub(super) paths: u64,
     /// The number of paths that were carried forward from earlier releases.
     pub(super) carried: u64,
-}
-
-/// The part of the manifest that is read.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Manifest {
-    released: Option<u64>,
-    previous: Vec<PreviousRelease>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct PreviousRelease {
-    carried: Vec<String>,
 }
 
 impl ReleaseDir {
@@ -157,8 +143,7 @@ impl Release {
 impl Label {
     fn of(archive: &Archive) -> Result<Label, OpenError> {
         let facts = archive.facts();
-        let manifest = archive.manifest()?.and_then(|json| serde_json::from_slice(json).ok());
-        let manifest: Manifest = manifest.unwrap_or_default();
+        let manifest = archive.manifest()?.and_then(|json| Manifest::parse(json).ok()).unwrap_or_default();
         Ok(Label {
             serial: facts.serial,
             released: manifest.released,

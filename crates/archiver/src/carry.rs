@@ -14,7 +14,8 @@ use cannery_site::is_immutable;
 use crate::bundles::ToolFolders;
 use crate::content::Form;
 use crate::error::{Error, PreviousError};
-use crate::previous::{Earlier, Previous, Rank, Release};
+use crate::manifest::Release;
+use crate::previous::{Earlier, Previous, Rank};
 use crate::routes::{HostId, Routes};
 use crate::store::Store;
 

@@ -63,7 +63,7 @@ mod previous; // Archives of earlier releases.
 mod emit; // Routes to records.
 mod line_ids; // IDs of frequent header lines, for HPACK.
 mod links; // Link checker.
-mod manifest; // The manifest record.
+pub mod manifest; // The manifest record.
 mod publish; // Temporary file, sync and rename.
 mod render; // Response heads.
 mod stopwatch; // Times the stages.
@@ -150,7 +150,7 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
         emitted: &emitted,
     });
     report.add_carried(serial, &carried);
-    writer.manifest(&manifest::encode(options, &report, &carried, &routes)).map_err(failed())?;
+    writer.manifest(&manifest::encode(options, &report, &carried.releases, &routes)).map_err(failed())?;
     writer.set_serial(serial);
     let (file, facts) = writer.finish(!options.exclude_slash_redirects).map_err(failed())?;
     report.add_archive(&facts);

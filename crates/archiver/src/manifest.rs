@@ -1,20 +1,55 @@
-//! The manifest: JSON in the archive that describes its build, for `inspect`, `explain` and later releases.
+//! The manifest: JSON in the archive that describes its build, for `inspect`, `explain`, `releases` and later builds.
 //!
 //! It doesn't depend on the machine: it contains no time, no path outside the source folder, no number of threads.
 
 use std::collections::BTreeMap;
 
 use cannery_archive::SCHEMA_VERSION;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::carry::Carried;
 use crate::coders;
 use crate::options::Options;
 use crate::report::Report;
 use crate::routes::{Routes, RuleName};
 
-/// Returns the manifest as JSON.
-pub(crate) fn encode(options: &Options, report: &Report, carried: &Carried, routes: &Routes) -> Vec<u8> {
+/// The fields of a manifest that describe the release and those before it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Manifest {
+    /// Date of the release in seconds since 1970-01-01 UTC, if it was built with one.
+    pub released: Option<u64>,
+    /// Earlier releases that the archive carries files of, newest first.
+    pub previous: Vec<Release>,
+}
+
+/// An earlier release. The digest distinguishes releases with the same serial.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Release {
+    /// The serial of the release.
+    pub serial: u64,
+    /// Digest of its archive, in hexadecimal digits.
+    pub digest: String,
+    /// Its date in seconds since 1970-01-01 UTC, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub released: Option<u64>,
+    /// Paths that were last part of this release, as in URLs; those of a host begin with `//host`.
+    #[serde(default)]
+    pub carried: Vec<String>,
+}
+
+impl Manifest {
+    /// Parses the manifest record of an archive.
+    ///
+    /// # Errors
+    /// Returns an error if it isn't JSON with these fields.
+    pub fn parse(json: &[u8]) -> serde_json::Result<Manifest> {
+        serde_json::from_slice(json)
+    }
+}
+
+/// Returns the manifest of a build as JSON. `previous` are the releases that it carries files of.
+pub(crate) fn encode(options: &Options, report: &Report, previous: &[Release], routes: &Routes) -> Vec<u8> {
     let (rule_files, rule_lines) = rule_lines(routes);
     let encoders: BTreeMap<&str, _> = options
         .encoders
@@ -31,7 +66,7 @@ pub(crate) fn encode(options: &Options, report: &Report, carried: &Carried, rout
         "encoders": encoders,
         "serial": report.serial,
         "released": options.released,
-        "previous": carried.releases,
+        "previous": previous,
         "files": report.files,
         "folders": report.folders,
         "paths": report.paths,

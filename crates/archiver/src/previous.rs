@@ -11,10 +11,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use cannery_archive::{Archive, Loading, OpenError};
-use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
 use crate::error::{Error, PreviousError};
+use crate::manifest::{Manifest, Release};
 use crate::options::Options;
 
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
@@ -24,27 +24,6 @@ const CURRENT: &str = "current";
 
 /// File name extension of archives.
 const SUFFIX: &str = "cdb";
-
-/// An earlier release. The digest distinguishes releases with the same serial.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Release {
-    pub(crate) serial: u64,
-    pub(crate) digest: String,
-    /// Seconds since 1970-01-01 UTC, if known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) released: Option<u64>,
-    /// Paths that were last part of this release, as in URLs; those of a host begin with `//host`.
-    #[serde(default)]
-    pub(crate) carried: Vec<String>,
-}
-
-/// The fields of a manifest that are used here.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Manifest {
-    released: Option<u64>,
-    previous: Vec<Release>,
-}
 
 /// Order of releases: newest first, and by digest if serials are equal, so that the order of flags doesn't matter.
 pub(crate) type Rank = (std::cmp::Reverse<u64>, String);
@@ -204,10 +183,7 @@ impl Previous {
         if is_verified {
             archive.verify(|_| ())?;
         }
-        let manifest: Manifest = match archive.manifest()? {
-            Some(json) => serde_json::from_slice(json)?,
-            None => Manifest::default(),
-        };
+        let manifest = archive.manifest()?.map(Manifest::parse).transpose()?.unwrap_or_default();
         let facts = archive.facts();
         let digest = facts.digest.to_string();
         let own = Release { serial: facts.serial, digest, released: manifest.released, carried: Vec::new() };

@@ -8,7 +8,7 @@ use crate::carry::Carried;
 use crate::content::Content;
 use crate::emit::Emitted;
 use crate::encode::Tally;
-use crate::previous::Release;
+use crate::manifest::Release;
 use crate::read::Outcome;
 use crate::report::{BigFile, CacheUse, CodingTotal, PreviousRelease, Report, SkippedGroup};
 use crate::routes::Routes;
