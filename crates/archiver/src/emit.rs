@@ -6,6 +6,7 @@ use cannery_archive::{
     Coding, HeaderEffect, Key, KeyBuffer, NewHeaderRule, NewRecord, NewRepresentation, NewRule, NewScope,
     Origin, Piece, WriteError, Writer,
 };
+use cannery_wire::response_head::override_bit;
 
 use crate::carry::Carried;
 use crate::content::Contents;
@@ -14,10 +15,9 @@ use crate::options::{LastModified, Options};
 use crate::pattern::{Pattern, PatternPiece};
 use crate::progress::Progress;
 use crate::redirects::{Action, RedirectRule, Template, TemplatePiece};
-use crate::render::{Heads, Look, caching, is_unfit_for_preview, title_case};
-use crate::routes::{HostId, Routes, Scope, Target};
+use crate::render::{Heads, Look, RulePath, caching, is_unfit_for_preview, title_case};
+use crate::routes::{HostId, Routes, Scope, Target, site_index};
 use crate::source::{SourceId, Sources};
-use cannery_wire::response_head::override_bit;
 
 /// Allowance for heads, the manifest and small records, when estimating whether 32-bit positions suffice.
 const SLACK_BYTES: u64 = 16 << 20;
@@ -95,17 +95,19 @@ impl<'a> Emission<'a> {
         progress: &dyn Progress,
     ) -> Result<Emitted, WriteError> {
         self.number_lines(carried);
+
         let mut emitted = Emitted::default();
         let mut buffer = KeyBuffer::new();
         for ((host, key), route) in &self.routes.paths {
+            let path = self.rule_path(*host, key);
             let record = match &route.target {
                 Target::Source { id, status } => {
-                    self.resource(writer, *host, Some(key), *id, *status, route.origin)?
+                    self.resource(writer, Some(path), *id, *status, route.origin)?
                 }
                 Target::Rule(place) => {
                     emitted.redirects += 1;
                     let rule = &self.routes.rules[*place as usize];
-                    self.redirect(writer, *host, Some(key), rule)?
+                    self.redirect(writer, *host, Some(path), rule)?
                 }
             };
             emitted.aliases += u64::from(route.origin == Origin::Alias);
@@ -115,12 +117,13 @@ impl<'a> Emission<'a> {
             progress.advance(1);
         }
         self.carried(writer, carried)?;
+
         for ((host, folder), scope) in &self.routes.scopes {
-            let own_site = host.is_some_and(|host| self.routes.hosts[host as usize].1);
-            let scope = self.scope(writer, *host, folder, scope, own_site && **folder == *b"/")?;
+            let scope = self.scope(writer, *host, folder, scope)?;
             let Ok(key) = Key::from_file(&folder[1..], &mut buffer) else { continue };
             writer.scope(self.routes.host_name(*host), key, &scope)?;
         }
+
         if !self.options.exclude_file_listing {
             for id in &self.routes.hidden {
                 let (content, _) = self.contents.of_source(*id);
@@ -140,38 +143,50 @@ impl<'a> Emission<'a> {
         let routes = self.routes;
         for ((host, key), route) in &routes.paths {
             match &route.target {
-                Target::Source { id, status } => self.note(*host, Some(key), *id, *status),
-                Target::Rule(place) => self.note_rule(*host, Some(key), &routes.rules[*place as usize]),
+                Target::Source { id, status } => self.note(Some(self.rule_path(*host, key)), *id, *status),
+                Target::Rule(place) => {
+                    self.note_rule(*host, Some(self.rule_path(*host, key)), &routes.rules[*place as usize]);
+                }
             }
         }
         for head in carried.paths.iter().flat_map(|path| path.forms.iter().map(|(_, head)| head)) {
             self.heads.note_head(head.clone());
         }
         for ((host, _), scope) in &routes.scopes {
-            scope.fallbacks.iter().for_each(|(_, id)| self.note(*host, None, *id, 200));
-            scope.error_pages.iter().for_each(|(status, id)| self.note(*host, None, *id, *status));
-            scope
-                .rules
-                .iter()
-                .for_each(|ordinal| self.note_rule(*host, None, &routes.rules[*ordinal as usize]));
+            for (_, id) in &scope.fallbacks {
+                self.note(None, *id, 200);
+            }
+            for (status, id) in &scope.error_pages {
+                self.note(None, *id, *status);
+            }
+            for ordinal in &scope.rules {
+                self.note_rule(*host, None, &routes.rules[*ordinal as usize]);
+            }
         }
         self.heads.number();
     }
 
-    fn note_rule(&mut self, host: HostId, path: Option<&[u8]>, rule: &RedirectRule) {
-        if let Action::Rewrite { status, path: to } = &rule.action
-            && let Some(id) = self.constant_source(host, to)
+    fn note_rule(&mut self, host: HostId, path: Option<RulePath<'_>>, rule: &RedirectRule) {
+        if let Action::Rewrite { status, path: target } = &rule.action
+            && let Some(id) = self.constant_source(host, target)
         {
-            self.note(host, path, id, *status);
+            self.note(path, id, *status);
         }
     }
 
-    fn note(&mut self, host: HostId, path: Option<&[u8]>, id: SourceId, status: u16) {
-        let (look, site) = (self.look(id, status), site_number(host));
+    fn note(&mut self, path: Option<RulePath<'_>>, id: SourceId, status: u16) {
+        let look = self.look(id, status);
         for form in &self.contents.of_source(id).0.forms {
-            let look = Look { coding: form.coding, ..look };
-            self.heads.note(look, site, self.routes.host_name(host), path);
+            self.heads.note(Look { coding: form.coding, ..look }, path);
         }
+    }
+
+    fn rule_path<'p>(&self, host: HostId, path: &'p [u8]) -> RulePath<'p>
+    where
+        'a: 'p,
+    {
+        let routes: &'a Routes = self.routes;
+        RulePath { site: site_index(host), host: routes.host_name(host), path }
     }
 
     /// Returns the properties of a source's heads, except the coding.
@@ -195,12 +210,19 @@ impl<'a> Emission<'a> {
         for path in &carried.paths {
             let mut representations = Vec::with_capacity(path.forms.len());
             for (form, head) in &path.forms {
-                let head = self.heads.write(writer, head.clone())?;
-                let (coding, etag, body) = (form.coding, form.etag, form.body);
-                representations.push(NewRepresentation { coding, etag, body, head });
+                representations.push(NewRepresentation {
+                    coding: form.coding,
+                    etag: form.etag,
+                    body: form.body,
+                    head: self.heads.write(writer, head.clone())?,
+                });
             }
-            let (origin, modified) = (Origin::Carried, path.modified);
-            let record = NewRecord::Resource { status: 200, origin, modified, representations };
+            let record = NewRecord::Resource {
+                status: 200,
+                origin: Origin::Carried,
+                modified: path.modified,
+                representations,
+            };
             // Only a forged archive has an invalid key, and no request can reach it.
             let name = path.key.strip_prefix(b"/").unwrap_or(&path.key);
             let Ok(key) = Key::from_file(name, &mut buffer) else { continue };
@@ -209,21 +231,20 @@ impl<'a> Emission<'a> {
         Ok(())
     }
 
+    /// Returns the record of a source, and writes the heads of its representations.
     fn resource(
         &mut self,
         writer: &mut Writer,
-        host: HostId,
-        path: Option<&[u8]>,
+        path: Option<RulePath<'_>>,
         id: SourceId,
         status: u16,
         origin: Origin,
     ) -> Result<NewRecord<'a>, WriteError> {
         let (content, _) = self.contents.of_source(id);
-        let (look, site) = (self.look(id, status), site_number(host));
+        let look = self.look(id, status);
         let mut representations = Vec::with_capacity(content.forms.len());
         for form in &content.forms {
-            let look = Look { coding: form.coding, ..look };
-            let head = self.heads.of(writer, look, site, self.routes.host_name(host), path)?;
+            let head = self.heads.of(writer, Look { coding: form.coding, ..look }, path)?;
             representations.push(NewRepresentation {
                 coding: form.coding,
                 etag: form.etag,
@@ -239,20 +260,22 @@ impl<'a> Emission<'a> {
         Ok(NewRecord::Resource { status, origin, modified, representations })
     }
 
+    /// Returns the record of everything that applies below a folder.
     fn scope(
         &mut self,
         writer: &mut Writer,
         host: HostId,
         folder: &'a [u8],
         scope: &'a Scope,
-        own_site: bool,
     ) -> Result<NewScope<'a>, WriteError> {
+        let is_root = *folder == *b"/";
+        let own_site = is_root && self.routes.has_site(host);
         let mut new = NewScope { own_site, ..NewScope::default() };
         for (suffix, id) in &scope.fallbacks {
-            new.fallbacks.push((suffix, self.resource(writer, host, None, *id, 200, Origin::Alias)?));
+            new.fallbacks.push((suffix, self.resource(writer, None, *id, 200, Origin::Alias)?));
         }
         for (status, id) in &scope.error_pages {
-            let page = self.resource(writer, host, None, *id, *status, Origin::Alias)?;
+            let page = self.resource(writer, None, *id, *status, Origin::Alias)?;
             new.error_pages.push((*status, page));
         }
         for ordinal in &scope.rules {
@@ -267,8 +290,8 @@ impl<'a> Emission<'a> {
             });
         }
         // A host that has rules but no site uses the default site's header rules.
-        if *folder == *b"/" && (host.is_none() || own_site) {
-            let rules = (0..).zip(self.heads.rules(site_number(host)));
+        if is_root && (host.is_none() || own_site) {
+            let rules = (0..).zip(self.heads.rules(site_index(host)));
             new.header_rules =
                 rules.map(|(ordinal, rule)| header_rule(ordinal, rule, self.options.preview)).collect();
         }
@@ -280,7 +303,7 @@ impl<'a> Emission<'a> {
         &mut self,
         writer: &mut Writer,
         host: HostId,
-        path: Option<&[u8]>,
+        path: Option<RulePath<'_>>,
         rule: &'a RedirectRule,
     ) -> Result<NewRecord<'a>, WriteError> {
         match &rule.action {
@@ -292,39 +315,17 @@ impl<'a> Emission<'a> {
                 let fragment = fragment.as_deref().unwrap_or_default().as_bytes();
                 Ok(NewRecord::Redirect { status: *status, has_query: query.is_some(), fragment, target })
             }
-            Action::Rewrite { status, path: to } => match self.constant_source(host, to) {
-                Some(id) => self.resource(writer, host, path, id, *status, Origin::Rule),
-                None => Ok(NewRecord::Rewrite { status: *status, path: pieces(to) }),
+            Action::Rewrite { status, path: target } => match self.constant_source(host, target) {
+                Some(id) => self.resource(writer, path, id, *status, Origin::Rule),
+                None => Ok(NewRecord::Rewrite { status: *status, path: pieces(target) }),
             },
         }
     }
 
     /// Returns the source of a rewrite without captures.
     fn constant_source(&self, host: HostId, path: &Template) -> Option<SourceId> {
-        let mut text = Vec::new();
-        for piece in &path.pieces {
-            match piece {
-                TemplatePiece::Literal(literal) => text.extend_from_slice(literal),
-                TemplatePiece::Capture(_) => return None,
-            }
-        }
-        let mut buffer = KeyBuffer::new();
-        let key = Key::from_parts([text.strip_prefix(b"/").unwrap_or(&text)], &mut buffer).ok()?;
-        let route = self
-            .routes
-            .sites_of(host)
-            .into_iter()
-            .find_map(|site| self.routes.paths.get(&(site, key.bytes().into())));
-        match route?.target {
-            Target::Source { id, .. } => Some(id),
-            Target::Rule(_) => None,
-        }
+        self.routes.source_at(host, &path.constant()?)
     }
-}
-
-/// Returns the index of a host's header rules; the default site's come first.
-fn site_number(host: HostId) -> usize {
-    host.map_or(0, |host| host as usize + 1)
 }
 
 /// Converts a rule of `_headers` to its record.
@@ -349,9 +350,9 @@ fn header_rule(ordinal: u32, rule: &HeaderRule, preview: bool) -> NewHeaderRule<
                 (effect, value.clone().into_bytes())
             }
         };
-        let is_nothing = value.is_empty() && effect != HeaderEffect::Remove;
+        let has_no_effect = value.is_empty() && effect != HeaderEffect::Remove;
         let name = title_case(field.name()).into_bytes();
-        (!is_nothing).then(|| (effect, override_bit(field.name()), name, value))
+        (!has_no_effect).then(|| (effect, override_bit(field.name()), name, value))
     });
     let host = rule.host.as_deref().unwrap_or_default().as_bytes();
     NewHeaderRule { ordinal, host, pattern: pattern(&rule.pattern, 1), fields: fields.collect() }

@@ -9,18 +9,18 @@ use crate::error::Error;
 use crate::headers::{self, HeaderRule};
 use crate::host::covers;
 use crate::pattern::PatternPiece;
-use crate::routes::Routes;
+use crate::routes::{Host, HostId, Routes, site_index};
 use crate::source::Sources;
 
 /// Parses the `_headers` of each site: the default site's first, then those of the hosts in order.
 pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<HeaderRule>>, Error> {
-    let mut rules = vec![Vec::new(); routes.hosts.len() + 1];
+    let mut rules = vec![Vec::new(); routes.all_sites().count()];
     for file in std::mem::take(&mut routes.header_files) {
         if !file.folder.is_empty() {
             routes.warn(
                 sources.path(file.id),
                 "headers-not-at-root",
-                "is not applied: only at the root of a site it is",
+                "is ignored, because only the `_headers` at the root of a site applies",
             );
             continue;
         }
@@ -29,30 +29,34 @@ pub(crate) fn parse(routes: &mut Routes, sources: &Sources) -> Result<Vec<Vec<He
         let name = String::from_utf8_lossy(sources.path(file.id)).into_owned();
         let (parsed, diagnostics) = headers::parse(&text, &name);
         routes.diagnostics.extend(diagnostics);
-        rules[file.host.map_or(0, |host| host as usize + 1)] = parsed;
+        rules[site_index(file.host)] = parsed;
     }
+
     // Rules of the root's file that name a host also apply to the host's own site, before the site's own rules.
-    for (place, (name, own_site)) in (1..).zip(&routes.hosts) {
-        if *own_site {
+    for (index, Host { name, has_site }) in (1..).zip(&routes.hosts) {
+        if *has_site {
             let below = name.strip_prefix("*.");
             let is_of = |host: &String| {
                 covers(host, name)
                     || below.is_some_and(|below| host.ends_with(below) && host.len() > below.len())
             };
             let of_root = rules[0].iter().filter(|rule| rule.host.as_ref().is_some_and(is_of));
-            let all = of_root.chain(&rules[place]).cloned().collect();
-            rules[place] = all;
+            let all = of_root.chain(&rules[index]).cloned().collect();
+            rules[index] = all;
         }
     }
-    let with_rules: Vec<usize> = (0..rules.len()).filter(|place| !rules[*place].is_empty()).collect();
-    for place in with_rules {
-        check_fields(routes, &rules[place]);
-        routes.scope(place.checked_sub(1).and_then(|host| u32::try_from(host).ok()), b"/");
+
+    let sites_with_rules: Vec<HostId> =
+        routes.all_sites().filter(|site| !rules[site_index(*site)].is_empty()).collect();
+    for site in sites_with_rules {
+        check_fields(routes, &rules[site_index(site)]);
+        routes.scope(site, b"/");
     }
+
     // The default site's rules apply to hosts that have rules but no site.
-    for (place, (_, own_site)) in (1..).zip(&routes.hosts) {
-        if !own_site {
-            rules[place] = rules[0].clone();
+    for (index, host) in (1..).zip(&routes.hosts) {
+        if !host.has_site {
+            rules[index] = rules[0].clone();
         }
     }
     Ok(rules)
@@ -77,11 +81,10 @@ fn check_fields(routes: &mut Routes, rules: &[HeaderRule]) {
     let most = everywhere + by_start.values().copied().max().unwrap_or(0);
     if let Some(rule) = rules.last().filter(|_| most > SITE_FIELDS_MAX) {
         let message = format!(
-            "up to {most} fields could come together for one path, of at most {SITE_FIELDS_MAX}; use fewer rules"
+            "up to {most} fields could be added to one path, more than the maximum of {SITE_FIELDS_MAX}; use fewer rules"
         );
-        let severity = Severity::Error;
         routes.diagnostics.push(Diagnostic {
-            severity,
+            severity: Severity::Error,
             file: rule.file.to_string(),
             line: Some(rule.line),
             code: "header-too-many",

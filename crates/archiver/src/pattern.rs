@@ -73,6 +73,16 @@ impl Pattern {
         self.pieces.iter().all(|piece| matches!(piece, PatternPiece::Literal(_)))
     }
 
+    /// Returns the only path that the pattern matches, percent-decoded, if it has no captures.
+    pub fn static_path(&self) -> Option<Vec<u8>> {
+        let mut path = Vec::new();
+        for piece in &self.pieces {
+            let PatternPiece::Literal(literal) = piece else { return None };
+            path.extend_from_slice(literal);
+        }
+        Some(path)
+    }
+
     /// Returns `true` if the pattern matches a percent-decoded path.
     pub fn matches(&self, path: &[u8]) -> bool {
         self.captures(path).is_some()

@@ -28,13 +28,30 @@ pub(crate) struct Look<'a> {
     pub(crate) cache_control: Option<&'a str>,
 }
 
+/// A path whose header rules are part of a head.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RulePath<'p> {
+    /// Index of the site in the list of header rules.
+    pub(crate) site: usize,
+    pub(crate) host: Option<&'p str>,
+    pub(crate) path: &'p [u8],
+}
+
+/// The merged header rules of a path.
+#[derive(Default)]
+struct Merged {
+    site: usize,
+    path: Vec<u8>,
+    fields: MergedFields,
+}
+
 /// Counts heads first, then writes them.
 pub(crate) struct Heads<'a> {
     options: &'a Options,
     /// Header rules of each site, by host index.
     rules: &'a [Vec<HeaderRule>],
-    /// The merged rules of the path requested last, and that path.
-    merged: (usize, Vec<u8>, MergedFields),
+    /// The merged rules of the path requested last.
+    merged: Merged,
     uses: Uses,
     /// Cache of heads without rules: a site has many representations with the same head.
     looks_used: HashMap<Look<'a>, u64>,
@@ -69,10 +86,16 @@ pub(crate) fn caching<'a>(
 
 impl<'a> Heads<'a> {
     pub(crate) fn new(options: &'a Options, rules: &'a [Vec<HeaderRule>]) -> Heads<'a> {
-        let merged = (0, Vec::new(), MergedFields::default());
-        let (uses, line_ids) = (Uses::default(), LineIds::default());
-        let (looks_used, by_look, written) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Heads { options, rules, merged, uses, looks_used, line_ids, by_look, written }
+        Heads {
+            options,
+            rules,
+            merged: Merged::default(),
+            uses: Uses::default(),
+            looks_used: HashMap::new(),
+            line_ids: LineIds::default(),
+            by_look: HashMap::new(),
+            written: HashMap::new(),
+        }
     }
 
     /// Returns the number of distinct heads.
@@ -80,12 +103,14 @@ impl<'a> Heads<'a> {
         self.written.len() as u64
     }
 
-    /// Counts the head of a representation at a path.
-    pub(crate) fn note(&mut self, look: Look<'a>, site: usize, host: Option<&str>, path: Option<&[u8]>) {
+    /// Counts the head of a representation, with the header rules of `path` if there is one.
+    pub(crate) fn note(&mut self, look: Look<'a>, path: Option<RulePath<'_>>) {
         if let Some(path) = path {
-            self.merge(site, host, path);
-            if self.merged.2 != MergedFields::default() {
-                self.uses.add(render_head(&look, &self.merged.2, self.options), 1);
+            let options = self.options;
+            let fields = self.merge(path);
+            if *fields != MergedFields::default() {
+                let head = render_head(&look, fields, options);
+                self.uses.add(head, 1);
                 return;
             }
         }
@@ -106,30 +131,31 @@ impl<'a> Heads<'a> {
         self.line_ids = LineIds::of(&uses);
     }
 
-    /// Returns the head of a representation at a path, and writes it if it is new. Without a path, returns the head without
-    /// rules: the server adds the fields for the requested path.
+    /// Returns the head of a representation with the header rules of `path`, and writes it if it is new. Without a path,
+    /// returns the head without rules: the server adds the fields for the requested path.
     pub(crate) fn of(
         &mut self,
         writer: &mut Writer,
         look: Look<'a>,
-        site: usize,
-        host: Option<&str>,
-        path: Option<&[u8]>,
+        path: Option<RulePath<'_>>,
     ) -> Result<HeadId, WriteError> {
         let plain = match self.by_look.get(&look) {
             Some(head) => *head,
             None => {
-                let head = self.write(writer, render_head(&look, &MergedFields::default(), self.options))?;
+                let head = render_head(&look, &MergedFields::default(), self.options);
+                let head = self.write(writer, head)?;
                 self.by_look.insert(look, head);
                 head
             }
         };
         let Some(path) = path else { return Ok(plain) };
-        self.merge(site, host, path);
-        if self.merged.2 == MergedFields::default() {
+
+        let options = self.options;
+        let fields = self.merge(path);
+        if *fields == MergedFields::default() {
             return Ok(plain);
         }
-        let head = render_head(&look, &self.merged.2, self.options);
+        let head = render_head(&look, fields, options);
         self.write_ruled(writer, head, Some(plain))
     }
 
@@ -163,17 +189,16 @@ impl<'a> Heads<'a> {
         self.rules.get(site).map_or(&[], Vec::as_slice)
     }
 
-    /// Merges the site's rules for a path.
-    fn merge(&mut self, site: usize, host: Option<&str>, path: &[u8]) {
-        let (known_site, known_path, _) = &self.merged;
-        if *known_site == site && known_path == path {
-            return;
+    /// Returns the merged header rules of a path.
+    fn merge(&mut self, RulePath { site, host, path }: RulePath<'_>) -> &MergedFields {
+        if self.merged.site != site || self.merged.path != path {
+            let fields = match self.rules.get(site) {
+                Some(rules) if !rules.is_empty() => headers::merge(rules, host, path),
+                _ => MergedFields::default(),
+            };
+            self.merged = Merged { site, path: path.to_vec(), fields };
         }
-        let merged = match self.rules.get(site) {
-            Some(rules) if !rules.is_empty() => headers::merge(rules, host, path),
-            _ => MergedFields::default(),
-        };
-        self.merged = (site, path.to_vec(), merged);
+        &self.merged.fields
     }
 }
 
@@ -193,14 +218,17 @@ fn render_head(look: &Look<'_>, merged: &MergedFields, options: &Options) -> New
         let replaced = fields.iter().any(|(known, _)| known == name);
         !replaced && !merged.removed.iter().any(|removed| removed == name)
     };
-    let charset = if look.charset { "; charset=utf-8" } else { "" };
-    let (mut content_type, mut representation, mut resource) = (Vec::new(), Vec::new(), Vec::new());
+
+    let mut content_type = Vec::new();
     if own("content-type") {
+        let charset = if look.charset { "; charset=utf-8" } else { "" };
         put_field(&mut content_type, "Content-Type", format!("{}{charset}", look.media_type).as_bytes());
     }
+    let mut representation = Vec::new();
     if look.coding != Coding::Identity {
         put_field(&mut representation, "Content-Encoding", look.coding.name().as_bytes());
     }
+    let mut resource = Vec::new();
     let vary: Vec<&str> =
         look.negotiable.then_some("Accept-Encoding").into_iter().chain(site_vary(merged)).collect();
     if !vary.is_empty() {
@@ -216,6 +244,7 @@ fn render_head(look: &Look<'_>, merged: &MergedFields, options: &Options) -> New
         let lines = if name == "content-type" { &mut content_type } else { &mut resource };
         put_field(lines, &title_case(name), value.as_bytes());
     }
+
     // Content security policies are cumulative (CSP3 §8.1): browsers enforce both the site's and the server's.
     let replaces = |name: &&String| *name != "content-security-policy";
     let overridden = merged.fields.iter().map(|(name, _)| name).filter(replaces).chain(&merged.removed);

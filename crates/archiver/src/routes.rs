@@ -3,6 +3,7 @@
 //! Decided by names only. [`rules`](crate::rules) adds the rules of `_redirects`.
 
 use std::borrow::Cow;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -20,6 +21,20 @@ const HOSTS_FOLDER: &[u8] = b"_hosts/";
 
 /// A host as an index into [`Routes::hosts`]; `None` for the default site.
 pub(crate) type HostId = Option<u32>;
+
+/// A host with rules or a site.
+#[derive(Debug)]
+pub(crate) struct Host {
+    /// The name in lower case; `*.example.com` means all hosts below `example.com`.
+    pub(crate) name: String,
+    /// `true` if the host has a site of its own, so that the default site isn't searched for it.
+    pub(crate) has_site: bool,
+}
+
+/// Returns the index of a host in a list by site, in which the default site comes first.
+pub(crate) fn site_index(host: HostId) -> usize {
+    host.map_or(0, |host| host as usize + 1)
+}
 
 /// The response to a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,8 +92,8 @@ pub(crate) struct RuleFile {
 /// The routes of all sites.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    /// Hosts with rules or a site. The flag is `true` if the host has its own site.
-    pub(crate) hosts: Vec<(String, bool)>,
+    /// Hosts with rules or a site.
+    pub(crate) hosts: Vec<Host>,
     /// Index of each name in `hosts`.
     host_ids: HashMap<String, u32>,
     pub(crate) paths: BTreeMap<(HostId, Box<[u8]>), Route>,
@@ -121,27 +136,12 @@ impl NumberedPages {
     }
 }
 
-/// Paths such as `/folder/` and `/page`, which a file answers unless another file has exactly that name.
-#[derive(Default)]
-struct Aliases {
-    by_key: HashMap<(HostId, Box<[u8]>), Alias>,
-    numbered: NumberedPages,
-}
-
-/// The file with the lowest rank of those that could answer an alias.
+/// A file that answers a path such as `/folder/` or `/page` unless another file has exactly that name. The file with the
+/// lowest rank is chosen.
 struct Alias {
     rank: usize,
     id: SourceId,
     status: u16,
-}
-
-impl Aliases {
-    fn add(&mut self, host: HostId, key: Box<[u8]>, rank: usize, id: SourceId, status: u16) {
-        let best = self.by_key.entry((host, key)).or_insert(Alias { rank, id, status });
-        if rank < best.rank {
-            *best = Alias { rank, id, status };
-        }
-    }
 }
 
 /// Removes the files that no request can reach, and returns a warning about each.
@@ -219,63 +219,168 @@ fn is_host(name: &str) -> bool {
 
 /// Plans the routes of files.
 pub(crate) fn plan(sources: &Sources, options: &Options) -> Routes {
-    let mut routes = Routes::default();
-    let mut aliases = Aliases::default();
+    let mut planner = Planner {
+        sources,
+        options,
+        routes: Routes::default(),
+        aliases: HashMap::new(),
+        numbered: NumberedPages::default(),
+    };
     let mut buffer = KeyBuffer::new();
     for (id, file) in (0..).zip(&sources.files) {
         let (host, path) = match site_of(&file.path) {
             Site::Default(path) => (None, path),
-            Site::Host(name, path) => (Some(routes.host(&name, true)), path),
+            Site::Host(name, path) => (Some(planner.routes.add_site(&name)), path),
             Site::Invalid(_) => continue,
         };
         let Ok(key) = Key::from_file(path, &mut buffer) else { continue };
-        routes.add_file(sources, options, &mut aliases, id, host, key.bytes());
+        planner.add_file(id, host, key.bytes());
     }
-    for ((host, key), Alias { id, status, .. }) in aliases.by_key {
-        let route = Route { target: Target::Source { id, status }, origin: Origin::Alias };
-        routes.paths.entry((host, key)).or_insert(route);
+    planner.finish()
+}
+
+/// The state of [`plan`].
+struct Planner<'a> {
+    sources: &'a Sources,
+    options: &'a Options,
+    routes: Routes,
+    aliases: HashMap<(HostId, Box<[u8]>), Alias>,
+    numbered: NumberedPages,
+}
+
+impl Planner<'_> {
+    /// Adds the routes of a file, as its name requires.
+    fn add_file(&mut self, id: SourceId, host: HostId, key: &[u8]) {
+        let slash = key.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let (folder, name) = key.split_at(slash + 1);
+        let mut role = special::role(name);
+        if let Role::Fallback { hidden: false, .. } | Role::ErrorPage { hidden: false, .. } = role
+            && let Some(sibling) = numbered_sibling(self.sources, id)
+        {
+            self.numbered.count += 1;
+            self.numbered.first.get_or_insert((id, sibling));
+            role = Role::Plain;
+        }
+
+        let (status, is_hidden) = match role {
+            Role::Plain => (200, false),
+            Role::Index { rank, hidden } => {
+                if !self.options.exclude_index {
+                    self.add_alias(host, folder.into(), Alias { rank, id, status: 200 });
+                }
+                (200, hidden)
+            }
+            Role::Fallback { suffix, hidden } => {
+                self.routes.scope(host, folder).fallbacks.push((suffix.into(), id));
+                (200, hidden)
+            }
+            Role::ErrorPage { status, hidden } => {
+                self.routes.scope(host, folder).error_pages.entry(status).or_insert(id);
+                (status, hidden)
+            }
+            Role::IgnoreFile => {
+                self.routes.control.push(id);
+                (200, true)
+            }
+            Role::Redirects => {
+                self.routes.control.push(id);
+                self.routes.redirect_files.push(RuleFile { id, host, folder: folder[1..].into() });
+                (200, true)
+            }
+            Role::Headers => {
+                self.routes.control.push(id);
+                self.routes.header_files.push(RuleFile { id, host, folder: folder[1..].into() });
+                (200, true)
+            }
+        };
+        if is_hidden {
+            self.routes.hidden.push(id);
+            return;
+        }
+
+        let route = Route { target: Target::Source { id, status }, origin: Origin::File };
+        if self.routes.paths.insert((host, key.into()), route).is_some() {
+            let message =
+                "answers the same path as a file in the other folder of this host, which is not served";
+            self.routes.warn(self.sources.path(id), "host-twice", message);
+        }
+        if let Some((stem, rank)) = special::stripped(name).filter(|_| !self.options.exclude_strip) {
+            self.add_alias(host, [folder, stem].concat().into(), Alias { rank, id, status });
+        }
     }
-    routes.diagnostics.extend(aliases.numbered.note(sources));
-    routes
+
+    fn add_alias(&mut self, host: HostId, key: Box<[u8]>, alias: Alias) {
+        match self.aliases.entry((host, key)) {
+            Entry::Vacant(entry) => {
+                entry.insert(alias);
+            }
+            Entry::Occupied(mut entry) if alias.rank < entry.get().rank => {
+                entry.insert(alias);
+            }
+            Entry::Occupied(_) => {}
+        }
+    }
+
+    /// Returns the routes, with the aliases that no file has as its name.
+    fn finish(self) -> Routes {
+        let Planner { sources, mut routes, aliases, numbered, .. } = self;
+        for (path, Alias { id, status, .. }) in aliases {
+            let route = Route { target: Target::Source { id, status }, origin: Origin::Alias };
+            routes.paths.entry(path).or_insert(route);
+        }
+        routes.diagnostics.extend(numbered.note(sources));
+        routes
+    }
 }
 
 impl Routes {
     /// Returns the index of a host, which is added if it is new.
-    pub(crate) fn host(&mut self, name: &str, own_site: bool) -> u32 {
+    pub(crate) fn add_host(&mut self, name: &str) -> u32 {
         let id = self.host_ids.get(name).copied().unwrap_or_else(|| {
             // Each host takes a line or a file, of which there are fewer than 2^32.
             let id = u32::try_from(self.hosts.len()).expect("hosts are counted by 32 bits");
-            self.hosts.push((name.to_owned(), false));
+            self.hosts.push(Host { name: name.to_owned(), has_site: false });
             self.host_ids.insert(name.to_owned(), id);
             id
         });
-        self.hosts[id as usize].1 |= own_site;
         // An archive knows a host by the scope of its root.
         self.scopes.entry((Some(id), b"/".as_slice().into())).or_default();
         id
     }
 
+    /// Returns the index of a host with a site of its own, which is added if it is new.
+    fn add_site(&mut self, name: &str) -> u32 {
+        let id = self.add_host(name);
+        self.hosts[id as usize].has_site = true;
+        id
+    }
+
+    /// Returns the default site, then all hosts.
+    pub(crate) fn all_sites(&self) -> impl Iterator<Item = HostId> {
+        std::iter::once(None).chain((0..).take(self.hosts.len()).map(Some))
+    }
+
     /// Returns the sites in which the server looks up a path of this host, in order: the host's own, those of matching
-    /// wildcards, and the default one, up to the first whole site.
+    /// wildcards, and the default one, up to the first host with a site of its own.
     pub(crate) fn sites_of(&self, host: HostId) -> Vec<HostId> {
         self.host_name(host).map_or_else(|| vec![None], |name| self.sites_of_name(name))
     }
 
-    /// Returns the same for any name, including unknown ones.
+    /// Returns the sites in which the server looks up a path of any host, including unknown ones.
     pub(crate) fn sites_of_name(&self, name: &str) -> Vec<HostId> {
         let known = |name: &str| self.host_ids.get(name).copied();
-        let behind = wildcards_of(name).filter_map(|name| known(&name));
-        let mut sites: Vec<HostId> = known(name).into_iter().chain(behind).map(Some).chain([None]).collect();
-        let is_whole = |site: &HostId| site.is_some_and(|host| self.hosts[host as usize].1);
-        let whole = sites.iter().position(is_whole);
-        sites.truncate(whole.map_or(sites.len(), |place| place + 1));
+        let wildcards = wildcards_of(name).filter_map(|name| known(&name));
+        let mut sites: Vec<HostId> =
+            known(name).into_iter().chain(wildcards).map(Some).chain([None]).collect();
+        if let Some(last) = sites.iter().position(|site| self.has_site(*site)) {
+            sites.truncate(last + 1);
+        }
         sites
     }
 
     /// Returns `true` if a page, a rule or a fallback page answers `/` of some site.
     pub(crate) fn has_start_page(&self) -> bool {
-        let sites = (0..).take(self.hosts.len()).map(Some).chain([None]);
-        sites.into_iter().any(|host| {
+        self.all_sites().any(|host| {
             let root: (HostId, Box<[u8]>) = (host, b"/".as_slice().into());
             let is_answered_below = |scope: &Scope| {
                 let mut rules = scope.rules.iter().map(|rule| &self.rules[*rule as usize]);
@@ -286,77 +391,34 @@ impl Routes {
     }
 
     pub(crate) fn host_name(&self, host: HostId) -> Option<&str> {
-        host.map(|host| self.hosts[host as usize].0.as_str())
+        host.map(|host| self.hosts[host as usize].name.as_str())
+    }
+
+    /// Returns `true` if a host has a site of its own. The default site is none.
+    pub(crate) fn has_site(&self, host: HostId) -> bool {
+        host.is_some_and(|host| self.hosts[host as usize].has_site)
+    }
+
+    /// Returns the source that answers a percent-decoded path of a host: `None` if there is no such path, or if a redirect
+    /// answers it.
+    pub(crate) fn source_at(&self, host: HostId, path: &[u8]) -> Option<SourceId> {
+        let mut buffer = KeyBuffer::new();
+        let key = Key::from_parts([path.strip_prefix(b"/").unwrap_or(path)], &mut buffer).ok()?;
+        let key: Box<[u8]> = key.bytes().into();
+        let route = self.sites_of(host).into_iter().find_map(|site| self.paths.get(&(site, key.clone())))?;
+        match route.target {
+            Target::Source { id, .. } => Some(id),
+            Target::Rule(_) => None,
+        }
+    }
+
+    /// Returns the index in `rules` of the next rule that is added.
+    pub(crate) fn next_rule(&self) -> u32 {
+        u32::try_from(self.rules.len()).expect("each rule takes a line, of which there are fewer than 2^32")
     }
 
     pub(crate) fn warn(&mut self, path: &[u8], code: &'static str, message: impl Into<String>) {
         self.diagnostics.push(Diagnostic::warning(path, code, message));
-    }
-
-    fn add_file(
-        &mut self,
-        sources: &Sources,
-        options: &Options,
-        aliases: &mut Aliases,
-        id: SourceId,
-        host: HostId,
-        key: &[u8],
-    ) {
-        let slash = key.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-        let (folder, name) = key.split_at(slash + 1);
-        let mut role = special::role(name);
-        if let Role::Fallback { hidden: false, .. } | Role::ErrorPage { hidden: false, .. } = role
-            && let Some(sibling) = numbered_sibling(sources, id)
-        {
-            aliases.numbered.count += 1;
-            aliases.numbered.first.get_or_insert((id, sibling));
-            role = Role::Plain;
-        }
-        let (mut status, mut hidden) = (200, false);
-        match role {
-            Role::Plain => {}
-            Role::Index { rank, hidden: under_score } => {
-                hidden = under_score;
-                if !options.exclude_index {
-                    aliases.add(host, folder.into(), rank, id, 200);
-                }
-            }
-            Role::Fallback { suffix, hidden: under_score } => {
-                hidden = under_score;
-                self.scope(host, folder).fallbacks.push((suffix.into(), id));
-            }
-            Role::ErrorPage { status: error, hidden: under_score } => {
-                (status, hidden) = (error, under_score);
-                self.scope(host, folder).error_pages.entry(error).or_insert(id);
-            }
-            Role::IgnoreFile => {
-                self.control.push(id);
-                hidden = true;
-            }
-            Role::Redirects | Role::Headers => {
-                self.control.push(id);
-                hidden = true;
-                let file = RuleFile { id, host, folder: folder[1..].into() };
-                if role == Role::Redirects {
-                    self.redirect_files.push(file);
-                } else {
-                    self.header_files.push(file);
-                }
-            }
-        }
-        if hidden {
-            self.hidden.push(id);
-            return;
-        }
-        let route = Route { target: Target::Source { id, status }, origin: Origin::File };
-        if self.paths.insert((host, key.into()), route).is_some() {
-            let message =
-                "answers the same path as a file in the other folder of this host, which is not served";
-            self.warn(sources.path(id), "host-twice", message);
-        }
-        if let Some((stem, rank)) = special::stripped(name).filter(|_| !options.exclude_strip) {
-            aliases.add(host, [folder, stem].concat().into(), rank, id, status);
-        }
     }
 
     pub(crate) fn scope(&mut self, host: HostId, folder: &[u8]) -> &mut Scope {

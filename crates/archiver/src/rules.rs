@@ -12,10 +12,10 @@ use crate::error::Error;
 use crate::options::Options;
 use crate::pattern::{Pattern, PatternPiece};
 use crate::redirect_loops;
-use crate::redirects::{self, Action, RedirectRule, TemplatePiece};
+use crate::redirects::{self, Action, RedirectRule};
 use crate::routes::{HostId, Route, Routes, RuleLine, RuleName, Target};
 use crate::rule_error::RuleError;
-use crate::source::Sources;
+use crate::source::{SourceId, Sources};
 
 /// The server keeps at most this many captures of a rule.
 const CAPTURES_MAX: usize = 16;
@@ -27,9 +27,11 @@ const OVERLAPPING_MAX: usize = 64;
 /// Reads all rule files, and adds their rules to the routes.
 pub(crate) fn add(routes: &mut Routes, sources: &Sources, options: &Options) -> Result<(), Error> {
     let mut files = std::mem::take(&mut routes.redirect_files);
+
     // The deepest file first, as for pages: a rule closer to the path takes precedence.
     let depth = |folder: &[u8]| folder.iter().filter(|byte| **byte == b'/').count();
     files.sort_by_key(|file| std::cmp::Reverse(depth(&file.folder)));
+
     let mut parsed = Vec::new();
     for file in &files {
         let mut text = Vec::new();
@@ -40,7 +42,7 @@ pub(crate) fn add(routes: &mut Routes, sources: &Sources, options: &Options) -> 
         routes.diagnostics.extend(diagnostics);
         for rule in rules {
             let host = match &rule.host {
-                Some(name) => Some(routes.host(name, false)),
+                Some(name) => Some(routes.add_host(name)),
                 None => file.host,
             };
             parsed.push((host, rule));
@@ -52,50 +54,52 @@ pub(crate) fn add(routes: &mut Routes, sources: &Sources, options: &Options) -> 
 
     let last_forced = parsed.iter().rposition(|(_, rule)| rule.force && !rule.source.is_static());
     for (place, (host, rule)) in parsed.into_iter().enumerate() {
-        let ordered = rule.force && last_forced.is_some_and(|last| place < last);
-        add_rule(routes, host, rule, ordered);
+        let is_ordered = rule.force && last_forced.is_some_and(|last| place < last);
+        add_rule(routes, host, rule, is_ordered);
     }
     Ok(())
 }
 
-/// Adds one rule. If `ordered`, a rule without a pattern also takes its place among those with one.
-fn add_rule(routes: &mut Routes, host: HostId, rule: RedirectRule, ordered: bool) {
+/// Adds one rule. If `is_ordered`, a rule for one path also takes its place among those with a pattern.
+fn add_rule(routes: &mut Routes, host: HostId, rule: RedirectRule, is_ordered: bool) {
     if captures_count(&rule) > CAPTURES_MAX {
-        report(routes, &rule, "redirect-captures", format!("has more than {CAPTURES_MAX} captures: ignored"));
+        warn(routes, &rule, "redirect-captures", format!("has more than {CAPTURES_MAX} captures: ignored"));
         return;
     }
-    let mut buffer = KeyBuffer::new();
-    if !rule.source.is_static() {
+    let Some(path) = rule.source.static_path() else {
         add_pattern(routes, host, rule);
         return;
-    }
-    let literal: Vec<u8> = literals(&rule).concat();
-    let Ok(key) = Key::from_parts([literal.strip_prefix(b"/").unwrap_or(&literal)], &mut buffer) else {
-        report(
-            routes,
-            &rule,
-            "redirect-source",
-            "has a source that is longer than any request: ignored".into(),
-        );
+    };
+    let mut buffer = KeyBuffer::new();
+    let Ok(key) = Key::from_parts([path.strip_prefix(b"/").unwrap_or(&path)], &mut buffer) else {
+        let message = "has a source that is longer than any request: ignored".to_owned();
+        warn(routes, &rule, "redirect-source", message);
         return;
     };
     let target = match &rule.action {
         // The rule is added below.
-        Action::Redirect { .. } => u32::try_from(routes.rules.len()).ok().map(Target::Rule),
-        Action::Rewrite { status, .. } => rewritten(routes, host, &rule, *status),
+        Action::Redirect { .. } => Some(Target::Rule(routes.next_rule())),
+        Action::Rewrite { status, path } => path.constant().and_then(|path| {
+            let id = rewritten_source(routes, host, &rule, &path)?;
+            Some(Target::Source { id, status: *status })
+        }),
     };
     let Some(target) = target else { return };
+
+    // A file of the same path takes precedence over a rule that isn't forced.
     let key: Box<[u8]> = key.bytes().into();
-    let taken = routes.sites_of(host).into_iter().any(|site| routes.paths.contains_key(&(site, key.clone())));
-    if taken {
-        if !rule.force {
-            let message = format!("has no effect, because {} exists; add `!` to override it", shown(&key));
-            report(routes, &rule, "redirect-shadowed", message);
-            return;
-        }
-        let message = format!("hides the file at {}", shown(&key));
-        routes.diagnostics.push(at(&rule, Severity::Note, "redirect-hides-file", message));
+    let is_taken =
+        routes.sites_of(host).into_iter().any(|site| routes.paths.contains_key(&(site, key.clone())));
+    if is_taken && !rule.force {
+        let message = format!("has no effect, because {} exists; add `!` to override it", quoted(&key));
+        warn(routes, &rule, "redirect-shadowed", message);
+        return;
     }
+    if is_taken {
+        let message = format!("hides the file at {}", quoted(&key));
+        routes.diagnostics.push(diagnostic(&rule, Severity::Note, "redirect-hides-file", message));
+    }
+
     routes.rule_lines.push(RuleLine {
         file: Arc::clone(&rule.file),
         line: rule.line,
@@ -107,49 +111,36 @@ fn add_rule(routes: &mut Routes, host: HostId, rule: RedirectRule, ordered: bool
         routes.hidden.push(id);
     }
     match rule.action {
-        Action::Redirect { .. } if ordered => {
+        Action::Redirect { .. } if is_ordered => {
             routes.rules.push(rule.clone());
             add_pattern(routes, host, rule);
         }
         Action::Redirect { .. } => routes.rules.push(rule),
-        Action::Rewrite { .. } if ordered => add_pattern(routes, host, rule),
+        Action::Rewrite { .. } if is_ordered => add_pattern(routes, host, rule),
         Action::Rewrite { .. } => {}
     }
 }
 
-/// Returns the source that a rewrite to a constant path leads to.
-fn rewritten(routes: &mut Routes, host: HostId, rule: &RedirectRule, status: u16) -> Option<Target> {
-    let Action::Rewrite { path, .. } = &rule.action else { return None };
-    let text: Vec<u8> = path
-        .pieces
-        .iter()
-        .flat_map(|piece| match piece {
-            TemplatePiece::Literal(literal) => literal.clone(),
-            TemplatePiece::Capture(_) => Vec::new(),
-        })
-        .collect();
-    let mut buffer = KeyBuffer::new();
-    let key = Key::from_parts([text.strip_prefix(b"/").unwrap_or(&text)], &mut buffer).ok()?;
-    let found =
-        routes.sites_of(host).into_iter().find_map(|site| routes.paths.get(&(site, key.bytes().into())));
-    if let Some(Route { target: Target::Source { id, .. }, .. }) = found {
-        return Some(Target::Source { id: *id, status });
+/// Returns the source at the constant path that a rule rewrites to, or reports that there is none.
+fn rewritten_source(routes: &mut Routes, host: HostId, rule: &RedirectRule, path: &[u8]) -> Option<SourceId> {
+    let source = routes.source_at(host, path);
+    if source.is_none() {
+        let message = format!("rewrites to {}, which is not a file of the site: ignored", quoted(path));
+        warn(routes, rule, "redirect-target-missing", message);
     }
-    let message = format!("rewrites to {}, which is not a file of the site: ignored", shown(key.bytes()));
-    report(routes, rule, "redirect-target-missing", message);
-    None
+    source
 }
 
 /// Adds a rule with a pattern to the scope of its site.
 fn add_pattern(routes: &mut Routes, host: HostId, rule: RedirectRule) {
-    if let Action::Rewrite { status, path } = &rule.action
-        && path.pieces.iter().all(|piece| matches!(piece, TemplatePiece::Literal(_)))
-        && rewritten(routes, host, &rule, *status).is_none()
+    if let Action::Rewrite { path, .. } = &rule.action
+        && let Some(path) = path.constant()
+        && rewritten_source(routes, host, &rule, &path).is_none()
     {
         return;
     }
-    if let Err(fault) = check_size(&rule.source) {
-        report(routes, &rule, fault.code, fault.message);
+    if let Err(error) = check_size(&rule.source) {
+        warn(routes, &rule, error.code, error.message);
         return;
     }
     if ends_overlap(&rule.source) {
@@ -158,11 +149,12 @@ fn add_pattern(routes: &mut Routes, host: HostId, rule: RedirectRule) {
             let message = format!(
                 "is one of more than {OVERLAPPING_MAX} rules whose text before `*` ends as the text after it begins, as in `aa*aa`: ignored"
             );
-            report(routes, &rule, "redirect-overlapping", message);
+            warn(routes, &rule, "redirect-overlapping", message);
             return;
         }
     }
-    let Ok(place) = u32::try_from(routes.rules.len()) else { return };
+
+    let place = routes.next_rule();
     routes.rule_lines.push(RuleLine {
         file: Arc::clone(&rule.file),
         line: rule.line,
@@ -196,35 +188,27 @@ pub(crate) fn check_size(pattern: &Pattern) -> Result<(), RuleError> {
 
 /// Returns `true` if the texts before and after a splat can overlap in a short path.
 fn ends_overlap(pattern: &Pattern) -> bool {
-    let [.., PatternPiece::Literal(before), PatternPiece::Splat, PatternPiece::Literal(behind)] =
+    let [.., PatternPiece::Literal(before), PatternPiece::Splat, PatternPiece::Literal(after)] =
         &pattern.pieces[..]
     else {
         return false;
     };
     let segment = before.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    (1..=segment.len().min(behind.len())).any(|shared| segment.ends_with(&behind[..shared]))
-}
-
-fn literals(rule: &RedirectRule) -> Vec<Vec<u8>> {
-    let literal = |piece: &PatternPiece| match piece {
-        PatternPiece::Literal(literal) => Some(literal.clone()),
-        PatternPiece::Placeholder | PatternPiece::Splat => None,
-    };
-    rule.source.pieces.iter().filter_map(literal).collect()
+    (1..=segment.len().min(after.len())).any(|shared| segment.ends_with(&after[..shared]))
 }
 
 fn captures_count(rule: &RedirectRule) -> usize {
     rule.source.pieces.iter().filter(|piece| !matches!(piece, PatternPiece::Literal(_))).count()
 }
 
-fn shown(key: &[u8]) -> String {
-    format!("`{}`", String::from_utf8_lossy(key))
+fn quoted(path: &[u8]) -> String {
+    format!("`{}`", String::from_utf8_lossy(path))
 }
 
-fn at(rule: &RedirectRule, severity: Severity, code: &'static str, message: String) -> Diagnostic {
+fn warn(routes: &mut Routes, rule: &RedirectRule, code: &'static str, message: String) {
+    routes.diagnostics.push(diagnostic(rule, Severity::Warning, code, message));
+}
+
+fn diagnostic(rule: &RedirectRule, severity: Severity, code: &'static str, message: String) -> Diagnostic {
     Diagnostic { severity, file: rule.file.to_string(), line: Some(rule.line), code, message }
-}
-
-fn report(routes: &mut Routes, rule: &RedirectRule, code: &'static str, message: String) {
-    routes.diagnostics.push(at(rule, Severity::Warning, code, message));
 }

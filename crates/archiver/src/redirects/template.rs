@@ -28,6 +28,16 @@ impl Template {
         })
     }
 
+    /// Returns the text if it has no captures.
+    pub fn constant(&self) -> Option<Vec<u8>> {
+        let mut text = Vec::new();
+        for piece in &self.pieces {
+            let TemplatePiece::Literal(literal) = piece else { return None };
+            text.extend_from_slice(literal);
+        }
+        Some(text)
+    }
+
     /// Parses text with `:name` in it, `names` being the captures in order. `encode` converts the text between references.
     ///
     /// `:name` is a reference if the source has that name. Otherwise it is an error at the start of a segment, and plain
