@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use cannery_server::config::{ListenerKind, NoticeHandler};
 use cannery_server::process::notify::{Notify, SOCKET_VARIABLE};
-use cannery_server::process::supervisor::{Ended, Supervisor};
+use cannery_server::process::supervisor::{ExitReason, Supervisor};
 use cannery_server::process::takeover::Predecessor;
 use cannery_server::{
-    Address, Claim, Config, Listener, Listening, Notice, Operators, Server, end_with_parent,
+    Address, AdminProcess, Claim, Config, Listener, Listening, Notice, Server, end_with_parent,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -116,7 +116,7 @@ fn serve(options: &ServerOptions, config: &Config) -> Result<(), Failure> {
 /// Answers operators at `--admin` for the processes at the other ends of `stats_sockets`, until a signal.
 fn serve_operators(config: &Config, stats_sockets: &[i32]) -> Result<(), Failure> {
     let notify = service_manager()?;
-    let operators = Operators::start(config, stats_sockets).map_err(|error| start_failure(&error))?;
+    let operators = AdminProcess::start(config, stats_sockets).map_err(|error| start_failure(&error))?;
     operators.handle_signals(notify.clone()).map_err(|error| start_failure(&error))?;
     notify.ready("answering operators");
     operators.wait();
@@ -180,7 +180,7 @@ fn supervise(options: &ServerOptions, config: &Config, processes: usize) -> Resu
     let ended = supervisor.run(process_listeners, admin_listener, on_ready);
 
     // Another process still uses the addresses: the successor, or the predecessor if this one could not take over.
-    if matches!(ended, Ok(Ended::Replaced)) || ended.is_err() && predecessor.is_some() {
+    if matches!(ended, Ok(ExitReason::Replaced)) || ended.is_err() && predecessor.is_some() {
         claims.into_iter().for_each(Claim::release);
     }
     ended.map(drop).map_err(|error| Failure::failed(error.to_string()))

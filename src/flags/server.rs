@@ -10,8 +10,8 @@ use std::time::Duration;
 use cannery_server::Config;
 use cannery_server::config::{
     AccessLog, Account, Address, Content, DUMMY_BODY, ExactPages, ForwardedField, HostPattern, Io, Loading,
-    LogFormat, LogTarget, NamedArchive, NoticeHandler, ProxySource, ReleaseDirectory, SandboxPolicy,
-    SecurityHeaders, SpecialPages, Timeouts, TrustedProxies, Wanted,
+    LogFormat, LogTarget, NamedArchive, NoticeHandler, ProxySource, ReleaseDirectory, Requirement,
+    SandboxPolicy, SecurityHeaders, SpecialPages, Timeouts, TrustedProxies,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, value_parser};
 
@@ -490,7 +490,7 @@ impl SandboxFlags {
     fn level(&self) -> SandboxPolicy {
         let mut sandbox = self.sandbox;
         if self.seccomp_enable {
-            sandbox.system_calls = Wanted::Must;
+            sandbox.system_calls = Requirement::Required;
         }
         sandbox
     }

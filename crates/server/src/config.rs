@@ -14,7 +14,7 @@ pub use cannery_eventloop::Address;
 pub use cannery_secure::{SelfSigned, Source as CertificateFiles};
 
 use crate::notice::Notice;
-pub use crate::sandbox::{Account, SandboxPolicy, Wanted};
+pub use crate::sandbox::{Account, Requirement, SandboxPolicy};
 pub use trusted_proxies::{ForwardedField, ProxySource, TrustedProxies};
 
 /// Configuration of a server.

@@ -52,7 +52,7 @@ pub enum StartError {
     },
     /// The admin process has inherited no listener.
     #[error("this process has inherited no listening socket")]
-    NoOperators,
+    NoAdminListener,
     /// The access log cannot be written.
     #[error("cannot write the access log {target}: {source}")]
     AccessLog {

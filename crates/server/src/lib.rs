@@ -66,25 +66,25 @@ pub use crate::error::StartError;
 pub use crate::notice::Notice;
 pub use crate::process::Listening;
 pub use crate::process::end_with_parent;
-pub use crate::startup::Operators;
+pub use crate::startup::AdminProcess;
 pub use crate::worker::{Backend, BackendChoice};
 
 use crate::config::ListenerKind;
 use crate::observe::{LogWriter, Report, SiteStatus, Status};
 use crate::process::DownProcesses;
 use crate::process::notify::Notify;
-use crate::reload::ReloadOrder;
+use crate::reload::ReloadHandle;
 use crate::sandbox::{Sandbox, SandboxReport};
 use crate::startup::{AdminServer, Resources};
-use crate::worker::StopOrder;
+use crate::worker::StopFlag;
 
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
     addresses: Vec<(ListenerKind, Address)>,
     workers: Vec<JoinHandle<()>>,
-    stop: Stop,
-    reload: Option<ReloadOrder>,
+    stop: StopHandle,
+    reload: Option<ReloadHandle>,
     log: Option<LogWriter>,
     admin: Option<AdminServer>,
     report: Option<Report>,
@@ -102,20 +102,22 @@ pub struct Server {
     drain: Duration,
 }
 
-/// Orders a server to stop, from any thread.
+/// Stops a server, from any thread.
 #[derive(Debug, Clone)]
-pub struct Stop {
-    order: Arc<StopOrder>,
+pub(crate) struct StopHandle {
+    flag: Arc<StopFlag>,
     wakers: Vec<Waker>,
     status: Arc<Status>,
 }
 
-impl Stop {
+impl StopHandle {
     /// Stops accepting connections. Responses in flight may finish until the configured drain timeout.
-    pub fn order(&self) {
-        self.status.drain();
-        self.order.give();
-        self.wakers.iter().for_each(Waker::wake);
+    pub(crate) fn stop(&self) {
+        self.status.set_draining();
+        self.flag.set();
+        for waker in &self.wakers {
+            waker.wake();
+        }
     }
 }
 
@@ -151,12 +153,6 @@ impl Server {
         }
     }
 
-    /// Returns a handle that stops this server.
-    #[must_use]
-    pub fn stop_handle(&self) -> Stop {
-        self.stop.clone()
-    }
-
     /// Returns the address of the admin server, or `None` if there is none.
     #[must_use]
     pub fn admin_address(&self) -> Option<Address> {
@@ -175,7 +171,7 @@ impl Server {
         &self.sandbox_report
     }
 
-    /// Waits until every worker has stopped, which only a [`Stop`] causes.
+    /// Waits until every worker has stopped, which a signal causes. See [`Server::handle_signals`].
     pub fn wait(self) {
         // Each worker sends one number when it stops, so this blocks until then.
         let connections: usize = self.draining.iter().sum();
@@ -207,7 +203,7 @@ impl Server {
         if let Some(supervisor) = notify.supervisor() {
             self.down_processes.clone().follow(supervisor, self.stop.wakers.clone(), &self.sandbox)?;
         }
-        let reopen = self.log.as_ref().map(LogWriter::reopen);
+        let reopen = self.log.as_ref().map(LogWriter::reopen_handle);
         startup::handle_signals(
             self.stop.clone(),
             self.reload.clone(),

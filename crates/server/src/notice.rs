@@ -78,7 +78,7 @@ pub enum Notice {
         path: PathBuf,
     },
     /// A process is about to modify an archive, and its bytes could not be copied, so wrong bytes may be sent.
-    NotKept {
+    CopyFailed {
         /// The archive.
         path: PathBuf,
         /// The error.
@@ -97,13 +97,13 @@ pub enum Notice {
         why: String,
     },
     /// A process has exited, and will be restarted.
-    ProcessDied {
+    ProcessExited {
         /// Its number.
         number: usize,
         /// Its exit status.
         status: String,
-        /// Delay before the restart.
-        pause: Duration,
+        /// Time until the restart.
+        delay: Duration,
     },
     /// A takeover was requested from a process without a supervisor.
     NoSupervisor,
@@ -224,16 +224,16 @@ impl fmt::Display for Notice {
                  archive by renaming another one over it",
                 path.display()
             ),
-            Notice::NotKept { path, why } => write!(
+            Notice::CopyFailed { path, why } => write!(
                 f,
                 "{}: this file is being modified while it is served, and could not be copied ({why}): wrong bytes \
                  may be sent",
                 path.display()
             ),
-            Notice::ProcessDied { number, status, pause } => write!(
+            Notice::ProcessExited { number, status, delay } => write!(
                 f,
                 "process {number} exited ({status}); restarting it in {:.1} s",
-                pause.as_secs_f64()
+                delay.as_secs_f64()
             ),
             Notice::NoSupervisor => f.write_str(
                 "SIGUSR2: this process cannot start a new program. Run it with `--processes`, and send the signal to \

@@ -8,7 +8,7 @@ mod report;
 mod request_log;
 mod status;
 
-pub(crate) use access_log::{LogFile, LogWriter, Reopen};
+pub(crate) use access_log::{LogFile, LogWriter, ReopenHandle};
 pub(crate) use metrics::{Counters, MethodKind, Snapshot};
 pub(crate) use observer::{Closed, Observer};
 pub(crate) use process_usage::ProcessSampler;

@@ -36,11 +36,11 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A handle to request a check of the files. The thread exits when all handles are dropped.
 #[derive(Debug, Clone)]
-pub(crate) struct ReloadOrder(Sender<()>);
+pub(crate) struct ReloadHandle(Sender<()>);
 
-impl ReloadOrder {
+impl ReloadHandle {
     /// Requests a check. Returns without waiting for it.
-    pub(crate) fn give(&self) {
+    pub(crate) fn request(&self) {
         // This fails only if the server is stopping.
         let _ = self.0.send(());
     }
@@ -138,7 +138,7 @@ impl Reloader {
         current: Arc<Current>,
         wakers: Vec<Waker>,
         sandbox: &Sandbox,
-    ) -> Result<ReloadOrder, StartError> {
+    ) -> Result<ReloadHandle, StartError> {
         self.status = Some(status);
         for (watched, resources) in self.watched.iter_mut().zip(archives) {
             watched.lease = resources.lease;
@@ -146,8 +146,8 @@ impl Reloader {
         }
         let (sender, orders) = channel();
         let run = move || self.run(&orders, &Served { current, wakers });
-        thread::start("reload", sandbox, ThreadRole::Releases, run)?;
-        Ok(ReloadOrder(sender))
+        thread::start("reload", sandbox, ThreadRole::Loader, run)?;
+        Ok(ReloadHandle(sender))
     }
 
     fn run(&mut self, orders: &Receiver<()>, served: &Served) {
@@ -299,7 +299,7 @@ fn detach(path: &Path, archive: &Archive, lease: Lease, on_notice: &NoticeHandle
     let path = path.to_owned();
     let notice = match archive.detach() {
         Ok(()) => Notice::WrittenInPlace { path },
-        Err(error) => Notice::NotKept { path, why: error.to_string() },
+        Err(error) => Notice::CopyFailed { path, why: error.to_string() },
     };
     drop(lease);
     (on_notice.0)(&notice);

@@ -35,7 +35,7 @@ use portable::{self as filesystem, self as privileges, Filters};
 /// The access that a sandbox allows, and the layers that it requires.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
-    /// Which layers are required.
+    /// The requirement for each layer.
     pub sandbox: SandboxPolicy,
     /// The user and group to change to.
     pub account: Option<Account>,
@@ -51,39 +51,40 @@ pub struct Plan {
     pub remove: Vec<PathBuf>,
     /// `true` if workers create an `io_uring(7)` before they enter their own sandbox.
     pub rings: bool,
-    /// The effect of a forbidden system call.
-    pub denied: Denied,
+    /// The action at a forbidden system call.
+    pub deny_action: DenyAction,
 }
 
-/// Which layers of the sandbox are required. Privileges are dropped in any case.
+/// The requirement for each layer of the sandbox. Privileges are dropped in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SandboxPolicy {
     /// Restriction of files and addresses.
-    pub filesystem: Wanted,
+    pub filesystem: Requirement,
     /// Restriction of system calls.
-    pub system_calls: Wanted,
+    pub system_calls: Requirement,
 }
 
 /// The requirement for a layer of the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum Requirement {
     /// It is disabled, because it would hinder a debugger, profiler or sanitizer.
-    No,
+    Off,
     /// It is used if the kernel has it.
-    IfPossible,
+    IfAvailable,
     /// The server doesn't start without it.
-    Must,
+    Required,
 }
 
 impl SandboxPolicy {
     /// Disables the sandbox.
-    pub const OFF: SandboxPolicy = SandboxPolicy { filesystem: Wanted::No, system_calls: Wanted::No };
+    pub const OFF: SandboxPolicy =
+        SandboxPolicy { filesystem: Requirement::Off, system_calls: Requirement::Off };
     /// Uses the layers that the kernel has.
     pub const AUTO: SandboxPolicy =
-        SandboxPolicy { filesystem: Wanted::IfPossible, system_calls: Wanted::IfPossible };
+        SandboxPolicy { filesystem: Requirement::IfAvailable, system_calls: Requirement::IfAvailable };
     /// Requires all layers.
     pub const REQUIRED: SandboxPolicy =
-        SandboxPolicy { filesystem: Wanted::Must, system_calls: Wanted::Must };
+        SandboxPolicy { filesystem: Requirement::Required, system_calls: Requirement::Required };
 }
 
 impl Default for SandboxPolicy {
@@ -92,19 +93,19 @@ impl Default for SandboxPolicy {
     }
 }
 
-/// The effect of a forbidden system call.
+/// The action at a forbidden system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Denied {
-    /// The call fails with `EPERM`, and the process continues. Attackers gain nothing from further attempts, and a harmless
+pub enum DenyAction {
+    /// Fails the call with `EPERM`, and the process continues. Attackers gain nothing from further attempts, and a harmless
     /// call by a library on a newer system doesn't end the service.
-    Fails,
-    /// The kernel kills the process, so that tests detect a call that is missing in the tables.
-    Ends,
+    Fail,
+    /// Kills the process, so that tests detect a call that is missing in the tables.
+    Kill,
 }
 
-impl Default for Denied {
-    fn default() -> Denied {
-        if cfg!(debug_assertions) { Denied::Ends } else { Denied::Fails }
+impl Default for DenyAction {
+    fn default() -> DenyAction {
+        if cfg!(debug_assertions) { DenyAction::Kill } else { DenyAction::Fail }
     }
 }
 
@@ -161,13 +162,13 @@ impl Sandbox {
 
 /// Enters a layer unless it is disabled. Fails only if the layer is required.
 fn enter_layer(
-    wanted: Wanted,
+    requirement: Requirement,
     enter: impl FnOnce() -> Result<Layer, SandboxError>,
 ) -> Result<Layer, SandboxError> {
-    match (wanted, (wanted != Wanted::No).then(enter)) {
-        (_, None) => Ok(Layer::NotWanted),
+    match (requirement, (requirement != Requirement::Off).then(enter)) {
+        (_, None) => Ok(Layer::Off),
         (_, Some(Ok(layer))) => Ok(layer),
-        (Wanted::Must, Some(Err(error))) => Err(error),
+        (Requirement::Required, Some(Err(error))) => Err(error),
         (_, Some(Err(error))) => Ok(Layer::Missing(error.to_string())),
     }
 }
@@ -179,12 +180,12 @@ mod tests {
     #[test]
     fn missing_layer_is_reported_or_an_error() {
         let lacking = || Err(SandboxError::Filesystem("it was built without".into()));
-        assert_eq!(enter_layer(Wanted::No, lacking).unwrap(), Layer::NotWanted);
-        let Layer::Missing(why) = enter_layer(Wanted::IfPossible, lacking).unwrap() else {
+        assert_eq!(enter_layer(Requirement::Off, lacking).unwrap(), Layer::Off);
+        let Layer::Missing(why) = enter_layer(Requirement::IfAvailable, lacking).unwrap() else {
             panic!("the layer is missing");
         };
         assert!(why.contains("it was built without") && why.contains("landlock"), "{why}");
-        assert!(enter_layer(Wanted::Must, lacking).is_err());
+        assert!(enter_layer(Requirement::Required, lacking).is_err());
     }
 
     #[test]

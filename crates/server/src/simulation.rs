@@ -25,7 +25,7 @@ use cannery_eventloop::simulated::{Network, Random};
 use crate::config::{self, Config, ListenerKind};
 use crate::observe::Observer;
 use crate::reload::Current;
-use crate::worker::{Plan, StopOrder, Worker};
+use crate::worker::{Plan, StopFlag, Worker};
 use scenario::{ITERATIONS_MAX, Outcome, Scenario};
 use script::Script;
 use site::Releases;
@@ -99,7 +99,7 @@ fn plan<L>(listener: L) -> (Plan<L>, Arc<Current>) {
     let config =
         Config { drain: Duration::from_secs(5), ..Config::plain(config::Content::Dummy { body: b"" }) };
     let current = Arc::new(Current::new(Releases::build().first));
-    let stop = Arc::new(StopOrder::default());
+    let stop = Arc::new(StopFlag::default());
     let listeners = [(ListenerKind::Plain, listener)];
     (Plan::new(&config, listeners, Arc::clone(&current), stop, Observer::default()), current)
 }

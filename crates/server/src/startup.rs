@@ -1,11 +1,11 @@
 //! Start and shutdown of a server: opens its resources, starts its threads, handles signals.
 
+mod admin_process;
 mod admin_server;
-mod operators;
 mod resources;
 mod signals;
 
+pub use admin_process::AdminProcess;
 pub(crate) use admin_server::AdminServer;
-pub use operators::Operators;
 pub(crate) use resources::Resources;
 pub(crate) use signals::handle as handle_signals;

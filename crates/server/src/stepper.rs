@@ -17,7 +17,7 @@ use crate::error::StartError;
 use crate::observe::{Counters, LogFile, LogWriter, Observer, Status};
 use crate::reload::Current;
 use crate::sandbox::Sandbox;
-use crate::worker::{Plan, StopOrder, Worker};
+use crate::worker::{Plan, StopFlag, Worker};
 
 /// A worker with one connection, on which the client sends requests in every iteration.
 pub struct Stepper {
@@ -53,7 +53,7 @@ impl Stepper {
         let observer = Observer::new(counters, log.as_ref().map(LogWriter::buffer));
         let config = Config { access_log: instrumentation.log, ..Config::plain(content) };
         let (content, _leases) = Content::open(&config, None)?;
-        let (current, stop) = (Arc::new(Current::new(Arc::new(content))), Arc::new(StopOrder::default()));
+        let (current, stop) = (Arc::new(Current::new(Arc::new(content))), Arc::new(StopFlag::default()));
         let client = Client::new();
         let plan = Plan::new(&config, [(ListenerKind::Plain, ())], current, stop, observer);
         let worker =

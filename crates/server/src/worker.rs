@@ -26,7 +26,7 @@ use cannery_eventloop::{Event, EventLoop, Readiness, Token};
 use cannery_wire::limits::HANDSHAKES_PER_ITERATION_MAX;
 
 pub(crate) use self::accepting::ACCEPTED_MAX;
-pub(crate) use self::plan::{Plan, StopOrder};
+pub(crate) use self::plan::{Plan, StopFlag};
 pub(crate) use self::start::start_all;
 
 use self::accepting::Backlog;
@@ -59,7 +59,7 @@ pub(crate) struct Worker<L: EventLoop> {
     current: Option<Token>,
     cx: WorkerContext,
     releases: Arc<Current>,
-    stop: Arc<StopOrder>,
+    stop: Arc<StopFlag>,
     /// How long connections may finish sending after the order to stop.
     drain: Duration,
     /// Receives the number of connections that are open when the worker stops.
@@ -128,7 +128,7 @@ impl<L: EventLoop> Worker<L> {
 
     /// Serves until the order to stop, then until the connections have finished sending.
     pub(crate) fn run(mut self) {
-        while !self.stop.is_given() {
+        while !self.stop.is_set() {
             self.run_guarded_iteration(None);
         }
 
@@ -213,7 +213,7 @@ impl<L: EventLoop> Worker<L> {
         let is_busy = accepts_more || deferred > 0 || has_handshakes || self.next_check.is_some();
         if self.wait(is_busy, end).is_err() {
             // Only a fault of ours makes waiting fail, and it would fail again.
-            self.stop.give();
+            self.stop.set();
             return;
         }
 

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use cannery_server::sandbox::{Denied, Plan, Sandbox, SandboxPolicy, ThreadRole, Wanted};
+use cannery_server::sandbox::{DenyAction, Plan, Requirement, Sandbox, SandboxPolicy, ThreadRole};
 use rustix::net::{SendAncillaryBuffer, SendFlags, SocketAddrUnix, sendmsg_addr, sendto};
 use rustix::process::{Pid, PidfdFlags, getpgid, getpid};
 use rustix::thread::set_thread_uid;
@@ -61,8 +61,8 @@ const FORBIDDEN: [(&str, &[&str]); 7] = [
     ("memory", &["executable memory"]),
 ];
 
-const ONLY_FILES: SandboxPolicy = SandboxPolicy { system_calls: Wanted::No, ..SandboxPolicy::AUTO };
-const ONLY_CALLS: SandboxPolicy = SandboxPolicy { filesystem: Wanted::No, ..SandboxPolicy::AUTO };
+const ONLY_FILES: SandboxPolicy = SandboxPolicy { system_calls: Requirement::Off, ..SandboxPolicy::AUTO };
+const ONLY_CALLS: SandboxPolicy = SandboxPolicy { filesystem: Requirement::Off, ..SandboxPolicy::AUTO };
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -94,7 +94,7 @@ fn attempts_succeed_without_a_sandbox(directory: &Path) {
 }
 
 fn forbidden_calls_fail_in_every_thread(directory: &Path) {
-    for thread in ["main", "worker", "releases", "log", "orders"] {
+    for thread in ["main", "worker", "loader", "log", "coordinator"] {
         let tried = attempts(directory, "auto", thread);
         if tried["system calls"] == "missing" {
             println!("skipped, because this kernel has no seccomp filters: {tried:?}");
@@ -152,7 +152,7 @@ fn landlock_and_seccomp_work_alone(directory: &Path) {
 }
 
 fn only_the_releases_thread_opens_archives(directory: &Path) {
-    assert_eq!(attempts(directory, "auto", "releases")["open the archive"], "done");
+    assert_eq!(attempts(directory, "auto", "loader")["open the archive"], "done");
     let tried = attempts(directory, "auto", "worker");
     if tried["system calls"] != "missing" {
         assert_eq!(tried["open the archive"], "EPERM");
@@ -160,21 +160,21 @@ fn only_the_releases_thread_opens_archives(directory: &Path) {
 }
 
 fn denied_call_can_end_the_process(directory: &Path) {
-    let output = run(directory, "calls", "worker", "ends");
+    let output = run(directory, "calls", "worker", "kill");
     if !String::from_utf8_lossy(&output.stdout).contains("system calls=missing") {
         assert_eq!(output.status.signal(), Some(libc::SIGSYS), "{output:?}");
     }
 }
 
 fn second_thread_prevents_the_sandbox(directory: &Path) {
-    let output = run(directory, "auto", "two", "fails");
+    let output = run(directory, "auto", "two", "fail");
     let printed = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && printed.contains("has 2 threads"), "{printed}");
 }
 
 /// Returns the outcome of each attempt, by name.
 fn attempts(directory: &Path, sandbox: &str, thread: &str) -> BTreeMap<String, String> {
-    let output = run(directory, sandbox, thread, "fails");
+    let output = run(directory, sandbox, thread, "fail");
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
     let pair = |line: &str| line.split_once('=').map(|(name, outcome)| (name.to_owned(), outcome.to_owned()));
@@ -196,10 +196,10 @@ fn inside(sandbox_name: &str, thread: &str, denied: &str, directory: &Path) {
         _ => SandboxPolicy::AUTO,
     };
     let local = sandbox_name.starts_with("unix").then(|| directory.join("local.sock"));
-    let denied = if denied == "ends" { Denied::Ends } else { Denied::Fails };
+    let deny_action = if denied == "kill" { DenyAction::Kill } else { DenyAction::Fail };
     let archive = directory.join("site.cdb");
     let remove = local.iter().cloned().collect();
-    let plan = Plan { sandbox, denied, read: vec![archive.clone()], remove, ..Plan::default() };
+    let plan = Plan { sandbox, deny_action, read: vec![archive.clone()], remove, ..Plan::default() };
     let outside = Outside::open(archive);
     let _bound = local.as_ref().map(|path| UnixListener::bind(path).unwrap());
     if thread == "two" {
@@ -216,9 +216,9 @@ fn inside(sandbox_name: &str, thread: &str, denied: &str, directory: &Path) {
     println!("unreachable={}", report.unreachable.concat());
     let role = match thread {
         "worker" => ThreadRole::Worker,
-        "releases" => ThreadRole::Releases,
+        "loader" => ThreadRole::Loader,
         "log" => ThreadRole::Log,
-        "orders" => ThreadRole::Orders,
+        "coordinator" => ThreadRole::Coordinator,
         _ => {
             local.iter().for_each(|path| print_outcome("remove the local socket", fs::remove_file(path)));
             return outside.attempt_all();

@@ -22,7 +22,7 @@ pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
         | StartError::Inherited { .. }
         | StartError::Tls(_)
         | StartError::Seed { .. }
-        | StartError::NoOperators
+        | StartError::NoAdminListener
         | StartError::EventLoop(_)
         | StartError::Thread(_)
         | StartError::Sandbox(_)

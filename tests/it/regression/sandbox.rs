@@ -108,7 +108,7 @@ fn local_sockets_leave_files_out_of_reach() {
         let flags = ["--archive", &archive, "--sandbox", "require", "--debug"];
         let server = Server::start(&[&flags, more].concat());
         let line = server.await_line("system calls");
-        assert!(line.contains("files held by landlock"), "{line}");
+        assert!(line.contains("files restricted by landlock"), "{line}");
         assert!(local.exists() || admin.exists());
         assert_eq!(server.stop(), Some(0));
         assert!(!local.exists() && !admin.exists(), "the path is removed with the server");

@@ -13,4 +13,4 @@ mod output;
 mod writer;
 
 pub(super) use buffer::LogBuffer;
-pub(crate) use writer::{LogFile, LogWriter, Reopen};
+pub(crate) use writer::{LogFile, LogWriter, ReopenHandle};

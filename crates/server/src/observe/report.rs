@@ -26,7 +26,7 @@ impl Report {
         sandbox: &Sandbox,
     ) -> Result<Report, StartError> {
         let (end, ended) = channel();
-        thread::start("report", sandbox, ThreadRole::Orders, move || {
+        thread::start("report", sandbox, ThreadRole::Coordinator, move || {
             let mut before = Snapshot::of(&workers);
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 let now = Snapshot::of(&workers);

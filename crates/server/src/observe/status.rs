@@ -79,7 +79,7 @@ impl Status {
         }
     }
 
-    pub(crate) fn drain(&self) {
+    pub(crate) fn set_draining(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
 

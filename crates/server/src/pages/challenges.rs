@@ -127,7 +127,7 @@ impl Challenges {
 impl Webroot {
     /// Starts the thread that reads files, which exits when all workers have.
     pub(crate) fn start(self, sandbox: &Sandbox) -> Result<(), StartError> {
-        thread::start("acme-webroot", sandbox, ThreadRole::Releases, move || self.run())?;
+        thread::start("acme-webroot", sandbox, ThreadRole::Loader, move || self.run())?;
         Ok(())
     }
 

@@ -55,7 +55,7 @@ impl DownProcesses {
         wakers: Vec<Waker>,
         sandbox: &Sandbox,
     ) -> Result<(), StartError> {
-        thread::start("supervisor", sandbox, ThreadRole::Orders, move || {
+        thread::start("supervisor", sandbox, ThreadRole::Coordinator, move || {
             for line in BufReader::new(&*supervisor).lines().map_while(Result::ok) {
                 self.set(&line);
                 for waker in &wakers {

@@ -60,7 +60,7 @@ pub struct Supervisor<'a> {
 
 /// The reason for which a supervisor exits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum ExitReason {
     /// The service is stopped.
     Stopped,
     /// Another supervisor has the listeners: the successor, or the predecessor after a failed takeover.
@@ -108,7 +108,7 @@ impl Supervisor<'_> {
         listeners: Vec<Vec<(ListenerKind, Listener)>>,
         admin: Option<Listener>,
         ready: impl FnOnce(),
-    ) -> io::Result<Ended> {
+    ) -> io::Result<ExitReason> {
         let signals = signals()?;
         let serving = listeners.len();
         let mut slots = slots(listeners, admin)?;
@@ -123,7 +123,7 @@ impl Supervisor<'_> {
         }
 
         let mut successor = None;
-        let mut ended = Ended::Replaced;
+        let mut ended = ExitReason::Replaced;
         if self.await_ready(&mut slots, serving, &signals, &mut inherited)? == Readiness::Ready {
             ready();
             notify.ready("serving");
@@ -132,9 +132,9 @@ impl Supervisor<'_> {
                 predecessor.stop(listeners.map(|(_, listener)| listener));
             }
             successor = self.supervise(&mut slots, serving, &signals, &mut inherited);
-            ended = Ended::Stopped;
+            ended = ExitReason::Stopped;
         } else if self.predecessor.is_none() {
-            ended = Ended::Stopped;
+            ended = ExitReason::Stopped;
         }
         if let Some(successor) = successor {
             notify.main_process(successor.process());
@@ -142,7 +142,7 @@ impl Supervisor<'_> {
             for slot in &mut slots {
                 slot.listeners.clear();
             }
-            ended = Ended::Replaced;
+            ended = ExitReason::Replaced;
         } else {
             notify.stopping();
         }
@@ -419,7 +419,7 @@ impl ProcessSlot {
 
     fn report_failure(&self, on_notice: &dyn Fn(&Notice)) {
         if let Some((number, status)) = self.failure() {
-            on_notice(&Notice::ProcessDied { number, status, pause: self.backoff });
+            on_notice(&Notice::ProcessExited { number, status, delay: self.backoff });
         }
     }
 

@@ -40,7 +40,7 @@ pub enum SandboxError {
     },
     /// Dropping privileges had no effect.
     #[error("the process could become root again after it had dropped its privileges")]
-    NotGivenUp,
+    PrivilegesRegained,
     /// Access to files cannot be restricted.
     #[error("files are not restricted (landlock): {0}")]
     Filesystem(String),

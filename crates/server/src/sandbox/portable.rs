@@ -27,7 +27,7 @@ pub(super) fn drop_privileges(account: Option<&Account>, _private: bool) -> Resu
     Ok(if user.is_root() {
         Layer::Weak("the server runs as root: start it as another user".into())
     } else {
-        Layer::There(format!("of user {} and group {}", user.as_raw(), group.as_raw()))
+        Layer::Active(format!("of user {} and group {}", user.as_raw(), group.as_raw()))
     })
 }
 

@@ -20,12 +20,12 @@ pub struct SandboxReport {
 pub enum Layer {
     /// It is disabled.
     #[default]
-    NotWanted,
-    /// It is in force, as the text describes.
-    There(String),
+    Off,
+    /// It is in force. The text describes it.
+    Active(String),
     /// It is in force but weak. The text says what to do.
     Weak(String),
-    /// It is missing, for this reason.
+    /// It is missing. The text has the reason.
     Missing(String),
 }
 
@@ -57,10 +57,10 @@ impl fmt::Display for SandboxReport {
 impl fmt::Display for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Layer::NotWanted => f.write_str("not held"),
-            Layer::There(words) => f.write_str(words),
-            Layer::Weak(words) => write!(f, "held in part ({words})"),
-            Layer::Missing(words) => write!(f, "not held ({words})"),
+            Layer::Off => f.write_str("unrestricted"),
+            Layer::Active(words) => f.write_str(words),
+            Layer::Weak(words) => write!(f, "partly restricted ({words})"),
+            Layer::Missing(words) => write!(f, "unrestricted ({words})"),
         }
     }
 }
@@ -71,13 +71,16 @@ mod tests {
 
     #[test]
     fn only_missing_layers_are_listed() {
-        let held = SandboxReport {
-            privileges: Layer::There("none".into()),
+        let report = SandboxReport {
+            privileges: Layer::Active("none".into()),
             filesystem: Layer::Missing("no landlock".into()),
             ..SandboxReport::default()
         };
-        assert_eq!(held.missing().collect::<Vec<_>>(), ["no landlock"]);
-        assert_eq!(held.advice().count(), 0);
-        assert_eq!(held.to_string(), "privileges none, files not held (no landlock), system calls not held");
+        assert_eq!(report.missing().collect::<Vec<_>>(), ["no landlock"]);
+        assert_eq!(report.advice().count(), 0);
+        assert_eq!(
+            report.to_string(),
+            "privileges none, files unrestricted (no landlock), system calls unrestricted"
+        );
     }
 }

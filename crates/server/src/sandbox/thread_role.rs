@@ -5,10 +5,10 @@
 pub enum ThreadRole {
     /// Serves connections. Only these threads process bytes from the network.
     Worker,
-    /// Opens and checks new releases.
-    Releases,
+    /// Opens files while the server runs: new releases, certificates and ACME challenges.
+    Loader,
     /// Writes the access log.
     Log,
     /// Waits for signals or timers and notifies other threads.
-    Orders,
+    Coordinator,
 }

@@ -10,7 +10,7 @@ use super::site::Releases;
 use crate::config::{self, Config, ListenerKind};
 use crate::observe::Observer;
 use crate::reload::Current;
-use crate::worker::{Plan, StopOrder, Worker};
+use crate::worker::{Plan, StopFlag, Worker};
 
 /// Loop iterations after which a run must have ended.
 pub(super) const ITERATIONS_MAX: usize = 20_000;
@@ -60,7 +60,7 @@ impl Scenario {
             ..Config::plain(config::Content::Dummy { body: b"" })
         };
         let listeners = [(ListenerKind::Plain, SimulatedListener)];
-        let (stop, observer) = (Arc::new(StopOrder::default()), Observer::default());
+        let (stop, observer) = (Arc::new(StopFlag::default()), Observer::default());
         let plan = Plan::new(&config, listeners, Arc::clone(&current), stop, observer);
         let plan = plan.with_iteration_bytes_max(self.iteration_bytes_max);
         let events = Simulated::new(network.clone());

@@ -12,7 +12,7 @@ use crate::error::StartError;
 use crate::observe::Observer;
 use crate::reload::Current;
 use crate::sandbox::Sandbox;
-use crate::worker::{self, Backend, StopOrder};
+use crate::worker::{self, Backend, StopFlag};
 
 /// A bound admin listener, before it is served.
 #[derive(Debug)]
@@ -64,17 +64,17 @@ impl AdminListener {
         let AdminListener { address, claim, listener, waker } = self;
         let collects_stats = admin.collects_stats();
         let current = Arc::new(Current::new(Arc::new(Content::Admin(admin))));
-        let (order, observer) = (Arc::new(StopOrder::default()), Observer::default());
+        let stop = Arc::new(StopFlag::default());
         let plan = worker::Plan::new(
             config,
             [(ListenerKind::Plain, listener)],
             current,
-            Arc::clone(&order),
-            observer,
+            Arc::clone(&stop),
+            Observer::default(),
         );
-        let plan = plan.for_operators(collects_stats);
+        let plan = plan.for_admin(collects_stats);
         let threads = worker::start_all("admin", Backend::DEFAULT, vec![(plan, waker.clone())], sandbox)?;
-        Ok(AdminServer { address, _claim: claim, threads, order, waker })
+        Ok(AdminServer { address, _claim: claim, threads, stop, waker })
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct AdminServer {
     /// Removes the path of a Unix socket when it is dropped.
     _claim: Option<Claim>,
     threads: Vec<JoinHandle<()>>,
-    order: Arc<StopOrder>,
+    stop: Arc<StopFlag>,
     waker: Waker,
 }
 
@@ -94,14 +94,14 @@ impl AdminServer {
         self.address.clone()
     }
 
-    /// Returns the order that stops it, and the waker of its worker.
-    pub(super) fn stop_order(&self) -> (Arc<StopOrder>, Waker) {
-        (Arc::clone(&self.order), self.waker.clone())
+    /// Returns the flag that stops it, and the waker of its worker.
+    pub(super) fn stop_flag(&self) -> (Arc<StopFlag>, Waker) {
+        (Arc::clone(&self.stop), self.waker.clone())
     }
 
     /// Stops it and waits until it has stopped.
     pub(crate) fn stop(self) {
-        self.order.give();
+        self.stop.set();
         self.waker.wake();
         self.wait();
     }

@@ -19,8 +19,8 @@ use crate::pages::challenges::{self, Webroot};
 use crate::process::{DownProcesses, Listening, Standby};
 use crate::reload::{CertificateFolder, Current, Reloader};
 use crate::sandbox::{self, Sandbox, SandboxReport};
-use crate::worker::{self, BackendChoice, StopOrder};
-use crate::{Server, Stop};
+use crate::worker::{self, BackendChoice, StopFlag};
+use crate::{Server, StopHandle};
 
 /// The open resources of a server.
 pub(crate) struct Resources {
@@ -121,7 +121,7 @@ impl Resources {
             append: append.collect(),
             remove: remove.collect(),
             rings: self.io.chosen.is_uring(),
-            denied: sandbox::Denied::default(),
+            deny_action: sandbox::DenyAction::default(),
         }
     }
 
@@ -173,7 +173,7 @@ impl Resources {
         status.set_certificates(summaries.unwrap_or_default());
         let https_port = config.https_redirect.map(|redirect| redirect.port(&addresses));
         let (by_worker, mut claims) = listening.into_parts();
-        let order = Arc::new(StopOrder::default());
+        let stop_flag = Arc::new(StopFlag::default());
         let (drains, draining) = channel();
         let mut plans = Vec::new();
         let places = wakers.iter().zip(balancers).zip(standby);
@@ -183,7 +183,7 @@ impl Resources {
             let observed = config.counts().then(|| Arc::clone(counters));
             let observer = Observer::new(observed, log.as_ref().map(LogWriter::buffer));
             let plan =
-                worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&order), observer);
+                worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&stop_flag), observer);
             let tls = certificates.as_ref().map(|certificates| certificates.context.clone());
             let plan = plan
                 .with_balancer(balancer)
@@ -195,10 +195,9 @@ impl Resources {
             plans.push((plan, waker.clone()));
         }
         drop(drains);
-        let stop = Stop { order, wakers: wakers.clone(), status: Arc::clone(&status) };
+        let stop = StopHandle { flag: stop_flag, wakers: wakers.clone(), status: Arc::clone(&status) };
         // If one worker cannot start, the others are stopped.
-        let workers =
-            worker::start_all("worker", io.chosen, plans, &sandbox).inspect_err(|_| stop.order())?;
+        let workers = worker::start_all("worker", io.chosen, plans, &sandbox).inspect_err(|_| stop.stop())?;
         // The listeners of the workers reserve the addresses from now on. Only the paths of Unix sockets need their claims.
         claims.retain(|claim| matches!(claim, Claim::Local { .. }));
         let process = process.map(|process| process.with_workers(counters.clone()));
@@ -207,11 +206,11 @@ impl Resources {
         let sites = status.sites();
         let reload =
             reloader.map(|reloader| reloader.start(archives, status, current, wakers, &sandbox)).transpose();
-        let reload = reload.inspect_err(|_| stop.order())?;
+        let reload = reload.inspect_err(|_| stop.stop())?;
         let report = config
             .report
             .map(|interval| Report::start(interval, counters, config.on_notice.clone(), &sandbox));
-        let report = report.transpose().inspect_err(|_| stop.order())?;
+        let report = report.transpose().inspect_err(|_| stop.stop())?;
         let on_notice = config.on_notice.clone();
         Ok(Server {
             addresses,

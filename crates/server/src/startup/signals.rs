@@ -5,13 +5,13 @@
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use crate::Stop;
+use crate::StopHandle;
 use crate::config::NoticeHandler;
 use crate::error::StartError;
 use crate::notice::Notice;
-use crate::observe::Reopen;
+use crate::observe::ReopenHandle;
 use crate::process::notify::Notify;
-use crate::reload::ReloadOrder;
+use crate::reload::ReloadHandle;
 use crate::sandbox::{Sandbox, ThreadRole};
 use crate::thread;
 
@@ -24,9 +24,9 @@ const INTERRUPTED: i32 = 130;
 /// # Errors
 /// The signals cannot be registered, or the thread cannot be started.
 pub(crate) fn handle(
-    stop: Stop,
-    reload: Option<ReloadOrder>,
-    reopen: Option<Reopen>,
+    stop: StopHandle,
+    reload: Option<ReloadHandle>,
+    reopen: Option<ReopenHandle>,
     notify: Notify,
     on_notice: NoticeHandler,
     sandbox: &Sandbox,
@@ -34,16 +34,16 @@ pub(crate) fn handle(
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2]);
     let mut signals = signals.map_err(StartError::Signals)?;
     if let Some(watchdog) = notify.watchdog() {
-        thread::start("watchdog", sandbox, ThreadRole::Orders, watchdog)?;
+        thread::start("watchdog", sandbox, ThreadRole::Coordinator, watchdog)?;
     }
-    thread::start("signals", sandbox, ThreadRole::Orders, move || {
+    thread::start("signals", sandbox, ThreadRole::Coordinator, move || {
         let mut is_stopping = false;
         for signal in signals.forever() {
             match signal {
                 SIGHUP => {
                     notify.reloading();
                     if let Some(reload) = &reload {
-                        reload.give();
+                        reload.request();
                     }
                     notify.ready("serving");
                 }
@@ -51,14 +51,14 @@ pub(crate) fn handle(
                 SIGUSR2 => (on_notice.0)(&Notice::NoSupervisor),
                 SIGUSR1 => {
                     if let Some(reopen) = &reopen {
-                        reopen.order();
+                        reopen.request();
                     }
                 }
                 _ if is_stopping => std::process::exit(INTERRUPTED),
                 _ => {
                     is_stopping = true;
                     notify.stopping();
-                    stop.order();
+                    stop.stop();
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Everything that a worker needs to start, and the order to stop.
+//! Everything that a worker needs to start, and the flag that stops it.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::observe::Observer;
 use crate::process::{DownProcesses, Standby};
 use crate::reload::Current;
 
-/// The order to stop. A worker checks it after it was woken up.
+/// Stops workers. Each checks the flag after it was woken up.
 #[derive(Debug, Default)]
-pub(crate) struct StopOrder(AtomicBool);
+pub(crate) struct StopFlag(AtomicBool);
 
-impl StopOrder {
-    pub(crate) fn give(&self) {
+impl StopFlag {
+    pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    pub(super) fn is_given(&self) -> bool {
+    pub(super) fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
@@ -39,7 +39,7 @@ pub(crate) struct Plan<L = Listener> {
     pub(super) current: Arc<Current>,
     pub(super) fields: AddedFields,
     pub(super) drain: Duration,
-    pub(super) stop: Arc<StopOrder>,
+    pub(super) stop: Arc<StopFlag>,
     pub(super) connections_max: usize,
     /// Whether the worker's thread gets a descriptor table of its own, with only the descriptors that it needs.
     pub(super) owns_descriptors: bool,
@@ -60,7 +60,7 @@ impl<L> Plan<L> {
         config: &Config,
         listeners: impl IntoIterator<Item = (ListenerKind, L)>,
         current: Arc<Current>,
-        stop: Arc<StopOrder>,
+        stop: Arc<StopFlag>,
         observer: Observer,
     ) -> Plan<L> {
         let (kinds, listeners) = listeners.into_iter().unzip();
@@ -140,9 +140,9 @@ impl<L> Plan<L> {
         Plan { observer, ..self }
     }
 
-    /// Serves operators. They connect without a proxy in between. A worker that collects statistics of other processes needs
-    /// their sockets, which are in the process's descriptor table.
-    pub(crate) fn for_operators(self, collects_stats: bool) -> Plan<L> {
+    /// Serves the admin pages. Operators connect without a proxy in between. A worker that collects statistics of other
+    /// processes needs their sockets, which are in the process's descriptor table.
+    pub(crate) fn for_admin(self, collects_stats: bool) -> Plan<L> {
         let policy = Policy { expects_proxy_header: false, ..self.policy };
         Plan { policy, owns_descriptors: !collects_stats, ..self }
     }

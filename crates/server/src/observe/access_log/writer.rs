@@ -39,14 +39,14 @@ pub(crate) struct LogWriter {
 
 /// A handle to request that the file is reopened.
 #[derive(Debug, Clone)]
-pub(crate) struct Reopen {
+pub(crate) struct ReopenHandle {
     sender: SyncSender<Message>,
     control: Arc<Control>,
 }
 
-impl Reopen {
+impl ReopenHandle {
     /// Requests that the file is reopened. Returns without waiting for it.
-    pub(crate) fn order(&self) {
+    pub(crate) fn request(&self) {
         if !self.control.reopen.swap(true, Ordering::AcqRel) {
             // If the queue is full, the thread is awake, and checks the flag after each message.
             let _ = self.sender.try_send(Message::Reopen);
@@ -102,8 +102,8 @@ impl LogWriter {
     }
 
     /// Returns a handle to request that the file is reopened.
-    pub(crate) fn reopen(&self) -> Reopen {
-        Reopen { sender: self.sender.clone(), control: Arc::clone(&self.control) }
+    pub(crate) fn reopen_handle(&self) -> ReopenHandle {
+        ReopenHandle { sender: self.sender.clone(), control: Arc::clone(&self.control) }
     }
 
     /// Waits until all lines are written, or the log is too slow. Call this after the workers have exited.

@@ -43,7 +43,7 @@ pub(in crate::sandbox) fn restrict(plan: &Plan, warnings: &mut Vec<String>) -> R
             Err(SandboxError::Filesystem("this kernel supports none of the restrictions".into()))
         }
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {
-            Ok(Layer::There(format!("held by landlock (version {version})")))
+            Ok(Layer::Active(format!("restricted by landlock (version {version})")))
         }
     }
 }

@@ -10,16 +10,16 @@ use seccompiler::{
 };
 
 use super::system_calls::{Call, Condition, DISPENSABLE, process_calls, thread_calls};
-use crate::sandbox::{Denied, Layer, Plan, SandboxError, ThreadRole};
+use crate::sandbox::{DenyAction, Layer, Plan, SandboxError, ThreadRole};
 
-/// The filters of the process and of each role.
+/// The filters of the process and of each thread role.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Filters {
     process: Filter,
     worker: Filter,
-    releases: Filter,
+    loader: Filter,
     log: Filter,
-    orders: Filter,
+    coordinator: Filter,
 }
 
 /// BPF programs that must all allow a call.
@@ -28,46 +28,48 @@ struct Filter(Vec<BpfProgram>);
 
 impl Filters {
     pub(in crate::sandbox) fn compile(plan: &Plan) -> Result<Filters, SandboxError> {
-        let denied = plan.denied;
-        let of = |role| Filter::compile(&thread_calls(role).collect::<Vec<_>>(), denied);
-        let mut process =
-            Filter::compile(&process_calls(!plan.remove.is_empty(), plan.rings).collect::<Vec<_>>(), denied)?;
+        let deny_action = plan.deny_action;
+        let of = |role| Filter::compile(&thread_calls(role).collect::<Vec<_>>(), deny_action);
+        let mut process = Filter::compile(
+            &process_calls(!plan.remove.is_empty(), plan.rings).collect::<Vec<_>>(),
+            deny_action,
+        )?;
         // As on a kernel without `clone3`: the C library then uses `clone`, whose flags a filter can check.
         process.0.push(deny(&[libc::SYS_clone3], libc::ENOSYS)?);
         Ok(Filters {
             process,
             worker: of(ThreadRole::Worker)?,
-            releases: of(ThreadRole::Releases)?,
+            loader: of(ThreadRole::Loader)?,
             log: of(ThreadRole::Log)?,
-            orders: of(ThreadRole::Orders)?,
+            coordinator: of(ThreadRole::Coordinator)?,
         })
     }
 
     /// Installs the filter of the process.
     pub(in crate::sandbox) fn enter_process(&self) -> Result<Layer, SandboxError> {
         self.process.apply().map_err(|error| SandboxError::SystemCalls(error.to_string()))?;
-        Ok(Layer::There("restricted by seccomp, for the process and for each thread".into()))
+        Ok(Layer::Active("restricted by seccomp, for the process and for each thread".into()))
     }
 
     /// Installs the filter of a role in the calling thread. Returns the reason if the kernel rejects it.
     pub(in crate::sandbox) fn enter_thread(&self, role: ThreadRole) -> Result<(), String> {
         let filter = match role {
             ThreadRole::Worker => &self.worker,
-            ThreadRole::Releases => &self.releases,
+            ThreadRole::Loader => &self.loader,
             ThreadRole::Log => &self.log,
-            ThreadRole::Orders => &self.orders,
+            ThreadRole::Coordinator => &self.coordinator,
         };
         filter.apply().map_err(|error| error.to_string())
     }
 }
 
 impl Filter {
-    fn compile(calls: &[Call], denied: Denied) -> Result<Filter, SandboxError> {
-        let otherwise = match denied {
-            Denied::Fails => {
+    fn compile(calls: &[Call], deny_action: DenyAction) -> Result<Filter, SandboxError> {
+        let otherwise = match deny_action {
+            DenyAction::Fail => {
                 return Ok(Filter(vec![allow(calls, &[], SeccompAction::Errno(code(libc::EPERM)))?]));
             }
-            Denied::Ends => SeccompAction::KillProcess,
+            DenyAction::Kill => SeccompAction::KillProcess,
         };
         let listed = |number: &libc::c_long| calls.iter().any(|call| call.number == *number);
         let dispensable: Vec<_> = DISPENSABLE.iter().copied().filter(|number| !listed(number)).collect();

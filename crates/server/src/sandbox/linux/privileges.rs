@@ -59,7 +59,7 @@ pub(in crate::sandbox) fn drop_privileges(
     }
     let kept = keep_only(if getuid().is_root() { KEPT_BY_ROOT } else { KEPT })?;
     if account.is_some() && !getuid().is_root() && set_thread_uid(Uid::ROOT).is_ok() {
-        return Err(SandboxError::NotGivenUp);
+        return Err(SandboxError::PrivilegesRegained);
     }
     // A change of user makes a process dumpable again.
     if private {
@@ -73,9 +73,9 @@ pub(in crate::sandbox) fn drop_privileges(
                 .into(),
         )
     } else if kept.is_empty() {
-        Layer::There(format!("{ids}, without capabilities"))
+        Layer::Active(format!("{ids}, without capabilities"))
     } else {
-        Layer::There(format!("{ids}, without capabilities except for leases"))
+        Layer::Active(format!("{ids}, without capabilities except for leases"))
     })
 }
 

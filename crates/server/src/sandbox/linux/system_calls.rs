@@ -124,8 +124,8 @@ const WORKER: &[Call] = &[
     only(libc::SYS_setsockopt, &[Is(1, libc::SOL_SOCKET as u64), Is(2, libc::SO_LINGER as u64)]),
 ];
 
-/// Calls for a new release: inspect, open, verify, map, lease.
-const RELEASES: &[Call] = &[
+/// Calls that open files: inspect, open, verify, map, lease.
+const LOADER: &[Call] = &[
     any(libc::SYS_openat),
     // Lists a release directory.
     any(libc::SYS_getdents64),
@@ -152,8 +152,8 @@ const LOG: &[Call] = &[
     any(libc::SYS_ftruncate),
 ];
 
-/// Calls to wait for signals.
-const ORDERS: &[Call] = &[
+/// Calls to wait for signals and orders, and to send replies.
+const COORDINATOR: &[Call] = &[
     any(libc::SYS_read),
     any(libc::SYS_recvfrom),
     #[cfg(target_arch = "x86_64")]
@@ -203,9 +203,9 @@ pub(super) const DISPENSABLE: &[c_long] = &[libc::SYS_openat];
 pub(super) fn thread_calls(role: ThreadRole) -> impl Iterator<Item = Call> {
     let own = match role {
         ThreadRole::Worker => WORKER,
-        ThreadRole::Releases => RELEASES,
+        ThreadRole::Loader => LOADER,
         ThreadRole::Log => LOG,
-        ThreadRole::Orders => ORDERS,
+        ThreadRole::Coordinator => COORDINATOR,
     };
     EVERY.iter().chain(own).copied()
 }
@@ -215,7 +215,7 @@ pub(super) fn thread_calls(role: ThreadRole) -> impl Iterator<Item = Call> {
 pub(super) fn process_calls(removes: bool, rings: bool) -> impl Iterator<Item = Call> {
     let end = if removes { END } else { &[] };
     let rings = if rings { RINGS } else { &[] };
-    [EVERY, WORKER, RELEASES, LOG, ORDERS, START, rings, end].into_iter().flatten().copied()
+    [EVERY, WORKER, LOADER, LOG, COORDINATOR, START, rings, end].into_iter().flatten().copied()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The admin process: answers operators on behalf of all serving processes, and serves no site.
+//! The admin process: serves the admin pages for all serving processes, and no site.
 //!
 //! Its sandbox allows no file. It inherits its listener and sockets to the serving processes.
 
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::admin_server::{AdminListener, AdminServer};
 use super::signals;
-use crate::Stop;
+use crate::StopHandle;
 use crate::admin::{Admin, Collector, Source};
 use crate::config::{self, Config};
 use crate::error::StartError;
@@ -16,38 +16,39 @@ use crate::sandbox::{self, Sandbox};
 
 /// The admin process.
 #[derive(Debug)]
-pub struct Operators {
+pub struct AdminProcess {
     admin: AdminServer,
     sandbox: Sandbox,
     on_notice: config::NoticeHandler,
 }
 
-impl Operators {
-    /// Serves the inherited listener of the configuration. `sockets` are the descriptors on which it asks the other processes.
+impl AdminProcess {
+    /// Serves the inherited listener of the configuration. `sockets` are the descriptors on which it queries the other processes.
     ///
     /// # Errors
     /// A descriptor is no socket, or the process cannot enter its sandbox.
-    pub fn start(config: &Config, sockets: &[i32]) -> Result<Operators, StartError> {
+    pub fn start(config: &Config, sockets: &[i32]) -> Result<AdminProcess, StartError> {
         let collector = Collector::inherit(sockets)?;
         let listener = match config.inherited.first() {
             Some((_, descriptor)) => AdminListener::inherit(*descriptor)?,
-            None => return Err(StartError::NoOperators),
+            None => return Err(StartError::NoAdminListener),
         };
         let plan =
             sandbox::Plan { sandbox: config.sandbox, account: config.account, ..sandbox::Plan::default() };
         let (sandbox, _) = Sandbox::enter(&plan)?;
         let admin = Admin::new(Source::Others(Mutex::new(collector)), &config.admin_hosts);
         let admin = listener.start(config, admin, &sandbox)?;
-        Ok(Operators { admin, sandbox, on_notice: config.on_notice.clone() })
+        Ok(AdminProcess { admin, sandbox, on_notice: config.on_notice.clone() })
     }
 
-    /// Starts to handle signals: SIGINT and SIGTERM shut the process down gracefully.
+    /// Installs signal handlers: SIGINT and SIGTERM shut the process down gracefully.
     ///
     /// # Errors
     /// The signals cannot be registered.
     pub fn handle_signals(&self, notify: Notify) -> Result<(), StartError> {
-        let (order, waker) = self.admin.stop_order();
-        let stop = Stop { order, wakers: vec![waker], status: Arc::new(Status::new(std::iter::empty())) };
+        let (flag, waker) = self.admin.stop_flag();
+        let stop =
+            StopHandle { flag, wakers: vec![waker], status: Arc::new(Status::new(std::iter::empty())) };
         signals::handle(stop, None, None, notify, self.on_notice.clone(), &self.sandbox)
     }
 
