@@ -8,11 +8,16 @@ use std::collections::BTreeMap;
 
 use cannery_archive::Extent;
 use cannery_site::{Answer, Body, Reason};
-use cannery_wire::h2::{Connection, HeadStore, PREFACE, Step, StreamId};
-use cannery_wire::hpack::{Decoder, put_field};
+use cannery_testkit::http2::{
+    ACK, CONTINUATION, DATA, Decoder, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADER_TABLE_SIZE, HEADERS,
+    INITIAL_WINDOW_SIZE, PING, PREFACE, PRIORITY_UPDATE, RST_STREAM, SETTINGS, WINDOW_UPDATE, data,
+    decode_response, field_block, frame, reset, settings, window_update,
+};
+use cannery_wire::h2::{Connection, HeadStore, Step, StreamId};
 use cannery_wire::limits::STREAMS_MAX;
 use cannery_wire::{ArchiveRef, Output, RequestHead, ServerFields};
 
+use crate::interop::choices::Choices;
 use crate::interop::end::{End, take_bytes};
 
 /// Lengths of requested bodies, in bytes.
@@ -21,10 +26,10 @@ const BODIES: [u64; 8] = [0, 1, 13, 8192, 8193, 16_384, 100_000, 1_000_000];
 const ARCHIVE: [u8; 1_000_000] = [b'x'; 1_000_000];
 
 /// Runs a peer. Each operation is a byte, followed by its arguments.
-pub fn frames(data: &[u8]) {
+pub fn frames(bytes: &[u8]) {
     let mut peer = Peer::new();
-    peer.send(&[PREFACE.as_slice(), &frame(4, 0, 0, &[])].concat());
-    let mut choices = Choices { data };
+    peer.send(&[PREFACE, &settings(&[])].concat());
+    let mut choices = Choices::new(bytes);
     while let Some(operation) = choices.byte() {
         if peer.is_over {
             break;
@@ -32,35 +37,6 @@ pub fn frames(data: &[u8]) {
         peer.act(operation, &mut choices);
     }
     peer.fill();
-}
-
-/// The fuzzer's choices.
-struct Choices<'a> {
-    data: &'a [u8],
-}
-
-impl<'a> Choices<'a> {
-    fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.data.split_first()?;
-        self.data = rest;
-        Some(*first)
-    }
-
-    fn next(&mut self) -> u8 {
-        self.byte().unwrap_or(0)
-    }
-
-    fn bytes(&mut self) -> &'a [u8] {
-        let length = usize::from(self.next()).min(self.data.len());
-        let (bytes, rest) = self.data.split_at(length);
-        self.data = rest;
-        bytes
-    }
-
-    fn number(&mut self) -> u32 {
-        let bytes = [self.next(), self.next(), self.next(), self.next()];
-        u32::from_be_bytes(bytes)
-    }
 }
 
 /// A stream's window, and the progress of its response.
@@ -75,7 +51,7 @@ struct Peer {
     store: HeadStore,
     output: Output,
     fields: ServerFields,
-    decoder: Decoder,
+    decoder: Decoder<'static>,
     held: Vec<u8>,
     next_stream: u32,
     streams: BTreeMap<u32, Ledger>,
@@ -110,15 +86,15 @@ impl Peer {
     fn act(&mut self, operation: u8, choices: &mut Choices<'_>) {
         let stream = |choices: &mut Choices<'_>| u32::from(choices.next()) * 2 + 1;
         match operation % 14 {
-            0 | 1 => self.request(5, choices),
-            2 => self.request(4, choices),
+            0 | 1 => self.request(true, choices),
+            2 => self.request(false, choices),
             3 => {
-                let (stream, flags, content) = (stream(choices), choices.next() & 1, choices.bytes());
-                self.send(&frame(0, flags, stream, content));
+                let (stream, is_last) = (stream(choices), choices.next() & 1 == 1);
+                self.send(&data(stream, is_last, choices.bytes()));
             }
             4 => {
                 let stream = stream(choices);
-                self.send(&frame(3, 0, stream, &[0, 0, 0, 8]));
+                self.send(&reset(stream));
                 if let Some(ledger) = self.streams.get_mut(&stream) {
                     ledger.has_ended = true;
                 }
@@ -128,12 +104,12 @@ impl Peer {
                 if let Some(ledger) = self.streams.get_mut(&stream) {
                     ledger.window += i64::from(bytes);
                 }
-                self.send(&frame(8, 0, stream, &bytes.to_be_bytes()));
+                self.send(&window_update(stream, bytes));
             }
             6 => {
                 let bytes = choices.number() & 0x7fff_ffff;
                 self.window += i64::from(bytes);
-                self.send(&frame(8, 0, 0, &bytes.to_be_bytes()));
+                self.send(&window_update(0, bytes));
             }
             7 => {
                 let bytes = choices.number() & 0x7fff_ffff;
@@ -141,16 +117,16 @@ impl Peer {
                     ledger.window += i64::from(bytes) - self.initial_window;
                 }
                 self.initial_window = bytes.into();
-                self.send(&frame(4, 0, 0, &[&[0, 4], &bytes.to_be_bytes()[..]].concat()));
+                self.send(&settings(&[(INITIAL_WINDOW_SIZE, bytes)]));
             }
             8 => {
                 let table_bytes = choices.number();
-                self.send(&frame(4, 0, 0, &[&[0, 1], &table_bytes.to_be_bytes()[..]].concat()));
+                self.send(&settings(&[(HEADER_TABLE_SIZE, table_bytes)]));
             }
-            9 => self.send(&frame(6, choices.next() & 1, 0, &[b'p'; 8])),
+            9 => self.send(&frame(PING, choices.next() & ACK, 0, &[b'p'; 8])),
             10 => {
                 let payload = [&stream(choices).to_be_bytes()[..], choices.bytes()].concat();
-                self.send(&frame(16, 0, 0, &payload));
+                self.send(&frame(PRIORITY_UPDATE, 0, 0, &payload));
             }
             11 => self.fill(),
             12 => {
@@ -166,31 +142,29 @@ impl Peer {
     }
 
     /// Requests a body, in one frame or two.
-    fn request(&mut self, flags: u8, choices: &mut Choices<'_>) {
+    fn request(&mut self, is_last: bool, choices: &mut Choices<'_>) {
         let (body, priority, cut) = (choices.next(), choices.next(), choices.next());
         let path = format!("/{}", BODIES[usize::from(body) % BODIES.len()]);
         let priority = format!("u={}{}", priority % 9, if priority < 128 { ", i" } else { "" });
-        let mut block = Vec::new();
-        for (name, value) in [
+        let block = field_block(&[
             (":method", if body < 200 { "GET" } else { "HEAD" }),
             (":scheme", "https"),
             (":path", &path),
             (":authority", "h"),
             ("priority", &priority),
-        ] {
-            put_field(&mut block, name, value.as_bytes());
-        }
+        ]);
         let stream = self.next_stream;
         self.next_stream += 2;
         self.streams
             .insert(stream, Ledger { window: self.initial_window, has_head: false, has_ended: false });
         let cut = usize::from(cut).min(block.len());
+        let end_stream = if is_last { END_STREAM } else { 0 };
         if cut % 4 == 0 {
-            return self.send(&frame(1, flags, stream, &block));
+            return self.send(&frame(HEADERS, end_stream | END_HEADERS, stream, &block));
         }
         let (begun, rest) = block.split_at(cut);
-        self.send(&frame(1, flags & 1, stream, begun));
-        self.send(&frame(9, 4, stream, rest));
+        self.send(&frame(HEADERS, end_stream, stream, begun));
+        self.send(&frame(CONTINUATION, END_HEADERS, stream, rest));
     }
 
     /// Sends bytes, answers the requests in them, and checks the output.
@@ -230,52 +204,47 @@ impl Peer {
     fn check_output(&mut self) {
         let bytes = take_bytes(&mut self.output, &ARCHIVE);
         let mut rest = bytes.as_slice();
-        while let [l0, l1, l2, kind, flags, s0, s1, s2, s3, after @ ..] = rest {
+        while let Some(frame) = Frame::parse(&mut rest) {
             assert!(!self.is_over, "GOAWAY with an error is the last frame");
-            let length = u32::from_be_bytes([0, *l0, *l1, *l2]) as usize;
-            let (payload, after) = after.split_at(length);
-            rest = after;
-            self.check_frame(*kind, *flags, u32::from_be_bytes([*s0, *s1, *s2, *s3]), payload);
+            self.check_frame(&frame);
         }
         assert!(rest.is_empty(), "incomplete frame");
     }
 
-    fn check_frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-        assert!(payload.len() <= 16_384);
-        match kind {
-            0 | 1 => {
-                if kind == 1 {
-                    let mut has_status = false;
-                    let take =
-                        |field: cannery_wire::hpack::Field<'_>| has_status |= field.name_text == b":status";
-                    self.decoder.decode(payload, &mut Vec::new(), take).expect("our blocks are valid");
-                    assert!(has_status && flags & 4 != 0);
-                }
-                self.check_response(kind == 1, flags & 1 != 0, stream, payload.len() as i64);
+    fn check_frame(&mut self, frame: &Frame) {
+        assert!(frame.payload.len() <= 16_384);
+        match frame.kind {
+            HEADERS => {
+                assert!(frame.has(END_HEADERS));
+                decode_response(&mut self.decoder, &frame.payload);
+                self.check_response(frame);
             }
-            3 => {
-                assert_eq!(payload.len(), 4);
-                if let Some(ledger) = self.streams.get_mut(&stream) {
+            DATA => self.check_response(frame),
+            RST_STREAM => {
+                assert_eq!(frame.payload.len(), 4);
+                if let Some(ledger) = self.streams.get_mut(&frame.stream) {
                     ledger.has_ended = true;
                 }
             }
-            4 | 6 | 8 => {}
-            7 => self.is_over = true,
+            SETTINGS | PING | WINDOW_UPDATE => {}
+            GOAWAY => self.is_over = true,
             other => panic!("a frame of type {other}"),
         }
     }
 
-    fn check_response(&mut self, is_head: bool, ends: bool, stream: u32, bytes: i64) {
+    /// Checks HEADERS or DATA.
+    fn check_response(&mut self, frame: &Frame) {
         if self.is_arbitrary {
             return;
         }
         let Peer { streams, window, .. } = self;
-        let ledger = streams.get_mut(&stream).expect("a response without a request");
-        assert!(!ledger.has_ended, "stream {stream} has ended");
-        assert_eq!(ledger.has_head, !is_head, "one head, then content");
+        let ledger = streams.get_mut(&frame.stream).expect("a response without a request");
+        assert!(!ledger.has_ended, "stream {} has ended", frame.stream);
+        assert_eq!(ledger.has_head, frame.kind == DATA, "one head, then content");
         ledger.has_head = true;
-        ledger.has_ended = ends;
-        if !is_head {
+        ledger.has_ended = frame.has(END_STREAM);
+        if frame.kind == DATA {
+            let bytes = frame.payload.len() as i64;
             ledger.window -= bytes;
             *window -= bytes;
             assert!(bytes == 0 || (ledger.window >= 0 && *window >= 0), "content exceeds the window");
@@ -307,9 +276,4 @@ impl End for Peer {
             Step::End => assert!(self.connection.has_ended() && !self.connection.has_bodies()),
         }
     }
-}
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let [_, length @ ..] = (payload.len() as u32).to_be_bytes();
-    [&length[..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }

@@ -159,18 +159,7 @@ impl<S: Read + Write> Client<S> {
             payload.extend_from_slice(&frame.payload);
         }
 
-        let decoded =
-            self.decoder.decode(&payload).unwrap_or_else(|error| panic!("{error:?}: {payload:02x?}"));
-        let mut fields = decoded
-            .into_iter()
-            .map(|(name, value)| (String::from_utf8(name).unwrap(), String::from_utf8(value).unwrap()));
-        let (name, status) = fields.next().expect("a response has a status");
-        assert_eq!(name, ":status", "pseudo-header fields come first");
-        let fields: Vec<_> = fields.collect();
-        for (name, value) in &fields {
-            assert!(is_valid_field(name, value), "{name}: {value}");
-        }
-        Response { status: status.parse().unwrap(), fields, body: Vec::new() }
+        decode_response(&mut self.decoder, &payload)
     }
 
     /// Reads the next frame. Acknowledges SETTINGS and PING.
@@ -224,6 +213,26 @@ impl<S: Read + Write> Client<S> {
     fn write(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> io::Result<()> {
         self.stream.write_all(&frame(kind, flags, stream, payload)).and_then(|()| self.stream.flush())
     }
+}
+
+/// Decodes the field block of a response, and returns the response without its content.
+///
+/// # Panics
+///
+/// Panics if the block is malformed, or if a response must not have these fields.
+pub fn decode_response(decoder: &mut Decoder<'_>, block: &[u8]) -> Response {
+    let decoded = decoder.decode(block).unwrap_or_else(|error| panic!("{error:?}: {block:02x?}"));
+    let mut fields = decoded
+        .into_iter()
+        .map(|(name, value)| (String::from_utf8(name).unwrap(), String::from_utf8(value).unwrap()));
+
+    let (name, status) = fields.next().expect("a response has a status");
+    assert_eq!(name, ":status", "pseudo-header fields come first");
+    let fields: Vec<_> = fields.collect();
+    for (name, value) in &fields {
+        assert!(is_valid_field(name, value), "{name}: {value}");
+    }
+    Response { status: status.parse().unwrap(), fields, body: Vec::new() }
 }
 
 /// Returns `true` if a response may have this field (RFC 9113, section 8.2).

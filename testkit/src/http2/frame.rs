@@ -35,13 +35,23 @@ pub const END_STREAM: u8 = 1;
 pub const ACK: u8 = 1;
 /// Flag of HEADERS and CONTINUATION: the frame ends a field section.
 pub const END_HEADERS: u8 = 4;
+/// Flag of DATA and HEADERS: the payload begins with the length of the padding at its end.
+pub const PADDED: u8 = 8;
+/// Flag of HEADERS: the payload contains a priority.
+pub const PRIORITY_FLAG: u8 = 32;
 
 /// Settings (RFC 9113, section 6.5.2).
 pub const HEADER_TABLE_SIZE: u16 = 1;
 /// `SETTINGS_ENABLE_PUSH`.
 pub const ENABLE_PUSH: u16 = 2;
+/// `SETTINGS_MAX_CONCURRENT_STREAMS`.
+pub const MAX_CONCURRENT_STREAMS: u16 = 3;
 /// `SETTINGS_INITIAL_WINDOW_SIZE`.
 pub const INITIAL_WINDOW_SIZE: u16 = 4;
+/// `SETTINGS_MAX_FRAME_SIZE`.
+pub const MAX_FRAME_SIZE: u16 = 5;
+/// `SETTINGS_MAX_HEADER_LIST_SIZE`.
+pub const MAX_HEADER_LIST_SIZE: u16 = 6;
 
 /// Error codes (RFC 9113, section 7).
 pub const NO_ERROR: u32 = 0;

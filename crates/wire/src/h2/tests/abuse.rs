@@ -1,17 +1,17 @@
 //! Abuse: attacks are bounded, and honest peers never reach the bounds.
 
-use super::peer::{
-    Frame, Peer, block, data, frame, get, headers, in_frames, post, priority_update, request, reset,
-    settings, window_update,
+use cannery_testkit::http2::{
+    ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, GOAWAY, HEADER_TABLE_SIZE, HEADERS,
+    INITIAL_WINDOW_SIZE, NO_ERROR, PADDED, PING, PRIORITY, REFUSED_STREAM, SETTINGS, STREAM_CLOSED, data,
+    field_block, frame, priority_update, reset, settings, window_update,
 };
+
+use super::peer::{Frame, Peer, get, in_frames, last_headers, post, request};
 use crate::h2::Awaits;
-use crate::h2::frame::{flag, kind};
 use crate::limits::{
     BLOCK_BYTES_MAX, CONTINUATIONS_MAX, CREDIT_MAX, CREDIT_PER_SECOND, FIELD_LIST_BYTES_DECODED_MAX,
     PRIORITIES_REMEMBERED_MAX, RESET_STREAMS_REMEMBERED_MAX, RESETS_MAX, SETTINGS_COST, STREAMS_MAX,
 };
-
-const ENHANCE_YOUR_CALM: u32 = 0xb;
 
 /// Sends `next(0)`, `next(1)` and so on until the connection closes with ENHANCE_YOUR_CALM. Returns how many
 /// it accepted.
@@ -48,9 +48,9 @@ fn resets_caused_by_the_peer_are_bounded() {
     // CVE-2025-8671.
     let faults: [fn(u32) -> Vec<u8>; 4] = [
         |id| [get(id, "/100000"), window_update(id, 0)].concat(),
-        |id| [get(id, "/100000"), data(id, b"late", true)].concat(),
-        |id| headers(id, &request("/100000", &[("connection", "close")])),
-        |id| [post(id, "/100000", &[("content-length", "1")]), data(id, b"12", true)].concat(),
+        |id| [get(id, "/100000"), data(id, true, b"late")].concat(),
+        |id| last_headers(id, &request("/100000", &[("connection", "close")])),
+        |id| [post(id, "/100000", &[("content-length", "1")]), data(id, true, b"12")].concat(),
     ];
     for fault in faults {
         assert_eq!(count_accepted(&mut blocked(), |number| fault(2 * number + 1)), RESETS_MAX);
@@ -68,15 +68,17 @@ fn refused_streams_are_bounded() {
 fn frames_without_a_request_are_bounded() {
     type Flood = fn(u32) -> Vec<u8>;
     let floods: [(&str, u32, Flood); 9] = [
-        ("PING", 1, |_| frame(kind::PING, 0, 0, b"12345678")),
-        ("PING ack", 1, |_| frame(kind::PING, flag::ACK, 0, b"12345678")),
-        ("PRIORITY", 1, |number| frame(kind::PRIORITY, 0, 2 * number + 1, b"\0\0\0\0\0")),
+        ("PING", 1, |_| frame(PING, 0, 0, b"12345678")),
+        ("PING ack", 1, |_| frame(PING, ACK, 0, b"12345678")),
+        ("PRIORITY", 1, |number| frame(PRIORITY, 0, 2 * number + 1, b"\0\0\0\0\0")),
         ("PRIORITY_UPDATE", 1, |number| priority_update(2 * number + 1, "u=1")),
         ("WINDOW_UPDATE", 1, |_| window_update(0, 1)),
-        ("GOAWAY", 1, |_| frame(kind::GOAWAY, 0, 0, b"12345678")),
-        ("SETTINGS ack", 1, |_| frame(kind::SETTINGS, flag::ACK, 0, b"")),
+        ("GOAWAY", 1, |_| frame(GOAWAY, 0, 0, b"12345678")),
+        ("SETTINGS ack", 1, |_| frame(SETTINGS, ACK, 0, b"")),
         ("unknown", 1, |_| frame(0xee, 0, 0, b"")),
-        ("SETTINGS", SETTINGS_COST + 2, |number| settings(&[(4, number), (1, number)])),
+        ("SETTINGS", SETTINGS_COST + 2, |number| {
+            settings(&[(INITIAL_WINDOW_SIZE, number), (HEADER_TABLE_SIZE, number)])
+        }),
     ];
     for (name, cost, flood) in floods {
         let times = count_accepted(&mut Peer::open(), flood);
@@ -89,12 +91,12 @@ fn frames_without_a_request_are_bounded() {
 fn empty_frames_on_a_stream_are_bounded() {
     let mut peer = Peer::open();
     peer.send(&post(1, "/0", &[]));
-    let times = count_accepted(&mut peer, |_| data(1, b"", false));
+    let times = count_accepted(&mut peer, |_| data(1, false, b""));
     assert_eq!(times, CREDIT_MAX - SETTINGS_COST + crate::limits::CREDIT_PER_RESPONSE);
     // Padding is not content.
     let mut peer = blocked();
     peer.send(&post(1, "/100000", &[]));
-    let padded = frame(kind::DATA, flag::PADDED, 1, &[1, 0]);
+    let padded = frame(DATA, PADDED, 1, &[1, 0]);
     assert_eq!(count_accepted(&mut peer, |_| padded.clone()), CREDIT_MAX - SETTINGS_COST);
     // A closed stream can be reset again, but each reset is charged.
     let mut peer = Peer::open();
@@ -106,31 +108,31 @@ fn empty_frames_on_a_stream_are_bounded() {
 fn tiny_window_updates_are_bounded() {
     // CVE-2019-9511.
     let mut peer = Peer::open();
-    peer.send(&[settings(&[(4, 0)]), get(1, "/100000")].concat());
+    peer.send(&[settings(&[(INITIAL_WINDOW_SIZE, 0)]), get(1, "/100000")].concat());
     let times = count_accepted(&mut peer, |_| window_update(1, 1));
     assert_eq!(times, CREDIT_MAX - 2 * SETTINGS_COST - 1);
     // On all streams at once.
     let mut peer = Peer::open();
-    peer.send(&settings(&[(4, 0)]));
+    peer.send(&settings(&[(INITIAL_WINDOW_SIZE, 0)]));
     for number in 0..STREAMS_MAX {
         peer.send(&get(2 * number + 1, "/100000"));
     }
-    let times = count_accepted(&mut peer, |number| settings(&[(4, number)]));
+    let times = count_accepted(&mut peer, |number| settings(&[(INITIAL_WINDOW_SIZE, number)]));
     assert!(times <= CREDIT_MAX / SETTINGS_COST, "{times}");
 }
 
 #[test]
 fn continuations_are_bounded() {
-    let begun = frame(kind::HEADERS, flag::END_STREAM, 1, b"");
+    let begun = frame(HEADERS, END_STREAM, 1, b"");
     let mut peer = Peer::open();
     peer.send(&begun);
     assert_eq!(peer.connection.awaits(), Awaits::Head);
     // CVE-2024-27316.
-    let times = count_accepted(&mut peer, |_| frame(kind::CONTINUATION, 0, 1, b"\0\x01a\x01b"));
+    let times = count_accepted(&mut peer, |_| frame(CONTINUATION, 0, 1, b"\0\x01a\x01b"));
     assert_eq!(times, u32::from(CONTINUATIONS_MAX));
     let mut peer = Peer::open();
     peer.send(&begun);
-    let times = count_accepted(&mut peer, |_| frame(kind::CONTINUATION, 0, 1, &[0; 16_384]));
+    let times = count_accepted(&mut peer, |_| frame(CONTINUATION, 0, 1, &[0; 16_384]));
     assert_eq!(times as usize, BLOCK_BYTES_MAX / 16_384);
 }
 
@@ -140,7 +142,7 @@ fn decompression_bombs_are_refused() {
     let bomb =
         |times: usize| [b"\x40\x01a\x7f\x80\x1e".as_slice(), &[b'x'; 3967], &vec![0xbe; times]].concat();
     let mut peer = Peer::open();
-    let block = [block(&request("/0", &[])), bomb(10)].concat();
+    let block = [field_block(&request("/0", &[])), bomb(10)].concat();
     let frames = peer.send(&in_frames(1, &block, 16_384));
     assert!(matches!(frames[0], Frame::Headers(1, 431, _)), "only the request is refused: {frames:?}");
     let larger = bomb(FIELD_LIST_BYTES_DECODED_MAX / 4000 + 1);
@@ -151,15 +153,18 @@ fn decompression_bombs_are_refused() {
 #[test]
 fn pending_responses_are_bounded() {
     let mut peer = Peer::open();
-    peer.send(&settings(&[(4, 0)]));
+    peer.send(&settings(&[(INITIAL_WINDOW_SIZE, 0)]));
     for number in 0..STREAMS_MAX {
         peer.send(&get(2 * number + 1, "/1000000"));
     }
     assert_eq!(peer.connection.awaits(), Awaits::Window, "the server has a timeout for this");
     assert!(peer.connection.streams.memory() <= 16 * 1024);
-    assert_eq!(peer.send(&get(2 * STREAMS_MAX + 1, "/1")), [Frame::Reset(2 * STREAMS_MAX + 1, 7)]);
+    assert_eq!(
+        peer.send(&get(2 * STREAMS_MAX + 1, "/1")),
+        [Frame::Reset(2 * STREAMS_MAX + 1, REFUSED_STREAM)]
+    );
     peer.connection.end(&mut peer.output);
-    assert_eq!(peer.drain(), [Frame::GoAway(2 * STREAMS_MAX + 1, 0)]);
+    assert_eq!(peer.drain(), [Frame::GoAway(2 * STREAMS_MAX + 1, NO_ERROR)]);
     assert_eq!(peer.connection.streams.memory(), 0);
 }
 
@@ -169,16 +174,23 @@ fn remembered_streams_are_bounded() {
     for number in 0..200 {
         let mut fields = request("/0", &[("connection", "close")]);
         fields[0].1 = "POST";
-        peer.send(&frame(kind::HEADERS, flag::END_HEADERS, 2 * number + 1, &block(&fields)));
+        peer.send(&frame(HEADERS, END_HEADERS, 2 * number + 1, &field_block(&fields)));
     }
     assert_eq!(peer.connection.streams.memory(), 0);
     // Frames on the latest streams are ignored; on older streams they cause another reset.
     let first_remembered = 399 - 2 * (u32::try_from(RESET_STREAMS_REMEMBERED_MAX).unwrap() - 1);
     for id in [399, first_remembered] {
-        assert_eq!(peer.send(&[data(id, b"1", false), headers(id, &[("a", "b")])].concat()), [], "{id}");
-        assert_eq!(peer.send(&data(id, b"1", false)), [Frame::Reset(id, 5)], "the stream had ended");
+        assert_eq!(peer.send(&[data(id, false, b"1"), last_headers(id, &[("a", "b")])].concat()), [], "{id}");
+        assert_eq!(
+            peer.send(&data(id, false, b"1")),
+            [Frame::Reset(id, STREAM_CLOSED)],
+            "the stream had ended"
+        );
     }
-    assert_eq!(peer.send(&data(first_remembered - 2, b"1", false)), [Frame::Reset(first_remembered - 2, 5)]);
+    assert_eq!(
+        peer.send(&data(first_remembered - 2, false, b"1")),
+        [Frame::Reset(first_remembered - 2, STREAM_CLOSED)]
+    );
     // None of these streams counts as open.
     assert!(!peer.connection.has_bodies());
     assert_eq!(peer.connection.awaits(), Awaits::Request);
@@ -191,7 +203,7 @@ fn remembered_streams_are_bounded() {
 #[test]
 fn budget_refills_over_time() {
     let mut peer = Peer::open();
-    let ping = frame(kind::PING, 0, 0, b"12345678");
+    let ping = frame(PING, 0, 0, b"12345678");
     for second in 0..1000 {
         peer.store.set_now(second);
         let frames = peer.send(&ping.repeat(CREDIT_PER_SECOND as usize));
@@ -266,9 +278,9 @@ fn pings_and_settings_keep_a_connection_for_a_day() {
     let mut peer = Peer::open();
     for tens in 0..24 * 360_u32 {
         peer.store.set_now(u64::from(tens) * 10);
-        assert_eq!(peer.send(&frame(kind::PING, 0, 0, b"are you?")).len(), 1, "{tens}");
+        assert_eq!(peer.send(&frame(PING, 0, 0, b"are you?")).len(), 1, "{tens}");
         // As proxies do that measure the bandwidth and adapt their windows.
-        let change = settings(&[(4, 65_535 + tens), (1, tens % 4_096)]);
+        let change = settings(&[(INITIAL_WINDOW_SIZE, 65_535 + tens), (HEADER_TABLE_SIZE, tens % 4_096)]);
         assert_eq!(peer.send(&change), [Frame::SettingsAck], "{tens}");
     }
 }

@@ -1,6 +1,8 @@
 //! Memory: a request that is answered at once doesn't allocate, neither for a stream nor for its head.
 
-use super::peer::{Peer, get, headers, request, window_update};
+use cannery_testkit::http2::window_update;
+
+use super::peer::{Peer, get, last_headers, request};
 use crate::h2::Connection;
 
 const BROWSER: [(&str, &str); 6] = [
@@ -27,7 +29,7 @@ fn small_response_allocates_nothing() {
     let mut peer = Peer::open();
     let input = |number: u32| -> Vec<u8> {
         let ids = (0..32).map(|offset| 2 * (32 * number + offset) + 1);
-        ids.flat_map(|id| headers(id, &request("/13", &BROWSER))).collect()
+        ids.flat_map(|id| last_headers(id, &request("/13", &BROWSER))).collect()
     };
     // The worker's buffers for heads grow once.
     peer.answer_all(&input(0));

@@ -1,10 +1,12 @@
 //! Requests and responses of well-behaved peers.
 
-use super::peer::{
-    Content, Frame, Peer, data, frame, get, headers, post, request, reset, settings, window_update,
+use cannery_testkit::http2::{
+    ACK, INITIAL_WINDOW_SIZE, NO_ERROR, PING, PREFACE, PROTOCOL_ERROR, STREAM_CLOSED, data, frame, reset,
+    settings, window_update,
 };
-use crate::h2::frame::kind;
-use crate::h2::{Awaits, PREFACE};
+
+use super::peer::{Content, Frame, Peer, get, last_headers, post, request};
+use crate::h2::Awaits;
 use crate::limits::STREAMS_MAX;
 
 #[test]
@@ -22,8 +24,9 @@ fn small_response_creates_no_stream() {
 #[test]
 fn result_does_not_depend_on_the_split() {
     let input =
-        [PREFACE.as_slice(), &settings(&[(4, 100_000)]), &get(1, "/13"), &post(3, "/40000", &[])].concat();
-    let input = [input, data(3, b"content", true), get(5, "/missing"), window_update(0, 1000)].concat();
+        [PREFACE, &settings(&[(INITIAL_WINDOW_SIZE, 100_000)]), &get(1, "/13"), &post(3, "/40000", &[])]
+            .concat();
+    let input = [input, data(3, true, b"content"), get(5, "/missing"), window_update(0, 1000)].concat();
     let whole = Peer::silent().send(&input);
     assert_eq!(whole.len(), 9, "{whole:?}");
     for piece in 1..input.len() {
@@ -75,7 +78,7 @@ fn head_has_no_content() {
     for (number, path) in [(1, "/13"), (3, "/100000"), (5, "/text/5"), (7, "/missing")] {
         let mut fields = request(path, &[]);
         fields[0].1 = "HEAD";
-        let frames = peer.send(&headers(number, &fields));
+        let frames = peer.send(&last_headers(number, &fields));
         assert!(matches!(frames[..], [Frame::Headers(_, _, true)]), "{path}: {frames:?}");
     }
 }
@@ -86,9 +89,9 @@ fn content_is_discarded_and_acknowledged() {
     let frames = peer.send(&post(1, "/0", &[("content-length", "40000")]));
     assert_eq!(frames, [Frame::Headers(1, 200, true)]);
     assert_eq!(peer.connection.awaits(), Awaits::Content);
-    assert_eq!(peer.send(&data(1, &[0; 16_384], false)), []);
-    assert_eq!(peer.send(&data(1, &[0; 16_384], false)), [Frame::WindowUpdate(0, 32_768)]);
-    assert_eq!(peer.send(&data(1, &[0; 7_232], true)), []);
+    assert_eq!(peer.send(&data(1, false, &[0; 16_384])), []);
+    assert_eq!(peer.send(&data(1, false, &[0; 16_384])), [Frame::WindowUpdate(0, 32_768)]);
+    assert_eq!(peer.send(&data(1, true, &[0; 7_232])), []);
     assert_eq!(peer.connection.awaits(), Awaits::Request);
 }
 
@@ -97,25 +100,25 @@ fn content_beyond_the_window_is_reset_after_the_response() {
     let mut peer = Peer::open();
     peer.send(&post(1, "/13", &[]));
     let content: Vec<_> =
-        [16_384, 16_384, 16_384, 16_383].iter().flat_map(|n| data(1, &vec![0; *n], false)).collect();
+        [16_384, 16_384, 16_384, 16_383].iter().flat_map(|n| data(1, false, &vec![0; *n])).collect();
     let frames = peer.send(&content);
-    assert_eq!(frames.last(), Some(&Frame::Reset(1, 0)), "RFC 9113 §8.1: NO_ERROR");
+    assert_eq!(frames.last(), Some(&Frame::Reset(1, NO_ERROR)), "RFC 9113 §8.1");
     assert_eq!(peer.connection.awaits(), Awaits::Request);
     // Frames that were in flight are ignored, up to the end of the stream.
-    let late = peer.send(&[data(1, b"more", false), data(1, b"", true)].concat());
+    let late = peer.send(&[data(1, false, b"more"), data(1, true, b"")].concat());
     assert_eq!(
         late,
         [Frame::WindowUpdate(0, 32_771)],
         "it counts against the connection's window nonetheless"
     );
-    assert_eq!(peer.send(&data(1, b"", true)), [Frame::Reset(1, 5)]);
+    assert_eq!(peer.send(&data(1, true, b"")), [Frame::Reset(1, STREAM_CLOSED)]);
 }
 
 #[test]
 fn trailers_end_a_request() {
     let mut peer = Peer::open();
-    peer.send(&[post(1, "/0", &[]), data(1, b"content", false)].concat());
-    assert_eq!(peer.send(&headers(1, &[("checksum", "abc")])), []);
+    peer.send(&[post(1, "/0", &[]), data(1, false, b"content")].concat());
+    assert_eq!(peer.send(&last_headers(1, &[("checksum", "abc")])), []);
     assert_eq!(peer.connection.awaits(), Awaits::Request);
 }
 
@@ -137,10 +140,10 @@ fn reset_drops_the_pending_body() {
 #[test]
 fn pings_are_acknowledged_and_unknown_frames_ignored() {
     let mut peer = Peer::open();
-    let ping = frame(kind::PING, 0, 0, b"12345678");
+    let ping = frame(PING, 0, 0, b"12345678");
     let unknown = frame(0x77, 0xff, 5, b"whatever");
     assert_eq!(peer.send(&[unknown, ping].concat()), [Frame::PingAck(b"12345678".to_vec())]);
-    assert_eq!(peer.send(&frame(kind::PING, 1, 0, b"12345678")), []);
+    assert_eq!(peer.send(&frame(PING, ACK, 0, b"12345678")), []);
 }
 
 #[test]
@@ -150,10 +153,10 @@ fn graceful_shutdown_answers_earlier_requests() {
     peer.send(&get(1, "/100000"));
     peer.connection.go_away(&mut peer.output);
     let frames = peer.drain();
-    assert_eq!(frames, [Frame::GoAway(0x7fff_ffff, 0), Frame::Ping(b"cannery!".to_vec())]);
+    assert_eq!(frames, [Frame::GoAway(0x7fff_ffff, NO_ERROR), Frame::Ping(b"cannery!".to_vec())]);
     // A request that was sent before the GOAWAY arrived.
     assert_eq!(peer.send(&get(3, "/13"))[..1], [Frame::Headers(3, 200, false)]);
-    assert_eq!(peer.send(&frame(kind::PING, 1, 0, b"cannery!")), [Frame::GoAway(3, 0)]);
+    assert_eq!(peer.send(&frame(PING, ACK, 0, b"cannery!")), [Frame::GoAway(3, NO_ERROR)]);
     assert_eq!(peer.send(&get(5, "/13")), [], "the peer had received the GOAWAY");
     assert!(!peer.connection.has_ended());
     peer.fills = true;
@@ -170,13 +173,17 @@ fn frames_beyond_the_final_goaway_are_ignored() {
     peer.send(&get(1, "/100000"));
     peer.connection.go_away(&mut peer.output);
     peer.drain();
-    assert_eq!(peer.send(&frame(kind::PING, 1, 0, b"cannery!")), [Frame::GoAway(1, 0)]);
-    let late =
-        [post(3, "/13", &[]), data(3, b"content", false), window_update(3, 5), headers(3, &[("a", "b")])];
+    assert_eq!(peer.send(&frame(PING, ACK, 0, b"cannery!")), [Frame::GoAway(1, NO_ERROR)]);
+    let late = [
+        post(3, "/13", &[]),
+        data(3, false, b"content"),
+        window_update(3, 5),
+        last_headers(3, &[("a", "b")]),
+    ];
     assert_eq!(peer.send(&late.concat()), []);
-    assert_eq!(peer.send(&[post(5, "/13", &[]), data(5, b"content", true), reset(5)].concat()), []);
+    assert_eq!(peer.send(&[post(5, "/13", &[]), data(5, true, b"content"), reset(5)].concat()), []);
     // Even after an error, the last stream of a GOAWAY doesn't increase.
-    assert_eq!(peer.send(&data(7, b"on an idle stream", true)), [Frame::GoAway(1, 1)]);
+    assert_eq!(peer.send(&data(7, true, b"on an idle stream")), [Frame::GoAway(1, PROTOCOL_ERROR)]);
 }
 
 #[test]
@@ -190,14 +197,14 @@ fn trailers_after_a_reset_are_ignored() {
     }
     for number in 0..STREAMS_MAX {
         let id = 2 * number + 1;
-        let content = [16_384, 16_384, 16_384, 16_383].map(|bytes| data(id, &vec![0; bytes], false)).concat();
-        assert_eq!(peer.send(&content).last(), Some(&Frame::Reset(id, 0)));
+        let content = [16_384, 16_384, 16_384, 16_383].map(|bytes| data(id, false, &vec![0; bytes])).concat();
+        assert_eq!(peer.send(&content).last(), Some(&Frame::Reset(id, NO_ERROR)));
     }
     // The number of streams opened since then doesn't matter.
     for number in 0..200 {
         peer.send(&get(2 * (STREAMS_MAX + number) + 1, "/13"));
     }
     for number in 0..STREAMS_MAX {
-        assert_eq!(peer.send(&headers(2 * number + 1, &[("a", "b")])), [], "{number}");
+        assert_eq!(peer.send(&last_headers(2 * number + 1, &[("a", "b")])), [], "{number}");
     }
 }

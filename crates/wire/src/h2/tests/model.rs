@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use cannery_testkit::http2::{
+    FLOW_CONTROL_ERROR, INITIAL_WINDOW_SIZE, NO_ERROR, PING, PROTOCOL_ERROR, REFUSED_STREAM, STREAM_CLOSED,
+    data, frame, priority_update, reset, settings, window_update,
+};
 use proptest::prelude::*;
 
-use super::peer::{
-    Content, Frame, Peer, data, frame, headers, post, priority_update, request, reset, settings,
-    window_update,
-};
-use crate::h2::frame::kind;
+use super::peer::{Content, Frame, Peer, last_headers, post, request};
 
 /// An operation of a peer.
 #[derive(Debug, Clone)]
@@ -145,7 +145,7 @@ impl Model {
         let id = self.open();
         let open = self.streams.values().filter(|stream| stream.state != State::Reset).count();
         if open >= 128 {
-            self.written.push(Frame::Reset(id, 7));
+            self.written.push(Frame::Reset(id, REFUSED_STREAM));
             if state != State::Ended {
                 self.remember_reset(id);
             }
@@ -204,7 +204,7 @@ impl Model {
             _ if stream.left > 0 => {}
             State::Ended => _ = self.streams.remove(&id),
             State::Pending { window: 0, .. } => {
-                self.written.push(Frame::Reset(id, 0));
+                self.written.push(Frame::Reset(id, NO_ERROR));
                 self.remember_reset(id);
             }
             _ => {}
@@ -238,10 +238,10 @@ impl Model {
             self.written.push(Frame::WindowUpdate(0, u32::try_from(self.received).unwrap()));
             self.received = 0;
         }
-        let Some(stream) = self.streams.get_mut(&id) else { return self.reset(id, 5) };
+        let Some(stream) = self.streams.get_mut(&id) else { return self.reset(id, STREAM_CLOSED) };
         let State::Pending { left, window } = &mut stream.state else {
             if stream.state == State::Ended {
-                self.reset(id, 5);
+                self.reset(id, STREAM_CLOSED);
             } else if ended {
                 self.streams.remove(&id);
             }
@@ -249,10 +249,10 @@ impl Model {
         };
         *window -= i64::try_from(bytes).unwrap();
         if *window < 0 {
-            return self.reset(id, 3);
+            return self.reset(id, FLOW_CONTROL_ERROR);
         }
         if left.is_some_and(|left| left < bytes) {
-            return self.reset(id, 1);
+            return self.reset(id, PROTOCOL_ERROR);
         }
         *left = left.map(|left| left - bytes);
         if ended { self.end_content(id) } else { self.remove_if_done(id) }
@@ -261,13 +261,17 @@ impl Model {
     fn end_content(&mut self, id: u32) {
         let stream = self.streams.get_mut(&id).unwrap();
         let State::Pending { left, .. } = std::mem::replace(&mut stream.state, State::Ended) else { return };
-        if left.is_some_and(|left| left > 0) { self.reset(id, 1) } else { self.remove_if_done(id) }
+        if left.is_some_and(|left| left > 0) {
+            self.reset(id, PROTOCOL_ERROR)
+        } else {
+            self.remove_if_done(id)
+        }
     }
 
     fn trailers(&mut self, id: u32) {
         match self.streams.get(&id).map(|stream| stream.state) {
-            None => self.close(5),
-            Some(State::Ended) => self.reset(id, 5),
+            None => self.close(STREAM_CLOSED),
+            Some(State::Ended) => self.reset(id, STREAM_CLOSED),
             Some(State::Reset) => _ = self.streams.remove(&id),
             Some(State::Pending { .. }) => self.end_content(id),
         }
@@ -280,7 +284,7 @@ impl Model {
         }
         stream.window += i64::from(bytes);
         if stream.window > 0x7fff_ffff {
-            self.reset(id, 3);
+            self.reset(id, FLOW_CONTROL_ERROR);
         }
     }
 
@@ -292,7 +296,7 @@ impl Model {
             stream.window += change;
             is_too_large |= stream.window > 0x7fff_ffff;
         }
-        if is_too_large { self.close(3) } else { self.written.push(Frame::SettingsAck) }
+        if is_too_large { self.close(FLOW_CONTROL_ERROR) } else { self.written.push(Frame::SettingsAck) }
     }
 
     fn prioritize(&mut self, id: u32, priority: (u8, bool)) {
@@ -324,7 +328,7 @@ fn act(operation: &Operation, peer: &mut Peer, model: &mut Model, archive: &[u8]
         Operation::Get { bytes, urgency, incremental } => {
             model.request(bytes, (urgency, incremental), State::Ended, archive);
             let (path, priority) = (format!("/{bytes}"), priority(urgency, incremental));
-            peer.send(&headers(next, &request(&path, &[("priority", &priority)])))
+            peer.send(&last_headers(next, &request(&path, &[("priority", &priority)])))
         }
         Operation::Post { bytes, length } => {
             model.request(bytes, (3, false), State::Pending { left: length, window: 65_535 }, archive);
@@ -334,7 +338,7 @@ fn act(operation: &Operation, peer: &mut Peer, model: &mut Model, archive: &[u8]
         }
         Operation::Malformed => {
             let id = model.open();
-            model.written.push(Frame::Reset(id, 1));
+            model.written.push(Frame::Reset(id, PROTOCOL_ERROR));
             model.remember_reset(id);
             peer.send(&post(id, "/1", &[("connection", "close")]))
         }
@@ -343,18 +347,18 @@ fn act(operation: &Operation, peer: &mut Peer, model: &mut Model, archive: &[u8]
             let lengths = [16_384, 16_384, 16_384, 16_383];
             lengths.iter().for_each(|length| model.data(id, *length as u64, false));
             peer.send(
-                &lengths.iter().flat_map(|length| data(id, &vec![0; *length], false)).collect::<Vec<_>>(),
+                &lengths.iter().flat_map(|length| data(id, false, &vec![0; *length])).collect::<Vec<_>>(),
             )
         }
         Operation::Data { stream, bytes, ended } => {
             let id = used(stream, model);
             model.data(id, bytes.into(), ended);
-            peer.send(&data(id, &vec![0; bytes as usize], ended))
+            peer.send(&data(id, ended, &vec![0; bytes as usize]))
         }
         Operation::Trailers { stream } => {
             let id = used(stream, model);
             model.trailers(id);
-            peer.send(&headers(id, &[("a", "b")]))
+            peer.send(&last_headers(id, &[("a", "b")]))
         }
         Operation::Reset { stream } => {
             let id = used(stream, model);
@@ -372,7 +376,7 @@ fn act(operation: &Operation, peer: &mut Peer, model: &mut Model, archive: &[u8]
         }
         Operation::InitialWindow { bytes } => {
             model.set_initial_window(bytes);
-            peer.send(&settings(&[(4, bytes)]))
+            peer.send(&settings(&[(INITIAL_WINDOW_SIZE, bytes)]))
         }
         Operation::Prioritize { stream, urgency, incremental } => {
             let id = 2 * stream + 1;
@@ -381,7 +385,7 @@ fn act(operation: &Operation, peer: &mut Peer, model: &mut Model, archive: &[u8]
         }
         Operation::Ping => {
             model.written.push(Frame::PingAck(vec![7; 8]));
-            peer.send(&frame(kind::PING, 0, 0, &[7; 8]))
+            peer.send(&frame(PING, 0, 0, &[7; 8]))
         }
         Operation::Drain => {
             model.send(archive);

@@ -5,14 +5,19 @@
 
 use cannery_archive::Extent;
 use cannery_site::{Answer, Body, Fields, Reason};
+use cannery_testkit::http2::{
+    self, ACK, CONTINUATION, DATA, Decoder, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE,
+    RST_STREAM, SETTINGS, WINDOW_UPDATE, decode_response, field_block, frame, settings,
+};
 
 use crate::archive_ref::ArchiveRef;
-use crate::h2::frame::{FrameHead, HEAD_BYTES, flag, kind};
-use crate::h2::{Connection, HeadStore, PREFACE, Step, StreamId};
-use crate::hpack::{Decoder, put_field};
+use crate::h2::{Connection, HeadStore, Step, StreamId};
 use crate::output::{Output, Segment};
 use crate::refusal::Refusal;
 use crate::server_fields::ServerFields;
+
+/// The longest payload that the connection may send, because no peer here allows more (RFC 9113 §4.2).
+const PAYLOAD_BYTES_MAX: usize = 16_384;
 
 /// A frame written by the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +50,7 @@ pub(super) struct Peer {
     pub(super) output: Output,
     fields: ServerFields,
     archive: Vec<u8>,
-    decoder: Decoder,
+    decoder: Decoder<'static>,
     /// Input that the connection didn't consume.
     held: Vec<u8>,
     /// Refused requests, in order.
@@ -80,7 +85,7 @@ impl Peer {
     pub(super) fn open() -> Peer {
         let mut peer = Peer::silent();
         peer.connection.begin(&mut peer.output);
-        let frames = peer.send(&[PREFACE.as_slice(), &settings(&[])].concat());
+        let frames = peer.send(&[PREFACE, &settings(&[])].concat());
         assert_eq!(frames, [Frame::Settings, Frame::SettingsAck]);
         peer
     }
@@ -187,39 +192,32 @@ impl Peer {
             }
         }
         self.output.clear();
-        let (mut frames, mut rest) = (Vec::new(), bytes.as_slice());
-        while let Some(head) = FrameHead::read(rest) {
-            let payload = &rest[HEAD_BYTES..][..head.length];
-            rest = &rest[HEAD_BYTES + head.length..];
-            frames.push(self.read(head, payload));
+
+        let mut frames = Vec::new();
+        let mut rest = bytes.as_slice();
+        while let Some(frame) = http2::Frame::parse(&mut rest) {
+            frames.push(self.read(&frame));
         }
         assert!(rest.is_empty(), "incomplete frame");
         frames
     }
 
-    fn read(&mut self, head: FrameHead, payload: &[u8]) -> Frame {
-        let number = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().unwrap());
-        assert!(payload.len() <= 16_384);
-        match head.kind {
-            kind::HEADERS => {
-                assert!(head.has(flag::END_HEADERS));
-                let mut status = None;
-                let take = |field: crate::hpack::Field<'_>| {
-                    if field.name_text == b":status" {
-                        status = str::from_utf8(field.value).ok().and_then(|value| value.parse().ok());
-                    }
-                };
-                self.decoder.decode(payload, &mut Vec::new(), take).expect("a valid block");
-                Frame::Headers(head.stream, status.expect("a status"), head.has(flag::END_STREAM))
+    fn read(&mut self, frame: &http2::Frame) -> Frame {
+        assert!(frame.payload.len() <= PAYLOAD_BYTES_MAX);
+        match frame.kind {
+            HEADERS => {
+                assert!(frame.has(END_HEADERS));
+                let response = decode_response(&mut self.decoder, &frame.payload);
+                Frame::Headers(frame.stream, response.status, frame.has(END_STREAM))
             }
-            kind::DATA => Frame::Data(head.stream, Content(payload.to_vec()), head.has(flag::END_STREAM)),
-            kind::RST_STREAM => Frame::Reset(head.stream, number(0)),
-            kind::SETTINGS if head.has(flag::ACK) => Frame::SettingsAck,
-            kind::SETTINGS => Frame::Settings,
-            kind::PING if head.has(flag::ACK) => Frame::PingAck(payload.to_vec()),
-            kind::PING => Frame::Ping(payload.to_vec()),
-            kind::GOAWAY => Frame::GoAway(number(0), number(4)),
-            kind::WINDOW_UPDATE => Frame::WindowUpdate(head.stream, number(0)),
+            DATA => Frame::Data(frame.stream, Content(frame.payload.clone()), frame.has(END_STREAM)),
+            RST_STREAM => Frame::Reset(frame.stream, frame.number(0)),
+            SETTINGS if frame.has(ACK) => Frame::SettingsAck,
+            SETTINGS => Frame::Settings,
+            PING if frame.has(ACK) => Frame::PingAck(frame.payload.clone()),
+            PING => Frame::Ping(frame.payload.clone()),
+            GOAWAY => Frame::GoAway(frame.number(0), frame.number(4)),
+            WINDOW_UPDATE => Frame::WindowUpdate(frame.stream, frame.number(0)),
             other => panic!("a frame of type {other}"),
         }
     }
@@ -239,30 +237,6 @@ fn found(length: u64) -> Answer<'static> {
     answer
 }
 
-pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    [&FrameHead { length: payload.len(), kind, flags, stream }.bytes(), payload].concat()
-}
-
-/// Encodes SETTINGS with these parameters.
-pub(super) fn settings(parameters: &[(u16, u32)]) -> Vec<u8> {
-    let bytes = |(id, value): &(u16, u32)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
-    frame(kind::SETTINGS, 0, 0, &parameters.iter().flat_map(bytes).collect::<Vec<_>>())
-}
-
-/// Encodes a header block.
-pub(super) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut block = Vec::new();
-    for (name, value) in fields {
-        if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            let bytes = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
-            block.extend([vec![0], bytes(name), bytes(value)].concat());
-        } else {
-            put_field(&mut block, name, value.as_bytes());
-        }
-    }
-    block
-}
-
 /// Returns the fields of a request for `path`.
 pub(super) fn request<'a>(path: &'a str, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let pseudo = [(":method", "GET"), (":scheme", "https"), (":path", path), (":authority", "a.example")];
@@ -271,47 +245,28 @@ pub(super) fn request<'a>(path: &'a str, more: &[(&'a str, &'a str)]) -> Vec<(&'
 
 /// Encodes HEADERS of a request without content.
 pub(super) fn get(stream: u32, path: &str) -> Vec<u8> {
-    headers(stream, &request(path, &[]))
-}
-
-/// Encodes HEADERS that end their stream.
-pub(super) fn headers(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
-    frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, stream, &block(fields))
-}
-
-/// Encodes a block in frames with at most `bytes` bytes of payload, which end their stream.
-pub(super) fn in_frames(stream: u32, block: &[u8], bytes: usize) -> Vec<u8> {
-    let count = block.len().div_ceil(bytes);
-    let frames = block.chunks(bytes).enumerate().flat_map(|(number, part)| {
-        let (kind, first) =
-            if number == 0 { (kind::HEADERS, flag::END_STREAM) } else { (kind::CONTINUATION, 0) };
-        let last = if number + 1 == count { flag::END_HEADERS } else { 0 };
-        frame(kind, first | last, stream, part)
-    });
-    frames.collect()
+    last_headers(stream, &request(path, &[]))
 }
 
 /// Encodes HEADERS of a request with content.
 pub(super) fn post(stream: u32, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
     let mut fields = request(path, more);
     fields[0].1 = "POST";
-    frame(kind::HEADERS, flag::END_HEADERS, stream, &block(&fields))
+    http2::headers(stream, false, &field_block(&fields))
 }
 
-pub(super) fn data(stream: u32, content: &[u8], ended: bool) -> Vec<u8> {
-    frame(kind::DATA, if ended { flag::END_STREAM } else { 0 }, stream, content)
+/// Encodes HEADERS that end their stream.
+pub(super) fn last_headers(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
+    http2::headers(stream, true, &field_block(fields))
 }
 
-pub(super) fn reset(stream: u32) -> Vec<u8> {
-    frame(kind::RST_STREAM, 0, stream, &8_u32.to_be_bytes())
-}
-
-pub(super) fn window_update(stream: u32, increment: u32) -> Vec<u8> {
-    frame(kind::WINDOW_UPDATE, 0, stream, &increment.to_be_bytes())
-}
-
-/// Encodes PRIORITY_UPDATE (RFC 9218 §7.1).
-pub(super) fn priority_update(stream: u32, priority: &str) -> Vec<u8> {
-    let payload = [&stream.to_be_bytes()[..], priority.as_bytes()].concat();
-    frame(kind::PRIORITY_UPDATE, 0, 0, &payload)
+/// Encodes a field block in frames with at most `bytes` bytes of payload, which end their stream.
+pub(super) fn in_frames(stream: u32, block: &[u8], bytes: usize) -> Vec<u8> {
+    let count = block.len().div_ceil(bytes);
+    let frames = block.chunks(bytes).enumerate().flat_map(|(number, part)| {
+        let (kind, first) = if number == 0 { (HEADERS, END_STREAM) } else { (CONTINUATION, 0) };
+        let last = if number + 1 == count { END_HEADERS } else { 0 };
+        frame(kind, first | last, stream, part)
+    });
+    frames.collect()
 }

@@ -1,18 +1,22 @@
 //! Order of responses (RFC 9218 §10).
 
-use super::peer::{Frame, Peer, headers, priority_update, request, reset, settings, window_update};
+use cannery_testkit::http2::{
+    INITIAL_WINDOW_SIZE, PROTOCOL_ERROR, priority_update, reset, settings, window_update,
+};
+
+use super::peer::{Frame, Peer, last_headers, request};
 
 /// Creates a connection with the largest windows. Its bodies wait for [`order`].
 fn wide() -> Peer {
     let mut peer = Peer::open();
-    peer.send(&[settings(&[(4, 0x7fff_ffff)]), window_update(0, 1_000_000_000)].concat());
+    peer.send(&[settings(&[(INITIAL_WINDOW_SIZE, 0x7fff_ffff)]), window_update(0, 1_000_000_000)].concat());
     peer.fills = false;
     peer
 }
 
 fn get(stream: u32, path: &str, priority: &str) -> Vec<u8> {
     let more = [("priority", priority)];
-    headers(stream, &request(path, if priority.is_empty() { &[] } else { &more }))
+    last_headers(stream, &request(path, if priority.is_empty() { &[] } else { &more }))
 }
 
 /// Sends all bodies. Returns the streams of the DATA frames, in order.
@@ -48,7 +52,7 @@ fn incremental_responses_follow_whole_ones_in_turns() {
 #[test]
 fn round_robin_resumes_where_it_stopped() {
     let mut peer = wide();
-    peer.send(&settings(&[(4, 16_384)]));
+    peer.send(&settings(&[(INITIAL_WINDOW_SIZE, 16_384)]));
     for stream in [1, 3, 5] {
         peer.send(&get(stream, THREE, "i"));
     }
@@ -62,7 +66,7 @@ fn round_robin_resumes_where_it_stopped() {
 #[test]
 fn closed_window_blocks_only_its_stream() {
     let mut peer = wide();
-    peer.send(&settings(&[(4, 10)]));
+    peer.send(&settings(&[(INITIAL_WINDOW_SIZE, 10)]));
     peer.send(&[get(1, THREE, "u=0"), get(3, THREE, "u=7")].concat());
     assert_eq!(order(&mut peer), [1, 3]);
     peer.send(&window_update(3, 100_000));
@@ -112,7 +116,7 @@ fn priority_update_of_invalid_streams() {
     for stream in [0, 2] {
         assert_eq!(
             Peer::open().send(&priority_update(stream, "u=1")),
-            [Frame::GoAway(0, 1)],
+            [Frame::GoAway(0, PROTOCOL_ERROR)],
             "RFC 9218 §7.1"
         );
     }

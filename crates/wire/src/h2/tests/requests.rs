@@ -1,12 +1,14 @@
 //! Request heads: valid, refused and malformed ones (RFC 9113 §8.2, §8.3).
 
-use super::peer::{Frame, Peer, headers, request};
+use cannery_testkit::http2::{PROTOCOL_ERROR, field_block};
+
+use super::peer::{Frame, Peer, get, in_frames, last_headers, request};
 use crate::refusal::Refusal;
 
 /// Returns the outcome of a head: the status, or the code of the reset; and the refusal.
 fn outcome(fields: &[(&str, &str)]) -> (Result<u16, u32>, Option<Refusal>) {
     let mut peer = Peer::open();
-    let frames = peer.send(&headers(1, fields));
+    let frames = peer.send(&last_headers(1, fields));
     let refusal = peer.refused.first().map(|(_, refusal)| *refusal);
     match frames.first() {
         Some(Frame::Headers(1, status, _)) => (Ok(*status), refusal),
@@ -16,7 +18,7 @@ fn outcome(fields: &[(&str, &str)]) -> (Result<u16, u32>, Option<Refusal>) {
 }
 
 fn is_malformed(fields: &[(&str, &str)]) -> bool {
-    outcome(fields) == (Err(1), None)
+    outcome(fields) == (Err(PROTOCOL_ERROR), None)
 }
 
 /// Returns a request with one of its pseudo-header fields replaced or removed.
@@ -73,7 +75,7 @@ fn pseudo_header_fields_have_valid_values() {
 fn connect_has_neither_scheme_nor_path() {
     let connect = [(":method", "CONNECT"), (":authority", "a.example:443")];
     let mut peer = Peer::open();
-    peer.send(&headers(1, &connect));
+    peer.send(&last_headers(1, &connect));
     assert_eq!(peer.targets, ["a.example:443"], "RFC 9113 §8.5");
     assert!(is_malformed(&with(":method", Some("CONNECT"))));
     assert!(is_malformed(&connect[..1]));
@@ -148,15 +150,15 @@ fn refused_requests_get_a_response() {
         (with_method, Refusal::Method),
     ] {
         let mut peer = Peer::open();
-        let block = super::peer::block(&fields);
-        let frames = peer.send(&super::peer::in_frames(1, &block, 16_384));
+        let block = field_block(&fields);
+        let frames = peer.send(&in_frames(1, &block, 16_384));
         assert_eq!(peer.refused, [(1, refusal)]);
         assert!(
             matches!(frames[0], Frame::Headers(1, status, _) if status == refusal.status()),
             "{frames:?}"
         );
         // The connection stays open, and its dynamic table is valid.
-        assert_eq!(peer.send(&super::peer::get(3, "/0")), [Frame::Headers(3, 200, true)]);
+        assert_eq!(peer.send(&get(3, "/0")), [Frame::Headers(3, 200, true)]);
     }
     assert_eq!(outcome(&request("/0", &[("expect", "100-continue")])), (Ok(200), None));
 }
@@ -165,7 +167,7 @@ fn refused_requests_get_a_response() {
 fn refused_head_request_gets_no_content() {
     let mut fields = request("/0", &[("expect", "miracles")]);
     fields[0].1 = "HEAD";
-    assert_eq!(Peer::open().send(&headers(1, &fields)), [Frame::Headers(1, 417, true)]);
+    assert_eq!(Peer::open().send(&last_headers(1, &fields)), [Frame::Headers(1, 417, true)]);
 }
 
 #[test]
@@ -187,7 +189,7 @@ fn head_has_every_field_that_a_site_uses() {
         ],
     );
     let mut peer = Peer::open();
-    peer.send(&headers(1, &fields));
+    peer.send(&last_headers(1, &fields));
     let head = peer.store.head();
     let request = head.request;
     assert_eq!((head.method_name, request.target), (b"GET".as_slice(), b"/a?b".as_slice()));
@@ -207,7 +209,7 @@ fn head_has_every_field_that_a_site_uses() {
         assert_eq!(single, cannery_site::Single::Value(value.as_bytes()));
     }
     // The next request keeps none of it.
-    peer.send(&super::peer::get(3, "/c"));
+    peer.send(&get(3, "/c"));
     let head = peer.store.head();
     assert!(!head.request.conditions.any && head.request.accept_encoding.is_absent());
     assert_eq!((head.referer, head.user_agent), (None, None));

@@ -5,7 +5,7 @@
 //!
 //! This file is `mod.rs`, because the fuzz targets include it by its path.
 
-mod choices;
+pub(crate) mod choices;
 mod client;
 pub(crate) mod end;
 mod ours;

@@ -9,8 +9,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use cannery_wire::h2::PREFACE;
-use cannery_wire::hpack::put_field;
+use cannery_testkit::http2::{
+    ACK, COMPRESSION_ERROR as COMPRESSION, CONTINUATION, DATA, ENABLE_PUSH, END_HEADERS, END_STREAM,
+    FLOW_CONTROL_ERROR as FLOW_CONTROL, FRAME_SIZE_ERROR as FRAME_SIZE, Frame, GOAWAY, HEADER_TABLE_SIZE,
+    HEADERS, INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE, MAX_HEADER_LIST_SIZE, NO_ERROR,
+    PADDED, PING, PREFACE, PRIORITY, PRIORITY_FLAG, PROTOCOL_ERROR as PROTOCOL, PUSH_PROMISE, RST_STREAM,
+    SETTINGS, STREAM_CLOSED, WINDOW_UPDATE, field_block, frame, settings, window_update,
+};
 use h2::RecvStream;
 use h2::server::{Builder, Connection};
 use http::Response;
@@ -32,26 +37,6 @@ enum Verdict {
     Away(u32),
 }
 use Verdict::{Away, Fine, Refused, Reset};
-
-/// Error codes (RFC 9113 §7).
-const NO_ERROR: u32 = 0;
-const PROTOCOL: u32 = 1;
-const FLOW_CONTROL: u32 = 3;
-const STREAM_CLOSED: u32 = 5;
-const FRAME_SIZE: u32 = 6;
-const COMPRESSION: u32 = 9;
-
-/// Frame types (RFC 9113 §6, RFC 9218 §7.1).
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const PRIORITY: u8 = 2;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PUSH_PROMISE: u8 = 5;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
 
 /// State of a stream before a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,8 +177,7 @@ impl Both {
         let (mut ours, mut theirs) = (Ours::new(), Theirs::new());
         // The connection's window never closes, because each server chooses freely which stream uses it
         // first.
-        let begin =
-            [PREFACE.as_slice(), &frame(SETTINGS, 0, 0, &[]), &window_update(0, 1_000_000_000)].concat();
+        let begin = [PREFACE, &settings(&[]), &window_update(0, 1_000_000_000)].concat();
         ours.receive(&begin);
         ours.take_written();
         theirs.receive(&begin);
@@ -211,22 +195,22 @@ impl Both {
         let stream = self.stream(choices);
         // Before the first request, nearly all other frames are connection errors.
         if self.next_stream == 1 && operation < 240 {
-            return self.request(operation & 1, choices);
+            return self.request(operation & END_STREAM, choices);
         }
         match operation % 32 {
-            0..=5 => self.request(1, choices),
+            0..=5 => self.request(END_STREAM, choices),
             6..=9 => self.request(0, choices),
             10..=13 => {
                 let length = choices.one_of(&[0, 1, 100, 5_000, 16_383, 16_384]);
-                let flags = if choices.once_in(3) { 1 } else { 0 };
+                let flags = if choices.once_in(3) { END_STREAM } else { 0 };
                 frame(DATA, flags, stream, &CONTENT[..length])
             }
             14 => {
                 let padding = choices.next();
                 let payload = [&[padding], &CONTENT[..choices.one_of(&[0, 1, 10, 300])]].concat();
-                frame(DATA, 8 | choices.next() & 1, stream, &payload)
+                frame(DATA, PADDED | choices.next() & END_STREAM, stream, &payload)
             }
-            15 => frame(HEADERS, 5, stream, &block(&[("x-end", "1")])),
+            15 => frame(HEADERS, END_STREAM | END_HEADERS, stream, &field_block(&[("x-end", "1")])),
             16 | 17 => frame(RST_STREAM, 0, stream, &choices.number().to_be_bytes()),
             18..=20 => {
                 let increment = if choices.once_in(12) {
@@ -238,33 +222,28 @@ impl Both {
             }
             21 | 22 => {
                 let common: [(u16, u32); 9] = [
-                    (4, 0),
-                    (4, 100),
-                    (4, 65_535),
-                    (4, 1_000_000),
-                    (1, choices.number() & 0xffff),
-                    (2, (choices.next() & 1).into()),
-                    (3, choices.number()),
-                    (5, 16_384 + (choices.number() & 0xffff)),
-                    (6, choices.number()),
+                    (INITIAL_WINDOW_SIZE, 0),
+                    (INITIAL_WINDOW_SIZE, 100),
+                    (INITIAL_WINDOW_SIZE, 65_535),
+                    (INITIAL_WINDOW_SIZE, 1_000_000),
+                    (HEADER_TABLE_SIZE, choices.number() & 0xffff),
+                    (ENABLE_PUSH, (choices.next() & 1).into()),
+                    (MAX_CONCURRENT_STREAMS, choices.number()),
+                    (MAX_FRAME_SIZE, 16_384 + (choices.number() & 0xffff)),
+                    (MAX_HEADER_LIST_SIZE, choices.number()),
                 ];
                 let others: [(u16, u32); 5] = [
-                    (4, 0x7fff_ffff),
-                    (4, 0x8000_0000),
-                    (2, choices.next().into()),
-                    (5, choices.number() & 0x1ff_ffff),
+                    (INITIAL_WINDOW_SIZE, 0x7fff_ffff),
+                    (INITIAL_WINDOW_SIZE, 0x8000_0000),
+                    (ENABLE_PUSH, choices.next().into()),
+                    (MAX_FRAME_SIZE, choices.number() & 0x1ff_ffff),
                     (u16::from(choices.next()) + 10, choices.number()),
                 ];
                 let mut one =
                     || if choices.once_in(12) { choices.one_of(&others) } else { choices.one_of(&common) };
-                let chosen = [one(), one()];
-                let payload: Vec<u8> = chosen
-                    .iter()
-                    .flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat())
-                    .collect();
-                frame(SETTINGS, 0, 0, &payload)
+                settings(&[one(), one()])
             }
-            23 => frame(PING, choices.next() & 1, 0, &[choices.next(); 8]),
+            23 => frame(PING, choices.next() & ACK, 0, &[choices.next(); 8]),
             24 => frame(PRIORITY, 0, stream, &[0, 0, 0, choices.next() & 7, 1]),
             25 if choices.once_in(16) => {
                 frame(GOAWAY, 0, 0, &[&choices.number().to_be_bytes()[..], &[0; 4], choices.bytes()].concat())
@@ -278,7 +257,7 @@ impl Both {
                 frame(kind, flags, stream, choices.bytes())
             }
             30 if choices.once_in(8) => frame(DATA, 0, stream, &CONTENT[..16_385]),
-            _ => self.request(1, choices),
+            _ => self.request(END_STREAM, choices),
         }
     }
 
@@ -302,7 +281,7 @@ impl Both {
         if content_length != "no" {
             fields.push(("content-length", content_length));
         }
-        self.open(flags, &block(&fields), choices)
+        self.open(flags, &field_block(&fields), choices)
     }
 
     /// Returns a request that is probably malformed (RFC 9113 §8.2, §8.3).
@@ -327,7 +306,7 @@ impl Both {
             2 => fields.push(choices.one_of(&invalid)),
             _ => fields[3].1 = choices.one_of(&["", "*", "no/slash", "/a b", "/?q"]),
         }
-        self.open(choices.next() & 1, &block(&fields), choices)
+        self.open(choices.next() & END_STREAM, &field_block(&fields), choices)
     }
 
     fn open(&mut self, flags: u8, block: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
@@ -343,9 +322,9 @@ impl Both {
                 // With a priority as in RFC 7540, and padding.
                 let [p0, p1, p2, p3] = u32::from(choices.next() & 7).to_be_bytes();
                 let payload = [&[2, p0, p1, p2, p3, 9], block, &[0, 0]].concat();
-                frame(HEADERS, flags | 4 | 8 | 32, stream, &payload)
+                frame(HEADERS, flags | END_HEADERS | PADDED | PRIORITY_FLAG, stream, &payload)
             }
-            _ => frame(HEADERS, flags | 4, stream, block),
+            _ => frame(HEADERS, flags | END_HEADERS, stream, block),
         }
     }
 
@@ -357,7 +336,7 @@ impl Both {
             self.unfinished = Some((stream, after.to_vec()));
             return frame(CONTINUATION, 0, stream, fragment);
         }
-        frame(CONTINUATION, 4, stream, rest)
+        frame(CONTINUATION, END_HEADERS, stream, rest)
     }
 
     /// Sends bytes to both servers, and compares their verdicts. Returns `false` if the run ends here.
@@ -367,7 +346,7 @@ impl Both {
         let before = self.before.get(&stream).copied().unwrap_or(Idle);
         let (ours, theirs) = (self.ours_of(bytes), self.theirs.receive(bytes));
         let theirs = verdict_in(&theirs);
-        let is_whole = !matches!(kind, HEADERS | PUSH_PROMISE | CONTINUATION) || flags & 4 != 0;
+        let is_whole = !matches!(kind, HEADERS | PUSH_PROMISE | CONTINUATION) || flags & END_HEADERS != 0;
         if ours != theirs && is_whole {
             let is_permitted = DIFFERENCES.iter().any(|(kinds, befores, our, their, _)| {
                 kinds.contains(&kind) && befores.contains(&before) && (*our, *their) == (ours, theirs)
@@ -414,7 +393,7 @@ impl Both {
             self.before.insert(stream, Before::Reset);
         }
         let Some(before) = self.before.get_mut(&stream) else { return };
-        if matches!(kind, HEADERS | DATA) && flags & 1 == 1 && *before == Open {
+        if matches!(kind, HEADERS | DATA) && flags & END_STREAM != 0 && *before == Open {
             *before = Ended;
         }
         if kind == RST_STREAM {
@@ -426,14 +405,10 @@ impl Both {
 /// Returns the verdict of a server: the first error in the frames that it writes.
 fn verdict_in(written: &[u8]) -> Verdict {
     let mut rest = written;
-    while let [l0, l1, l2, kind, _, _, _, _, _, after @ ..] = rest {
-        let (payload, after) = after.split_at(u32::from_be_bytes([0, *l0, *l1, *l2]) as usize);
-        rest = after;
-        let code =
-            |position: usize| u32::from_be_bytes(*payload[position..].first_chunk().expect("four bytes"));
-        match *kind {
-            RST_STREAM => return Reset(code(0)),
-            GOAWAY => return Away(code(4)),
+    while let Some(frame) = Frame::parse(&mut rest) {
+        match frame.kind {
+            RST_STREAM => return Reset(frame.number(0)),
+            GOAWAY => return Away(frame.number(4)),
             _ => {}
         }
     }
@@ -512,19 +487,4 @@ impl Theirs {
 
 fn context() -> Context<'static> {
     Context::from_waker(Waker::noop())
-}
-
-fn block(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut block = Vec::new();
-    fields.iter().for_each(|(name, value)| put_field(&mut block, name, value.as_bytes()));
-    block
-}
-
-fn window_update(stream: u32, increment: u32) -> Vec<u8> {
-    frame(WINDOW_UPDATE, 0, stream, &increment.to_be_bytes())
-}
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).expect("a frame is shorter").to_be_bytes();
-    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
