@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use cannery_secure::{Context, Seed, SelfSigned, Session, Settings, Version};
-use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, UnbufferedStatus};
@@ -67,7 +66,7 @@ fn median(mut run: impl FnMut() -> f64) -> f64 {
 fn client_config(suite: CipherSuite) -> Arc<ClientConfig> {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     provider.cipher_suites.retain(|known| known.suite() == suite);
-    Arc::new(support::client_config_of(provider, Version::Tls13, &[]))
+    Arc::new(support::client_options(Version::Tls13, &[]).provider(provider).build())
 }
 
 /// Returns the configuration of a server of `rustls`.
@@ -213,11 +212,8 @@ fn handshakes(kind: SelfSigned, version: Version, is_resumed: bool) -> f64 {
     let context =
         Context::new(Settings { seed: Some(Seed::generate(now).unwrap()), ..support::settings(kind) })
             .unwrap();
-    let mut config = support::client_config(version, &["h2"]);
-    if !is_resumed {
-        config.resumption = Resumption::disabled();
-    }
-    let config = Arc::new(config);
+    let sessions = if is_resumed { 8 } else { 0 };
+    let config = Arc::new(support::client_options(version, &["h2"]).resumption(sessions).build());
     // The first connection fills the client's ticket store.
     support::Pair::connected(&context, &config);
     let count = 20;

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use rustls::ClientConfig;
 use rustls::crypto::aws_lc_rs;
 
-use crate::support::{Pair, VERSIONS, client_config_of, context, settings};
+use crate::support::{Pair, VERSIONS, client_options, context, settings};
 use crate::{Context, Failure, SelfSigned, Version};
 
 /// A client configuration for each cipher suite of each version.
@@ -25,7 +25,7 @@ static CLIENTS: LazyLock<Vec<(Version, Arc<ClientConfig>)>> = LazyLock::new(|| {
             let mut provider = aws_lc_rs::default_provider();
             provider.cipher_suites = vec![suite];
             provider.kx_groups = vec![aws_lc_rs::kx_group::X25519];
-            (version, Arc::new(client_config_of(provider, version, &[])))
+            (version, Arc::new(client_options(version, &[]).provider(provider).build()))
         })
     };
     VERSIONS.into_iter().rev().flat_map(configs_of).collect()

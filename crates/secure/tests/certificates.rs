@@ -13,7 +13,7 @@ use cannery_secure::{Certificates, Context, Error, SelfSigned, Settings, Source,
 use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PKCS_RSA_SHA256};
 use rustls::{SignatureScheme, crypto::aws_lc_rs};
 use support::certs::{TestCert, bundle, generate, generate_with, issued, pem, write};
-use support::{Pair, VERSIONS, client_config, client_config_of, settings};
+use support::{Pair, VERSIONS, client_config, client_options, settings};
 use tempfile::TempDir;
 
 fn load(sources: &[Source]) -> Result<Certificates, Error> {
@@ -87,7 +87,7 @@ fn client_receives_a_certificate_that_it_can_verify() {
             (&[SignatureScheme::ECDSA_NISTP256_SHA256, SignatureScheme::RSA_PSS_SHA256][..], 1),
             (&[SignatureScheme::RSA_PSS_SHA256, SignatureScheme::RSA_PKCS1_SHA256], 0),
         ] {
-            let config = support::client_config_with_schemes(version, schemes);
+            let config = client_options(version, &[]).schemes(schemes).build();
             let pair = Pair::connected(&context, &Arc::new(config));
             assert_eq!(
                 pair.client.peer_certificates().unwrap()[0].to_vec(),
@@ -98,7 +98,8 @@ fn client_receives_a_certificate_that_it_can_verify() {
     }
     let mut provider = aws_lc_rs::default_provider();
     provider.cipher_suites.retain(|suite| format!("{suite:?}").contains("ECDHE_RSA"));
-    let pair = Pair::connected(&context, &Arc::new(client_config_of(provider, Version::Tls12, &[])));
+    let config = client_options(Version::Tls12, &[]).provider(provider).build();
+    let pair = Pair::connected(&context, &Arc::new(config));
     assert_eq!(pair.client.peer_certificates().unwrap()[0].to_vec(), all[0].der, "by its suites");
 }
 

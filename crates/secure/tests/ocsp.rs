@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use aws_lc_rs::digest::{Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 use cannery_secure::{Certificates, Context, Error, SelfSigned, Settings, Source, Warning};
 use support::certs::{TestCert, bundle, generate, write};
-use support::{Pair, VERSIONS, settings};
+use support::{Pair, VERSIONS, client_options, settings};
 use tempfile::TempDir;
 use webpki::EndEntityCert;
 
@@ -106,9 +106,11 @@ fn context(certificates: Certificates, now: SystemTime) -> Context {
 /// Returns the staple that clients of both versions receive on request.
 fn stapled(context: &Context) -> Vec<u8> {
     let [first, second] = VERSIONS.map(|version| {
-        let (config, seen) = support::client_config_storing_staples(version);
+        let staple = Arc::default();
+        let config = client_options(version, &[]).staple(&staple).build();
         Pair::connected(context, &Arc::new(config));
-        seen.lock().unwrap().clone()
+        let staple = staple.lock().unwrap();
+        staple.clone()
     });
     assert_eq!(first, second);
     first

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use cannery_secure::{Failure, HandshakeStep, OpenOutcome, Protocol, SelfSigned, Version, limits};
 use rustls::crypto::aws_lc_rs;
 use rustls::{NamedGroup, ProtocolVersion};
-use support::{KINDS, Pair, VERSIONS, client_config, client_config_of, context, record_lengths, settings};
+use support::{KINDS, Pair, VERSIONS, client_config, client_options, context, record_lengths, settings};
 
 #[test]
 fn every_version_and_key_carries_data() {
@@ -96,7 +96,7 @@ fn client_order_of_suites_is_honored() {
                 continue;
             }
             provider.cipher_suites.sort_by_key(|suite| *suite != first);
-            let config = Arc::new(client_config_of(provider, version, &[]));
+            let config = Arc::new(client_options(version, &[]).provider(provider).build());
             let pair = Pair::connected(&context, &config);
             assert_eq!(pair.client.negotiated_cipher_suite(), Some(first), "{version:?}");
         }

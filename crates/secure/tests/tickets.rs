@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use cannery_secure::{Context, Seed, SelfSigned, Settings, Version};
 use rustls::ClientConfig;
-use support::{Pair, VERSIONS, client_config, settings};
+use support::{Pair, VERSIONS, client_options, settings};
 
 const PERIOD: Duration = Duration::from_secs(6 * 60 * 60);
 
@@ -19,8 +19,11 @@ fn context(seed: Option<&Seed>) -> Context {
     support::context(Settings { seed: seed.cloned(), ..settings(SelfSigned::Ecdsa) })
 }
 
+/// Sessions that a client stores.
+const SESSIONS: usize = 8;
+
 fn client(version: Version) -> Arc<ClientConfig> {
-    Arc::new(client_config(version, &["h2", "http/1.1"]))
+    Arc::new(client_options(version, &["h2", "http/1.1"]).resumption(SESSIONS).build())
 }
 
 #[test]
@@ -89,7 +92,7 @@ fn one_ticket_is_sent() {
 #[test]
 fn early_data_is_not_accepted() {
     let context = context(Some(&Seed::generate(SystemTime::now()).unwrap()));
-    let mut config = client_config(Version::Tls13, &["h2"]);
+    let mut config = client_options(Version::Tls13, &["h2"]).resumption(SESSIONS).build();
     config.enable_early_data = true;
     let config = Arc::new(config);
     Pair::connected(&context, &config);
@@ -113,7 +116,7 @@ fn early_data_for_a_previous_server_is_skipped() {
             .with_single_cert(vec![certificate.cert.der().clone()], key)
             .unwrap();
     before.max_early_data_size = 16384;
-    let mut config = client_config(Version::Tls13, &[]);
+    let mut config = client_options(Version::Tls13, &[]).resumption(SESSIONS).build();
     config.enable_early_data = true;
     let config = Arc::new(config);
     let mut server = rustls::ServerConnection::new(Arc::new(before)).unwrap();

@@ -1,22 +1,19 @@
-//! `rustls` clients that are connected to a session in memory, and certificates for it.
-//!
-//! The client accepts any certificate, and verifies that the server has its key.
+//! Clients of the testkit that are connected to a session in memory, and certificates for it.
 
 #![allow(dead_code, reason = "not every test uses everything")]
 
 pub(crate) mod certs;
 
 use std::io::{IoSlice, Read, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use cannery_secure::{
     Certificates, Context, Failure, OpenOutcome, Protocol, SelfSigned, Session, Settings, Version,
 };
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
+use cannery_testkit::tls::ClientOptions;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, Error};
 
 /// The reason why the calls of this module cannot fail.
 const PAIR: &str = "client and session are compatible";
@@ -44,52 +41,18 @@ pub(crate) fn context(settings: Settings) -> Context {
     Context::new(settings).expect(PAIR)
 }
 
+/// Returns the options of a client that offers this version and these protocols.
+pub(crate) fn client_options(version: Version, protocols: &[&str]) -> ClientOptions {
+    let options = ClientOptions::default().protocols(protocols);
+    match version {
+        Version::Tls12 => options.tls12(),
+        Version::Tls13 => options.tls13(),
+    }
+}
+
 /// Returns the configuration of a client with all cipher suites and groups.
 pub(crate) fn client_config(version: Version, protocols: &[&str]) -> ClientConfig {
-    client_config_of(aws_lc_rs::default_provider(), version, protocols)
-}
-
-/// Returns the configuration of a client with the suites and groups of `provider`.
-pub(crate) fn client_config_of(
-    provider: CryptoProvider,
-    version: Version,
-    protocols: &[&str],
-) -> ClientConfig {
-    let schemes = provider.signature_verification_algorithms.supported_schemes();
-    config_of(provider, version, protocols, AnyCertificate::new(schemes))
-}
-
-/// Returns the configuration of a client that supports only these signature schemes.
-pub(crate) fn client_config_with_schemes(version: Version, schemes: &[SignatureScheme]) -> ClientConfig {
-    config_of(aws_lc_rs::default_provider(), version, &[], AnyCertificate::new(schemes.to_vec()))
-}
-
-/// Returns the configuration of a client that requests an OCSP response, and the place where it stores that.
-pub(crate) fn client_config_storing_staples(version: Version) -> (ClientConfig, Arc<Mutex<Vec<u8>>>) {
-    let provider = aws_lc_rs::default_provider();
-    let verifier = AnyCertificate::new(provider.signature_verification_algorithms.supported_schemes());
-    let staple = verifier.staple.clone();
-    (config_of(provider, version, &[], verifier), staple)
-}
-
-fn config_of(
-    provider: CryptoProvider,
-    version: Version,
-    protocols: &[&str],
-    verifier: AnyCertificate,
-) -> ClientConfig {
-    let version = match version {
-        Version::Tls12 => &rustls::version::TLS12,
-        Version::Tls13 => &rustls::version::TLS13,
-    };
-    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
-        .with_protocol_versions(&[version])
-        .expect("the provider has suites for the version")
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
-    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-    config
+    client_options(version, protocols).build()
 }
 
 /// A client and a session, with the bytes in flight between them.
@@ -208,55 +171,4 @@ pub(crate) fn record_lengths(sealed: &[u8]) -> Vec<usize> {
         rest = &rest[length..];
     }
     lengths
-}
-
-/// Accepts any certificate, verifies that the server has its key, and stores the staple.
-#[derive(Debug)]
-struct AnyCertificate {
-    algorithms: WebPkiSupportedAlgorithms,
-    schemes: Vec<SignatureScheme>,
-    staple: Arc<Mutex<Vec<u8>>>,
-}
-
-impl AnyCertificate {
-    fn new(schemes: Vec<SignatureScheme>) -> Self {
-        let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
-        Self { algorithms, schemes, staple: Arc::default() }
-    }
-}
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        staple: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        *self.staple.lock().expect("no thread failed") = staple.to_vec();
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.schemes.clone()
-    }
 }
