@@ -14,7 +14,7 @@ use checker::{Failures, Target, check_under_load};
 use releases::{RELEASES, Site};
 
 use crate::authority::Authority;
-use crate::harness::{Server, server_command, wait_until};
+use crate::harness::{Server, in_network_namespace, server_command, skip_outside, wait_until};
 
 /// Responses that the clients check between two exchanges, at least.
 const RESPONSES_BETWEEN: u64 = 150;
@@ -138,50 +138,31 @@ fn install(program: &Path) {
     fs::rename(next, program).unwrap();
 }
 
-/// Clients over a network that loses packets, in a network namespace of their own.
-#[test]
-fn releases_change_over_a_lossy_network() {
-    const INSIDE: &str = "CANNERY_LOSSY_NAMESPACE";
-    if std::env::var_os(INSIDE).is_none() {
-        if crate::harness::skip_outside() || !can_lose_packets() {
-            println!("skipped: this test needs nft and the right to create a network namespace");
-            return;
-        }
-        let mut again = Command::new("unshare");
-        again.args(["--net", "--map-root-user"]).arg(std::env::current_exe().unwrap());
-        again.args(["--exact", "exchange::releases_change_over_a_lossy_network", "--nocapture"]);
-        let output = again.env(INSIDE, "1").output().unwrap();
-        let printed = String::from_utf8_lossy(&output.stdout);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && printed.contains("1 passed"), "{printed}{errors}");
-        return;
-    }
-
-    assert!(Command::new("sh").args(["-c", LOSE_PACKETS]).status().unwrap().success());
-    let site = Site::compile();
-    let folder = tempfile::tempdir().unwrap();
-    let bundle = folder.path().join("bundle.pem");
-    Authority::new().certify(&["localhost"]).write_bundle(&bundle);
-    let program = PathBuf::from(env!("CARGO_BIN_EXE_cannery-server"));
-    let (_server, target) = start(&program, &site, &bundle, &["--threads", "2"]);
-    check_under_load(&target, Failures::Forbidden, |progress| {
-        for round in 1..=rounds().min(60) {
-            let release = round % RELEASES;
-            site.publish(release);
-            progress.await_release(release);
-            progress.await_responses(RESPONSES_BETWEEN / 5);
-        }
-    });
-}
-
 /// Drops three packets of a hundred, in both directions because loopback receives both.
 const LOSE_PACKETS: &str = "ip link set lo up mtu 1500 && nft add table inet lossy && \
     nft 'add chain inet lossy input { type filter hook input priority 0; }' && \
     nft add rule inet lossy input numgen random mod 100 '<' 3 drop";
 
-/// Returns `true` if this user may create a network namespace that loses packets.
-fn can_lose_packets() -> bool {
-    let mut trial = Command::new("unshare");
-    trial.args(["--net", "--map-root-user", "sh", "-c", LOSE_PACKETS]);
-    trial.output().is_ok_and(|output| output.status.success())
+/// Clients over a network that loses packets, in a network namespace of their own.
+#[test]
+fn releases_change_over_a_lossy_network() {
+    if skip_outside() {
+        return;
+    }
+    in_network_namespace("exchange::releases_change_over_a_lossy_network", LOSE_PACKETS, || {
+        let site = Site::compile();
+        let folder = tempfile::tempdir().unwrap();
+        let bundle = folder.path().join("bundle.pem");
+        Authority::new().certify(&["localhost"]).write_bundle(&bundle);
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_cannery-server"));
+        let (_server, target) = start(&program, &site, &bundle, &["--threads", "2"]);
+        check_under_load(&target, Failures::Forbidden, |progress| {
+            for round in 1..=rounds().min(60) {
+                let release = round % RELEASES;
+                site.publish(release);
+                progress.await_release(release);
+                progress.await_responses(RESPONSES_BETWEEN / 5);
+            }
+        });
+    });
 }

@@ -2,6 +2,7 @@
 //!
 //! It never sleeps: it waits for the messages of the server and for the bytes of a response.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -49,10 +50,10 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Output {
 /// to `x`.
 pub(crate) fn write_folder(root: &Path, files: &[(&[u8], &[u8])]) {
     for (name, content) in files {
-        let path = root.join(std::ffi::OsStr::from_bytes(name));
+        let path = root.join(OsStr::from_bytes(name));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         match content.strip_prefix(b"-> ") {
-            Some(target) => std::os::unix::fs::symlink(std::ffi::OsStr::from_bytes(target), path).unwrap(),
+            Some(target) => std::os::unix::fs::symlink(OsStr::from_bytes(target), path).unwrap(),
             None if name.ends_with(b"/") => fs::create_dir_all(path).unwrap(),
             None => fs::write(path, content).unwrap(),
         }
@@ -338,6 +339,36 @@ pub(crate) fn files_below(folder: &Path) -> Vec<(Vec<u8>, PathBuf)> {
     }
     found.sort();
     found
+}
+
+/// Runs `check` in a network namespace of its own, after a shell script that prepares the namespace. Skips the test, and
+/// prints a note, if this user may not create the namespace or the script fails.
+///
+/// A process enters a namespace when it starts, so this program runs the test of this name again in another process.
+pub(crate) fn in_network_namespace(test: &str, script: &str, check: impl FnOnce()) {
+    const INSIDE: &str = "CANNERY_NETWORK_NAMESPACE";
+    if std::env::var_os(INSIDE).is_some() {
+        let output = Command::new("sh").args(["-c", script]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        return check();
+    }
+
+    let unshare = |program: &OsStr| {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "--map-root-user"]).arg(program);
+        command
+    };
+    let trial = unshare("sh".as_ref()).args(["-c", script]).output();
+    if !trial.is_ok_and(|output| output.status.success()) {
+        println!("skipped: this test needs the right to create a network namespace, and in it: {script}");
+        return;
+    }
+
+    let mut again = unshare(std::env::current_exe().unwrap().as_os_str());
+    let output = again.args(["--exact", test, "--nocapture"]).env(INSIDE, "1").output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && printed.contains("1 passed"), "{printed}{errors}");
 }
 
 /// Returns the Python interpreter that has the packages of the tests.

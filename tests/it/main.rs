@@ -29,6 +29,7 @@ mod defer_accept;
 mod exchange;
 mod go_server_errors;
 mod hostile;
+mod listen;
 mod mutants;
 mod odd_names;
 mod processes;
