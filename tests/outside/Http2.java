@@ -1,4 +1,4 @@
-// Loads each target with Java's HttpClient over HTTP/2, many at a time: compares the bytes with the file. It must be
+// Loads each target with Java's HttpClient over HTTP/2, many at a time, and compares the bytes with the file. Must be
 // started with -Djdk.internal.httpclient.disableHostnameVerification. Usage: java ... Http2.java ORIGIN LIST.
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -19,7 +19,7 @@ public class Http2 {
     static final int AT_A_TIME = 50;
 
     public static void main(String[] arguments) throws Exception {
-        // The certificate is one that the server made itself.
+        // The server signed its own certificate.
         var trust = SSLContext.getInstance("TLS");
         trust.init(null, new TrustManager[] {new Anybody()}, null);
         var client = HttpClient.newBuilder().version(HttpClient.Version.HTTP_2).sslContext(trust).build();
@@ -28,24 +28,24 @@ public class Http2 {
         var loads = new ArrayList<CompletableFuture<Void>>();
         for (var line : lines) {
             var parts = line.split("\t");
-            // The first request makes the connection that all others share.
+            // The first request opens the connection that all others share.
             if (loads.size() == 1) loads.get(0).join();
             places.acquire();
             var request = HttpRequest.newBuilder(URI.create(arguments[0] + parts[0])).build();
             loads.add(client.sendAsync(request, HttpResponse.BodyHandlers.ofByteArray())
-                .thenAccept(answer -> compare(parts[0], answer, Path.of(parts[1])))
+                .thenAccept(response -> compare(parts[0], response, Path.of(parts[1])))
                 .whenComplete((done, fault) -> places.release()));
         }
         for (var load : loads) load.join();
         System.out.println("compared " + loads.size());
     }
 
-    static void compare(String target, HttpResponse<byte[]> answer, Path file) {
-        if (answer.statusCode() != 200 || answer.version() != HttpClient.Version.HTTP_2) {
-            throw new IllegalStateException(target + ": " + answer.version() + " " + answer.statusCode());
+    static void compare(String target, HttpResponse<byte[]> response, Path file) {
+        if (response.statusCode() != 200 || response.version() != HttpClient.Version.HTTP_2) {
+            throw new IllegalStateException(target + ": " + response.version() + " " + response.statusCode());
         }
         try {
-            if (!Arrays.equals(answer.body(), Files.readAllBytes(file))) {
+            if (!Arrays.equals(response.body(), Files.readAllBytes(file))) {
                 throw new IllegalStateException(target + ": bytes that are not the file's");
             }
         } catch (java.io.IOException fault) {

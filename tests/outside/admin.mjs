@@ -1,4 +1,4 @@
-// Opens the page for operators in headless Chromium, waits until it has asked twice, and prints what it shows.
+// Opens the admin page in headless Chromium, waits until it has loaded the statistics twice, and prints its table.
 import { launch } from "./chromium.mjs";
 
 const browser = await launch();
@@ -8,11 +8,11 @@ try {
   page.on("requestfailed", (request) => faults.push(`${request.url()}: ${request.failure()?.errorText}`));
   page.on("console", (message) => message.type() === "error" && faults.push(message.text()));
   page.on("pageerror", (error) => faults.push(error.message));
-  let asked = 0;
-  page.on("response", (response) => { if (response.url().endsWith("stats.json")) asked += 1; });
+  let updates = 0;
+  page.on("response", (response) => { if (response.url().endsWith("stats.json")) updates += 1; });
   await page.goto(process.argv[2], { waitUntil: "load", timeout: 60000 });
   await page.waitForFunction(() => document.querySelectorAll("#missing tr").length > 0, null, { timeout: 20000 });
-  while (asked < 2) await page.waitForResponse((response) => response.url().endsWith("stats.json"));
+  while (updates < 2) await page.waitForResponse((response) => response.url().endsWith("stats.json"));
   for (const row of await page.$$eval("#missing tr", (rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent).join(" ")))) {
     console.log(row);
   }

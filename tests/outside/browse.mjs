@@ -1,4 +1,4 @@
-// Loads pages in headless Chromium; fails if any request fails or a script errs. Prints a line for each page.
+// Loads pages in headless Chromium, and prints a line for each. Fails if a request fails or a script throws an error.
 import { launch } from "./chromium.mjs";
 
 const browser = await launch();

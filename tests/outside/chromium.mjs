@@ -1,4 +1,4 @@
-// Headless Chromium, with nothing in it that asks anybody but the server under test.
+// Headless Chromium, without the background services that connect to other servers.
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
 

@@ -1,6 +1,6 @@
-"""Lets REDbot examine a resource live, with the requests of its own that it makes for it: with and without compression,
-for a part, and conditionally. Usage: examine.py URL, prints the status, and then a line for each note: its level, its
-name, its summary, with tabs between them."""
+"""Has REDbot examine a resource with requests of its own: with and without compression, for a range, and conditional.
+
+Usage: examine.py URL. Prints the status, then a line for each note: level, name and summary, separated by tabs."""
 
 import sys
 from configparser import ConfigParser
@@ -9,16 +9,16 @@ import thor
 from redbot.resource import HttpResource
 
 parser = ConfigParser()
-# Our server is on this machine, which REDbot leaves alone unless it is told.
+# By default, REDbot refuses to access servers on its own machine, such as ours.
 parser.read_dict({"redbot": {"enable_local_access": "True"}})
 config = parser["redbot"]
 
 
-def tell(notes):
+def print_notes(notes):
     for note in notes:
         summary = str(note.summary).replace("\n", " ")
         print("\t".join([note.level.name, type(note).__name__, summary]))
-        tell(note.subnotes)
+        print_notes(note.subnotes)
 
 
 resource = HttpResource(config)
@@ -29,7 +29,7 @@ thor.run()
 if resource.fetch_error is not None:
     sys.exit(resource.fetch_error.desc)
 print(resource.response.status_code_str)
-tell(resource.response.notes)
+print_notes(resource.response.notes)
 for check in resource.subreqs.values():
     if check.fetch_started:
-        tell(check.response.notes)
+        print_notes(check.response.notes)

@@ -1,5 +1,5 @@
-// Loads each target with Go's HTTP/2 client on one connection, many at a time, in gzip that it decodes unseen and in
-// identity: compares the bytes with the file. Usage: http2 ORIGIN LIST.
+// Loads each target with Go's HTTP/2 client on one connection, many at a time, in identity and in gzip, which the client
+// decodes, and compares the bytes with the file. Usage: http2 ORIGIN LIST.
 package main
 
 import (
@@ -17,7 +17,7 @@ const atATime = 50
 
 func main() {
 	origin, list := os.Args[1], os.Args[2]
-	// The certificate is one that the server made itself.
+	// The server signed its own certificate.
 	client := http.Client{Transport: &http.Transport{
 		ForceAttemptHTTP2: true,
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
@@ -25,7 +25,7 @@ func main() {
 	lines, err := os.ReadFile(list)
 	check(err)
 	targets := strings.Split(strings.TrimSpace(string(lines)), "\n")
-	// The first request makes the connection that all others share.
+	// The first request opens the connection that all others share.
 	target, path, _ := strings.Cut(targets[0], "\t")
 	load(&client, origin, target, path, "identity")
 	var all sync.WaitGroup
@@ -53,15 +53,15 @@ func load(client *http.Client, origin, target, path, coding string) {
 	if coding != "" {
 		request.Header.Set("Accept-Encoding", coding)
 	}
-	answer, err := client.Do(request)
+	response, err := client.Do(request)
 	check(err)
-	body, err := io.ReadAll(answer.Body)
+	body, err := io.ReadAll(response.Body)
 	check(err)
-	check(answer.Body.Close())
+	check(response.Body.Close())
 	content, err := os.ReadFile(path)
 	check(err)
-	if answer.StatusCode != 200 || answer.ProtoMajor != 2 {
-		panic(fmt.Sprintf("%s: %s %s", target, answer.Proto, answer.Status))
+	if response.StatusCode != 200 || response.ProtoMajor != 2 {
+		panic(fmt.Sprintf("%s: %s %s", target, response.Proto, response.Status))
 	}
 	if !bytes.Equal(body, content) {
 		panic(fmt.Sprintf("%s: %d bytes that are not the file's %d", target, len(body), len(content)))

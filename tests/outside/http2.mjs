@@ -1,5 +1,5 @@
-// Loads each target with Node's HTTP/2 client on one connection, all at once and in each coding: compares the decoded
-// bytes with the file. Usage: http2.mjs ORIGIN LIST.
+// Loads each target with Node's HTTP/2 client on one connection, all at once and in each content coding, and compares the
+// decoded bytes with the file. Usage: http2.mjs ORIGIN LIST.
 import { readFileSync } from "node:fs";
 import { connect } from "node:http2";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";

@@ -1,5 +1,5 @@
-// Headless Chromium over HTTP/2: opens pages, then has the last of them fetch each target, and compares the bytes with
-// the file by their digests. Fails if any request fails, came by another protocol, or a script errs.
+// Opens pages over HTTP/2 in headless Chromium, then has the last page fetch each target, and compares the digests of the
+// bytes with those of the file. Fails if a request fails or uses another protocol, or if a script throws an error.
 // Usage: http2_pages.mjs ORIGIN LIST PATH...
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -11,7 +11,7 @@ const faults = [];
 const protocols = {};
 const browser = await launch();
 try {
-  // The certificate is one that the server made itself.
+  // The server signed its own certificate.
   const page = await (await browser.newContext({ ignoreHTTPSErrors: true })).newPage();
   const network = await page.context().newCDPSession(page);
   await network.send("Network.enable");
@@ -29,8 +29,8 @@ try {
     return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
   })), lines.map(([target]) => target));
   for (const [number, [target, file]] of lines.entries()) {
-    const wanted = createHash("sha256").update(readFileSync(file)).digest("hex");
-    if (digests[number] !== wanted) faults.push(`${target}: bytes that are not the file's`);
+    const expected = createHash("sha256").update(readFileSync(file)).digest("hex");
+    if (digests[number] !== expected) faults.push(`${target}: the bytes differ from the file's`);
   }
 } finally {
   await browser.close();

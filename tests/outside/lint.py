@@ -1,6 +1,8 @@
-"""Sends requests and lets httplint judge the answers. Usage: lint.py ADDRESS, with a line of standard input for each
-request: method, target and further fields, with tabs between them. Prints a line for each note that is a warning or
-worse: status, method, target, level, the note's name, what it is about, its summary, with tabs between them."""
+"""Sends requests, and has httplint check the responses.
+
+Usage: lint.py ADDRESS, with a line of standard input for each request: method, target and further fields, separated by
+tabs. Prints a line for each note of level WARN or BAD: status, method, target, level, the note's name, its subject and
+its summary, separated by tabs."""
 
 import socket
 import sys
@@ -24,26 +26,26 @@ def exchange(method, target, fields):
     request.finish_content(True)
 
     version, status, phrase = stream.readline().rstrip(b"\r\n").split(b" ", 2)
-    answered = [line.split(b": ", 1) for line in iter(lambda: stream.readline().rstrip(b"\r\n"), b"")]
-    answer = HttpResponseLinter(start_time=time.time())
-    answer.request = request
-    answer.is_head_response = method == b"HEAD"
-    answer.process_response_topline(version, status, phrase)
-    answer.process_headers([tuple(field) for field in answered])
-    lengths = [int(value) for name, value in answered if name.lower() == b"content-length"]
+    response_fields = [line.split(b": ", 1) for line in iter(lambda: stream.readline().rstrip(b"\r\n"), b"")]
+    response = HttpResponseLinter(start_time=time.time())
+    response.request = request
+    response.is_head_response = method == b"HEAD"
+    response.process_response_topline(version, status, phrase)
+    response.process_headers([tuple(field) for field in response_fields])
+    lengths = [int(value) for name, value in response_fields if name.lower() == b"content-length"]
     if method != b"HEAD" and status not in (b"204", b"304"):
-        answer.feed_content(stream.read(lengths[0]))
-    answer.finish_content(True)
+        response.feed_content(stream.read(lengths[0]))
+    response.finish_content(True)
 
-    def tell(note, depth=0):
+    def print_note(note, depth=0):
         if note.level.name in ("WARN", "BAD"):
-            words = [status.decode(), method.decode(), target.decode(), note.level.name]
-            print("\t".join(words + [type(note).__name__, note.subject, str(note.summary).replace("\n", " ")]))
+            columns = [status.decode(), method.decode(), target.decode(), note.level.name]
+            print("\t".join(columns + [type(note).__name__, note.subject, str(note.summary).replace("\n", " ")]))
         for child in note.subnotes:
-            tell(child, depth + 1)
+            print_note(child, depth + 1)
 
-    for note in answer.notes:
-        tell(note)
+    for note in response.notes:
+        print_note(note)
     return status
 
 

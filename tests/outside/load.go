@@ -1,5 +1,5 @@
-// Loads each target with Go's HTTP client over kept connections, as it does by itself (gzip, decoded unseen), in
-// identity and in parts, and compares the bytes with the file. Usage: load ADDRESS LIST.
+// Loads each target with Go's HTTP client over persistent connections, in gzip, which the client decodes, in identity and
+// in ranges, and compares the bytes with the file. Usage: load ADDRESS LIST.
 package main
 
 import (
@@ -22,22 +22,22 @@ func main() {
 		content, err := os.ReadFile(path)
 		check(err)
 		url := "http://" + address + target
-		_, body := ask("GET", url, 200, nil)
+		_, body := send("GET", url, 200, nil)
 		compare(target, body, content)
-		answer, body := ask("GET", url, 200, map[string]string{"Accept-Encoding": "identity"})
+		response, body := send("GET", url, 200, map[string]string{"Accept-Encoding": "identity"})
 		compare(target, body, content)
-		tag := answer.Header.Get("ETag")
-		ask("GET", url, 304, map[string]string{"Accept-Encoding": "identity", "If-None-Match": tag})
-		ask("GET", url, 304, map[string]string{
+		tag := response.Header.Get("ETag")
+		send("GET", url, 304, map[string]string{"Accept-Encoding": "identity", "If-None-Match": tag})
+		send("GET", url, 304, map[string]string{
 			"Accept-Encoding":   "identity",
-			"If-Modified-Since": answer.Header.Get("Last-Modified"),
+			"If-Modified-Since": response.Header.Get("Last-Modified"),
 		})
-		head, _ := ask("HEAD", url, 200, map[string]string{"Accept-Encoding": "identity"})
+		head, _ := send("HEAD", url, 200, map[string]string{"Accept-Encoding": "identity"})
 		if head.ContentLength != int64(len(content)) {
 			panic(fmt.Sprintf("%s: HEAD states %d bytes", target, head.ContentLength))
 		}
 		if len(content) > 10 {
-			_, body = ask("GET", url, 206, map[string]string{
+			_, body = send("GET", url, 206, map[string]string{
 				"Accept-Encoding": "identity", "Range": "bytes=3-8", "If-Range": tag,
 			})
 			compare(target, body, content[3:9])
@@ -46,21 +46,21 @@ func main() {
 	fmt.Println("compared", compared)
 }
 
-func ask(method, url string, status int, fields map[string]string) (*http.Response, []byte) {
+func send(method, url string, status int, fields map[string]string) (*http.Response, []byte) {
 	request, err := http.NewRequest(method, url, nil)
 	check(err)
 	for name, value := range fields {
 		request.Header.Set(name, value)
 	}
-	answer, err := http.DefaultClient.Do(request)
+	response, err := http.DefaultClient.Do(request)
 	check(err)
-	body, err := io.ReadAll(answer.Body)
+	body, err := io.ReadAll(response.Body)
 	check(err)
-	check(answer.Body.Close())
-	if answer.StatusCode != status {
-		panic(fmt.Sprintf("%s %s %v: %d instead of %d", method, url, fields, answer.StatusCode, status))
+	check(response.Body.Close())
+	if response.StatusCode != status {
+		panic(fmt.Sprintf("%s %s %v: %d instead of %d", method, url, fields, response.StatusCode, status))
 	}
-	return answer, body
+	return response, body
 }
 
 func compare(target string, body, content []byte) {

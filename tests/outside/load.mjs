@@ -1,4 +1,4 @@
-// Loads each target with fetch, and with an agent that keeps one connection: compares the decoded bytes with the
+// Loads each target with fetch, and with an agent that keeps one connection open, and compares the decoded bytes with the
 // file. Usage: load.mjs ADDRESS LIST.
 import { readFileSync } from "node:fs";
 import { Agent, get } from "node:http";
@@ -16,8 +16,8 @@ const compare = (target, status, body, content) => {
 
 for (const [target, content] of targets) {
   for (const coding of ["identity", "gzip", "br", "gzip, deflate, br"]) {
-    const answer = await fetch(`http://${address}${target}`, { headers: { "accept-encoding": coding } });
-    compare(target, answer.status, new Uint8Array(await answer.arrayBuffer()), content);
+    const response = await fetch(`http://${address}${target}`, { headers: { "accept-encoding": coding } });
+    compare(target, response.status, new Uint8Array(await response.arrayBuffer()), content);
   }
 }
 
@@ -27,16 +27,16 @@ const [host, port] = address.split(":");
 const load = (path, coding) =>
   new Promise((resolve, reject) => {
     const headers = { "accept-encoding": coding };
-    get({ agent, host, port, path, headers }, (answer) => {
+    get({ agent, host, port, path, headers }, (response) => {
       const pieces = [];
-      answer.on("data", (piece) => pieces.push(piece));
-      answer.on("end", () => resolve([answer, Buffer.concat(pieces)]));
+      response.on("data", (piece) => pieces.push(piece));
+      response.on("end", () => resolve([response, Buffer.concat(pieces)]));
     }).on("error", reject);
   });
 for (const [target, content] of targets) {
   for (const coding of ["identity", "gzip", "br"]) {
-    const [answer, body] = await load(target, coding);
-    compare(target, answer.statusCode, decoders[answer.headers["content-encoding"]](body), content);
+    const [response, body] = await load(target, coding);
+    compare(target, response.statusCode, decoders[response.headers["content-encoding"]](body), content);
   }
 }
 agent.destroy();

@@ -1,5 +1,5 @@
-// Keeps a page open over deploys: loads it, says so, waits for a line of input, then uses the page and loads its HTML
-// once more as a cache would hold it. Fails if any request fails or a script errs.
+// Keeps a page open during deploys: loads it, prints `loaded`, waits for a line of input, then uses the page, its cached
+// HTML in a new context, and a fresh copy. Fails if a request fails or a script throws an error.
 import { createInterface } from "node:readline";
 import { launch } from "./chromium.mjs";
 
@@ -14,7 +14,7 @@ const open = async () => {
   page.on("pageerror", (error) => faults.push(error.message));
   return page;
 };
-// What the page shows: its script's words, its style's colour, its picture's width, its lazy chunk's words.
+// Returns what the page shows: the script's text, the style's color, the image's width, the lazy chunk's text.
 const use = async (page) => {
   await page.click("button");
   await page.waitForFunction(() => document.querySelector("#lazy").textContent !== "", null, { timeout: 20000 });

@@ -1,26 +1,27 @@
-// Headless Chromium loads a page over a slow line, and its own record of the network says in which order things came: for
-// each of them, when it was whole, and how much of all others had come by then.
-// Usage: waterfall.mjs HOST PORT PATH WANTED, prints a line for each in the order in which they were whole.
+// Loads a page in headless Chromium over a slow link, and reads from its network log in which order the responses ended,
+// and how many bytes of all other responses had arrived by then.
+// Usage: waterfall.mjs HOST PORT PATH TARGET. Prints a line for each response, in this order.
 import { connect, createServer } from "node:net";
 import { launch } from "./chromium.mjs";
 
-const [host, port, path, wanted] = process.argv.slice(2);
-const PIECE = 16384; // octets, which the line lets through
-const PAUSE = 10; // milliseconds apart
-// Octets that come before WANTED is asked for. A browser on a busy machine may take long for that, and what has left by
-// then cannot be overtaken by any server.
+const [host, port, path, target] = process.argv.slice(2);
+// The link passes this number of bytes at a time, with pauses in milliseconds.
+const PIECE = 16384;
+const PAUSE = 10;
+// Bytes that pass before TARGET is requested. On a busy machine, the browser may request it late, and no server can then
+// reorder the bytes that it has already sent.
 const FIRST = 65536;
 const loads = new Map();
-const isAsked = () => [...loads.values()].some((load) => load.name === wanted);
+const isRequested = () => [...loads.values()].some((load) => load.name === target);
 
-// The line: what the server sends comes a piece at a time, so that most of it waits at the server.
-const line = createServer((browser) => {
+// The link passes one piece at a time, so that most of the responses wait at the server.
+const link = createServer((browser) => {
   const server = connect({ host, port, highWaterMark: PIECE });
   browser.pipe(server);
   let passed = 0;
   server.on("readable", function pass() {
     server.off("readable", pass);
-    if (passed >= FIRST && !isAsked()) return setTimeout(pass, PAUSE);
+    if (passed >= FIRST && !isRequested()) return setTimeout(pass, PAUSE);
     const piece = server.read(Math.min(PIECE, server.readableLength)) ?? Buffer.alloc(0);
     browser.write(piece);
     passed += piece.length;
@@ -29,32 +30,32 @@ const line = createServer((browser) => {
   server.on("end", () => browser.end());
   for (const end of [browser, server]) end.on("error", () => [browser, server].forEach((each) => each.destroy()));
 });
-await new Promise((done) => line.listen(0, "127.0.0.1", done));
+await new Promise((done) => link.listen(0, "127.0.0.1", done));
 
 const browser = await launch();
 try {
   const page = await (await browser.newContext({ ignoreHTTPSErrors: true })).newPage();
   const network = await page.context().newCDPSession(page);
   await network.send("Network.enable");
-  let whole = 0;
-  const others = (load) => [...loads.values()].reduce((sum, each) => sum + (each === load ? 0 : each.came), 0);
+  let ended = 0;
+  const others = (load) => [...loads.values()].reduce((sum, each) => sum + (each === load ? 0 : each.received), 0);
   network.on("Network.requestWillBeSent", ({ requestId, request }) => {
     const name = new URL(request.url).pathname;
-    loads.set(requestId, { name, asked: loads.size, priority: request.initialPriority, came: 0 });
+    loads.set(requestId, { name, position: loads.size, priority: request.initialPriority, received: 0 });
   });
   network.on("Network.responseReceived", ({ requestId, response }) => (loads.get(requestId).protocol = response.protocol));
-  network.on("Network.dataReceived", ({ requestId, dataLength }) => (loads.get(requestId).came += dataLength));
+  network.on("Network.dataReceived", ({ requestId, dataLength }) => (loads.get(requestId).received += dataLength));
   network.on("Network.loadingFinished", ({ requestId }) => {
     const load = loads.get(requestId);
-    Object.assign(load, { whole: whole++, others: others(load) });
+    Object.assign(load, { ended: ended++, others: others(load) });
   });
-  await page.goto(`https://${host}:${line.address().port}${path}`, { waitUntil: "networkidle", timeout: 60000 });
+  await page.goto(`https://${host}:${link.address().port}${path}`, { waitUntil: "networkidle", timeout: 60000 });
 } finally {
   await browser.close();
-  line.close();
+  link.close();
 }
-const ordered = [...loads.values()].sort((one, other) => one.whole - other.whole);
-for (const { name, protocol, priority, asked, came, others } of ordered) {
-  console.log([name, protocol, priority, asked, came, others].join("\t"));
+const ordered = [...loads.values()].sort((one, other) => one.ended - other.ended);
+for (const { name, protocol, priority, position, received, others } of ordered) {
+  console.log([name, protocol, priority, position, received, others].join("\t"));
 }
 process.exit(0);
