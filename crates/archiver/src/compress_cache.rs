@@ -39,6 +39,16 @@ pub(crate) enum Outcome {
     NotWorth,
 }
 
+impl Outcome {
+    /// Returns the number of bytes that the result holds in memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Outcome::Coded(bytes, _) => bytes.len() as u64,
+            Outcome::NotWorth => 0,
+        }
+    }
+}
+
 /// The key of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ResultKey {

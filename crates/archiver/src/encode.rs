@@ -16,7 +16,7 @@ use crate::options::{Encoder, Options};
 use crate::ordered::{self, Limits};
 use crate::progress::Progress;
 use crate::read::store_identity;
-use crate::source::Sources;
+use crate::source::{SourceId, Sources};
 use crate::sources_cache::{SourcesCache, Verified};
 use crate::store::Store;
 
@@ -49,9 +49,22 @@ pub(crate) struct Tally {
     pub(crate) verified: Verified,
 }
 
+/// A content to be compressed in one coding.
 struct Job {
     content: ContentId,
+    digest: Digest,
+    /// Length of the content in bytes.
+    length: u64,
+    /// A source with the content.
+    source: SourceId,
     encoder: Encoder,
+}
+
+/// Number of results by origin, while the workers count.
+#[derive(Default)]
+struct Counters {
+    found: AtomicU64,
+    made: AtomicU64,
 }
 
 impl Encoding<'_> {
@@ -77,52 +90,34 @@ impl Encoding<'_> {
     pub(crate) fn run(&self, contents: &mut Contents, store: &mut Store) -> Result<Tally, Error> {
         let jobs = self.jobs(contents);
         let limits = Limits { threads: self.options.thread_count(), held_bytes_max: HELD_BYTES_MAX };
-        let (found, made) = (AtomicU64::new(0), AtomicU64::new(0));
+        let counters = Counters::default();
         let mut verified = Verified::new();
         let codings = self.encoders().count() as u64;
         let mut coded_bytes = 0;
-        let all = &mut contents.all;
-        let described: Vec<_> =
-            all.iter().map(|content| (content.digest, content.length, content.first)).collect();
         ordered::run(
             limits,
             &jobs,
             || Coders::new(self.options.levels),
-            |job| described[job.content as usize].1,
+            |job| job.length,
             |coders, job| {
-                let (digest, length, source) = described[job.content as usize];
-                let level = self.options.levels.of(job.encoder);
-                let key = ResultKey { content: digest, encoder: job.encoder, level };
-                let verified = self.known.and_then(|known| known.verified(&key));
-                let cached = self.cache.and_then(|cache| cache.find(&key, length, verified, coders));
-                if let Some(outcome) = cached {
-                    found.fetch_add(1, Ordering::Relaxed);
-                    return Ok(weighed(outcome));
-                }
-                made.fetch_add(1, Ordering::Relaxed);
-                let bytes = self.sources.read_again(source, &digest)?;
-                let coded = coders.encode(job.encoder, &bytes);
-                let failed =
-                    |_| Error::Encoder { encoder: job.encoder.name(), path: self.sources.full_path(source) };
-                let outcome = worth(coded.map_err(failed)?, bytes.len() as u64);
-                if let Some(cache) = self.cache {
-                    cache.keep(&key, &outcome);
-                }
-                Ok(weighed(outcome))
+                let outcome = self.compress(job, coders, &counters)?;
+                let held_bytes = outcome.bytes();
+                Ok((outcome, held_bytes))
             },
             |job, outcome| {
-                let content = &mut all[job.content as usize];
+                let content = &mut contents.all[job.content as usize];
                 if let Outcome::Coded(bytes, digest) = outcome {
                     if self.known.is_some() {
-                        let level = self.options.levels.of(job.encoder);
-                        let key = ResultKey { content: content.digest, encoder: job.encoder, level };
-                        verified.insert(key, digest);
+                        verified.insert(self.key(job), digest);
                     }
-                    let body = store.body(&digest, &bytes)?;
-                    let coding = coders::coding(job.encoder);
-                    let length = bytes.len() as u64;
-                    content.forms.push(Form { coding, body, length, etag: digest.etag() });
+                    content.forms.push(Form {
+                        coding: coders::coding(job.encoder),
+                        body: store.body(&digest, &bytes)?,
+                        length: bytes.len() as u64,
+                        etag: digest.etag(),
+                    });
                 }
+
                 // A content advances the progress by one part per coding, which add up to its length.
                 let before = coded_bytes / codings.max(1);
                 coded_bytes += content.length;
@@ -131,7 +126,37 @@ impl Encoding<'_> {
             },
         )?;
         self.complete(contents, store)?;
+
+        let Counters { found, made } = counters;
         Ok(Tally { found: found.into_inner(), made: made.into_inner(), verified })
+    }
+
+    /// Returns the result of a job: from the cache, or by compressing the content.
+    fn compress(&self, job: &Job, coders: &mut Coders, counters: &Counters) -> Result<Outcome, Error> {
+        let key = self.key(job);
+        let verified = self.known.and_then(|known| known.verified(&key));
+        let cached = self.cache.and_then(|cache| cache.find(&key, job.length, verified, coders));
+        if let Some(outcome) = cached {
+            counters.found.fetch_add(1, Ordering::Relaxed);
+            return Ok(outcome);
+        }
+
+        counters.made.fetch_add(1, Ordering::Relaxed);
+        let bytes = self.sources.read_again(job.source, &job.digest)?;
+        let coded = coders.encode(job.encoder, &bytes).map_err(|_| Error::Encoder {
+            encoder: job.encoder.name(),
+            path: self.sources.full_path(job.source),
+        })?;
+        let outcome = worth(coded, bytes.len() as u64);
+        if let Some(cache) = self.cache {
+            cache.keep(&key, &outcome);
+        }
+        Ok(outcome)
+    }
+
+    fn key(&self, job: &Job) -> ResultKey {
+        let level = self.options.levels.of(job.encoder);
+        ResultKey { content: job.digest, encoder: job.encoder, level }
     }
 
     /// Returns the jobs, the longest first. Ties are ordered by digest, which is the same on every machine.
@@ -139,13 +164,16 @@ impl Encoding<'_> {
         let mut jobs = Vec::new();
         for (id, content) in (0..).zip(&contents.all) {
             if content.to_encode {
-                jobs.extend(self.encoders().map(|encoder| Job { content: id, encoder }));
+                jobs.extend(self.encoders().map(|encoder| Job {
+                    content: id,
+                    digest: content.digest,
+                    length: content.length,
+                    source: content.first,
+                    encoder,
+                }));
             }
         }
-        jobs.sort_by_cached_key(|job| {
-            let content = &contents.all[job.content as usize];
-            (Reverse(content.length * cost(job.encoder)), content.digest, job.encoder)
-        });
+        jobs.sort_by_key(|job| (Reverse(job.length * cost(job.encoder)), job.digest, job.encoder));
         jobs
     }
 
@@ -153,16 +181,10 @@ impl Encoding<'_> {
     fn complete(&self, contents: &mut Contents, store: &mut Store) -> Result<(), Error> {
         for content in &mut contents.all {
             if content.forms.is_empty() && content.wanted {
-                let (digest, length) = (content.digest, content.length);
-                content.forms.push(store_identity(
-                    self.sources,
-                    content.first,
-                    &digest,
-                    length,
-                    None,
-                    store,
-                )?);
+                let source = content.first;
+                store_identity(content, source, None, self.sources, store)?;
             }
+
             // Clients that accept Brotli or Zstandard accept gzip too, so a form must be smaller than gzip's to be useful.
             let gzip = content.forms.iter().find(|form| form.coding == Coding::Gzip).map(|form| form.length);
             let special = |coding| matches!(coding, Coding::Brotli | Coding::Zstd);
@@ -182,6 +204,7 @@ const fn cost(encoder: Encoder) -> u64 {
     }
 }
 
+/// Returns the compressed bytes if they save enough.
 fn worth(coded: Vec<u8>, length: u64) -> Outcome {
     let saved = length.saturating_sub(coded.len() as u64);
     if saved >= SAVED_BYTES_MIN.max(length / SAVED_PART_MIN) {
@@ -190,15 +213,6 @@ fn worth(coded: Vec<u8>, length: u64) -> Outcome {
     } else {
         Outcome::NotWorth
     }
-}
-
-/// A result, and the bytes that it holds until it is committed.
-fn weighed(outcome: Outcome) -> (Outcome, u64) {
-    let bytes = match &outcome {
-        Outcome::Coded(bytes, _) => bytes.len() as u64,
-        Outcome::NotWorth => 0,
-    };
-    (outcome, bytes)
 }
 
 #[cfg(test)]

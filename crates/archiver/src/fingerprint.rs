@@ -163,17 +163,17 @@ const BASE36: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 const BASE62_UPPER_FIRST: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const BASE62_LOWER_FIRST: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// Returns `true` if a token of the name is a prefix of `spelling`.
-fn carries(name: &[u8], spelling: &[u8]) -> bool {
+/// Returns `true` if a token of the name is a prefix of `encoded`.
+fn carries(name: &[u8], encoded: &[u8]) -> bool {
     (0..name.len())
         .filter(|&start| start == 0 || is_separator(name[start - 1]))
-        .any(|start| begins_with_token(&name[start..], spelling))
+        .any(|start| begins_with_token(&name[start..], encoded))
 }
 
-/// Returns `true` if a prefix of `rest` that ends at a separator is a prefix of `spelling`. We try every separator, because
+/// Returns `true` if a prefix of `rest` that ends at a separator is a prefix of `encoded`. We try every separator, because
 /// it may be a base64url digit.
-fn begins_with_token(rest: &[u8], spelling: &[u8]) -> bool {
-    let shared = rest.iter().zip(spelling).take_while(|(a, b)| a == b).count();
+fn begins_with_token(rest: &[u8], encoded: &[u8]) -> bool {
+    let shared = rest.iter().zip(encoded).take_while(|(a, b)| a == b).count();
     (TOKEN_LEN_MIN..=shared).any(|end| rest.get(end).is_none_or(|&byte| is_separator(byte)))
 }
 
@@ -188,7 +188,7 @@ fn carries_one_case(name: &[u8], lower: &[u8]) -> bool {
 /// Encodes bytes in groups of `width` bits, most significant bit first, without padding (RFC 4648 §3.2). The alphabet has
 /// `2^width` letters.
 fn in_bits(bytes: &[u8], width: u32, alphabet: &[u8]) -> Vec<u8> {
-    let mut spelling = Vec::with_capacity(bytes.len() * 2);
+    let mut encoded = Vec::with_capacity(bytes.len() * 2);
     let mut pending: usize = 0;
     let mut pending_bits = 0;
     for &byte in bytes {
@@ -196,32 +196,32 @@ fn in_bits(bytes: &[u8], width: u32, alphabet: &[u8]) -> Vec<u8> {
         pending_bits += 8;
         while pending_bits >= width {
             pending_bits -= width;
-            spelling.push(alphabet[pending >> pending_bits]);
+            encoded.push(alphabet[pending >> pending_bits]);
             pending &= (1 << pending_bits) - 1;
         }
     }
     if pending_bits > 0 {
-        spelling.push(alphabet[pending << (width - pending_bits)]);
+        encoded.push(alphabet[pending << (width - pending_bits)]);
     }
-    spelling
+    encoded
 }
 
 /// Encodes bytes as one big-endian integer, without leading zeros.
 fn in_base(bytes: &[u8], alphabet: &[u8]) -> Vec<u8> {
     let mut rest: Cow<'_, [u8]> = Cow::Borrowed(bytes);
-    let mut spelling = Vec::new();
+    let mut encoded = Vec::new();
     while rest.iter().any(|&byte| byte != 0) {
         let mut remainder = 0;
         for byte in rest.to_mut() {
             let dividend = remainder << 8 | usize::from(*byte);
             remainder = dividend % alphabet.len();
-            // The remainder is below the divisor, so the quotient of one step fits a byte.
-            *byte = u8::try_from(dividend / alphabet.len()).unwrap_or(u8::MAX);
+            // The remainder was below the divisor, so the quotient fits a byte.
+            *byte = u8::try_from(dividend / alphabet.len()).expect("the quotient is below 256");
         }
-        spelling.push(alphabet[remainder]);
+        encoded.push(alphabet[remainder]);
     }
-    spelling.reverse();
-    spelling
+    encoded.reverse();
+    encoded
 }
 
 #[cfg(test)]
@@ -269,12 +269,12 @@ mod tests {
             "XJ4BNP4PAHH6UQKBIDPF3LRCEOYAGYNDSYLXVHFUCD7WD4QACWWQ",
             "ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0",
         ];
-        for spelling in sha256 {
-            for len in [8, 16, spelling.len()] {
+        for encoded in sha256 {
+            for len in [8, 16, encoded.len()] {
                 assert_eq!(
-                    algorithm(&format!("a-{}.js", &spelling[..len]), b"abc"),
+                    algorithm(&format!("a-{}.js", &encoded[..len]), b"abc"),
                     Some("SHA-256"),
-                    "{spelling}"
+                    "{encoded}"
                 );
             }
         }

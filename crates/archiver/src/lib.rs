@@ -103,6 +103,7 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
 
     stopwatch.stage(Stage::Walk, None);
     let (mut sources, mut report) = prepare::sources(options, &staging)?;
+
     stopwatch.stage(Stage::Route, None);
     let mut routes = routes::plan(&sources, options);
     rules::add(&mut routes, &sources, options)?;
@@ -114,9 +115,9 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     if report.errors() > 0 {
         return Err(Error::Sources { path: options.archive.clone(), report: Box::new(report) });
     }
-    report.generated =
-        if options.include_folder_listing { listing::add(&mut routes, &mut sources, options) } else { 0 };
-
+    if options.include_folder_listing {
+        report.generated = listing::add(&mut routes, &mut sources, options);
+    }
     prepare::check_start_page(options, &sources, &routes)?;
 
     stopwatch.stage(Stage::Read, Some(sources.len() as u64));
@@ -128,6 +129,7 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     remarks.append(&mut bundles::mark(&sources, &tool_folders, &mut read.contents));
     report.diagnostics.append(&mut remarks);
     read::store_hidden(&routes.hidden, &sources, &mut read.contents, &mut store)?;
+
     let encoding = caches.encoding(options, &sources, progress);
     stopwatch.stage(Stage::Encode, Some(encoding.total_bytes(&read.contents)));
     let tally = encoding.run(&mut read.contents, &mut store)?;
@@ -139,9 +141,9 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     store.require(bytes + carried_bytes, records + carried_records)?;
     let (mut writer, staging) = store.into_parts()?;
     let archive = staging.place().to_owned();
-    let failed = || Error::write(&archive);
+    let write_error = || Error::write(&archive);
     let emission = Emission::new(options, &sources, &read.contents, &routes, &header_rules);
-    let emitted = emission.run(&mut writer, &carried, progress).map_err(failed())?;
+    let emitted = emission.run(&mut writer, &carried, progress).map_err(write_error())?;
     report.add_counts(&Results {
         sources: &sources,
         routes: &routes,
@@ -150,11 +152,12 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
         emitted: &emitted,
     });
     report.add_carried(serial, &carried);
-    writer.manifest(&manifest::encode(options, &report, &carried.releases, &routes)).map_err(failed())?;
+    writer.manifest(&manifest::encode(options, &report, &carried.releases, &routes)).map_err(write_error())?;
     writer.set_serial(serial);
-    let (file, facts) = writer.finish(!options.exclude_slash_redirects).map_err(failed())?;
+    let (file, facts) = writer.finish(!options.exclude_slash_redirects).map_err(write_error())?;
     report.add_archive(&facts);
     report.diagnostics.append(&mut routes.diagnostics);
+
     if options.check_links != LinkCheck::Off {
         let links = Links::open(options, &sources, &routes, staging.open()?);
         stopwatch.stage(Stage::Links, Some(links.files()));
@@ -164,6 +167,7 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     if options.strict && report.warnings() > 0 {
         return Err(Error::Strict { path: options.archive.clone(), report: Box::new(report) });
     }
+
     stopwatch.stage(Stage::Publish, None);
     staging.publish(&file)?;
     report.cache_warnings = caches.keep(read.known, tally.verified, &sources);

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use cannery_archive::{Coding, Digest};
 
 use crate::classify::MediaTypes;
-use crate::content::{Contents, Form, SourceContent};
+use crate::content::{Content, Contents, Form, SourceContent};
 use crate::error::Error;
 use crate::options::{Encoder, Options};
 use crate::ordered::{self, Limits};
@@ -53,7 +53,7 @@ pub(crate) struct Reading<'a> {
 }
 
 /// A source that was read.
-struct Recognised {
+struct ReadSource {
     facts: SourceFacts,
     stamp: Stamp,
     /// Its bytes, if they are in memory and may be needed.
@@ -77,13 +77,14 @@ impl Reading<'_> {
         let found_in_cache = AtomicU64::new(0);
         let mut contents = Contents::default();
         let mut known = Vec::with_capacity(if self.cache.is_some() { self.sources.len() } else { 0 });
+
         let weight = |job: &Range<SourceId>| job.clone().map(|id| self.held_bytes(id)).sum::<u64>();
         let work = |(): &mut (), job: &Range<SourceId>| {
             let read = |id| self.read(id, &claimed, &found_in_cache);
-            let read = job.clone().map(read).collect::<Result<Vec<_>, _>>()?;
-            let held =
-                read.iter().filter_map(|read| read.bytes.as_ref()).map(|bytes| bytes.len() as u64).sum();
-            Ok((read, held))
+            let sources = job.clone().map(read).collect::<Result<Vec<_>, _>>()?;
+            let bytes = sources.iter().filter_map(|source| source.bytes.as_ref());
+            let held_bytes = bytes.map(|bytes| bytes.len() as u64).sum();
+            Ok((sources, held_bytes))
         };
         ordered::run(
             limits,
@@ -91,11 +92,11 @@ impl Reading<'_> {
             || (),
             weight,
             work,
-            |job, read| {
-                for (id, read) in job.clone().zip(read) {
-                    self.commit(id, &read, &mut contents, store)?;
+            |job, sources| {
+                for (id, source) in job.clone().zip(sources) {
+                    self.commit(id, &source, &mut contents, store)?;
                     if self.cache.is_some() {
-                        known.push((read.stamp, read.facts));
+                        known.push((source.stamp, source.facts));
                     }
                 }
                 self.progress.advance(u64::from(job.end - job.start));
@@ -158,32 +159,37 @@ impl Reading<'_> {
         id: SourceId,
         claimed: &Mutex<HashSet<Digest>>,
         found_in_cache: &AtomicU64,
-    ) -> Result<Recognised, Error> {
+    ) -> Result<ReadSource, Error> {
         if let Some((stamp, facts)) = self.find_in_cache(id) {
             found_in_cache.fetch_add(1, Ordering::Relaxed);
             // The bytes are needed only to store them uncompressed, and only for the first source with this content.
-            let stored = self.stores_identity() || !self.to_encode(id, &facts);
-            let first = stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
-            let small = stamp.size <= HELD_SOURCE_BYTES_MAX;
-            let bytes = (first && small).then(|| self.sources.read_again(id, &facts.digest)).transpose()?;
-            return Ok(Recognised { facts, stamp, bytes });
+            let is_stored = self.stores_identity() || !self.to_encode(id, &facts);
+            let is_first =
+                is_stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
+            let is_small = stamp.size <= HELD_SOURCE_BYTES_MAX;
+            let bytes =
+                (is_first && is_small).then(|| self.sources.read_again(id, &facts.digest)).transpose()?;
+            return Ok(ReadSource { facts, stamp, bytes });
         }
+
         let path = self.sources.path(id);
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         let probe = self.compresses(id).is_none();
         if self.sources.length(id) > HELD_SOURCE_BYTES_MAX {
             let begin = || Examination::begin(name, probe);
             let (examination, stamp) = self.sources.stream(id, begin, Examination::take)?;
-            return Ok(Recognised { facts: examination.finish(), stamp, bytes: None });
+            return Ok(ReadSource { facts: examination.finish(), stamp, bytes: None });
         }
+
         let mut bytes = Vec::new();
         let stamp = self.sources.read(id, &mut bytes)?;
         let mut examination = Examination::begin(name, probe);
         examination.take(&bytes);
         let facts = examination.finish();
-        let stored = self.stores_identity() || !self.to_encode(id, &facts);
-        let first = stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
-        Ok(Recognised { facts, stamp, bytes: first.then_some(bytes) })
+        let is_stored = self.stores_identity() || !self.to_encode(id, &facts);
+        let is_first =
+            is_stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
+        Ok(ReadSource { facts, stamp, bytes: is_first.then_some(bytes) })
     }
 
     fn find_in_cache(&self, id: SourceId) -> Option<(Stamp, SourceFacts)> {
@@ -201,7 +207,7 @@ impl Reading<'_> {
     fn commit(
         &self,
         id: SourceId,
-        read: &Recognised,
+        read: &ReadSource,
         contents: &mut Contents,
         store: &mut Store,
     ) -> Result<(), Error> {
@@ -212,11 +218,11 @@ impl Reading<'_> {
         let wanted = !(is_control && self.options.exclude_file_listing);
         content.wanted |= wanted;
         content.to_encode |= to_encode;
+
         if wanted && content.forms.is_empty() && (self.stores_identity() || !to_encode) {
-            let form =
-                store_identity(self.sources, id, &digest, read.stamp.size, read.bytes.as_deref(), store)?;
-            content.forms.push(form);
+            store_identity(content, id, read.bytes.as_deref(), self.sources, store)?;
         }
+
         let content = contents.id(&digest);
         contents.of_source.push(SourceContent { content, utf8, fingerprinted });
         Ok(())
@@ -234,41 +240,43 @@ pub(crate) fn store_hidden(
         let place = contents.of_source[*id as usize].content as usize;
         let content = &mut contents.all[place];
         if content.forms.is_empty() && content.wanted {
-            let (digest, length) = (content.digest, content.length);
-            content.forms.push(store_identity(sources, *id, &digest, length, None, store)?);
+            store_identity(content, *id, None, sources, store)?;
         }
     }
     Ok(())
 }
 
-/// Stores a content uncompressed: from `bytes`, or from its source, which must still have it.
+/// Stores a content uncompressed: from `bytes`, or from the source `id`, which must still have it.
 pub(crate) fn store_identity(
-    sources: &Sources,
+    content: &mut Content,
     id: SourceId,
-    digest: &Digest,
-    length: u64,
     bytes: Option<&[u8]>,
+    sources: &Sources,
     store: &mut Store,
-) -> Result<Form, Error> {
+) -> Result<(), Error> {
+    let digest = &content.digest;
+    let length = content.length;
     let body = match bytes {
         Some(bytes) => store.body(digest, bytes)?,
         None if length <= HELD_SOURCE_BYTES_MAX => store.body(digest, &sources.read_again(id, digest)?)?,
         None => {
             let path = sources.full_path(id);
             let file = File::open(&path).map_err(Error::read(path.clone()))?;
-            let mut content = Hashed { file, hasher: blake3::Hasher::new(), failed: None };
-            let stored = store.body_from(digest, length, &mut content);
-            if let Some(source) = content.failed {
+            let mut hashed = Hashed { file, hasher: blake3::Hasher::new(), failed: None };
+            let stored = store.body_from(digest, length, &mut hashed);
+            if let Some(source) = hashed.failed {
                 return Err(Error::Read { path, source });
             }
             let body = stored?;
-            if content.hasher.finalize().as_bytes() != &digest.0 {
+            if hashed.hasher.finalize().as_bytes() != &digest.0 {
                 return Err(sources.changing(id));
             }
             body
         }
     };
-    Ok(Form { coding: Coding::Identity, body, length, etag: digest.etag() })
+    let etag = digest.etag();
+    content.forms.push(Form { coding: Coding::Identity, body, length, etag });
+    Ok(())
 }
 
 /// A file that is hashed while it is read. It keeps its read error, because the archive's error type has none.

@@ -84,7 +84,8 @@ impl SourcesCache {
             Err(Unusable::Warning(why)) => (Vec::new(), Some(why)),
         };
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let began_ns = i128::try_from(since_1970.as_nanos()).unwrap_or(i128::MAX);
+        let began_ns =
+            i128::try_from(since_1970.as_nanos()).expect("2^64 seconds are fewer than 2^127 nanoseconds");
         let memory = decode(&bytes).unwrap_or_default();
         Ok(SourcesCache { place: place.to_owned(), memory, began_ns, unused })
     }
@@ -173,7 +174,8 @@ fn encode(memory: &Memory) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.extend_from_slice(&(memory.entries.len() as u64).to_le_bytes());
     for (path, (stamp, facts)) in &memory.entries {
-        out.extend_from_slice(&u32::try_from(path.len()).unwrap_or(0).to_le_bytes());
+        let path_bytes = u32::try_from(path.len()).expect("the kernel limits paths to 4,096 bytes");
+        out.extend_from_slice(&path_bytes.to_le_bytes());
         out.extend_from_slice(&stamp.size.to_le_bytes());
         out.extend_from_slice(&stamp.modified_ns.to_le_bytes());
         out.extend_from_slice(&stamp.changed_ns.to_le_bytes());
