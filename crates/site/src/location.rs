@@ -25,7 +25,7 @@ pub struct Location<'a> {
 #[derive(Debug, Clone, Copy)]
 enum Form<'a> {
     Rule { redirect: Redirect<'a>, captures: Captures<'a> },
-    Slash { key: Key<'a>, add: bool },
+    Slash { key: Key<'a>, adds_slash: bool },
     Https { host: &'a [u8], port: u16, path: &'a [u8] },
 }
 
@@ -38,8 +38,8 @@ impl<'a> Location<'a> {
         Location { form: Form::Rule { redirect, captures }, query }
     }
 
-    pub(crate) fn slash(key: Key<'a>, add: bool, query: Option<&'a [u8]>) -> Location<'a> {
-        Location { form: Form::Slash { key, add }, query }
+    pub(crate) fn slash(key: Key<'a>, adds_slash: bool, query: Option<&'a [u8]>) -> Location<'a> {
+        Location { form: Form::Slash { key, adds_slash }, query }
     }
 
     pub(crate) fn https(host: &'a [u8], port: u16, path: &'a [u8], query: Option<&'a [u8]>) -> Location<'a> {
@@ -50,9 +50,9 @@ impl<'a> Location<'a> {
     pub fn for_each_piece(&self, put: &mut dyn FnMut(&[u8])) {
         let query = self.query.filter(|query| !query.is_empty());
         match self.form {
-            Form::Slash { key, add } => {
+            Form::Slash { key, adds_slash } => {
                 key.percent_encode().for_each(|piece| put(piece.bytes()));
-                if add {
+                if adds_slash {
                     put(b"/");
                 }
                 put_query(query, b"?", put);

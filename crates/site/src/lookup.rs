@@ -121,8 +121,8 @@ impl<'a> Lookup<'a, '_> {
                     }
                 }
             }
-            Found::Slash { key, add } => {
-                redirect_to(308, Location::slash(key, add, self.query), Reason::Slash)
+            Found::Slash { key, adds_slash } => {
+                redirect_to(308, Location::slash(key, adds_slash, self.query), Reason::Slash)
             }
             Found::MissingAsset => Err(Failure::new(404, Reason::MissingAsset)),
             Found::Nothing => Err(Failure::new(404, Reason::NotFound)),

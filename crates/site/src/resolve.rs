@@ -17,8 +17,8 @@ const SUFFIX_BYTES_MAX: usize = 255;
 pub(crate) enum Found<'a> {
     /// A record. If a pattern matched, `matched` is the path that was matched against it.
     Record { record: Record<'a>, matched: Option<&'a [u8]>, reason: Reason },
-    /// The path exists with a slash added to its end (`add`) or removed from it.
-    Slash { key: Key<'a>, add: bool },
+    /// The path exists with a slash at its end, which the redirect adds to `key`, or without the slash that the request has.
+    Slash { key: Key<'a>, adds_slash: bool },
     /// The path does not exist, and is an asset, for which the fallback pages and rules do not apply.
     MissingAsset,
     /// The path does not exist.
@@ -38,6 +38,17 @@ impl<'a> Found<'a> {
     fn rule((rule, matched): (Rule<'a>, &'a [u8])) -> Found<'a> {
         Found::Record { record: rule.record, matched: Some(matched), reason: Reason::Rule(rule.ordinal) }
     }
+}
+
+/// The rules that a search considers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RuleFilter {
+    /// Rules with precedence over exact paths.
+    Forcing,
+    /// Rules for paths without a record.
+    Yielding,
+    /// Rules for paths without a record, except those for pages only, because the path is a missing asset.
+    YieldingForAssets,
 }
 
 /// Buffers for searching rules.
@@ -75,7 +86,7 @@ fn resolve_on<'a>(
     search: &mut Search,
 ) -> Result<Found<'a>, Corrupt> {
     if archive.facts().forced_rules
-        && let Some(matched) = first_rule(archive, host, key, IndexKind::Forcing, false, search)?
+        && let Some(matched) = first_rule(archive, host, key, RuleFilter::Forcing, search)?
     {
         return Ok(Found::rule(matched));
     }
@@ -103,7 +114,8 @@ pub(crate) fn find_fallback<'a>(
     let tail = &key.bytes()[key.bytes().len().saturating_sub(SUFFIX_BYTES_MAX + 2)..];
     let wanted = suffix(tail.rsplit(|byte| *byte == b'/').next().unwrap_or_default());
     let is_asset = is_asset(wanted);
-    if let Some(matched) = first_rule(archive, host, key, IndexKind::Yielding, is_asset, search)? {
+    let filter = if is_asset { RuleFilter::YieldingForAssets } else { RuleFilter::Yielding };
+    if let Some(matched) = first_rule(archive, host, key, filter, search)? {
         return Ok(Found::rule(matched));
     }
 
@@ -112,7 +124,7 @@ pub(crate) fn find_fallback<'a>(
     let is_refused = is_asset
         && matches!(found, Found::Nothing)
         && archive.root(host)?.map_or(Ok(false), |root| root.has_rules_for_pages())?
-        && first_rule(archive, host, key, IndexKind::Yielding, false, search)?.is_some();
+        && first_rule(archive, host, key, RuleFilter::Yielding, search)?.is_some();
     Ok(if is_refused { Found::MissingAsset } else { found })
 }
 
@@ -123,7 +135,7 @@ pub(crate) fn has_forced_rule<'a>(
     key: Key<'a>,
     search: &mut Search,
 ) -> Result<bool, Corrupt> {
-    Ok(first_rule(archive, host, key, IndexKind::Forcing, false, search)?.is_some())
+    Ok(first_rule(archive, host, key, RuleFilter::Forcing, search)?.is_some())
 }
 
 fn reason_of(record: Record<'_>) -> Reason {
@@ -140,7 +152,7 @@ fn other_slash<'a>(
     host: Option<&'a [u8]>,
     key: Key<'a>,
 ) -> Result<Option<Found<'a>>, Corrupt> {
-    let (record, key, add) = if key.is_directory() {
+    let (record, key, adds_slash) = if key.is_directory() {
         let Some(file) = key.without_slash() else { return Ok(None) };
         (archive.path(host, file)?, file, false)
     } else {
@@ -148,23 +160,25 @@ fn other_slash<'a>(
     };
     Ok(record.map(|record| match record {
         Record::Redirect(_) => Found::path(record),
-        _ => Found::Slash { key, add },
+        _ => Found::Slash { key, adds_slash },
     }))
 }
 
-/// Finds the first rule of a kind that matches, and returns it with the path that its pattern matched.
-///
-/// For a missing asset, the rules for pages are skipped.
+/// Finds the first rule that matches, and returns it with the path that its pattern matched.
 fn first_rule<'a>(
     archive: &'a Archive,
     host: Option<&'a [u8]>,
     key: Key<'a>,
-    kind: IndexKind,
-    is_asset: bool,
+    filter: RuleFilter,
     search: &mut Search,
 ) -> Result<Option<(Rule<'a>, &'a [u8])>, Corrupt> {
     let Some(root) = archive.root(host)? else { return Ok(None) };
     let path = &key.bytes()[1..];
+    let kind = match filter {
+        RuleFilter::Forcing => IndexKind::Forcing,
+        RuleFilter::Yielding | RuleFilter::YieldingForAssets => IndexKind::Yielding,
+    };
+    let is_asset = filter == RuleFilter::YieldingForAssets;
     let Search { runs, candidates } = search;
     root.first_rule(kind, path, is_asset, candidates, |rule| {
         let captured = Runs::match_path(rule.pattern, path)?;
