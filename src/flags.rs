@@ -63,7 +63,7 @@ pub enum About {
 }
 
 impl AboutFlags {
-    /// Returns the requested information. `None` if the program should do its work.
+    /// Returns the requested information, or `None` if the program should do its work.
     fn requested(&self) -> Option<About> {
         if let Some(shell) = self.completions {
             Some(About::Completions(shell))

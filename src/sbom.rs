@@ -31,7 +31,7 @@ pub fn text() -> String {
     components.map(|found| format!("{} {}\n", field(&found, "name"), field(&found, "version"))).collect()
 }
 
-/// Returns a package of the lock file as a component. `None` for our own packages, which have no checksum.
+/// Returns a package of the lock file as a component, or `None` for our own packages, which have no checksum.
 fn component(package: &str) -> Option<Value> {
     let field = |name: &str| {
         let line = package.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));

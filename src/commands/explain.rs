@@ -250,7 +250,7 @@ enum RuleId<'k> {
     Path(&'k [u8]),
 }
 
-/// Returns the file and line of a rule. `None` if the manifest does not name them.
+/// Returns the file and line of a rule, or `None` if the manifest does not name them.
 fn rule_line(archive: &Archive, site: Option<&[u8]>, rule: RuleId<'_>) -> Result<Option<String>, Corrupt> {
     let manifest = archive.manifest()?.and_then(|manifest| serde_json::from_slice(manifest).ok());
     let Some(Value::Object(manifest)) = manifest else { return Ok(None) };
@@ -313,7 +313,7 @@ fn describe_reason(reason: Reason, key: Option<Key<'_>>) -> String {
     }
 }
 
-/// Returns the pattern and the effect of the rule that answers. `None` if no rule does.
+/// Returns the pattern and the effect of the rule that answers, or `None` if no rule does.
 fn describe_rule(
     archive: &Archive,
     files: &SourceFiles,
@@ -358,7 +358,7 @@ fn outcome(files: &SourceFiles, record: &Record<'_>) -> String {
     }
 }
 
-/// Returns the codings in which the content of the path is stored. `None` if there is only one.
+/// Returns the codings in which the content of the path is stored, or `None` if there is only one.
 fn describe_representations(
     archive: &Archive,
     host: Option<&[u8]>,
@@ -383,8 +383,9 @@ fn describe_representations(
     Ok((stored.len() > 1).then(|| format!("It is stored as {}; {choice}.", stored.join(", "))))
 }
 
-/// Describes the body. With `debug`, the text includes its position in the archive. `None` if there is no body, or only its
-/// position would be printed and `debug` is off.
+/// Describes the body, with `debug` including its position in the archive.
+///
+/// Returns `None` if there is no body, or if only its position could be described and `debug` is off.
 fn describe_body(
     files: &SourceFiles,
     answer: &Answer<'_>,

@@ -66,7 +66,7 @@ fn prepare(directory: &Path, force: bool) -> Result<(), Failure> {
 /// A file of the site folder: its path there, and its content.
 type SourceFile = (Vec<u8>, Vec<u8>);
 
-/// Returns the source file of an entry. `None` if the entry comes from no file.
+/// Returns the source file of an entry, or `None` if the entry comes from no file.
 fn source_file(archive: &Archive, entry: &Entry<'_>) -> Result<Option<SourceFile>, ExtractError> {
     match entry.kind() {
         RecordKind::Source(path) => {

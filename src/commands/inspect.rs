@@ -180,7 +180,7 @@ impl Listed {
     }
 }
 
-/// Returns the value of `Content-Type`. `None` if the site removes it.
+/// Returns the value of `Content-Type`, or `None` if the site removes it.
 fn media_type(archive: &Archive, resource: &Resource<'_>) -> Result<Option<String>, Corrupt> {
     let Some(form) = resource.representations().next() else { return Ok(None) };
     let head = archive.head(form?.head)?;

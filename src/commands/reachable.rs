@@ -48,7 +48,7 @@ impl LocalAddresses {
     }
 }
 
-/// Returns the address from which this machine would send to `remote`. `None` if it has no route.
+/// Returns the address from which this machine would send to `remote`, or `None` if it has no route.
 fn source(unspecified: IpAddr, remote: IpAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind((unspecified, 0)).ok()?;
     socket.connect((remote, 9)).ok()?;

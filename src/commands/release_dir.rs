@@ -26,7 +26,7 @@ pub(super) struct ReleaseDir {
     pub(super) path: PathBuf,
     /// The releases, newest first. Those that cannot be opened are last.
     pub(super) releases: Vec<Release>,
-    /// The name of the release that `current` leads to. `None` if it leads out of this directory, or nowhere.
+    /// The name of the release that `current` leads to, or `None` if it leads out of this directory, or nowhere.
     pub(super) current: Option<OsString>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Release {
 /// Facts that an archive holds about itself.
 pub(super) struct Label {
     pub(super) serial: u64,
-    /// The date of the release in seconds since 1970. `None` if it was built without a date.
+    /// The date of the release in seconds since 1970, or `None` if it was built without a date.
     pub(super) released: Option<u64>,
     pub(super) digest: String,
     pub(super) paths: u64,
@@ -111,7 +111,7 @@ impl ReleaseDir {
 }
 
 impl Release {
-    /// Reads the archive of this name. `None` if the file is not an archive and does not have the suffix of one.
+    /// Reads the archive of this name. Returns `None` if the file is not an archive and does not have the suffix of one.
     fn read(directory: &Path, name: OsString) -> Option<Release> {
         let path = directory.join(&name);
         let label = Archive::open(&path, Loading::Mapped).and_then(|archive| Label::of(&archive));

@@ -197,7 +197,7 @@ fn started_program() -> io::Result<PathBuf> {
     }
 }
 
-/// Returns the number that the supervisor gave this process. `None` in the supervisor, and if there is none.
+/// Returns the number that the supervisor gave this process, or `None` if this is the supervisor or the only process.
 fn process_number() -> Option<usize> {
     std::env::var(PROCESS_VARIABLE).ok()?.parse().ok()
 }

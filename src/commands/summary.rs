@@ -140,7 +140,7 @@ fn largest(files: &[BigFile]) -> Table {
     table
 }
 
-/// Returns the time of each stage that took long. `None` if none did.
+/// Returns the time of each stage that took long, or `None` if none did.
 fn times(report: &Report) -> Option<String> {
     let long = report.times.iter().filter(|time| time.seconds >= STAGE_SECONDS_MIN);
     let stages: Vec<_> =
@@ -148,7 +148,7 @@ fn times(report: &Report) -> Option<String> {
     (!stages.is_empty()).then(|| stages.join(", "))
 }
 
-/// Returns the number of files and codings that came from the caches. `None` if there were none.
+/// Returns the number of files and codings that came from the caches, or `None` if there were none.
 fn caches(report: &Report) -> Option<String> {
     let caches = &report.caches;
     (caches.files_known + caches.encodings_found > 0).then(|| {

@@ -78,12 +78,12 @@ impl TlsFlags {
         [self.bind_tls.as_slice(), &self.bind_tls_2].concat()
     }
 
-    /// Returns the target of redirects for requests without TLS. `None` if there are no redirects.
+    /// Returns the target of redirects for requests without TLS, or `None` if there are no redirects.
     pub(super) fn https_redirect(&self) -> Option<HttpsRedirect> {
         self.https_redirect.map(|port| port.map_or(HttpsRedirect::OwnPort, HttpsRedirect::Port))
     }
 
-    /// Returns the certificates. `None` if there are none.
+    /// Returns the certificates, or `None` if there are none.
     ///
     /// # Errors
     /// An address for TLS has no certificate, a certificate has no key, or an OCSP response no certificate.

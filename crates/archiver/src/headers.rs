@@ -68,7 +68,7 @@ pub enum HeaderField {
 }
 
 impl HeaderField {
-    /// The field's name, in lower case.
+    /// Returns the field's name, in lower case.
     pub fn name(&self) -> &str {
         match self {
             HeaderField::Set { name, .. } | HeaderField::Remove { name } => name,
@@ -88,27 +88,30 @@ pub struct MergedFields {
 
 impl HeaderRule {
     /// Adds a field line. The lines of one list in a rule are joined (RFC 9110 §5.3).
-    fn add(&mut self, field: HeaderField) -> Result<(), RuleError> {
+    ///
+    /// Returns a warning if the line replaces the value of another one.
+    fn add(&mut self, field: HeaderField) -> Option<RuleError> {
         let HeaderField::Set { name, value } = &field else {
             self.fields.push(field);
-            return Ok(());
+            return None;
         };
         let last = self.fields.iter_mut().rev().find(|known| known.name() == name);
         match last {
             Some(HeaderField::Set { value: earlier, .. }) if name == "cache-control" => {
                 earlier.push_str(", ");
                 earlier.push_str(value);
-                Ok(())
+                None
             }
             Some(HeaderField::Set { value: earlier, .. }) if SINGLE_VALUED.contains(&name.as_str()) => {
-                let message =
-                    format!("`{name}` has one value, and a line above gives it `{earlier}`; this one counts");
+                let message = format!(
+                    "`{name}` has a single value, and this line replaces `{earlier}` of a line above; remove one of the two"
+                );
                 value.clone_into(earlier);
-                Err(RuleError::new("header-twice", message))
+                Some(RuleError::new("header-twice", message))
             }
             _ => {
                 self.fields.push(field);
-                Ok(())
+                None
             }
         }
     }
@@ -272,7 +275,7 @@ impl Parser<'_> {
             Block::Refused => Ok(()),
             Block::Open { rule, has_dropped } => {
                 let field = parse_field(content).inspect_err(|_| *has_dropped = true)?;
-                rule.add(field)
+                rule.add(field).map_or(Ok(()), Err)
             }
         }
     }
@@ -356,7 +359,7 @@ fn parse_field(text: &str) -> Result<HeaderField, RuleError> {
     }
     let Some((name, value)) = text.split_once(':') else {
         access_control::refuse_directive(text)?;
-        let message = format!("`{text}` is no field; write `Name: value`, or `! Name` to remove one");
+        let message = format!("`{text}` is not a field; write `Name: value`, or `! Name` to remove one");
         return Err(RuleError::new("bad-header", message));
     };
     access_control::refuse_field(name.trim())?;
@@ -374,14 +377,14 @@ fn parse_field(text: &str) -> Result<HeaderField, RuleError> {
 fn parse_name(text: &str) -> Result<String, RuleError> {
     let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if text.is_empty() || !text.bytes().all(is_token_byte) {
-        let message = format!("`{text}` is no field name (RFC 9110 §5.1)");
+        let message = format!("`{text}` is not a valid field name (RFC 9110 §5.1)");
         return Err(RuleError::new("bad-header", message));
     }
     let name = text.to_ascii_lowercase();
     match OWNED.iter().find(|(owned, _)| *owned == name) {
         None => Ok(name),
         Some((_, reason)) => {
-            let message = format!("`{text}` is the server's to set: {reason}");
+            let message = format!("`{text}` can be set by the server only: {reason}");
             Err(RuleError::new("header-not-yours", message))
         }
     }

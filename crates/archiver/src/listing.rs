@@ -21,7 +21,7 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// The kind of entry.
     pub kind: EntryKind,
-    /// Modification time in seconds since 1970. `None` for folders, and in listings without times.
+    /// Modification time in seconds since 1970, or `None` for folders, and in listings without times.
     pub modified: Option<u64>,
 }
 

@@ -25,14 +25,16 @@ pub(crate) fn sources(options: &Options, staging: &Staging) -> Result<(Sources, 
     let links_out = if options.follow_links { LinksOut::Allowed } else { LinksOut::Reported };
     let mut walked = walk(&options.sources, &rules, links_out)?;
     diagnostics.append(&mut walked.diagnostics);
+
     let own = OwnFiles::of(options, staging);
     walked.files.retain(|file| {
-        let Some((code, what)) = own.find(file) else { return true };
-        diagnostics.push(Diagnostic::note(&file.path, code, format!("is {what} this build: left out")));
+        let Some((code, message)) = own.note(file) else { return true };
+        diagnostics.push(Diagnostic::note(&file.path, code, message));
         false
     });
     walked.folders.retain(|folder| !own.is_cached(folder));
     keep_ignore_file(options, &mut walked.files);
+
     let mut sources = Sources {
         root: options.sources.clone(),
         files: walked.files,
@@ -76,12 +78,12 @@ impl OwnFiles {
         OwnFiles { archive, caches: caches.filter_map(within).collect() }
     }
 
-    /// Returns the code of the note and a description, if a source file is one of them.
-    fn find(&self, file: &SourceFile) -> Option<(&'static str, &'static str)> {
+    /// Returns the code and the message of the note about a source file, if it is one of them.
+    fn note(&self, file: &SourceFile) -> Option<(&'static str, &'static str)> {
         if self.archive == Some((file.stamp.device, file.stamp.inode)) {
-            return Some(("archive-skipped", "the archive that is replaced by"));
+            return Some(("archive-skipped", "is the archive that this build replaces: left out"));
         }
-        self.is_cached(&file.path).then_some(("cache-skipped", "part of a cache of"))
+        self.is_cached(&file.path).then_some(("cache-skipped", "is part of a cache of this build: left out"))
     }
 
     fn is_cached(&self, path: &[u8]) -> bool {

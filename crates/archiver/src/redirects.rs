@@ -27,7 +27,7 @@ pub use rule::{Action, Dialect, RedirectRule};
 pub use template::{Template, TemplatePiece};
 
 use self::conflicts::AcceptedRules;
-use self::line::{Context, Parts};
+use self::line::{Context, ParsedRule};
 use crate::diagnostic::Diagnostic;
 use crate::pattern::{Pattern, PatternPiece};
 use crate::rule_error::{RuleError, readable_line};
@@ -61,7 +61,7 @@ pub fn parse(
     for (line, bytes) in (1u32..).zip(text.split(|&byte| byte == b'\n')) {
         match readable_line(bytes).and_then(|text| context.parse_rule(text)) {
             Ok(None) => {}
-            Ok(Some((Parts { host, source, action, force }, remark))) => {
+            Ok(Some(ParsedRule { host, source, action, force, remark })) => {
                 let is_catch_all = !force && answers_everything(&source, &action);
                 let pages_only = is_catch_all && dialect == Dialect::Cannery;
                 let rule =
@@ -92,6 +92,7 @@ fn answers_everything(source: &Pattern, action: &Action) -> bool {
     matches!(source.pieces.last(), Some(PatternPiece::Splat)) && !is_asset(suffix(page))
 }
 
+/// Returns the warning about a rule that answers requests for missing assets with a page.
 fn answers_for_assets() -> RuleError {
     let message = "answers requests for missing scripts and images with a page and status 200 too; to exclude them, select Cannery's \
                    dialect by `# dialect: cannery` on the first line";

@@ -150,11 +150,14 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
         let groups: Vec<&[Folder]> =
             level.chunk_by(|one, other| one.identity() == other.identity()).collect();
         let readings: Vec<Vec<Reading>> = groups.par_iter().map(|group| walk.read(group)).collect();
+
         let mut next = Vec::new();
         for reading in readings.into_iter().flatten() {
             next.extend(reading.subfolders);
-            walked.absorb(reading.found);
+            walked.append(reading.found);
         }
+
+        // The order decides which paths to a folder exceed the limit.
         next.sort_unstable_by(|one: &Folder, other| one.path.cmp(&other.path));
         next.retain(|folder| walked.admit(folder, &mut linked_paths));
         level = next;
@@ -165,7 +168,8 @@ pub fn walk(root: &Path, rules: &SkipRules, links_out: LinksOut) -> Result<Walke
 }
 
 impl Walked {
-    fn absorb(&mut self, mut other: Walked) {
+    /// Appends the lists of another walk.
+    fn append(&mut self, mut other: Walked) {
         self.files.append(&mut other.files);
         self.folders.append(&mut other.folders);
         self.skipped.append(&mut other.skipped);
@@ -196,7 +200,8 @@ impl Walked {
             outside += usize::from(diagnostic.code == OUTSIDE);
             diagnostic.code != OUTSIDE || outside <= OUTSIDE_REPORTED_MAX
         });
-        if let Some(more) = outside.checked_sub(OUTSIDE_REPORTED_MAX).filter(|more| *more > 0) {
+        if outside > OUTSIDE_REPORTED_MAX {
+            let more = outside - OUTSIDE_REPORTED_MAX;
             let message = format!("{more} more symlinks lead out of the source folder");
             self.diagnostics.push(Diagnostic::warning(b".", OUTSIDE, message));
         }
@@ -281,9 +286,9 @@ impl Walk<'_> {
     /// Reads one folder, for each path that leads to it.
     fn read(&self, paths: &[Folder]) -> Vec<Reading> {
         let Some(first) = paths.first() else { return Vec::new() };
-        // Joining an empty path adds a `/`, which is harmless if the root is a symlink.
         let mut entries = Vec::new();
         let mut read_error = None;
+        // Joining an empty path adds a `/`, which is harmless if the root is a symlink.
         match fs::read_dir(self.root.join(OsStr::from_bytes(&first.path))) {
             Ok(found) => {
                 for entry in found {
@@ -303,10 +308,13 @@ impl Walk<'_> {
                 return paths.iter().map(|folder| Reading::unreadable(folder, message.clone())).collect();
             }
         }
+
         let reading = |folder: &Folder| {
             let mut reading = Reading::default();
             reading.found.folders.push(folder.path.clone());
-            entries.iter().for_each(|entry| reading.add(folder, entry, self.rules));
+            for entry in &entries {
+                reading.add(folder, entry, self.rules);
+            }
             if let Some(message) = &read_error {
                 reading.warn(&folder.path, "unreadable-folder", message.clone());
             }
@@ -354,6 +362,7 @@ impl Reading {
         if self.skips(&path, metadata.is_dir(), rules) {
             return;
         }
+
         // A link in a folder outside the root was reported with the link that leads there.
         let reported =
             |target: &&Arc<Path>| !folder.outside.as_ref().is_some_and(|known| target.starts_with(known));
@@ -368,6 +377,7 @@ impl Reading {
             );
             self.warn(&path, OUTSIDE, message);
         }
+
         if metadata.is_file() {
             self.found.files.push(SourceFile { path, stamp: Stamp::of(metadata) });
         } else if !metadata.is_dir() {
@@ -383,7 +393,7 @@ impl Reading {
         }
     }
 
-    /// Records the name as skipped if a rule leaves it out.
+    /// Returns `true` and records the name as skipped if a rule leaves it out.
     fn skips(&mut self, path: &[u8], is_folder: bool, rules: &SkipRules) -> bool {
         let Some(reason) = rules.verdict(path, is_folder) else { return false };
         self.found.skipped.push(Skipped { path: path.into(), is_folder, reason });

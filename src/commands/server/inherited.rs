@@ -77,7 +77,7 @@ fn descriptors_or_none(variable: &str) -> Result<Vec<i32>, Failure> {
     Ok(descriptors(variable)?.unwrap_or_default())
 }
 
-/// Returns the descriptors in a variable of the supervisor. `None` if the variable is not set.
+/// Returns the descriptors in a variable of the supervisor, or `None` if the variable is not set.
 fn descriptors(variable: &str) -> Result<Option<Vec<i32>>, Failure> {
     let Ok(value) = std::env::var(variable) else { return Ok(None) };
     let numbers = value.split(',').filter(|number| !number.is_empty()).map(str::parse);

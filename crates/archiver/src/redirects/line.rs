@@ -15,51 +15,63 @@ pub(super) struct Context<'a> {
 }
 
 /// A rule without file and line.
-pub(super) struct Parts {
+pub(super) struct ParsedRule {
     pub(super) host: Option<String>,
     pub(super) source: Pattern,
     pub(super) action: Action,
     pub(super) force: bool,
+    /// A part of the line that is ignored, if there is one.
+    pub(super) remark: Option<RuleError>,
+}
+
+/// The source of a rule.
+struct Source {
+    host: Option<String>,
+    pattern: Pattern,
+    /// The names of the captures, in order.
+    names: Vec<String>,
 }
 
 impl Context<'_> {
-    /// Parses one line: returns `None` if it is empty or a comment, else a rule and possibly a remark about it.
-    pub(super) fn parse_rule(&self, line: &str) -> Result<Option<(Parts, Option<RuleError>)>, RuleError> {
+    /// Parses one line. Returns `None` if it is empty or a comment.
+    pub(super) fn parse_rule(&self, line: &str) -> Result<Option<ParsedRule>, RuleError> {
         let words: Vec<&str> = line
             .split([' ', '\t'])
             .filter(|word| !word.is_empty())
             .take_while(|word| !word.starts_with('#'))
             .collect();
         let Some((&source, rest)) = words.split_first() else { return Ok(None) };
-        let (host, source, names) = self.parse_source(source)?;
+        let Source { host, pattern, names } = self.parse_source(source)?;
         let (&target, rest) = rest.split_first().ok_or_else(|| {
             RuleError::new("missing-target", "the line has no target; write `source target code`")
         })?;
+
         refuse_access_control(target, rest)?;
         if !looks_like_target(target) && target.contains('=') {
             let message =
                 format!("the condition `{target}` on the query is not supported, so the rule is ignored");
             return Err(RuleError::new("unsupported-condition", message));
         }
+
         let (status, force) = self.parse_code(rest)?;
         let (action, remark) = if matches!(status, 301 | 302 | 303 | 307 | 308) {
             (self.parse_redirect(status, target, &names)?, None)
         } else {
             self.parse_rewrite(status, target, &names)?
         };
-        Ok(Some((Parts { host, source, action, force }, remark)))
+        Ok(Some(ParsedRule { host, source: pattern, action, force, remark }))
     }
 
-    fn parse_source(&self, text: &str) -> Result<(Option<String>, Pattern, Vec<String>), RuleError> {
-        let in_root = self.folder.is_empty();
+    fn parse_source(&self, text: &str) -> Result<Source, RuleError> {
         let syntax = PatternSyntax {
             splat_anywhere: self.dialect == Dialect::Cloudflare,
             placeholder_anywhere: self.dialect == Dialect::Cloudflare,
         };
         if let Some(rest) = text.strip_prefix("./").filter(|_| self.dialect == Dialect::Cannery) {
             let (pattern, names) = Pattern::parse(&self.resolve(rest), syntax)?;
-            return Ok((None, pattern, names));
+            return Ok(Source { host: None, pattern, names });
         }
+
         let (host, path) = split_host(text)?;
         if host.is_some() && self.dialect == Dialect::Cloudflare {
             let message = "Cloudflare's dialect has no rules for one host; begin the source with `/`";
@@ -73,22 +85,24 @@ impl Context<'_> {
             let message = format!("the source `{text}` must begin with `/`, `./` or `https://`");
             return Err(RuleError::new("bad-source", message));
         }
-        if !in_root {
+        if !self.folder.is_empty() {
             let message =
                 "only the rule file in the source root can have absolute sources; begin the source with `./`";
             return Err(RuleError::new("absolute-source", message));
         }
+
         let (pattern, names) = Pattern::parse(path, syntax)?;
-        Ok((host, pattern, names))
+        Ok(Source { host, pattern, names })
     }
 
-    /// Parses the status and the `!` after the target.
+    /// Parses the status and the `!` after the target. Returns the status, and `true` if the rule is forced.
     fn parse_code(&self, words: &[&str]) -> Result<(u16, bool), RuleError> {
         let (default, allowed): (u16, &[u16]) = match self.dialect {
             Dialect::Cannery | Dialect::Netlify => (301, &[200, 301, 302, 303, 307, 308, 404, 410]),
             Dialect::Cloudflare => (302, &[200, 301, 302, 303, 307, 308]),
         };
-        let always = self.dialect == Dialect::Cloudflare;
+        let always_forced = self.dialect == Dialect::Cloudflare;
+
         let is_code = |word: &&&str| word.starts_with(|first: char| first.is_ascii_digit());
         let (code, conditions) = match words.split_first().filter(|(first, _)| is_code(first)) {
             Some((code, rest)) => (Some(*code), rest),
@@ -104,10 +118,11 @@ impl Context<'_> {
                 RuleError::new("bad-syntax", message)
             });
         }
-        let Some(code) = code else { return Ok((default, always)) };
-        let (digits, force) = match code.strip_suffix('!').filter(|_| !always) {
+
+        let Some(code) = code else { return Ok((default, always_forced)) };
+        let (digits, force) = match code.strip_suffix('!').filter(|_| !always_forced) {
             Some(digits) => (digits, true),
-            None => (code, always),
+            None => (code, always_forced),
         };
         let status = digits.parse::<u16>().ok().filter(|status| allowed.contains(status));
         let status = status.ok_or_else(|| {
@@ -141,6 +156,7 @@ impl Context<'_> {
                 return Err(RuleError::new("unsupported-target", message));
             }
         }
+
         let (rest, fragment) = split_at(&target, '#');
         let (address, query) = split_at(rest, '?');
         let tail = |text: Option<&str>| match text {
@@ -156,6 +172,7 @@ impl Context<'_> {
         Ok(Action::Redirect { status, target, query: tail(query)?, fragment: tail(fragment)? })
     }
 
+    /// Parses the target of a rewrite. Also returns a remark if a part of the target is ignored.
     fn parse_rewrite(
         &self,
         status: u16,
@@ -213,10 +230,12 @@ fn refuse_access_control(target: &str, words: &[&str]) -> Result<(), RuleError> 
     words.first().map_or(Ok(()), |word| access_control::refuse_code(word))
 }
 
+/// Returns `true` for a word that is a target rather than a condition.
 fn looks_like_target(word: &str) -> bool {
     word.starts_with('/') || word.starts_with("./") || word.contains("://")
 }
 
+/// Splits text at the first `mark`, which belongs to neither part.
 fn split_at(text: &str, mark: char) -> (&str, Option<&str>) {
     match text.split_once(mark) {
         Some((before, after)) => (before, Some(after)),
