@@ -140,7 +140,7 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
     let (carried_bytes, carried_records) = carried.bound();
     store.require(bytes + carried_bytes, records + carried_records)?;
     let (mut writer, staging) = store.into_parts()?;
-    let archive = staging.place().to_owned();
+    let archive = staging.archive_path().to_owned();
     let write_error = || Error::write(&archive);
     let emission = Emission::new(options, &sources, &read.contents, &routes, &header_rules);
     let emitted = emission.run(&mut writer, &carried, progress).map_err(write_error())?;

@@ -74,7 +74,7 @@ impl OwnFiles {
             let path = fs::canonicalize(path).ok()?;
             path.strip_prefix(&root).ok().map(Path::to_owned)
         };
-        let archive = fs::metadata(staging.place()).ok().map(|found| (found.dev(), found.ino()));
+        let archive = fs::metadata(staging.archive_path()).ok().map(|found| (found.dev(), found.ino()));
         OwnFiles { archive, caches: caches.filter_map(within).collect() }
     }
 

@@ -44,13 +44,22 @@ pub(crate) struct Earlier {
     is_verified: bool,
 }
 
+/// The time at which the bytes of an archive are compared with its digest.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verification {
+    /// When the archive is opened.
+    Now,
+    /// Later, and only if files are taken from it.
+    IfUsed,
+}
+
 fn failed(path: &Path) -> impl FnOnce(PreviousError) -> Error {
     let path = path.to_owned();
     |source| Error::Previous { path, source }
 }
 
-/// Returns `true` if a path is the link `current` of a release directory without archives.
-fn is_first_of(path: &Path) -> bool {
+/// Returns `true` if a path is the missing link `current` of a release directory without archives.
+fn is_in_empty_release_dir(path: &Path) -> bool {
     let is_missing = fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -102,10 +111,10 @@ impl Previous {
         let mut previous = Previous::default();
         let own = fs::canonicalize(&options.archive).ok();
         for path in &options.previous {
-            if path.is_dir() || is_first_of(path) {
+            if path.is_dir() || is_in_empty_release_dir(path) {
                 previous.add_directory(path, own.as_deref())?;
             } else {
-                previous.add(path, true).map_err(failed(path))?;
+                previous.add(path, Verification::Now).map_err(failed(path))?;
             }
         }
         previous.serial_max = previous.releases.values().map(|release| release.serial).max();
@@ -115,7 +124,7 @@ impl Previous {
             return Err(Error::Serial { serial, newest });
         }
         previous.refuse_existing_serial(options, own.as_deref())?;
-        previous.bound(options);
+        previous.apply_limits(options);
         previous.drop_unneeded()?;
         Ok(previous)
     }
@@ -130,8 +139,7 @@ impl Previous {
         }
         for archive in archives {
             if fs::canonicalize(&archive).ok().as_deref() != own {
-                // Verified later, if files are taken from it.
-                self.add(&archive, false).map_err(failed(&archive))?;
+                self.add(&archive, Verification::IfUsed).map_err(failed(&archive))?;
             }
         }
         Ok(())
@@ -177,16 +185,20 @@ impl Previous {
         options.serial.unwrap_or_else(|| self.serial_max.map_or(1, |newest| newest.saturating_add(1)))
     }
 
-    fn add(&mut self, path: &Path, is_verified: bool) -> Result<(), PreviousError> {
+    /// Adds an archive, and the releases that it carries files of.
+    fn add(&mut self, path: &Path, verification: Verification) -> Result<(), PreviousError> {
         let archive = Archive::open(path, Loading::Mapped)?;
         // Carried files are trusted as long as this release exists, so the archive is verified first.
+        let is_verified = verification == Verification::Now;
         if is_verified {
             archive.verify(|_| ())?;
         }
+
         let manifest = archive.manifest()?.map(Manifest::parse).transpose()?.unwrap_or_default();
         let facts = archive.facts();
         let digest = facts.digest.to_string();
         let own = Release { serial: facts.serial, digest, released: manifest.released, carried: Vec::new() };
+
         let mut carried = HashMap::new();
         for mut release in manifest.previous {
             let paths = std::mem::take(&mut release.carried);
@@ -198,11 +210,11 @@ impl Previous {
         Ok(())
     }
 
-    /// Drops releases that are too many or too old.
+    /// Drops releases beyond the maximum number or the maximum age.
     ///
     /// The age of a release starts when the next one replaced it, because until then clients loaded its pages. A release
     /// has no age if its successor has no date.
-    fn bound(&mut self, options: &Options) {
+    fn apply_limits(&mut self, options: &Options) {
         let age_max = options.previous_age_days.map(|days| u64::from(days) * SECONDS_PER_DAY);
         let mut replaced = options.released;
         let mut too_old = false;
@@ -231,7 +243,7 @@ mod tests {
         };
         let releases = dates.iter().map(release).map(|release| (rank(&release), release)).collect();
         let mut previous = Previous { releases, ..Previous::default() };
-        previous.bound(options);
+        previous.apply_limits(options);
         previous.releases.into_values().map(|release| release.serial).collect()
     }
 

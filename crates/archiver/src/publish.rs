@@ -29,41 +29,42 @@ const NAMES_MAX: u32 = 100;
 #[derive(Debug)]
 pub(crate) struct Staging {
     /// The archive's path, with symlinks resolved.
-    place: PathBuf,
+    archive: PathBuf,
     /// The existing temporary files.
     temporary: Vec<Temporary>,
 }
 
 impl Staging {
-    /// Prepares to replace the archive at `place`, and removes temporary files that killed builds have left.
-    pub(crate) fn beside(place: &Path) -> Result<Staging, Error> {
+    /// Prepares to replace the archive at `path`, and removes temporary files that killed builds have left.
+    pub(crate) fn beside(path: &Path) -> Result<Staging, Error> {
         // A symlink to an archive is kept, and its target replaced.
-        let place = fs::canonicalize(place).unwrap_or_else(|_| place.to_owned());
-        match fs::metadata(&place) {
+        let archive = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        match fs::metadata(&archive) {
             Ok(found) if found.is_dir() => {
-                return Err(Error::usage(&place, "is a folder; name a file for the archive"));
+                return Err(Error::usage(&archive, "is a folder; name a file for the archive"));
             }
             Ok(found) if !found.is_file() => {
-                return Err(Error::usage(&place, "is no regular file, so it cannot be replaced by one"));
+                return Err(Error::usage(&archive, "is not a regular file, so it cannot be replaced by one"));
             }
             Ok(_) | Err(_) => {}
         }
-        if place.file_name().is_none() {
-            return Err(Error::usage(&place, "names no file for the archive"));
+        if archive.file_name().is_none() {
+            return Err(Error::usage(&archive, "does not name a file for the archive"));
         }
-        let staging = Staging { place, temporary: Vec::new() };
+
+        let staging = Staging { archive, temporary: Vec::new() };
         staging.remove_stale();
         Ok(staging)
     }
 
     /// Returns the archive's path.
-    pub(crate) fn place(&self) -> &Path {
-        &self.place
+    pub(crate) fn archive_path(&self) -> &Path {
+        &self.archive
     }
 
     /// Creates a temporary file, open for reading and writing.
     pub(crate) fn create(&mut self) -> Result<File, Error> {
-        self.create_locked().map_err(|error| Error::write(&self.place)(error.into()))
+        self.create_locked().map_err(|error| Error::write(&self.archive)(error.into()))
     }
 
     fn create_locked(&mut self) -> io::Result<File> {
@@ -73,6 +74,7 @@ impl Staging {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 created => created?,
             };
+
             // Another build may have removed the file before it was locked.
             let is_ours =
                 file.try_lock().is_ok() && fs::metadata(&path).is_ok_and(|found| same_file(&found, &file));
@@ -95,38 +97,39 @@ impl Staging {
 
     /// Opens the newest temporary file, which must be a finished archive.
     pub(crate) fn open(&self) -> Result<Archive, Error> {
-        let newest = self.temporary.last().map_or(&*self.place, Temporary::path);
-        let unreadable = |source| Error::ReadBack { path: self.place.clone(), source };
+        let newest = self.temporary.last().map_or(&*self.archive, Temporary::path);
+        let unreadable = |source| Error::ReadBack { path: self.archive.clone(), source };
         Archive::open(newest, Loading::Mapped).map_err(unreadable)
     }
 
     /// Makes `file`, the newest temporary file, the archive.
     pub(crate) fn publish(mut self, file: &File) -> Result<(), Error> {
-        self.put_in_place(file).map_err(|error| Error::write(&self.place)(error.into()))
+        self.replace_archive(file).map_err(|error| Error::write(&self.archive)(error.into()))
     }
 
-    fn put_in_place(&mut self, file: &File) -> io::Result<()> {
-        if let Ok(old) = fs::metadata(&self.place) {
+    fn replace_archive(&mut self, file: &File) -> io::Result<()> {
+        if let Ok(old) = fs::metadata(&self.archive) {
             file.set_permissions(old.permissions())?;
         }
+
         file.sync_all()?;
-        self.temporary.pop().ok_or(io::ErrorKind::NotFound)?.persist(&self.place)?;
+        self.temporary.pop().ok_or(io::ErrorKind::NotFound)?.persist(&self.archive)?;
         // Without this, a crash could restore the old directory entry.
         File::open(self.folder())?.sync_all()
     }
 
     fn folder(&self) -> &Path {
-        match self.place.parent() {
+        match self.archive.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         }
     }
 
     fn name(&self) -> &OsStr {
-        self.place.file_name().unwrap_or_default()
+        self.archive.file_name().unwrap_or_default()
     }
 
-    /// `.NAME.PID.SERIAL.cannery.tmp`.
+    /// Returns the name of a temporary file: `.NAME.PID.SERIAL.cannery.tmp`.
     fn temporary_name(&self, serial: u32) -> OsString {
         let mut name = OsString::from(".");
         name.push(self.name());
@@ -225,21 +228,21 @@ mod tests {
     fn stale_files_are_removed_and_locked_ones_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("site.cdb");
-        fs::write(folder.path().join(".site.cdb.123.0.cannery.tmp"), b"dead").unwrap();
-        fs::write(folder.path().join(".41.cdb.123.0.cannery.tmp"), b"dead, of another archive").unwrap();
+        fs::write(folder.path().join(".site.cdb.123.0.cannery.tmp"), b"stale").unwrap();
+        fs::write(folder.path().join(".41.cdb.123.0.cannery.tmp"), b"stale, of another archive").unwrap();
         let foreign = [".site.cdb.123.0.tmp", ".site.cdb.notes.cannery.tmp", "site.cdb.123.0.cannery.tmp"];
         for name in foreign {
             fs::write(folder.path().join(name), b"of another program").unwrap();
         }
-        let mut living = Staging::beside(&place).unwrap();
-        let file = living.create().unwrap();
+        let mut running = Staging::beside(&place).unwrap();
+        let file = running.create().unwrap();
         Staging::beside(&place).unwrap();
         let own = format!(".site.cdb.{}.0.cannery.tmp", std::process::id());
         let mut expected = vec![own];
         expected.extend(foreign.map(str::to_owned));
         expected.sort();
         assert_eq!(names(folder.path()), expected);
-        living.publish(&file).unwrap();
+        running.publish(&file).unwrap();
     }
 
     #[test]

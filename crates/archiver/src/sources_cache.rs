@@ -157,7 +157,7 @@ fn read(place: &Path) -> Result<Vec<u8>, Unusable> {
         return Err(Unusable::Kind(ErrorKind::IsADirectory.into()));
     }
     if !metadata.is_file() {
-        return Err(Unusable::Kind(io::Error::other("it is no regular file")));
+        return Err(Unusable::Kind(io::Error::other("it is not a regular file")));
     }
     let owner = metadata.uid();
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {

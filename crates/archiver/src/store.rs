@@ -29,7 +29,7 @@ impl Store {
             FormatChoice::Cdb => (Format::Cdb, false),
             FormatChoice::Cdb64 => (Format::Cdb64, false),
         };
-        let writer = Writer::new(staging.create()?, width).map_err(Error::write(staging.place()))?;
+        let writer = Writer::new(staging.create()?, width).map_err(Error::write(staging.archive_path()))?;
         Ok(Store { staging, writer: Some(writer), may_widen, bodies: HashMap::new() })
     }
 
@@ -58,7 +58,7 @@ impl Store {
             self.widen()?;
             written = self.with_writer(|writer| writer.body(digest, length, content));
         }
-        let body = written.map_err(Error::write(self.staging.place()))?;
+        let body = written.map_err(Error::write(self.staging.archive_path()))?;
         self.bodies.insert(*digest, body);
         Ok(body)
     }
@@ -69,12 +69,13 @@ impl Store {
         if self.is_to_widen(&required) {
             return self.widen();
         }
-        required.map_err(Error::write(self.staging.place()))
+        required.map_err(Error::write(self.staging.archive_path()))
     }
 
     /// Ends the bodies. The remaining records refer to them.
     pub(crate) fn into_parts(self) -> Result<(Writer, Staging), Error> {
-        let writer = self.writer.ok_or(WriteError::Full).map_err(Error::write(self.staging.place()))?;
+        let writer =
+            self.writer.ok_or(WriteError::Full).map_err(Error::write(self.staging.archive_path()))?;
         Ok((writer, self.staging))
     }
 
@@ -92,7 +93,7 @@ impl Store {
 
     fn widen(&mut self) -> Result<(), Error> {
         let Some(narrow) = self.writer.take() else { return Ok(()) };
-        let wide = narrow.widen(self.staging.create()?).map_err(Error::write(self.staging.place()))?;
+        let wide = narrow.widen(self.staging.create()?).map_err(Error::write(self.staging.archive_path()))?;
         self.writer = Some(wide);
         self.staging.drop_older();
         Ok(())
