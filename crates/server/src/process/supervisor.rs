@@ -2,8 +2,8 @@
 //!
 //! The supervisor serves nothing itself. It owns the listening sockets, so no connection is refused while a process is down.
 //! Each process inherits the listening sockets of all others too, and accepts from them while their process is down
-//! (`down_processes`). Each process has a private socket pair with the supervisor, over which it reports readiness. The supervisor
-//! never forks without executing a program.
+//! (`down_processes`). Each process has a private socket pair with the supervisor, over which it reports readiness. The
+//! supervisor never forks without executing a program.
 //!
 //! The service survives the exit of any process. Because all processes have the same configuration, the supervisor fails at
 //! start if none of them can serve. A program that takes over fails if any of its processes fails, and its predecessor
@@ -12,7 +12,7 @@
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -39,6 +39,8 @@ const BACKOFF: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// Interval at which the supervisor checks the readiness of a process that it has started.
 const READY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// Longest wait for a signal, after which the ticket seed is advanced.
+const SEED_INTERVAL: Duration = Duration::from_secs(3600);
 /// Time after the drain timeout before processes are killed.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -69,7 +71,7 @@ pub enum ExitReason {
 
 /// The outcome of waiting for the processes at start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Readiness {
+enum StartOutcome {
     /// Processes serve.
     Ready,
     /// A signal stopped the service first.
@@ -114,8 +116,10 @@ impl Supervisor<'_> {
         let mut slots = slots(listeners, admin)?;
         let seed = self.has_tls.then(|| Seed::generate(SystemTime::now())).transpose();
         let mut inherited = Inherited { seed: seed.map_err(io::Error::other)? };
+
         for number in 0..slots.len() {
-            start(&mut slots, number, serving, self.command, &mut inherited);
+            // After an error, the slot is scheduled for a retry.
+            let _ = start(&mut slots, number, serving, self.command, &mut inherited);
         }
         let notify = Notify::from_environment()?;
         if let Some(watchdog) = notify.watchdog() {
@@ -124,7 +128,7 @@ impl Supervisor<'_> {
 
         let mut successor = None;
         let mut ended = ExitReason::Replaced;
-        if self.await_ready(&mut slots, serving, &signals, &mut inherited)? == Readiness::Ready {
+        if self.await_ready(&mut slots, serving, &signals, &mut inherited)? == StartOutcome::Ready {
             ready();
             notify.ready("serving");
             if let Some(predecessor) = self.predecessor {
@@ -136,6 +140,7 @@ impl Supervisor<'_> {
         } else if self.predecessor.is_none() {
             ended = ExitReason::Stopped;
         }
+
         if let Some(successor) = successor {
             notify.main_process(successor.process());
             // The successor has the listeners. Ending them here would refuse connections.
@@ -149,8 +154,8 @@ impl Supervisor<'_> {
 
         // The admin process reports on the others until they have exited.
         let (serving, admin) = slots.split_at_mut(serving);
-        self.stop(serving, self.drain + GRACE, &signals);
-        self.stop(admin, GRACE, &signals);
+        stop_all(serving, self.drain + GRACE, &signals);
+        stop_all(admin, GRACE, &signals);
         Ok(ended)
     }
 
@@ -164,35 +169,39 @@ impl Supervisor<'_> {
         serving: usize,
         signals: &Receiver<i32>,
         inherited: &mut Inherited,
-    ) -> io::Result<Readiness> {
+    ) -> io::Result<StartOutcome> {
         loop {
             for slot in &mut *slots {
                 slot.reap();
                 slot.read_readiness();
             }
             if slots.iter().all(|slot| slot.is_ready) {
-                return Ok(Readiness::Ready);
+                return Ok(StartOutcome::Ready);
             }
+
             let site_slots = &slots[..serving];
             let is_served = site_slots.iter().any(|slot| slot.is_ready);
             if let Some((number, failure)) = slots.iter().find_map(ProcessSlot::failure) {
                 let all_failed = site_slots.iter().all(|slot| slot.failure.is_some());
                 if all_failed || self.predecessor.is_some() {
-                    self.kill(slots);
+                    kill_all(slots);
                     return Err(io::Error::other(format!("process {number} ended at its start: {failure}")));
                 }
                 if is_served && slots.iter().all(|slot| slot.is_ready || slot.failure.is_some()) {
-                    return Ok(Readiness::Ready);
+                    return Ok(StartOutcome::Ready);
                 }
             }
+
             if let Ok(SIGINT | SIGTERM | SIGQUIT) = signals.recv_timeout(READY_CHECK_INTERVAL) {
-                return Ok(Readiness::Stopped);
+                return Ok(StartOutcome::Stopped);
             }
+
             for number in 0..slots.len() {
                 if slots[number].should_start() {
                     // Reported only now, because no process is restarted while all fail.
                     slots[number].report_failure(self.on_notice);
-                    start(slots, number, serving, self.command, inherited);
+                    // After an error, the slot is scheduled for a retry.
+                    let _ = start(slots, number, serving, self.command, inherited);
                 }
             }
             announce_down(&mut slots[..serving]);
@@ -213,8 +222,9 @@ impl Supervisor<'_> {
             let until_next = next.map(|at| at.saturating_duration_since(Instant::now()));
             let is_starting = slots.iter().any(ProcessSlot::is_starting);
             let timeout = until_next.into_iter().chain(is_starting.then_some(READY_CHECK_INTERVAL)).min();
-            let timeout = timeout.unwrap_or(Duration::from_secs(3600));
+            let timeout = timeout.unwrap_or(SEED_INTERVAL);
             inherited.advance();
+
             match signals.recv_timeout(timeout) {
                 Ok(SIGQUIT) => return successor,
                 Ok(SIGINT | SIGTERM) | Err(RecvTimeoutError::Disconnected) => {
@@ -229,16 +239,19 @@ impl Supervisor<'_> {
                 Ok(SIGUSR2) if successor.is_none() => successor = self.start_successor(slots, serving),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
+
             if let Some(status) = successor.as_mut().and_then(Successor::exit_status) {
                 successor = None;
                 (self.on_notice)(&Notice::SuccessorFailed { why: status.to_string() });
             }
             for number in 0..slots.len() {
-                if slots[number].reap() {
+                if slots[number].reap().is_some() {
                     slots[number].report_failure(self.on_notice);
                 }
                 slots[number].read_readiness();
-                if slots[number].should_start() && !start(slots, number, serving, self.command, inherited) {
+                if slots[number].should_start()
+                    && start(slots, number, serving, self.command, inherited).is_err()
+                {
                     slots[number].report_failure(self.on_notice);
                 }
             }
@@ -259,39 +272,6 @@ impl Supervisor<'_> {
             Err(error) => {
                 (self.on_notice)(&Notice::SuccessorFailed { why: error.to_string() });
                 None
-            }
-        }
-    }
-
-    /// Shuts processes down gracefully, and kills those that still run after the timeout.
-    fn stop(&self, slots: &mut [ProcessSlot], timeout: Duration, signals: &Receiver<i32>) {
-        for slot in &mut *slots {
-            for (_, listener) in slot.listeners.drain(..) {
-                listener.close();
-            }
-        }
-        signal_all(slots, Signal::TERM);
-        let end = Instant::now() + timeout;
-        while slots.iter_mut().any(ProcessSlot::is_running) {
-            let left = end.saturating_duration_since(Instant::now());
-            match signals.recv_timeout(left) {
-                Ok(SIGCHLD) => {}
-                Ok(SIGINT | SIGTERM) | Err(_) => {
-                    self.kill(slots);
-                    return;
-                }
-                Ok(_) => {}
-            }
-        }
-    }
-
-    #[allow(clippy::unused_self, reason = "a method, like stop")]
-    fn kill(&self, slots: &mut [ProcessSlot]) {
-        for slot in slots {
-            if let Some(child) = &mut slot.child {
-                // This fails only if the process has exited.
-                let _ = child.kill();
-                let _ = child.wait();
             }
         }
     }
@@ -371,12 +351,13 @@ impl ProcessSlot {
             .collect()
     }
 
-    /// Reaps the process if it has exited, and schedules its restart. Returns `true` if it has exited since the last call.
-    fn reap(&mut self) -> bool {
-        let Some(Ok(Some(status))) = self.child.as_mut().map(Child::try_wait) else { return false };
+    /// Reaps the process if it has exited, and schedules its restart. Returns its exit status, or `None` if it runs or was
+    /// reaped before.
+    fn reap(&mut self) -> Option<ExitStatus> {
+        let status = self.child.as_mut()?.try_wait().ok().flatten()?;
         self.child = None;
         self.schedule_restart(status.to_string());
-        true
+        Some(status)
     }
 
     fn schedule_restart(&mut self, failure: String) {
@@ -422,39 +403,32 @@ impl ProcessSlot {
             on_notice(&Notice::ProcessExited { number, status, delay: self.backoff });
         }
     }
-
-    fn is_running(&mut self) -> bool {
-        self.reap();
-        self.child.is_some()
-    }
 }
 
-/// Starts the process with this number. Returns `false` if that failed; it is then scheduled for a retry.
+/// Starts the process with this number.
+///
+/// # Errors
+/// The program cannot be started. It is then scheduled for a retry.
 fn start(
     slots: &mut [ProcessSlot],
     number: usize,
     serving: usize,
     command: &dyn Fn(usize) -> Command,
     inherited: &mut Inherited,
-) -> bool {
-    let started = spawn_process(slots, number, serving, command, inherited);
+) -> io::Result<()> {
+    let spawned = spawn_process(slots, number, serving, command, inherited);
     let slot = &mut slots[number];
     slot.started = Instant::now();
     slot.restart_at = None;
     slot.announced.clear();
-    match started {
-        Ok((child, socket)) => {
-            slot.child = Some(child);
-            slot.socket = Some(socket);
-            true
-        }
-        Err(error) => {
-            slot.schedule_restart(error.to_string());
-            false
-        }
-    }
+
+    let (child, socket) = spawned.inspect_err(|error| slot.schedule_restart(error.to_string()))?;
+    slot.child = Some(child);
+    slot.socket = Some(socket);
+    Ok(())
 }
 
+/// Starts a program with its listeners, and returns it with the supervisor's end of their socket pair.
 fn spawn_process(
     slots: &[ProcessSlot],
     number: usize,
@@ -465,6 +439,7 @@ fn spawn_process(
     let slot = &slots[number];
     let others = slots[..serving].iter().filter(|other| number < serving && other.number != number);
     let standby: Vec<_> = others.flat_map(ProcessSlot::exclusive_listeners).collect();
+
     let mut command = command(number);
     set_listener_variables(&mut command, &slot.listeners().collect::<Vec<_>>(), &standby);
     let (ours, theirs) = UnixStream::pair()?;
@@ -473,12 +448,14 @@ fn spawn_process(
     command.env_remove(SOCKET_VARIABLE);
     command.env(SUPERVISOR_VARIABLE, descriptor_list(&[&theirs]));
     command.env(STATS_VARIABLE, descriptor_list(&slot.stats));
+
     inherited.advance();
     let uses_tls = slot.listeners().any(|(kind, _)| kind == ListenerKind::Tls);
     let seed = inherited.seed.as_ref().filter(|_| uses_tls).map(seed_pipe).transpose()?;
     if let Some(pipe) = &seed {
         command.env(SEED_VARIABLE, descriptor_list(&[pipe]));
     }
+
     let mut descriptors = slot.descriptors();
     descriptors.push(theirs.as_fd());
     descriptors.extend(standby.iter().map(|(_, _, listener)| listener.as_fd()));
@@ -496,6 +473,41 @@ fn announce_down(serving: &mut [ProcessSlot]) {
             let _ = socket.write_all(format!("{line}\n").as_bytes());
             slot.announced.clone_from(&line);
         }
+    }
+}
+
+/// Shuts processes down gracefully, and kills those that still run after the timeout.
+fn stop_all(slots: &mut [ProcessSlot], timeout: Duration, signals: &Receiver<i32>) {
+    for slot in &mut *slots {
+        for (_, listener) in slot.listeners.drain(..) {
+            listener.close();
+        }
+    }
+    signal_all(slots, Signal::TERM);
+
+    let end = Instant::now() + timeout;
+    loop {
+        for slot in &mut *slots {
+            slot.reap();
+        }
+        if slots.iter().all(|slot| slot.child.is_none()) {
+            return;
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        match signals.recv_timeout(left) {
+            // A second signal, or the timeout.
+            Ok(SIGINT | SIGTERM) | Err(_) => return kill_all(slots),
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Kills all processes, and reaps them.
+fn kill_all(slots: &mut [ProcessSlot]) {
+    for child in slots.iter_mut().filter_map(|slot| slot.child.as_mut()) {
+        // This fails only if the process has exited.
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 
