@@ -9,7 +9,7 @@ mod sites;
 
 pub(crate) use exchange::{OnH1, OnH2};
 pub(crate) use file_id::FileId;
-pub(crate) use releases::{OpenRelease, Releases, ScanKind};
+pub(crate) use releases::{OpenRelease, Releases, Trigger};
 pub(crate) use sites::{Entry, Sites};
 
 use std::net::SocketAddr;
@@ -78,8 +78,10 @@ impl Content {
                         named.releases.clone().map(|directory| Releases::new(directory, config.hosts));
                     if let Some(releases) = &mut releases {
                         let mut notices = Vec::new();
-                        releases.scan(&site.archive().facts().digest, ScanKind::Startup, &mut notices);
-                        notices.iter().for_each(|notice| (config.on_notice.0)(notice));
+                        releases.scan(&site.archive().facts().digest, Trigger::Startup, &mut notices);
+                        for notice in &notices {
+                            (config.on_notice.0)(notice);
+                        }
                     }
                     let earlier = releases.as_ref().map_or_else(Vec::new, Releases::sites);
                     entries.push(Entry { host: named.host.clone(), site, earlier });
@@ -114,9 +116,12 @@ impl Content {
         output: &mut Output,
         observer: &mut Observer,
     ) {
-        let (exchange, peer, tls) = (&mut incoming.exchange, incoming.peer, incoming.tls);
+        let peer = incoming.peer;
+        let tls = incoming.tls;
+        let exchange = &mut incoming.exchange;
         let head = exchange.head();
         let length_before = observer.records_requests().then(|| output.length());
+
         let response = match self {
             Content::Sites(sites) => answer_from_sites(sites, &mut incoming, scratch, fields, output),
             Content::Admin(admin) => {
@@ -130,6 +135,7 @@ impl Content {
                 Response::Own { status: 200, content_bytes }
             }
         };
+
         if let Some(before) = length_before {
             let bytes = output.length() - before;
             observer.request_answered(&LoggedRequest { peer: *peer, tls, head, response: &response, bytes });
@@ -145,6 +151,7 @@ impl Content {
                 Answer { status: refusal.status(), ..Answer::built_in(PLAIN_HTTP, Reason::BadRequest) };
             return (answer, ArchiveRef::NONE);
         }
+
         let status = refusal.status();
         let default = if let Content::Sites(sites) = self { sites.default() } else { None };
         match default {
@@ -168,9 +175,10 @@ impl Content {
     pub(crate) fn range(&self, archive: u16, extent: Extent, skip: u64) -> &[u8] {
         let rest = Extent { position: extent.position + skip, length: extent.length - skip };
         match self {
-            // `site` has checked that the range lies within the archive.
             Content::Sites(sites) => {
-                sites.get(archive).and_then(|site| site.archive().body(rest).ok()).unwrap_or_default()
+                let bytes = sites.get(archive).and_then(|site| site.archive().body(rest).ok());
+                debug_assert!(bytes.is_some(), "`site` has checked that the range lies within the archive");
+                bytes.unwrap_or_default()
             }
             Content::Admin(_) | Content::Dummy(_) => &[],
         }
@@ -188,6 +196,7 @@ fn answer_from_sites<'a>(
 ) -> Response<'a> {
     let IncomingRequest { exchange, https_port, .. } = incoming;
     let request = &exchange.head().request;
+
     let Some((number, entry)) = sites.of(request) else {
         if let Some(page) = sites.challenge(request) {
             return answer_page(exchange, &page, fields, output);
@@ -198,23 +207,27 @@ fn answer_from_sites<'a>(
         exchange.answer(&answer, ArchiveRef::NONE, fields, output);
         return Response::Site(answer);
     };
+
     if let Some(port) = *https_port
         && let Some(answer) = https_redirect(request, port, scratch)
     {
         exchange.answer(&answer, ArchiveRef::NONE, fields, output);
         return Response::Site(answer);
     }
+
     let site = entry.site.as_ref();
     let (answer, release) = if entry.earlier.is_empty() {
         (site.answer(request, scratch), None)
     } else {
         site.answer_with_earlier(&entry.earlier, request, scratch)
     };
+    // Paths of the site take precedence over built-in pages.
     if !matches!(answer.reason, Reason::Path(_) | Reason::Method | Reason::Options)
         && let Some(page) = sites.builtin_page(request)
     {
         return answer_page(exchange, &page, fields, output);
     }
+
     let (number, site) = release.and_then(|place| sites.earlier(number, place)).unwrap_or((number, site));
     exchange.answer(&answer, archive_ref(number, site), fields, output);
     Response::Site(answer)

@@ -10,7 +10,7 @@
 mod certificates;
 mod current;
 
-pub(crate) use certificates::CertificateFolder;
+pub(crate) use certificates::WatchedCertificates;
 pub(crate) use current::Current;
 
 use std::io;
@@ -24,7 +24,7 @@ use cannery_eventloop::Waker;
 use cannery_site::Site;
 
 use crate::config::{self, Config, NamedArchive, NoticeHandler};
-use crate::content::{ArchiveResources, Content, FileId, OpenRelease, Releases, ScanKind, open};
+use crate::content::{ArchiveResources, Content, FileId, OpenRelease, Releases, Trigger, open};
 use crate::error::StartError;
 use crate::notice::Notice;
 use crate::observe::{ProcessSampler, Status};
@@ -65,7 +65,7 @@ struct Watched {
 /// Opens and checks new releases.
 pub(crate) struct Reloader {
     watched: Vec<Watched>,
-    certificates: Option<CertificateFolder>,
+    certificates: Option<WatchedCertificates>,
     /// Samples the resource usage of the process, if operators can query it.
     process: Option<ProcessSampler>,
     /// Sites that are no longer served, until no worker refers to them.
@@ -121,7 +121,7 @@ impl Reloader {
     }
 
     /// Returns a reloader that also checks `certificates`.
-    pub(crate) fn with_certificates(self, certificates: Option<CertificateFolder>) -> Reloader {
+    pub(crate) fn with_certificates(self, certificates: Option<WatchedCertificates>) -> Reloader {
         Reloader { certificates, ..self }
     }
 
@@ -160,8 +160,8 @@ impl Reloader {
                     // Requests that arrived meanwhile are handled together.
                     while orders.try_recv().is_ok() {}
                     self.detach_written_archives(served);
-                    let archives = self.check_archives(true, served);
-                    let certificates = self.check_certificates(true);
+                    let archives = self.check_archives(Trigger::Request, served);
+                    let certificates = self.check_certificates(Trigger::Request);
                     if archives == Outcome::Unchanged && certificates == Outcome::Unchanged {
                         self.notify(&Notice::Unchanged);
                     }
@@ -169,9 +169,9 @@ impl Reloader {
                 Err(RecvTimeoutError::Timeout) => {
                     self.detach_written_archives(served);
                     if self.watch {
-                        self.check_archives(false, served);
+                        self.check_archives(Trigger::Interval, served);
                     }
-                    self.check_certificates(false);
+                    self.check_certificates(Trigger::Interval);
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -179,15 +179,17 @@ impl Reloader {
     }
 
     /// Loads changed certificates.
-    fn check_certificates(&mut self, ordered: bool) -> Outcome {
-        let notices = self.certificates.as_mut().map(|certificates| certificates.check(ordered));
+    fn check_certificates(&mut self, trigger: Trigger) -> Outcome {
+        let notices = self.certificates.as_mut().map(|certificates| certificates.check(trigger));
         let notices = notices.unwrap_or_default();
         if let (Some(certificates), Some(status)) = (&self.certificates, &self.status)
             && !notices.is_empty()
         {
             status.set_certificates(certificates.context.certificates());
         }
-        notices.iter().for_each(|notice| self.notify(notice));
+        for notice in &notices {
+            self.notify(notice);
+        }
         if notices.is_empty() { Outcome::Unchanged } else { Outcome::Changed }
     }
 
@@ -195,9 +197,8 @@ impl Reloader {
         (self.on_notice.0)(notice);
     }
 
-    /// Checks each archive, and serves new releases. An `ordered` check doesn't wait until a file stays unchanged, and
-    /// retries files that were refused before.
-    fn check_archives(&mut self, ordered: bool, served: &Served) -> Outcome {
+    /// Checks each archive, and serves new releases.
+    fn check_archives(&mut self, trigger: Trigger, served: &Served) -> Outcome {
         let content = served.current.get();
         let Content::Sites(sites) = &*content else { return Outcome::Unchanged };
         let mut entries = sites.entries().to_vec();
@@ -207,16 +208,16 @@ impl Reloader {
         let mut is_replaced = false;
 
         for (number, (watched, entry)) in self.watched.iter_mut().zip(&mut entries).enumerate() {
-            match watched.check(ordered) {
+            match watched.check(trigger) {
                 FileState::Settled => {}
                 FileState::Missing(error) => {
                     outcome = Outcome::Changed;
                     let path = watched.named.path.clone();
                     notices.push(Notice::Refused { path, why: error.to_string() });
                 }
-                FileState::Ready(stamp) => {
+                FileState::Ready(id) => {
                     outcome = Outcome::Changed;
-                    watched.settled = Some(stamp);
+                    watched.settled = Some(id);
                     match open(&watched.named.path, self.loading) {
                         Ok((archive, lease, open_notices)) => {
                             let site = Arc::new(Site::new(archive, self.hosts));
@@ -237,32 +238,36 @@ impl Reloader {
 
             // We update these together with the current release, so that the previous one still answers for its pages.
             if let Some(releases) = &mut watched.releases {
-                let kind = if ordered { ScanKind::Ordered } else { ScanKind::Periodic };
                 let current = entry.site.archive().facts().digest;
-                let (retired, is_changed) = releases.scan(&current, kind, &mut notices);
-                if is_changed {
+                let scan = releases.scan(&current, trigger, &mut notices);
+                if scan.is_changed {
                     outcome = Outcome::Changed;
                     is_replaced = true;
                     entry.earlier = releases.sites();
                 }
-                self.retired.extend(retired.into_iter().map(Retired::from));
+                self.retired.extend(scan.retired.into_iter().map(Retired::from));
             }
         }
 
         if !released.is_empty() || is_replaced {
             served.current.replace(Arc::new(Content::Sites(sites.with(entries))));
-            served.wakers.iter().for_each(Waker::wake);
+            for waker in &served.wakers {
+                waker.wake();
+            }
         }
 
         // We report a release only after it is served.
         if let Some(status) = &self.status {
-            released.iter().for_each(|(number, site)| status.released(*number, site.archive().facts()));
-            notices
-                .iter()
-                .filter(|notice| matches!(notice, Notice::Refused { .. }))
-                .for_each(|_| status.refused());
+            for (number, site) in &released {
+                status.released(*number, site.archive().facts());
+            }
+            for _ in notices.iter().filter(|notice| matches!(notice, Notice::Refused { .. })) {
+                status.refused();
+            }
         }
-        notices.iter().for_each(|notice| self.notify(notice));
+        for notice in &notices {
+            self.notify(notice);
+        }
         outcome
     }
 
@@ -324,37 +329,42 @@ enum FileState {
 
 impl Watched {
     fn new(named: &NamedArchive) -> Watched {
-        let stamp = FileId::of(&named.path).ok();
+        let id = FileId::of(&named.path).ok();
         Watched {
             named: named.clone(),
-            settled: stamp,
-            seen: stamp,
+            settled: id,
+            seen: id,
             is_missing_reported: false,
             lease: None,
             releases: None,
         }
     }
 
-    /// Checks the file. Reports a missing file once, or each time if the check is `ordered`.
-    fn check(&mut self, ordered: bool) -> FileState {
-        let stamp = match FileId::of(&self.named.path) {
-            Ok(stamp) => stamp,
+    /// Checks the file. Reports a missing file once, and again at each request.
+    fn check(&mut self, trigger: Trigger) -> FileState {
+        let is_requested = trigger == Trigger::Request;
+        let id = match FileId::of(&self.named.path) {
+            Ok(id) => id,
             Err(error) => {
                 self.seen = None;
                 let is_reported = std::mem::replace(&mut self.is_missing_reported, true);
-                return if is_reported && !ordered { FileState::Settled } else { FileState::Missing(error) };
+                return if is_reported && !is_requested {
+                    FileState::Settled
+                } else {
+                    FileState::Missing(error)
+                };
             }
         };
         self.is_missing_reported = false;
-        let before = self.seen.replace(stamp);
-        if self.settled == Some(stamp) {
+        let before = self.seen.replace(id);
+        if self.settled == Some(id) {
             return FileState::Settled;
         }
 
         // A file that was renamed into place is complete. One that is written in place is complete once it stays
         // unchanged between two checks.
-        let renamed = self.settled.is_none_or(|settled| !settled.is_same_file(&stamp));
-        if ordered || renamed || before == Some(stamp) { FileState::Ready(stamp) } else { FileState::Settled }
+        let renamed = self.settled.is_none_or(|settled| !settled.is_same_file(&id));
+        if is_requested || renamed || before == Some(id) { FileState::Ready(id) } else { FileState::Settled }
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Releases {
 /// A file of the directory.
 #[derive(Debug)]
 struct File {
-    stamp: FileId,
+    id: FileId,
     state: State,
 }
 
@@ -67,15 +67,23 @@ pub(crate) struct OpenRelease {
     pub(crate) lease: Option<Lease>,
 }
 
-/// The occasion of a scan, which decides the files that it considers complete.
+/// The trigger of a check of files, which decides the files that it considers complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ScanKind {
-    /// At startup: all files are complete. Like the current release, they are not verified as a whole.
+pub(crate) enum Trigger {
+    /// The start of the server: all files are complete. Like the current release, they are not verified as a whole.
     Startup,
-    /// On request of the operator: all files are complete.
-    Ordered,
-    /// At regular intervals: files that have not changed since the last scan are complete.
-    Periodic,
+    /// A request of the operator: all files are complete, and files that were refused before are tried again.
+    Request,
+    /// The interval between checks: files that have not changed since the last check are complete.
+    Interval,
+}
+
+/// The outcome of a scan.
+pub(crate) struct ScanOutcome {
+    /// Releases that are no longer served.
+    pub(crate) retired: Vec<OpenRelease>,
+    /// Whether the list of served releases has changed.
+    pub(crate) is_changed: bool,
 }
 
 impl Releases {
@@ -97,19 +105,18 @@ impl Releases {
         })
     }
 
-    /// Scans the directory, and opens the newest releases other than `current`. Returns the releases that are no longer
-    /// served, and `true` if the list of served ones has changed.
+    /// Scans the directory, and opens the newest releases other than `current`.
     pub(crate) fn scan(
         &mut self,
         current: &Digest,
-        kind: ScanKind,
+        trigger: Trigger,
         notices: &mut Vec<Notice>,
-    ) -> (Vec<OpenRelease>, bool) {
+    ) -> ScanOutcome {
         let mut retired = Vec::new();
         match self.list() {
             Ok(found) => {
                 self.unreadable = None;
-                self.update_files(found, kind, &mut retired);
+                self.update_files(found, trigger, &mut retired);
             }
             // Open releases stay open, because their files may still exist.
             Err(error) => {
@@ -119,19 +126,21 @@ impl Releases {
                 }
             }
         }
-        let served = self.choose(current, kind, notices);
+
+        let served = self.choose(current, trigger, notices);
         for (name, file) in &mut self.files {
             if !served.contains(name) {
                 retired.extend(file.close());
             }
         }
+
         let is_changed = served != self.served;
         self.served = served;
-        if is_changed && kind != ScanKind::Startup {
+        if is_changed && trigger != Trigger::Startup {
             let names = self.served.iter().map(|name| name.to_string_lossy().into_owned()).collect();
             notices.push(Notice::OtherReleases { path: self.directory.path.clone(), names });
         }
-        (retired, is_changed)
+        ScanOutcome { retired, is_changed }
     }
 
     /// Lists the regular files of the directory.
@@ -144,8 +153,8 @@ impl Releases {
             if is_hidden || !entry.file_type()?.is_file() {
                 continue;
             }
-            if let Ok(stamp) = FileId::of(&entry.path()) {
-                found.insert(entry.file_name(), stamp);
+            if let Ok(id) = FileId::of(&entry.path()) {
+                found.insert(entry.file_name(), id);
             }
         }
         Ok(found)
@@ -155,7 +164,7 @@ impl Releases {
     fn update_files(
         &mut self,
         found: BTreeMap<OsString, FileId>,
-        kind: ScanKind,
+        trigger: Trigger,
         retired: &mut Vec<OpenRelease>,
     ) {
         self.files.retain(|name, file| {
@@ -163,12 +172,13 @@ impl Releases {
             retired.extend(if stays { None } else { file.close() });
             stays
         });
-        for (name, stamp) in found {
+
+        for (name, id) in found {
             let path = self.directory.path.join(&name);
             let read = || Label::of(&path).map_or(State::Unusable, State::Known);
-            let is_complete = kind != ScanKind::Periodic;
+            let is_complete = trigger != Trigger::Interval;
             match self.files.get_mut(&name) {
-                Some(file) if file.stamp == stamp => {
+                Some(file) if file.id == id => {
                     let is_retried = is_complete && matches!(file.state, State::Unusable);
                     if matches!(file.state, State::New) || is_retried {
                         file.state = read();
@@ -177,23 +187,25 @@ impl Releases {
                 known => {
                     retired.extend(known.and_then(File::close));
                     let state = if is_complete { read() } else { State::New };
-                    self.files.insert(name, File { stamp, state });
+                    self.files.insert(name, File { id, state });
                 }
             }
         }
     }
 
     /// Chooses the releases to serve, and opens those that are not open yet. Returns their file names.
-    fn choose(&mut self, current: &Digest, kind: ScanKind, notices: &mut Vec<Notice>) -> Vec<OsString> {
+    fn choose(&mut self, current: &Digest, trigger: Trigger, notices: &mut Vec<Notice>) -> Vec<OsString> {
         let mut ranked: Vec<_> = self
             .files
             .iter()
-            .filter_map(|(name, file)| Some((file.label()?, file.stamp.modified(), name.clone())))
+            .filter_map(|(name, file)| Some((file.label()?, file.id.modified(), name.clone())))
             .collect();
         ranked.sort_by_key(|(label, modified, name)| {
             (Reverse(label.serial), Reverse(*modified), Reverse(name.clone()))
         });
-        let (mut served, mut digests) = (Vec::new(), vec![*current]);
+
+        let mut served = Vec::new();
+        let mut digests = vec![*current];
         for (label, _, name) in ranked {
             if served.len() == self.directory.kept {
                 break;
@@ -201,10 +213,11 @@ impl Releases {
             if digests.contains(&label.digest) {
                 continue;
             }
+
             let path = self.directory.path.join(&name);
             let Some(file) = self.files.get_mut(&name) else { continue };
             if !matches!(file.state, State::Open(..)) {
-                file.state = match open(&path, kind, self.hosts) {
+                file.state = match open(&path, trigger, self.hosts) {
                     Ok((release, notice)) => {
                         notices.extend(notice);
                         State::Open(label, release)
@@ -259,11 +272,11 @@ impl Label {
 }
 
 /// Opens a release, and verifies all of it except at startup.
-fn open(path: &Path, kind: ScanKind, hosts: bool) -> Result<(OpenRelease, Option<Notice>), String> {
+fn open(path: &Path, trigger: Trigger, hosts: bool) -> Result<(OpenRelease, Option<Notice>), String> {
     // We map it, because few requests are for it: the page cache keeps the parts in use.
     let open::OpenedArchive { archive, lease, is_unguarded } =
         open::open(path, Loading::Mapped).map_err(|error| error.to_string())?;
-    if kind != ScanKind::Startup {
+    if trigger != Trigger::Startup {
         archive.verify(|_| {}).map_err(|error| error.to_string())?;
     }
     let notice = is_unguarded.then(|| Notice::Unguarded { path: path.to_owned() });

@@ -34,7 +34,8 @@ pub(crate) struct Entry {
 impl Sites {
     pub(crate) fn new(all: Vec<Entry>, builtin_pages: BuiltinPages) -> Sites {
         let default = all.iter().position(|entry| entry.host.is_none());
-        let earlier = all.iter().flat_map(|entry| entry.earlier.iter().cloned()).collect();
+        let earlier: Vec<_> = all.iter().flat_map(|entry| entry.earlier.iter().cloned()).collect();
+        debug_assert!(u16::try_from(all.len() + earlier.len()).is_ok(), "sites have 16-bit numbers");
         Sites { all, earlier, default, builtin_pages }
     }
 
@@ -95,8 +96,8 @@ impl Sites {
             .all
             .iter()
             .enumerate()
-            .filter_map(|(place, entry)| Some((entry.host.as_ref()?.matches(host)?, place)));
-        matching.max_by_key(|(nearness, _)| *nearness).map(|(_, place)| place).or(self.default)
+            .filter_map(|(place, entry)| Some((entry.host.as_ref()?.specificity(host)?, place)));
+        matching.max_by_key(|(specificity, _)| *specificity).map(|(_, place)| place).or(self.default)
     }
 
     /// Returns the site of a number that [`Sites::of`] or [`Sites::earlier`] returned.

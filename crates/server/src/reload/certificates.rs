@@ -10,12 +10,12 @@ use std::time::SystemTime;
 use cannery_secure::{Certificates, Context, Protocol, Seed, Settings, Version, Warning};
 
 use crate::config::{CertificateFiles, Config, Content, Tls};
-use crate::content::FileId;
+use crate::content::{FileId, Trigger};
 use crate::error::StartError;
 use crate::notice::Notice;
 
 /// Certificates and the files that they were read from.
-pub(crate) struct CertificateFolder {
+pub(crate) struct WatchedCertificates {
     pub(crate) context: Context,
     tls: Tls,
     names: Vec<String>,
@@ -26,15 +26,15 @@ pub(crate) struct CertificateFolder {
     watch: bool,
 }
 
-impl CertificateFolder {
+impl WatchedCertificates {
     /// Reads the certificates of a configuration and reports their warnings. Returns `None` if no listener uses TLS.
-    pub(crate) fn open(config: &Config) -> Result<Option<CertificateFolder>, StartError> {
+    pub(crate) fn open(config: &Config) -> Result<Option<WatchedCertificates>, StartError> {
         if !config.has_tls() {
             return Ok(None);
         }
         let tls = config.tls.clone().ok_or(StartError::NoCertificate)?;
         let names = names(config);
-        let stamps = stamps(&tls);
+        let files = file_ids(&tls);
         let now = SystemTime::now();
         let certificates = load(&tls, &names, now)?;
         for notice in notices(certificates.warnings()) {
@@ -49,7 +49,7 @@ impl CertificateFolder {
             now,
         })?;
         let watch = !matches!(config.content, Content::Archives { watch: false, .. });
-        Ok(Some(CertificateFolder { context, tls, names, settled: stamps.clone(), seen: stamps, watch }))
+        Ok(Some(WatchedCertificates { context, tls, names, settled: files.clone(), seen: files, watch }))
     }
 
     /// Returns the paths of the files that are read again.
@@ -57,21 +57,22 @@ impl CertificateFolder {
         paths(&self.tls)
     }
 
-    /// Checks the files, and loads changed ones. Returns the notices for the operator. An `ordered` check doesn't wait
-    /// until the files stay unchanged.
-    pub(super) fn check(&mut self, ordered: bool) -> Vec<Notice> {
+    /// Checks the files, and loads changed ones. Returns the notices for the operator.
+    pub(super) fn check(&mut self, trigger: Trigger) -> Vec<Notice> {
         let now = SystemTime::now();
         let mut notices = notices(&self.context.advance(now));
-        if !ordered && !self.watch || self.tls.certificates.is_empty() {
+        let is_requested = trigger == Trigger::Request;
+        if !is_requested && !self.watch || self.tls.certificates.is_empty() {
             return notices;
         }
-        let stamps = stamps(&self.tls);
-        let is_stable = std::mem::replace(&mut self.seen, stamps.clone()) == stamps;
+
+        let files = file_ids(&self.tls);
+        let is_stable = std::mem::replace(&mut self.seen, files.clone()) == files;
         // A chain and its key are two files, and can be replaced one after the other.
-        if stamps == self.settled || !ordered && !is_stable {
+        if files == self.settled || !is_requested && !is_stable {
             return notices;
         }
-        self.settled = stamps;
+        self.settled = files;
         match self.replace(now) {
             Ok(new) => notices.extend(new),
             Err(error) => notices.push(Notice::CertificatesRefused { why: error.to_string() }),
@@ -119,7 +120,8 @@ fn paths(tls: &Tls) -> impl Iterator<Item = PathBuf> {
     tls.certificates.iter().flat_map(of)
 }
 
-fn stamps(tls: &Tls) -> Vec<Option<FileId>> {
+/// Returns the identities of the files, in the order of [`paths`]. A missing file has none.
+fn file_ids(tls: &Tls) -> Vec<Option<FileId>> {
     paths(tls).map(|path| FileId::of(&path).ok()).collect()
 }
 

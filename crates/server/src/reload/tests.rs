@@ -35,7 +35,7 @@ fn worker_never_drops_the_last_reference() {
     };
 
     release("second");
-    assert_eq!(reloader.check_archives(true, &served), Outcome::Changed);
+    assert_eq!(reloader.check_archives(Trigger::Request, &served), Outcome::Changed);
     reloader.detach_written_archives(&served);
     assert_eq!(site.strong_count(), 2, "the worker still refers to it");
     drop(worker_content);

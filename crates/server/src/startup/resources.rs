@@ -17,7 +17,7 @@ use crate::error::StartError;
 use crate::observe::{Counters, LogFile, LogWriter, Observer, ProcessSampler, Report};
 use crate::pages::challenges::{self, Webroot};
 use crate::process::{DownProcesses, Listening, Standby};
-use crate::reload::{CertificateFolder, Current, Reloader};
+use crate::reload::{Current, Reloader, WatchedCertificates};
 use crate::sandbox::{self, Sandbox, SandboxReport};
 use crate::worker::{self, BackendChoice, StopFlag};
 use crate::{Server, StopHandle};
@@ -26,13 +26,13 @@ use crate::{Server, StopHandle};
 pub(crate) struct Resources {
     io: BackendChoice,
     reloader: Option<Reloader>,
-    certificates: Option<CertificateFolder>,
+    certificates: Option<WatchedCertificates>,
     content: Content,
     /// For the reload thread.
     archives: Vec<ArchiveResources>,
     log: Option<LogFile>,
     admin: Option<AdminListener>,
-    /// The socket on which another process asks for statistics.
+    /// The socket on which the admin process queries statistics.
     stats_socket: Option<UnixDatagram>,
     listening: Listening,
     /// The standby listeners of each worker.
@@ -56,16 +56,19 @@ impl Resources {
         let webroot = config.acme_webroot.as_deref().map(challenges::open).transpose()?;
         let (challenges, webroot) = webroot.unzip();
         let (content, archives) = Content::open(config, challenges)?;
-        let certificates = CertificateFolder::open(config)?;
+        let certificates = WatchedCertificates::open(config)?;
         let log = config.access_log.as_ref().map(LogFile::open).transpose()?;
         let admin = config.admin.as_ref().map(AdminListener::open).transpose()?;
         let stats_socket = config.stats_socket.map(collect::inherit).transpose()?;
+
         let listening = Listening::open(config, config.threads.get())?;
         let standby = Listening::standby(config, config.threads.get())?;
         let waker = |_| Waker::new().map_err(StartError::EventLoop);
         let wakers = (0..config.threads.get()).map(waker).collect::<Result<Vec<_>, _>>()?;
         let balancers = Balancer::for_loops(&wakers).map_err(StartError::EventLoop)?;
+
         let process = config.samples_process().then(ProcessSampler::open);
+        // Last, because it measures the memory that is already in use.
         let memory_max = memory_budget::bytes_per_worker(config.threads);
         Ok(Resources {
             io,
@@ -102,7 +105,7 @@ impl Resources {
                 .collect(),
             config::Content::Dummy { .. } => Vec::new(),
         };
-        read.extend(self.certificates.iter().flat_map(CertificateFolder::paths));
+        read.extend(self.certificates.iter().flat_map(WatchedCertificates::paths));
         let append = config.access_log.iter().filter_map(|log| match &log.target {
             LogTarget::File(path) => Some(path.clone()),
             LogTarget::Stdout | LogTarget::Stderr => None,
@@ -152,11 +155,15 @@ impl Resources {
             process,
             memory_max,
         } = self;
+
+        // State that the threads share.
         let last = config.standby.iter().map(|(process, ..)| *process).max();
         let down_processes = last.map(DownProcesses::with_last).unwrap_or_default();
         let status = Arc::new(content.status(config));
         let current = Arc::new(Current::new(Arc::new(content)));
         let counters: Vec<_> = wakers.iter().map(|_| Arc::new(Counters::default())).collect();
+
+        // Auxiliary threads that the workers need, and those that serve operators.
         let log = log
             .map(|log| log.start(wakers.len(), Arc::clone(&status), config.on_notice.clone(), &sandbox))
             .transpose()?;
@@ -167,21 +174,23 @@ impl Resources {
         if let Some(socket) = stats_socket {
             collect::answer(socket, counters.clone(), Arc::clone(&status), &sandbox)?;
         }
+
         let addresses = listening.addresses().to_vec();
         status.set_listeners(addresses.clone());
         let summaries = certificates.as_ref().map(|certificates| certificates.context.certificates());
         status.set_certificates(summaries.unwrap_or_default());
+
+        // The workers.
         let https_port = config.https_redirect.map(|redirect| redirect.port(&addresses));
         let (by_worker, mut claims) = listening.into_parts();
         let stop_flag = Arc::new(StopFlag::default());
         let (drains, draining) = channel();
         let mut plans = Vec::new();
-        let places = wakers.iter().zip(balancers).zip(standby);
-        for ((counters, listeners), ((waker, balancer), standby)) in
-            counters.iter().zip(by_worker).zip(places)
+        let loops = wakers.iter().zip(balancers).zip(standby);
+        for ((counters, listeners), ((waker, balancer), standby)) in counters.iter().zip(by_worker).zip(loops)
         {
-            let observed = config.counts().then(|| Arc::clone(counters));
-            let observer = Observer::new(observed, log.as_ref().map(LogWriter::buffer));
+            let counted = config.counts().then(|| Arc::clone(counters));
+            let observer = Observer::new(counted, log.as_ref().map(LogWriter::buffer));
             let plan =
                 worker::Plan::new(config, listeners, Arc::clone(&current), Arc::clone(&stop_flag), observer);
             let tls = certificates.as_ref().map(|certificates| certificates.context.clone());
@@ -194,12 +203,15 @@ impl Resources {
                 .with_drain_report(drains.clone());
             plans.push((plan, waker.clone()));
         }
+        // Each worker has a sender of its own.
         drop(drains);
         let stop = StopHandle { flag: stop_flag, wakers: wakers.clone(), status: Arc::clone(&status) };
         // If one worker cannot start, the others are stopped.
         let workers = worker::start_all("worker", io.chosen, plans, &sandbox).inspect_err(|_| stop.stop())?;
         // The listeners of the workers reserve the addresses from now on. Only the paths of Unix sockets need their claims.
         claims.retain(|claim| matches!(claim, Claim::Local { .. }));
+
+        // The threads that watch the workers and the files.
         let process = process.map(|process| process.with_workers(counters.clone()));
         let reloader =
             reloader.map(|reloader| reloader.with_certificates(certificates).with_process(process));
@@ -211,7 +223,7 @@ impl Resources {
             .report
             .map(|interval| Report::start(interval, counters, config.on_notice.clone(), &sandbox));
         let report = report.transpose().inspect_err(|_| stop.stop())?;
-        let on_notice = config.on_notice.clone();
+
         Ok(Server {
             addresses,
             workers,
@@ -225,7 +237,7 @@ impl Resources {
             sandbox,
             sandbox_report,
             io,
-            on_notice,
+            on_notice: config.on_notice.clone(),
             sites,
             draining,
             drain: config.drain,
