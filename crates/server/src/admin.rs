@@ -70,7 +70,7 @@ impl Admin {
 
     /// Returns `true` if requests with this host are accepted.
     fn trusts(&self, host: &[u8]) -> bool {
-        is_trusted(host) || self.hosts.iter().any(|pattern| pattern.matches(host).is_some())
+        is_trusted(host) || self.hosts.iter().any(|pattern| pattern.specificity(host).is_some())
     }
 
     fn stats(&self) -> Stats {

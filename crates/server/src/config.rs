@@ -332,10 +332,10 @@ impl HostPattern {
         is_name.then(|| HostPattern { name: name.trim_end_matches('.').to_ascii_lowercase(), wildcard })
     }
 
-    /// Compares a host, in any letter case and without port or final dot. Returns `None` if it doesn't match; larger numbers
-    /// are closer matches.
+    /// Returns how specifically the pattern matches a host, which may have any letter case but neither port nor final dot.
+    /// An exact match has the largest number. Returns `None` if the host doesn't match.
     #[must_use]
-    pub fn matches(&self, host: &[u8]) -> Option<usize> {
+    pub fn specificity(&self, host: &[u8]) -> Option<usize> {
         let name = self.name.as_bytes();
         if !self.wildcard {
             return host.eq_ignore_ascii_case(name).then_some(usize::MAX);
@@ -468,17 +468,18 @@ mod tests {
 
     #[test]
     fn exact_host_is_closest_then_longest_wildcard() {
-        let nearness =
-            |pattern: &str, host: &str| HostPattern::parse(pattern).unwrap().matches(host.as_bytes());
-        assert_eq!(nearness("example.com", "EXAMPLE.com"), Some(usize::MAX));
-        assert_eq!(nearness("example.com", "www.example.com"), None);
+        let specificity =
+            |pattern: &str, host: &str| HostPattern::parse(pattern).unwrap().specificity(host.as_bytes());
+        assert_eq!(specificity("example.com", "EXAMPLE.com"), Some(usize::MAX));
+        assert_eq!(specificity("example.com", "www.example.com"), None);
         assert!(
-            nearness("*.example.com", "a.b.example.com") < nearness("*.b.example.com", "a.b.example.com")
+            specificity("*.example.com", "a.b.example.com")
+                < specificity("*.b.example.com", "a.b.example.com")
         );
-        assert_eq!(nearness("*.example.com", "example.com"), None);
-        assert_eq!(nearness("*.example.com", ".example.com"), None);
-        assert_eq!(nearness("*.example.com", "badexample.com"), None);
-        assert_eq!(nearness("[::1]", "[::1]"), Some(usize::MAX));
+        assert_eq!(specificity("*.example.com", "example.com"), None);
+        assert_eq!(specificity("*.example.com", ".example.com"), None);
+        assert_eq!(specificity("*.example.com", "badexample.com"), None);
+        assert_eq!(specificity("[::1]", "[::1]"), Some(usize::MAX));
     }
 
     #[test]

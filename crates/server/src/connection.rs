@@ -257,6 +257,7 @@ impl<S: Socket> Connection<S> {
         if let Some(body) = body {
             return self.send_batched_body(inline, body, cx);
         }
+
         let length = inline.len();
         match self.transport.send_plain(cx.batch.bytes(inline.clone())) {
             Ok(sent) if sent == length => Next::Event,
@@ -268,7 +269,7 @@ impl<S: Socket> Connection<S> {
 
     #[inline(never)]
     fn send_batched_body(&mut self, inline: Range<usize>, body: Body, cx: &mut WorkerContext) -> Next {
-        let length = inline.len() as u64 + body.1.length;
+        let length = inline.len() as u64 + body.extent.length;
         let writer = &mut self.transport.writer(&mut cx.buffers);
         let bytes = cx.batch.bytes(inline.clone());
         match pending_write::send_with_body(writer, bytes, body, &cx.release.content) {
@@ -278,7 +279,7 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Keeps the rest of a batched response that the socket has no room for.
+    /// Keeps the rest of a batched response after its first `sent` bytes, which the socket has taken.
     #[cold]
     fn keep_batched(
         &mut self,
@@ -289,7 +290,7 @@ impl<S: Socket> Connection<S> {
     ) -> Next {
         let output = &mut cx.responder.output;
         output.put(cx.batch.bytes(inline));
-        if let Some((archive, extent)) = body {
+        if let Some(Body { archive, extent }) = body {
             output.set_archive(archive);
             output.put_archive(extent);
         }
@@ -321,7 +322,7 @@ impl<S: Socket> Connection<S> {
         Readiness { read_closed: peer_eof, ..Readiness::default() }
     }
 
-    /// Returns `true` if received data is processed rather than dropped.
+    /// Returns `true` if received data is processed, and not dropped.
     fn is_reading(&self) -> bool {
         matches!(self.phase, Phase::ProxyHeader | Phase::Handshake | Phase::Open)
     }
@@ -336,6 +337,7 @@ impl<S: Socket> Connection<S> {
         self.pending.is_some() || self.transport.is_blocked()
     }
 
+    /// Returns [`Flow::Blocked`] while the connection is sending.
     #[inline]
     fn output_flow(&self) -> Flow {
         if self.is_sending() { Flow::Blocked } else { Flow::Done }
@@ -369,6 +371,7 @@ impl<S: Socket> Connection<S> {
         Ok(if self.transport.is_blocked() { Flow::Blocked } else { Flow::Done })
     }
 
+    /// Processes the data that was kept while output was pending.
     fn process_kept(&mut self, cx: &mut WorkerContext) -> io::Result<()> {
         let kept = std::mem::take(&mut self.unprocessed);
         self.process(&kept, false, cx)
@@ -384,6 +387,7 @@ impl<S: Socket> Connection<S> {
             }
             self.reset_record_size_after_pause(cx);
         }
+
         let received = self.transport.take_received(&mut cx.buffers);
         let processed = if self.unprocessed.is_empty() {
             self.process(&received.bytes[..len], is_drained, cx)
@@ -392,11 +396,13 @@ impl<S: Socket> Connection<S> {
             data.extend_from_slice(&received.bytes[..len]);
             self.process(&data, is_drained, cx)
         };
+
         cx.buffers.restore(received);
         processed?;
         Ok(self.output_flow())
     }
 
+    /// Resets the record size of a connection that was idle for [`RECORD_SIZE_RESET`].
     #[inline]
     fn reset_record_size_after_pause(&mut self, cx: &WorkerContext) {
         if self.wait == Wait::Request
@@ -483,7 +489,7 @@ impl<S: Socket> Connection<S> {
             return ControlFlow::Continue(());
         }
         cx.batch.push(inline);
-        cx.batch.push_body((archive, extent));
+        cx.batch.push_body(Body { archive, extent });
         self.finish_batching(length, cx);
         ControlFlow::Break(())
     }
@@ -495,6 +501,7 @@ impl<S: Socket> Connection<S> {
         SendBatch::fits(inline.len()) && length < cx.budget.bytes && self.transport.tls().is_none()
     }
 
+    /// Clears the output after it was moved to the batch.
     #[inline]
     fn finish_batching(&mut self, length: u64, cx: &mut WorkerContext) {
         cx.budget.bytes -= length;

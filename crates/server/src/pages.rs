@@ -12,7 +12,7 @@ pub(crate) use page::Page;
 use std::sync::Arc;
 
 use crate::config::SpecialPages;
-use challenges::Found;
+use challenges::LookupResult;
 
 const PREFIX: &[u8] = b"/__/";
 
@@ -40,13 +40,14 @@ impl BuiltinPages {
     /// Returns the ACME challenge at a path.
     #[cold]
     pub(crate) fn challenge(&self, path: &[u8]) -> Option<Page<'static>> {
-        let (challenges, token) = (self.challenges.as_ref()?, challenges::token(path)?);
+        let challenges = self.challenges.as_ref()?;
+        let token = challenges::token(path)?;
         // RFC 8555 §8.3.
         let page = |status, media_type, body| Page { status, media_type, body, fields: &[] };
         match challenges.find(token) {
-            Found::File(file) => Some(page(200, "application/octet-stream", file.into())),
-            Found::Missing => None,
-            Found::Unavailable => {
+            LookupResult::File(file) => Some(page(200, "application/octet-stream", file.into())),
+            LookupResult::Missing => None,
+            LookupResult::Unavailable => {
                 let message = b"The directory of ACME challenges cannot be read now.\n".as_slice();
                 Some(page(503, "text/plain; charset=utf-8", message.into()))
             }

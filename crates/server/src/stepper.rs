@@ -53,7 +53,8 @@ impl Stepper {
         let observer = Observer::new(counters, log.as_ref().map(LogWriter::buffer));
         let config = Config { access_log: instrumentation.log, ..Config::plain(content) };
         let (content, _leases) = Content::open(&config, None)?;
-        let (current, stop) = (Arc::new(Current::new(Arc::new(content))), Arc::new(StopFlag::default()));
+        let current = Arc::new(Current::new(Arc::new(content)));
+        let stop = Arc::new(StopFlag::default());
         let client = Client::new();
         let plan = Plan::new(&config, [(ListenerKind::Plain, ())], current, stop, observer);
         let worker =

@@ -48,10 +48,8 @@ pub(crate) const LATE_CONNECTIONS_MAX: usize = 64;
 /// One serving thread.
 pub(crate) struct Worker<L: EventLoop> {
     events: L,
-    /// The worker's own listeners, then those of other processes.
-    listeners: Vec<L::Listener>,
-    /// The kind of each listener.
-    kinds: Vec<ListenerKind>,
+    /// The worker's own listeners, then those of other processes. Their index is their number in the event loop.
+    listeners: Vec<(ListenerKind, L::Listener)>,
     /// Which of the other processes' listeners are watched.
     standbys: Standbys,
     connections: Slab<Connection<L::Socket>>,
@@ -84,16 +82,15 @@ impl<L: EventLoop> Worker<L> {
     /// The event loop can't watch a listener.
     pub(crate) fn new(mut events: L, plan: Plan<L::Listener>) -> io::Result<Worker<L>> {
         events.set_peer_addresses_needed(plan.observer.needs_peer_addresses());
-        for (number, listener) in (0..).zip(&plan.listeners) {
+        for (number, (_, listener)) in (0..).zip(&plan.listeners) {
             events.add_listener(listener, number)?;
         }
 
-        let Plan { mut listeners, mut kinds, standby, .. } = plan;
+        let Plan { mut listeners, standby, .. } = plan;
         let processes = standby.iter().map(|standby| standby.process);
         let standbys = Standbys::new(listeners.len(), processes, plan.down_processes);
         for Standby { kind, listener, .. } in standby.into_iter().take(standbys.len()) {
-            kinds.push(kind);
-            listeners.push(listener);
+            listeners.push((kind, listener));
         }
 
         let now = events.now();
@@ -102,7 +99,6 @@ impl<L: EventLoop> Worker<L> {
         Ok(Worker {
             events,
             listeners,
-            kinds,
             standbys,
             connections: Slab::new(),
             current: None,
@@ -184,11 +180,11 @@ impl<L: EventLoop> Worker<L> {
                 continue;
             }
             // If this fails, the listener was not watched.
-            let _ = self.events.remove_listener(&self.listeners[number]);
+            let _ = self.events.remove_listener(&self.listeners[number].1);
             // The kernel may have woken up this worker alone for clients that wait. So we accept all of them.
             self.accept(u32::try_from(number).expect("a listener has a 32-bit number"), usize::MAX);
         }
-        for listener in self.listeners.drain(..) {
+        for (_, listener) in self.listeners.drain(..) {
             self.events.close_listener(listener);
         }
         self.accept_handed_over();
@@ -265,6 +261,7 @@ impl<L: EventLoop> Worker<L> {
 
     /// Waits for events: not at all if the worker `is_busy`, else until the next tick or `end`.
     fn wait(&mut self, is_busy: bool, end: Option<Instant>) -> io::Result<()> {
+        // A worker without connections and other work sleeps until an event.
         let has_ticks = !self.connections.is_empty()
             || self.backlog != Backlog::Empty
             || self.cx.observer.has_log_lines()
@@ -421,10 +418,10 @@ impl<L: EventLoop> Worker<L> {
 
     /// Ends late connections from a slot on, up to [`LATE_CONNECTIONS_MAX`] of them.
     fn check_deadlines(&mut self, mut slot: u32) {
-        let crowded = matches!(self.backlog, Backlog::Full | Backlog::Kernel);
+        let is_crowded = matches!(self.backlog, Backlog::Full | Backlog::Kernel);
         self.next_check = None;
         for ended in 1..=LATE_CONNECTIONS_MAX {
-            let is_late = |connection: &Connection<_>| connection.is_late(crowded, &self.cx);
+            let is_late = |connection: &Connection<_>| connection.is_late(is_crowded, &self.cx);
             let Some(token) = self.connections.find_from(slot, is_late) else { break };
             slot = token.slot + 1;
             self.next_check = (ended == LATE_CONNECTIONS_MAX).then_some(slot);
@@ -434,7 +431,7 @@ impl<L: EventLoop> Worker<L> {
             let next = connection.on_deadline(&mut self.cx);
             self.apply(token, next, true, Closed::TimedOut);
         }
-        if crowded {
+        if is_crowded {
             self.accept_waiting();
         }
     }

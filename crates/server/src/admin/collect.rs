@@ -42,7 +42,7 @@ pub(crate) fn answer(
     status: Arc<Status>,
     sandbox: &Sandbox,
 ) -> Result<(), StartError> {
-    thread::start("figures", sandbox, ThreadRole::Coordinator, move || {
+    thread::start("stats", sandbox, ThreadRole::Coordinator, move || {
         let mut query = [0; 8];
         // An empty message means that the other end is closed.
         while let Ok(bytes @ 1..) = socket.recv(&mut query) {

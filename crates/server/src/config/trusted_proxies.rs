@@ -100,7 +100,8 @@ impl TrustedProxies {
         let mut client = Client { proxies: self, found: None };
         for line in field_lines.split(|byte| *byte == b'\n') {
             let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
-            let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+            let name = &line[..colon];
+            let value = line[colon + 1..].trim_ascii();
             match self.field {
                 ForwardedField::XForwardedFor if name.eq_ignore_ascii_case(b"x-forwarded-for") => {
                     value.split(|byte| *byte == b',').for_each(|element| client.take(address_of(element)));
@@ -157,7 +158,8 @@ fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
 
 /// Splits a list at each separator outside quoted strings (RFC 9110 §5.6.4).
 fn split_unquoted(list: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
-    let (mut is_quoted, mut is_escaped) = (false, false);
+    let mut is_quoted = false;
+    let mut is_escaped = false;
     list.split(move |byte| {
         if is_escaped {
             is_escaped = false;

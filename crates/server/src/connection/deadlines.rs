@@ -64,16 +64,16 @@ impl<S: Socket> Connection<S> {
         self.deadline = Some(cx.clock.now + timeout);
     }
 
-    /// Returns `true` if the deadline has passed. While clients wait to be accepted, a `crowded` worker shortens the
-    /// deadline of idle connections.
-    pub(crate) fn is_late(&self, crowded: bool, cx: &WorkerContext) -> bool {
+    /// Returns `true` if the deadline has passed. The deadline of an idle connection is earlier while the worker
+    /// `is_crowded`, because other clients wait to be accepted.
+    pub(crate) fn is_late(&self, is_crowded: bool, cx: &WorkerContext) -> bool {
         let now = cx.clock.now;
         if now >= cx.release.since + OLD_RELEASE_TIMEOUT && self.protocol.is_outdated(&cx.release.content) {
             return true;
         }
         let Some(deadline) = self.deadline else { return false };
         let shortened = match cx.policy.timeouts {
-            Some(timeouts) if crowded && self.wait == Wait::Request => {
+            Some(timeouts) if is_crowded && self.wait == Wait::Request => {
                 timeouts.idle.saturating_sub(timeouts.idle_crowded)
             }
             _ => Duration::ZERO,

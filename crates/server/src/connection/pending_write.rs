@@ -88,7 +88,7 @@ fn gather_output(
 pub(super) fn send_with_body(
     writer: &mut Writer<'_, impl Socket>,
     inline: &[u8],
-    (archive, extent): Body,
+    Body { archive, extent }: Body,
     content: &Content,
 ) -> io::Result<u64> {
     let inline = IoSlice::new(inline);

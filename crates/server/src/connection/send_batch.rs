@@ -18,8 +18,13 @@ const INLINE_BYTES_MAX: usize = 12 * 1024;
 /// Inline bytes of all responses in a batch.
 const BATCH_BYTES_MAX: usize = 128 * 1024;
 
-/// A body: the number of an archive, and a range of it.
-pub(super) type Body = (u16, Extent);
+/// The body of a response: a range of an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Body {
+    /// The number of the archive.
+    pub(super) archive: u16,
+    pub(super) extent: Extent,
+}
 
 /// Responses to be sent, in order.
 #[derive(Debug)]

@@ -142,7 +142,8 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn sample_measures_this_process() {
-        let (sampler, status) = (ProcessSampler::open(), ProcessStatus::default());
+        let sampler = ProcessSampler::open();
+        let status = ProcessStatus::default();
         sampler.sample(&status);
         let usage = ProcessUsage::of(&status, 5.0);
         assert!(usage.resident_bytes > 1 << 20 && usage.virtual_bytes > usage.resident_bytes, "{usage:?}");

@@ -35,7 +35,7 @@ const WAITING_MAX: usize = 64;
 
 /// The result of a lookup.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum LookupResult {
     Missing,
     File(Vec<u8>),
     /// The file system doesn't respond, or there are too many lookups.
@@ -52,10 +52,12 @@ pub(crate) struct Challenges {
 /// Progress of the lookups, which have increasing numbers.
 #[derive(Debug, Default)]
 struct Progress {
-    asked: AtomicU64,
+    /// The latest lookup that was sent.
+    sent: AtomicU64,
     /// The latest lookup that timed out.
-    given_up: AtomicU64,
-    answered: AtomicU64,
+    timed_out: AtomicU64,
+    /// The latest lookup that was completed.
+    completed: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -101,25 +103,26 @@ pub(super) fn token(path: &[u8]) -> Option<&str> {
 
 impl Challenges {
     /// Looks up the file of a token. Waits at most [`WAIT_MAX`].
-    pub(super) fn find(&self, token: &str) -> Found {
+    pub(super) fn find(&self, token: &str) -> LookupResult {
         let progress = &self.progress;
-        let is_stuck = progress.given_up.load(Ordering::Relaxed) > progress.answered.load(Ordering::Relaxed);
+        let is_stuck =
+            progress.timed_out.load(Ordering::Relaxed) > progress.completed.load(Ordering::Relaxed);
         if is_stuck {
-            return Found::Unavailable;
+            return LookupResult::Unavailable;
         }
-        let number = progress.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = progress.sent.fetch_add(1, Ordering::Relaxed) + 1;
         let (reply, answer) = sync_channel(1);
         if self.lookups.try_send(Lookup { number, token: token.to_owned(), reply }).is_err() {
-            return Found::Unavailable;
+            return LookupResult::Unavailable;
         }
         match answer.recv_timeout(WAIT_MAX) {
-            Ok(Some(file)) => Found::File(file),
-            Ok(None) => Found::Missing,
+            Ok(Some(file)) => LookupResult::File(file),
+            Ok(None) => LookupResult::Missing,
             Err(RecvTimeoutError::Timeout) => {
-                progress.given_up.fetch_max(number, Ordering::Relaxed);
-                Found::Unavailable
+                progress.timed_out.fetch_max(number, Ordering::Relaxed);
+                LookupResult::Unavailable
             }
-            Err(RecvTimeoutError::Disconnected) => Found::Unavailable,
+            Err(RecvTimeoutError::Disconnected) => LookupResult::Unavailable,
         }
     }
 }
@@ -134,7 +137,7 @@ impl Webroot {
     fn run(self) {
         for Lookup { number, token, reply } in self.lookups {
             let file = read(&self.directory.join(token)).ok();
-            self.progress.answered.fetch_max(number, Ordering::Relaxed);
+            self.progress.completed.fetch_max(number, Ordering::Relaxed);
             // This fails if the worker has timed out.
             let _ = reply.try_send(file);
         }
@@ -171,20 +174,20 @@ mod tests {
     }
 
     #[test]
-    fn stuck_file_system_is_not_asked_again() {
+    fn stuck_file_system_is_not_queried_again() {
         let folder = tempfile::tempdir().unwrap();
         let (challenges, webroot) = open(folder.path()).unwrap();
-        assert_eq!(challenges.find("a"), Found::Unavailable, "no thread answers");
+        assert_eq!(challenges.find("a"), LookupResult::Unavailable, "no thread answers");
         let began = std::time::Instant::now();
-        assert_eq!(challenges.find("b"), Found::Unavailable);
+        assert_eq!(challenges.find("b"), LookupResult::Unavailable);
         assert!(began.elapsed() < WAIT_MAX, "the timeout is remembered");
 
         std::fs::create_dir_all(folder.path().join(".well-known/acme-challenge")).unwrap();
         std::fs::write(folder.path().join(".well-known/acme-challenge/c"), "file").unwrap();
         webroot.start(&Sandbox::default()).unwrap();
-        while challenges.find("a") == Found::Unavailable {
+        while challenges.find("a") == LookupResult::Unavailable {
             std::thread::yield_now();
         }
-        assert_eq!(challenges.find("c"), Found::File(b"file".to_vec()));
+        assert_eq!(challenges.find("c"), LookupResult::File(b"file".to_vec()));
     }
 }

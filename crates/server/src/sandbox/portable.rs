@@ -23,7 +23,8 @@ pub(super) fn drop_privileges(account: Option<&Account>, _private: bool) -> Resu
         let source = io::Error::new(io::ErrorKind::Unsupported, ONLY_LINUX);
         return Err(SandboxError::Privileges { what: "change the user", source });
     }
-    let (user, group) = (getuid(), getgid());
+    let user = getuid();
+    let group = getgid();
     Ok(if user.is_root() {
         Layer::Weak("the server runs as root: start it as another user".into())
     } else {

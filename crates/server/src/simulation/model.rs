@@ -99,8 +99,10 @@ impl Responses {
 
     pub(super) fn to(request_bytes: &[u8], content: &Content) -> Responses {
         let fields = ServerFields::new(&SecurityHeaders { basic: true, tls: false }.fields(), UNIX_SECONDS);
-        let (mut http, mut scratch) = (Connection::default(), Scratch::default());
-        let (mut rest, mut responses) = (request_bytes, Vec::new());
+        let mut http = Connection::default();
+        let mut scratch = Scratch::default();
+        let mut rest = request_bytes;
+        let mut responses = Vec::new();
         let mut observer = Observer::default();
         while !http.is_closing() {
             let mut output = Output::new();

@@ -60,7 +60,8 @@ impl Scenario {
             ..Config::plain(config::Content::Dummy { body: b"" })
         };
         let listeners = [(ListenerKind::Plain, SimulatedListener)];
-        let (stop, observer) = (Arc::new(StopFlag::default()), Observer::default());
+        let stop = Arc::new(StopFlag::default());
+        let observer = Observer::default();
         let plan = Plan::new(&config, listeners, Arc::clone(&current), stop, observer);
         let plan = plan.with_iteration_bytes_max(self.iteration_bytes_max);
         let events = Simulated::new(network.clone());

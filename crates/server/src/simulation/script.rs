@@ -125,7 +125,8 @@ fn actions(bytes: &[u8], ending: Ending, random: &mut Random) -> (Vec<Action>, b
 
 /// Splits `bytes` at random positions, and adds pauses.
 pub(super) fn pieces(bytes: &[u8], random: &mut Random) -> Vec<Action> {
-    let (mut actions, mut rest) = (Vec::new(), bytes);
+    let mut actions = Vec::new();
+    let mut rest = bytes;
     while !rest.is_empty() {
         let (piece, others) = rest.split_at(random.size(rest.len()));
         rest = others;

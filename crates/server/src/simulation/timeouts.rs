@@ -127,7 +127,8 @@ fn pipelined_responses_are_sent_together() {
 #[test]
 fn drain_serves_a_request_in_flight() {
     let request = b"GET /small HTTP/1.1\r\nHost: h\r\n\r\n".to_vec();
-    let (stop, grace) = (Duration::from_secs(5), DRAIN_GRACE);
+    let stop = Duration::from_secs(5);
+    let grace = DRAIN_GRACE;
     // The second request, if any, arrives after the shutdown has begun.
     for arrives_after in [Some(grace / 2), None] {
         let network = Network::new(8);

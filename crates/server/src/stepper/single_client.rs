@@ -93,7 +93,8 @@ impl Socket for ClientSocket {
         }
         #[cfg(test)]
         assert!(!self.0.panics.get(), "intended by a test");
-        let (all, index) = (self.0.requests.borrow(), self.0.next.get());
+        let all = self.0.requests.borrow();
+        let index = self.0.next.get();
         let requests = &all[index];
         self.0.next.set((index + 1).min(all.len() - 1));
         buffer[..requests.len()].copy_from_slice(requests);

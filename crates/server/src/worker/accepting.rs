@@ -30,14 +30,14 @@ impl<L: EventLoop> Worker<L> {
     /// Accepts up to `accepted_max` connections from a listener.
     pub(super) fn accept(&mut self, number: u32, accepted_max: usize) {
         for _ in 0..accepted_max {
-            let Some(listener) = self.listeners.get(number as usize) else { return };
+            let Some((kind, listener)) = self.listeners.get(number as usize) else { return };
             if !self.has_place() {
                 self.backlog = Backlog::Full;
                 return;
             }
             match self.events.accept(listener) {
                 Ok(Some(accepted)) => {
-                    let kind = self.kinds.get(number as usize).copied().unwrap_or(ListenerKind::Plain);
+                    let kind = *kind;
                     // Workers may number their listeners differently, so they pass the kind to each other.
                     if let Some(accepted) = self.events.transfer(accepted, kind.number()) {
                         self.begin(accepted, kind);

@@ -33,9 +33,7 @@ impl StopFlag {
 /// Everything that a worker needs to start.
 pub(crate) struct Plan<L = Listener> {
     pub(super) policy: Policy,
-    pub(super) listeners: Vec<L>,
-    /// The kind of each listener.
-    pub(super) kinds: Vec<ListenerKind>,
+    pub(super) listeners: Vec<(ListenerKind, L)>,
     pub(super) current: Arc<Current>,
     pub(super) fields: AddedFields,
     pub(super) drain: Duration,
@@ -63,7 +61,6 @@ impl<L> Plan<L> {
         stop: Arc<StopFlag>,
         observer: Observer,
     ) -> Plan<L> {
-        let (kinds, listeners) = listeners.into_iter().unzip();
         let headers = config.security_headers;
         let plain_headers = if config.has_tls() { headers.without_tls() } else { headers };
         let connections_max = config.connections_max.map_or(usize::MAX, NonZeroUsize::get);
@@ -77,8 +74,7 @@ impl<L> Plan<L> {
                 tls: None,
                 iteration_bytes_max: ITERATION_BYTES_MAX,
             },
-            listeners,
-            kinds,
+            listeners: listeners.into_iter().collect(),
             current,
             fields: AddedFields {
                 plain: plain_headers.fields(),

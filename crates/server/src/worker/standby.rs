@@ -54,10 +54,10 @@ impl<L: EventLoop> Worker<L> {
             if is_down {
                 // If the kernel can't watch it, its clients wait until the process is restarted.
                 self.standbys.entries[index].1 =
-                    self.events.add_listener(&self.listeners[number], id).is_ok();
+                    self.events.add_listener(&self.listeners[number].1, id).is_ok();
             } else {
                 // If this fails, the listener was not watched.
-                let _ = self.events.remove_listener(&self.listeners[number]);
+                let _ = self.events.remove_listener(&self.listeners[number].1);
                 // The kernel may have woken up this worker alone for clients that wait.
                 self.accept(id, usize::MAX);
             }

@@ -25,7 +25,8 @@ pub(crate) fn start_all(
     let (started, starts) = mpsc::channel();
     let mut threads = Vec::new();
     for (number, (plan, waker)) in plans.into_iter().enumerate() {
-        let (started, sandbox) = (started.clone(), sandbox.clone());
+        let started = started.clone();
+        let sandbox = sandbox.clone();
         let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
         let thread = thread.spawn(move || run_thread(io, plan, waker, &sandbox, started));
         threads.push(thread.map_err(StartError::Thread)?);
@@ -45,11 +46,11 @@ fn run_thread(
 ) {
     let balancer = plan.balancer.take();
     if plan.owns_descriptors {
-        // For speed only. If a sandbox forbids it, the thread uses the shared table.
         let balancer_descriptors = balancer.iter().flat_map(Balancer::descriptors);
         let standby = plan.standby.iter().map(|standby| standby.listener.as_fd());
-        let own = plan.listeners.iter().map(AsFd::as_fd);
+        let own = plan.listeners.iter().map(|(_, listener)| listener.as_fd());
         let kept = own.chain(standby).chain([waker.as_fd()]).chain(balancer_descriptors);
+        // For speed only. If a sandbox forbids it, the thread uses the shared table.
         let _ = cannery_eventloop::unshare_descriptor_table(kept);
     }
     io.make(waker, balancer, Task { plan, sandbox, started });

@@ -6,7 +6,7 @@ use super::*;
 fn responses_come_out_in_order_with_their_bytes() {
     let mut batch = SendBatch::new();
     let tokens = [1, 2].map(|slot| Token { slot, generation: 7 });
-    let body = Some((3, Extent { position: 5, length: 7 }));
+    let body = Some(Body { archive: 3, extent: Extent { position: 5, length: 7 } });
     let responses = [(tokens[0], b"first".as_slice(), None), (tokens[1], b"and second", body)];
     for (token, inline, body) in responses {
         batch.push(inline);
@@ -18,7 +18,7 @@ fn responses_come_out_in_order_with_their_bytes() {
     }
 
     batch.push(b"of a connection that panicked");
-    batch.push_body((9, Extent { position: 1, length: 1 }));
+    batch.push_body(Body { archive: 9, extent: Extent { position: 1, length: 1 } });
     batch.drop_incomplete();
     for (token, inline, body) in responses {
         let (popped, range) = batch.pop().unwrap();

@@ -51,7 +51,9 @@ impl LogBuffer {
         let (back, spare) = sync_channel(BUFFERS);
         let buffer = || Vec::with_capacity(BUFFER_BYTES);
         // The channel has capacity for all buffers, so sending to it never fails.
-        (1..BUFFERS).for_each(|_| drop(back.try_send(buffer())));
+        for _ in 1..BUFFERS {
+            let _ = back.try_send(buffer());
+        }
         LogBuffer {
             bytes: buffer(),
             lines: 0,

@@ -61,7 +61,8 @@ fn put_escapes(out: &mut Vec<u8>, bytes: &[u8]) {
         if is_plain_byte(*byte) {
             out.push(*byte);
         } else {
-            let (high, low) = (DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]);
+            let high = DIGITS[usize::from(byte >> 4)];
+            let low = DIGITS[usize::from(byte & 15)];
             out.extend_from_slice(&[b'\\', b'x', high, low]);
         }
     }

@@ -31,7 +31,8 @@ fn put_ipv4(out: &mut Vec<u8>, address: Ipv4Addr) {
 fn put_ipv6(out: &mut Vec<u8>, address: Ipv6Addr) {
     let groups = address.segments();
     let zeros_from = |start: usize| groups[start..].iter().take_while(|group| **group == 0).count();
-    let (mut run_start, mut run_length) = (groups.len(), 1);
+    let mut run_start = groups.len();
+    let mut run_length = 1;
     for start in 0..groups.len() {
         let length = zeros_from(start);
         if length > run_length {

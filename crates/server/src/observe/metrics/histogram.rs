@@ -54,7 +54,8 @@ fn bucket_of(microseconds: u64) -> usize {
 
 /// Returns the upper bound of a bucket, in microseconds.
 fn upper_bound(bucket: usize) -> f64 {
-    let (doublings, step) = (bucket / STEPS as usize, bucket % STEPS as usize);
+    let doublings = bucket / STEPS as usize;
+    let step = bucket % STEPS as usize;
     #[allow(clippy::cast_precision_loss, reason = "small numbers")]
     let factor = (STEPS as usize + step + 1) as f64 / f64::from(STEPS);
     factor * f64::from(1u32 << doublings.min(31))

@@ -64,7 +64,9 @@ impl Missing {
     }
 
     pub(super) fn merge(&mut self, other: &Missing) {
-        other.0.iter().for_each(|counted| self.add(*counted));
+        for counted in &other.0 {
+            self.add(*counted);
+        }
     }
 
     fn add(&mut self, new: Counted) {

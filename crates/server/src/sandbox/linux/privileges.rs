@@ -101,7 +101,8 @@ fn empty_bounding_set() -> rustix::io::Result<()> {
 
 /// Changes groups and user, in this order, because only root may change groups.
 fn become_account(account: &Account) -> Result<(), SandboxError> {
-    let (user, group) = (Uid::from_raw(account.user), Gid::from_raw(account.group));
+    let user = Uid::from_raw(account.user);
+    let group = Gid::from_raw(account.group);
     let already = getuid() == user && getgid() == group;
     match set_thread_groups(&[]) {
         // A process that already has the account, and is not root, keeps its groups.

@@ -89,7 +89,8 @@ fn check_streams(
     for stream in &script.streams {
         let received_stream = connection.streams.remove(&stream.id).unwrap_or_default();
         bytes += received_stream.body.len();
-        let (old, new) = (&expected.first[stream.request], &expected.second[stream.request]);
+        let old = &expected.first[stream.request];
+        let new = &expected.second[stream.request];
         let is_required = stream.id <= last_required && has_room;
         let fault = if is_newer {
             Some(String::new())
@@ -196,7 +197,8 @@ impl Received {
         if frame.payload.len() < 8 {
             return Err("too short".into());
         }
-        let (last, code) = (frame.number(0), frame.number(4));
+        let last = frame.number(0);
+        let code = frame.number(4);
         if last > self.last {
             return Err("raises the last stream ID".into());
         }
