@@ -114,40 +114,38 @@ impl Balancer {
         self.loops[self.own].open.load(Ordering::Relaxed) == LEFT
     }
 
-    /// Transfers a connection that was accepted at `listener` to the least loaded loop, if this one has notably more.
-    /// Otherwise returns it.
-    pub(crate) fn transfer<S: AsFd>(&self, accepted: Accepted<S>, listener: u32) -> Option<Accepted<S>> {
-        // The message holds a duplicate of the socket; ours is closed with `accepted`.
-        if self.try_transfer(accepted.socket.as_fd(), listener) { None } else { Some(accepted) }
-    }
-
-    /// Returns `true` if a duplicate of `socket` was sent to the least loaded loop.
-    fn try_transfer(&self, socket: BorrowedFd<'_>, listener: u32) -> bool {
-        let Some(lightest) = self.loops.iter().min_by_key(|load| load.total()) else { return false };
-        let load = lightest.total();
-        if self.has_left() || self.loops[self.own].total() <= load + tolerance(load) {
-            return false;
-        }
+    /// Transfers a connection to the least loaded loop, with a tag, if this loop has notably more. Otherwise returns it.
+    pub(crate) fn transfer<S: AsFd>(&self, accepted: Accepted<S>, tag: u32) -> Option<Accepted<S>> {
+        let Some(lighter) = self.lighter_loop() else { return Some(accepted) };
 
         // Counted before it arrives: thousands may be transferred before that loop receives the first.
-        lightest.queued.fetch_add(1, Ordering::Relaxed);
-        if send(&lightest.sender, socket, listener).is_err() {
+        lighter.queued.fetch_add(1, Ordering::Relaxed);
+        if send(&lighter.sender, accepted.socket.as_fd(), tag).is_err() {
             // Its queue is full, or it has left.
-            lightest.queued.fetch_sub(1, Ordering::Relaxed);
-            return false;
+            lighter.queued.fetch_sub(1, Ordering::Relaxed);
+            return Some(accepted);
         }
-        lightest.waker.wake();
-        true
+        lighter.waker.wake();
+        // The message holds a duplicate of the socket; ours is closed here.
+        None
     }
 
-    /// Returns the next connection that was transferred to this loop, and the number of the listener that accepted it.
+    /// Returns the least loaded loop, or `None` if this one has not notably more connections.
+    fn lighter_loop(&self) -> Option<&LoopLoad> {
+        let lightest = self.loops.iter().min_by_key(|load| load.total())?;
+        let load = lightest.total();
+        let is_overloaded = !self.has_left() && self.loops[self.own].total() > load + tolerance(load);
+        is_overloaded.then_some(lightest)
+    }
+
+    /// Returns the next connection that was transferred to this loop, and its tag.
     pub(crate) fn next_transferred(&self) -> Option<(u32, OwnedFd)> {
         let own = &self.loops[self.own];
         while own.queued.load(Ordering::Relaxed) > 0 {
             match receive(&self.receiver) {
-                Message::Connection { listener, socket } => {
+                Message::Connection { tag, socket } => {
                     own.queued.fetch_sub(1, Ordering::Relaxed);
-                    return Some((listener, socket));
+                    return Some((tag, socket));
                 }
                 Message::Lost => {
                     own.queued.fetch_sub(1, Ordering::Relaxed);
@@ -159,20 +157,21 @@ impl Balancer {
     }
 }
 
-fn send(sender: &UnixDatagram, socket: BorrowedFd<'_>, listener: u32) -> io::Result<()> {
+/// Sends a duplicate of a socket, and its tag.
+fn send(sender: &UnixDatagram, socket: BorrowedFd<'_>, tag: u32) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let sockets = [socket];
     ancillary.push(SendAncillaryMessage::ScmRights(&sockets));
-    let number = listener.to_ne_bytes();
-    sendmsg(sender, &[IoSlice::new(&number)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    let tag = tag.to_ne_bytes();
+    sendmsg(sender, &[IoSlice::new(&tag)], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
 /// A received message.
 enum Message {
-    /// A connection, and the number of the listener that accepted it.
-    Connection { listener: u32, socket: OwnedFd },
+    /// A connection and its tag.
+    Connection { tag: u32, socket: OwnedFd },
     /// A message without its connection, which the kernel closed because this process had no descriptor left.
     Lost,
     /// The queue is empty.
@@ -182,8 +181,8 @@ enum Message {
 fn receive(receiver: &UnixDatagram) -> Message {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut number = [0; 4];
-    let mut target = [IoSliceMut::new(&mut number)];
+    let mut tag = [0; 4];
+    let mut target = [IoSliceMut::new(&mut tag)];
     let received = recvmsg(receiver, &mut target, &mut ancillary, syscalls::RECV_DESCRIPTORS);
     // A message has four bytes; zero bytes are the end of the stream.
     if !received.is_ok_and(|received| received.bytes > 0) {
@@ -194,7 +193,7 @@ fn receive(receiver: &UnixDatagram) -> Message {
         _ => None,
     });
     match sockets.flatten().next() {
-        Some(socket) => Message::Connection { listener: u32::from_ne_bytes(number), socket },
+        Some(socket) => Message::Connection { tag: u32::from_ne_bytes(tag), socket },
         None => Message::Lost,
     }
 }

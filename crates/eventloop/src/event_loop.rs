@@ -58,19 +58,15 @@ pub trait EventLoop {
         let _ = connections;
     }
 
-    /// Transfers a connection that was just accepted at `listener` to the least loaded loop, if this one has notably more.
-    /// Otherwise returns it.
-    fn transfer(
-        &mut self,
-        accepted: Accepted<Self::Socket>,
-        listener: u32,
-    ) -> Option<Accepted<Self::Socket>> {
-        let _ = listener;
+    /// Transfers a connection that was just accepted to the least loaded loop, if this one has notably more. Otherwise
+    /// returns it. The other loop gets the connection with `tag`, which event loops don't interpret.
+    fn transfer(&mut self, accepted: Accepted<Self::Socket>, tag: u32) -> Option<Accepted<Self::Socket>> {
+        let _ = tag;
         Some(accepted)
     }
 
-    /// Returns the next connection that another loop transferred to this one, and the number of the listener at which it
-    /// was accepted. To be called on [`Event::Woken`].
+    /// Returns the next connection that another loop transferred to this one, and its tag. To be called on
+    /// [`Event::Woken`].
     fn next_transferred(&mut self) -> Option<(u32, Accepted<Self::Socket>)> {
         None
     }

@@ -131,7 +131,7 @@ impl Socket for KernelSocket {
 
     #[inline]
     fn send_vectored(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
-        Ok(syscalls::send_vectored(self.0.as_fd(), runs, false)?.unwrap_or(0))
+        Ok(syscalls::send_vectored(self.0.as_fd(), runs)?.unwrap_or(0))
     }
 
     fn send_zero_copy(&self, runs: &[IoSlice<'_>], body: &[u8], pipe: &SplicePipe) -> io::Result<usize> {

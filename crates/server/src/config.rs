@@ -152,17 +152,17 @@ pub enum ListenerKind {
 }
 
 impl ListenerKind {
-    /// Returns the number by which a worker passes the kind of a connection to another worker.
-    pub(crate) fn number(self) -> u32 {
+    /// Returns the tag with which a worker transfers a connection of this kind to another worker.
+    pub(crate) fn tag(self) -> u32 {
         match self {
             ListenerKind::Plain => 0,
             ListenerKind::Tls => 1,
         }
     }
 
-    /// Returns the kind with this number.
-    pub(crate) fn from_number(number: u32) -> ListenerKind {
-        if number == 0 { ListenerKind::Plain } else { ListenerKind::Tls }
+    /// Returns the kind with this tag.
+    pub(crate) fn from_tag(tag: u32) -> ListenerKind {
+        if tag == 0 { ListenerKind::Plain } else { ListenerKind::Tls }
     }
 }
 

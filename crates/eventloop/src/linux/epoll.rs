@@ -125,20 +125,16 @@ impl EventLoop for Epoll {
         }
     }
 
-    fn transfer(
-        &mut self,
-        accepted: Accepted<KernelSocket>,
-        listener: u32,
-    ) -> Option<Accepted<KernelSocket>> {
+    fn transfer(&mut self, accepted: Accepted<KernelSocket>, tag: u32) -> Option<Accepted<KernelSocket>> {
         match &self.balancer {
-            Some(balancer) => balancer.transfer(accepted, listener),
+            Some(balancer) => balancer.transfer(accepted, tag),
             None => Some(accepted),
         }
     }
 
     fn next_transferred(&mut self) -> Option<(u32, Accepted<KernelSocket>)> {
-        let (listener, descriptor) = self.balancer.as_ref()?.next_transferred()?;
-        Some((listener, KernelSocket::from_transfer(descriptor)))
+        let (tag, descriptor) = self.balancer.as_ref()?.next_transferred()?;
+        Some((tag, KernelSocket::from_transfer(descriptor)))
     }
 
     fn stop_balancing(&mut self) {

@@ -59,7 +59,8 @@ pub(crate) fn epoll_create() -> io::Result<OwnedFd> {
 /// Watches a descriptor; each of its events carries `data`.
 pub(crate) fn epoll_add(epoll: &OwnedFd, watched: BorrowedFd<'_>, events: u32, data: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events, u64: data };
-    let (epoll, watched) = (epoll.as_raw_fd(), watched.as_raw_fd());
+    let epoll = epoll.as_raw_fd();
+    let watched = watched.as_raw_fd();
     // SAFETY: `event` lives until the call returns, and the kernel only reads it.
     check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, watched, &raw mut event) })?;
     Ok(())
@@ -67,7 +68,8 @@ pub(crate) fn epoll_add(epoll: &OwnedFd, watched: BorrowedFd<'_>, events: u32, d
 
 /// Stops watching a descriptor. Closing it has no such effect while another process has it open.
 pub(crate) fn epoll_remove(epoll: &OwnedFd, watched: BorrowedFd<'_>) -> io::Result<()> {
-    let (epoll, watched) = (epoll.as_raw_fd(), watched.as_raw_fd());
+    let epoll = epoll.as_raw_fd();
+    let watched = watched.as_raw_fd();
     let no_event = std::ptr::null_mut();
     // SAFETY: removing a descriptor takes no event, and touches no memory of ours.
     check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, watched, no_event) })?;
@@ -82,7 +84,8 @@ pub(crate) fn epoll_wait(
     timeout_ms: i32,
 ) -> io::Result<usize> {
     let capacity = i32::try_from(events.len()).expect("the loop fetches a few hundred events");
-    let (epoll, events) = (epoll.as_raw_fd(), events.as_mut_ptr());
+    let epoll = epoll.as_raw_fd();
+    let events = events.as_mut_ptr();
     let no_mask = std::ptr::null::<libc::sigset_t>();
     // SAFETY: `events` is a unique borrow of `capacity` events, which the kernel may write. Without a
     // signal mask, its size is ignored. The arguments are those of `epoll_pwait(2)`.
@@ -142,7 +145,8 @@ pub(crate) fn defer_accept(listener: &Socket) -> io::Result<()> {
     // In seconds, which the kernel converts to a number of retransmissions: one is the minimum.
     let timeout: libc::c_int = 1;
     let length = libc::socklen_t::try_from(size_of_val(&timeout)).expect("the size of an `int`");
-    let (listener, value) = (listener.as_raw_fd(), (&raw const timeout).cast());
+    let listener = listener.as_raw_fd();
+    let value = (&raw const timeout).cast();
     // SAFETY: `value` points to an `int` of `length` bytes, which the kernel only reads, and only until the call returns.
     check(unsafe { libc::setsockopt(listener, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, value, length) })?;
     Ok(())
@@ -162,7 +166,9 @@ pub(crate) fn is_listener(socket: &Socket) -> io::Result<bool> {
 
 /// Receives into `buffer`. Returns `None` if the call would block, and 0 if the peer has closed its sending direction.
 pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-    let (socket, bytes, length) = (socket.as_raw_fd(), buffer.as_mut_ptr(), buffer.len());
+    let socket = socket.as_raw_fd();
+    let bytes = buffer.as_mut_ptr();
+    let length = buffer.len();
     let no_address = std::ptr::null_mut::<u8>();
     // SAFETY: `buffer` is a unique borrow of `length` bytes, which the kernel may write; null for address
     // and length omits the peer's address. The arguments are those of `recvfrom(2)`.
@@ -173,26 +179,35 @@ pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Opti
 
 /// Sends one run of bytes. Returns `None` if the call would block.
 pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<usize>> {
-    let (socket, start, length) = (socket.as_raw_fd(), bytes.as_ptr(), bytes.len());
-    let (flags, no_address) = (libc::MSG_NOSIGNAL, std::ptr::null::<u8>());
+    let socket = socket.as_raw_fd();
+    let start = bytes.as_ptr();
+    let length = bytes.len();
+    let flags = libc::MSG_NOSIGNAL;
+    let no_address = std::ptr::null::<u8>();
     // SAFETY: the kernel only reads `bytes`, and only until the call returns; null is the address for a connected
     // socket. The arguments are those of `sendto(2)`.
     check_bytes(unsafe { libc::syscall(libc::SYS_sendto, socket, start, length, flags, no_address, 0usize) })
 }
 
-/// Sends several runs of bytes in order. Returns `None` if the call would block. With `more`, the kernel delays a partial
-/// segment for data that follows at once.
-pub(crate) fn send_vectored(
-    socket: BorrowedFd<'_>,
-    runs: &[IoSlice<'_>],
-    more: bool,
-) -> io::Result<Option<usize>> {
+/// Sends several runs of bytes in order. Returns `None` if the call would block.
+#[inline]
+pub(crate) fn send_vectored(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+    sendmsg(socket, runs, libc::MSG_NOSIGNAL)
+}
+
+/// Sends several runs of bytes in order. The kernel delays a partial segment, because more data follows at once. Returns
+/// `None` if the call would block.
+#[inline]
+pub(crate) fn send_vectored_more(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+    sendmsg(socket, runs, libc::MSG_NOSIGNAL | libc::MSG_MORE)
+}
+
+fn sendmsg(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>], flags: libc::c_int) -> io::Result<Option<usize>> {
     // SAFETY: all-zero is a valid `msghdr`: no address, no control data.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     // `IoSlice` is documented to have the layout of `iovec` on Unix; the kernel only reads them.
     message.msg_iov = runs.as_ptr().cast_mut().cast();
     message.msg_iovlen = runs.len();
-    let flags = libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
     // SAFETY: `message` and the runs that it points to live until the call returns. The arguments are those of
     // `sendmsg(2)`.
     check_bytes(unsafe { libc::syscall(libc::SYS_sendmsg, socket.as_raw_fd(), &raw const message, flags) })
@@ -221,7 +236,9 @@ pub(crate) fn set_pipe_capacity(pipe: &OwnedFd, bytes: usize) -> io::Result<()> 
 /// The runs must not change until the data has been read from the pipe, and from the socket it was spliced to.
 pub(crate) fn vmsplice(pipe: &OwnedFd, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
     let flags = libc::SPLICE_F_NONBLOCK;
-    let (pipe, start, count) = (pipe.as_raw_fd(), runs.as_ptr(), runs.len());
+    let pipe = pipe.as_raw_fd();
+    let start = runs.as_ptr();
+    let count = runs.len();
     // SAFETY: `IoSlice` is documented to have the layout of `iovec` on Unix. The kernel only reads the runs, and holds
     // references to their pages, which therefore outlive their mapping if necessary. The arguments are those of
     // `vmsplice(2)`.
@@ -232,7 +249,8 @@ pub(crate) fn vmsplice(pipe: &OwnedFd, runs: &[IoSlice<'_>]) -> io::Result<Optio
 pub(crate) fn splice(pipe: &OwnedFd, into: BorrowedFd<'_>, bytes: usize) -> io::Result<Option<usize>> {
     let no_offset = std::ptr::null_mut::<libc::loff_t>();
     let flags = libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MOVE;
-    let (pipe, into) = (pipe.as_raw_fd(), into.as_raw_fd());
+    let pipe = pipe.as_raw_fd();
+    let into = into.as_raw_fd();
     // SAFETY: null means that neither end has an offset; the call takes numbers and touches no memory of ours. The
     // arguments are those of `splice(2)`.
     check_bytes(unsafe { libc::syscall(libc::SYS_splice, pipe, no_offset, into, no_offset, bytes, flags) })

@@ -135,16 +135,16 @@ impl EventLoop for Uring {
         }
     }
 
-    fn transfer(&mut self, accepted: Accepted<UringSocket>, listener: u32) -> Option<Accepted<UringSocket>> {
+    fn transfer(&mut self, accepted: Accepted<UringSocket>, tag: u32) -> Option<Accepted<UringSocket>> {
         match &self.balancer {
-            Some(balancer) => balancer.transfer(accepted, listener),
+            Some(balancer) => balancer.transfer(accepted, tag),
             None => Some(accepted),
         }
     }
 
     fn next_transferred(&mut self) -> Option<(u32, Accepted<UringSocket>)> {
-        let (listener, descriptor) = self.balancer.as_ref()?.next_transferred()?;
-        Some((listener, self.wrap(descriptor)))
+        let (tag, descriptor) = self.balancer.as_ref()?.next_transferred()?;
+        Some((tag, self.wrap(descriptor)))
     }
 
     fn stop_balancing(&mut self) {

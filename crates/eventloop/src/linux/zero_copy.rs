@@ -123,12 +123,12 @@ impl SplicePipe {
 /// Sends as much of `runs` and then of `last` as there is room for, by a copy. More data follows at once.
 fn send_copied(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>], last: &[u8]) -> io::Result<usize> {
     let sent = if last.is_empty() {
-        syscalls::send_vectored(socket, runs, true)?
+        syscalls::send_vectored_more(socket, runs)?
     } else {
         let mut all = [IoSlice::new(&[]); RUNS_MAX];
         all[..runs.len()].copy_from_slice(runs);
         all[runs.len()] = IoSlice::new(last);
-        syscalls::send_vectored(socket, &all[..=runs.len()], true)?
+        syscalls::send_vectored_more(socket, &all[..=runs.len()])?
     };
     Ok(sent.unwrap_or(0))
 }
@@ -162,7 +162,7 @@ fn splice_all(
         let Some(Spliced { piped, sent }) = splice(pipe, socket, &[IoSlice::new(head), IoSlice::new(part)])
         else {
             let rest = [IoSlice::new(head), IoSlice::new(body)];
-            return Ok(total + syscalls::send_vectored(socket, &rest, false)?.unwrap_or(0));
+            return Ok(total + syscalls::send_vectored(socket, &rest)?.unwrap_or(0));
         };
         total += sent;
         if sent < piped {

@@ -82,12 +82,8 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<us
     check_bytes(rustix::net::send(socket, bytes, SendFlags::empty()))
 }
 
-/// Sends several runs of bytes in order. Returns `None` if the call would block. Ignores `more`.
-pub(crate) fn send_vectored(
-    socket: BorrowedFd<'_>,
-    runs: &[IoSlice<'_>],
-    _more: bool,
-) -> io::Result<Option<usize>> {
+/// Sends several runs of bytes in order. Returns `None` if the call would block.
+pub(crate) fn send_vectored(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
     check_bytes(rustix::io::writev(socket, runs))
 }
 

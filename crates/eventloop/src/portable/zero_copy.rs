@@ -31,8 +31,7 @@ impl SplicePipe {
         body: &[u8],
     ) -> io::Result<usize> {
         let runs_bytes = runs.iter().map(|run| run.len()).sum();
-        let sent =
-            if runs_bytes == 0 { 0 } else { syscalls::send_vectored(socket, runs, true)?.unwrap_or(0) };
+        let sent = if runs_bytes == 0 { 0 } else { syscalls::send_vectored(socket, runs)?.unwrap_or(0) };
         if sent < runs_bytes {
             return Ok(sent);
         }

@@ -38,8 +38,8 @@ impl<L: EventLoop> Worker<L> {
             match self.events.accept(listener) {
                 Ok(Some(accepted)) => {
                     let kind = *kind;
-                    // Workers may number their listeners differently, so they pass the kind to each other.
-                    if let Some(accepted) = self.events.transfer(accepted, kind.number()) {
+                    // Workers may number their listeners differently, so the tag is the kind.
+                    if let Some(accepted) = self.events.transfer(accepted, kind.tag()) {
                         self.begin(accepted, kind);
                     }
                 }
@@ -58,8 +58,8 @@ impl<L: EventLoop> Worker<L> {
 
     /// Begins the connections that other workers have passed to this one.
     pub(super) fn accept_handed_over(&mut self) {
-        while let Some((number, accepted)) = self.events.next_transferred() {
-            self.begin(accepted, ListenerKind::from_number(number));
+        while let Some((tag, accepted)) = self.events.next_transferred() {
+            self.begin(accepted, ListenerKind::from_tag(tag));
         }
     }
 

@@ -8,6 +8,7 @@ use std::os::fd::{OwnedFd, RawFd};
 
 use super::ring::{Completion, Ring};
 use super::user_data::Operation;
+use crate::event::Event;
 use crate::token::Token;
 
 /// The length at which accepting stops. Further connections stay in the listener's queue, where any process can accept
@@ -96,8 +97,8 @@ impl AcceptQueue {
         Ok(())
     }
 
-    /// Records a completion. Returns `true` if [`pop`](Self::pop) now returns a connection or an error.
-    pub(super) fn record(&mut self, completion: Completion) -> bool {
+    /// Records a completion. Returns the event for the worker, if [`pop`](Self::pop) now returns a connection or an error.
+    pub(super) fn record(&mut self, completion: Completion) -> Option<Event> {
         let Completion { result, has_more, accepted, .. } = completion;
         let is_error = result < 0 && result != -libc::ECANCELED;
         if is_error {
@@ -112,7 +113,7 @@ impl AcceptQueue {
         }
         let is_accepted = accepted.is_some();
         self.queued.extend(accepted);
-        is_error || is_accepted
+        (is_error || is_accepted).then_some(Event::Acceptable(self.number))
     }
 
     /// Stops accepting if the queue is full, and otherwise continues an interrupted operation.

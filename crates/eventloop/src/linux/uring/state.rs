@@ -147,11 +147,11 @@ impl State {
         self.kept_bytes -= slot.kept_bytes();
         if slot.receiving == Receiving::Active {
             let result = self.ring.cancel(Operation::Receive, token);
-            self.note_fault(result);
+            self.store_fault(result);
         }
         if slot.polls_writable {
             let result = self.ring.cancel(Operation::PollWritable, token);
-            self.note_fault(result);
+            self.store_fault(result);
         }
     }
 
@@ -214,7 +214,7 @@ impl State {
                 slot.receiving = Receiving::Active;
                 let socket = slot.socket;
                 let result = self.ring.receive_multishot(socket, token);
-                self.note_fault(result);
+                self.store_fault(result);
             }
         }
     }
@@ -277,7 +277,7 @@ impl State {
         if slot.receiving == Receiving::Active {
             slot.receiving = Receiving::Cancelling;
             let result = self.ring.cancel(Operation::Receive, token);
-            self.note_fault(result);
+            self.store_fault(result);
         }
     }
 
@@ -351,7 +351,7 @@ impl State {
         self.waker.clear();
         if !completion.has_more {
             let result = self.ring.poll_waker(self.waker.as_fd().as_raw_fd());
-            self.note_fault(result);
+            self.store_fault(result);
         }
         Some(Event::Woken)
     }
@@ -375,10 +375,10 @@ impl State {
     fn on_accept(&mut self, completion: Completion) -> Option<Event> {
         let number = completion.owner.slot;
         let queue = self.queues.iter_mut().find(|queue| queue.number() == number)?;
-        let is_acceptable = queue.record(completion);
+        let event = queue.record(completion);
         let result = queue.regulate(&mut self.ring);
-        self.note_fault(result);
-        is_acceptable.then_some(Event::Acceptable(number))
+        self.store_fault(result);
+        event
     }
 
     /// Stops accepting at a listener, and waits until the kernel has processed that. Connections that it accepted before
@@ -406,7 +406,8 @@ impl State {
         }
     }
 
-    fn note_fault(&mut self, result: io::Result<()>) {
+    /// Stores an error of the ring for [`State::wait`].
+    fn store_fault(&mut self, result: io::Result<()>) {
         if let Err(error) = result {
             self.fault = Some(error);
         }
