@@ -49,8 +49,7 @@ impl Caches {
         sources: &'a Sources,
         progress: &'a dyn Progress,
     ) -> Encoding<'a> {
-        let (cache, known) = (self.compress.as_ref(), self.sources.as_ref());
-        Encoding { options, sources, cache, known, progress }
+        Encoding { options, sources, cache: self.compress.as_ref(), known: self.sources.as_ref(), progress }
     }
 
     /// Stores the results of this build. Returns warnings, which never fail a build.

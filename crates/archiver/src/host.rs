@@ -25,10 +25,11 @@ pub(crate) fn split_host(text: &str) -> Result<(Option<String>, &str), RuleError
     Ok((Some(parse_host(&rest[..slash])?), path))
 }
 
-/// Does the same for a host in which a label such as `:project` matches any label.
+/// Splits the host off a source, as [`split_host`] does. A label such as `:project` matches any label.
 pub(crate) fn split_host_pattern(text: &str) -> Result<(Option<String>, &str), RuleError> {
     let Some(rest) = text.strip_prefix("://").or_else(|| after_scheme(text)) else { return split_host(text) };
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+
     let is_any = |label: &str| {
         label.starts_with(':') && label[1..].starts_with(|first: char| first.is_ascii_alphabetic())
     };
@@ -58,12 +59,12 @@ pub(crate) fn parse_host(authority: &str) -> Result<String, RuleError> {
     let is_name = !name.is_empty() && !name.starts_with('.') && name.bytes().all(is_host_byte);
     if !is_literal && !is_name {
         let message = format!(
-            "`{authority}` is no host; write one name in ASCII (punycode), or `*.` and a name for all hosts below it"
+            "`{authority}` is not a valid host; write one name in ASCII (punycode), or `*.` and a name for all hosts below it"
         );
         return Err(RuleError::new("bad-host", message));
     }
     if is_too_deep(host) {
-        let message = format!("`{authority}` has more than {WILDCARD_LABELS_MAX} labels behind its `*.`");
+        let message = format!("`{authority}` has more than {WILDCARD_LABELS_MAX} labels after its `*.`");
         return Err(RuleError::new("bad-host", message));
     }
     Ok(host.to_ascii_lowercase())

@@ -160,7 +160,7 @@ pub fn compile(options: &Options, progress: &dyn Progress) -> Result<Report, Err
 
     if options.check_links != LinkCheck::Off {
         let links = Links::open(options, &sources, &routes, staging.open()?);
-        stopwatch.stage(Stage::Links, Some(links.files()));
+        stopwatch.stage(Stage::Links, Some(links.file_count()));
         report.diagnostics.append(&mut links.check(progress)?);
     }
 

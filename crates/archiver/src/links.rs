@@ -100,14 +100,14 @@ impl<'a> Links<'a> {
     }
 
     /// Returns the number of files that may have links.
-    pub(crate) fn files(&self) -> u64 {
+    pub(crate) fn file_count(&self) -> u64 {
         self.files.len() as u64
     }
 
     /// Returns a warning for each broken link, or a note with their number.
     ///
     /// # Errors
-    /// A source cannot be read.
+    /// Returns an error if a source can't be read.
     pub(crate) fn check(&self, progress: &dyn Progress) -> Result<Vec<Diagnostic>, Error> {
         let limits = Limits { threads: self.options.thread_count(), held_bytes_max: HELD_BYTES_MAX };
         let mut broken = Vec::new();
@@ -131,8 +131,8 @@ impl<'a> Links<'a> {
                 links.chain(redirects.iter().map(|redirect| redirect.diagnostic(Severity::Warning))).collect()
             }
             LinkCheck::Count | LinkCheck::Off => {
-                let notes = redirects.iter().take(REDIRECTS_REPORTED_MAX);
-                let notes = notes.map(|redirect| redirect.diagnostic(Severity::Note));
+                let reported = redirects.iter().take(REDIRECTS_REPORTED_MAX);
+                let notes = reported.map(|redirect| redirect.diagnostic(Severity::Note));
                 let more = redirects.len().saturating_sub(REDIRECTS_REPORTED_MAX);
                 let rest = (more > 0).then(|| {
                     let message =
@@ -195,7 +195,7 @@ impl<'a> Links<'a> {
             let Some(url) = base.join(&reference).filter(|url| self.is_internal(url, &file.url)) else {
                 continue;
             };
-            if let Some(error) = self.follow_once(&url, scratch, known) {
+            if let Some(error) = self.follow_cached(&url, scratch, known) {
                 let reference = String::from_utf8_lossy(&reference).into_owned();
                 broken.push(BrokenLink { line, reference, url, error });
             }
@@ -210,8 +210,8 @@ impl<'a> Links<'a> {
         url.host == file.host || url.host.as_deref().is_some_and(is_known)
     }
 
-    /// Returns the cached result of [`Links::follow`].
-    fn follow_once(
+    /// Returns the result of [`Links::follow`] for a URL, from `known` if it is there.
+    fn follow_cached(
         &self,
         url: &Url,
         scratch: &mut Scratch,

@@ -74,7 +74,8 @@ impl SkipRules {
             let line = String::from_utf8_lossy(line);
             let line = line.strip_suffix('\r').unwrap_or(&line);
             if let Err(error) = self.add(Some(Path::new(IGNORE_FILE)), line) {
-                let message = format!("this line is no ignore pattern and has no effect: {error}");
+                let message =
+                    format!("this line is not a valid ignore pattern, so it has no effect: {error}");
                 diagnostics.push(
                     Diagnostic::warning(IGNORE_FILE.as_bytes(), "bad-ignore-pattern", message)
                         .at_line(number),
