@@ -67,7 +67,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), Error> {
 pub(crate) fn check_texts() -> Result<(), Error> {
     let mut steps = Steps::default();
     steps.run("tidy", tidy::check);
-    steps.run("structure", || project::run(&mut cargo("test --quiet --package cannery --test structure")));
+    steps.run("structure", || project::run(&mut cargo("test --quiet --package xtask --test structure")));
     steps.finish()
 }
 

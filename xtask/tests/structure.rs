@@ -206,7 +206,7 @@ fn report(remedy: &str, findings: &[String]) {
 }
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is one directory below the root")
 }
 
 fn all_sources() -> Vec<Source> {
