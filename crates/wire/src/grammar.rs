@@ -60,7 +60,8 @@ fn is_literal(text: &[u8]) -> bool {
     let is_future_byte = |byte: &u8| *byte == b':' || is_host_byte(*byte);
     match text {
         [b'v' | b'V', future @ ..] => future.iter().position(|byte| *byte == b'.').is_some_and(|dot| {
-            let (version, address) = (&future[..dot], &future[dot + 1..]);
+            let version = &future[..dot];
+            let address = &future[dot + 1..];
             let are_present = !version.is_empty() && !address.is_empty();
             are_present && version.iter().all(u8::is_ascii_hexdigit) && address.iter().all(is_future_byte)
         }),
@@ -80,8 +81,8 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
 }
 
 const TOKEN: u8 = 1;
-const VALUE: u8 = 4;
-const HOST: u8 = 8;
+const VALUE: u8 = 2;
+const HOST: u8 = 4;
 
 /// The classes of each byte, as bits.
 static CLASSES: [u8; 256] = classes();

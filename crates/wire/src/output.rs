@@ -126,7 +126,7 @@ impl Output {
     #[inline]
     pub fn inline_and_range(&self) -> Option<(&[u8], u16, Extent)> {
         match self.segments[..] {
-            [Segment::Inline(own), Segment::Archive(archive, extent)] if own == self.bytes.len() => {
+            [Segment::Inline(bytes), Segment::Archive(archive, extent)] if bytes == self.bytes.len() => {
                 Some((&self.bytes, archive, extent))
             }
             _ => None,
@@ -151,9 +151,9 @@ impl Output {
 
     /// Makes a segment of the inline bytes that belong to none yet.
     fn close_inline(&mut self) {
-        let own = self.bytes.len() - self.open_from;
-        if own > 0 {
-            self.segments.push(Segment::Inline(own));
+        let bytes = self.bytes.len() - self.open_from;
+        if bytes > 0 {
+            self.segments.push(Segment::Inline(bytes));
             self.open_from = self.bytes.len();
         }
     }

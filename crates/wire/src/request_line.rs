@@ -18,33 +18,33 @@ pub struct RequestLine<'a> {
 }
 
 impl<'a> RequestLine<'a> {
-    /// The request line of a head.
+    /// Returns the request line of a head.
     #[inline]
     #[must_use]
-    pub fn of_head(head: &RequestHead<'a>) -> RequestLine<'a> {
+    pub fn from_head(head: &RequestHead<'a>) -> RequestLine<'a> {
         let RequestHead { request, method_name, version, .. } = head;
         RequestLine { method: method_name, target: request.target, version: Some(*version) }
     }
 
-    /// The request line of a head that was refused, in which fields may be missing or malformed. Returns `None` without a
-    /// method or a target.
+    /// Returns the request line of a head that was refused, in which fields may be missing or malformed, or `None` if it has
+    /// no method or no target.
     #[must_use]
-    pub fn of_refused_head(head: &RequestHead<'a>) -> Option<RequestLine<'a>> {
+    pub fn from_refused_head(head: &RequestHead<'a>) -> Option<RequestLine<'a>> {
         RequestLine::cut(head.method_name, head.request.target, Some(head.version))
     }
 
-    /// Reads the request line at the start of `input`, which may end anywhere (RFC 9112 §3). Returns `None` if `input`
-    /// begins with no method, or holds no target.
+    /// Parses the request line at the start of `input`, which may be truncated anywhere (RFC 9112 §3). Returns `None` if
+    /// `input` begins with no method, or has no target.
     #[must_use]
-    pub fn of_http1(input: &'a [u8]) -> Option<RequestLine<'a>> {
+    pub fn from_http1(input: &'a [u8]) -> Option<RequestLine<'a>> {
         let mut rest = input;
         while let Some(line) = rest.strip_prefix(b"\r\n") {
             rest = line;
         }
         let line = rest.split(|byte| matches!(byte, b'\r' | b'\n')).next()?;
         let mut words = line.split(|byte| *byte == b' ');
-        let (method, target) = (words.next()?, words.next()?);
-
+        let method = words.next()?;
+        let target = words.next()?;
         let version = match words.next() {
             Some(b"HTTP/1.0") => Some(Version::Http10),
             Some(b"HTTP/1.1") => Some(Version::Http11),
@@ -79,17 +79,17 @@ mod tests {
         ];
         for (input, target, version) in cases {
             let expected = RequestLine { method: b"GET", target, version };
-            assert_eq!(RequestLine::of_http1(input), Some(expected), "{input:?}");
+            assert_eq!(RequestLine::from_http1(input), Some(expected), "{input:?}");
         }
         for none in [&b""[..], b"GET", b"GET ", b"G\xe9T / HTTP/1.1", b"\x16\x03\x01 /", b"\r\n\r\n"] {
-            assert_eq!(RequestLine::of_http1(none), None, "{none:?}");
+            assert_eq!(RequestLine::from_http1(none), None, "{none:?}");
         }
     }
 
     #[test]
     fn long_method_and_target_are_cut() {
         let input = [&[b'M'; 100][..], b" /", &[b'x'; 2 * TARGET_BYTES_MAX]].concat();
-        let line = RequestLine::of_http1(&input).unwrap();
+        let line = RequestLine::from_http1(&input).unwrap();
         assert_eq!((line.method.len(), line.target.len()), (METHOD_BYTES_MAX, TARGET_BYTES_MAX));
     }
 }

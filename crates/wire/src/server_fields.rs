@@ -87,7 +87,7 @@ impl ServerFields {
         self.seconds
     }
 
-    /// Returns the lines for a response, except those that its site overrides, by their bits.
+    /// Returns the lines for a response, except those whose bits are set in `overrides`.
     #[must_use]
     #[inline]
     pub fn lines(&self, overrides: u8) -> &[u8] {
@@ -109,8 +109,7 @@ impl ServerFields {
         &self.hpack_date
     }
 
-    /// Returns the other lines for HTTP/2, for a response, except those that its site overrides, by their
-    /// bits.
+    /// Returns the other lines for HTTP/2, except those whose bits are set in `overrides`.
     #[inline]
     pub(crate) fn hpack_lines(&self, overrides: u8) -> impl Iterator<Item = HpackLine<'_>> {
         let left = self.hpack_lines.iter().filter(move |(bit, _)| bit & overrides == 0);

@@ -284,7 +284,7 @@ fn refuse_h1(
         peer: *client.address,
         tls: client.tls_version,
         refusal,
-        line: RequestLine::of_http1(input),
+        line: RequestLine::from_http1(input),
         head: None,
         content_bytes,
     });
@@ -346,7 +346,7 @@ impl Http2 {
                         peer: *client.address,
                         tls: client.tls_version,
                         refusal,
-                        line: RequestLine::of_refused_head(&head),
+                        line: RequestLine::from_refused_head(&head),
                         head: Some(&head),
                         content_bytes,
                     });

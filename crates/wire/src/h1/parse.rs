@@ -72,8 +72,8 @@ pub(crate) fn parse<'a>(input: &'a [u8], head: &mut Head<'a>, is_secured: bool) 
 
 /// Returns the refusal for an incomplete head that is too large: of its target, or of the whole head.
 fn too_large(input: &[u8]) -> Refusal {
-    let line_ended = input.iter().take(TARGET_BYTES_MAX).any(|byte| *byte == b'\n');
-    if line_ended { Refusal::HeadTooLarge } else { Refusal::TargetTooLong }
+    let has_line_end = input.iter().take(TARGET_BYTES_MAX).any(|byte| *byte == b'\n');
+    if has_line_end { Refusal::HeadTooLarge } else { Refusal::TargetTooLong }
 }
 
 /// Why parsing stopped before the end of the head.
@@ -86,10 +86,12 @@ enum Stop {
 /// State of the field parser.
 struct Fields<'h, 'a> {
     head: &'h mut Head<'a>,
-    close: bool,
-    keep_alive: bool,
+    /// Whether `Connection` has the option `close`.
+    has_close: bool,
+    /// Whether `Connection` has the option `keep-alive`.
+    has_keep_alive: bool,
     content_length: Option<u64>,
-    chunked: bool,
+    is_chunked: bool,
 }
 
 struct Reader<'a> {
@@ -114,15 +116,15 @@ impl<'a> Reader<'a> {
         let fields_start = self.at;
         head.expects_continue = false;
         let mut fields =
-            Fields { head, close: false, keep_alive: false, content_length: None, chunked: false };
+            Fields { head, has_close: false, has_keep_alive: false, content_length: None, is_chunked: false };
         self.fields(&mut fields)?;
-        let Fields { head, close, keep_alive, content_length, chunked } = fields;
+        let Fields { head, has_close, has_keep_alive, content_length, is_chunked } = fields;
         head.common.field_lines = &self.input[fields_start..self.at];
 
         if head.common.request.host.is_none() && !is_http10 {
             return Err(Stop::Refused(Refusal::Host));
         }
-        head.framing = match (content_length, chunked) {
+        head.framing = match (content_length, is_chunked) {
             // Two framings: two parsers could take different bytes for the next request.
             (Some(_), true) => return Err(Stop::Refused(Refusal::Framing)),
             // RFC 9112 §6.1: HTTP/1.0 has no transfer codings.
@@ -130,7 +132,7 @@ impl<'a> Reader<'a> {
             (None, true) => Framing::Chunked,
             (length, false) => Framing::Length(length.unwrap_or(0)),
         };
-        head.keep_alive = !close && (!is_http10 || keep_alive);
+        head.keep_alive = !has_close && (!is_http10 || has_keep_alive);
         head.expects_continue &= !is_http10;
         Ok(())
     }
@@ -278,8 +280,8 @@ impl<'a> Fields<'_, 'a> {
         // The length comes first, because it distinguishes most fields without comparing their letters.
         match name.len() {
             4 if is_name(name, b"host") => {
-                let first = self.head.common.request.host.replace(value).is_none();
-                return if first && is_host(value) { Ok(()) } else { Err(Refusal::Host) };
+                let is_first = self.head.common.request.host.replace(value).is_none();
+                return if is_first && is_host(value) { Ok(()) } else { Err(Refusal::Host) };
             }
             6 if is_name(name, b"expect") => {
                 for expectation in elements(value) {
@@ -293,8 +295,8 @@ impl<'a> Fields<'_, 'a> {
             10 if is_name(name, b"user-agent") => self.head.common.user_agent = Some(value),
             10 if is_name(name, b"connection") => {
                 for option in value.split(|byte| *byte == b',').map(trim) {
-                    self.close |= option.eq_ignore_ascii_case(b"close");
-                    self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                    self.has_close |= option.eq_ignore_ascii_case(b"close");
+                    self.has_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
             }
             14 if is_name(name, b"content-length") => {
@@ -307,11 +309,11 @@ impl<'a> Fields<'_, 'a> {
                 push(&mut self.head.common.request.accept_encoding, value)?;
             }
             17 if is_name(name, b"transfer-encoding") => {
-                if self.chunked {
+                if self.is_chunked {
                     return Err(Refusal::Framing);
                 }
                 check_transfer_codings(value)?;
-                self.chunked = true;
+                self.is_chunked = true;
             }
             5 | 8 | 13 | 17 | 19 => return self.take_condition(name, value),
             _ => {}

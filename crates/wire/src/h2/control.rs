@@ -16,13 +16,16 @@ use crate::output::Output;
 /// both.
 const GOAWAY_PING: [u8; 8] = *b"cannery!";
 
+/// Last stream of a GOAWAY that announces another GOAWAY: no stream has a higher ID (RFC 9113 §6.8).
+const ANY_STREAM: u32 = 0x7fff_ffff;
+
 impl Connection {
     /// Starts a graceful shutdown (RFC 9113 §6.8): notifies the peer. Requests that it sent before the notice
     /// arrived are still answered. See [`Connection::has_ended`].
     pub fn go_away(&mut self, output: &mut Output) {
         if self.goaway == Goaway::NotSent && self.stage != Stage::Closed {
             self.goaway = Goaway::Announced;
-            frame::put_goaway(output, 0x7fff_ffff, ErrorCode::None);
+            frame::put_goaway(output, ANY_STREAM, ErrorCode::None);
             frame::put(output, kind::PING, 0, 0, &GOAWAY_PING);
         }
     }
@@ -42,6 +45,7 @@ impl Connection {
         }
     }
 
+    /// Removes a stream that the peer resets.
     pub(super) fn handle_reset(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
         if payload.len() != 4 {
             return Err(ErrorCode::FrameSize.into());
@@ -49,11 +53,14 @@ impl Connection {
         if self.is_idle(head.stream) {
             return Err(ErrorCode::Protocol.into());
         }
+
         self.forget_reset(head.stream);
+        // Only the reset of a pending response is charged as one (rapid reset, CVE-2023-44487).
         let body = self.streams.remove(head.stream).and_then(|stream| stream.body);
         Ok(if body.is_some() { self.budget.charge_reset() } else { self.budget.charge_frame() }?)
     }
 
+    /// Applies and acknowledges the peer's SETTINGS.
     pub(super) fn handle_settings(
         &mut self,
         head: FrameHead,
@@ -67,6 +74,7 @@ impl Connection {
             self.budget.charge_frame()?;
             return if payload.is_empty() { Ok(()) } else { Err(ErrorCode::FrameSize.into()) };
         }
+
         let changes = settings::read(payload)?;
         self.budget.charge_settings(changes.parameters)?;
 
@@ -82,10 +90,12 @@ impl Connection {
         if let Some((smallest, last)) = changes.table_bytes {
             self.encoder.set_size_max(smallest, last);
         }
+
         frame::put(output, kind::SETTINGS, flag::ACK, 0, &[]);
         Ok(())
     }
 
+    /// Acknowledges PING. An acknowledgement of our own PING completes a graceful shutdown.
     pub(super) fn handle_ping(
         &mut self,
         head: FrameHead,
@@ -99,6 +109,7 @@ impl Connection {
             return Err(ErrorCode::FrameSize.into());
         }
         self.budget.charge_frame()?;
+
         if !head.has(flag::ACK) {
             frame::put(output, kind::PING, flag::ACK, 0, payload);
         } else if self.goaway == Goaway::Announced && payload == GOAWAY_PING {
@@ -120,17 +131,20 @@ impl Connection {
         Ok(self.budget.charge_frame()?)
     }
 
+    /// Enlarges the window of the connection, or of a stream.
     pub(super) fn handle_window_update(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Fault> {
         let Ok(increment) = <[u8; 4]>::try_from(payload) else { return Err(ErrorCode::FrameSize.into()) };
         self.budget.charge_frame()?;
         let increment = frame::parse_u31(increment);
         let id = head.stream;
+
         if id == 0 {
             if increment == 0 {
                 return Err(ErrorCode::Protocol.into());
             }
             return self.window.widen(increment).map_err(|TooLarge| ErrorCode::FlowControl.into());
         }
+
         if self.is_idle(id) {
             return Err(ErrorCode::Protocol.into());
         }

@@ -163,9 +163,8 @@ impl HeadStore {
             return Err(HeadError::Malformed);
         }
 
-        let (scheme, path) = (self.find(Name::Scheme), self.find(Name::Path));
-        let (authority, host) = (self.find(Name::Authority), self.find(Name::Host));
-        match (scheme, path) {
+        let authority = self.find(Name::Authority);
+        match (self.find(Name::Scheme), self.find(Name::Path)) {
             // RFC 9113 §8.5.
             (None, None) if method == b"CONNECT" && authority.is_some() => {}
             _ if method == b"CONNECT" => return Err(HeadError::Malformed),
@@ -176,14 +175,16 @@ impl HeadStore {
             return Err(HeadError::Refused(Refusal::Method));
         }
 
-        let agree = match (authority, host) {
+        // RFC 9113 §8.3.1: both fields, if present, name the same host.
+        let host = self.find(Name::Host);
+        let has_one_host = match (authority, host) {
             (Some(authority), Some(host)) => authority.eq_ignore_ascii_case(host),
             (authority, host) => authority.is_some() || host.is_some(),
         };
         // RFC 9113 §8.3.1: neither may be empty for `http` and `https`.
         let is_named = |value: &[u8]| is_host(value) && !value.is_empty() && !value.starts_with(b":");
         let are_hosts = [authority, host].into_iter().flatten().all(is_named);
-        if agree && are_hosts { Ok(()) } else { Err(HeadError::Refused(Refusal::Host)) }
+        if has_one_host && are_hosts { Ok(()) } else { Err(HeadError::Refused(Refusal::Host)) }
     }
 
     fn find(&self, name: Name) -> Option<&[u8]> {

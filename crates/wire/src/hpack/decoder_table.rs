@@ -60,14 +60,15 @@ impl DecoderTable {
     pub(super) fn insert(&mut self, field: &Field<'_>) {
         let size = field.size();
         self.evict_to(self.size_max.saturating_sub(size));
-        let (Ok(name_bytes), Ok(value_bytes)) =
-            (field.name_text.len().try_into(), field.value.len().try_into())
-        else {
-            return;
-        };
         if size > self.size_max {
             return;
         }
+        let (Ok(name_bytes), Ok(value_bytes)) =
+            (u16::try_from(field.name_text.len()), u16::try_from(field.value.len()))
+        else {
+            debug_assert!(false, "lengths of a field that fits the table are two bytes wide");
+            return;
+        };
 
         let mut entry = Entry {
             start: 0,
@@ -143,3 +144,6 @@ impl Entry {
 
 /// Capacity for the first field, in bytes. A browser's fields take about 600.
 const FIRST_BYTES: usize = 128;
+
+const _: () =
+    assert!(HPACK_TABLE_BYTES <= u16::MAX as usize, "lengths of names and values are two bytes wide");

@@ -96,7 +96,7 @@ impl LogBuffer {
         self.write_line(&Line {
             client,
             tls: logged.tls,
-            request: Some(RequestLine::of_head(head)),
+            request: Some(RequestLine::from_head(head)),
             host: head.request.host,
             referer: head.referer,
             user_agent: head.user_agent,

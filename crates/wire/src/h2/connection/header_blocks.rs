@@ -51,6 +51,7 @@ pub(super) enum BlockRole {
 }
 
 impl Connection {
+    /// Begins a header block, and handles it if it is complete.
     #[inline]
     pub(super) fn handle_headers(
         &mut self,
@@ -76,6 +77,7 @@ impl Connection {
         Ok(FrameOutcome::Continue)
     }
 
+    /// Continues the incomplete header block, and handles it once it is complete.
     #[cold]
     pub(super) fn handle_continuation(
         &mut self,

@@ -8,6 +8,7 @@ use crate::h2::stream::{Content, ContentError};
 use crate::output::Output;
 
 impl Connection {
+    /// Counts the content of a DATA frame, and ends the stream if it is the last one.
     pub(super) fn handle_data(
         &mut self,
         head: FrameHead,
@@ -38,6 +39,7 @@ impl Connection {
             }
             return Ok(());
         }
+
         let stream = self.streams.find(id).filter(|stream| stream.content != Content::Ended);
         let Some(stream) = stream else {
             return Err(Fault::Stream(id, ErrorCode::StreamClosed));
