@@ -97,8 +97,7 @@ pub fn parse(bytes: &[u8], is_head: bool) -> (Response, &[u8]) {
     if is_head || matches!(status, 100..=199 | 204 | 304) {
         return (response, rest);
     }
-    let length = content_length(&response).expect("Content-Length is always sent");
-    let (body, rest) = rest.split_at(length);
+    let (body, rest) = rest.split_at(content_length(&response));
     response.body = body.to_vec();
     (response, rest)
 }
@@ -114,11 +113,12 @@ fn response_length(bytes: &[u8], is_head: bool) -> Option<usize> {
     let head = find_head_end(bytes)?;
     let response = parse(&bytes[..head], true).0;
     let has_no_content = is_head || matches!(response.status, 100..=199 | 204 | 304);
-    Some(head + if has_no_content { 0 } else { content_length(&response).unwrap_or(0) })
+    let content = if has_no_content { 0 } else { content_length(&response) };
+    Some(head + content)
 }
 
-fn content_length(response: &Response) -> Option<usize> {
-    response.field("Content-Length").map(|length| length.parse().unwrap())
+fn content_length(response: &Response) -> usize {
+    response.field("Content-Length").expect("Content-Length is always sent").parse().unwrap()
 }
 
 /// Returns the position after the empty line that ends a header section.

@@ -3,6 +3,6 @@
 mod client;
 mod frame;
 
-pub use client::{Client, OPEN_WINDOWS, decode_response};
+pub use client::{Client, Exchange, OPEN_WINDOWS, decode_response};
 pub use frame::*;
 pub use loona_hpack::Decoder;

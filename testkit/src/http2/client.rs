@@ -4,6 +4,7 @@
 //! large as the protocol allows unless a test sets others, so the server never waits for it.
 
 use std::io::{self, Read, Write};
+use std::mem;
 
 use loona_hpack::Decoder;
 
@@ -25,6 +26,58 @@ const INITIAL_WINDOW: u32 = 65_535;
 
 /// The largest payload that the server may send: the client never allows more (RFC 9113, section 4.2).
 const PAYLOAD_BYTES_MAX: usize = 16_384;
+
+/// A request and the progress of its response.
+#[derive(Debug)]
+pub struct Exchange {
+    stream: u32,
+    /// Whether the method is HEAD, so that the response has no content.
+    is_head: bool,
+    progress: Progress,
+}
+
+/// The part of a response that has arrived.
+#[derive(Debug, Default)]
+enum Progress {
+    /// No final response.
+    #[default]
+    Awaited,
+    /// The head, and the beginning of the content.
+    Partial(Response),
+    Complete(Response),
+}
+
+impl Exchange {
+    /// Creates the exchange of a request that was sent on this stream. `is_head` is `true` for the method HEAD.
+    #[must_use]
+    pub fn new(stream: u32, is_head: bool) -> Exchange {
+        Exchange { stream, is_head, progress: Progress::Awaited }
+    }
+
+    /// Returns `true` if a part of the response has arrived.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        matches!(self.progress, Progress::Partial(_))
+    }
+
+    /// Returns the response, or `None` if it is not complete.
+    #[must_use]
+    pub fn into_response(self) -> Option<Response> {
+        match self.progress {
+            Progress::Complete(response) => Some(response),
+            Progress::Awaited | Progress::Partial(_) => None,
+        }
+    }
+
+    /// Ends the response, and checks the length of its content.
+    fn complete(&mut self) {
+        let Progress::Partial(response) = mem::take(&mut self.progress) else {
+            panic!("the stream ends without a response");
+        };
+        check_length(&response, self.is_head);
+        self.progress = Progress::Complete(response);
+    }
+}
 
 /// A connection over any stream.
 pub struct Client<S> {
@@ -94,32 +147,25 @@ impl<S: Read + Write> Client<S> {
     ///
     /// Fails if the server ends one of the streams or the connection first.
     pub fn receive_all(&mut self, ids: &[u32], is_head: bool) -> Result<Vec<Response>, Ended> {
-        let streams: Vec<_> = ids.iter().map(|id| (*id, is_head)).collect();
-        let mut responses = vec![None; ids.len()];
-        self.receive_into(&streams, &mut responses)?;
-        Ok(responses.into_iter().flatten().map(|(response, _)| response).collect())
+        let mut exchanges: Vec<_> = ids.iter().map(|id| Exchange::new(*id, is_head)).collect();
+        self.receive_into(&mut exchanges)?;
+        Ok(exchanges.into_iter().filter_map(Exchange::into_response).collect())
     }
 
-    /// Reads the responses on these streams. Each stream has a flag that is `true` if the request was HEAD, and a place in
-    /// `responses` for the response with a flag that is `true` once it is complete: if the connection ends early, the
-    /// caller sees how much has arrived.
+    /// Reads the responses of these exchanges. If the connection ends early, the exchanges show how much has arrived.
     ///
     /// # Errors
     ///
     /// Fails if the server ends one of the streams or the connection first.
-    pub fn receive_into(
-        &mut self,
-        streams: &[(u32, bool)],
-        responses: &mut [Option<(Response, bool)>],
-    ) -> Result<(), Ended> {
-        let mut missing = streams.len();
+    pub fn receive_into(&mut self, exchanges: &mut [Exchange]) -> Result<(), Ended> {
+        let mut missing = exchanges.len();
         while missing > 0 {
             let frame = self.receive_frame()?;
-            let place = streams.iter().position(|(id, _)| *id == frame.stream);
+            let place = exchanges.iter().position(|exchange| exchange.stream == frame.stream);
             match frame.kind {
                 RST_STREAM if place.is_some() => return Err(Ended::Reset(frame.number(0))),
                 // After GOAWAY the server still completes streams up to the one that the frame names.
-                GOAWAY if streams.iter().any(|(id, _)| *id > frame.number(0)) => {
+                GOAWAY if exchanges.iter().any(|exchange| exchange.stream > frame.number(0)) => {
                     return Err(Ended::GoneAway(frame.number(4)));
                 }
                 SETTINGS | PING | WINDOW_UPDATE | GOAWAY => continue,
@@ -127,21 +173,23 @@ impl<S: Read + Write> Client<S> {
             }
 
             let place = place.unwrap_or_else(|| panic!("a frame of another stream: {frame:?}"));
+            let exchange = &mut exchanges[place];
             let is_last = frame.has(END_STREAM);
-            match (frame.kind, &mut responses[place]) {
-                (HEADERS, response @ None) => {
+            exchange.progress = match (frame.kind, mem::take(&mut exchange.progress)) {
+                (HEADERS, Progress::Awaited) => {
                     let head = self.decode_head(frame);
                     // Skips interim responses.
-                    *response = (head.status >= 200).then_some((head, false));
+                    if head.status >= 200 { Progress::Partial(head) } else { Progress::Awaited }
                 }
-                (DATA, Some((response, false))) => response.body.extend_from_slice(&frame.payload),
-                _ => panic!("not a frame of a response: {frame:?}"),
-            }
+                (DATA, Progress::Partial(mut response)) => {
+                    response.body.extend_from_slice(&frame.payload);
+                    Progress::Partial(response)
+                }
+                (_, progress) => panic!("not a frame of a response: {frame:?} after {progress:?}"),
+            };
+
             if is_last {
-                let (response, is_complete) =
-                    responses[place].as_mut().expect("a response precedes the end of its stream");
-                check_length(response, streams[place].1);
-                *is_complete = true;
+                exchange.complete();
                 missing -= 1;
             }
         }

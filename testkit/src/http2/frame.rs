@@ -6,7 +6,9 @@ pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Length of a frame header, in bytes.
 const HEADER_BYTES: usize = 9;
 
-/// Frame types (RFC 9113, section 6; RFC 9218, section 7.1).
+// Frame types (RFC 9113, section 6; RFC 9218, section 7.1).
+
+/// DATA frame type.
 pub const DATA: u8 = 0;
 /// HEADERS frame type.
 pub const HEADERS: u8 = 1;
@@ -26,8 +28,10 @@ pub const GOAWAY: u8 = 7;
 pub const WINDOW_UPDATE: u8 = 8;
 /// CONTINUATION frame type.
 pub const CONTINUATION: u8 = 9;
-/// `PRIORITY_UPDATE` frame type (RFC 9218, section 7.1).
+/// `PRIORITY_UPDATE` frame type.
 pub const PRIORITY_UPDATE: u8 = 16;
+
+// Flags (RFC 9113, section 6).
 
 /// Flag of DATA and HEADERS: the frame is the last of its stream.
 pub const END_STREAM: u8 = 1;
@@ -40,7 +44,9 @@ pub const PADDED: u8 = 8;
 /// Flag of HEADERS: the payload contains a priority.
 pub const PRIORITY_FLAG: u8 = 32;
 
-/// Settings (RFC 9113, section 6.5.2).
+// Settings (RFC 9113, section 6.5.2).
+
+/// `SETTINGS_HEADER_TABLE_SIZE`.
 pub const HEADER_TABLE_SIZE: u16 = 1;
 /// `SETTINGS_ENABLE_PUSH`.
 pub const ENABLE_PUSH: u16 = 2;
@@ -53,7 +59,9 @@ pub const MAX_FRAME_SIZE: u16 = 5;
 /// `SETTINGS_MAX_HEADER_LIST_SIZE`.
 pub const MAX_HEADER_LIST_SIZE: u16 = 6;
 
-/// Error codes (RFC 9113, section 7).
+// Error codes (RFC 9113, section 7).
+
+/// `NO_ERROR`.
 pub const NO_ERROR: u32 = 0;
 /// `PROTOCOL_ERROR`.
 pub const PROTOCOL_ERROR: u32 = 1;

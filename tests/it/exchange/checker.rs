@@ -330,22 +330,18 @@ fn exchange_http2(
     scheme: &str,
     requests: &[Request],
 ) -> (Vec<Response>, Option<Broken>) {
-    let mut streams = Vec::new();
+    let mut exchanges = Vec::new();
     for request in requests {
         match connection.send_request(&request.to_http2(scheme)) {
-            Ok(stream) => streams.push((stream, request.method == "HEAD")),
+            Ok(stream) => exchanges.push(http2::Exchange::new(stream, request.method == "HEAD")),
             Err(error) => return (Vec::new(), Some(Broken { ended: Ended::Closed(error), is_cut: false })),
         }
     }
 
-    let mut responses = vec![None; streams.len()];
-    let broken = connection.receive_into(&streams, &mut responses).err().map(|ended| {
-        let is_cut = responses.iter().flatten().any(|(_, is_complete)| !is_complete);
-        Broken { ended, is_cut }
-    });
-    let complete =
-        responses.into_iter().map_while(|response| response.filter(|(_, is_complete)| *is_complete));
-    (complete.map(|(response, _)| response).collect(), broken)
+    let result = connection.receive_into(&mut exchanges);
+    let is_cut = exchanges.iter().any(http2::Exchange::is_partial);
+    let broken = result.err().map(|ended| Broken { ended, is_cut });
+    (exchanges.into_iter().map_while(http2::Exchange::into_response).collect(), broken)
 }
 
 impl Request {
