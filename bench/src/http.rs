@@ -1,6 +1,9 @@
 //! HTTP/1 requests as bytes, and the bytes of their responses.
 //!
 //! The load generators of our own and the floor need exact bytes. Everything else about responses is curl's (`check`).
+//!
+//! We don't use the testkit here, because it panics on framing that Cannery never sends. Benchmarks also measure other
+//! servers, and report such a response as an error.
 
 use std::io::{self, BufRead, Read, Write};
 use std::net::{SocketAddrV4, TcpStream};

@@ -3,6 +3,8 @@
 //! No packaged tool resumes TLS 1.3 sessions on purpose: wrk and ab never do, h2load makes no new connections, and
 //! `openssl s_time` has one connection at a time. Full handshakes use the same clients, so both are comparable. Every
 //! response is compared with the expected content, and every handshake with the expected kind.
+//!
+//! We don't use the testkit's client, because it accepts any certificate. These clients verify it, as others do.
 
 use std::io::{self, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
