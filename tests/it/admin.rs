@@ -224,7 +224,7 @@ fn admin_page_works_in_a_browser() {
 
 /// Without anything to reload, no thread looked at the process.
 #[test]
-fn process_metrics_are_there_without_archives_and_certificates() {
+fn process_metrics_need_no_archive_or_certificate() {
     let server = Server::start(&["--dummy", "--admin", "127.0.0.1:0"]);
     let admin = server.read_admin_address();
     wait_until("it is looked at", || text(&admin, "/metrics").contains("process_open_fds "));

@@ -1,6 +1,6 @@
 //! `--defer-accept`: the kernel passes a connection to the server with its first request, or after one second.
 //!
-//! The tests don't measure that second. If it passes on a slow machine, they try again.
+//! We don't measure that second, because it may pass on a slow machine; the tests then try again.
 
 #![cfg_attr(feature = "portable", allow(dead_code, reason = "only Linux has the option"))]
 

@@ -1,7 +1,7 @@
 //! Exchanges releases, certificates, processes and programs under load, and compares every byte of every response.
 //!
 //! Each response names its release, so a client computes what the response must hold: no response may mix two releases,
-//! and none may be cut. A few exchanges run by default; `CANNERY_SLOW` runs some hundred.
+//! and none may be truncated. A few exchanges run by default; `CANNERY_SLOW` runs hundreds.
 
 mod checker;
 mod releases;
@@ -16,7 +16,7 @@ use releases::{RELEASES, Site};
 use crate::authority::Authority;
 use crate::harness::{Server, in_network_namespace, server_command, skip_outside, wait_until};
 
-/// Responses that the clients check between two exchanges, at least.
+/// The minimum number of responses that the clients check between two exchanges.
 const RESPONSES_BETWEEN: u64 = 150;
 
 /// Number of exchanges of each kind.
@@ -28,7 +28,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Starts a server of `site` that listens in the clear and over TLS.
+/// Starts a server of `site` that listens with and without TLS.
 fn start(program: &Path, site: &Site, bundle: &Path, flags: &[&str]) -> (Server, Target) {
     let mut command = Command::new(program);
     command.args(server_command().get_args());
@@ -52,7 +52,7 @@ fn releases_and_certificates_change_under_load() {
         for round in 1..=rounds() {
             let release = round % RELEASES;
             site.publish(release);
-            // Every second exchange is noticed without a signal.
+            // Every second release is detected without a signal.
             if round % 2 == 0 {
                 authority.certify(&["localhost"]).write_bundle(&bundle);
                 server.signal("HUP");
@@ -92,7 +92,7 @@ fn processes_and_programs_change_under_load() {
     });
 }
 
-/// The supervisor that serves now. A takeover leaves one that is no child of this process.
+/// The running supervisor. After a takeover, it is no child of this process.
 struct Running(u32);
 
 impl Drop for Running {
@@ -101,7 +101,7 @@ impl Drop for Running {
     }
 }
 
-/// Kills one of the processes that serve, without a chance to finish anything.
+/// Kills one of the worker processes by SIGKILL.
 fn kill_one_worker(running: &Running) {
     let pid = running.0;
     let children = || fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
@@ -114,7 +114,7 @@ fn kill_one_worker(running: &Running) {
     });
 }
 
-/// Has a new copy of the program take over from the supervisor that serves.
+/// Makes a new copy of the program take over from the running supervisor.
 fn take_over(program: &Path, server: &mut Server, running: &mut Running) {
     install(program);
     let old = running.0;
@@ -129,8 +129,8 @@ fn is_running(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-/// Installs a copy of the server. `cp` writes it, because a program cannot be executed while this process, or a child that
-/// another test has just forked, holds it open for writing.
+/// Installs a copy of the server. We copy it with `cp`, because a program cannot be executed while this process, or a child
+/// that another test has just forked, has it open for writing.
 fn install(program: &Path) {
     let next = program.with_extension("next");
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_cannery-server")).arg(&next).status().unwrap();

@@ -128,7 +128,7 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn a_request_may_arrive_byte_by_byte() {
+fn request_may_arrive_byte_by_byte() {
     let server = hello();
     let mut stream = server.connect();
     stream.set_nodelay(true).unwrap();

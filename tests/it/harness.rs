@@ -1,6 +1,6 @@
 //! Test harness: a folder literal, an archive of it, a running server, and requests over real sockets.
 //!
-//! It never sleeps: it waits for the messages of the server and for the bytes of a response.
+//! We never sleep in a test: the harness waits for messages of the server and for the bytes of a response.
 
 use std::ffi::OsStr;
 use std::fs;

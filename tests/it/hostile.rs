@@ -87,8 +87,8 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Raises the limit of descriptors for this process and the servers that it starts. Tests that hold thousands of them run one
-/// at a time, because there are not enough for all.
+/// Raises the limit of descriptors for this process and the servers that it starts. We run tests that hold
+/// thousands of them one at a time, because there are not enough for all.
 fn many_descriptors() -> MutexGuard<'static, ()> {
     static EXCLUSIVE: Mutex<()> = Mutex::new(());
     let maximum = getrlimit(Resource::Nofile).maximum;

@@ -1,6 +1,5 @@
-//! The address `:PORT`, which means all addresses of both IP versions, where there is no IPv6.
-//!
-//! `regression::command_lines` has the test with both versions.
+//! The address `:PORT` on machines without IPv6. It means all addresses of both IP versions, as a test of
+//! `regression::command_lines` checks.
 
 use std::net::TcpListener;
 

@@ -299,8 +299,8 @@ fn socket_activation_refuses_no_connection() {
     assert!(responses.load(Ordering::Relaxed) > 300);
 }
 
-/// Replaces a program file by another one. A separate process makes the copy: a file that this process has open for
-/// writing would be inherited by the processes that other tests start, and could not be executed (`ETXTBSY`).
+/// Replaces a program file by another one. We copy it in a separate process, because processes that other tests start would
+/// inherit a file that this process has open for writing, and then it could not be executed (`ETXTBSY`).
 pub(crate) fn replace_program(program: &Path, by: &Path) {
     let next = program.with_extension("next");
     assert!(Command::new("cp").arg(by).arg(&next).status().unwrap().success());

@@ -274,7 +274,7 @@ fn one_connection_may_request_several_hosts() {
 /// Everything under full load: keep-alive, pipelined, and a reader that is slow. With `CANNERY_SLOW` set
 /// for half a minute, else for a few seconds.
 #[test]
-fn under_full_load_no_request_fails_and_no_bytes_are_mixed() {
+fn reload_under_load_fails_no_request() {
     let time = if std::env::var_os("CANNERY_SLOW").is_some() { 30 } else { 3 };
     let releases = Releases::new();
     for number in 0..4 {

@@ -1,7 +1,7 @@
 //! The four transports of one server: HTTP/1.1 and HTTP/2, each over TCP and over TLS.
 //!
 //! A response must not depend on the transport. A test that requests something from a server with all four transports
-//! sends the request over each of them, and fails if the responses differ. Connections are reused. A request that HTTP/2
+//! sends the request over each of them, and fails if the responses differ. We reuse connections. A request that HTTP/2
 //! cannot express is compared over HTTP/1.1 only.
 
 use std::net::TcpStream;

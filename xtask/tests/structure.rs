@@ -1,8 +1,8 @@
 //! Structure of the project: imports between crates and modules, files with `unsafe`, module documentation, reasons for
 //! dependencies, and the tests that docs/conformance.md names.
 //!
-//! The tests read source files as text and never run the product. They depend on the standard library only, so that they
-//! also cover every dependency.
+//! The tests read source files as text and never run the product. We use only the standard library here, so
+//! that the tests also cover every dependency.
 
 #![forbid(unsafe_code)]
 

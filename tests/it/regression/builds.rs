@@ -1,5 +1,4 @@
-//! Builds: caches that cannot be trusted or written, folders that are no site, links that leave the folder,
-//! interrupted builds.
+//! Builds: untrusted or read-only caches, folders that are no site, links out of the folder, interrupted builds.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use crate::harness::{Server, run, signal, write_folder};
 
-/// A folder with a site, and a place for its archive.
+/// A directory with a site and its archive.
 struct Place {
     folder: tempfile::TempDir,
 }
@@ -66,9 +65,9 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A result in the cache counted if its own digest was right, whatever it decoded to.
+/// A cached result was used if its digest matched, even if it decoded to other content.
 #[test]
-fn a_poisoned_compression_cache_is_not_believed() {
+fn poisoned_compression_cache_is_rejected() {
     let good = "the good page, many times over ".repeat(40);
     let evil = "<script>alert('from the cache')</script> ".repeat(40);
     let place = Place::new(&[("index.html", &good), ("evil.html", &evil)]);
@@ -83,49 +82,55 @@ fn a_poisoned_compression_cache_is_not_believed() {
         let [one, other] = [0, 1].map(|place| fs::read(&results[place]).unwrap());
         fs::write(&results[0], [&one[..40], &other[40..]].concat()).unwrap();
         fs::write(&results[1], [&other[..40], &one[40..]].concat()).unwrap();
-        let (code, said) = place.build(&flags);
-        assert!(code == 0 && said.contains("[cache-untrue]") && said.contains("2 results"), "{said}");
+        let (code, printed) = place.build(&flags);
+        assert!(
+            code == 0 && printed.contains("[cache-untrue]") && printed.contains("2 results"),
+            "{printed}"
+        );
         assert!(fs::read(place.path("site.cdb")).unwrap() == clean, "{coding}: the poison was published");
 
-        let (code, said) = place.build(&[&flags[..], &["--strict"]].concat());
-        assert!(code == 0 && said.is_empty(), "{said}");
+        let (code, printed) = place.build(&[&flags[..], &["--strict"]].concat());
+        assert!(code == 0 && printed.is_empty(), "{printed}");
         fs::remove_dir_all(&cache).unwrap();
     }
 }
 
 #[test]
-fn a_memory_of_sources_that_others_can_write_is_not_believed() {
+fn source_cache_writable_by_others_is_rejected() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new(&[("index.html", "page")]);
     let cache = place.text("cache");
     place.builds(&["--sources-cache", &cache]);
     fs::set_permissions(&cache, fs::Permissions::from_mode(0o666)).unwrap();
-    let (code, said) = place.build(&["--sources-cache", &cache, "--strict"]);
-    assert!(code == 0 && said.contains("[cache-unused]") && said.contains("mode 666"), "{said}");
+    let (code, printed) = place.build(&["--sources-cache", &cache, "--strict"]);
+    assert!(code == 0 && printed.contains("[cache-unused]") && printed.contains("mode 666"), "{printed}");
     place.builds(&["--sources-cache", &cache]);
 }
 
-/// A full disk below a cache failed the build.
+/// If the disk of a cache was full, the build failed.
 #[test]
 #[cfg(target_os = "linux")]
-fn caches_that_cannot_be_written_cost_a_warning() {
+fn unwritable_caches_cause_a_warning() {
     let place = Place::new(&[("index.html", &"page ".repeat(100))]);
     let flags = ["--compress-cache", "/proc/cannery", "--sources-cache", "/proc/cannery.sources", "--strict"];
-    let (code, said) = place.build(&flags);
-    assert_eq!(code, 0, "{said}");
-    assert_eq!(said.matches("[cache-unwritable]").count(), 2, "{said}");
+    let (code, printed) = place.build(&flags);
+    assert_eq!(code, 0, "{printed}");
+    assert_eq!(printed.matches("[cache-unwritable]").count(), 2, "{printed}");
     assert!(place.path("site.cdb").exists());
 }
 
-/// A pipeline that built into the wrong folder took the site off the network.
+/// A pipeline that built the wrong folder replaced the site by an empty one.
 #[test]
-fn a_folder_that_is_no_site_replaces_nothing() {
+fn folder_without_a_site_replaces_no_archive() {
     let place = Place::new(&[("index.html", "page")]);
     place.builds(&[]);
     let good = fs::read(place.path("site.cdb")).unwrap();
     let refuses = |words: &str| {
-        let (code, said) = place.build(&[]);
-        assert!(code == 3 && said.contains(words) && said.contains("--allow-empty"), "{code}: {said}");
+        let (code, printed) = place.build(&[]);
+        assert!(
+            code == 3 && printed.contains(words) && printed.contains("--allow-empty"),
+            "{code}: {printed}"
+        );
         assert!(fs::read(place.path("site.cdb")).unwrap() == good);
     };
     let site = place.path("site");
@@ -139,7 +144,7 @@ fn a_folder_that_is_no_site_replaces_nothing() {
 }
 
 #[test]
-fn rules_fallbacks_listings_and_hosts_are_a_start_page() {
+fn rules_fallbacks_listings_and_hosts_count_as_a_site() {
     let sites: [&[(&str, &str)]; 5] = [
         &[("_redirects", "/ /en/ 302\n"), ("en/index.html", "page")],
         &[("_redirects", "/* https://example.com/:splat 301\n")],
@@ -156,16 +161,16 @@ fn rules_fallbacks_listings_and_hosts_are_a_start_page() {
     assert_eq!(place.build(&[]).0, 3);
 }
 
-/// The target of a symbolic link, for example from a pull request, was published without a message.
+/// The target of a symbolic link, for example from a pull request, was published without a warning.
 #[test]
 fn links_out_of_the_folder_are_reported() {
     let place = Place::new(&[("index.html", "page")]);
     fs::write(place.path("secret.txt"), "secret").unwrap();
     symlink("../secret.txt", place.path("site").join("notes.txt")).unwrap();
     symlink("index.html", place.path("site").join("home.html")).unwrap();
-    let (code, said) = place.build(&[]);
-    let remarks = said.matches("[symlink-outside]").count();
-    assert!(code == 0 && remarks == 1 && said.starts_with("notes.txt: warning:"), "{said}");
+    let (code, printed) = place.build(&[]);
+    let remarks = printed.matches("[symlink-outside]").count();
+    assert!(code == 0 && remarks == 1 && printed.starts_with("notes.txt: warning:"), "{printed}");
     fs::remove_file(place.path("site.cdb")).unwrap();
     assert_eq!(place.build(&["--strict"]).0, 5);
     assert!(!place.path("site.cdb").exists());
@@ -175,9 +180,9 @@ fn links_out_of_the_folder_are_reported() {
     assert_eq!(server.get("/notes.txt").body, b"secret");
 }
 
-/// Thirteen levels of two links each were 8,192 walks, and each further level doubled them.
+/// Thirteen levels of two links each caused 8,192 walks, and each further level twice as many.
 #[test]
-fn links_that_fan_out_end_soon() {
+fn fanned_out_links_end_with_a_warning() {
     let place = Place::new(&[("index.html", "page"), ("60/leaf.txt", "leaf")]);
     for level in 0..60 {
         let folder = place.path("site").join(level.to_string());
@@ -185,8 +190,8 @@ fn links_that_fan_out_end_soon() {
         symlink(format!("../{}", level + 1), folder.join("a")).unwrap();
         symlink(format!("../{}", level + 1), folder.join("b")).unwrap();
     }
-    let (code, said) = place.build(&[]);
-    assert!(code == 0 && said.contains("[symlink-fan]"), "{code}: {said}");
+    let (code, printed) = place.build(&[]);
+    assert!(code == 0 && printed.contains("[symlink-fan]"), "{code}: {printed}");
 }
 
 /// Text that takes seconds to compress.
@@ -199,7 +204,7 @@ fn long_text(bytes: usize) -> Vec<u8> {
     std::iter::repeat_with(letter).take(bytes).collect()
 }
 
-/// Waits until a build has created something in a folder, and has not ended.
+/// Waits until a running build has created a temporary file in a folder.
 fn wait_for_file(build: &mut Child, folder: &Path, is_temporary: impl Fn(&str) -> bool) {
     while !names(folder).iter().any(|name| is_temporary(name)) {
         assert!(build.try_wait().unwrap().is_none(), "it ended too soon");
@@ -217,9 +222,9 @@ fn is_temporary(name: &str) -> bool {
     name.ends_with(".tmp")
 }
 
-/// Ctrl-C left a temporary file of the archive's size.
+/// After Ctrl-C, a temporary file of the archive's size remained.
 #[test]
-fn an_interrupted_build_leaves_nothing() {
+fn interrupted_build_leaves_no_files() {
     let place = Place::new(&[("index.html", "page")]);
     fs::write(place.path("site").join("long.txt"), long_text(8_000_000)).unwrap();
     for (name, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
@@ -231,9 +236,9 @@ fn an_interrupted_build_leaves_nothing() {
     }
 }
 
-/// Only a build of the same archive removed the temporary file of a killed one.
+/// The temporary file of a killed build was removed only by a build of the same archive.
 #[test]
-fn what_a_killed_build_left_is_removed_by_the_next() {
+fn next_build_removes_files_of_a_killed_one() {
     let place = Place::new(&[("index.html", "page")]);
     fs::write(place.path("site").join("long.txt"), long_text(8_000_000)).unwrap();
     let mut build = begin_long_build(&place, &[]);
@@ -248,9 +253,9 @@ fn what_a_killed_build_left_is_removed_by_the_next() {
     assert_eq!(names(place.folder.path()), ["other.cdb", "site"]);
 }
 
-/// Ctrl-C during the build left a folder, and so did a kill.
+/// After Ctrl-C or SIGKILL during the build, a temporary directory remained.
 #[test]
-fn serve_leaves_no_folder() {
+fn serve_leaves_no_temporary_directory() {
     let place = Place::new(&[("index.html", "page")]);
     fs::write(place.path("site").join("long.txt"), long_text(24_000_000)).unwrap();
     let temporary = place.path("temporary");

@@ -1,11 +1,11 @@
-//! Command lines as people write them, and the output of `explain` and `inspect`.
+//! Command lines that users type, and the output of `explain` and `inspect`.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use crate::harness::{Server, pages, request_at, run, server_command, write_folder};
 
-/// A folder with a site, and the place of its archive.
+/// A directory with a site and its archive.
 struct Place {
     folder: tempfile::TempDir,
 }
@@ -22,23 +22,27 @@ impl Place {
         path.to_str().unwrap().to_owned()
     }
 
-    /// Compiles the folder, both named without a flag.
+    /// Compiles the folder, with the folder and the archive as positional arguments.
     fn compile(&self) -> String {
         let archive = self.path("site.cdb");
         let output = run("cannery-archiver", &[&self.path("site"), &archive, "--quiet"]);
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", output_text(&output));
         archive
     }
 }
 
-fn said(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 #[track_caller]
 fn prints(program: &str, arguments: &[&str], words: &str) {
     let output = run(program, arguments);
-    assert!(output.status.success() && said(&output).contains(words), "{arguments:?}: {}", said(&output));
+    assert!(
+        output.status.success() && output_text(&output).contains(words),
+        "{arguments:?}: {}",
+        output_text(&output)
+    );
 }
 
 #[test]
@@ -70,7 +74,7 @@ fn every_command_has_help_and_a_manual_page() {
 }
 
 #[test]
-fn words_of_kawipiko_are_known() {
+fn flags_of_kawipiko_are_known() {
     prints("cannery-server", &["--sbom-text"], "rustls ");
     prints("cannery-archiver", &["--sbom-json"], "CycloneDX");
     for program in ["cannery-server", "cannery-archiver"] {
@@ -78,13 +82,13 @@ fn words_of_kawipiko_are_known() {
             let arguments = ["a", "b", flag];
             let output = run(program, if program == "cannery-server" { &arguments[1..] } else { &arguments });
             assert_eq!(output.status.code(), Some(2));
-            assert!(said(&output).contains("is not supported"), "{}", said(&output));
+            assert!(output_text(&output).contains("is not supported"), "{}", output_text(&output));
         }
     }
 }
 
 #[test]
-fn a_folder_in_place_of_an_archive_has_a_hint() {
+fn folder_instead_of_an_archive_has_a_hint() {
     let place = Place::new(&[("index.html", "home")]);
     let folder = place.path("site");
     for (program, arguments) in
@@ -93,14 +97,14 @@ fn a_folder_in_place_of_an_archive_has_a_hint() {
         let output = run(program, &arguments);
         assert_eq!(output.status.code(), Some(3));
         assert!(
-            said(&output).contains("is a folder") && said(&output).contains("cannery serve"),
+            output_text(&output).contains("is a folder") && output_text(&output).contains("cannery serve"),
             "{}",
-            said(&output)
+            output_text(&output)
         );
     }
 }
 
-/// It named neither the file nor the line, but a position in the archive.
+/// `explain` printed a position in the archive instead of the file and the line.
 #[test]
 fn explain_names_files_and_lines() {
     let rules = "# rules\n/go /docs/ 302\n\n/old/* /docs/:splat 301\n/app/* /app.html 200\n";
@@ -131,21 +135,21 @@ fn explain_names_files_and_lines() {
         ("http://a.example/", "The file `_hosts/a.example/index.html` answers"),
     ] {
         prints("cannery", &["explain", &archive, url], words);
-        assert!(!said(&run("cannery", &["explain", &archive, url])).contains("at byte"), "{url}");
+        assert!(!output_text(&run("cannery", &["explain", &archive, url])).contains("at byte"), "{url}");
     }
     prints("cannery", &["explain", &archive, "/", "--debug"], "at byte");
     prints("cannery", &["inspect", &archive, "--list"], "text/html; charset=utf-8");
 }
 
-/// The server listened on IPv4 only, unlike Go programs, which use this form for both versions.
+/// The server listened on IPv4 only, but Go programs use this form for both IP versions.
 #[test]
-fn a_port_after_a_colon_is_every_address_of_both_versions() {
+fn colon_port_listens_on_both_ip_versions() {
     let has_ipv6 = std::net::TcpListener::bind("[::1]:0").is_ok();
     for processes in [&[][..], &["--processes", "1"]] {
         let mut command = server_command();
         command.args(["--dummy", "--threads", "1", "--bind", ":0"]).args(processes);
         let server = Server::run(command);
-        // The address that is printed is one that a person can visit.
+        // The printed address can be opened in a browser.
         let port = server.address.strip_prefix("127.0.0.1:").unwrap();
         assert_eq!(server.get("/").status, 200);
         if has_ipv6 {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::harness::{Response, Server, is_complete, pages, parse, run, serve, write_folder};
 
-/// Sends a request and reads the answer to it, or as much of it as comes.
-fn ask_on(stream: &mut TcpStream) -> Option<Response> {
+/// Sends a request and reads its response. Returns `None` if the connection ends first.
+fn exchange_on(stream: &mut TcpStream) -> Option<Response> {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").ok()?;
     let (mut received, mut chunk) = (Vec::new(), [0; 4096]);
     while !is_complete(&received) {
@@ -23,15 +23,15 @@ fn ask_on(stream: &mut TcpStream) -> Option<Response> {
 }
 
 #[test]
-fn a_request_that_crosses_the_stop_is_answered() {
+fn request_sent_during_shutdown_is_answered() {
     let mut server = Server::start(&["--dummy"]);
     let mut streams: Vec<TcpStream> = (0..4).map(|_| server.connect()).collect();
     for stream in &mut streams {
-        assert_eq!(ask_on(stream).unwrap().field("Connection"), None);
+        assert_eq!(exchange_on(stream).unwrap().field("Connection"), None);
     }
     server.signal("TERM");
     for stream in &mut streams {
-        let next = || ask_on(stream).expect("no request is lost");
+        let next = || exchange_on(stream).expect("no request is lost");
         let last = std::iter::repeat_with(next).find(|answer| answer.field("Connection") == Some("close"));
         assert_eq!(last.unwrap().status, 200);
         assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the connection ends");
@@ -40,16 +40,16 @@ fn a_request_that_crosses_the_stop_is_answered() {
     assert_eq!(server.wait(), Some(0));
 }
 
-/// The kernel had a worker handle a signal that came soon after another one. Its handler wrote a byte to a descriptor that
-/// workers do not share: so no thread noticed the signal, and a client received the byte.
+/// The kernel delivered a second signal to a worker thread, whose handler wrote a byte to a descriptor that is different in
+/// workers: the signal was lost, and a client received the byte.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_signal_to_a_worker_is_noticed_and_reaches_no_client() {
+fn signal_to_a_worker_is_handled() {
     let server = Server::start(&["--dummy"]);
-    // Enough connections that every descriptor below a few dozen is one of them.
+    // So many connections that all low descriptors belong to them.
     let mut streams: Vec<TcpStream> = (0..100).map(|_| server.connect()).collect();
     for stream in &mut streams {
-        assert_eq!(ask_on(stream).unwrap().status, 200);
+        assert_eq!(exchange_on(stream).unwrap().status, 200);
     }
 
     let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap().map(|task| task.unwrap());
@@ -58,21 +58,20 @@ fn a_signal_to_a_worker_is_noticed_and_reaches_no_client() {
     let workers: Vec<_> = tasks.filter(is_worker).map(|task| task.file_name()).collect();
     assert_eq!(workers.len(), 2);
     for worker in workers {
-        // A signal to the ID of a thread is one to its process, which this thread handles if it can.
+        // A signal to a thread ID is delivered to the process, preferably by this thread.
         let killed = Command::new("kill").arg("-USR2").arg(worker).status();
         assert!(killed.unwrap().success());
         server.await_line("SIGUSR2: this process cannot start a new program");
     }
 
     for stream in &mut streams {
-        assert_eq!(ask_on(stream).expect("the response is whole").status, 200);
+        assert_eq!(exchange_on(stream).expect("the response is whole").status, 200);
     }
 }
 
-/// Clients that keep their connections and obey `Connection: close` lose no request while one program after the other
-/// takes over.
+/// A client with a persistent connection that obeys `Connection: close` loses no request during a series of takeovers.
 #[test]
-fn a_takeover_loses_no_request_on_a_kept_connection() {
+fn takeover_loses_no_request_on_a_persistent_connection() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cannery-server"));
     command.args(["--dummy", "--bind", "127.0.0.1:0", "--processes", "1", "--threads", "1"]);
     let mut server = Server::run(command);
@@ -84,7 +83,7 @@ fn a_takeover_loses_no_request_on_a_kept_connection() {
             scope.spawn(|| {
                 let mut stream = TcpStream::connect(&address).unwrap();
                 while !stop.load(Ordering::Relaxed) {
-                    let answer = ask_on(&mut stream);
+                    let answer = exchange_on(&mut stream);
                     answered.fetch_add(1, Ordering::Relaxed);
                     let Some(answer) = answer else {
                         stop.store(true, Ordering::Relaxed);
@@ -115,7 +114,7 @@ fn a_takeover_loses_no_request_on_a_kept_connection() {
 
 #[test]
 fn plain_http_on_a_tls_port_is_explained() {
-    // The page of the site for other bad requests would not help here.
+    // The site's own page for bad requests doesn't explain the cause.
     let server = serve(&pages(&[("a.txt", "content"), ("_400.html", "root 400")]), &[]);
     let mut stream = TcpStream::connect(server.tls_address()).unwrap();
     stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
@@ -128,7 +127,7 @@ fn plain_http_on_a_tls_port_is_explained() {
 }
 
 #[test]
-fn an_archive_beyond_the_memory_limit_names_the_limit() {
+fn archive_beyond_the_memory_limit_names_the_limit() {
     let folder = tempfile::tempdir().unwrap();
     let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
     let noise: Vec<u8> =
@@ -140,7 +139,7 @@ fn an_archive_beyond_the_memory_limit_names_the_limit() {
         "cannery-server",
         &["--archive", archive, "--archive-inmem", "--limit-memory", "32", "--bind", "127.0.0.1:0"],
     );
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_ne!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("`--limit-memory 32`"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_ne!(output.status.code(), Some(0), "{printed}");
+    assert!(printed.contains("`--limit-memory 32`"), "{printed}");
 }

@@ -1,4 +1,4 @@
-//! Deploys and rollbacks that break no open page: release directories.
+//! Release directories: deploys and rollbacks that break no open page.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,9 +51,9 @@ impl Directory {
 
     fn uses(&self, release: &str) -> String {
         let output = run("cannery", &["releases", &self.text(), "--use", release]);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{said}");
-        said
+        let printed = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{printed}");
+        printed
     }
 }
 
@@ -71,7 +71,7 @@ fn has(number: u32) -> (u16, String) {
     (200, format!("release {number}"))
 }
 
-/// After a rollback, pages of the newer release lost the rest of their scripts.
+/// After a rollback, open pages of the newer release could not load their remaining scripts.
 #[test]
 fn pages_survive_deploys_and_rollbacks() {
     let directory = Directory::new();
@@ -86,10 +86,10 @@ fn pages_survive_deploys_and_rollbacks() {
     server.await_line("serves a new release");
     assert_eq!((script(&server, 1), script(&server, 2)), (has(1), has(2)));
 
-    let said = directory.uses("previous");
+    let printed = directory.uses("previous");
     assert!(
-        said.contains("1 immutable file of 2.cdb is not in 1.cdb") && said.contains("--releases"),
-        "{said}"
+        printed.contains("1 immutable file of 2.cdb is not in 1.cdb") && printed.contains("--releases"),
+        "{printed}"
     );
     server.await_line("serves a new release");
     assert_eq!((script(&server, 1), script(&server, 2)), (has(1), has(2)));
@@ -102,7 +102,7 @@ fn pages_survive_deploys_and_rollbacks() {
 }
 
 #[test]
-fn the_answer_is_that_of_the_earlier_release() {
+fn response_is_that_of_the_earlier_release() {
     let directory = Directory::new();
     directory.build(1, &[]);
     directory.build(2, &[]);
@@ -124,7 +124,7 @@ fn the_answer_is_that_of_the_earlier_release() {
 }
 
 #[test]
-fn rules_of_the_current_release_decide_where_they_must() {
+fn rules_of_the_current_release_apply_to_carried_files() {
     let directory = Directory::new();
     directory.build(1, &[]);
     let rules = "/assets/app-1.js /gone 302\n/assets/app-2.js /moved 301\n/assets/* /any 302\n/forced/* /never 302!\n";
@@ -145,7 +145,7 @@ fn rules_of_the_current_release_decide_where_they_must() {
 }
 
 #[test]
-fn archives_come_and_go_while_serving() {
+fn archives_are_added_and_removed_while_serving() {
     let directory = Directory::new();
     (1..=4).for_each(|number| directory.build(number, &[]));
     directory.uses("4");
@@ -165,7 +165,7 @@ fn archives_come_and_go_while_serving() {
     server.await_line("5.cdb, 2.cdb");
     assert_eq!([1, 2, 5].map(status), [404, 200, 200]);
 
-    // One that is damaged is passed over by name.
+    // A damaged archive is skipped and reported.
     let mut damaged = fs::read(directory.path("5.cdb")).unwrap();
     let middle = damaged.len() / 2;
     damaged[middle] ^= 1;
@@ -195,7 +195,7 @@ fn each_host_has_its_release_directory() {
 }
 
 #[test]
-fn a_site_that_was_taken_down_stays_down() {
+fn removed_site_stays_removed() {
     let directory = Directory::new();
     let script = || "script".to_owned();
     let files = [
@@ -231,20 +231,20 @@ fn serial(directory: &Directory, name: &str) -> u64 {
     releases.iter().find(|release| release["name"] == name).unwrap()["serial"].as_u64().unwrap()
 }
 
-/// After a rollback, `--previous current` made a second release of the same number, without the files of the first.
+/// After a rollback, `--previous current` created a second release with the same number, without the files of the first.
 #[test]
-fn a_build_after_a_rollback_counts_all_releases() {
+fn build_after_a_rollback_counts_all_releases() {
     let directory = Directory::new();
     (1..=3).for_each(|number| directory.build(number, &[]));
     directory.uses("2");
     let current = directory.path("current").to_str().unwrap().to_owned();
-    let (code, said) = build(&directory, "fix.cdb", &["--previous", &current]);
+    let (code, printed) = build(&directory, "fix.cdb", &["--previous", &current]);
     assert!(
-        code == 2 && said.contains("3.cdb is release 3 already") && said.contains("--previous"),
-        "{said}"
+        code == 2 && printed.contains("3.cdb is release 3 already") && printed.contains("--previous"),
+        "{printed}"
     );
-    let (code, said) = build(&directory, "fix.cdb", &["--previous", &directory.text(), "--serial", "3"]);
-    assert!(code == 2 && said.contains("--serial 3"), "{said}");
+    let (code, printed) = build(&directory, "fix.cdb", &["--previous", &directory.text(), "--serial", "3"]);
+    assert!(code == 2 && printed.contains("--serial 3"), "{printed}");
     assert!(!directory.path("fix.cdb").exists());
 
     assert_eq!(build(&directory, "fix.cdb", &["--previous", &directory.text()]).0, 0);
@@ -252,32 +252,32 @@ fn a_build_after_a_rollback_counts_all_releases() {
     let server = Server::start(&["--archive", directory.path("fix.cdb").to_str().unwrap()]);
     assert_eq!([1, 2, 3].map(|number| script(&server, number)), [1, 2, 3].map(has), "all are carried");
 
-    // Built again under its own name, it is the same release.
+    // A repeated build under its own name is the same release.
     assert_eq!(build(&directory, "fix.cdb", &["--previous", &directory.text()]).0, 0);
     assert_eq!(serial(&directory, "fix.cdb"), 4);
 }
 
-/// The first deploy of a pipeline needed a command line of its own.
+/// The first deploy of a pipeline needed another command line than the later ones.
 #[test]
-fn the_first_release_has_nothing_before_it() {
+fn first_release_needs_no_previous_one() {
     let directory = Directory::new();
-    let (code, said) = build(&directory, "1.cdb", &["--previous", &directory.text(), "--strict"]);
-    assert!(code == 0 && said.contains("first release"), "{said}");
+    let (code, printed) = build(&directory, "1.cdb", &["--previous", &directory.text(), "--strict"]);
+    assert!(code == 0 && printed.contains("first release"), "{printed}");
     fs::remove_file(directory.path("1.cdb")).unwrap();
     let current = directory.path("current").to_str().unwrap().to_owned();
     assert_eq!(build(&directory, "1.cdb", &["--previous", &current, "--strict"]).0, 0);
     assert_eq!(serial(&directory, "1.cdb"), 1);
 
-    // With a release there, a missing link is a mistake, and so is any other missing file.
-    let (code, said) = build(&directory, "2.cdb", &["--previous", &current]);
-    assert!(code == 3 && said.contains("current"), "{said}");
+    // If there is a release, a missing link is an error, as is any other missing file.
+    let (code, printed) = build(&directory, "2.cdb", &["--previous", &current]);
+    assert!(code == 3 && printed.contains("current"), "{printed}");
     assert_eq!(build(&directory, "2.cdb", &["--previous", "/nowhere/at/all"]).0, 3);
 }
 
-/// Releases come and go, and a new program takes over, while clients load scripts of an earlier release.
+/// Clients load scripts of an earlier release during deploys, removals and a takeover.
 #[test]
 #[cfg_attr(feature = "portable", ignore = "only Linux spreads connections over processes")]
-fn files_of_other_releases_are_there_through_deploys_and_a_takeover() {
+fn earlier_files_survive_deploys_and_a_takeover() {
     let directory = Directory::new();
     for number in 1..=2 {
         directory.build(number, &[]);

@@ -2,7 +2,7 @@
 
 use crate::harness::{pages, run, write_folder};
 
-/// Builds a folder literal, and returns the exit code and what the archiver printed on standard error.
+/// Builds a folder literal. Returns the exit code and standard error.
 fn build(files: &[(&'static str, &'static str)], flags: &[&str]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
@@ -14,7 +14,7 @@ fn build(files: &[(&'static str, &'static str)], flags: &[&str]) -> (Option<i32>
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// The lines about broken links, sorted.
+/// Returns the lines about broken links, sorted.
 fn broken(files: &[(&'static str, &'static str)]) -> Vec<String> {
     let (_, printed) = build(files, &["--check-links"]);
     let lines = printed.lines().filter(|line| line.contains("[broken-link]"));
@@ -49,7 +49,7 @@ fn broken_links_are_counted_or_listed() {
 }
 
 #[test]
-fn links_are_looked_up_as_requests_are() {
+fn links_resolve_like_requests() {
     let links = "<a href=/guide></a><a href=/guide/></a><a href=docs></a><a href='/old/x?q#f'></a><a href=/away/x></a>\
                  <a href=/a%20b></a><a href='a b'></a><a href='#top'></a><a href=mailto:me></a><a href=//other.example/x></a>\
                  <a href=https://a.example/page></a><a href=/app/any/page></a><a href=/__/heartbeat></a>\

@@ -34,9 +34,9 @@ fn dropped(admin: &str) -> usize {
     value.unwrap().parse().unwrap()
 }
 
-/// The last lines were waited for without bound, and the thread that hears signals waited for room in a queue.
+/// The shutdown waited for the last lines without a limit, and the thread that handles signals waited for space in a queue.
 #[test]
-fn unread_log_delays_neither_signals_nor_the_end() {
+fn unread_log_delays_neither_signals_nor_shutdown() {
     let (mut server, admin) = stuck();
     let pid = server.pid().to_string();
     let script = "i=0; while [ $i -lt 100 ]; do kill -USR1 $0; i=$((i+1)); done";
@@ -47,21 +47,21 @@ fn unread_log_delays_neither_signals_nor_the_end() {
     assert_eq!(server.await_end(), Some(0));
 }
 
-/// A thread that had something to say waited for the reader of standard error. Besides, the kernel had a worker handle
-/// SIGTERM while other signals were pending, and no thread noticed it.
+/// A thread that printed a message waited for the reader of standard error. In addition, the kernel delivered SIGTERM to a
+/// worker thread while other signals were pending, and it was lost.
 #[test]
 fn unread_standard_error_does_not_delay_signals() {
     let mut command = server_command();
     command.args(["--dummy", "--bind", "127.0.0.1:0", "--threads", "1"]).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stderr = child.stderr.take().unwrap();
-    let mut said = String::new();
-    while !said.contains("listening at") {
+    let mut printed = String::new();
+    while !printed.contains("listening at") {
         let mut bytes = [0; 1024];
         let count = stderr.read(&mut bytes).unwrap();
-        said.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+        printed.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
     }
-    // Each of these signals has a line on standard error, and a pipe has room for 64 KiB.
+    // Each of these signals causes a line on standard error, and a pipe buffers 64 KiB.
     let script = "i=0; while [ $i -lt 1500 ]; do kill -USR2 $0; i=$((i+1)); done; kill -TERM $0";
     assert!(Command::new("sh").args(["-c", script, &child.id().to_string()]).status().unwrap().success());
     wait_until("the server ends", || {
@@ -72,12 +72,12 @@ fn unread_standard_error_does_not_delay_signals() {
     drop(stderr);
 }
 
-/// Lost lines were not counted, and the next line was joined to one that had been cut.
+/// Lost lines were not counted, and the next line was appended to a truncated one.
 #[test]
 fn full_disk_loses_whole_lines_and_counts_them() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("access.log");
-    // A limit of the size of files ends a write where a full disk would.
+    // A file size limit truncates a write as a full disk does.
     let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_cannery-server"), "--dummy", "--access-log"]).arg(&log);
@@ -102,10 +102,10 @@ fn full_disk_loses_whole_lines_and_counts_them() {
     assert!(line.starts_with("127.0.0.1 - - [") && line.contains("GET /again "), "{line}");
 }
 
-/// The bytes of a request, the status of the response, and the request line in the log.
+/// The bytes of a request, the status of its response, and the request line in the log.
 type Rejected = (Vec<u8>, u16, String);
 
-/// Longer than any target that is accepted.
+/// A target longer than the limit.
 const LONG_TARGET_BYTES: usize = 9000;
 /// The longest target that is accepted.
 const TARGET_BYTES_MAX: usize = 8192;
@@ -131,7 +131,7 @@ fn rejected_over_http1() -> Vec<Rejected> {
             "POST /chunk HTTP/1.1",
         ),
         ("nonsense\r\n\r\n".to_owned(), 400, "-"),
-        // The rest of the head never comes.
+        // The rest of the head is never sent.
         ("GET /slow?q HTTP/1.1\r\nHost: h".to_owned(), 408, "GET /slow?q HTTP/1.1"),
     ];
     requests.map(|(request, status, line)| (request.into_bytes(), status, line.to_owned())).into()
@@ -178,7 +178,7 @@ fn log_of_rejected(folder: &Path, format: &str) -> (Vec<String>, Vec<(String, u1
     (fs::read_to_string(&log).unwrap().lines().map(str::to_owned).collect(), expected)
 }
 
-/// All lines of rejected requests said `"-" 400 0`.
+/// The lines of all rejected requests contained `"-" 400 0`.
 #[test]
 fn rejected_requests_are_logged_with_request_line_and_length() {
     let folder = tempfile::tempdir().unwrap();
@@ -201,7 +201,7 @@ fn rejected_requests_are_logged_as_json_with_request_line_and_length() {
     for (request, status, bytes) in expected {
         let is_it = |line: &&serde_json::Value| {
             let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
-            // Bytes that need an escape stand in another way in each format.
+            // Each format escapes bytes in its own way.
             let target = text("target").replace('\u{e9}', r"\xC3\xA9").replace("\"\\", r"\x22\x5C");
             let version = line["version"].as_str().map(|version| format!(" HTTP/{version}"));
             let of_line = format!("{} {target}{}", text("method"), version.unwrap_or_default());

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 use crate::harness::{Server, TIMEOUT, compile, pages, write_folder};
 
-/// A site with pages that are copied to be sent.
+/// Serves a site with pages that are copied when they are sent.
 fn start(folder: &std::path::Path, flags: &[&str]) -> Server {
     let (source, archive) = (folder.join("site"), folder.join("site.cdb"));
     let page = "content ".repeat(500);
@@ -21,14 +21,14 @@ fn pipeline(server: &Server, count: usize) -> Vec<TcpStream> {
     let connect = |_| {
         let mut stream = server.connect();
         stream.set_nonblocking(true).unwrap();
-        // As much as there is room for.
+        // Stops when the socket buffers are full.
         let _ = stream.write(requests.as_bytes());
         stream
     };
     (0..count).map(connect).collect()
 }
 
-/// A figure of the process, in KiB.
+/// Returns a value of `/proc/PID/status`, in KiB.
 fn kibibytes(server: &Server, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -43,10 +43,10 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// The process was aborted, with all its connections. With `--io io_uring` that was so for longer, because bytes that the
-/// ring received for connections that do not read were not counted.
+/// The process aborted and closed all connections. This lasted longer with `--io io_uring`, because bytes that the ring
+/// had received for clients that don't read were not counted.
 #[test]
-fn a_memory_limit_sheds_slow_readers_and_serves_on() {
+fn memory_limit_sheds_only_slow_readers() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), &["--limit-memory", "64", "--admin", "127.0.0.1:0"]);
     let admin = server.read_admin_address();
@@ -68,7 +68,7 @@ fn a_memory_limit_sheds_slow_readers_and_serves_on() {
 }
 
 #[test]
-fn memory_of_slow_readers_goes_back_to_the_system() {
+fn memory_of_slow_readers_is_returned_to_the_system() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), &[]);
     assert_eq!(server.get("/a.txt").body.len(), 4000);
@@ -79,10 +79,10 @@ fn memory_of_slow_readers_goes_back_to_the_system() {
     wait_until("it returns most of it", || kibibytes(&server, "VmRSS") < before + 16 * 1024);
 }
 
-/// There was no room for a copy, and the next request ended the process by SIGBUS.
+/// The limit left no memory for a copy, and the next request ended the process by SIGBUS.
 #[test]
 #[cfg_attr(feature = "portable", ignore = "only Linux has leases")]
-fn a_mapped_archive_larger_than_the_memory_limit_survives_truncation() {
+fn mapped_archive_above_the_memory_limit_survives_truncation() {
     let folder = tempfile::tempdir().unwrap();
     let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
     write_folder(&source, &[(b"large.bin", &vec![7; 96 << 20])]);

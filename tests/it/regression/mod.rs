@@ -20,9 +20,9 @@ use std::process::Stdio;
 
 use crate::harness::{Server, compile, pages, run, server_command, signal, write_folder};
 
-/// The site's own policy silently replaced that of the flag.
+/// The site's policy silently replaced that of the flag.
 #[test]
-fn a_policy_of_the_site_does_not_switch_off_that_of_the_server() {
+fn site_policy_does_not_replace_that_of_the_server() {
     let rules = "/page\n  Content-Security-Policy: default-src 'self'\n/bare\n  ! Content-Security-Policy\n";
     let files = [("page.html", "page"), ("bare.html", "bare"), ("_headers", rules)];
     let folder = tempfile::tempdir().unwrap();
@@ -40,27 +40,27 @@ fn a_policy_of_the_site_does_not_switch_off_that_of_the_server() {
     assert!(policies("/bare").is_empty(), "a rule may take it away");
 }
 
-/// The remark was about an ignore file below the file, and about its permissions.
+/// The error was about an ignore file inside the source file, and about its permissions.
 #[test]
-fn sources_that_are_a_file_are_called_that() {
+fn source_that_is_a_file_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("page.html");
     std::fs::write(&file, "page").unwrap();
     let archive = folder.path().join("site.cdb");
     let file = file.to_str().unwrap();
     let output = run("cannery-archiver", &["--sources", file, "--archive", archive.to_str().unwrap()]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("page.html is not a folder"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{printed}");
+    assert!(printed.contains("page.html is not a folder"), "{printed}");
 }
 
-/// The message contained only the reason of the system.
+/// The error contained only the message of the system.
 #[test]
-fn an_access_log_that_cannot_be_written_is_named() {
+fn unwritable_access_log_is_named() {
     let output = run("cannery-server", &["--dummy", "--bind", "127.0.0.1:0", "--access-log", "/no/such/log"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("/no/such/log"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("/no/such/log"), "{printed}");
 }
 
 /// Each of several processes printed messages that concern all of them.

@@ -1,4 +1,4 @@
-//! Pages that belong to no site: access log, metrics and `explain`.
+//! The server's own pages in the access log, in metrics and in `explain`.
 
 use std::fs;
 
@@ -8,9 +8,9 @@ use sha2::{Digest, Sha256};
 
 use crate::harness::{Server, compile, pages, request_at, run, write_folder};
 
-/// They were logged and counted with the 404 that the site would have answered, and listed as missing.
+/// They were logged and counted as the site's 404 for the same path, and listed as missing.
 #[test]
-fn own_pages_count_as_found() {
+fn own_pages_are_logged_with_their_status() {
     let folder = tempfile::tempdir().unwrap();
     let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
     let log = folder.path().join("access.log");
@@ -41,8 +41,8 @@ fn own_pages_count_as_found() {
     }
 
     let explained = run("cannery", &["explain", archive, "/__/heartbeat"]);
-    let said = String::from_utf8_lossy(&explained.stdout);
-    assert!(said.contains("HTTP/1.1 200 OK") && said.contains("--special-pages-disable"), "{said}");
+    let printed = String::from_utf8_lossy(&explained.stdout);
+    assert!(printed.contains("HTTP/1.1 200 OK") && printed.contains("--special-pages-disable"), "{printed}");
 }
 
 /// The exact versions of the libraries were public, and with them their known vulnerabilities.

@@ -1,4 +1,4 @@
-//! Build reports: near misses, files that are hardly public, names that look fingerprinted.
+//! Build reports: near misses, files that are probably private, names that look fingerprinted.
 
 use std::path::Path;
 
@@ -21,8 +21,8 @@ fn build_in(folder: &Path, archive: &str, flags: &[&str]) -> (i32, String) {
     let (site, archive) = (folder.join("site"), folder.join(archive));
     let places = ["--sources", site.to_str().unwrap(), "--archive", archive.to_str().unwrap()];
     let output = run("cannery-archiver", &[&places, flags].concat());
-    let said = String::from_utf8(output.stderr).unwrap();
-    (output.status.code().unwrap(), said)
+    let printed = String::from_utf8(output.stderr).unwrap();
+    (output.status.code().unwrap(), printed)
 }
 
 #[test]
@@ -43,10 +43,10 @@ fn near_misses_and_private_files_are_warnings() {
         ("backup.sql", "INSERT", "private-file"),
         ("node_modules/left-pad/index.js", "1", "private-file"),
     ] {
-        let (status, said) = build(&[("index.html", "page"), (name, content)], &[]);
+        let (status, printed) = build(&[("index.html", "page"), (name, content)], &[]);
         let (warnings, codes) =
-            (said.matches("warning:").count(), said.matches(&format!("[{code}]")).count());
-        assert_eq!((status, warnings, codes), (0, 1, 1), "{name}: {said}");
+            (printed.matches("warning:").count(), printed.matches(&format!("[{code}]")).count());
+        assert_eq!((status, warnings, codes), (0, 1, 1), "{name}: {printed}");
         assert_eq!(build(&[("index.html", "page"), (name, content)], &["--strict"]).0, 5, "{name}");
     }
     for (name, content) in [("server.pem", certificate), ("LICENSE", "text"), ("environment.html", "page")] {
@@ -59,39 +59,39 @@ fn near_misses_and_private_files_are_warnings() {
 }
 
 #[test]
-fn a_host_folder_is_one_warning() {
+fn host_folder_causes_one_warning() {
     let names: Vec<String> = (0..30).map(|number| format!("_hosts/münchen.de/{number}.html")).collect();
     let mut files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "page")).collect();
     files.push(("index.html", "page"));
-    let (status, said) = build(&files, &[]);
-    assert_eq!((status, said.matches("[host-invalid]").count()), (0, 1), "{said}");
-    assert!(said.contains("xn--") && said.contains("30 files"), "{said}");
+    let (status, printed) = build(&files, &[]);
+    assert_eq!((status, printed.matches("[host-invalid]").count()), (0, 1), "{printed}");
+    assert!(printed.contains("xn--") && printed.contains("30 files"), "{printed}");
 }
 
 #[test]
-fn a_pattern_for_immutable_files_means_what_gitignore_says() {
+fn immutable_patterns_follow_gitignore() {
     let files = [("index.html", "page"), ("assets/deep/a.js", "1"), ("b.js", "1")];
     for pattern in ["assets", "/assets/", "assets/*", "a.js", "/assets/**"] {
-        let (status, said) = build(&files, &["--immutable", pattern, "--strict"]);
-        assert_eq!((status, said.as_str()), (0, ""), "{pattern}");
+        let (status, printed) = build(&files, &["--immutable", pattern, "--strict"]);
+        assert_eq!((status, printed.as_str()), (0, ""), "{pattern}");
     }
-    let (status, said) = build(&files, &["--immutable", "nothing/*", "--immutable", "*.js"]);
-    assert_eq!((status, said.matches("[immutable-unmatched]").count()), (0, 1), "{said}");
-    assert!(said.contains("nothing/*"), "{said}");
+    let (status, printed) = build(&files, &["--immutable", "nothing/*", "--immutable", "*.js"]);
+    assert_eq!((status, printed.matches("[immutable-unmatched]").count()), (0, 1), "{printed}");
+    assert!(printed.contains("nothing/*"), "{printed}");
 }
 
-/// None of Vite's names was carried to the next release, without a message.
+/// No file of Vite's was carried to the next release, without a warning.
 #[test]
-fn names_that_look_fingerprinted_are_reported_or_believed() {
+fn fingerprinted_names_are_reported_or_trusted() {
     let folder = tempfile::tempdir().unwrap();
     let site = folder.path().join("site");
     let first = [("index.html", "page"), ("assets/index-B5Qt_x-9.js", "1"), ("assets/lazy-DKwAzefS.js", "1")];
     write(&site, &first);
-    let (status, said) = build_in(folder.path(), "1.cdb", &["--strict"]);
-    assert_eq!(status, 0, "{said}");
+    let (status, printed) = build_in(folder.path(), "1.cdb", &["--strict"]);
+    assert_eq!(status, 0, "{printed}");
     assert!(
-        said.contains("2 names here look fingerprinted") && said.contains("--immutable '/assets/'"),
-        "{said}"
+        printed.contains("2 names here look fingerprinted") && printed.contains("--immutable '/assets/'"),
+        "{printed}"
     );
 
     // In the next release, the same name has another hash: a tool makes the names of this folder.
@@ -101,8 +101,8 @@ fn names_that_look_fingerprinted_are_reported_or_believed() {
         &[("index.html", "page"), ("assets/index-CqxJ3kLm.js", "2"), ("assets/lazy-DKwAzefS.js", "1")],
     );
     let first = folder.path().join("1.cdb");
-    let (status, said) = build_in(folder.path(), "2.cdb", &["--previous", first.to_str().unwrap()]);
-    assert_eq!((status, said.as_str()), (0, ""));
+    let (status, printed) = build_in(folder.path(), "2.cdb", &["--previous", first.to_str().unwrap()]);
+    assert_eq!((status, printed.as_str()), (0, ""));
     let explained = |archive: &str, path: &str| {
         let archive = folder.path().join(archive);
         let output = run("cannery", &["explain", archive.to_str().unwrap(), path]);
@@ -111,14 +111,14 @@ fn names_that_look_fingerprinted_are_reported_or_believed() {
     assert!(explained("2.cdb", "/assets/index-CqxJ3kLm.js").contains("immutable"));
     assert!(explained("2.cdb", "/assets/lazy-DKwAzefS.js").contains("immutable"));
 
-    // The first release has none of its names marked, and yet its old name is carried.
+    // The first release marks no name as immutable, and its old name is carried nevertheless.
     assert!(explained("2.cdb", "/assets/index-B5Qt_x-9.js").contains("carried"));
 
     std::fs::remove_dir_all(&site).unwrap();
     write(&site, &[("index.html", "page"), ("assets/index-Di8DUHzh.js", "3")]);
     let second = folder.path().join("2.cdb");
-    let (status, said) = build_in(folder.path(), "3.cdb", &["--previous", second.to_str().unwrap()]);
-    assert_eq!((status, said.as_str()), (0, ""));
+    let (status, printed) = build_in(folder.path(), "3.cdb", &["--previous", second.to_str().unwrap()]);
+    assert_eq!((status, printed.as_str()), (0, ""));
     assert!(explained("3.cdb", "/assets/index-CqxJ3kLm.js").contains("immutable"));
     assert!(explained("3.cdb", "/assets/index-B5Qt_x-9.js").contains("carried"));
 }
@@ -136,8 +136,8 @@ fn folders_and_manifests_of_build_tools_are_known() {
     ];
     let folder = tempfile::tempdir().unwrap();
     write(&folder.path().join("site"), &files);
-    let (status, said) = build_in(folder.path(), "site.cdb", &["--strict"]);
-    assert_eq!((status, said.as_str()), (0, ""));
+    let (status, printed) = build_in(folder.path(), "site.cdb", &["--strict"]);
+    assert_eq!((status, printed.as_str()), (0, ""));
     let archive = folder.path().join("site.cdb");
     for (name, _) in &files[1..5] {
         let output = run("cannery", &["explain", archive.to_str().unwrap(), &format!("/{name}")]);

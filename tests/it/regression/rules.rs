@@ -18,7 +18,7 @@ fn site(files: &[(&'static str, &'static str)]) -> Server {
     serve(&pages(files), &[])
 }
 
-/// The values of a field, one for each line.
+/// Returns the values of a field, one for each line.
 fn values<'r>(response: &'r Response, name: &str) -> Vec<&'r str> {
     let fields = response.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
     fields.map(|(_, value)| value.as_str()).collect()
@@ -26,7 +26,7 @@ fn values<'r>(response: &'r Response, name: &str) -> Vec<&'r str> {
 
 /// An empty splat after the first slash of a target turned the rest into an authority (open redirect).
 #[test]
-fn an_empty_splat_leads_to_no_other_host() {
+fn empty_splat_redirects_to_no_other_host() {
     let rules = "/x/:a/* /:splat/:a 302\n/t/:a/* ./:splat/:a 302\n/u/* /:splat/page 302\n/y/* /:splat/ 302\n\
                  /w* /:splat 302\n/r .//evil.example/ 302\n";
     let server = site(&[("index.html", "home"), ("_redirects", rules)]);
@@ -48,7 +48,7 @@ fn an_empty_splat_leads_to_no_other_host() {
 
 /// The password was published, and the page stayed open.
 #[test]
-fn access_control_ends_the_build() {
+fn access_control_rules_fail_the_build() {
     let cases: [(&[(&'static str, &'static str)], &str); 8] = [
         (&[("_headers", "/a/*\n  Basic-Auth: user:password\n")], "_headers:2: error: `Basic-Auth`"),
         (&[("_headers", "/a/*\n  X-A: 1\n  WWW-Authenticate: Basic\n")], "_headers:3: error:"),
@@ -65,17 +65,17 @@ fn access_control_ends_the_build() {
     for (files, expected) in cases {
         let files: Vec<_> =
             files.iter().chain(&[("index.html", "home"), ("a/b.html", "b")]).copied().collect();
-        let (code, said) = build(&files, &[]);
-        assert_eq!(code, Some(3), "{said}");
-        assert!(said.contains(expected), "{expected} is missing:\n{said}");
+        let (code, printed) = build(&files, &[]);
+        assert_eq!(code, Some(3), "{printed}");
+        assert!(printed.contains(expected), "{expected} is missing:\n{printed}");
     }
     let open = [("index.html", "home"), (".htaccess", "Require all granted\nRewriteEngine on\n")];
     assert_eq!(build(&open, &["--strict"]).0, Some(0));
 }
 
-/// The line was left out with a warning, after the file had been compressed for minutes.
+/// The line was skipped with a warning, after minutes of compression.
 #[test]
-fn a_line_without_end_ends_the_build() {
+fn overlong_line_fails_the_build() {
     let line: &'static str = format!("/a /b\n/c /{}\n", "x".repeat(5000)).leak();
     let (code, printed) = build(&[("index.html", "home"), ("_redirects", line)], &[]);
     assert_eq!(code, Some(3), "{printed}");
@@ -84,7 +84,7 @@ fn a_line_without_end_ends_the_build() {
 
 /// Only the last line was sent, and `no-store` was lost.
 #[test]
-fn the_lines_of_a_list_in_one_rule_are_joined() {
+fn list_lines_of_one_rule_are_joined() {
     let rules = "/*\n  Cache-Control: public\n/a.txt\n  cache-control: max-age=0\n  cache-control: no-cache\n  \
                  cache-control: no-store\n  cache-control: must-revalidate\n";
     let server = site(&[("a.txt", "a"), ("b.txt", "b"), ("index.html", "home"), ("_headers", rules)]);
@@ -92,26 +92,27 @@ fn the_lines_of_a_list_in_one_rule_are_joined() {
     assert_eq!(values(&answer, "Cache-Control"), ["max-age=0, no-cache, no-store, must-revalidate"]);
     assert_eq!(values(&server.get("/b.txt"), "Cache-Control"), ["public"]);
     let twice = "/a.txt\n  X-Frame-Options: DENY\n  X-Frame-Options: SAMEORIGIN\n";
-    let (code, said) = build(&[("a.txt", "a"), ("index.html", "home"), ("_headers", twice)], &["--strict"]);
-    assert_eq!(code, Some(5), "{said}");
-    assert!(said.contains("_headers:3: warning:") && said.contains("[header-twice]"), "{said}");
+    let (code, printed) =
+        build(&[("a.txt", "a"), ("index.html", "home"), ("_headers", twice)], &["--strict"]);
+    assert_eq!(code, Some(5), "{printed}");
+    assert!(printed.contains("_headers:3: warning:") && printed.contains("[header-twice]"), "{printed}");
 }
 
-/// A missing script was answered with the application's page and status 200.
+/// The response for a missing script was the application's page with status 200.
 #[test]
-fn a_page_for_everything_does_not_answer_for_a_missing_script() {
+fn fallback_page_does_not_replace_a_missing_script() {
     let files = |rule| [("index.html", "home"), ("_redirects", rule)];
     let server = site(&files("/* /index.html 200\n"));
     assert_eq!(server.get("/some/page").body, b"home");
     assert_eq!(server.get("/assets/x.js").status, 404);
     assert_eq!(site(&files("/* /index.html 200!\n")).get("/assets/x.js").status, 200);
-    let (_, said) = build(&files("# dialect: netlify\n/* /index.html 200\n"), &[]);
-    assert!(said.contains("_redirects:2: warning:") && said.contains("[rewrite-assets]"), "{said}");
+    let (_, printed) = build(&files("# dialect: netlify\n/* /index.html 200\n"), &[]);
+    assert!(printed.contains("_redirects:2: warning:") && printed.contains("[rewrite-assets]"), "{printed}");
 }
 
-/// The dots led out of the folder that is served in the clear.
+/// The dot segments led out of the folder that is served without TLS.
 #[test]
-fn a_challenge_is_what_its_path_leads_to() {
+fn challenge_paths_stay_in_their_folder() {
     let folder = tempfile::tempdir().unwrap();
     let (source, archive) = (folder.path().join("site"), folder.path().join("site.cdb"));
     write_folder(&source, &pages(&[("index.html", "home"), (".well-known/acme-challenge/t", "proof")]));
@@ -130,16 +131,16 @@ fn a_challenge_is_what_its_path_leads_to() {
     assert_eq!(request("other.example", "/").status, 421);
 }
 
-/// Browsers have removed the filter that the field controls, which opened security holes in older ones.
+/// Browsers have removed the filter that the field controls, and in older ones it caused vulnerabilities.
 #[test]
-fn the_field_for_filters_of_scripts_is_not_sent() {
+fn x_xss_protection_is_not_sent() {
     let answer = site(&[("index.html", "home")]).get("/");
     assert_eq!((values(&answer, "X-XSS-Protection").len(), values(&answer, "X-Frame-Options").len()), (0, 1));
 }
 
-/// Header rules for `/` were applied to each 404, and those for `/*` to no built-in page.
+/// Header rules for `/` applied to each 404, and those for `/*` to no built-in page.
 #[test]
-fn rules_apply_by_the_path_that_was_requested() {
+fn rules_apply_to_the_requested_path() {
     let rules = "/*\n  Content-Security-Policy: default-src 'self'\n  Link: </all>\n/\n  Link: </hero.jpg>\n/docs/*\n  \
                  X-Docs: 1\n  Link: </docs>\n/docs/:page\n  X-Page: 1\n  X-Frame-Options: DENY\n/app/x\n  X-App: 1\n  \
                  Cache-Control: max-age=7\n/old\n  X-Old: 1\n  ! Content-Security-Policy\n";
@@ -198,7 +199,7 @@ fn rules_apply_by_the_path_that_was_requested() {
 
 /// Without these fields in the preflight response, browsers block requests across origins.
 #[test]
-fn a_preflight_has_the_fields_of_its_path() {
+fn preflight_has_the_fields_of_its_path() {
     let rules = "/api/*\n  Access-Control-Allow-Origin: *\n  Access-Control-Allow-Headers: x-token\n  Vary: Origin\n  \
                  Content-Type: application/json\n";
     let server = site(&[("index.html", "home"), ("api/a.json", "{}"), ("_headers", rules)]);
@@ -213,7 +214,7 @@ fn a_preflight_has_the_fields_of_its_path() {
     assert_eq!(server.request("OPTIONS", "/", "").field("Access-Control-Allow-Origin"), None);
 }
 
-/// Rules for one host were taken and never applied.
+/// Rules for one host were accepted and never applied.
 #[test]
 fn rules_for_hosts_apply_on_those_hosts() {
     let rules = "/*\n  X-All: 1\n  Link: </all>\nhttps://preview.example/*\n  X-Robots-Tag: noindex\n  Link: </preview>\n\

@@ -1,4 +1,4 @@
-//! The sandbox kept the server from something that it needs, or was not in force.
+//! The sandbox: operations that the server needs, and restrictions that were missing.
 
 #![cfg(not(feature = "portable"))]
 
@@ -22,7 +22,7 @@ const NOBODY: &str = "65534:65534";
 /// More than the kernel buffers for a client that doesn't read.
 const LARGE_BYTES: usize = 8 << 20;
 
-/// A folder with an archive of one page and one large file, which every user may enter.
+/// Returns a directory that every user may enter, with an archive of one page and one large file.
 fn site() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -37,7 +37,7 @@ fn path(folder: &Path, name: &str) -> String {
     folder.join(name).to_str().unwrap().to_owned()
 }
 
-/// A connection with a tiny receive buffer.
+/// Opens a connection with a tiny receive buffer.
 fn narrow_connection(address: &str) -> TcpStream {
     let address: SocketAddr = address.parse().unwrap();
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -46,8 +46,8 @@ fn narrow_connection(address: &str) -> TcpStream {
     TcpStream::from(socket)
 }
 
-/// The option that makes the end of a connection a reset was refused. The connections were closed, and the kernel kept
-/// what their peers had not taken.
+/// The sandbox denied the socket option that resets a connection on close (SO_LINGER). The kernel then kept the unsent
+/// bytes of the closed connections.
 #[test]
 fn stalled_readers_are_reset() {
     let folder = site();
@@ -96,10 +96,10 @@ fn await_end(reader: &TcpStream) -> Option<ErrorKind> {
     None
 }
 
-/// A rule for the removal of the socket was rejected, with which all of Landlock was given up, and the kernel was
-/// blamed.
+/// The kernel rejected a rule for the removal of the socket. The server then ran without Landlock, and reported that the
+/// kernel didn't support it.
 #[test]
-fn local_sockets_leave_files_out_of_reach() {
+fn landlock_is_active_with_local_sockets() {
     let folder = site();
     let archive = path(folder.path(), "site.cdb");
     let (local, admin) = (folder.path().join("s.sock"), folder.path().join("admin.sock"));
@@ -115,7 +115,7 @@ fn local_sockets_leave_files_out_of_reach() {
     }
 }
 
-/// Files that only root can open were noticed at the next release or log rotation.
+/// Files that only root can open were reported at the next release or log rotation, not at startup.
 #[test]
 fn files_that_the_user_cannot_open_are_named_at_startup() {
     if !rustix::process::getuid().is_root() {
@@ -137,7 +137,7 @@ fn files_that_the_user_cannot_open_are_named_at_startup() {
     assert_eq!(server.get("/a.txt").body, b"a page");
     assert_eq!(server.stop(), Some(0));
 
-    // With the permissions that the message asks for, there is no message.
+    // With the permissions that the message requires, there is none.
     fs::set_permissions(&archive, fs::Permissions::from_mode(0o644)).unwrap();
     fs::remove_file(&log).unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -150,9 +150,9 @@ fn files_that_the_user_cannot_open_are_named_at_startup() {
     assert_eq!(server.lines().into_iter().find(|line| line.contains("warning")), None);
 }
 
-/// The cryptography looked for a file when it was first asked for random numbers: by then it was in the sandbox.
+/// The cryptographic library opened a file for its first random number, which the sandbox denied.
 #[test]
-fn processes_shake_hands_in_the_sandbox() {
+fn handshakes_succeed_in_the_sandbox() {
     let folder = site();
     let archive = path(folder.path(), "site.cdb");
     let flags = ["--archive", &archive, "--processes", "2", "--sandbox", "require"];
@@ -163,7 +163,7 @@ fn processes_shake_hands_in_the_sandbox() {
     assert_eq!(server.stop(), Some(0));
 }
 
-/// The filter of system calls refuses sends to an address, so the socket of the service manager must be connected.
+/// The system call filter denies sends to an address, so the socket of the service manager must be connected.
 #[test]
 fn service_manager_is_notified_from_within_the_sandbox() {
     let folder = tempfile::tempdir().unwrap();
@@ -176,12 +176,12 @@ fn service_manager_is_notified_from_within_the_sandbox() {
     ];
     for (name, socket) in sockets {
         socket.set_read_timeout(Some(TIMEOUT)).unwrap();
-        let await_message = |wanted: &str| {
+        let await_message = |expected: &str| {
             let mut buffer = [0; 512];
             loop {
                 let bytes =
-                    socket.recv(&mut buffer).unwrap_or_else(|error| panic!("{name}: {wanted}: {error}"));
-                if String::from_utf8_lossy(&buffer[..bytes]).lines().any(|line| line == wanted) {
+                    socket.recv(&mut buffer).unwrap_or_else(|error| panic!("{name}: {expected}: {error}"));
+                if String::from_utf8_lossy(&buffer[..bytes]).lines().any(|line| line == expected) {
                     return;
                 }
             }

@@ -8,9 +8,9 @@ use crate::harness::{Response, pages, request_at, write_folder};
 /// A running `cannery serve`.
 struct Serve {
     child: Child,
-    /// The URLs that it prints.
+    /// The URLs that it has printed.
     urls: Lines<BufReader<ChildStdout>>,
-    said: Lines<BufReader<ChildStderr>>,
+    printed: Lines<BufReader<ChildStderr>>,
     _folder: tempfile::TempDir,
 }
 
@@ -26,19 +26,19 @@ impl Serve {
         command.arg("serve").arg(folder.path()).args(flags).args(["--threads", "1"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let urls = BufReader::new(child.stdout.take().unwrap()).lines();
-        let said = BufReader::new(child.stderr.take().unwrap()).lines();
-        Serve { child, urls, said, _folder: folder }
+        let printed = BufReader::new(child.stderr.take().unwrap()).lines();
+        Serve { child, urls, printed, _folder: folder }
     }
 
-    /// The next URL that it prints.
+    /// Returns the next URL that it prints.
     fn url(&mut self) -> String {
         let mut lines = self.urls.by_ref().map(Result::unwrap);
         lines.find(|line| line.starts_with("http")).expect("it prints where it listens")
     }
 
-    /// The next line on standard error that contains these words.
+    /// Waits for a line on standard error that contains these words, and returns it.
     fn line(&mut self, words: &str) -> String {
-        let mut lines = self.said.by_ref().map(Result::unwrap);
+        let mut lines = self.printed.by_ref().map(Result::unwrap);
         lines.find(|line| line.contains(words)).unwrap_or_else(|| panic!("it never prints {words:?}"))
     }
 }
@@ -56,9 +56,9 @@ fn get(url: &str, target: &str) -> Response {
 
 const ANY_PORT: [&str; 2] = ["--bind", "127.0.0.1:0"];
 
-/// A changed style sheet stayed old for an hour.
+/// Browsers used the old copy of a changed style sheet for an hour.
 #[test]
-fn clients_check_every_copy() {
+fn clients_revalidate_every_response() {
     let rules = "/*\n  Strict-Transport-Security: max-age=31536000\n/b.css\n  Cache-Control: max-age=60\n";
     let files = [
         ("index.html", "home"),
@@ -80,7 +80,7 @@ fn clients_check_every_copy() {
     }
 }
 
-/// A folder without an index page was an empty 404.
+/// The response for a folder without an index page was an empty 404.
 #[test]
 fn folders_without_index_page_are_listed() {
     let folder = tempfile::tempdir().unwrap();
@@ -100,22 +100,22 @@ fn folders_without_index_page_are_listed() {
 }
 
 #[test]
-fn listings_can_be_left_out() {
+fn listings_can_be_disabled() {
     let mut serve = Serve::start(&[("docs/a.txt", "text")], &[&ANY_PORT[..], &["--no-listing"]].concat());
     let url = serve.url();
     assert_eq!(get(&url, "/docs/").status, 404);
 }
 
-/// A route of the application may be the name of a folder.
+/// A route of the application may have the name of a folder.
 #[test]
-fn a_fallback_page_comes_before_a_listing() {
+fn fallback_page_precedes_a_listing() {
     let mut serve = Serve::start(&[("200.html", "app"), ("docs/a.txt", "text")], &ANY_PORT);
     let url = serve.url();
     assert_eq!(get(&url, "/docs/").body, b"app");
 }
 
 #[test]
-fn failed_requests_are_lines_on_the_terminal() {
+fn failed_requests_are_printed() {
     let mut serve = Serve::start(&[("index.html", "home")], &ANY_PORT);
     let url = serve.url();
     assert_eq!(get(&url, "/").status, 200);
@@ -126,7 +126,7 @@ fn failed_requests_are_lines_on_the_terminal() {
 }
 
 #[test]
-fn every_address_is_printed_as_ones_to_visit() {
+fn all_addresses_are_printed_as_reachable_urls() {
     let mut serve = Serve::start(&[("index.html", "home")], &["--bind", ":0"]);
     let url = serve.url();
     assert!(url.starts_with("http://127.0.0.1:"), "{url}");
@@ -138,14 +138,14 @@ fn every_address_is_printed_as_ones_to_visit() {
 }
 
 #[test]
-fn tls_is_served_with_a_made_certificate() {
+fn tls_uses_a_self_signed_certificate() {
     let mut serve = Serve::start(&[("index.html", "home")], &[&ANY_PORT[..], &["--tls"]].concat());
     let url = serve.url();
     assert!(url.starts_with("https://127.0.0.1:"), "{url}");
 }
 
 #[test]
-fn short_addresses_are_understood() {
+fn short_addresses_are_accepted() {
     for (bind, host) in [("0", "127.0.0.1"), ("localhost:0", "127.0.0.1")] {
         let mut serve = Serve::start(&[("index.html", "home")], &["--bind", bind]);
         let url = serve.url();

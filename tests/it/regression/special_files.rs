@@ -1,4 +1,4 @@
-//! A FIFO or a device under a name that the server opens while it runs: reported, and the server goes on.
+//! FIFOs and devices under a name that the running server opens: it reports them and continues.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,9 @@ fn archive_of(folder: &Path, name: &str) -> PathBuf {
     archive
 }
 
-/// The thread that reloads waited for the FIFO's other end, and looked at no archive and no lease any more.
+/// The reload thread waited for a writer of the FIFO, and no longer checked any archive or lease.
 #[test]
-fn fifo_in_place_of_an_archive_is_refused() {
+fn fifo_instead_of_an_archive_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let served = folder.path().join("served.cdb");
     fs::rename(archive_of(folder.path(), "first"), &served).unwrap();
@@ -39,9 +39,9 @@ fn fifo_in_place_of_an_archive_is_refused() {
     assert_eq!(server.get("/name.txt").body, b"second");
 }
 
-/// The same thread waited, with the same effect.
+/// The reload thread waited for a writer of the FIFO, as above.
 #[test]
-fn fifo_in_place_of_a_certificate_is_refused() {
+fn fifo_instead_of_a_certificate_is_refused() {
     let (folder, authority) = (tempfile::tempdir().unwrap(), Authority::new());
     let (bundle, fifo) = (folder.path().join("bundle.pem"), folder.path().join("fifo"));
     authority.certify(&["localhost"]).write_bundle(&bundle);
@@ -69,14 +69,14 @@ fn server_does_not_start_with_a_fifo() {
         (&["--dummy", "--access-log", fifo], 1),
     ] {
         let output = run("cannery-server", &[&["--bind", "127.0.0.1:0"], flags].concat());
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        assert!(said.contains("FIFO") || said.contains("regular file"), "{said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{printed}");
+        assert!(printed.contains("FIFO") || printed.contains("regular file"), "{printed}");
     }
 }
 
 #[test]
-fn fifo_in_place_of_a_log_is_reported() {
+fn fifo_instead_of_a_log_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let (log, fifo) = (folder.path().join("log"), folder.path().join("fifo"));
     let server = Server::start(&["--dummy", "--access-log", log.to_str().unwrap()]);

@@ -1,4 +1,4 @@
-//! One process, or another user, could end or disable a whole service of several processes.
+//! Services of several processes, which one process or another user could end or disable.
 
 use std::fs;
 #[cfg(not(feature = "portable"))]
@@ -17,16 +17,16 @@ fn supervised() -> Command {
     command
 }
 
-/// The processes that a process has started.
+/// Returns the child processes of a process.
 fn children(pid: u32) -> Vec<String> {
     let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     listed.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Processes reported readiness to a named socket. Any user could send reports too, or bind the name first.
+/// Processes reported their readiness to a named socket, to which any user could send, or bind the name first.
 #[test]
 #[cfg_attr(not(target_os = "linux"), ignore = "reads /proc")]
-fn a_supervisor_has_no_socket_with_a_name() {
+fn supervisor_has_no_named_socket() {
     let server = Server::run(supervised());
     let sockets = fs::read_to_string("/proc/net/unix").unwrap();
     let own = format!("cannery-supervisor-{}", server.pid());
@@ -34,10 +34,10 @@ fn a_supervisor_has_no_socket_with_a_name() {
     assert_eq!(server.get("/").body, b"hello world!\n");
 }
 
-/// A process that ended before all of them served ended the service.
+/// If a process exited before all of them were ready, the whole service ended.
 #[test]
 #[cfg_attr(not(target_os = "linux"), ignore = "reads /proc")]
-fn a_process_killed_at_startup_is_started_again() {
+fn process_killed_at_startup_is_restarted() {
     for _ in 0..3 {
         let mut command = supervised();
         let (sender, started) = std::sync::mpsc::channel();
@@ -48,7 +48,7 @@ fn a_process_killed_at_startup_is_started_again() {
         });
         let pid = started.recv().unwrap();
         wait_until("a process", || !children(pid).is_empty());
-        // It is there no more if the supervisor has noticed already.
+        // It is gone if the supervisor has reaped it already.
         let _ = Command::new("kill").args(["-KILL", &children(pid)[0]]).status().unwrap();
         let server = server.join().unwrap();
         wait_until("both run", || children(pid).len() == 2);
@@ -59,11 +59,11 @@ fn a_process_killed_at_startup_is_started_again() {
     }
 }
 
-/// Connections that the kernel assigned to the listening socket of a process that was gone waited until it was started
-/// again, which may take half a minute.
+/// Connections that the kernel had assigned to the listening socket of an exited process waited for its restart, up to
+/// half a minute.
 #[test]
 #[cfg(not(feature = "portable"))]
-fn others_serve_the_connections_of_a_process_that_is_gone() {
+fn other_processes_serve_connections_of_an_exited_one() {
     for io in ["epoll", "io_uring"] {
         if io == "io_uring" && !super::sandbox::has_rings() {
             println!("skipped: this kernel has no io_uring");
@@ -78,7 +78,7 @@ fn others_serve_the_connections_of_a_process_that_is_gone() {
         let server = Server::run(command);
         let before = children(server.pid());
 
-        // From now on no process can be started.
+        // From here on, no process can be started.
         fs::write(&bad, "#!/bin/sh\nexit 9\n").unwrap();
         fs::set_permissions(&bad, fs::Permissions::from_mode(0o755)).unwrap();
         replace_program(&program, &bad);
@@ -88,7 +88,7 @@ fn others_serve_the_connections_of_a_process_that_is_gone() {
             assert_eq!(server.get("/").body, b"hello world!\n", "{io}");
         }
 
-        // The process takes its socket back.
+        // The restarted process serves its own socket.
         replace_program(&program, good);
         let runs = |pid: &String| {
             fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.starts_with(&program))
