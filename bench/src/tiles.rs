@@ -54,12 +54,15 @@ impl Pyramid {
     /// Returns the path of a tile, `Z/X/Y.png`. Complete zoom levels come first; the last one may be partial.
     /// `tile` counts from 0 to `count - 1`.
     pub(crate) fn path(&self, tile: u64) -> String {
-        let (mut zoom, mut tiles_before) = (0, 0);
+        let mut zoom = 0;
+        let mut tiles_before = 0;
         while tile - tiles_before >= 1 << (2 * zoom) {
             tiles_before += 1 << (2 * zoom);
             zoom += 1;
         }
-        let (x, y) = ((tile - tiles_before) >> zoom, (tile - tiles_before) & ((1 << zoom) - 1));
+        let place = tile - tiles_before;
+        let x = place >> zoom;
+        let y = place & ((1 << zoom) - 1);
         format!("{zoom}/{x}/{y}.png")
     }
 
@@ -196,7 +199,7 @@ fn chunk(file: &mut Vec<u8>, kind: [u8; 4], content: &[u8]) {
     file.extend(checksum.to_be_bytes());
 }
 
-/// A zlib stream (RFC 1950) of `noisy` as it is and `zeros` zero bytes, which are one long repetition.
+/// Returns a zlib stream (RFC 1950) of `noisy`, stored, and `zeros` zero bytes, as repetitions.
 fn zlib(noisy: &[u8], zeros: usize) -> Vec<u8> {
     let length = u16::try_from(noisy.len()).expect("a tile has less than 64 KiB");
     let mut stream = vec![0x78, 0x01];
@@ -232,9 +235,9 @@ fn deflate_zeros(stream: &mut Vec<u8>, zeros: usize) {
 /// Packs bits into bytes from the lowest bit up, as RFC 1951 §3.1.1 orders them.
 struct Bits<'a> {
     stream: &'a mut Vec<u8>,
-    /// The bits that are not a whole byte yet.
+    /// Bits of the incomplete byte.
     pending: u8,
-    /// How many of them there are, at most 7.
+    /// Number of these bits, at most 7.
     filled: u32,
 }
 
@@ -244,21 +247,26 @@ impl Bits<'_> {
         self.filled += 1;
         if self.filled == 8 {
             self.stream.push(self.pending);
-            (self.pending, self.filled) = (0, 0);
+            self.pending = 0;
+            self.filled = 0;
         }
     }
 
-    /// A number, lowest bit first.
+    /// Appends a number, lowest bit first.
     fn number(&mut self, value: usize, bits: u32) {
-        (0..bits).for_each(|place| self.bit(value >> place & 1 == 1));
+        for place in 0..bits {
+            self.bit(value >> place & 1 == 1);
+        }
     }
 
-    /// A Huffman code, highest bit first.
+    /// Appends a Huffman code, highest bit first.
     fn code(&mut self, value: usize, bits: u32) {
-        (0..bits).rev().for_each(|place| self.bit(value >> place & 1 == 1));
+        for place in (0..bits).rev() {
+            self.bit(value >> place & 1 == 1);
+        }
     }
 
-    /// The byte before, `length` times again, 3 to 258 (RFC 1951 §3.2.5).
+    /// Appends a repetition of the previous byte, 3 to 258 times (RFC 1951 §3.2.5).
     fn repetition(&mut self, length: usize) {
         let beyond = length - 3;
         let extra = if length == 258 { 0 } else { (beyond | 1).ilog2().saturating_sub(2) };
@@ -283,9 +291,10 @@ impl Bits<'_> {
     }
 }
 
-/// The checksum of RFC 1950 §8 over `noisy` and then `zeros` zero bytes.
+/// Computes the Adler-32 checksum (RFC 1950 §8) of `noisy`, followed by `zeros` zero bytes.
 fn adler32(noisy: &[u8], zeros: usize) -> u32 {
-    let (mut low, mut high) = (1_u64, 0_u64);
+    let mut low = 1_u64;
+    let mut high = 0_u64;
     // At most 33,024 bytes: the sums stay far below 64 bits and need no reduction on the way.
     for &byte in noisy {
         low += u64::from(byte);
@@ -295,7 +304,7 @@ fn adler32(noisy: &[u8], zeros: usize) -> u32 {
     low_32(((high % 65_521) << 16) | (low % 65_521))
 }
 
-/// The checksum of PNG chunks.
+/// Computes the CRC-32 checksum of PNG chunks.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |sum, &byte| CRC_TABLE[usize::from(sum.to_le_bytes()[0] ^ byte)] ^ sum >> 8)
 }
@@ -316,16 +325,16 @@ const CRC_TABLE: [u32; 256] = {
     table
 };
 
-/// Numbers without a pattern from a seed (SplitMix64): not for secrets, the same everywhere.
+/// Pseudorandom numbers from a seed (SplitMix64), the same on every machine. Not for secrets.
 struct Noise {
     state: u64,
 }
 
 impl Noise {
-    /// The stream that belongs to one thing under one seed.
-    fn new(seed: u64, thing: u64) -> Noise {
+    /// Creates the stream with this number, which differs from all other streams of the seed.
+    fn new(seed: u64, stream: u64) -> Noise {
         let mut noise = Noise { state: seed };
-        noise.state = noise.next().wrapping_add(thing);
+        noise.state = noise.next().wrapping_add(stream);
         noise.state = noise.next();
         noise
     }
@@ -337,7 +346,7 @@ impl Noise {
         mixed ^ mixed >> 31
     }
 
-    /// A number from 0 to `bound - 1`. The bias of the remainder is below one in 2⁴⁰ here.
+    /// Returns a number below `bound`. The bias of the remainder is less than 2⁻⁴⁰ for the bounds here.
     fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
@@ -352,7 +361,7 @@ impl Noise {
     }
 }
 
-/// The lowest 32 bits of a number.
+/// Returns the lowest 32 bits of a number.
 fn low_32(number: u64) -> u32 {
     let [first, second, third, fourth, ..] = number.to_le_bytes();
     u32::from_le_bytes([first, second, third, fourth])

@@ -19,7 +19,7 @@ use crate::harness::{Server, in_network_namespace, server_command, skip_outside,
 /// The minimum number of responses that the clients check between two exchanges.
 const RESPONSES_BETWEEN: u64 = 150;
 
-/// Number of exchanges of each kind.
+/// Returns the number of exchanges of each kind.
 fn rounds() -> u64 {
     if std::env::var_os("CANNERY_SLOW").is_some() { 300 } else { 6 }
 }

@@ -1,4 +1,4 @@
-//! One request, one answer: methods, targets, framing, keep-alive, pipelining.
+//! Single requests and their responses: methods, targets, framing, keep-alive, pipelining.
 
 use std::io::{Read, Write};
 

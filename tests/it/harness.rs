@@ -144,7 +144,7 @@ impl Server {
         Server::try_follow(child).expect("it listens")
     }
 
-    /// The same as [`Server::follow`], but returns `None` if the process exits instead.
+    /// Like [`Server::follow`], but returns `None` if the process exits instead.
     fn try_follow(mut child: Child) -> Option<Server> {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let Some(line) = lines.find_map(|line| line.ok().filter(|line| line.contains("http://"))) else {

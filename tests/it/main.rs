@@ -1,4 +1,4 @@
-//! Promises seen from outside: command lines and sockets only, in reading order. Never imports a crate of ours.
+//! Black box tests of the promises to users, with command lines and sockets only. They import no crate of the product.
 
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 

@@ -16,7 +16,7 @@ const PANICKED: i32 = 101;
 const PATHS: [&str; 8] =
     ["/", "/page", "/page.html", "/docs/", "/docs/missing", "/old/a/b", "/gone", "/text.txt"];
 
-/// Number of changed archives that each command is run on.
+/// Returns the number of changed archives for each command.
 fn mutants() -> u64 {
     if std::env::var_os("CANNERY_SLOW").is_some() { 2_000 } else { 100 }
 }

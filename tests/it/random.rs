@@ -4,10 +4,10 @@
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A seed other than zero gives a sequence of its own.
+    /// Creates a generator with the sequence of this seed.
     pub(crate) fn new(seed: u64) -> Random {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        // The first numbers of neighbouring seeds resemble each other.
+        // The first numbers of consecutive seeds are similar.
         for _ in 0..8 {
             random.below(2);
         }

@@ -27,7 +27,7 @@ pub(crate) fn run(job: &Job<'_>, streams: u32, count: &Count) -> Result<Report> 
     run_urls(job, streams, count, &urls)
 }
 
-/// The same for other URLs than the job's.
+/// Like [`run`], for other URLs than the job's.
 pub(crate) fn run_urls(job: &Job<'_>, streams: u32, count: &Count, urls: &[String]) -> Result<Report> {
     let file = project::scratch("running/urls")?;
     fs::write(&file, urls.join("\n") + "\n")?;

@@ -13,7 +13,7 @@ use crate::harness::{TIMEOUT, decode};
 use crate::random::Random;
 use crate::transports::connect;
 
-/// Where the server listens.
+/// Addresses of the server.
 pub(super) struct Target {
     pub(super) plain: String,
     pub(super) tls: String,
@@ -65,7 +65,7 @@ impl Progress {
         let (seen, result) =
             self.has_changed.wait_timeout_while(self.seen(), 3 * TIMEOUT, is_awaited).unwrap();
         drop(seen);
-        assert!(!result.timed_out(), "clients waited in vain for {what}");
+        assert!(!result.timed_out(), "timed out: {what}");
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -345,13 +345,13 @@ fn exchange_http2(
 }
 
 impl Request {
-    /// The request as HTTP/1.1 sends it.
+    /// Returns the bytes of the request in HTTP/1.1.
     fn to_http1(&self) -> String {
         let lines: String = self.fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         format!("{} {} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n", self.method, self.path)
     }
 
-    /// The fields as HTTP/2 sends them (RFC 9113 §8.3.1).
+    /// Returns the fields of the request in HTTP/2 (RFC 9113 §8.3.1).
     fn to_http2(&self, scheme: &str) -> Vec<(String, String)> {
         let pseudo = [
             (":method", self.method),

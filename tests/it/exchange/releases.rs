@@ -81,7 +81,7 @@ impl Site {
         site
     }
 
-    /// The name under which the server finds the current release.
+    /// Returns the path of the current release, which the server opens.
     pub(super) fn archive(&self) -> &Path {
         &self.archive
     }

@@ -194,7 +194,7 @@ fn fanned_out_links_end_with_a_warning() {
     assert!(code == 0 && printed.contains("[symlink-fan]"), "{code}: {printed}");
 }
 
-/// Text that takes seconds to compress.
+/// Returns text that takes seconds to compress.
 fn long_text(bytes: usize) -> Vec<u8> {
     let mut seed = 1u64;
     let letter = || {

@@ -9,7 +9,7 @@ use cannery_testkit::http2::Client;
 
 use crate::harness::{Server, parse, request_at, server_command, wait_until};
 
-/// A server that logs to a pipe that no process reads, with more lines than the pipe and all buffers hold.
+/// Starts a server that logs to a pipe that no process reads, and causes more lines than the pipe and all buffers hold.
 fn stuck() -> (Server, String) {
     let mut command = server_command();
     command.args(["--dummy", "--access-log", "-", "--threads", "1", "--bind", "127.0.0.1:0"]);

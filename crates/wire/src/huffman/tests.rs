@@ -16,7 +16,7 @@ fn encoded(string: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Reference decoder: bit by bit, from the codes alone.
+/// Decodes bit by bit, from the table of codes alone: the reference implementation.
 fn decode_simply(coded: &[u8]) -> Result<Vec<u8>, Invalid> {
     let (mut out, mut code, mut length) = (Vec::new(), 0, 0);
     for bit in coded.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)) {

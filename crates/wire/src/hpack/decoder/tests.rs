@@ -23,7 +23,7 @@ fn bytes(hexadecimal: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// The table, the newest entry first, as the appendix prints it, and its size.
+/// Returns the entries of the table, newest first as in the appendix, and its size.
 fn table(decoder: &Decoder) -> (Vec<String>, usize) {
     let entries = (0..).map_while(|number| decoder.table.get(number));
     let entries: Vec<_> = entries.collect();
