@@ -12,7 +12,7 @@ use rustls::server::ServerConnectionData;
 
 use crate::record::{self, ALERT, APPLICATION_DATA, HANDSHAKE, OpenError, RecordFormat, RecordProtection};
 use crate::record_split::{RecordSizing, Runs};
-use crate::{Failure, OpenOutcome, limits};
+use crate::{Failure, OpenOutcome, Version, limits};
 
 // Alert levels (RFC 8446 §6).
 const WARNING: u8 = 1;
@@ -201,7 +201,7 @@ impl Established {
 
     fn update_opening_key(&mut self, sealed: &mut Vec<u8>) -> Result<(), Failure> {
         let next = self.keys.as_mut().and_then(|keys| keys.update_rx_secret().ok());
-        match next.and_then(|(sequence, secrets)| RecordProtection::new(true, sequence, &secrets)) {
+        match next.and_then(|(sequence, secrets)| RecordProtection::new(Version::Tls13, sequence, &secrets)) {
             Some(next) => self.opening = next,
             None => {
                 return Err(self.fail(
@@ -218,7 +218,7 @@ impl Established {
     fn update_sealing_key(&mut self, sealed: &mut Vec<u8>) -> Result<(), Failure> {
         let keys = self.keys.as_mut().ok_or(Failure::KeyExhausted)?;
         let (sequence, secrets) = keys.update_tx_secret()?;
-        let next = RecordProtection::new(true, sequence, &secrets).ok_or(Failure::KeyExhausted)?;
+        let next = RecordProtection::new(Version::Tls13, sequence, &secrets).ok_or(Failure::KeyExhausted)?;
 
         let [kind, high, middle, low] = KEY_UPDATE;
         let update_not_requested = 0;
@@ -272,7 +272,7 @@ impl Established {
     fn refuse(&mut self, error: OpenError, sealed: &mut Vec<u8>) -> Failure {
         match error {
             OpenError::BadMac => {
-                self.fail(AlertDescription::BadRecordMac, "", sealed);
+                self.seal_fatal_alert(AlertDescription::BadRecordMac, sealed);
                 Failure::Damaged
             }
             OpenError::Overflow => {
@@ -289,11 +289,17 @@ impl Established {
         self.fail(AlertDescription::UnexpectedMessage, "data after the end of the handshake", sealed)
     }
 
-    /// Seals a fatal alert, the last record to be sent. Returns the failure.
+    /// Seals a fatal alert. Returns the failure of a peer that violated the protocol.
     fn fail(&mut self, alert: AlertDescription, why: &str, sealed: &mut Vec<u8>) -> Failure {
+        self.seal_fatal_alert(alert, sealed);
+        Failure::Misbehaved(why.to_owned())
+    }
+
+    /// Seals a fatal alert, the last record to be sent.
+    fn seal_fatal_alert(&mut self, alert: AlertDescription, sealed: &mut Vec<u8>) {
+        // With an exhausted key, closing the connection is the only way to notify the peer.
         let _ = self.seal_record(ALERT, &[FATAL, alert.into()], sealed);
         self.write_closed = true;
-        Failure::Misbehaved(why.to_owned())
     }
 
     /// Seals a record other than application data. Has no effect after a close_notify or a fatal alert.

@@ -192,21 +192,25 @@ impl Handshake {
     /// Takes over the keys.
     pub(crate) fn finish(self, sealed: &mut Vec<u8>) -> Result<HandshakeResult, Failure> {
         let connection = self.connection;
-        let is_tls13 = connection.protocol_version() == Some(ProtocolVersion::TLSv1_3);
+        let version = match connection.protocol_version() {
+            Some(ProtocolVersion::TLSv1_3) => Version::Tls13,
+            _ => Version::Tls12,
+        };
         let is_resumed = connection.handshake_kind() == Some(HandshakeKind::Resumed);
         let protocol = connection.alpn_protocol().map(Protocol::from_alpn_name);
 
         let (secrets, keys) = connection.dangerous_into_kernel_connection()?;
-        let protection = |(sequence, secrets)| RecordProtection::new(is_tls13, sequence, &secrets);
+        let protection = |(sequence, secrets)| RecordProtection::new(version, sequence, &secrets);
         let unknown = || Failure::Internal("an unknown cipher".to_owned());
         let opening = protection(secrets.rx).ok_or_else(unknown)?;
         let sealing = protection(secrets.tx).ok_or_else(unknown)?;
-        let mut established = Established::new(opening, sealing, is_tls13.then(|| Box::new(keys)));
+        // TLS 1.2 has no key update.
+        let keys = (version == Version::Tls13).then(|| Box::new(keys));
+        let mut established = Established::new(opening, sealing, keys);
 
         if self.pending_bytes > 0 {
             return Err(established.refuse_fragment(sealed));
         }
-        let version = if is_tls13 { Version::Tls13 } else { Version::Tls12 };
         Ok(HandshakeResult { established, protocol, version, is_resumed })
     }
 }

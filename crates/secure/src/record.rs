@@ -12,6 +12,7 @@ use aws_lc_rs::aead::{
 };
 use rustls::ConnectionTrafficSecrets;
 
+use crate::Version;
 use crate::limits::CONTENT_BYTES_MAX;
 
 // The content types of records (RFC 8446 §5.1).
@@ -85,7 +86,7 @@ pub(crate) struct RecordProtection {
 
 impl RecordProtection {
     /// Takes over a direction in which `sequence` records have been protected. Returns `None` for an unknown cipher.
-    pub(crate) fn new(is_tls13: bool, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
+    pub(crate) fn new(version: Version, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
         let (algorithm, key, iv, sequence_max) = match secrets {
             // RFC 8446 §5.5: 2^24.5 records of full length.
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv, 1 << 24),
@@ -93,10 +94,10 @@ impl RecordProtection {
             ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv, u64::MAX),
             _ => return None,
         };
-        let format = match (is_tls13, algorithm == &CHACHA20_POLY1305) {
-            (true, _) => RecordFormat::Tls13,
-            (false, true) => RecordFormat::Tls12,
-            (false, false) => RecordFormat::Tls12ExplicitNonce,
+        let format = match version {
+            Version::Tls13 => RecordFormat::Tls13,
+            Version::Tls12 if algorithm == &CHACHA20_POLY1305 => RecordFormat::Tls12,
+            Version::Tls12 => RecordFormat::Tls12ExplicitNonce,
         };
         Some(Self {
             format,

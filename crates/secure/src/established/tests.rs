@@ -7,7 +7,7 @@ use rustls::crypto::cipher::{AeadKey, Iv};
 
 use crate::established::Established;
 use crate::record::{self, ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, RecordProtection};
-use crate::{Failure, OpenOutcome, limits};
+use crate::{Failure, OpenOutcome, Version, limits};
 
 /// TLS 1.2 and TLS 1.3 (`true`), each with AES-GCM and ChaCha20-Poly1305 (`true`).
 const FORMATS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
@@ -31,7 +31,8 @@ fn protection(is_tls13: bool, is_chacha: bool, seed: u8, sequence: u64) -> Recor
     } else {
         ConnectionTrafficSecrets::Aes256Gcm { key, iv }
     };
-    RecordProtection::new(is_tls13, sequence, &secrets).unwrap()
+    let version = if is_tls13 { Version::Tls13 } else { Version::Tls12 };
+    RecordProtection::new(version, sequence, &secrets).unwrap()
 }
 
 fn harness_at((is_tls13, is_chacha): (bool, bool), sequence: u64) -> Harness {
