@@ -280,7 +280,7 @@ impl NamedArchive {
 /// The name of the symbolic link to the current archive in a release directory.
 pub const CURRENT: &str = "current";
 
-/// A directory of archives whose symbolic link `current` selects the one that is served.
+/// A directory of archives. Its symbolic link `current` selects the one that is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleaseDirectory {
     /// The path.

@@ -1,8 +1,8 @@
 //! Sandbox: restricts the process after it has opened its resources.
 //!
 //! Three independent layers: the process drops privileges (`privileges`), Landlock denies access to other files and addresses
-//! (`filesystem`), and seccomp denies system calls (`system_calls`). An attacker who controls the code that parses network
-//! input can then do little more than that code itself.
+//! (`filesystem`), and seccomp denies system calls (`system_calls`). If an attacker controls the code that parses network
+//! input, they can do little more than that code itself.
 //!
 //! The process enters the sandbox before it starts threads, because threads inherit the restrictions of their parent. Each
 //! thread then enters a narrower sandbox for its role. The kernel has no way to lift these restrictions.
@@ -41,7 +41,7 @@ pub struct Plan {
     pub account: Option<Account>,
     /// Files that are read, such as archives. They may be replaced by other files of their directories.
     pub read: Vec<PathBuf>,
-    /// Files whose directories are listed: the symbolic links of release directories.
+    /// Symbolic links of release directories. The directories are listed.
     pub list: Vec<PathBuf>,
     /// Directories that are read recursively.
     pub read_below: Vec<PathBuf>,

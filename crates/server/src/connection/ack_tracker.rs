@@ -27,7 +27,8 @@ impl AckTracker {
         if before == 0 && acked < 0 {
             return None;
         }
-        Some(u64::try_from(acked - before).unwrap_or(0))
+        // Negative if the kernel's overhead has grown.
+        Some((acked - before).max(0).cast_unsigned())
     }
 }
 

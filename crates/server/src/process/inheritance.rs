@@ -15,18 +15,18 @@ use crate::config::ListenerKind;
 /// Environment variable with the descriptors of inherited listeners, separated by commas.
 pub const LISTENERS_VARIABLE: &str = "CANNERY_LISTENERS";
 
-/// Environment variable with those inherited listeners whose connections use TLS.
+/// Environment variable with the inherited listeners that use TLS, a subset of [`LISTENERS_VARIABLE`].
 pub const TLS_LISTENERS_VARIABLE: &str = "CANNERY_TLS_LISTENERS";
 
 /// Environment variable with the descriptors of inherited sockets for statistics: in a serving process the one on which it
-/// answers, in the admin process those on which it asks the others.
+/// replies, in the admin process those on which it queries the others.
 pub const STATS_VARIABLE: &str = "CANNERY_FIGURES";
 
 /// Environment variable with the descriptor of the admin listener, for a supervisor that takes over.
 pub const ADMIN_VARIABLE: &str = "CANNERY_OPERATORS";
 
 /// Environment variable with the standby listeners, those of other processes: `PROCESS:DESCRIPTOR` for each, separated by
-/// commas. [`TLS_LISTENERS_VARIABLE`] has those whose connections use TLS too.
+/// commas. [`TLS_LISTENERS_VARIABLE`] includes those that use TLS.
 pub const STANDBY_VARIABLE: &str = "CANNERY_STANDBY_LISTENERS";
 
 /// Environment variable with the descriptor of the socket to the supervisor.

@@ -1,7 +1,7 @@
 //! User and group, by name or number.
 //!
-//! Names are looked up in `/etc/passwd` and `/etc/group` only. We don't call the C library, whose lookup may load a plugin and
-//! open a connection, so accounts of a directory service must be given by number.
+//! We look names up in `/etc/passwd` and `/etc/group` only. The C library's lookup may load a plugin and open a connection.
+//! Accounts of a directory service must therefore be given by number.
 
 use super::SandboxError;
 

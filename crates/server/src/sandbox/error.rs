@@ -16,7 +16,7 @@ pub enum SandboxError {
         /// The file in which it was looked up.
         file: PathBuf,
     },
-    /// A user by number whose primary group is unknown.
+    /// The user is given by number, and has no known primary group.
     #[error("user {user} has no group in /etc/passwd: name one as well, as in `{user}:GROUP`")]
     NoGroup {
         /// The user ID.

@@ -1,7 +1,7 @@
 //! Checks that the files which the server will open later can be opened from inside the sandbox.
 //!
-//! An archive, a key or a log is opened at startup, by the user who starts the server, and again at the next release or
-//! rotation, by the user of `--user`. Without this check a missing permission would show up weeks later.
+//! An archive, a key or a log is opened at startup as the initial user, and again at the next release or rotation as the user
+//! of `--user`. Without this check, we would notice a missing permission weeks later.
 
 use std::fs::OpenOptions;
 use std::io;

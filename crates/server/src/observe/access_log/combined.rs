@@ -6,7 +6,7 @@
 use cannery_base::date::format_http_date;
 use cannery_wire::Version;
 
-use super::encode::{is_plain_byte, put_if_plain, put_number, put_peer};
+use super::encode::{is_plain, is_plain_byte, put_number, put_peer};
 use super::line::Line;
 
 pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
@@ -44,12 +44,16 @@ pub(super) fn encode_time(out: &mut Vec<u8>, seconds: u64) {
     let date = format_http_date(seconds);
     let parts: [&[u8]; 9] =
         [b" - - [", &date[5..7], b"/", &date[8..11], b"/", &date[12..16], b":", &date[17..25], b" +0000] \""];
-    parts.into_iter().for_each(|part| out.extend_from_slice(part));
+    for part in parts {
+        out.extend_from_slice(part);
+    }
 }
 
 #[inline]
 pub(super) fn put_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
-    if !put_if_plain(out, bytes) {
+    if is_plain(bytes) {
+        out.extend_from_slice(bytes);
+    } else {
         put_escapes(out, bytes);
     }
 }

@@ -100,16 +100,11 @@ fn digit(number: u64) -> u8 {
     b"0123456789"[(number % 10) as usize]
 }
 
-/// Appends `bytes` if all of them are plain, and returns `true`. Otherwise, appends none of them and returns `false`.
-/// Nearly all data from peers is plain.
+/// Returns `true` if no byte needs escaping. Nearly all data from peers is plain.
 #[inline]
-pub(super) fn put_if_plain(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
+pub(super) fn is_plain(bytes: &[u8]) -> bool {
     // We don't stop at the first byte that is not plain, so that the compiler can vectorize the loop.
-    let is_plain = bytes.iter().fold(true, |all, byte| all & is_plain_byte(*byte));
-    if is_plain {
-        out.extend_from_slice(bytes);
-    }
-    is_plain
+    bytes.iter().fold(true, |all, byte| all & is_plain_byte(*byte))
 }
 
 /// Returns `true` if the byte needs no escaping within quotes: printable ASCII or a space, but neither a quote nor a

@@ -4,7 +4,7 @@
 
 use cannery_base::date::format_rfc3339;
 
-use super::encode::{put_digits, put_if_plain, put_number, put_peer};
+use super::encode::{is_plain, put_digits, put_number, put_peer};
 use super::line::{Line, Moment};
 
 pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8], moment: Moment) {
@@ -45,7 +45,8 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8], moment: Mo
 
 /// Appends `1994-11-06T08:49:37.` (RFC 3339), the part of the time that all lines of one second share.
 pub(super) fn encode_time(out: &mut Vec<u8>, seconds: u64) {
-    out.extend_from_slice(format_rfc3339(seconds).trim_ascii_end().strip_suffix(b"Z").unwrap_or_default());
+    let [time @ .., b'Z'] = &format_rfc3339(seconds) else { unreachable!("the time ends with its zone") };
+    out.extend_from_slice(time);
     out.push(b'.');
 }
 
@@ -53,7 +54,8 @@ fn put_text(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":\"");
-    if put_if_plain(out, value) {
+    if is_plain(value) {
+        out.extend_from_slice(value);
         out.push(b'"');
         return;
     }
@@ -74,7 +76,8 @@ fn put_character(out: &mut Vec<u8>, character: char) {
         '\\' => out.extend_from_slice(b"\\\\"),
         // This includes control characters outside ASCII, which a terminal might interpret.
         character if character.is_control() => {
-            put_hexadecimal(out, b"\\u00", u8::try_from(u32::from(character)).unwrap_or(b'?'));
+            let byte = u8::try_from(character).expect("control characters are below U+00A0");
+            put_hexadecimal(out, b"\\u00", byte);
         }
         character => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
     }

@@ -34,7 +34,7 @@ impl Filters {
             &process_calls(!plan.remove.is_empty(), plan.rings).collect::<Vec<_>>(),
             deny_action,
         )?;
-        // As on a kernel without `clone3`: the C library then uses `clone`, whose flags a filter can check.
+        // As on a kernel without `clone3`: the C library falls back to `clone`. A filter can check the flags of `clone`.
         process.0.push(deny(&[libc::SYS_clone3], libc::ENOSYS)?);
         Ok(Filters {
             process,
