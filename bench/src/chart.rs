@@ -59,7 +59,7 @@ pub(crate) fn lines(title: &str, steps: &[String], all: &[Series]) -> Result<Str
             .light_line_style(WHITE)
             .x_labels(steps.len() * 2)
             .x_label_formatter(&|place| name_at(steps, *place))
-            .y_label_formatter(&|value| crate::page::precise(*value))
+            .y_label_formatter(&|value| crate::metric::precise(*value))
             .draw()?;
 
         for Series { name, values } in all {
@@ -99,7 +99,7 @@ pub(crate) fn dots(title: &str, steps: &[String], all: &[Series]) -> Result<Stri
             .light_line_style(WHITE)
             .y_labels(steps.len() * 2)
             .y_label_formatter(&|place| name_at(steps, *place))
-            .x_label_formatter(&|value| crate::page::precise(*value))
+            .x_label_formatter(&|value| crate::metric::precise(*value))
             .draw()?;
 
         for Series { name, values } in all {

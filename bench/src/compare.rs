@@ -3,25 +3,22 @@
 //!
 //! A server with a single error, in a check or of a load generator, has no values at that step.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
-use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::check::{self, Expected};
 use crate::http::{self, Response};
-use crate::load::{self, Clients, Count, Job, OpenLoop, Report};
+use crate::load::{self, Clients, Count, Exchange, Job, Report};
 use crate::machine::{self, Placement};
+use crate::measure::Context;
 use crate::metric::{Metric, PERCENTILES};
-use crate::plan::Plan;
 use crate::process::Server;
-use crate::project;
 use crate::results::{Sample, Samples};
-use crate::scenario::{Load, Order, Scenario, Step, Wire};
-use crate::servers::{Launch, Servers, Spec};
-use crate::site::Site;
+use crate::scenario::{Load, Order, Step};
+use crate::servers::{self, Launch, Spec};
 
 /// Load before a measurement.
 const WARM_UP: Duration = Duration::from_millis(300);
@@ -44,13 +41,9 @@ const CHECKED_MAX: usize = 40;
 /// The number of different responses of the floor, at most: enough to exceed all processor caches.
 const FLOOR_RESPONSES_MAX: usize = 50_000;
 
-/// A scenario with its site and files.
+/// A scenario with what its preparation found out.
 struct Comparison<'a> {
-    scenario: &'a Scenario,
-    plan: Plan,
-    site: &'a Site,
-    floor_responses: PathBuf,
-    target_file: Option<PathBuf>,
+    context: &'a Context<'a>,
     has_large_responses: bool,
     /// The rate of an open loop.
     requests_per_s: f64,
@@ -63,16 +56,11 @@ struct Flight {
 }
 
 /// Measures a scenario.
-pub(crate) fn run(
-    scenario: &Scenario,
-    servers: &Servers,
-    present: &[Spec<'_>],
-    site: &Site,
-    plan: Plan,
-) -> Result<Samples> {
-    let comparison = Comparison::prepare(scenario, servers, present, site, plan)?;
-    let steps = plan.steps(scenario)?;
-    let shared = if site.targets.len() > TARGETS_LARGE { steps.len() } else { 1 };
+pub(crate) fn run(context: &Context<'_>) -> Result<Samples> {
+    let scenario = context.scenario;
+    let comparison = Comparison::prepare(context)?;
+    let steps = context.plan.steps(scenario)?;
+    let shared = if context.site().targets.len() > TARGETS_LARGE { steps.len() } else { 1 };
     let mut flights = Vec::new();
     for steps in steps.chunks(shared) {
         match machine::placement(machine::processors(), steps[0].threads) {
@@ -85,51 +73,34 @@ pub(crate) fn run(
     // step finishes before the next, so its servers run as close together as possible.
     let mut samples = Samples::default();
     if scenario.compares_threads() {
-        comparison.rounds(&flights, present, &mut samples);
+        comparison.rounds(&flights, &mut samples);
     } else {
-        flights.chunks(1).for_each(|flight| comparison.rounds(flight, present, &mut samples));
+        flights.chunks(1).for_each(|flight| comparison.rounds(flight, &mut samples));
     }
     Ok(samples)
 }
 
 impl<'a> Comparison<'a> {
-    fn prepare(
-        scenario: &'a Scenario,
-        servers: &Servers,
-        present: &[Spec<'_>],
-        site: &'a Site,
-        plan: Plan,
-    ) -> Result<Comparison<'a>> {
-        let mut comparison = Comparison {
-            scenario,
-            plan,
-            site,
-            floor_responses: project::scratch("running/responses")?,
-            target_file: None,
-            has_large_responses: false,
-            requests_per_s: 0.0,
-        };
-        if site.targets.len() > 1 {
-            let file = project::scratch("running/targets")?;
-            fs::write(&file, site.targets.join("\n") + "\n")?;
-            comparison.target_file = Some(file);
-        }
+    fn prepare(context: &'a Context<'a>) -> Result<Comparison<'a>> {
+        let mut comparison = Comparison { context, has_large_responses: false, requests_per_s: 0.0 };
         // TLS prevents sendfile, and there is no floor that speaks TLS.
-        if present.iter().any(Spec::is_floor) {
-            comparison.has_large_responses = comparison.record_floor_responses(servers)? > LARGE_BYTES;
+        if context.present.iter().any(Spec::is_floor) {
+            comparison.has_large_responses = comparison.record_floor_responses()? > LARGE_BYTES;
         }
-        if scenario.load == Load::OpenLoop {
-            comparison.requests_per_s = comparison.half_of_maximum(servers, present)?;
+        if context.scenario.load == Load::OpenLoop {
+            comparison.requests_per_s = comparison.half_of_maximum()?;
         }
         Ok(comparison)
     }
 
     /// Runs all rounds of some flights.
-    fn rounds(&self, flights: &[Flight], present: &[Spec<'_>], samples: &mut Samples) {
+    fn rounds(&self, flights: &[Flight], samples: &mut Samples) {
+        let Context { scenario, present, plan, .. } = self.context;
         let mut runs = Vec::new();
         for Flight { steps, placement } in flights {
-            for spec in present {
-                let can_serve = |step: &&Step| spec.can_serve(step.connections, self.site.targets.len());
+            for spec in *present {
+                let can_serve =
+                    |step: &&Step| spec.can_serve(step.connections, self.context.site().targets.len());
                 let able: Vec<_> = steps.iter().filter(can_serve).cloned().collect();
                 if !able.is_empty() {
                     runs.push((spec, Flight { steps: able, placement: placement.clone() }));
@@ -137,18 +108,18 @@ impl<'a> Comparison<'a> {
             }
         }
 
-        for _ in 0..self.plan.rounds {
+        for _ in 0..plan.rounds {
             // A server with an error isn't measured again at these steps.
             runs.retain(|(spec, flight)| match self.run_once(spec, flight) {
                 Ok(found) => {
                     for (step, sample) in flight.steps.iter().zip(found) {
-                        samples.add(&self.scenario.label(step), spec.name, sample);
+                        samples.record(&scenario.label(step), spec.name, Ok(sample));
                     }
                     true
                 }
                 Err(error) => {
                     println!("{} failed: {error:#}", spec.name);
-                    flight.steps.iter().for_each(|step| samples.fail(&self.scenario.label(step), spec.name));
+                    flight.steps.iter().for_each(|step| samples.fail(&scenario.label(step), spec.name));
                     false
                 }
             });
@@ -164,7 +135,7 @@ impl<'a> Comparison<'a> {
 
         let mut job = self.job(&server, largest, &headers, placement);
         let clients = self.clients(&job)?;
-        if self.plan.warms_up || self.site.targets.len() > 1 {
+        if self.context.plan.warms_up || job.targets.len() > 1 {
             job.connections = steps[0].connections;
             self.warm_up(&job, clients.as_ref())?;
         }
@@ -174,15 +145,7 @@ impl<'a> Comparison<'a> {
             let before = server.cpu_time()?;
             let report = self.load(&job, clients.as_ref())?;
             let cpu = server.cpu_time()?.saturating_sub(before).as_secs_f64();
-            let sample = self.sample(&report, cpu, step, &server, response_bytes)?;
-            let label = self.scenario.label(step);
-            println!(
-                "{label:>5} {:<16} {:>8.3} µs per request {:>9.0} requests/s",
-                spec.name,
-                cpu * 1e6 / report.requests,
-                report.requests_per_s
-            );
-            Ok(sample)
+            self.sample(&report, cpu, step, &server, response_bytes)
         };
         steps.iter().map(measure).collect()
     }
@@ -207,7 +170,7 @@ impl<'a> Comparison<'a> {
             None => sample.push((Metric::ResponseBytes, response_bytes)),
         }
         // wrk corrects its percentiles by the number of requests, which fails if several are sent together.
-        let is_pipelined = matches!(self.scenario.load, Load::Wrk { pipeline: 2.., .. });
+        let is_pipelined = matches!(self.context.scenario.load, Load::Wrk { pipeline: 2.., .. });
         if let Some(percentiles) = report.percentiles_us.filter(|_| !is_pipelined) {
             sample.extend(PERCENTILES.into_iter().zip(percentiles));
         }
@@ -215,20 +178,7 @@ impl<'a> Comparison<'a> {
     }
 
     fn launch(&self, step: &Step) -> Launch<'_> {
-        Launch {
-            site: self.site,
-            codings: self.scenario.codings,
-            threads: step.threads,
-            connections: step.connections,
-            has_large_responses: self.has_large_responses,
-            wire: self.wire(),
-            flags: &self.scenario.flags,
-            floor_responses: &self.floor_responses,
-        }
-    }
-
-    fn wire(&self) -> Wire {
-        self.scenario.wire
+        Launch { has_large_responses: self.has_large_responses, ..self.context.launch(step) }
     }
 
     fn job<'j>(
@@ -244,49 +194,41 @@ impl<'a> Comparison<'a> {
             2048..10_000 => 2,
             10_000.. => 4,
         };
-        Job {
-            address: server.address(),
-            connections: step.connections,
-            duration: self.plan.duration * factor,
-            processors: &placement.generator,
-            wire: self.wire(),
-            targets: &self.site.targets,
-            target_file: self.target_file.as_deref(),
-            headers,
-            status: self.scenario.status,
-        }
+        let job = self.context.job(server, step, &placement.generator);
+        Job { headers, duration: job.duration * factor, ..job }
     }
 
     /// Checks some responses. Returns the request headers for the load, and the size of the first response.
     fn check(&self, spec: &Spec<'_>, server: &Server) -> Result<(Vec<String>, f64)> {
-        let mut headers = self.scenario.headers.clone();
-        if self.scenario.conditional {
-            headers.extend(check::validators(self.wire(), server.address(), &self.site.targets[0])?);
+        let (scenario, site) = (self.context.scenario, self.context.site());
+        let address = server.address();
+        let mut headers = scenario.headers.clone();
+        if scenario.conditional {
+            headers.extend(check::validators(scenario.wire, address, &site.targets[0])?);
         }
 
         // The floor sends its responses in an order of its own, and the dummy always the same.
-        let knows_content = spec.serves_site() || (spec.is_floor() && self.site.targets.len() == 1);
-        let status = if spec.serves_site() || spec.is_floor() { self.scenario.status } else { 200 };
-        let every = self.site.targets.len().div_ceil(CHECKED_MAX);
+        let knows_content = spec.serves_site() || (spec.is_floor() && site.targets.len() == 1);
+        let status = if spec.serves_site() || spec.is_floor() { scenario.status } else { 200 };
+        let every = site.targets.len().div_ceil(CHECKED_MAX);
         let mut expected = Vec::new();
-        for target in self.site.targets.iter().step_by(every) {
-            let content = knows_content
-                .then(|| check::expected_content(self.scenario, self.site, target))
-                .transpose()?;
+        for target in site.targets.iter().step_by(every) {
+            let content =
+                knows_content.then(|| check::expected_content(scenario, site, target)).transpose()?;
             expected.push(Expected { target, status, content });
         }
-        let response_bytes = check::check(self.scenario, self.wire(), server.address(), &headers, &expected)?;
+        let response_bytes = check::check(scenario, scenario.wire, address, &headers, &expected)?;
         Ok((headers, response_bytes))
     }
 
     /// Requests each target at least once, and one target many times, so caches and lists of open files are warm.
     fn warm_up(&self, job: &Job<'_>, clients: Option<&Clients>) -> Result<()> {
         let mut job = Job { duration: WARM_UP, ..job.clone() };
-        match (self.scenario.load, clients) {
+        match (self.context.scenario.load, clients) {
             (_, Some(clients)) => {
                 // A full handshake takes longer than a resumed one, and most servers send two tickets.
-                let resume = matches!(self.scenario.load, Load::NewConnection { resume: true });
-                let duration = if resume { self.plan.duration } else { WARM_UP };
+                let resume = matches!(self.context.scenario.load, Load::NewConnection { resume: true });
+                let duration = if resume { self.context.plan.duration } else { WARM_UP };
                 return clients.warm_up(job.processors, duration);
             }
             (Load::Ab { keep_alive }, _) => {
@@ -322,36 +264,23 @@ impl<'a> Comparison<'a> {
 
     /// Returns the clients of a handshake scenario.
     fn clients(&self, job: &Job<'_>) -> Result<Option<Clients>> {
-        let Load::NewConnection { resume } = self.scenario.load else { return Ok(None) };
+        let Load::NewConnection { resume } = self.context.scenario.load else { return Ok(None) };
         let target = &job.targets[0];
         let request = http::request("1.1", job.address, target, job.headers);
         let count = (job.connections, resume);
-        let clients = Clients::new(job.address, job.wire, request, self.site.content(target)?, count)?;
+        let clients =
+            Clients::new(job.address, job.wire, request, self.context.site().content(target)?, count)?;
         Ok(Some(clients))
     }
 
     /// Runs the scenario's load generator.
     fn load(&self, job: &Job<'_>, clients: Option<&Clients>) -> Result<Report> {
-        match self.scenario.load {
+        match self.context.scenario.load {
             Load::Wrk { order, pipeline } => load::wrk(job, order, pipeline),
             Load::Ab { keep_alive } => load::ab(job, keep_alive, None),
             Load::H2load { streams } => load::h2load(job, streams, &Count::Duration),
-            Load::Loadgen { distribution } => {
-                let (request, response) = first_exchange(job)?;
-                load::loadgen(job, &request, &response, distribution)
-            }
-            Load::OpenLoop => {
-                let (request, response) = first_exchange(job)?;
-                let open_loop = OpenLoop {
-                    address: job.address,
-                    request: &request,
-                    response: &response,
-                    connections: job.connections,
-                    requests_per_s: self.requests_per_s,
-                    duration: job.duration,
-                };
-                open_loop.run(job.processors)
-            }
+            Load::Loadgen { distribution } => load::loadgen(job, &Exchange::first(job)?, distribution),
+            Load::OpenLoop => load::open_loop(job, &Exchange::first(job)?, self.requests_per_s),
             Load::NewConnection { .. } => {
                 clients.context("handshakes need clients")?.run(job.processors, job.duration)
             }
@@ -359,25 +288,25 @@ impl<'a> Comparison<'a> {
     }
 
     /// Returns half the requests per second that nginx reaches on one processor, or Cannery if nginx is missing.
-    fn half_of_maximum(&self, servers: &Servers, present: &[Spec<'_>]) -> Result<f64> {
-        let step = &self.scenario.steps[0];
+    fn half_of_maximum(&self) -> Result<f64> {
+        let Context { servers, present, .. } = self.context;
+        let step = &self.context.scenario.steps[0];
         let placement =
             machine::placement(machine::processors(), 1).context("a second processor is necessary")?;
         let nginx = present.iter().find(|spec| spec.name == "nginx").copied();
-        let spec = nginx.map_or_else(|| servers.get(&self.scenario.floor_sends), Ok)?;
+        let spec = nginx.map_or_else(|| servers.get(&self.context.scenario.floor_sends), Ok)?;
         let server = spec.start(&self.launch(step), &placement.server)?;
-        let job = self.job(&server, step, &self.scenario.headers, &placement);
+        let job = self.job(&server, step, &self.context.scenario.headers, &placement);
         let report = load::wrk(&Job { duration: SATURATING, ..job }, Order::Random, 1)?;
         Ok(report.requests_per_s / 2.0)
     }
 
     /// Records the responses that the floor sends. Returns their mean size in bytes.
-    fn record_floor_responses(&self, servers: &Servers) -> Result<u64> {
-        let step = Step::of_connections(1);
-        let spec = servers.get(&self.scenario.floor_sends)?;
-        let server = spec.start(&self.launch(&step), "0")?;
+    fn record_floor_responses(&self) -> Result<u64> {
+        let spec = self.context.servers.get(&self.context.scenario.floor_sends)?;
+        let server = spec.start(&self.launch(&Step::default()), "0")?;
         let (mut headers, _) = self.check(&spec, &server)?;
-        let (version, pipeline) = match self.scenario.load {
+        let (version, pipeline) = match self.context.scenario.load {
             Load::Ab { .. } => ("1.0", 1),
             Load::Wrk { pipeline, .. } => ("1.1", pipeline),
             _ => ("1.1", 1),
@@ -386,12 +315,12 @@ impl<'a> Comparison<'a> {
             headers.push("Connection: Keep-Alive".into());
         }
 
-        let mut file = BufWriter::new(File::create(&self.floor_responses)?);
+        let mut file = BufWriter::new(File::create(servers::floor_responses()?)?);
         let mut stream = BufReader::new(http::connect(server.address())?);
-        let every = self.site.targets.len().div_ceil(FLOOR_RESPONSES_MAX);
+        let every = self.context.site().targets.len().div_ceil(FLOOR_RESPONSES_MAX);
         let mut count = 0;
         let mut sum = 0;
-        for target in self.site.targets.iter().step_by(every) {
+        for target in self.context.site().targets.iter().step_by(every) {
             stream.get_mut().write_all(&http::request(version, server.address(), target, &headers))?;
             let bytes = Response::read(&mut stream)?.bytes;
             count += 1;
@@ -404,11 +333,4 @@ impl<'a> Comparison<'a> {
         ensure!(count > 0, "the site has no targets");
         Ok(sum / count)
     }
-}
-
-/// Returns the bytes of the request for the first target and of its response.
-fn first_exchange(job: &Job<'_>) -> Result<(Vec<u8>, Vec<u8>)> {
-    let request = http::request("1.1", job.address, &job.targets[0], job.headers);
-    let response = http::exchange(job.address, &request)?;
-    Ok((request, response.bytes))
 }

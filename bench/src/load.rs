@@ -8,18 +8,24 @@ mod open_loop;
 mod steady;
 mod wrk;
 
+use std::fs;
 use std::net::SocketAddrV4;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Result;
+
 pub(crate) use ab::run as ab;
-pub(crate) use h2load::{Count, hold_idle, run as h2load, run_urls as h2load_urls};
+pub(crate) use h2load::{Count, hold_idle, run as h2load};
 pub(crate) use loadgen::run as loadgen;
 pub(crate) use new_connection::Clients;
-pub(crate) use open_loop::OpenLoop;
+pub(crate) use open_loop::run as open_loop;
 pub(crate) use steady::Steady;
 pub(crate) use wrk::run as wrk;
 
+use crate::http;
+use crate::latency::Latencies;
+use crate::project;
 use crate::scenario::Wire;
 
 /// The load on a server.
@@ -32,8 +38,6 @@ pub(crate) struct Job<'a> {
     pub(crate) processors: &'a str,
     pub(crate) wire: Wire,
     pub(crate) targets: &'a [String],
-    /// A file with one target per line, if there are several.
-    pub(crate) target_file: Option<&'a Path>,
     /// Request headers in addition to `Host`, each as `Name: value`.
     pub(crate) headers: &'a [String],
     /// The status of every response.
@@ -41,13 +45,17 @@ pub(crate) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Returns the URL of the first target.
-    pub(crate) fn url(&self) -> String {
-        self.url_of(&self.targets[0])
+    /// Returns the URL of a target.
+    fn url(&self, target: &str) -> String {
+        format!("{}://{}{target}", self.wire.scheme(), self.address)
     }
 
-    fn url_of(&self, target: &str) -> String {
-        format!("{}://{}{target}", self.wire.scheme(), self.address)
+    /// Writes all targets to a file, one per line, each as `line` formats it. Returns the file's path.
+    fn write_targets(&self, name: &str, line: impl Fn(&str) -> String) -> Result<PathBuf> {
+        let lines: String = self.targets.iter().map(|target| line(target) + "\n").collect();
+        let path = project::scratch(name)?;
+        fs::write(&path, lines)?;
+        Ok(path)
     }
 
     fn threads(&self) -> usize {
@@ -60,8 +68,23 @@ impl Job<'_> {
     }
 }
 
+/// The bytes of a request, and of the response that all others must equal.
+pub(crate) struct Exchange {
+    request: Vec<u8>,
+    response: Vec<u8>,
+}
+
+impl Exchange {
+    /// Requests the first target of a job once.
+    pub(crate) fn first(job: &Job<'_>) -> Result<Exchange> {
+        let request = http::request("1.1", job.address, &job.targets[0], job.headers);
+        let response = http::exchange(job.address, &request)?.bytes;
+        Ok(Exchange { request, response })
+    }
+}
+
 /// The report of a run without a single error.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Report {
     /// The number of responses. An integer that only occurs in divisions.
     pub(crate) requests: f64,
@@ -70,4 +93,17 @@ pub(crate) struct Report {
     pub(crate) percentiles_us: Option<[f64; 5]>,
     /// Mean bytes of a response's header block over HTTP/2.
     pub(crate) header_bytes: Option<f64>,
+}
+
+impl Report {
+    fn of_latencies(latencies: Vec<Duration>, wall: Duration) -> Report {
+        let requests = latencies.len() as f64;
+        let latencies = Latencies::new(latencies.into_iter().map(|latency| (Duration::ZERO, latency)));
+        Report {
+            requests,
+            requests_per_s: requests / wall.as_secs_f64(),
+            percentiles_us: Some(latencies.percentiles()),
+            header_bytes: None,
+        }
+    }
 }

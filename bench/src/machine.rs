@@ -48,6 +48,22 @@ pub(crate) fn pin_thread(processors: &str) -> Result<()> {
     rustix::thread::sched_setaffinity(None, &set).context("sched_setaffinity")
 }
 
+/// Runs each client in a thread of its own at the same time, and returns their results in the same order.
+///
+/// # Errors
+///
+/// Fails with the first error after all threads have ended.
+pub(crate) fn in_threads<C: Send, T: Send>(
+    clients: impl IntoIterator<Item = C>,
+    run: impl Fn(C) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let run = &run;
+    thread::scope(|scope| {
+        let threads: Vec<_> = clients.into_iter().map(|client| scope.spawn(move || run(client))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect()
+    })
+}
+
 /// Raises the descriptor limit for this process and its children, as far as the machine allows it. Only root can raise
 /// the hard limit. Returns the new limit.
 pub(crate) fn raise_descriptor_limit() -> u64 {

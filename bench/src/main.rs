@@ -41,9 +41,10 @@ use std::process::{Command, ExitCode};
 use anyhow::{Result, ensure};
 use clap::Parser;
 
+use crate::measure::Context;
 use crate::plan::{Extent, Plan};
 use crate::results::Results;
-use crate::scenario::{Group, Kind, Scenario, Scenarios};
+use crate::scenario::{Group, Scenario, Scenarios};
 use crate::servers::{Servers, Spec};
 use crate::site::Site;
 
@@ -129,20 +130,8 @@ fn measure(scenarios: &Scenarios, servers: &Servers, scenario: &Scenario, plan: 
     let site = scenarios.sites.get(&scenario.site);
     let site = site.map(|spec| Site::prepare(&scenario.site, spec, plan.is_quick())).transpose()?;
 
-    let samples = match (scenario.measures, &site) {
-        (Kind::Load, Some(site)) => compare::run(scenario, servers, &present, site, plan)?,
-        _ => {
-            let present = &present;
-            measure::run(&measure::Context {
-                scenarios,
-                scenario,
-                servers,
-                present,
-                site: site.as_ref(),
-                plan,
-            })?
-        }
-    };
+    let site = site.as_ref();
+    let samples = measure::run(&Context { scenarios, scenario, servers, present: &present, site, plan })?;
     let conditions = conditions(scenario, plan, &present, &missing)?;
     Ok(Results { conditions, rows: samples.into_rows() })
 }

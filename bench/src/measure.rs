@@ -1,4 +1,4 @@
-//! Measurements other than load scenarios, one module each.
+//! Measurements, one module each; load scenarios are in `compare`.
 
 mod build;
 mod calls;
@@ -9,14 +9,15 @@ mod idle_memory;
 mod observe;
 mod reload;
 
-use std::path::Path;
-
 use anyhow::{Result, bail};
 
+use crate::compare;
+use crate::load::Job;
 use crate::machine;
 use crate::plan::Plan;
+use crate::process::Server;
 use crate::results::Samples;
-use crate::scenario::{Kind, Scenario, Scenarios, Step};
+use crate::scenario::{Kind, Scenario, Scenarios, Step, Wire};
 use crate::servers::{Launch, Servers, Spec};
 use crate::site::Site;
 
@@ -41,7 +42,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Samples> {
         Kind::IdleMemory => idle_memory::run(context),
         Kind::Observe => observe::run(context),
         Kind::Reload => reload::run(context),
-        Kind::Load => bail!("load scenarios are measured by `compare`"),
+        Kind::Load => compare::run(context),
     }
 }
 
@@ -56,22 +57,46 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn site(&self) -> &'a Site {
+    pub(crate) fn site(&self) -> &'a Site {
         self.site.expect("only builds have no site")
     }
 
+    /// Returns a step's number of connections, a tenth of them in quick runs.
+    fn connections(&self, step: &Step) -> u32 {
+        if self.plan.is_quick() { step.connections.div_ceil(10) } else { step.connections }
+    }
+
+    /// Returns the load of a step on a server.
+    pub(crate) fn job<'j>(&self, server: &Server, step: &Step, processors: &'j str) -> Job<'j>
+    where
+        'a: 'j,
+    {
+        Job {
+            address: server.address(),
+            connections: step.connections,
+            duration: self.plan.duration,
+            processors,
+            wire: self.wire(step),
+            targets: &self.site().targets,
+            headers: &self.scenario.headers,
+            status: self.scenario.status,
+        }
+    }
+
     /// Returns the configuration of a server for a step.
-    fn launch(&self, step: &Step) -> Launch<'a> {
+    pub(crate) fn launch(&self, step: &Step) -> Launch<'a> {
         Launch {
             site: self.site(),
             codings: self.scenario.codings,
             threads: step.threads,
             connections: step.connections,
             has_large_responses: false,
-            wire: step.wire.unwrap_or(self.scenario.wire),
+            wire: self.wire(step),
             flags: &self.scenario.flags,
-            // No scenario of this kind has a floor.
-            floor_responses: Path::new("/nonexistent"),
         }
+    }
+
+    fn wire(&self, step: &Step) -> Wire {
+        step.wire.unwrap_or(self.scenario.wire)
     }
 }

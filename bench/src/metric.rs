@@ -2,123 +2,129 @@
 
 use serde::Deserialize;
 
-/// A measured quantity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) enum Metric {
+/// Defines the metrics from a table: each with its column name in the tables and its label on the page, in the order
+/// of the columns.
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $metric:ident => ($name:literal, $label:literal),)*) => {
+        /// A measured quantity.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+        pub(crate) enum Metric {
+            $($(#[$doc])* #[serde(rename = $name)] $metric,)*
+        }
+
+        impl Metric {
+            const ALL: &[Metric] = &[$(Metric::$metric,)*];
+
+            /// Returns the column name in the tables.
+            pub(crate) fn name(self) -> &'static str {
+                match self { $(Metric::$metric => $name,)* }
+            }
+
+            /// Returns the label of the column on the page.
+            pub(crate) fn label(self) -> &'static str {
+                match self { $(Metric::$metric => $label,)* }
+            }
+        }
+    };
+}
+
+metrics! {
     /// User and system time of the server's process tree per request.
-    CpuUs,
+    CpuUs => ("cpu_us", "CPU µs"),
     /// The same in the best round.
-    CpuUsMin,
+    CpuUsMin => ("cpu_us_min", "lowest"),
     /// The same in the worst round.
-    CpuUsMax,
-    RequestsPerS,
+    CpuUsMax => ("cpu_us_max", "highest"),
+    RequestsPerS => ("requests_per_s", "requests/s"),
     /// CPU time divided by wall time and threads. Below 1, the load generator was the limit.
-    Busy,
-    P50Us,
-    P90Us,
-    P99Us,
-    P999Us,
-    LongestUs,
+    Busy => ("busy", "busy"),
+    P50Us => ("p50_us", "p50 µs"),
+    P90Us => ("p90_us", "p90 µs"),
+    P99Us => ("p99_us", "p99 µs"),
+    P999Us => ("p999_us", "p99.9 µs"),
+    LongestUs => ("longest_us", "longest µs"),
     /// The median of the 99th percentiles of all seconds, so seconds with noise don't count.
-    SecondP99Us,
+    SecondP99Us => ("second_p99_us", "p99 of the median second µs"),
     /// Requests that took longer than 5 ms.
-    Above5Ms,
-    Requests,
+    Above5Ms => ("above_5_ms", "above 5 ms"),
+    Requests => ("requests", "requests"),
     /// One response on the wire, with its header section.
-    ResponseBytes,
+    ResponseBytes => ("response_bytes", "response B"),
     /// The header block of the first response on a connection.
-    HeaderBytes,
+    HeaderBytes => ("header_bytes", "header B"),
     /// The header block of a response when the header tables already hold its fields.
-    WarmHeaderBytes,
+    WarmHeaderBytes => ("warm_header_bytes", "warm header B"),
     /// Anonymous memory of the server's process tree.
-    PrivateMib,
+    PrivateMib => ("private_mib", "private MiB"),
     /// Anonymous memory per idle connection.
-    IdleBytes,
-    FirstResponseMs,
-    ArchiveBytes,
-    BuildS,
-    BuildCpuS,
-    PeakMib,
+    IdleBytes => ("idle_bytes", "B per idle connection"),
+    FirstResponseMs => ("first_response_ms", "first response ms"),
+    ArchiveBytes => ("archive_bytes", "bytes"),
+    BuildS => ("build_s", "build s"),
+    BuildCpuS => ("build_cpu_s", "build CPU s"),
+    PeakMib => ("peak_mib", "peak MiB"),
     /// System calls per request.
-    Calls,
+    Calls => ("calls", "calls per request"),
     /// CPU time per request compared with the plain server.
-    Ratio,
+    Ratio => ("ratio", "ratio"),
     /// CPU time of the server in a window.
-    CpuMs,
-    Descriptors,
+    CpuMs => ("cpu_ms", "CPU ms"),
+    Descriptors => ("descriptors", "descriptors"),
     /// The kernel's memory for the TCP sockets of the machine.
-    KernelMib,
+    KernelMib => ("kernel_mib", "kernel MiB"),
     /// Connections that the attackers opened, and those that the server closed.
-    Opened,
-    Closed,
+    Opened => ("opened", "opened"),
+    Closed => ("closed", "closed by the server"),
     /// The server or the load generator failed; there are no other values.
-    Errors,
+    Errors => ("errors", "errors"),
 }
 
 use Metric::*;
-
-/// Each metric with its column name in the tables and its label on the page, in the order of the columns.
-const METRICS: [(Metric, &str, &str); 31] = [
-    (CpuUs, "cpu_us", "CPU µs"),
-    (CpuUsMin, "cpu_us_min", "lowest"),
-    (CpuUsMax, "cpu_us_max", "highest"),
-    (RequestsPerS, "requests_per_s", "requests/s"),
-    (Busy, "busy", "busy"),
-    (P50Us, "p50_us", "p50 µs"),
-    (P90Us, "p90_us", "p90 µs"),
-    (P99Us, "p99_us", "p99 µs"),
-    (P999Us, "p999_us", "p99.9 µs"),
-    (LongestUs, "longest_us", "longest µs"),
-    (SecondP99Us, "second_p99_us", "p99 of the median second µs"),
-    (Above5Ms, "above_5_ms", "above 5 ms"),
-    (Requests, "requests", "requests"),
-    (ResponseBytes, "response_bytes", "response B"),
-    (HeaderBytes, "header_bytes", "header B"),
-    (WarmHeaderBytes, "warm_header_bytes", "warm header B"),
-    (PrivateMib, "private_mib", "private MiB"),
-    (IdleBytes, "idle_bytes", "B per idle connection"),
-    (FirstResponseMs, "first_response_ms", "first response ms"),
-    (ArchiveBytes, "archive_bytes", "bytes"),
-    (BuildS, "build_s", "build s"),
-    (BuildCpuS, "build_cpu_s", "build CPU s"),
-    (PeakMib, "peak_mib", "peak MiB"),
-    (Calls, "calls", "calls per request"),
-    (Ratio, "ratio", "ratio"),
-    (CpuMs, "cpu_ms", "CPU ms"),
-    (Descriptors, "descriptors", "descriptors"),
-    (KernelMib, "kernel_mib", "kernel MiB"),
-    (Opened, "opened", "opened"),
-    (Closed, "closed", "closed by the server"),
-    (Errors, "errors", "errors"),
-];
 
 /// Percentiles of latency, in the order of [`crate::latency::Latencies::percentiles`].
 pub(crate) const PERCENTILES: [Metric; 5] = [P50Us, P90Us, P99Us, P999Us, LongestUs];
 
 impl Metric {
-    /// Returns the column name in the tables.
-    pub(crate) fn name(self) -> &'static str {
-        self.row().1
+    /// Returns the metric of a column, or `None` if there is none of this name.
+    pub(crate) fn named(name: &str) -> Option<Metric> {
+        Metric::ALL.iter().copied().find(|metric| metric.name() == name)
     }
 
-    /// Returns the label of the column on the page.
-    pub(crate) fn label(self) -> &'static str {
-        self.row().2
-    }
-
-    fn row(self) -> &'static (Metric, &'static str, &'static str) {
-        METRICS.iter().find(|(metric, ..)| *metric == self).expect("every metric has a row")
+    /// Formats a value for the page.
+    pub(crate) fn format(self, value: f64) -> String {
+        match self {
+            Busy => format!("{:.0} %", value * 100.0),
+            Calls | Ratio => format!("{value:.3}"),
+            _ => precise(value),
+        }
     }
 }
 
-impl TryFrom<String> for Metric {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Metric, String> {
-        let row = METRICS.iter().find(|(_, other, _)| *other == name);
-        row.map(|(metric, ..)| *metric).ok_or_else(|| format!("there is no metric `{name}`"))
+/// Formats a value with three significant digits, and integers with commas from 1,000 on.
+pub(crate) fn precise(value: f64) -> String {
+    match value {
+        0.0 => "0".into(),
+        1000.0.. => with_commas(&format!("{value:.0}")),
+        100.0.. => format!("{value:.0}"),
+        _ if value.fract() == 0.0 && value >= 10.0 => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
     }
+}
+
+/// Inserts commas between thousands. Names that aren't numbers stay as they are.
+pub(crate) fn with_commas(digits: &str) -> String {
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return digits.to_owned();
+    }
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 #[cfg(test)]
@@ -126,9 +132,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_metric_has_one_name() {
-        for (metric, name, _) in METRICS {
-            assert_eq!((metric.name(), Metric::try_from(name.to_owned())), (name, Ok(metric)));
-        }
+    fn every_metric_has_a_name_of_its_own() {
+        assert!(Metric::ALL.iter().all(|metric| Metric::named(metric.name()) == Some(*metric)));
+    }
+
+    #[test]
+    fn values_have_three_significant_digits() {
+        let shown = [0.0, 0.126, 5.0, 12.34, 52.0, 210.4, 1000.0, 12_541_555.0].map(precise);
+        assert_eq!(shown, ["0", "0.13", "5.00", "12.3", "52", "210", "1,000", "12,541,555"]);
     }
 }

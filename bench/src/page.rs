@@ -9,53 +9,16 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::chart::{self, Series};
-use crate::metric::{Metric, PERCENTILES};
+use crate::metric::{Metric, PERCENTILES, precise, with_commas};
 use crate::promise::{BUSY_MIN, FLOOR, OURS, Verdict};
-use crate::results::Results;
+use crate::results::{Results, Row};
 use crate::scenario::{Group, Kind, Scenario, Scenarios};
 
 /// The folder of charts, next to the page.
 const CHARTS: &str = "benchmarks";
 
-const OPENING: &str = "\
-# Benchmarks
-
-<!-- Printed by `cargo xtask bench page` from bench/results/ and bench/scenarios.toml. Change those instead. -->
-
-Cannery compared with nginx, h2o, lighttpd, Apache and Caddy on published workloads, all on one machine. The value to
-compare is **CPU time per request**: user and system time of the server's whole process tree. Requests per second also
-depend on the load generator, which is often the limit.
-";
-
-const READING: &str = "\
-## Servers and columns
-
-| server | description |
-|---|---|
-| cannery | `cannery-server` with an archive |
-| cannery-ring, cannery-deferred | the same with `--io io_uring`, and with `--defer-accept` |
-| dummy | Cannery's engine alone (`--dummy`): one fixed small response for every request, no archive |
-| floor | a lower bound, not a server: it calls epoll_wait, read and write, and sends the bytes that Cannery sends without looking at the request (`bench/floor.c`) |
-| nginx, lighttpd, h2o, apache2, caddy | as Debian packages them, each tuned (`bench/peers/`) |
-
-| column | meaning |
-|---|---|
-| CPU µs | CPU time per request, the median of all rounds |
-| lowest to highest | the same in the best and the worst round |
-| × Cannery | the same as a multiple of Cannery's: above 1, Cannery needs less |
-| busy | CPU time as a share of the time of the server's processors. Well below 100 %, the load generator was the limit |
-| requests/s | responses per second |
-| p50, p99, p99.9 µs | latency that half, 99 % and 99.9 % of all requests didn't exceed |
-| response B | bytes of the first response on the wire, with its header section |
-| warm header B | bytes of a response's header block over HTTP/2 when the client has received the same fields before |
-| private MiB | anonymous memory of the server, without mapped files |
-
-A dash means that the server can't hold this number of connections or files on this machine, and *errors* that it had at
-least one. All values are medians of the rounds.
-
-To repeat a measurement, run its command. `cargo xtask bench` repeats all comparisons; [bench/README.md](../bench/README.md)
-describes the method.
-";
+/// The text around the tables, with placeholders such as `@VERDICTS@`.
+const TEMPLATE: &str = include_str!("../page.md");
 
 /// All results by scenario.
 type All = BTreeMap<String, Results>;
@@ -88,26 +51,26 @@ fn read_all(scenarios: &Scenarios, folder: &Path) -> Result<All> {
 }
 
 fn page(scenarios: &Scenarios, all: &All) -> String {
-    let mut text = OPENING.to_owned();
-    text.push_str(&verdicts(scenarios, all));
-    text.push_str(&comparison(scenarios, all));
-    text.push_str(&format!("\n{READING}\n```text\n{}\n```\n", machines(all).join("\n")));
-
     let groups = [
         (Group::Clear, "Without TLS"),
         (Group::Secured, "TLS and HTTP/2"),
         (Group::Cannery, "Cannery alone"),
     ];
+    let mut sections = String::new();
     for (group, heading) in groups {
-        let members: Vec<_> =
-            measured(scenarios, all).filter(|(scenario, _)| scenario.group == group).collect();
-        if members.is_empty() {
-            continue;
+        let mut members = measured(scenarios, all).filter(|(scenario, _)| scenario.group == group).peekable();
+        if members.peek().is_some() {
+            sections.push_str(&format!("\n## {heading}\n"));
         }
-        text.push_str(&format!("\n## {heading}\n"));
-        members.iter().for_each(|(scenario, results)| text.push_str(&section(scenario, results)));
+        members.for_each(|(scenario, results)| sections.push_str(&section(scenario, results)));
     }
-    text
+
+    TEMPLATE
+        .replace("@VERDICTS@", &verdicts(scenarios, all))
+        .replace("@BUSY_MIN@", &format!("{:.0}", BUSY_MIN * 100.0))
+        .replace("@COMPARISON@", &comparison(scenarios, all))
+        .replace("@MACHINES@", &machines(all).join("\n"))
+        .replace("@SCENARIOS@", &sections)
 }
 
 /// Returns the scenarios that have results.
@@ -128,13 +91,22 @@ fn machines(all: &All) -> Vec<&str> {
     lines
 }
 
+/// Returns a Markdown table, of which the first `texts` columns are text and the others numbers.
+fn table(header: &[&str], texts: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let names: Vec<_> = header.iter().map(|name| (*name).to_owned()).collect();
+    let numbers = header.len() - texts;
+    let mut text = line(&names) + "|" + &"---|".repeat(texts) + &"--:|".repeat(numbers) + "\n";
+    rows.into_iter().for_each(|cells| text.push_str(&line(&cells)));
+    text
+}
+
+/// Returns the table of all promises, after their number.
 fn verdicts(scenarios: &Scenarios, all: &All) -> String {
-    let mut rows = String::new();
+    let mut rows = Vec::new();
     let mut kept = 0;
-    let mut count = 0;
     for (scenario, results) in measured(scenarios, all) {
         for promise in &scenario.promises {
-            count += 1;
             let (verdict, value) = match promise.verdict(results) {
                 Some((Verdict::Kept, value)) => {
                     kept += 1;
@@ -146,46 +118,27 @@ fn verdicts(scenarios: &Scenarios, all: &All) -> String {
                 }
                 None => ("not measured", String::new()),
             };
-            let Scenario { name, .. } = scenario;
-            rows.push_str(&format!("| {} | {value} | [{verdict}](#{name}) |\n", promise.promise));
+            rows.push(vec![promise.promise.clone(), value, format!("[{verdict}](#{})", scenario.name)]);
         }
     }
-
-    let about_threads = format!(
-        "A promise about several threads has a verdict only if they, and the one thread in comparison, were busy for at \
-         least {:.0} % of the time. Otherwise the load generator was the limit, and a server that waits for it wakes up \
-         for fewer requests at a time, which makes each request more expensive. That affects the floor too, whose \
-         processes share no memory; its value shows the machine's part.",
-        BUSY_MIN * 100.0
-    );
-    format!(
-        "\n## Verdicts\n\n{kept} of {count} performance promises are kept.\n\n| promise | measured | verdict |\n\
-         |---|---|---|\n{rows}\n{}\n",
-        wrapped(&about_threads)
-    )
+    let count = rows.len();
+    let table = table(&["promise", "measured", "verdict"], 3, rows);
+    format!("{kept} of {count} performance promises are kept.\n\n{table}")
 }
 
 /// Returns one row for each load scenario, at its usual step: CPU time of the other servers as multiples of Cannery's.
 fn comparison(scenarios: &Scenarios, all: &All) -> String {
     let (names, rows) = ratios(scenarios, all);
-    let mut text = format!(
-        "\n## CPU time compared with Cannery\n\nCPU time per request as a multiple of Cannery's: above 1, Cannery needs \
-         less. One step of each workload;\nthe sections below have all steps.\n\n\
-         ![CPU time as a multiple of Cannery's]({CHARTS}/ratios.svg)\n\n| | {} |\n|---|{}\n",
-        names.join(" | "),
-        "--:|".repeat(names.len())
-    );
-    for (scenario, step, values) in rows {
-        let cells: Vec<_> = values.into_iter().map(|value| value.map_or(String::new(), precise)).collect();
-        let Scenario { name, title, .. } = scenario;
-        let step = if scenario.steps.len() > 1 {
-            format!(", {}", step_label(scenario, &step))
-        } else {
-            String::new()
-        };
-        text.push_str(&format!("| [{title}](#{name}){step} | {} |\n", cells.join(" | ")));
-    }
-    text
+    let rows = rows.into_iter().map(|(scenario, step, values)| {
+        let mut link = format!("[{}](#{})", scenario.title, scenario.name);
+        if scenario.steps.len() > 1 {
+            link.push_str(&format!(", {}", step_label(scenario, &step)));
+        }
+        let values = values.into_iter().map(|value| value.map_or(String::new(), precise));
+        [link].into_iter().chain(values).collect()
+    });
+    let table = table(&[&[""], names.as_slice()].concat(), 1, rows);
+    format!("![CPU time as a multiple of Cannery's]({CHARTS}/ratios.svg)\n\n{table}")
 }
 
 /// A row of the comparison: a scenario, its usual step, and the ratio of each server.
@@ -226,9 +179,10 @@ fn section(scenario: &Scenario, results: &Results) -> String {
         text.push_str(&format!("\n![{label}]({CHARTS}/{chart}.svg)\n"));
     }
     if scenario.measures == Kind::Load {
-        results.steps().into_iter().for_each(|step| text.push_str(&load_table(scenario, step, results)));
+        let tables = results.steps().into_iter().map(|step| load_table(scenario, step, results));
+        tables.for_each(|table| text.push_str(&format!("\n{table}")));
     } else {
-        text.push_str(&table(results));
+        text.push_str(&format!("\n{}", plain_table(results)));
     }
     text
 }
@@ -240,56 +194,46 @@ fn load_table(scenario: &Scenario, step: &str, results: &Results) -> String {
     let mut metrics = results.metrics();
     metrics.retain(|metric| !HIDDEN.contains(metric));
 
-    let labels: Vec<_> = metrics.iter().map(|metric| metric.label()).collect();
-    let mut text = format!(
-        "\n| {} | CPU µs | lowest to highest | × Cannery | {} |\n|---|{}\n",
-        step_label(scenario, step),
-        labels.join(" | "),
-        "--:|".repeat(3 + metrics.len())
-    );
-    for series in results.series() {
+    let step_label = step_label(scenario, step);
+    let mut header = vec![step_label.as_str(), "CPU µs", "lowest to highest", "× Cannery"];
+    header.extend(metrics.iter().map(|metric| metric.label()));
+    let columns = header.len();
+
+    let row = |series: &str| {
         let get = |metric| results.get(step, series, metric);
         let Some(cpu_us) = get(Metric::CpuUs) else {
             let reason = if get(Metric::Errors).is_some() { "errors" } else { "–" };
-            text.push_str(&format!("| {series} | {reason} |{}\n", " |".repeat(2 + metrics.len())));
-            continue;
+            let mut cells = vec![series.to_owned(), reason.to_owned()];
+            cells.resize(columns, String::new());
+            return cells;
         };
-        let range =
+        let [lowest, highest] =
             [Metric::CpuUsMin, Metric::CpuUsMax].map(|metric| get(metric).map_or(String::new(), precise));
-        let ratio =
-            results.get(step, OURS, Metric::CpuUs).map_or(String::new(), |ours| precise(cpu_us / ours));
-        let cells: Vec<_> = metrics.iter().map(|metric| cell(*metric, get(*metric))).collect();
-        let range = range.join("–");
-        text.push_str(&format!(
-            "| {series} | {} | {range} | {ratio} | {} |\n",
-            precise(cpu_us),
-            cells.join(" | ")
-        ));
-    }
-    text
+        let ours = results.get(step, OURS, Metric::CpuUs);
+        let ratio = ours.map_or(String::new(), |ours| precise(cpu_us / ours));
+        let mut cells = vec![series.to_owned(), precise(cpu_us), format!("{lowest}–{highest}"), ratio];
+        cells.extend(metrics.iter().map(|metric| cell(*metric, get(*metric))));
+        cells
+    };
+    table(&header, 1, results.series().into_iter().map(row))
 }
 
 /// Returns the table of a measurement other than load.
-fn table(results: &Results) -> String {
+fn plain_table(results: &Results) -> String {
     let mut metrics = results.metrics();
     metrics.retain(|metric| !matches!(metric, Metric::CpuUsMin | Metric::CpuUsMax));
-    let labels: Vec<_> = metrics.iter().map(|metric| metric.label()).collect();
-    let mut text = format!("\n| | | {} |\n|---|---|{}\n", labels.join(" | "), "--:|".repeat(metrics.len()));
-    for row in &results.rows {
-        let cells: Vec<_> =
-            metrics.iter().map(|metric| cell(*metric, row.values.get(metric).copied())).collect();
-        text.push_str(&format!("| {} | {} | {} |\n", row.step, row.series, cells.join(" | ")));
-    }
-    text
+    let mut header = vec!["", ""];
+    header.extend(metrics.iter().map(|metric| metric.label()));
+
+    let row = |Row { step, series, values, .. }: &Row| {
+        let values = metrics.iter().map(|metric| cell(*metric, values.get(metric).copied()));
+        [step.clone(), series.clone()].into_iter().chain(values).collect()
+    };
+    table(&header, 2, results.rows.iter().map(row))
 }
 
 fn cell(metric: Metric, value: Option<f64>) -> String {
-    match (metric, value) {
-        (_, None) => String::new(),
-        (Metric::Busy, Some(share)) => format!("{:.0} %", share * 100.0),
-        (Metric::Calls | Metric::Ratio, Some(value)) => format!("{value:.3}"),
-        (_, Some(value)) => precise(value),
-    }
+    value.map_or(String::new(), |value| metric.format(value))
 }
 
 /// Returns a step with its unit, such as `64 connections`.
@@ -349,33 +293,6 @@ fn draw_charts(scenarios: &Scenarios, all: &All) -> Result<Vec<(String, String)>
     Ok(charts)
 }
 
-/// Formats a value with three significant digits, and integers with commas from 1,000 on.
-pub(crate) fn precise(value: f64) -> String {
-    match value {
-        0.0 => "0".into(),
-        1000.0.. => with_commas(&format!("{value:.0}")),
-        100.0.. => format!("{value:.0}"),
-        _ if value.fract() == 0.0 && value >= 10.0 => format!("{value:.0}"),
-        10.0.. => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
-}
-
-/// Inserts commas between thousands. Names that aren't numbers stay as they are.
-fn with_commas(digits: &str) -> String {
-    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return digits.to_owned();
-    }
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// Breaks a text into lines of at most 120 characters.
 fn wrapped(text: &str) -> String {
     let mut lines = vec![String::new()];
@@ -415,12 +332,6 @@ mod tests {
             let is_known = scenarios.all.iter().any(|scenario| format!("{}.tsv", scenario.name) == file);
             assert!(is_known, "{file}");
         }
-    }
-
-    #[test]
-    fn values_have_three_significant_digits() {
-        let shown = [0.0, 0.126, 5.0, 12.34, 52.0, 210.4, 1000.0, 12_541_555.0].map(precise);
-        assert_eq!(shown, ["0", "0.13", "5.00", "12.3", "52", "210", "1,000", "12,541,555"]);
     }
 
     #[test]

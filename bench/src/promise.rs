@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use crate::metric::Metric;
+use crate::metric::{Metric, precise};
 use crate::results::Results;
 
 /// A promise about Cannery at one step of a scenario. Smaller values are better.
@@ -17,43 +17,28 @@ pub(crate) struct Promise {
     #[serde(default = "cpu_us")]
     metric: Metric,
 
-    // Exactly one of the following is present.
-    at_most: Option<AtMost>,
-    better: Option<Better>,
+    bound: Bound,
+}
+
+/// A bound of Cannery's value.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Bound {
+    /// At most `times` another server's value.
+    AtMost { times: f64, of: String },
+    /// Another server's value is at least `times` Cannery's.
+    Better { times: f64, than: String },
     /// Better than each of these servers.
-    better_than_all: Option<Vec<String>>,
+    BetterThanAll(Vec<String>),
     /// At most this value.
-    below: Option<f64>,
-    above: Option<Above>,
+    Below(f64),
+    /// At most `by` above Cannery's value at another step.
+    Above { step: String, by: f64 },
     /// Several threads reach at least this share of linear scaling; for scenarios with steps that differ by threads.
-    linear: Option<f64>,
-    no_errors: Option<NoErrors>,
+    Linear(f64),
+    /// Cannery was measured without an error.
+    NoErrors,
 }
-
-/// At most `times` another server's value.
-#[derive(Debug, Deserialize)]
-struct AtMost {
-    times: f64,
-    of: String,
-}
-
-/// Another server's value is at least `times` Cannery's.
-#[derive(Debug, Deserialize)]
-struct Better {
-    times: f64,
-    than: String,
-}
-
-/// At most `by` above Cannery's value at another step.
-#[derive(Debug, Deserialize)]
-struct Above {
-    step: String,
-    by: f64,
-}
-
-/// Cannery was measured without an error.
-#[derive(Debug, Deserialize)]
-struct NoErrors {}
 
 fn cpu_us() -> Metric {
     Metric::CpuUs
@@ -89,31 +74,37 @@ impl Promise {
         }
         let ours = value_of(&self.step, OURS)?;
 
-        let (value, is_kept) = if let Some(AtMost { times, of }) = &self.at_most {
-            let ratio = ours / value_of(&self.step, of)?;
-            (ratio, ratio <= *times)
-        } else if let Some(Better { times, than }) = &self.better {
-            let ratio = value_of(&self.step, than)? / ours;
-            (ratio, ratio >= *times)
-        } else if let Some(servers) = &self.better_than_all {
-            let values = servers.iter().filter_map(|server| value_of(&self.step, server));
-            let least = values.min_by(f64::total_cmp)?;
-            (least / ours, least > ours)
-        } else if let Some(bound) = self.below {
-            (ours, ours <= bound)
-        } else if let Some(Above { step, by }) = &self.above {
-            let difference = ours - value_of(step, OURS)?;
-            (difference, difference <= *by)
-        } else if let Some(share) = self.linear {
-            let ratio = ours / value_of(ONE_THREAD, OURS)?;
-            (ratio, ratio <= 1.0 / share)
-        } else {
-            (0.0, true)
+        let (value, is_kept) = match &self.bound {
+            Bound::AtMost { times, of } => {
+                let ratio = ours / value_of(&self.step, of)?;
+                (ratio, ratio <= *times)
+            }
+            Bound::Better { times, than } => {
+                let ratio = value_of(&self.step, than)? / ours;
+                (ratio, ratio >= *times)
+            }
+            Bound::BetterThanAll(servers) => {
+                let values = servers.iter().filter_map(|server| value_of(&self.step, server));
+                let least = values.min_by(f64::total_cmp)?;
+                (least / ours, least > ours)
+            }
+            Bound::Below(bound) => (ours, ours <= *bound),
+            Bound::Above { step, by } => {
+                let difference = ours - value_of(step, OURS)?;
+                (difference, difference <= *by)
+            }
+            Bound::Linear(share) => {
+                let ratio = ours / value_of(ONE_THREAD, OURS)?;
+                (ratio, ratio <= 1.0 / share)
+            }
+            Bound::NoErrors => (0.0, true),
         };
 
         let busy = |step: &str| results.get(step, OURS, Metric::Busy);
-        let verdict = match (self.linear, busy(&self.step), busy(ONE_THREAD)) {
-            (Some(_), Some(many), Some(one)) if many.min(one) < BUSY_MIN => Verdict::Undecided(many.min(one)),
+        let verdict = match (&self.bound, busy(&self.step), busy(ONE_THREAD)) {
+            (Bound::Linear(_), Some(many), Some(one)) if many.min(one) < BUSY_MIN => {
+                Verdict::Undecided(many.min(one))
+            }
             _ if is_kept => Verdict::Kept,
             _ => Verdict::Missed,
         };
@@ -125,38 +116,18 @@ impl Promise {
         if value.is_nan() {
             return "errors".into();
         }
-        if self.no_errors.is_some() {
-            return "0 errors".into();
+        let shown = precise(value);
+        match &self.bound {
+            Bound::NoErrors => "0 errors".into(),
+            Bound::Below(_) | Bound::Above { .. } => format!("{shown} {}", self.metric.label()),
+            Bound::AtMost { .. } | Bound::Better { .. } | Bound::BetterThanAll(_) => format!("{shown} times"),
+            Bound::Linear(_) => {
+                let floor = |step: &str| results.get(step, FLOOR, self.metric);
+                let floor = floor(&self.step).zip(floor(ONE_THREAD)).map(|(many, one)| many / one);
+                let floor = floor.map_or(String::new(), |ratio| format!(", the floor {}", precise(ratio)));
+                format!("{shown} times one thread's{floor}")
+            }
         }
-        let shown = crate::page::precise(value);
-        if self.below.is_some() || self.above.is_some() {
-            return format!("{shown} {}", self.metric.label());
-        }
-        if self.linear.is_none() {
-            return format!("{shown} times");
-        }
-
-        let of_floor = |step: &str| results.get(step, FLOOR, self.metric);
-        let floor = of_floor(&self.step).zip(of_floor(ONE_THREAD)).map(|(many, one)| many / one);
-        let floor =
-            floor.map_or(String::new(), |ratio| format!(", the floor {}", crate::page::precise(ratio)));
-        format!("{shown} times one thread's{floor}")
-    }
-
-    /// Returns the number of bounds, which must be one.
-    pub(crate) fn bound_count(&self) -> usize {
-        [
-            self.at_most.is_some(),
-            self.better.is_some(),
-            self.better_than_all.is_some(),
-            self.below.is_some(),
-            self.above.is_some(),
-            self.linear.is_some(),
-            self.no_errors.is_some(),
-        ]
-        .into_iter()
-        .filter(|is_present| *is_present)
-        .count()
     }
 }
 

@@ -39,6 +39,23 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
+    /// Prints the values of one round, or the error, and adds them.
+    pub(crate) fn record(&mut self, step: &str, series: &str, result: Result<Sample>) {
+        match result {
+            Ok(sample) => {
+                let shown =
+                    |(metric, value): &(Metric, f64)| format!("{} {}", metric.format(*value), metric.label());
+                let values: Vec<_> = sample.iter().map(shown).collect();
+                println!("{step:<17} {series:<25} {}", values.join(", "));
+                self.add(step, series, sample);
+            }
+            Err(error) => {
+                println!("{step:<17} {series:<25} failed: {error:#}");
+                self.fail(step, series);
+            }
+        }
+    }
+
     /// Adds the values of one round.
     pub(crate) fn add(&mut self, step: &str, series: &str, sample: Sample) {
         let known = self.groups.iter_mut().find(|(other, name, _)| other == step && name == series);
@@ -140,9 +157,8 @@ impl Results {
         let Some(names) = header.strip_prefix("step\tseries\trounds\t") else {
             bail!("the header line begins with other columns than step, series and rounds");
         };
-        let metrics: Result<Vec<_>, String> =
-            names.split('\t').map(|name| Metric::try_from(name.to_owned())).collect();
-        let metrics = metrics.map_err(anyhow::Error::msg)?;
+        let metric = |name| Metric::named(name).with_context(|| format!("there is no metric `{name}`"));
+        let metrics = names.split('\t').map(metric).collect::<Result<Vec<_>>>()?;
 
         let rows = lines.map(|line| parse_row(line, &metrics).with_context(|| format!("row `{line}`")));
         Ok(Results { conditions, rows: rows.collect::<Result<_>>()? })

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::project;
 use crate::promise::Promise;
@@ -68,7 +68,7 @@ pub(crate) struct Scenario {
     #[serde(default = "three")]
     pub(crate) seconds: u64,
 
-    #[serde(default)]
+    #[serde(default, deserialize_with = "steps")]
     pub(crate) steps: Vec<Step>,
     #[serde(default)]
     pub(crate) builds: Vec<Build>,
@@ -189,7 +189,7 @@ pub(crate) enum Codings {
 
 /// One step of a scenario.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(from = "StepSpec")]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct Step {
     pub(crate) name: Option<String>,
     pub(crate) connections: u32,
@@ -200,63 +200,41 @@ pub(crate) struct Step {
     pub(crate) targets: Vec<String>,
     pub(crate) headers: Vec<String>,
     pub(crate) conditional: bool,
+    /// Overrides the status of the scenario.
+    pub(crate) status: Option<u16>,
 }
 
-/// A step as it is written: a number of connections, or a table.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum StepSpec {
-    Connections(u32),
-    Table(StepTable),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StepTable {
-    name: Option<String>,
-    #[serde(default = "one_connection")]
-    connections: u32,
-    #[serde(default = "one")]
-    threads: usize,
-    wire: Option<Wire>,
-    #[serde(default)]
-    targets: Vec<String>,
-    #[serde(default)]
-    headers: Vec<String>,
-    #[serde(default)]
-    conditional: bool,
-}
-
-impl From<StepSpec> for Step {
-    fn from(spec: StepSpec) -> Step {
-        match spec {
-            StepSpec::Connections(connections) => Step::of_connections(connections),
-            StepSpec::Table(StepTable {
-                name,
-                connections,
-                threads,
-                wire,
-                targets,
-                headers,
-                conditional,
-            }) => Step { name, connections, threads, wire, targets, headers, conditional },
-        }
-    }
-}
-
-impl Step {
-    /// Returns a step with one serving thread.
-    pub(crate) fn of_connections(connections: u32) -> Step {
+impl Default for Step {
+    /// Returns a step with one connection and one serving thread.
+    fn default() -> Step {
         Step {
             name: None,
-            connections,
+            connections: 1,
             threads: 1,
             wire: None,
             targets: Vec::new(),
             headers: Vec::new(),
             conditional: false,
+            status: None,
         }
     }
+}
+
+/// Parses steps, each a table or only a number of connections.
+fn steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Step>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Connections(u32),
+        Table(Step),
+    }
+
+    let written = Vec::<Written>::deserialize(deserializer)?.into_iter();
+    let steps = written.map(|step| match step {
+        Written::Connections(connections) => Step { connections, ..Step::default() },
+        Written::Table(step) => step,
+    });
+    Ok(steps.collect())
 }
 
 /// Archives of one site.
@@ -330,10 +308,6 @@ fn one() -> usize {
     1
 }
 
-fn one_connection() -> u32 {
-    1
-}
-
 fn three() -> u64 {
     3
 }
@@ -363,7 +337,6 @@ impl Scenarios {
         for promise in &scenario.promises {
             let is_measured = scenario.steps.iter().any(|step| scenario.label(step) == promise.step);
             ensure!(is_measured, "`{}` names no step", promise.promise);
-            ensure!(promise.bound_count() == 1, "`{}` needs exactly one bound", promise.promise);
         }
         Ok(())
     }

@@ -102,8 +102,6 @@ pub(crate) struct Launch<'a> {
     pub(crate) wire: Wire,
     /// Flags of `cannery-server`.
     pub(crate) flags: &'a [String],
-    /// The responses of the floor.
-    pub(crate) floor_responses: &'a Path,
 }
 
 impl Servers {
@@ -191,7 +189,7 @@ impl Spec<'_> {
         let command = match self.kind {
             Kind::Floor => {
                 let mut command = Command::new(programs::c_program("floor")?);
-                command.arg(address.port().to_string()).arg("--answers").arg(launch.floor_responses);
+                command.arg(address.port().to_string()).arg("--answers").arg(floor_responses()?);
                 command.arg(launch.threads.to_string());
                 command
             }
@@ -276,6 +274,11 @@ impl Spec<'_> {
         command.env("GOMAXPROCS", threads).env("XDG_DATA_HOME", folder).env("XDG_CONFIG_HOME", folder);
         Ok(command)
     }
+}
+
+/// Returns the path of the file with the responses that the floor sends.
+pub(crate) fn floor_responses() -> Result<PathBuf> {
+    project::scratch("running/responses")
 }
 
 /// Returns `cannery-server` with address and threads.

@@ -5,7 +5,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
 
 use anyhow::{Context, Result};
 
@@ -174,8 +173,5 @@ fn compress_all(files: &[PathBuf]) -> Result<()> {
         project::run(Command::new("brotli").args(["-q", "11", "-k", "-f"]).args(files))
     };
     let share = files.len().div_ceil(machine::processors()).max(1);
-    thread::scope(|scope| {
-        let threads: Vec<_> = files.chunks(share).map(|files| scope.spawn(move || compress(files))).collect();
-        threads.into_iter().try_for_each(|thread| thread.join().expect("compressing does not panic"))
-    })
+    machine::in_threads(files.chunks(share), compress).map(drop)
 }

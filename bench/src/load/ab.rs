@@ -41,7 +41,7 @@ pub(crate) fn run(job: &Job<'_>, keep_alive: bool, requests: Option<u64>) -> Res
     for header in job.headers {
         command.arg("-H").arg(header);
     }
-    parse(&project::output(command.arg(job.url()))?, keep_alive)
+    parse(&project::output(command.arg(job.url(&job.targets[0])))?, keep_alive)
 }
 
 fn parse(report: &str, keep_alive: bool) -> Result<Report> {
@@ -69,7 +69,7 @@ fn parse(report: &str, keep_alive: bool) -> Result<Report> {
         requests,
         requests_per_s: number("Requests per second:").context("ab: no rate")?,
         percentiles_us: Some(percentiles),
-        header_bytes: None,
+        ..Report::default()
     })
 }
 

@@ -1,6 +1,5 @@
 //! h2load: HTTP/2 over TLS, exact numbers of requests, and connections that stay idle.
 
-use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -23,15 +22,7 @@ pub(crate) enum Count {
 ///
 /// Fails if the report has an error or a wrong status.
 pub(crate) fn run(job: &Job<'_>, streams: u32, count: &Count) -> Result<Report> {
-    let urls: Vec<_> = job.targets.iter().map(|target| job.url_of(target)).collect();
-    run_urls(job, streams, count, &urls)
-}
-
-/// Like [`run`], for other URLs than the job's.
-pub(crate) fn run_urls(job: &Job<'_>, streams: u32, count: &Count, urls: &[String]) -> Result<Report> {
-    let file = project::scratch("running/urls")?;
-    fs::write(&file, urls.join("\n") + "\n")?;
-
+    let file = job.write_targets("running/urls", |target| job.url(target))?;
     let mut command = command(job);
     command.arg(format!("-m{streams}"));
     match count {
@@ -61,7 +52,7 @@ fn command(job: &Job<'_>) -> Command {
 pub(crate) fn hold_idle(job: &Job<'_>) -> Result<Child> {
     let mut command = command(job);
     // One request in 100 seconds for each connection; the first one is sent at once.
-    command.args(["--rps=0.01", "-m1", "-D90s"]).arg(job.url());
+    command.args(["--rps=0.01", "-m1", "-D90s"]).arg(job.url(&job.targets[0]));
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().context("cannot start h2load")
 }

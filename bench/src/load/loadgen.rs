@@ -8,7 +8,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
-use super::{Job, Report};
+use super::{Exchange, Job, Report};
 use crate::programs;
 use crate::project;
 use crate::scenario::Distribution;
@@ -17,17 +17,12 @@ use crate::scenario::Distribution;
 ///
 /// # Errors
 ///
-/// Fails if a response differs from `response` or a connection ends.
-pub(crate) fn run(
-    job: &Job<'_>,
-    request: &[u8],
-    response: &[u8],
-    distribution: Distribution,
-) -> Result<Report> {
+/// Fails if a response differs from the given one or a connection ends.
+pub(crate) fn run(job: &Job<'_>, exchange: &Exchange, distribution: Distribution) -> Result<Report> {
     let mut command = project::pinned(job.processors, programs::c_program("loadgen")?);
     command.arg(job.address.port().to_string()).arg(job.connections.to_string());
     command.arg(job.duration.as_millis().to_string());
-    for (name, bytes) in [("request", request), ("response", response)] {
+    for (name, bytes) in [("request", &exchange.request), ("response", &exchange.response)] {
         let path = project::scratch(&format!("running/{name}"))?;
         fs::write(&path, bytes)?;
         command.arg(path);
@@ -47,7 +42,7 @@ fn parse(report: &str) -> Result<Report> {
     });
     let (requests, seconds) =
         total.filter(|(requests, seconds)| *requests > 0.0 && *seconds > 0.0).context("loadgen: no total")?;
-    Ok(Report { requests, requests_per_s: requests / seconds, percentiles_us: None, header_bytes: None })
+    Ok(Report { requests, requests_per_s: requests / seconds, ..Report::default() })
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use std::io::{self, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -23,7 +22,6 @@ use rustls::{ClientConfig, ClientConnection, HandshakeKind, NamedGroup, RootCert
 use super::Report;
 use crate::certificates::Certificate;
 use crate::http::{self, Response};
-use crate::latency::Latencies;
 use crate::machine;
 use crate::scenario::Wire;
 
@@ -65,40 +63,21 @@ impl Clients {
 
     /// Makes full handshakes that don't count, and collects tickets.
     pub(crate) fn warm_up(&self, processors: &str, duration: Duration) -> Result<()> {
-        self.request_all(processors, duration)?;
+        self.run(processors, duration)?;
         for tickets in self.clients.iter().filter_map(|client| client.tickets.as_ref()) {
             tickets.is_collecting.store(false, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Sends requests until the time is over or a client has no ticket left.
+    /// Sends requests with all clients until the time is over or a client has no ticket left.
     pub(crate) fn run(&self, processors: &str, duration: Duration) -> Result<Report> {
         let started = Instant::now();
-        let latencies = self.request_all(processors, duration)?;
-        let requests = latencies.len() as f64;
-        Ok(Report {
-            requests,
-            requests_per_s: requests / started.elapsed().as_secs_f64(),
-            percentiles_us: Some(latencies.percentiles()),
-            header_bytes: None,
-        })
-    }
-
-    /// Runs all clients at the same time, with a thread each.
-    fn request_all(&self, processors: &str, duration: Duration) -> Result<Latencies> {
-        let latencies = thread::scope(|scope| {
-            let run = |client| {
-                scope.spawn(move || {
-                    machine::pin_thread(processors)?;
-                    self.request_until(client, duration).with_context(|| format!("https://{}", self.address))
-                })
-            };
-            let threads: Vec<_> = self.clients.iter().map(run).collect();
-            let joined = threads.into_iter().map(|thread| thread.join().expect("a client does not panic"));
-            joined.collect::<Result<Vec<_>>>()
+        let latencies = machine::in_threads(&self.clients, |client| {
+            machine::pin_thread(processors)?;
+            self.request_until(client, duration).with_context(|| format!("https://{}", self.address))
         })?;
-        Ok(Latencies::new(latencies.concat().into_iter().map(|latency| (Duration::ZERO, latency))))
+        Ok(Report::of_latencies(latencies.concat(), started.elapsed()))
     }
 
     fn request_until(&self, client: &Client, duration: Duration) -> io::Result<Vec<Duration>> {

@@ -8,28 +8,15 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddrV4, TcpStream};
-use std::thread;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
-use super::Report;
-use crate::latency::Latencies;
+use super::{Exchange, Job, Report};
 use crate::machine;
-
-/// The schedule of requests and the expected response.
-pub(crate) struct OpenLoop<'a> {
-    pub(crate) address: SocketAddrV4,
-    pub(crate) request: &'a [u8],
-    /// All responses must have its length and status.
-    pub(crate) response: &'a [u8],
-    pub(crate) connections: u32,
-    pub(crate) requests_per_s: f64,
-    pub(crate) duration: Duration,
-}
 
 /// Limit for responses that are missing at the end.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -40,46 +27,29 @@ const EVENTS: usize = 256;
 /// The part of a response that must match exactly.
 const STATUS_BYTES: usize = b"HTTP/1.1 200".len();
 
-impl OpenLoop<'_> {
-    /// Sends requests from a thread on each processor until the time is over and all responses have arrived.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a response differs or the server doesn't keep up.
-    pub(crate) fn run(&self, processors: &str) -> Result<Report> {
-        let threads: Vec<_> = processors.split(',').collect();
-        let connections = (self.connections as usize).div_ceil(threads.len());
-        let interval = Duration::from_secs_f64(threads.len() as f64 / self.requests_per_s);
+/// Sends requests from a thread on each processor until the time is over and all responses have arrived.
+///
+/// # Errors
+///
+/// Fails if a response differs in length or status from the given one, or if the server doesn't keep up.
+pub(crate) fn run(job: &Job<'_>, exchange: &Exchange, requests_per_s: f64) -> Result<Report> {
+    let processors: Vec<_> = job.processors.split(',').collect();
+    let connections = (job.connections as usize).div_ceil(processors.len());
+    let interval = Duration::from_secs_f64(processors.len() as f64 / requests_per_s);
 
-        let latencies = thread::scope(|scope| {
-            let run = |processor| {
-                scope.spawn(move || {
-                    machine::pin_thread(processor)?;
-                    let mut thread = Thread::connect(self, connections)?;
-                    thread.run(interval).with_context(|| format!("http://{}/", self.address))?;
-                    Ok(thread.latencies)
-                })
-            };
-            let running: Vec<_> = threads.into_iter().map(run).collect();
-            let joined = running.into_iter().map(|thread| thread.join().expect("a thread does not panic"));
-            joined.collect::<Result<Vec<_>>>()
-        })?;
-
-        let latencies =
-            Latencies::new(latencies.concat().into_iter().map(|latency| (Duration::ZERO, latency)));
-        let requests = latencies.len() as f64;
-        Ok(Report {
-            requests,
-            requests_per_s: requests / self.duration.as_secs_f64(),
-            percentiles_us: Some(latencies.percentiles()),
-            header_bytes: None,
-        })
-    }
+    let latencies = machine::in_threads(processors, |processor| {
+        machine::pin_thread(processor)?;
+        let mut thread = Thread::connect(job, exchange, connections)?;
+        thread.run(interval).with_context(|| format!("http://{}/", job.address))?;
+        Ok(thread.latencies)
+    })?;
+    Ok(Report::of_latencies(latencies.concat(), job.duration))
 }
 
 /// One thread with its connections.
 struct Thread<'a> {
-    job: &'a OpenLoop<'a>,
+    job: &'a Job<'a>,
+    exchange: &'a Exchange,
     epoll: std::os::fd::OwnedFd,
     connections: Vec<Connection>,
     /// Connections without a request in flight, the longest idle first.
@@ -95,7 +65,7 @@ struct Connection {
 }
 
 impl<'a> Thread<'a> {
-    fn connect(job: &'a OpenLoop<'a>, count: usize) -> io::Result<Thread<'a>> {
+    fn connect(job: &'a Job<'a>, exchange: &'a Exchange, count: usize) -> io::Result<Thread<'a>> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mut connections = Vec::new();
         for number in 0..count {
@@ -105,7 +75,8 @@ impl<'a> Thread<'a> {
             epoll::add(&epoll, &stream, epoll::EventData::new_u64(number as u64), epoll::EventFlags::IN)?;
             connections.push(Connection { stream, scheduled: Instant::now(), received: 0 });
         }
-        Ok(Thread { job, epoll, connections, idle: (0..count).collect(), latencies: Vec::new() })
+        let idle = (0..count).collect();
+        Ok(Thread { job, exchange, epoll, connections, idle, latencies: Vec::new() })
     }
 
     fn run(&mut self, interval: Duration) -> io::Result<()> {
@@ -141,7 +112,7 @@ impl<'a> Thread<'a> {
         let connection = &mut self.connections[number];
         connection.scheduled = scheduled;
         // The request is smaller than any socket buffer, so it is always written whole.
-        connection.stream.write_all(self.job.request)?;
+        connection.stream.write_all(&self.exchange.request)?;
         Ok(true)
     }
 
@@ -153,7 +124,7 @@ impl<'a> Thread<'a> {
             result => result?,
         };
 
-        let expected = self.job.response;
+        let expected = &self.exchange.response;
         let has_status = connection.received > 0 || buffer[..count].starts_with(&expected[..STATUS_BYTES]);
         connection.received += count;
         if count == 0 || !has_status || connection.received > expected.len() {

@@ -16,7 +16,7 @@ use crate::latency::Latencies;
 use crate::machine;
 
 /// Kept connections, and requests per second on each: far below the server's maximum.
-const KEPT_CONNECTIONS: u32 = 2;
+const KEPT_CONNECTIONS: usize = 2;
 const KEPT_RATE: u32 = 1000;
 
 /// Requests per second with a connection of their own.
@@ -29,6 +29,9 @@ pub(crate) struct Steady {
     pub(crate) content: Vec<u8>,
 }
 
+/// A client of one kind, which returns the scheduled time and the latency of each request.
+type Client = fn(&Steady, Duration) -> io::Result<Vec<(Duration, Duration)>>;
+
 impl Steady {
     /// Sends requests for some time. Returns the latencies on kept and on new connections.
     ///
@@ -36,23 +39,14 @@ impl Steady {
     ///
     /// Fails at the first wrong response.
     pub(crate) fn run(&self, duration: Duration, processors: &str) -> Result<[Latencies; 2]> {
-        let context = || format!("a steady request to {}", self.address);
-        thread::scope(|scope| {
-            let kept = || {
-                machine::pin_thread(processors).and_then(|()| self.on_kept(duration).with_context(context))
-            };
-            let new =
-                || machine::pin_thread(processors).and_then(|()| self.on_new(duration).with_context(context));
-            let kept: Vec<_> = (0..KEPT_CONNECTIONS).map(|_| scope.spawn(kept)).collect();
-            let new = scope.spawn(new);
-
-            let mut latencies = Vec::new();
-            for thread in kept {
-                latencies.extend(thread.join().expect("a client does not panic")?);
-            }
-            let new = new.join().expect("a client does not panic")?;
-            Ok([Latencies::new(latencies), Latencies::new(new)])
-        })
+        let kept = vec![Self::on_kept as Client; KEPT_CONNECTIONS];
+        let clients = kept.into_iter().chain([Self::on_new as Client]);
+        let mut latencies = machine::in_threads(clients, |client| {
+            machine::pin_thread(processors)?;
+            client(self, duration).with_context(|| format!("a steady request to {}", self.address))
+        })?;
+        let on_new = latencies.pop().context("the last client has new connections")?;
+        Ok([latencies.concat(), on_new].map(Latencies::new))
     }
 
     fn on_kept(&self, duration: Duration) -> io::Result<Vec<(Duration, Duration)>> {

@@ -18,11 +18,17 @@ const TIMEOUT: &str = "30s";
 ///
 /// Fails if the report has an error or a wrong status.
 pub(crate) fn run(job: &Job<'_>, order: Order, pipeline: usize) -> Result<Report> {
-    let script = match (job.target_file, order) {
-        (Some(file), Order::Rotating) => vec!["rotating".to_owned(), file.display().to_string()],
-        (Some(file), Order::Random) => vec!["random".to_owned(), file.display().to_string()],
-        (None, _) if pipeline > 1 => vec!["pipelined".to_owned(), pipeline.to_string()],
-        (None, _) => Vec::new(),
+    let script = if job.targets.len() > 1 {
+        let order = match order {
+            Order::Random => "random",
+            Order::Rotating => "rotating",
+        };
+        let file = job.write_targets("running/targets", str::to_owned)?;
+        vec![order.to_owned(), file.display().to_string()]
+    } else if pipeline > 1 {
+        vec!["pipelined".to_owned(), pipeline.to_string()]
+    } else {
+        Vec::new()
     };
 
     let is_short = job.duration < Duration::from_secs(1);
@@ -44,7 +50,7 @@ pub(crate) fn run(job: &Job<'_>, order: Order, pipeline: usize) -> Result<Report
         command.arg("-H").arg(header);
     }
     command.env("OPENSSL_CONF", certificates::openssl_settings());
-    command.arg(job.url()).arg("--").args(script);
+    command.arg(job.url(&job.targets[0])).arg("--").args(script);
     parse(&project::output(&mut command)?, job.status)
 }
 
@@ -74,7 +80,7 @@ fn parse(report: &str, status: u16) -> Result<Report> {
         requests,
         requests_per_s: rate.context("wrk: no rate")?,
         percentiles_us: Some(percentiles),
-        header_bytes: None,
+        ..Report::default()
     })
 }
 

@@ -21,7 +21,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
     for build in &context.scenario.builds {
         let spec = &context.scenarios.sites[&build.site];
         let sources = site::sources(&build.site, spec, context.plan.is_quick())?;
-        samples.add(&build.site, "files", vec![(Metric::ArchiveBytes, bytes_below(&sources)? as f64)]);
+        let bytes = vec![(Metric::ArchiveBytes, bytes_below(&sources)? as f64)];
+        samples.record(&build.site, "files", Ok(bytes));
 
         // Quick runs leave out the slow codings.
         let codings = if context.plan.is_quick() { &build.compress[..1] } else { &build.compress };
@@ -50,14 +51,13 @@ fn measure(
         }
         let used = site::build(sources, &archive, (coding != "default").then_some(coding))?;
         let bytes = fs::metadata(&archive)?.len();
-        println!("{:<13} {coding:<26} {bytes:>11} bytes {:>8.2} s", build.site, used.wall.as_secs_f64());
         let sample = vec![
             (Metric::ArchiveBytes, bytes as f64),
             (Metric::BuildS, used.wall.as_secs_f64()),
             (Metric::BuildCpuS, used.cpu.as_secs_f64()),
             (Metric::PeakMib, used.peak_bytes as f64 / 1_048_576.0),
         ];
-        samples.add(&build.site, coding, sample);
+        samples.record(&build.site, coding, Ok(sample));
     }
     Ok(())
 }
@@ -68,10 +68,10 @@ fn start(context: &Context<'_>, build: &Build, samples: &mut Samples) -> Result<
     let site = Site::prepare(&build.site, spec, context.plan.is_quick())?;
     let context = Context { site: Some(&site), ..*context };
     let server = context.servers.get("cannery")?;
-    let launch = context.launch(&Step::of_connections(1));
+    let launch = context.launch(&Step::default());
     for _ in 0..context.plan.rounds {
-        let sample = cold_start::first_response(&context, &server, &launch)?;
-        samples.add(&build.site, "first response of cannery", sample);
+        let sample = cold_start::first_response(&context, &server, &launch);
+        samples.record(&build.site, "first response of cannery", sample);
     }
     Ok(())
 }

@@ -6,18 +6,17 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 
 use super::Context;
-use crate::load::{self, Count, Job};
+use crate::load::{self, Count};
 use crate::metric::Metric;
 use crate::process::{self, Server};
 use crate::project;
 use crate::results::Samples;
-use crate::scenario::{Step, Wire};
+use crate::scenario::Step;
 
 const REQUESTS: usize = 100_000;
 
@@ -33,7 +32,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
                 println!("  {name:<16} {count:>8} {:>8.3} per request", *count as f64 / REQUESTS as f64);
             }
             let sum: u64 = calls.iter().map(|(_, count)| count).sum();
-            samples.add(&label, spec.name, vec![(Metric::Calls, sum as f64 / REQUESTS as f64)]);
+            samples.record(&label, spec.name, Ok(vec![(Metric::Calls, sum as f64 / REQUESTS as f64)]));
         }
     }
     Ok(samples)
@@ -42,17 +41,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
 /// Returns the number of calls of each kind, most frequent first.
 fn count(context: &Context<'_>, server: &Server, step: &Step) -> Result<Vec<(String, u64)>> {
     let requests = if context.plan.is_quick() { REQUESTS / 10 } else { REQUESTS };
-    let job = Job {
-        address: server.address(),
-        connections: step.connections,
-        duration: Duration::ZERO,
-        processors: "1",
-        wire: Wire::Clear,
-        targets: &context.site().targets,
-        target_file: None,
-        headers: &[],
-        status: 200,
-    };
+    let job = context.job(server, step, "1");
     // The server's memory and its threads exist before counting starts.
     load::h2load(&job, 1, &Count::Requests(1000))?;
     let tracer = Tracer::attach(server)?;

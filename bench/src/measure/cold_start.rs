@@ -15,16 +15,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
     let mut samples = Samples::default();
     for _ in 0..context.plan.rounds {
         for spec in context.present {
-            match first_response(context, spec, &launch) {
-                Ok(sample) => {
-                    println!("{:<9} first response after {:>8.1} ms", spec.name, sample[0].1);
-                    samples.add(&label, spec.name, sample);
-                }
-                Err(error) => {
-                    println!("{} failed: {error:#}", spec.name);
-                    samples.fail(&label, spec.name);
-                }
-            }
+            samples.record(&label, spec.name, first_response(context, spec, &launch));
         }
     }
     Ok(samples)

@@ -8,57 +8,32 @@ use crate::load::{self, Count, Job};
 use crate::metric::Metric;
 use crate::process::Server;
 use crate::results::{Sample, Samples};
-use crate::scenario::{Step, Wire};
+use crate::scenario::Step;
 
 pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
     let mut samples = Samples::default();
     for spec in context.present {
         let server = spec.start(&context.launch(&context.scenario.steps[0]), "0")?;
         for step in &context.scenario.steps {
-            let label = context.scenario.label(step);
             // The sizes are the same in each round, so one is enough.
-            match measure(&server, step) {
-                Ok(sample) => {
-                    println!("{label:<17} {:<9} {:>5} B, then {:>4} B", spec.name, sample[0].1, sample[1].1);
-                    samples.add(&label, spec.name, sample);
-                }
-                Err(error) => {
-                    println!("{label:<17} {} failed: {error:#}", spec.name);
-                    samples.fail(&label, spec.name);
-                }
-            }
+            samples.record(&context.scenario.label(step), spec.name, measure(context, &server, step));
         }
     }
     Ok(samples)
 }
 
-fn measure(server: &Server, step: &Step) -> Result<Sample> {
+fn measure(context: &Context<'_>, server: &Server, step: &Step) -> Result<Sample> {
+    let job = context.job(server, step, "1");
     let mut headers = step.headers.clone();
     if step.conditional {
-        headers.extend(check::validators(Wire::H2, server.address(), &step.targets[0])?);
+        headers.extend(check::validators(job.wire, job.address, &step.targets[0])?);
     }
-    let status = match step.name.as_deref() {
-        Some("304") => 304,
-        Some("404") => 404,
-        _ => 200,
-    };
-    let job = Job {
-        address: server.address(),
-        connections: 1,
-        duration: std::time::Duration::ZERO,
-        processors: "1",
-        wire: Wire::H2,
-        targets: &step.targets,
-        target_file: None,
-        headers: &headers,
-        status,
-    };
+    let status = step.status.unwrap_or(job.status);
+    let job = Job { targets: &step.targets, headers: &headers, status, ..job };
 
     // h2load reports the mean of a connection: of the first response, and of both.
-    let mean = |count: usize| -> Result<f64> {
-        let urls: Vec<_> =
-            step.targets.iter().map(|target| format!("https://{}{target}", job.address)).collect();
-        let report = load::h2load_urls(&job, 1, &Count::Requests(count), &urls)?;
+    let mean = |count| -> Result<f64> {
+        let report = load::h2load(&job, 1, &Count::Requests(count))?;
         Ok(report.header_bytes.unwrap_or(f64::NAN))
     };
     let first = mean(1)?;

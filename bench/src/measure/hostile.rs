@@ -41,7 +41,7 @@ fn measure(context: &Context<'_>, step: &Step, samples: &mut Samples) -> Result<
     let label = context.scenario.label(step);
     let kind = Kind::named(&label)?;
     let processors = context.client_processors()?;
-    let connections = if context.plan.is_quick() { step.connections.div_ceil(10) } else { step.connections };
+    let connections = context.connections(step);
     println!("{label}, {connections} connections");
     let server = context.servers.get("cannery")?.start(&context.launch(step), SERVER)?;
     let target = "/".to_owned();
@@ -73,11 +73,11 @@ fn measure(context: &Context<'_>, step: &Step, samples: &mut Samples) -> Result<
 
     for (name, latencies) in [("before", &before), ("during", &during)] {
         for (connections, latencies) in ["kept connections", "new connections"].into_iter().zip(latencies) {
-            samples.add(&label, &format!("{connections}, {name}"), values(latencies));
+            samples.record(&label, &format!("{connections}, {name}"), Ok(values(latencies)));
         }
     }
     for (name, sample) in [("before", quiet), ("during", attacked), ("after", resources(&server)?)] {
-        samples.add(&label, &format!("server, {name}"), sample);
+        samples.record(&label, &format!("server, {name}"), Ok(sample));
     }
     Ok(())
 }

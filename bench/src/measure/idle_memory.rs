@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 
 use super::Context;
+use crate::check::{self, Expected};
 use crate::load::{self, Job};
 use crate::machine;
 use crate::metric::Metric;
 use crate::process::Server;
-use crate::results::Samples;
-use crate::scenario::{Scenario, Step};
+use crate::results::{Sample, Samples};
+use crate::scenario::Step;
 use crate::servers::Spec;
 
 /// The same in every round except for some pages.
@@ -30,41 +31,22 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
         let label = scenario.label(step);
         for _ in 0..context.plan.rounds.min(ROUNDS_MAX) {
             for spec in context.present.iter().filter(|spec| spec.can_serve(step.connections, 1)) {
-                match measure(context, spec, step) {
-                    Ok(bytes) => {
-                        println!("{label:<9} {:<20} {bytes:>8.1} B per connection", spec.name);
-                        samples.add(&label, spec.name, vec![(Metric::IdleBytes, bytes)]);
-                    }
-                    Err(error) => {
-                        println!("{label:<9} {} failed: {error:#}", spec.name);
-                        samples.fail(&label, spec.name);
-                    }
-                }
+                samples.record(&label, spec.name, measure(context, spec, step));
             }
         }
     }
     Ok(samples)
 }
 
-fn measure(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<f64> {
-    let launch = context.launch(step);
-    let server = spec.start(&launch, "0")?;
-    let connections = if context.plan.is_quick() { step.connections.div_ceil(10) } else { step.connections };
+fn measure(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<Sample> {
+    let server = spec.start(&context.launch(step), "0")?;
+    let connections = context.connections(step);
     let last = (machine::processors() - 1).to_string();
-    let job = Job {
-        address: server.address(),
-        connections,
-        duration: Duration::ZERO,
-        processors: &last,
-        wire: launch.wire,
-        targets: &context.site().targets,
-        target_file: None,
-        headers: &[],
-        status: 200,
-    };
+    let job = Job { connections, ..context.job(&server, step, &last) };
 
     // The first request triggers one-time allocations of the server. The dummy sends its own content.
-    check(context.scenario, spec, &server, &job)?;
+    let expected = Expected { target: &job.targets[0], status: job.status, content: None };
+    check::check(context.scenario, job.wire, job.address, job.headers, &[expected])?;
     let before = server.anonymous_bytes()?;
     // With several threads, each has a descriptor table of its own, and the kernel distributes connections only roughly.
     let expected = connections as usize / step.threads;
@@ -76,14 +58,7 @@ fn measure(context: &Context<'_>, spec: &Spec<'_>, step: &Step) -> Result<f64> {
     let _ = clients.wait();
     held?;
 
-    Ok((after? as f64 - before as f64) / f64::from(connections))
-}
-
-fn check(scenario: &Scenario, spec: &Spec<'_>, server: &Server, job: &Job<'_>) -> Result<()> {
-    let expected = crate::check::Expected { target: &job.targets[0], status: 200, content: None };
-    crate::check::check(scenario, job.wire, server.address(), &[], &[expected])
-        .map(drop)
-        .map_err(|error| error.context(spec.name.to_owned()))
+    Ok(vec![(Metric::IdleBytes, (after? as f64 - before as f64) / f64::from(connections))])
 }
 
 /// Waits until the server has this many descriptors and uses no more CPU time.

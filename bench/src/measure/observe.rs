@@ -4,7 +4,6 @@
 //! was larger than the difference.
 
 use std::fs;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -38,8 +37,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<Samples> {
             }
 
             let ratio = cpu_us[1] / cpu_us[0];
-            println!("{:<20} {:.3} µs per request, plain {:.3}: {ratio:.3}", spec.name, cpu_us[1], cpu_us[0]);
-            samples.add(&label, spec.name, vec![(Metric::CpuUs, cpu_us[1]), (Metric::Ratio, ratio)]);
+            let sample = vec![(Metric::CpuUs, cpu_us[1]), (Metric::Ratio, ratio)];
+            samples.record(&label, spec.name, Ok(sample));
         }
     }
     Ok(samples)
@@ -76,22 +75,8 @@ fn load_both(
     duration: Duration,
     processors: &str,
 ) -> Result<Vec<f64>> {
-    thread::scope(|scope| {
-        let run = |server: &Server| {
-            let job = Job {
-                address: server.address(),
-                connections: context.scenario.steps[0].connections,
-                duration,
-                processors,
-                wire: context.scenario.wire,
-                targets: &context.site().targets,
-                target_file: None,
-                headers: &context.scenario.headers,
-                status: 200,
-            };
-            scope.spawn(move || load::wrk(&job, Order::Random, 1).map(|report| report.requests))
-        };
-        let threads = servers.each_ref().map(run);
-        threads.into_iter().map(|thread| thread.join().expect("a load does not panic")).collect()
+    machine::in_threads(servers, |server| {
+        let job = Job { duration, ..context.job(server, &context.scenario.steps[0], processors) };
+        Ok(load::wrk(&job, Order::Random, 1)?.requests)
     })
 }

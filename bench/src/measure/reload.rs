@@ -73,14 +73,14 @@ fn measure(
     let clients = Steady { address: server.address(), target, content };
     let window = context.plan.duration;
     for round in 1..=context.plan.rounds {
-        samples.add(step, "quiet", during(&server, &clients, client_processors, window, || Ok(()))?);
+        samples.record(step, "quiet", Ok(during(&server, &clients, client_processors, window, || Ok(()))?));
         let number = usize::from(round % 2 == 1);
         let reload = || {
             thread::sleep(RELOAD_AFTER.min(window / 2));
             releases.switch_to(number)?;
             server.signal(Signal::HUP)
         };
-        samples.add(step, "reload", during(&server, &clients, client_processors, window, reload)?);
+        samples.record(step, "reload", Ok(during(&server, &clients, client_processors, window, reload)?));
         releases.wait_until_mapped(&server, number)?;
     }
     Ok(())

@@ -1,9 +1,11 @@
 //! Tests of the open-loop load.
 
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::thread;
 
 use super::*;
+use crate::scenario::Wire;
 
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
@@ -26,27 +28,30 @@ fn serve(pause: Duration, response: &'static [u8]) -> SocketAddrV4 {
     address
 }
 
-fn run(address: SocketAddrV4) -> Result<Report> {
-    OpenLoop {
+fn run_against(address: SocketAddrV4) -> Result<Report> {
+    let job = Job {
         address,
-        request: b"GET / HTTP/1.1\r\n\r\n",
-        response: RESPONSE,
         connections: 2,
-        requests_per_s: 500.0,
         duration: Duration::from_secs(1),
-    }
-    .run("0")
+        processors: "0",
+        wire: Wire::Clear,
+        targets: &[],
+        headers: &[],
+        status: 200,
+    };
+    let exchange = Exchange { request: b"GET / HTTP/1.1\r\n\r\n".to_vec(), response: RESPONSE.to_vec() };
+    run(&job, &exchange, 500.0)
 }
 
 #[test]
 fn every_scheduled_request_is_sent() {
-    let report = run(serve(Duration::ZERO, RESPONSE)).unwrap();
+    let report = run_against(serve(Duration::ZERO, RESPONSE)).unwrap();
     assert!((report.requests - 500.0).abs() < 1.5, "{}", report.requests);
 }
 
 #[test]
 fn a_stall_delays_all_requests_scheduled_meanwhile() {
-    let report = run(serve(Duration::from_millis(400), RESPONSE)).unwrap();
+    let report = run_against(serve(Duration::from_millis(400), RESPONSE)).unwrap();
     // Both connections wait for 400 ms, in which 200 of the 500 requests are scheduled.
     let [_, p90, .., longest] = report.percentiles_us.unwrap();
     assert!(longest >= 400_000.0 && p90 >= 250_000.0, "{p90} {longest}");
@@ -54,6 +59,6 @@ fn a_stall_delays_all_requests_scheduled_meanwhile() {
 
 #[test]
 fn another_status_or_length_is_an_error() {
-    assert!(run(serve(Duration::ZERO, b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n")).is_err());
-    assert!(run(serve(Duration::ZERO, b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n!!")).is_err());
+    assert!(run_against(serve(Duration::ZERO, b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n")).is_err());
+    assert!(run_against(serve(Duration::ZERO, b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n!!")).is_err());
 }
