@@ -54,7 +54,7 @@ pub(crate) struct Coders {
 
 /// An encoder failed, or its output doesn't decode to the content.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Untrue;
+pub(crate) struct EncodeError;
 
 impl Coders {
     pub(crate) fn new(levels: Levels) -> Coders {
@@ -69,7 +69,7 @@ impl Coders {
     }
 
     /// Compresses `content` with `encoder`.
-    pub(crate) fn encode(&mut self, encoder: Encoder, content: &[u8]) -> Result<Vec<u8>, Untrue> {
+    pub(crate) fn encode(&mut self, encoder: Encoder, content: &[u8]) -> Result<Vec<u8>, EncodeError> {
         let coded = match encoder {
             Encoder::Identity => return Ok(content.to_vec()),
             Encoder::Gzip => self.gzip(content),
@@ -77,7 +77,7 @@ impl Coders {
             Encoder::Brotli => brotli(content, self.levels.of(Encoder::Brotli)),
             Encoder::Zstd => self.zstd(content),
         };
-        coded.filter(|coded| self.gives_back(coding(encoder), coded, content)).ok_or(Untrue)
+        coded.filter(|coded| self.reproduces(coding(encoder), coded, content)).ok_or(EncodeError)
     }
 
     /// Returns `true` if `coded` decodes to the content of `length` bytes with this digest, without trailing bytes, which a
@@ -133,7 +133,7 @@ impl Coders {
     }
 
     /// Returns `true` if `coded` decodes to exactly `content`.
-    fn gives_back(&mut self, coding: Coding, coded: &[u8], content: &[u8]) -> bool {
+    fn reproduces(&mut self, coding: Coding, coded: &[u8], content: &[u8]) -> bool {
         match coding {
             Coding::Identity => coded == content,
             Coding::Gzip => {
@@ -261,10 +261,10 @@ mod tests {
         let content = b"the same and the same and the same and the same".repeat(20);
         for encoder in CODED {
             let mut coded = coders.encode(encoder, &content).unwrap();
-            assert!(coders.gives_back(coding(encoder), &coded, &content));
-            assert!(!coders.gives_back(coding(encoder), &coded, &content[1..]), "{}", encoder.name());
+            assert!(coders.reproduces(coding(encoder), &coded, &content));
+            assert!(!coders.reproduces(coding(encoder), &coded, &content[1..]), "{}", encoder.name());
             coded.pop();
-            assert!(!coders.gives_back(coding(encoder), &coded, &content), "{}", encoder.name());
+            assert!(!coders.reproduces(coding(encoder), &coded, &content), "{}", encoder.name());
         }
     }
 

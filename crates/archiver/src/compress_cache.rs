@@ -64,18 +64,18 @@ pub(crate) struct CompressCache {
     folder: PathBuf,
     /// Makes names of temporary files unique within this process.
     serial: AtomicU64,
-    faults: Mutex<Faults>,
+    problems: Mutex<Problems>,
 }
 
 /// Problems with the directory.
 #[derive(Debug, Default)]
-struct Faults {
+struct Problems {
     /// Why results are no longer stored.
     unwritable: Option<io::Error>,
     /// Number of invalid results.
-    untrue: u64,
+    corrupt: u64,
     /// The first of them by name.
-    first_untrue: Option<PathBuf>,
+    first_corrupt: Option<PathBuf>,
 }
 
 impl CompressCache {
@@ -84,15 +84,19 @@ impl CompressCache {
     /// # Errors
     /// Returns an error if something else has that name.
     pub(crate) fn open(folder: &Path) -> Result<CompressCache, Error> {
-        let mut faults = Faults::default();
+        let mut problems = Problems::default();
         match fs::create_dir_all(folder) {
             Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => {
                 return Err(Error::cache(folder)(error));
             }
-            Err(error) => faults.unwritable = Some(error),
+            Err(error) => problems.unwritable = Some(error),
             Ok(()) => {}
         }
-        Ok(CompressCache { folder: folder.to_owned(), serial: AtomicU64::new(0), faults: Mutex::new(faults) })
+        Ok(CompressCache {
+            folder: folder.to_owned(),
+            serial: AtomicU64::new(0),
+            problems: Mutex::new(problems),
+        })
     }
 
     /// Returns the result for a content of `length` bytes, if there is a valid one. A result with the digest `verified`
@@ -108,11 +112,11 @@ impl CompressCache {
         match read(&place, key, length, verified, coders) {
             Ok(outcome) => Some(outcome),
             Err(Unusable::Missing) => None,
-            Err(Unusable::Untrue) => {
-                let mut faults = self.faults();
-                faults.untrue += 1;
-                if faults.first_untrue.as_ref().is_none_or(|first| place < *first) {
-                    faults.first_untrue = Some(place);
+            Err(Unusable::Corrupt) => {
+                let mut problems = self.problems();
+                problems.corrupt += 1;
+                if problems.first_corrupt.as_ref().is_none_or(|first| place < *first) {
+                    problems.first_corrupt = Some(place);
                 }
                 None
             }
@@ -121,7 +125,7 @@ impl CompressCache {
 
     /// Stores a result, unless storing has failed before.
     pub(crate) fn keep(&self, key: &ResultKey, outcome: &Outcome) {
-        if self.faults().unwritable.is_some() {
+        if self.problems().unwritable.is_some() {
             return;
         }
         // No encoder writes an empty result, so an empty one means "not smaller".
@@ -130,6 +134,7 @@ impl CompressCache {
             Outcome::Coded(coded, digest) => (coded.as_slice(), *digest),
             Outcome::NotWorth => empty,
         };
+
         let place = self.place(key);
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         let temporary = place.with_extension(format!("{}-{serial}.tmp", std::process::id()));
@@ -139,28 +144,28 @@ impl CompressCache {
             temporary::write_whole(temporary, &place, MODE, &[&header, coded])
         };
         if let Err(error) = write() {
-            self.faults().unwritable.get_or_insert(error);
+            self.problems().unwritable.get_or_insert(error);
         }
     }
 
     /// Returns warnings about the directory.
     pub(crate) fn warnings(&self) -> Vec<Diagnostic> {
-        let faults = self.faults();
+        let problems = self.problems();
         let mut warnings = Vec::new();
-        if let Some(error) = &faults.unwritable {
+        if let Some(error) = &problems.unwritable {
             let message = format!(
                 "the compression cache cannot be written, so the next build compresses again: {error}"
             );
             warnings.push(Diagnostic::warning(bytes(&self.folder), "cache-unwritable", message));
         }
-        if let Some(first) = &faults.first_untrue {
+        if let Some(first) = &problems.first_corrupt {
             let message = format!(
                 "{} of the compression cache did not decode to its content, which was compressed again: the disk is \
                  damaged, or another program writes to the cache",
-                if faults.untrue == 1 {
+                if problems.corrupt == 1 {
                     "this result".to_owned()
                 } else {
-                    format!("one of {} results", faults.untrue)
+                    format!("one of {} results", problems.corrupt)
                 }
             );
             warnings.push(Diagnostic::warning(bytes(first), "cache-untrue", message));
@@ -168,8 +173,8 @@ impl CompressCache {
         warnings
     }
 
-    fn faults(&self) -> MutexGuard<'_, Faults> {
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    fn problems(&self) -> MutexGuard<'_, Problems> {
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `ab/abcd…-brotli-9.1.1-11`: subdirectories of two digits keep each directory small.
@@ -186,7 +191,7 @@ enum Unusable {
     /// There is none, or one of another version.
     Missing,
     /// It isn't valid.
-    Untrue,
+    Corrupt,
 }
 
 fn read(
@@ -199,27 +204,27 @@ fn read(
     let metadata = fs::metadata(place).map_err(|_| Unusable::Missing)?;
     // A pipe would never end, and no useful result is longer than its content.
     if !metadata.is_file() || metadata.len() > length.saturating_add(HEADER_BYTES as u64) {
-        return Err(Unusable::Untrue);
+        return Err(Unusable::Corrupt);
     }
     let mut file = File::open(place).map_err(|_| Unusable::Missing)?.take(metadata.len());
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).map_err(|_| Unusable::Untrue)?);
-    file.read_to_end(&mut bytes).map_err(|_| Unusable::Untrue)?;
-    let (found, coded) = bytes.split_at_checked(HEADER_BYTES).ok_or(Unusable::Untrue)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).map_err(|_| Unusable::Corrupt)?);
+    file.read_to_end(&mut bytes).map_err(|_| Unusable::Corrupt)?;
+    let (found, coded) = bytes.split_at_checked(HEADER_BYTES).ok_or(Unusable::Corrupt)?;
     if !found.starts_with(MAGIC) && found.starts_with(&MAGIC[..MAGIC.len() - 1]) {
         return Err(Unusable::Missing);
     }
     let digest = Digest::of(coded);
     if found != header(&key.content, &digest) {
-        return Err(Unusable::Untrue);
+        return Err(Unusable::Corrupt);
     }
     if coded.is_empty() {
         return Ok(Outcome::NotWorth);
     }
     let coding = coders::coding(key.encoder);
-    let length = usize::try_from(length).map_err(|_| Unusable::Untrue)?;
+    let length = usize::try_from(length).map_err(|_| Unusable::Corrupt)?;
     let is_true = verified == Some(&digest) || coders.decodes_to(coding, coded, length, &key.content);
     if !is_true {
-        return Err(Unusable::Untrue);
+        return Err(Unusable::Corrupt);
     }
     Ok(Outcome::Coded(coded.to_vec(), digest))
 }

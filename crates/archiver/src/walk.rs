@@ -351,17 +351,19 @@ impl Reading {
         reading
     }
 
+    /// Adds an entry of a folder: a file, a folder to be read, a skipped name or a warning.
     fn add(&mut self, folder: &Folder, entry: &Entry, rules: &SkipRules) {
         let path = join(&folder.path, &entry.name);
-        let metadata = match &entry.metadata {
-            Ok(metadata) => metadata,
-            // No warning about names that a rule leaves out: editors lock files with dangling symlinks.
-            Err(_) if self.skips(&path, false, rules) => return,
-            Err(error) => return self.warn_unresolved(&path, entry, error),
-        };
-        if self.skips(&path, metadata.is_dir(), rules) {
+        // Before errors are reported, because editors lock files with dangling symlinks, which a rule leaves out.
+        let is_folder = entry.metadata.as_ref().is_ok_and(Metadata::is_dir);
+        if let Some(reason) = rules.verdict(&path, is_folder) {
+            self.found.skipped.push(Skipped { path, is_folder, reason });
             return;
         }
+        let metadata = match &entry.metadata {
+            Ok(metadata) => metadata,
+            Err(error) => return self.warn_unresolved(&path, entry, error),
+        };
 
         // A link in a folder outside the root was reported with the link that leads there.
         let reported =
@@ -391,13 +393,6 @@ impl Reading {
             let outside = leaving.or(folder.outside.as_ref()).cloned();
             self.subfolders.push(Folder { lineage: folder.lineage.child(metadata), path, links, outside });
         }
-    }
-
-    /// Returns `true` and records the name as skipped if a rule leaves it out.
-    fn skips(&mut self, path: &[u8], is_folder: bool, rules: &SkipRules) -> bool {
-        let Some(reason) = rules.verdict(path, is_folder) else { return false };
-        self.found.skipped.push(Skipped { path: path.into(), is_folder, reason });
-        true
     }
 
     fn warn_unresolved(&mut self, path: &[u8], entry: &Entry, error: &io::Error) {

@@ -28,6 +28,9 @@ pub(crate) struct Parts {
     count: usize,
 }
 
+/// The error of [`Parts::add`].
+struct TooManyParts;
+
 impl Default for Parts {
     fn default() -> Self {
         Parts { parts: [Extent { position: 0, length: 0 }; RANGES_MAX], count: 0 }
@@ -40,9 +43,11 @@ impl Parts {
         &self.parts[..self.count]
     }
 
-    /// Adds a part and merges it with overlapping and adjacent ones. Returns `false` if there are too many.
-    fn add(&mut self, part: Extent) -> bool {
-        let mut part = part;
+    /// Adds a part and merges it with overlapping and adjacent ones.
+    ///
+    /// # Errors
+    /// Returns an error if more than [`RANGES_MAX`] parts remain.
+    fn add(&mut self, mut part: Extent) -> Result<(), TooManyParts> {
         let mut index = self.count;
         // Backwards, so that a removal does not move the parts that we have not visited.
         for other_index in (0..self.count).rev() {
@@ -63,9 +68,9 @@ impl Parts {
             Some(slot) => {
                 *slot = part;
                 self.count = self.count.max(index + 1);
-                true
+                Ok(())
             }
-            None => false,
+            None => Err(TooManyParts),
         }
     }
 
@@ -96,7 +101,7 @@ pub(crate) fn parse(value: &[u8], length: u64) -> Ranges {
         match parse_element(element, length) {
             Element::Malformed => return Ranges::Ignored,
             Element::Unsatisfiable => {}
-            Element::Part(part) => is_overflow |= !parts.add(part),
+            Element::Part(part) => is_overflow |= parts.add(part).is_err(),
         }
     }
 
