@@ -40,7 +40,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// Returns the number of bytes that the result holds in memory.
+    /// Returns the length of the compressed bytes, or 0 if there are none.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Outcome::Coded(bytes, _) => bytes.len() as u64,

@@ -22,7 +22,7 @@ const STEPS_MAX: usize = 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Url {
     host: String,
-    /// The path. A capture in it stands for all texts that it can match.
+    /// The path. A capture in it represents every text that it can match.
     path: Vec<Symbol>,
 }
 
