@@ -3,8 +3,8 @@
 //! Times are seconds since 1970-01-01 00:00:00 UTC, without leap seconds. This module never reads the clock: the obsolete
 //! date format that omits the century takes the current time as an argument.
 //!
-//! We parse and format dates ourselves because both happen on the request path: these functions do not allocate, and a year of two
-//! digits is interpreted as the RFC requires.
+//! We parse and format dates ourselves because both happen on the request path: these functions do not allocate, and a year
+//! of two digits is interpreted as the RFC requires.
 
 /// Length of an IMF-fixdate in bytes: `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub const HTTP_DATE_BYTES: usize = 29;

@@ -5,8 +5,8 @@
 //! the same on every machine.
 //!
 //! A *word* is eight bytes in their order, the first byte lowest. A *mask* has the highest bit set in each byte that
-//! matches, and no other bit. Each byte of a mask depends on its own byte alone, except in the cheaper functions with names that
-//! start with `first_`.
+//! matches, and no other bit. Each byte of a mask depends on its own byte alone, except in the cheaper functions with names
+//! that start with `first_`.
 
 /// Number of bytes in a word.
 pub const WORD_BYTES: usize = 8;

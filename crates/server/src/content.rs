@@ -73,6 +73,7 @@ impl Content {
                     if opened.is_unguarded {
                         (config.on_notice.0)(&Notice::Unguarded { path: named.path.clone() });
                     }
+
                     let site = Arc::new(Site::new(opened.archive, config.hosts));
                     let mut releases =
                         named.releases.clone().map(|directory| Releases::new(directory, config.hosts));
@@ -83,10 +84,12 @@ impl Content {
                             (config.on_notice.0)(notice);
                         }
                     }
+
                     let earlier = releases.as_ref().map_or_else(Vec::new, Releases::sites);
                     entries.push(Entry { host: named.host.clone(), site, earlier });
                     resources.push(ArchiveResources { lease: opened.lease, releases });
                 }
+
                 let special = config.special_pages.clone().map(Arc::new);
                 let builtin_pages = BuiltinPages { special, challenges: challenges.map(Arc::new) };
                 Ok((Content::Sites(Sites::new(entries, builtin_pages)), resources))

@@ -127,10 +127,12 @@ impl Sandbox {
         if plan.sandbox == SandboxPolicy::OFF && plan.account.is_none() {
             return Ok((Sandbox::default(), report));
         }
+
         let threads = privileges::thread_count();
         if threads > 1 {
             return Err(SandboxError::Threads { threads });
         }
+
         // Privileges first: dropping them needs privileges and calls that are forbidden later.
         report.privileges =
             privileges::drop_privileges(plan.account.as_ref(), plan.sandbox != SandboxPolicy::OFF)?;
@@ -138,6 +140,7 @@ impl Sandbox {
         report.filesystem = enter_layer(plan.sandbox.filesystem, || filesystem::restrict(plan, unreachable))?;
         // Before seccomp, because the check needs system calls.
         report.unreachable.extend(reach::check(plan));
+
         let mut filters = None;
         report.system_calls = enter_layer(plan.sandbox.system_calls, || {
             let compiled = Filters::compile(plan)?;

@@ -87,8 +87,8 @@ impl ProxySource {
 }
 
 impl TrustedProxies {
-    /// Returns the address of the client: that of the peer, or the one that it names if it is a trusted proxy. `field_lines` are
-    /// the field lines of the request in HTTP/1 syntax.
+    /// Returns the address of the client: that of the peer, or the one that it names if it is a trusted proxy. `field_lines`
+    /// are the field lines of the request in HTTP/1 syntax.
     pub(crate) fn client(&self, peer: Option<SocketAddr>, field_lines: &[u8]) -> Option<SocketAddr> {
         let is_trusted = match peer {
             Some(peer) => self.trusts(peer.ip().to_canonical()),

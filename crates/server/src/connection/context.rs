@@ -1,7 +1,7 @@
 //! State of a worker that its connections use in turn.
 //!
-//! Its parts change for different reasons: [`Policy`] never changes, [`Clock`] changes once per loop iteration, [`CurrentRelease`]
-//! when a release is replaced; the connection that is being served changes the rest.
+//! Its parts change for different reasons: [`Policy`] never changes, [`Clock`] changes once per loop iteration,
+//! [`CurrentRelease`] when a release is replaced; the connection that is being served changes the rest.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Memory of all connections of a worker, and its limit.
 //!
-//! Connections count with the memory that they keep between events: incomplete requests, responses that clients are slow to receive, the
-//! state of TLS and HTTP/2, and data that the event loop has received for connections that don't read. Above the limit, the
-//! worker closes the connections that keep most.
+//! Connections count with the memory that they keep between events: incomplete requests, responses that clients are slow to
+//! receive, the state of TLS and HTTP/2, and data that the event loop has received for connections that don't read. Above
+//! the limit, the worker closes the connections that keep most.
 
 use std::num::NonZeroUsize;
 

@@ -67,12 +67,15 @@ fn open(config: &Config, workers: usize) -> Result<Listening, StartError> {
         let failed = |source| StartError::Listen { address: address.clone(), source };
         claims.push((kind, Claim::with_options(address, options).map_err(failed)?));
     }
+
+    // Each worker listens at each address.
     let listen = |(kind, claim): &(ListenerKind, Claim)| {
         let failed = |source| StartError::Listen { address: claim.address(), source };
         claim.listen().map(|listener| (*kind, listener)).map_err(failed)
     };
     let open_all = |_| claims.iter().map(listen).collect::<Result<Vec<_>, _>>();
     let by_worker = (0..workers).map(open_all).collect::<Result<Vec<_>, _>>()?;
+
     let addresses = claims.iter().map(|(kind, claim)| (*kind, claim.address())).collect();
     Ok(Listening { addresses, by_worker, claims: claims.into_iter().map(|(_, claim)| claim).collect() })
 }
@@ -100,6 +103,7 @@ fn inherit(config: &Config, workers: usize) -> Result<Listening, StartError> {
             None => groups.push(Group { kind: *kind, address, listeners: vec![listener] }),
         }
     }
+
     let mut by_worker: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
     let mut addresses = Vec::new();
     for Group { kind, address, listeners } in groups {

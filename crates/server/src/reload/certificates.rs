@@ -34,12 +34,14 @@ impl WatchedCertificates {
         }
         let tls = config.tls.clone().ok_or(StartError::NoCertificate)?;
         let names = names(config);
+        // Before they are read, so that every later change is noticed.
         let files = file_ids(&tls);
         let now = SystemTime::now();
         let certificates = load(&tls, &names, now)?;
         for notice in notices(certificates.warnings()) {
             (config.on_notice.0)(&notice);
         }
+
         let protocols = [(config.http2, Protocol::Http2), (config.http1, Protocol::Http11)];
         let context = Context::new(Settings {
             certificates,
@@ -48,6 +50,7 @@ impl WatchedCertificates {
             protocols: protocols.into_iter().filter_map(|(on, protocol)| on.then_some(protocol)).collect(),
             now,
         })?;
+
         let watch = !matches!(config.content, Content::Archives { watch: false, .. });
         Ok(Some(WatchedCertificates { context, tls, names, settled: files.clone(), seen: files, watch }))
     }

@@ -23,7 +23,8 @@ pub struct AdminProcess {
 }
 
 impl AdminProcess {
-    /// Serves the inherited listener of the configuration. `sockets` are the descriptors on which it queries the other processes.
+    /// Serves the inherited listener of the configuration. `sockets` are the descriptors on which it queries the other
+    /// processes.
     ///
     /// # Errors
     /// A descriptor is no socket, or the process cannot enter its sandbox.

@@ -97,6 +97,7 @@ impl Resources {
             }
             config::Content::Dummy { .. } => Vec::new(),
         };
+        read.extend(self.certificates.iter().flat_map(WatchedCertificates::paths));
         let list = match &config.content {
             config::Content::Archives { archives, .. } => archives
                 .iter()
@@ -105,7 +106,7 @@ impl Resources {
                 .collect(),
             config::Content::Dummy { .. } => Vec::new(),
         };
-        read.extend(self.certificates.iter().flat_map(WatchedCertificates::paths));
+
         let append = config.access_log.iter().filter_map(|log| match &log.target {
             LogTarget::File(path) => Some(path.clone()),
             LogTarget::Stdout | LogTarget::Stderr => None,
@@ -115,6 +116,7 @@ impl Resources {
             Claim::Local { path, .. } => Some(path.clone()),
             Claim::Internet { .. } => None,
         });
+
         sandbox::Plan {
             sandbox: config.sandbox,
             account: config.account,

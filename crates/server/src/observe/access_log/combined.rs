@@ -9,6 +9,7 @@ use cannery_wire::Version;
 use super::encode::{is_plain, is_plain_byte, put_number, put_peer};
 use super::line::Line;
 
+/// Appends a line.
 pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
     put_peer(out, line.client);
     out.extend_from_slice(time);
@@ -27,6 +28,7 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
         }
         None => out.extend_from_slice(b"-\" "),
     }
+
     put_number(out, line.status.into());
     out.push(b' ');
     put_number(out, line.bytes);

@@ -26,19 +26,23 @@ fn put_ipv4(out: &mut Vec<u8>, address: Ipv4Addr) {
     out.pop();
 }
 
-/// Appends an address in the format of RFC 5952 §4: hexadecimal without leading zeros, with `::` in place of the first
+/// Appends an address in the format of RFC 5952 §4: hexadecimal without leading zeros, with `::` instead of the first
 /// of the longest runs of zeros.
 fn put_ipv6(out: &mut Vec<u8>, address: Ipv6Addr) {
     let groups = address.segments();
+
+    // Find the first of the longest runs of two zeros or more.
     let zeros_from = |start: usize| groups[start..].iter().take_while(|group| **group == 0).count();
     let mut run_start = groups.len();
     let mut run_length = 1;
     for start in 0..groups.len() {
         let length = zeros_from(start);
         if length > run_length {
-            (run_start, run_length) = (start, length);
+            run_start = start;
+            run_length = length;
         }
     }
+
     let put_groups = |out: &mut Vec<u8>, groups: &[u16]| {
         for (number, group) in groups.iter().enumerate() {
             if number > 0 {
@@ -47,6 +51,7 @@ fn put_ipv6(out: &mut Vec<u8>, address: Ipv6Addr) {
             put_group(out, *group);
         }
     };
+
     let (before, run_and_after) = groups.split_at(run_start);
     put_groups(out, before);
     if let Some(after) = run_and_after.get(run_length..) {

@@ -7,6 +7,7 @@ use cannery_base::date::format_rfc3339;
 use super::encode::{is_plain, put_digits, put_number, put_peer};
 use super::line::{Line, Moment};
 
+/// Appends a line.
 pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8], moment: Moment) {
     out.extend_from_slice(b"{\"time\":\"");
     out.extend_from_slice(time);
@@ -14,6 +15,7 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8], moment: Mo
     out.extend_from_slice(b"Z\",\"peer\":\"");
     put_peer(out, line.client);
     out.push(b'"');
+
     if let Some(tls) = line.tls {
         put_text(out, "tls", tls.name().as_bytes());
     }
@@ -29,6 +31,7 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8], moment: Mo
             put_text(out, name, value);
         }
     }
+
     out.extend_from_slice(b",\"status\":");
     put_number(out, line.status.into());
     out.extend_from_slice(b",\"bytes\":");
@@ -36,6 +39,7 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8], moment: Mo
     if let Some(coding) = line.coding {
         put_text(out, "coding", coding);
     }
+
     out.extend_from_slice(b",\"duration\":");
     put_number(out, moment.duration.as_secs());
     out.push(b'.');

@@ -41,6 +41,7 @@ impl Snapshot {
         sum
     }
 
+    /// Adds the counters of a worker.
     fn add(&mut self, counters: &Counters) {
         // We read `closed` before `accepted`: a connection that opens and ends in between cannot make the number of
         // open connections negative.
@@ -55,8 +56,13 @@ impl Snapshot {
         self.tls_failures += counters.tls_failures.get();
         self.bytes += counters.bytes.get();
         self.log_lines_dropped += counters.log_lines_dropped.get();
-        self.methods.iter_mut().zip(&counters.methods).for_each(|(sum, counter)| *sum += counter.get());
-        self.refusals.iter_mut().zip(&counters.refusals).for_each(|(sum, counter)| *sum += counter.get());
+
+        for (sum, counter) in self.methods.iter_mut().zip(&counters.methods) {
+            *sum += counter.get();
+        }
+        for (sum, counter) in self.refusals.iter_mut().zip(&counters.refusals) {
+            *sum += counter.get();
+        }
         for (status, count) in counters.statuses() {
             *self.statuses.entry(status).or_default() += count;
         }
@@ -81,10 +87,19 @@ impl Snapshot {
             (&mut self.log_lines_dropped, &other.log_lines_dropped),
             (&mut self.latency_nanoseconds, &other.latency_nanoseconds),
         ];
-        pairs.into_iter().for_each(|(sum, more)| add(sum, more));
-        self.methods.iter_mut().zip(&other.methods).for_each(|(sum, more)| add(sum, more));
-        self.refusals.iter_mut().zip(&other.refusals).for_each(|(sum, more)| add(sum, more));
-        other.statuses.iter().for_each(|(status, more)| add(self.statuses.entry(*status).or_default(), more));
+        for (sum, more) in pairs {
+            add(sum, more);
+        }
+
+        for (sum, more) in self.methods.iter_mut().zip(&other.methods) {
+            add(sum, more);
+        }
+        for (sum, more) in self.refusals.iter_mut().zip(&other.refusals) {
+            add(sum, more);
+        }
+        for (status, more) in &other.statuses {
+            add(self.statuses.entry(*status).or_default(), more);
+        }
         self.latency.merge(&other.latency);
         self.missing.merge(&other.missing);
     }

@@ -67,12 +67,13 @@ fn build(plan: &Plan, warnings: &mut Vec<String>) -> Result<landlock::Restrictio
 /// Returns the allowed access below each path.
 fn allowed(plan: &Plan) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let with = |access: BitFlags<AccessFs>| move |path| (path, access);
-    let read = plan.read.iter().flat_map(|path| places(path)).map(with(AccessFs::ReadFile.into()));
-    let list = plan.list.iter().flat_map(|path| places(path));
+    let read =
+        plan.read.iter().flat_map(|path| replacement_directories(path)).map(with(AccessFs::ReadFile.into()));
+    let list = plan.list.iter().flat_map(|path| replacement_directories(path));
     let list = list.map(with(AccessFs::ReadFile | AccessFs::ReadDir));
     let below =
         plan.read_below.iter().filter_map(|path| directory(path)).map(with(AccessFs::ReadFile.into()));
-    let append = plan.append.iter().flat_map(|path| places(path));
+    let append = plan.append.iter().flat_map(|path| replacement_directories(path));
     let append = append.map(with(AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::Truncate));
     let remove = plan.remove.iter().filter_map(|path| parent(path)).map(with(AccessFs::RemoveFile.into()));
     read.chain(list).chain(below).chain(append).chain(remove).collect()
@@ -104,12 +105,14 @@ fn directory(path: &Path) -> Option<PathBuf> {
 ///
 /// A new release can be renamed over the file or over a link to it, or a link to a parent directory can be changed. The root
 /// is never returned, because it would allow everything; for a file in the root, the result is the file itself.
-fn places(path: &Path) -> Vec<PathBuf> {
-    let mut places = Vec::new();
-    let Ok(path) = std::path::absolute(path) else { return places };
+fn replacement_directories(path: &Path) -> Vec<PathBuf> {
+    let mut directories = Vec::new();
+    let Ok(path) = std::path::absolute(path) else { return directories };
     let mut rest: Vec<PathBuf> = parts(&path);
     let mut walked = PathBuf::from("/");
     let mut links = 0;
+
+    // Walk the path, and replace each symbolic link by its target.
     while let Some(part) = rest.pop() {
         match part.components().next() {
             Some(Component::ParentDir) => {
@@ -119,28 +122,33 @@ fn places(path: &Path) -> Vec<PathBuf> {
             Some(Component::Normal(name)) => walked.push(name),
             _ => continue,
         }
+
         let Ok(target) = fs::read_link(&walked) else { continue };
         links += 1;
         if links > LINKS_MAX {
             break;
         }
         walked.pop();
-        places.push(walked.clone());
+        directories.push(walked.clone());
         if target.is_absolute() {
             walked = PathBuf::from("/");
         }
         rest.extend(parts(&target));
     }
-    let folder = walked.parent().map(Path::to_owned);
-    let is_file_of_folder = !fs::metadata(&walked).is_ok_and(|metadata| !metadata.is_file());
-    places.push(folder.filter(|_| is_file_of_folder).unwrap_or_else(|| walked.clone()));
-    if places.pop_if(|place| *place == Path::new("/")).is_some() {
-        places.push(walked);
+
+    // A regular or missing file can be replaced in its directory. A device or a FIFO is allowed by itself.
+    let parent = walked.parent().map(Path::to_owned);
+    let is_replaceable = !fs::metadata(&walked).is_ok_and(|metadata| !metadata.is_file());
+    directories.push(parent.filter(|_| is_replaceable).unwrap_or_else(|| walked.clone()));
+
+    // The root would allow everything.
+    if directories.pop_if(|directory| *directory == Path::new("/")).is_some() {
+        directories.push(walked);
     }
-    places.retain(|place| place != Path::new("/"));
-    places.sort();
-    places.dedup();
-    places
+    directories.retain(|directory| directory != Path::new("/"));
+    directories.sort();
+    directories.dedup();
+    directories
 }
 
 /// Returns the components of a path in reverse order.

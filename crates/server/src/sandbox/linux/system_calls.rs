@@ -3,10 +3,10 @@
 //! We traced the server through the whole test suite and justified each call. Equivalents that other C libraries or
 //! architectures use are listed too.
 //!
-//! The kernel caches which calls a filter allows with any arguments, and doesn't run the filter for them. The calls of the request path are therefore allowed without conditions, with one exception:
-//! `sendto` and `sendmsg`, because a send may also open a connection. After `shutdown`, a listening socket is an
-//! unconnected one, and a send with `MSG_FASTOPEN` connects it to any address, which no Landlock rule prevents. Running
-//! the filters adds about 100 ns to a send; `write`, which takes neither flags nor an address and would need no
+//! The kernel caches which calls a filter allows with any arguments, and doesn't run the filter for them. The calls of the
+//! request path are therefore allowed without conditions, with one exception: `sendto` and `sendmsg`, because a send may
+//! also open a connection. After `shutdown`, a listening socket is an unconnected one, and a send with `MSG_FASTOPEN`
+//! connects it to any address, which no Landlock rule prevents. Running the filters adds about 100 ns to a send; `write`, which takes neither flags nor an address and would need no
 //! condition, adds about 150 ns, because it passes through the kernel's file layer.
 //!
 //! The address of `sendmsg` is in memory, which filters cannot read. A worker therefore has no socket that would use one: its

@@ -1,4 +1,5 @@
-//! Event loops of Linux: epoll, and io_uring if the kernel has the operations that we need. We prefer epoll, which is faster for many open connections.
+//! Event loops of Linux: epoll, and io_uring if the kernel has the operations that we need. We prefer epoll, which is faster
+//! for many open connections.
 
 use std::fmt;
 

@@ -9,8 +9,8 @@ fn a_file_may_be_replaced_in_its_folder() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     fs::write(root.join("site.cdb"), "").unwrap();
-    assert_eq!(places(&root.join("site.cdb")), [root.as_path()]);
-    assert_eq!(places(&root.join("not-there-yet.log")), [root.as_path()]);
+    assert_eq!(replacement_directories(&root.join("site.cdb")), [root.as_path()]);
+    assert_eq!(replacement_directories(&root.join("not-there-yet.log")), [root.as_path()]);
 }
 
 #[test]
@@ -21,10 +21,10 @@ fn links_anywhere_in_the_path_may_change() {
     fs::write(root.join("app/releases/1/site.cdb"), "").unwrap();
     symlink("releases/1", root.join("app/current")).unwrap();
     let expected = [root.join("app"), root.join("app/releases/1")];
-    assert_eq!(places(&root.join("app/current/site.cdb")), expected);
+    assert_eq!(replacement_directories(&root.join("app/current/site.cdb")), expected);
     symlink(root.join("app/../app/current/site.cdb"), root.join("site.cdb")).unwrap();
     let expected = [root.clone(), root.join("app"), root.join("app/releases/1")];
-    assert_eq!(places(&root.join("site.cdb")), expected);
+    assert_eq!(replacement_directories(&root.join("site.cdb")), expected);
 }
 
 #[test]
@@ -55,10 +55,12 @@ fn empty_rule_is_omitted() {
 
 #[test]
 fn root_is_never_allowed_and_link_loops_end() {
-    assert_eq!(places(Path::new("/site.cdb")), [Path::new("/site.cdb")]);
-    assert_eq!(places(Path::new("/dev/null")), [Path::new("/dev/null")]);
+    assert_eq!(replacement_directories(Path::new("/site.cdb")), [Path::new("/site.cdb")]);
+    assert_eq!(replacement_directories(Path::new("/dev/null")), [Path::new("/dev/null")]);
     let folder = tempfile::tempdir().unwrap();
     symlink("b", folder.path().join("a")).unwrap();
     symlink("a", folder.path().join("b")).unwrap();
-    assert!(places(&folder.path().join("a")).iter().all(|place| place != Path::new("/")));
+    assert!(
+        replacement_directories(&folder.path().join("a")).iter().all(|directory| directory != Path::new("/"))
+    );
 }
