@@ -40,7 +40,7 @@ pub(crate) enum Source {
         /// State that auxiliary threads maintain.
         status: Arc<Status>,
     },
-    /// The serving processes, combined. A mutex, because one thread asks at a time.
+    /// The serving processes, combined. The mutex admits one query at a time.
     Others(Mutex<Collector>),
 }
 

@@ -73,7 +73,7 @@ pub struct Config {
     pub admin: Option<Address>,
     /// Host names that the admin listener accepts in addition to addresses and `localhost`.
     pub admin_hosts: Vec<HostPattern>,
-    /// Descriptor of an inherited socket on which the admin process asks for statistics.
+    /// Descriptor of an inherited socket on which the admin process queries statistics.
     pub stats_socket: Option<i32>,
     /// Interval of the reports on the terminal.
     pub report: Option<Duration>,

@@ -130,7 +130,7 @@ impl<L: EventLoop> Worker<L> {
 
         let end = self.begin_drain();
         if let Some(draining) = self.draining.take() {
-            // Sending fails if the receiver is gone, as in tests.
+            // Sending fails if the receiver was dropped, as in tests.
             let _ = draining.send(self.connections.len());
         }
         while !self.is_idle() && self.now() < end {

@@ -10,7 +10,7 @@ use super::syscalls;
 pub struct SplicePipe;
 
 impl SplicePipe {
-    /// Creates the stand-in.
+    /// Creates a pipe that is never available.
     #[must_use]
     pub fn new() -> SplicePipe {
         SplicePipe

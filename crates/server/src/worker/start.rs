@@ -60,7 +60,7 @@ fn run_thread(
 struct Task<'a> {
     plan: Plan,
     sandbox: &'a Sandbox,
-    /// The main thread waits until every sender is gone.
+    /// The main thread waits until every sender is dropped.
     started: mpsc::Sender<Result<(), StartError>>,
 }
 

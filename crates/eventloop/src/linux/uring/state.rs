@@ -1,7 +1,7 @@
 //! The connections of a loop over a ring, and how completions change their state.
 //!
-//! The kernel receives without being asked to. If a connection does not read, because the peer is slow to take responses,
-//! it is paused: received bytes are kept, and the kernel stops receiving until the connection has read them.
+//! The kernel receives before the connection reads. If a connection does not read, because the peer is slow to take
+//! responses, it is paused: received bytes are kept, and the kernel stops receiving until the connection has read them.
 //!
 //! The first receive of a connection is a single one, later ones are multishot. Many connections bring one request and end
 //! with its response; a multishot operation would have to be cancelled then.
