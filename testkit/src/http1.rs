@@ -102,12 +102,6 @@ pub fn parse(bytes: &[u8], is_head: bool) -> (Response, &[u8]) {
     (response, rest)
 }
 
-/// Returns `true` if `bytes` begin with a complete response to a method other than HEAD.
-#[must_use]
-pub fn is_complete(bytes: &[u8]) -> bool {
-    response_length(bytes, false).is_some_and(|length| bytes.len() >= length)
-}
-
 /// Returns the length of the response at the start of `bytes`, or `None` while its head is incomplete.
 fn response_length(bytes: &[u8], is_head: bool) -> Option<usize> {
     let head = find_head_end(bytes)?;

@@ -9,9 +9,9 @@ mod representations;
 mod statuses;
 mod targets;
 
-use std::io::{Read, Write};
+use cannery_testkit::http1;
 
-use crate::harness::{Response, Server, is_complete, pages, parse, serve};
+use crate::harness::{Response, Server, pages, parse, serve};
 
 /// Serves a small site with a negotiated page, a rule of each kind, and header fields of its own.
 fn site() -> Server {
@@ -65,24 +65,9 @@ fn status(server: &Server, lines: &str) -> u16 {
 
 /// Sends bytes and reads `count` responses from a connection that stays open.
 fn exchange(server: &Server, bytes: &[u8], count: usize) -> Vec<Response> {
-    let mut stream = server.connect();
-    stream.write_all(bytes).unwrap();
-    let mut received = Vec::new();
-    let mut chunk = [0; 4096];
-    loop {
-        let mut responses = Vec::new();
-        let mut rest = received.as_slice();
-        while is_complete(rest) {
-            let (response, others) = parse(rest, false);
-            responses.push(response);
-            rest = others;
-        }
-        if responses.len() >= count {
-            assert!(rest.is_empty(), "more than {count} responses");
-            return responses;
-        }
-        let bytes = stream.read(&mut chunk).unwrap();
-        assert!(bytes > 0, "the server closed after {} of {count} responses", responses.len());
-        received.extend_from_slice(&chunk[..bytes]);
-    }
+    let mut client = http1::Client::new(server.connect());
+    client.send(bytes).unwrap();
+    let responses = (0..count).map(|_| client.receive(false).unwrap()).collect();
+    assert!(!client.has_received(), "more than {count} responses");
+    responses
 }

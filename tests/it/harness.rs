@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 pub(crate) use cannery_testkit::Response;
-pub(crate) use cannery_testkit::http1::{is_complete, parse};
+pub(crate) use cannery_testkit::http1::parse;
 
 use crate::transports::Transports;
 

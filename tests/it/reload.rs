@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use cannery_testkit::http1::is_complete;
+use cannery_testkit::http1;
 
 use crate::harness::{Server, compile, pages, parse, write_folder};
+use crate::transports::connect;
 
 /// A directory of releases.
 struct Releases {
@@ -318,29 +319,18 @@ fn reload_under_load_fails_no_request() {
 
 /// Requests both files, `pipelined` times each per batch, and checks that each response is of a single release.
 fn load(address: &str, pipelined: usize, stop: &AtomicBool, responses: &AtomicUsize) {
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut client = http1::Client::new(connect(address));
     let request = "GET /small.txt HTTP/1.1\r\nHost: h\r\n\r\nGET /large.txt HTTP/1.1\r\nHost: h\r\n\r\n";
     let requests = request.repeat(pipelined);
-    let mut received = Vec::new();
-    let mut buffer = vec![0; 256 * 1024];
     while !stop.load(Ordering::Relaxed) {
-        stream.write_all(requests.as_bytes()).unwrap();
-        let mut left = 2 * pipelined;
-        while left > 0 {
-            let bytes = stream.read(&mut buffer).unwrap();
-            assert!(bytes > 0, "the connection was closed");
-            received.extend_from_slice(&buffer[..bytes]);
-            while left > 0 && is_complete(&received) {
-                let (response, rest) = parse(&received, false);
-                assert_eq!(response.status, 200);
-                let text = std::str::from_utf8(&response.body).unwrap();
-                let first = text.lines().next().unwrap();
-                assert!(text.lines().all(|line| line == first), "mixed bytes");
-                received = rest.to_vec();
-                left -= 1;
-                responses.fetch_add(1, Ordering::Relaxed);
-            }
+        client.send(requests.as_bytes()).unwrap();
+        for _ in 0..2 * pipelined {
+            let response = client.receive(false).unwrap();
+            assert_eq!(response.status, 200);
+            let text = std::str::from_utf8(&response.body).unwrap();
+            let first = text.lines().next().unwrap();
+            assert!(text.lines().all(|line| line == first), "mixed bytes");
+            responses.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

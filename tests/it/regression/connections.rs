@@ -1,42 +1,38 @@
 //! Closed connections, and the responses that their clients receive.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::harness::{Response, Server, is_complete, pages, parse, run, serve, write_folder};
+use cannery_testkit::{Ended, http1};
 
-/// Sends a request and reads its response. Returns `None` if the connection ends first.
-fn exchange_on(stream: &mut TcpStream) -> Option<Response> {
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").ok()?;
-    let (mut received, mut chunk) = (Vec::new(), [0; 4096]);
-    while !is_complete(&received) {
-        match stream.read(&mut chunk) {
-            Ok(0) | Err(_) => return None,
-            Ok(bytes) => received.extend_from_slice(&chunk[..bytes]),
-        }
-    }
-    Some(parse(&received, false).0)
+use crate::harness::{Response, Server, pages, parse, run, serve, write_folder};
+
+/// Sends a request and reads its response. Fails if the connection ends first.
+fn exchange_on(client: &mut http1::Client<TcpStream>) -> Result<Response, Ended> {
+    client.request(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n", false)
 }
 
 #[test]
 fn request_sent_during_shutdown_is_answered() {
     let mut server = Server::start(&["--dummy"]);
-    let mut streams: Vec<TcpStream> = (0..4).map(|_| server.connect()).collect();
-    for stream in &mut streams {
-        assert_eq!(exchange_on(stream).unwrap().field("Connection"), None);
+    let mut clients: Vec<_> = (0..4).map(|_| http1::Client::new(server.connect())).collect();
+    for client in &mut clients {
+        assert_eq!(exchange_on(client).unwrap().field("Connection"), None);
     }
     server.signal("TERM");
-    for stream in &mut streams {
-        let next = || exchange_on(stream).expect("no request is lost");
+    for client in &mut clients {
+        let next = || exchange_on(client).expect("no request is lost");
         let last = std::iter::repeat_with(next).find(|answer| answer.field("Connection") == Some("close"));
         assert_eq!(last.unwrap().status, 200);
-        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the connection ends");
+        let end = client.receive(false);
+        let is_closed = matches!(&end, Err(Ended::Closed(error)) if error.kind() == ErrorKind::UnexpectedEof);
+        assert!(is_closed, "the connection stays open: {end:?}");
     }
-    drop(streams);
+    drop(clients);
     assert_eq!(server.wait(), Some(0));
 }
 
@@ -47,9 +43,9 @@ fn request_sent_during_shutdown_is_answered() {
 fn signal_to_a_worker_is_handled() {
     let server = Server::start(&["--dummy"]);
     // So many connections that all low descriptors belong to them.
-    let mut streams: Vec<TcpStream> = (0..100).map(|_| server.connect()).collect();
-    for stream in &mut streams {
-        assert_eq!(exchange_on(stream).unwrap().status, 200);
+    let mut clients: Vec<_> = (0..100).map(|_| http1::Client::new(server.connect())).collect();
+    for client in &mut clients {
+        assert_eq!(exchange_on(client).unwrap().status, 200);
     }
 
     let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap().map(|task| task.unwrap());
@@ -64,8 +60,8 @@ fn signal_to_a_worker_is_handled() {
         server.await_line("SIGUSR2: this process cannot start a new program");
     }
 
-    for stream in &mut streams {
-        assert_eq!(exchange_on(stream).expect("the response is whole").status, 200);
+    for client in &mut clients {
+        assert_eq!(exchange_on(client).expect("a complete response").status, 200);
     }
 }
 
@@ -81,16 +77,17 @@ fn takeover_loses_no_request_on_a_persistent_connection() {
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                let mut stream = TcpStream::connect(&address).unwrap();
+                let connect = || http1::Client::new(TcpStream::connect(&address).unwrap());
+                let mut client = connect();
                 while !stop.load(Ordering::Relaxed) {
-                    let answer = exchange_on(&mut stream);
+                    let response = exchange_on(&mut client);
                     answered.fetch_add(1, Ordering::Relaxed);
-                    let Some(answer) = answer else {
+                    let Ok(response) = response else {
                         stop.store(true, Ordering::Relaxed);
                         panic!("a request was lost");
                     };
-                    if answer.field("Connection") == Some("close") {
-                        stream = TcpStream::connect(&address).unwrap();
+                    if response.field("Connection") == Some("close") {
+                        client = connect();
                     }
                 }
             });
