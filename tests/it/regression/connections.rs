@@ -42,7 +42,7 @@ fn request_sent_during_shutdown_is_answered() {
 #[cfg(target_os = "linux")]
 fn signal_to_a_worker_is_handled() {
     let server = Server::start(&["--dummy"]);
-    // So many connections that all low descriptors belong to them.
+    // With a hundred connections, all low descriptors are theirs.
     let mut clients: Vec<_> = (0..100).map(|_| http1::Client::new(server.connect())).collect();
     for client in &mut clients {
         assert_eq!(exchange_on(client).unwrap().status, 200);
