@@ -21,7 +21,6 @@ mod project;
 // Sites and their contents.
 mod contents;
 mod site;
-mod tiles;
 
 // Measuring: checks, load, rounds.
 mod check;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use cannery_testkit::tiles::{COUNT, Pyramid, SEED};
 
 use crate::contents;
 use crate::machine;
@@ -14,7 +15,6 @@ use crate::process::{self, Usage};
 use crate::programs::{self, PYTHON_DOCS};
 use crate::project::{self, files_below};
 use crate::scenario::{Content, Generated, SiteSpec};
-use crate::tiles::{COUNT, Pyramid, SEED};
 
 /// The number of tiles in quick runs.
 const QUICK_TILES: u64 = 10_000;

@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::harness::{Server, compile, decode, files_below, percent_encode, skip_outside};
+use cannery_testkit::tiles;
 
-#[path = "../../bench/src/tiles.rs"]
-mod tiles;
+use crate::harness::{Server, compile, decode, files_below, percent_encode, skip_outside};
 
 /// Compiles a folder quickly and serves it.
 fn serve(folder: &Path, place: &tempfile::TempDir, flags: &[&str]) -> (Server, PathBuf) {

@@ -16,13 +16,12 @@ mod tidy;
 mod vocabulary;
 mod words;
 
-#[path = "../../bench/src/tiles.rs"]
-mod tiles;
-
 use std::env;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
+
+use cannery_testkit::tiles;
 
 use crate::checks::Extent;
 use crate::error::Error;

@@ -2,8 +2,8 @@
 //!
 //! Real tile sets are similar: half of all tiles show only sea and are the smallest PNG there is (103 bytes), a few in
 //! cities reach 32 KiB, and most contents have two or three paths. Every tile here is a valid PNG of 256 × 256 pixels,
-//! and every number in it follows from the seed, so two machines create the same bytes. The module reads no clock, uses
-//! no floating point and depends only on the standard library, so tools and tests can include the file.
+//! and every number in it follows from the seed, so two machines create the same bytes. The module reads no clock and uses
+//! no floating point. Tests, benchmarks and `cargo xtask tiles` share it.
 //!
 //! The shape at any count, exact in the first column and approximate in the others:
 //!
@@ -14,9 +14,6 @@
 //! Sizes and repetitions are independent here, while in a real set the sea repeats. Each blank tile has a color of its
 //! own instead, which keeps the number of distinct contents.
 
-// Each includer uses its own part of this file.
-#![allow(dead_code)]
-
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -24,36 +21,36 @@ use std::thread;
 
 /// A set of tiles, determined by their number and the seed. Each tile is computed on demand, in any order.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pyramid {
+pub struct Pyramid {
     count: u64,
     seed: u64,
 }
 
 /// The number of tiles of the full workload.
-pub(crate) const COUNT: u64 = 250_000;
+pub const COUNT: u64 = 250_000;
 
 /// The seed of the published figures.
-pub(crate) const SEED: u64 = 1;
+pub const SEED: u64 = 1;
 
 impl Pyramid {
     /// Returns a pyramid of `count` tiles.
-    pub(crate) fn new(count: u64, seed: u64) -> Pyramid {
+    pub fn new(count: u64, seed: u64) -> Pyramid {
         Pyramid { count, seed }
     }
 
     /// Returns the number of paths.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.count
     }
 
     /// Returns the number of different contents: exact below 16 million, the number of colors.
-    pub(crate) fn distinct(&self) -> u64 {
+    pub fn distinct(&self) -> u64 {
         (self.count * 2).div_ceil(5)
     }
 
     /// Returns the path of a tile, `Z/X/Y.png`. Complete zoom levels come first; the last one may be partial.
     /// `tile` counts from 0 to `count - 1`.
-    pub(crate) fn path(&self, tile: u64) -> String {
+    pub fn path(&self, tile: u64) -> String {
         let mut zoom = 0;
         let mut tiles_before = 0;
         while tile - tiles_before >= 1 << (2 * zoom) {
@@ -67,7 +64,7 @@ impl Pyramid {
     }
 
     /// Returns the content of a tile, from 0 to `distinct - 1`. Each content occurs at least once.
-    pub(crate) fn content_of(&self, tile: u64) -> u64 {
+    pub fn content_of(&self, tile: u64) -> u64 {
         // A prime step larger than any count visits every remainder once, which distributes the first
         // occurrence of each content over the whole pyramid.
         let shuffled = (u128::from(tile) * u128::from(STEP) + u128::from(self.seed)) % u128::from(self.count);
@@ -80,7 +77,7 @@ impl Pyramid {
     }
 
     /// Returns the bytes of a content: a complete PNG file.
-    pub(crate) fn content(&self, content: u64) -> Vec<u8> {
+    pub fn content(&self, content: u64) -> Vec<u8> {
         // The content's number is the first color of its palette, so no two files are equal.
         let [_, red, green, blue] = low_32(content ^ self.seed).to_be_bytes();
         let mut noise = Noise::new(!self.seed, content);
@@ -92,7 +89,7 @@ impl Pyramid {
 
     /// Writes every tile below `folder` with a thread for each processor, and replaces existing files. Creates the
     /// folder if necessary. Returns the sum of all sizes, in bytes.
-    pub(crate) fn write_to(&self, folder: &Path) -> io::Result<u64> {
+    pub fn write_to(&self, folder: &Path) -> io::Result<u64> {
         let threads = thread::available_parallelism()?.get() as u64;
         thread::scope(|scope| {
             let workers: Vec<_> = (0..threads)
