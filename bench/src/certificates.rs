@@ -27,24 +27,16 @@ impl Certificate {
             }
             Wire::TlsRsa => ("rsa2048", &["-newkey", "rsa:2048"]),
         };
-        let folder = project::scratch(&format!("certificates/{name}"))?;
-        if folder.is_dir() {
-            return Ok(Certificate::in_folder(&folder));
-        }
-
-        // The folder gets its name after all files exist, so an interrupted run leaves no half certificate.
-        let unfinished = folder.with_extension("unfinished");
-        fs::create_dir_all(&unfinished)?;
-        let Certificate { public, private, bundle } = Certificate::in_folder(&unfinished);
-        let mut openssl = Command::new("openssl");
-        openssl
-            .args(["req", "-x509", "-nodes", "-days", "3650", "-config"])
-            .arg(openssl_settings())
-            .args(key);
-        openssl.arg("-keyout").arg(&private).arg("-out").arg(&public).stderr(Stdio::null());
-        project::run(&mut openssl)?;
-        fs::write(&bundle, [fs::read(&public)?, fs::read(&private)?].concat())?;
-        fs::rename(&unfinished, &folder)?;
+        let folder = project::filled_once(&format!("certificates/{name}"), |folder| {
+            fs::create_dir_all(folder)?;
+            let Certificate { public, private, bundle } = Certificate::in_folder(folder);
+            let mut openssl = Command::new("openssl");
+            openssl.args(["req", "-x509", "-nodes", "-days", "3650"]).args(key);
+            openssl.arg("-config").arg(openssl_settings());
+            openssl.arg("-keyout").arg(&private).arg("-out").arg(&public).stderr(Stdio::null());
+            project::run(&mut openssl)?;
+            Ok(fs::write(&bundle, [fs::read(&public)?, fs::read(&private)?].concat())?)
+        })?;
         Ok(Certificate::in_folder(&folder))
     }
 

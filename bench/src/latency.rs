@@ -28,15 +28,6 @@ impl Latencies {
         Latencies { all, by_second }
     }
 
-    /// Returns these latencies and those of other requests of the same run.
-    pub(crate) fn merge(&self, others: &Latencies) -> Latencies {
-        let both = self.by_second.iter().chain(&others.by_second);
-        let requests = both.flat_map(|(second, latencies)| {
-            latencies.iter().map(|latency| (Duration::from_secs(*second), *latency))
-        });
-        Latencies::new(requests)
-    }
-
     /// Returns the number of requests.
     pub(crate) fn len(&self) -> usize {
         self.all.len()

@@ -85,19 +85,19 @@ impl Plan {
 impl Extent {
     /// Returns the folder of tables. Parts of a scenario mean little and aren't stored with complete tables.
     pub(crate) fn results(self) -> Result<PathBuf> {
-        match self {
-            Extent::Whole => Ok(project::folder().join("results")),
-            Extent::Step(_) => project::scratch("step/results"),
-            Extent::Quick => project::scratch("quick/results"),
-        }
+        self.folder("bench/results")
     }
 
     /// Returns the folder of the page.
     pub(crate) fn page(self) -> Result<PathBuf> {
+        self.folder("docs")
+    }
+
+    fn folder(self, name: &str) -> Result<PathBuf> {
         match self {
-            Extent::Whole => Ok(project::root().join("docs")),
-            Extent::Step(_) => project::scratch("step/docs"),
-            Extent::Quick => project::scratch("quick/docs"),
+            Extent::Whole => Ok(project::root().join(name)),
+            Extent::Step(_) => project::scratch(&format!("step/{name}")),
+            Extent::Quick => project::scratch(&format!("quick/{name}")),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, ensure};
 
 use crate::project::{self, find_program};
 
@@ -118,13 +118,9 @@ fn once(name: &'static str, make: impl FnOnce() -> Result<PathBuf>) -> Result<Pa
 
 /// Returns the commit of the sources, marked if they have changes.
 pub(crate) fn commit() -> Result<String> {
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git").args(arguments).current_dir(project::root()).output();
-        let output = output.context("cannot start git")?;
-        if !output.status.success() {
-            bail!("git failed: {}", output.status);
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let git = |arguments: &[&str]| -> Result<String> {
+        let output = project::output(Command::new("git").args(arguments).current_dir(project::root()))?;
+        Ok(output.trim().to_owned())
     };
     let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
     // Tables of earlier runs may differ; the sources must not.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use serde::de::DeserializeOwned;
 
 /// Returns the folder of the benchmarks.
 pub(crate) fn folder() -> &'static Path {
@@ -23,6 +24,28 @@ pub(crate) fn scratch(path: &str) -> Result<PathBuf> {
     let parent = path.parent().expect("the path has a parent");
     fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
     Ok(path)
+}
+
+/// Returns a folder that is filled only once. It gets its name after all files exist, so an interrupted run leaves no
+/// incomplete folder.
+pub(crate) fn filled_once(path: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let folder = scratch(path)?;
+    if !folder.is_dir() {
+        let unfinished = folder.with_extension("unfinished");
+        if unfinished.exists() {
+            fs::remove_dir_all(&unfinished)?;
+        }
+        fill(&unfinished).with_context(|| unfinished.display().to_string())?;
+        fs::rename(&unfinished, &folder)?;
+    }
+    Ok(folder)
+}
+
+/// Parses a TOML file of the benchmarks.
+pub(crate) fn parse<T: DeserializeOwned>(name: &str) -> Result<T> {
+    let path = folder().join(name);
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    toml::from_str(&text).with_context(|| path.display().to_string())
 }
 
 /// Returns a command that runs a program on the given processors.

@@ -1,7 +1,6 @@
 //! Scenarios: the site, the load and the servers of each benchmark, parsed from `scenarios.toml`.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
@@ -315,11 +314,9 @@ fn three() -> u64 {
 impl Scenarios {
     /// Reads and checks `scenarios.toml`.
     pub(crate) fn load() -> Result<Scenarios> {
-        let path = project::folder().join("scenarios.toml");
-        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let scenarios: Scenarios = toml::from_str(&text).with_context(|| path.display().to_string())?;
+        let scenarios: Scenarios = project::parse("scenarios.toml")?;
         for scenario in &scenarios.all {
-            scenarios.check(scenario).with_context(|| format!("{}: {}", path.display(), scenario.name))?;
+            scenarios.check(scenario).with_context(|| format!("scenarios.toml: {}", scenario.name))?;
         }
         Ok(scenarios)
     }

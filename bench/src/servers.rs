@@ -107,9 +107,7 @@ pub(crate) struct Launch<'a> {
 impl Servers {
     /// Reads `servers.toml`.
     pub(crate) fn load() -> Result<Servers> {
-        let path = project::folder().join("servers.toml");
-        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        toml::from_str(&text).with_context(|| path.display().to_string())
+        project::parse("servers.toml")
     }
 
     /// Returns a server.

@@ -91,15 +91,10 @@ pub(crate) fn pyramid(is_quick: bool) -> Pyramid {
     Pyramid::new(if is_quick { QUICK_TILES } else { COUNT }, SEED)
 }
 
-/// Returns the folder of the tiles, after writing them once. It gets its name after all files exist.
+/// Returns the folder of the tiles, after writing them once.
 fn tiles(pyramid: &Pyramid) -> Result<PathBuf> {
-    let folder = project::scratch(&format!("tiles-{}-{SEED}", pyramid.count()))?;
-    if !folder.is_dir() {
-        let unfinished = folder.with_extension("unfinished");
-        pyramid.write_to(&unfinished).with_context(|| unfinished.display().to_string())?;
-        fs::rename(&unfinished, &folder)?;
-    }
-    Ok(folder)
+    let folder = format!("tiles-{}-{SEED}", pyramid.count());
+    project::filled_once(&folder, |folder| Ok(pyramid.write_to(folder).map(drop)?))
 }
 
 /// Returns the paths of all files, `/` for `index.html`.
@@ -143,21 +138,12 @@ pub(crate) fn build(sources: &Path, archive: &Path, compress: Option<&str>) -> R
 
 /// Returns a copy of the folder with the smallest gzip and brotli siblings, after creating it once.
 fn with_siblings(name: &str, sources: &Path) -> Result<PathBuf> {
-    let folder = project::scratch(&format!("sites/{name}/with-siblings"))?;
-    if folder.is_dir() {
-        return Ok(folder);
-    }
-
-    let unfinished = folder.with_extension("unfinished");
-    if unfinished.exists() {
-        fs::remove_dir_all(&unfinished)?;
-    }
-    project::run(Command::new("cp").arg("-rL").arg(sources).arg(&unfinished))?;
-    let mut files = files_below(&unfinished)?;
-    files.retain(|file| is_compressible(file));
-    compress_all(&files)?;
-    fs::rename(&unfinished, &folder)?;
-    Ok(folder)
+    project::filled_once(&format!("sites/{name}/with-siblings"), |folder| {
+        project::run(Command::new("cp").arg("-rL").arg(sources).arg(folder))?;
+        let mut files = files_below(folder)?;
+        files.retain(|file| is_compressible(file));
+        compress_all(&files)
+    })
 }
 
 /// Returns `true` for text; publishers don't compress pictures and fonts.

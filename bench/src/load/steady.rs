@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use crate::http::{self, Response};
-use crate::latency::Latencies;
 use crate::machine;
 
 /// Kept connections, and requests per second on each: far below the server's maximum.
@@ -29,8 +28,11 @@ pub(crate) struct Steady {
     pub(crate) content: Vec<u8>,
 }
 
-/// A client of one kind, which returns the scheduled time and the latency of each request.
-type Client = fn(&Steady, Duration) -> io::Result<Vec<(Duration, Duration)>>;
+/// The scheduled time and the latency of each request.
+pub(crate) type Timings = Vec<(Duration, Duration)>;
+
+/// A client of one kind.
+type Client = fn(&Steady, Duration) -> io::Result<Timings>;
 
 impl Steady {
     /// Sends requests for some time. Returns the latencies on kept and on new connections.
@@ -38,7 +40,7 @@ impl Steady {
     /// # Errors
     ///
     /// Fails at the first wrong response.
-    pub(crate) fn run(&self, duration: Duration, processors: &str) -> Result<[Latencies; 2]> {
+    pub(crate) fn run(&self, duration: Duration, processors: &str) -> Result<[Timings; 2]> {
         let kept = vec![Self::on_kept as Client; KEPT_CONNECTIONS];
         let clients = kept.into_iter().chain([Self::on_new as Client]);
         let mut latencies = machine::in_threads(clients, |client| {
@@ -46,10 +48,10 @@ impl Steady {
             client(self, duration).with_context(|| format!("a steady request to {}", self.address))
         })?;
         let on_new = latencies.pop().context("the last client has new connections")?;
-        Ok([latencies.concat(), on_new].map(Latencies::new))
+        Ok([latencies.concat(), on_new])
     }
 
-    fn on_kept(&self, duration: Duration) -> io::Result<Vec<(Duration, Duration)>> {
+    fn on_kept(&self, duration: Duration) -> io::Result<Timings> {
         let mut stream = BufReader::new(http::connect(self.address)?);
         let request = http::request("1.1", self.address, &self.target, &[]);
         at_rate(KEPT_RATE, duration, || {
@@ -58,7 +60,7 @@ impl Steady {
         })
     }
 
-    fn on_new(&self, duration: Duration) -> io::Result<Vec<(Duration, Duration)>> {
+    fn on_new(&self, duration: Duration) -> io::Result<Timings> {
         let close = ["Connection: close".to_owned()];
         let request = http::request("1.1", self.address, &self.target, &close);
         at_rate(NEW_RATE, duration, || self.check(&http::exchange(self.address, &request)?))
@@ -73,11 +75,7 @@ impl Steady {
 }
 
 /// Calls `send` at a constant rate. Returns for each call the scheduled time and the latency.
-fn at_rate(
-    rate: u32,
-    duration: Duration,
-    mut send: impl FnMut() -> io::Result<()>,
-) -> io::Result<Vec<(Duration, Duration)>> {
+fn at_rate(rate: u32, duration: Duration, mut send: impl FnMut() -> io::Result<()>) -> io::Result<Timings> {
     let started = Instant::now();
     let interval = Duration::from_secs(1) / rate;
     let mut latencies = Vec::new();

@@ -50,12 +50,12 @@ fn measure(context: &Context<'_>, step: &Step, samples: &mut Samples) -> Result<
 
     let quiet = resources(&server)?;
     let descriptors = server.descriptors()?;
-    let before = clients.run(context.plan.duration.min(BEFORE_MAX), processors)?;
+    let before = clients.run(context.plan.duration.min(BEFORE_MAX), processors)?.map(Latencies::new);
 
     let attack = Attack::begin(kind, server.address(), connections.into(), ATTACKERS);
     let cpu = server.cpu_time()?;
     let started = Instant::now();
-    let during = clients.run(context.plan.duration, processors)?;
+    let during = clients.run(context.plan.duration, processors)?.map(Latencies::new);
     let busy = server.cpu_time()?.saturating_sub(cpu).as_secs_f64() / started.elapsed().as_secs_f64();
     let mut attacked = resources(&server)?;
     attacked.push((Metric::Busy, busy));

@@ -15,6 +15,7 @@ use anyhow::{Context as _, Result, ensure};
 use rustix::process::Signal;
 
 use super::Context;
+use crate::latency::Latencies;
 use crate::load::Steady;
 use crate::metric::{Metric, PERCENTILES};
 use crate::process::Server;
@@ -100,8 +101,7 @@ fn during(
         (clients.run(window, processors), event.join().expect("the event does not panic"))
     });
     happened?;
-    let [kept, new] = latencies?;
-    let latencies = kept.merge(&new);
+    let latencies = Latencies::new(latencies?.concat());
 
     let mut sample: Sample = PERCENTILES.into_iter().zip(latencies.percentiles()).collect();
     sample.push((Metric::Above5Ms, latencies.count_above(SLOW) as f64));
