@@ -48,40 +48,35 @@ pub(crate) fn pin_thread(processors: &str) -> Result<()> {
     rustix::thread::sched_setaffinity(None, &set).context("sched_setaffinity")
 }
 
-/// Runs each client in a thread of its own at the same time, and returns their results in the same order.
+/// Calls `run` for each task in a thread of its own, all at the same time. Returns the results in the order of the tasks.
 ///
 /// # Errors
 ///
 /// Fails with the first error after all threads have ended.
-pub(crate) fn in_threads<C: Send, T: Send>(
-    clients: impl IntoIterator<Item = C>,
-    run: impl Fn(C) -> Result<T> + Sync,
+pub(crate) fn in_threads<Task: Send, T: Send>(
+    tasks: impl IntoIterator<Item = Task>,
+    run: impl Fn(Task) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
     let run = &run;
     thread::scope(|scope| {
-        let threads: Vec<_> = clients.into_iter().map(|client| scope.spawn(move || run(client))).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect()
+        let threads: Vec<_> = tasks.into_iter().map(|task| scope.spawn(move || run(task))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a task does not panic")).collect()
     })
 }
 
 /// Raises the descriptor limit for this process and its children, as far as the machine allows it. Only root can raise
-/// the hard limit. Returns the new limit.
-pub(crate) fn raise_descriptor_limit() -> u64 {
+/// the hard limit. A server that needs more is left out.
+pub(crate) fn raise_descriptor_limit() {
     /// One for each of 16,384 connections, and one for each of 250,000 files of a server that keeps files open.
     const WANTED: u64 = 300_000;
     let wanted = Rlimit { current: Some(WANTED), maximum: Some(WANTED) };
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let allowed = limit.maximum.unwrap_or(u64::MAX);
     if allowed < WANTED && rustix::process::setrlimit(Resource::Nofile, wanted).is_ok() {
-        return WANTED;
+        return;
     }
-
-    let current = WANTED.min(allowed);
-    let raised = Rlimit { current: Some(current), maximum: limit.maximum };
-    match rustix::process::setrlimit(Resource::Nofile, raised) {
-        Ok(()) => current,
-        Err(_) => limit.current.unwrap_or(current),
-    }
+    let raised = Rlimit { current: Some(WANTED.min(allowed)), maximum: limit.maximum };
+    let _ = rustix::process::setrlimit(Resource::Nofile, raised);
 }
 
 /// Returns the descriptor limit of this process.

@@ -1,8 +1,8 @@
 //! `loadgen.c`: a generator that needs less CPU time for a request than a server, so several server threads are busy.
 //!
-//! We wrote it because no packaged tool does: wrk needs 4.2 µs for a request where Cannery needs 3.4, and leaves two server threads idle for
-//! a fifth of the time on a machine with two processors for each. `loadgen.c` compares every byte of every response
-//! except the date, and measures no latency.
+//! We wrote it because no packaged tool does: wrk needs 4.2 µs for a request where Cannery needs 3.4, and leaves two
+//! server threads idle for a fifth of the time on a machine with two processors for each. `loadgen.c` compares every
+//! byte of every response except the date, and measures no latency.
 
 use std::fs;
 

@@ -2,9 +2,9 @@
 //! clients.
 //!
 //! Latency counts from the scheduled time of a request, so a server that stalls delays all requests of that time (the
-//! opposite is known as coordinated omission). We need 100,000 requests per second, for which no packaged tool serves: wrk2 isn't
-//! packaged by Debian, oha needs more CPU time for a request than a server, and h2load's `--rps` counts from the
-//! time of sending. Each thread polls without sleeping and uses its processor fully.
+//! opposite is known as coordinated omission). We need 100,000 requests per second, for which no packaged tool serves:
+//! wrk2 isn't packaged by Debian, oha needs more CPU time for a request than a server, and h2load's `--rps` counts from
+//! the time of sending. Each thread polls without sleeping and uses its processor fully.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
