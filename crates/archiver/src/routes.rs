@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use cannery_archive::{Key, KeyBuffer, Origin};
+use cannery_site::is_asset;
 
 use crate::diagnostic::Diagnostic;
 use crate::host::{is_too_deep, wildcards_of};
@@ -329,7 +330,27 @@ impl Planner<'_> {
             routes.paths.entry(path).or_insert(route);
         }
         routes.diagnostics.extend(numbered.note(sources));
+        let hiding: Vec<_> = routes.scopes.values().filter_map(Scope::fallback_that_hides_errors).collect();
+        for (fallback, error_page) in hiding {
+            let message = format!(
+                "answers missing pages too, with status 200, so `{}` does not; move it to a folder that has only files of \
+                 its kind",
+                String::from_utf8_lossy(sources.path(error_page))
+            );
+            routes.warn(sources.path(fallback), "fallback-hides-error-page", message);
+        }
         routes
+    }
+}
+
+impl Scope {
+    /// Returns a fallback page that answers for missing pages although it is an asset, such as `_wildcard.png`, and the page
+    /// for 404 in its folder.
+    fn fallback_that_hides_errors(&self) -> Option<(SourceId, SourceId)> {
+        let error_page = *self.error_pages.get(&404)?;
+        let (_, first) = self.fallbacks.first()?;
+        let are_assets = self.fallbacks.iter().all(|(suffix, _)| is_asset(suffix));
+        are_assets.then_some((*first, error_page))
     }
 }
 
