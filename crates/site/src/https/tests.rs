@@ -28,13 +28,15 @@ fn redirect_keeps_host_and_target() {
 }
 
 #[test]
-fn challenges_and_malformed_requests_are_not_redirected() {
+fn challenges_heartbeats_and_malformed_requests_are_not_redirected() {
     assert_eq!(location(Some("h"), "/.well-known/acme-challenge/token", 443), None);
     assert_eq!(location(Some("h"), "/.well-known/./acme-challenge/%74oken", 443), None);
     for target in ["/.well-known/acme-challenge/../x", "/.well-known/acme-challenge/%2e%2e/%2E%2e/index.html"]
     {
         assert!(location(Some("h"), target, 443).is_some(), "{target}");
     }
+    assert_eq!(location(Some("h"), "/__/heartbeat", 443), None);
+    assert!(location(Some("h"), "/__/heartbeat/x", 443).is_some());
     assert_eq!(location(Some("h"), "*", 443), None);
     assert_eq!(location(None, "/", 443), None);
     assert!(location(Some("h"), "/.well-known/security.txt", 443).is_some());
