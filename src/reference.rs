@@ -11,13 +11,16 @@ use crate::flags::{self, About};
 use crate::output::{self, Failure};
 use crate::sbom;
 
+/// The footer of manual pages: the name of the project, which all programs share, and its version.
+const SOURCE: &str = concat!("cannery ", env!("CARGO_PKG_VERSION"));
+
 /// Prints the manual page of a command, as troff.
 ///
 /// # Errors
 /// Standard output cannot be written.
 pub fn print_manual_page(command: Command) -> Result<(), Failure> {
     let mut page = Vec::new();
-    let rendered = clap_mangen::Man::new(command).render(&mut page);
+    let rendered = clap_mangen::Man::new(command).source(SOURCE).render(&mut page);
     rendered.map_err(|error| Failure::failed(format!("cannot render the manual page: {error}")))?;
     output::print(String::from_utf8_lossy(&page))
 }
@@ -26,11 +29,35 @@ pub fn print_manual_page(command: Command) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub fn print_completions(shell: Shell, mut program: Command) -> Result<(), Failure> {
+pub fn print_completions(shell: Shell, program: Command) -> Result<(), Failure> {
+    output::print(completions(shell, &program))
+}
+
+fn completions(shell: Shell, program: &Command) -> String {
     let mut script = Vec::new();
     let name = program.get_name().to_owned();
-    clap_complete::generate(shell, &mut program, name, &mut script);
-    output::print(String::from_utf8_lossy(&script))
+    clap_complete::generate(shell, &mut without_hidden_flags(program), name, &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// Returns a copy of a command without hidden flags. Some shells' completions would offer them.
+fn without_hidden_flags(command: &Command) -> Command {
+    let name = command.get_name().to_owned();
+    let shown = command.get_arguments().filter(|argument| !argument.is_hide_set()).cloned();
+    let inner = command.get_subcommands().map(without_hidden_flags);
+    let mut copy = Command::new(name)
+        .args(shown)
+        .subcommands(inner)
+        .disable_help_flag(command.is_disable_help_flag_set())
+        .disable_version_flag(command.is_disable_version_flag_set())
+        .disable_help_subcommand(command.is_disable_help_subcommand_set());
+    if let Some(about) = command.get_about() {
+        copy = copy.about(about.clone());
+    }
+    if command.get_version().is_some() {
+        copy = copy.version(env!("CARGO_PKG_VERSION"));
+    }
+    copy
 }
 
 /// Prints the information about the program that a command line asks for.
@@ -202,6 +229,25 @@ mod tests {
         for argument in flags::server::command().get_arguments().filter(|argument| is_shown(argument)) {
             let Some(name) = argument.get_long() else { continue };
             assert!(page.contains(&format!("--{name}")), "{name}");
+        }
+    }
+
+    #[test]
+    fn completions_offer_the_flags_of_help_only() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            for command in [flags::server::command(), flags::archiver::command(), flags::tools::command()] {
+                let script = completions(shell, &command);
+                let offers = |argument: &Arg| {
+                    let long = argument.get_long().expect("only positional arguments have no name");
+                    let is_end =
+                        |rest: &str| !rest.starts_with(|byte: char| byte.is_alphanumeric() || byte == '-');
+                    script.split(long).skip(1).any(is_end)
+                };
+                let flags = command.get_arguments().filter(|argument| argument.get_long().is_some());
+                for flag in flags {
+                    assert_eq!(offers(flag), !flag.is_hide_set(), "{shell} {flag}");
+                }
+            }
         }
     }
 

@@ -331,7 +331,7 @@ fn describe_rule(
                 {
                     let folder = key_display::display(key.bytes().get(..covered).unwrap_or_default());
                     let pattern = one_line(&inspect::template(rule.pattern));
-                    let when = if rule.force { "before any file" } else { "where no file is" };
+                    let when = if rule.force { "before any file" } else { "unless a file has the path" };
                     return Ok(Some(format!(
                         "{folder}{pattern} -> {}, {when}",
                         outcome(files, &rule.record)

@@ -1,5 +1,6 @@
 //! Opens an archive that a command line names, or explains why it cannot be opened.
 
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -24,7 +25,12 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
     }
     match error {
         OpenError::Io(error) if error.kind() == io::ErrorKind::NotFound => {
-            failure.hint("create one with `cannery archiver DIR FILE`")
+            failure.hint(match release_directory(path) {
+                Some(folder) => {
+                    format!("choose a release with `cannery releases {} --use NAME`", folder.display())
+                }
+                None => "create one with `cannery archiver DIR FILE`".to_owned(),
+            })
         }
         OpenError::Length { .. } | OpenError::Corrupt(_) => damaged(failure),
         // These messages name the remedy, or there is none.
@@ -34,6 +40,14 @@ pub(super) fn failure(path: &Path, error: &OpenError) -> Failure {
         | OpenError::Foreign
         | OpenError::Version { .. } => failure,
     }
+}
+
+/// Returns the release directory whose link to the current release is at `path`, if it is one and contains archives.
+fn release_directory(path: &Path) -> Option<&Path> {
+    let folder = path.parent().filter(|_| path.file_name().is_some_and(|name| name == "current"))?;
+    let is_archive = |path: &Path| path.extension().is_some_and(|suffix| suffix == "cdb");
+    let mut entries = fs::read_dir(folder).ok()?.flatten();
+    entries.any(|entry| is_archive(&entry.path())).then_some(folder)
 }
 
 /// Returns a function that turns an inconsistency in the archive at `path` into a failure.
@@ -62,5 +76,17 @@ mod tests {
             assert_eq!(exit, Exit::Input);
             assert!(message.starts_with(&path.display().to_string()), "{message}");
         }
+    }
+
+    #[test]
+    fn a_release_directory_without_a_current_release_needs_a_choice() {
+        let folder = tempfile::tempdir().unwrap();
+        let hint = || match open(&folder.path().join("current")).unwrap_err() {
+            Failure::Message { hint, .. } => hint.unwrap_or_default(),
+            other => panic!("{other:?}"),
+        };
+        assert!(hint().contains("cannery archiver"), "{}", hint());
+        std::fs::write(folder.path().join("1.cdb"), "").unwrap();
+        assert!(hint().contains("--use NAME"), "{}", hint());
     }
 }

@@ -218,6 +218,12 @@ fn print_setup(options: &ServerOptions, config: &Config, server: &Server) {
     if config.tls.is_some() && !config.has_tls() {
         note("the certificates are not used: no `--bind-tls` names an address for TLS");
     }
+    if config.https_redirect.is_some() && !config.has_tls() {
+        warn(
+            "`--https-redirect` without `--bind-tls` redirects every request to port 443: behind a proxy that terminates \
+             TLS, the redirects never end",
+        );
+    }
     let sandbox = server.sandbox_report();
     for message in sandbox.missing().chain(sandbox.unreachable.iter().map(String::as_str)) {
         warn(message);

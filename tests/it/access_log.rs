@@ -168,7 +168,7 @@ fn log_that_cannot_be_opened_is_an_error() {
         "cannery-server",
         &["--dummy", "--access-log", folder.path().to_str().unwrap(), "--bind", "127.0.0.1:0"],
     );
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(4));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write the access log"));
 }
 

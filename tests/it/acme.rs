@@ -129,7 +129,7 @@ fn webroot_must_be_a_directory() {
     for wrong in ["/no/such/directory", &archive] {
         let arguments = ["--archive", &archive, "--bind", "127.0.0.1:0", &flag, wrong];
         let output = run("cannery-server", &arguments);
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.status.code(), Some(3));
         assert!(String::from_utf8_lossy(&output.stderr).contains(wrong));
     }
 }

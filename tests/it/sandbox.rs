@@ -178,6 +178,7 @@ fn changing_the_user_needs_root() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("cannot leave the other groups"), "{stderr}");
+    assert!(stderr.contains("only a server that root starts"), "{stderr}");
 }
 
 #[test]

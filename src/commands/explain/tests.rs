@@ -47,7 +47,7 @@ fn a_rule_is_named_with_its_line_and_effect() {
         &text,
         &[
             "The rule at `_redirects:1` answers:",
-            "/old/{0…} -> 301 /new/{0}, where no file is",
+            "/old/{0…} -> 301 /new/{0}, unless a file has the path",
             "Location: /new/page?a=b\n",
         ],
     );

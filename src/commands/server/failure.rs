@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::io;
 
+use cannery_server::sandbox::SandboxError;
 use cannery_server::{Address, StartError};
 
 use crate::commands::open;
-use crate::output::Failure;
+use crate::output::{Exit, Failure};
 
 /// Returns why a server did not start, with a hint if there is a remedy.
 pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
@@ -17,10 +18,14 @@ pub(in crate::commands) fn start_failure(error: &StartError) -> Failure {
         }
         StartError::NoCertificate => Failure::failed(error.to_string())
             .hint("`--tls-bundle FILE` names one, `--tls-self-ecdsa` makes one for tests"),
-        StartError::AccessLog { .. }
-        | StartError::Webroot { .. }
-        | StartError::Inherited { .. }
-        | StartError::Tls(_)
+        StartError::Sandbox(SandboxError::Privileges { .. }) if !rustix::process::getuid().is_root() => {
+            Failure::failed(error.to_string()).hint(
+                "only a server that root starts can change its user: leave `--user` out, or start it as root",
+            )
+        }
+        StartError::AccessLog { .. } => Failure::new(Exit::Output, error.to_string()),
+        StartError::Tls(_) | StartError::Webroot { .. } => Failure::input(error.to_string()),
+        StartError::Inherited { .. }
         | StartError::Seed { .. }
         | StartError::NoAdminListener
         | StartError::EventLoop(_)

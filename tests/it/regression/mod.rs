@@ -59,7 +59,7 @@ fn source_that_is_a_file_is_reported() {
 fn unwritable_access_log_is_named() {
     let output = run("cannery-server", &["--dummy", "--bind", "127.0.0.1:0", "--access-log", "/no/such/log"]);
     let printed = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert_eq!(output.status.code(), Some(4), "{printed}");
     assert!(printed.contains("/no/such/log"), "{printed}");
 }
 

@@ -65,8 +65,8 @@ fn server_does_not_start_with_a_fifo() {
     let fifo = fifo.to_str().unwrap();
     for (flags, code) in [
         (&["--archive", fifo][..], 3),
-        (&["--dummy", "--bind-tls", "127.0.0.1:0", "--tls-bundle", fifo], 1),
-        (&["--dummy", "--access-log", fifo], 1),
+        (&["--dummy", "--bind-tls", "127.0.0.1:0", "--tls-bundle", fifo], 3),
+        (&["--dummy", "--access-log", fifo], 4),
     ] {
         let output = run("cannery-server", &[&["--bind", "127.0.0.1:0"], flags].concat());
         let printed = String::from_utf8_lossy(&output.stderr);
