@@ -12,7 +12,6 @@ mod encode;
 mod error;
 mod flow;
 mod frame;
-mod priority;
 mod request;
 mod respond;
 mod settings;

@@ -17,12 +17,14 @@ mod name;
 mod static_table;
 
 pub use decoder::{Decoder, List};
+pub(crate) use decoder_table::DecoderTable;
 pub use encoder::put_field;
 pub(crate) use encoder::put_text_length;
 pub(crate) use encoder_table::put_name_index;
 pub use encoder_table::{EncoderTable, FIRST_SERVER_LINE_ID};
 pub use error::DecodeError;
 pub use field::Field;
+pub(crate) use field::{is_name, is_value};
 pub use line::{encode_head, encode_line, parse_field_lines};
 pub use name::Name;
 pub(crate) use static_table::index;

@@ -6,13 +6,15 @@
 
 #![forbid(unsafe_code)]
 
-// Connections: state machines, parsers and encoders of both protocols.
+// Connections: state machines, parsers and encoders of the protocols.
 pub mod h1;
 pub mod h2;
+pub mod h3;
 // The PROXY protocol, which may precede either.
 pub mod proxy;
 
 // Requests, or why bytes are not a request.
+mod priority;
 mod refusal;
 mod request_head;
 mod request_line;
@@ -23,9 +25,10 @@ mod output;
 pub mod response_head;
 mod server_fields;
 
-// Header compression of HTTP/2.
+// Header compression of HTTP/2 and HTTP/3.
 pub mod hpack;
 pub mod huffman;
+pub mod qpack;
 
 // Shared by all of them: limits, grammar, byte searches.
 mod archive_ref;
@@ -36,6 +39,7 @@ mod scan;
 
 pub use archive_ref::ArchiveRef;
 pub use output::{Output, Segment};
+pub use priority::Priority;
 pub use refusal::Refusal;
 pub use request_head::{RequestHead, Version};
 pub use request_line::RequestLine;

@@ -14,12 +14,12 @@ use super::body::Body;
 use super::error::{ErrorCode, Fault};
 use super::flow::{INITIAL_WINDOW_BYTES, Window};
 use super::frame::{self, FrameHead, HEAD_BYTES, PAYLOAD_BYTES_MAX, PREFACE, flag, kind};
-use super::priority::Priority;
 use super::request::{HeadStore, RequestInfo};
 use super::settings;
 use super::stream::{Content, Stream, Streams};
 use crate::hpack::{Decoder, EncoderTable};
 use crate::output::Output;
+use crate::priority::Priority;
 use crate::refusal::Refusal;
 
 /// One HTTP/2 connection.

@@ -7,10 +7,10 @@ use super::connection::{Connection, Goaway, Stage};
 use super::error::{ErrorCode, Fault};
 use super::flow::TooLarge;
 use super::frame::{self, FrameHead, flag, kind};
-use super::priority::Priority;
 use super::settings;
 use crate::limits::PRIORITIES_REMEMBERED_MAX;
 use crate::output::Output;
+use crate::priority::Priority;
 
 /// Payload of the PING that follows our first GOAWAY. Its acknowledgement shows that the peer has received
 /// both.

@@ -5,10 +5,10 @@
 
 use cannery_site::{Method, Request, Values};
 
-use super::priority::Priority;
 use crate::grammar::{elements, is_host, is_token_byte, parse_length};
 use crate::hpack::{DecodeError, Decoder, Field, List, Name};
 use crate::limits::{FIELD_LIST_BYTES_MAX, FIELDS_MAX, METHOD_BYTES_MAX, TARGET_BYTES_MAX};
+use crate::priority::Priority;
 use crate::refusal::Refusal;
 use crate::request_head::{RequestHead, Version};
 use crate::scan::target_end;

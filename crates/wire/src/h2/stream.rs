@@ -5,8 +5,8 @@
 
 use super::body::Body;
 use super::flow::{INITIAL_WINDOW_BYTES, TooLarge, Window};
-use super::priority::Priority;
 use crate::limits::STREAMS_MAX;
+use crate::priority::Priority;
 
 /// A waiting stream.
 #[derive(Debug)]

@@ -35,7 +35,7 @@ impl Decoder {
     /// Creates a decoder for a new connection. Doesn't allocate.
     #[must_use]
     pub fn new() -> Decoder {
-        Decoder { table: DecoderTable::new() }
+        Decoder { table: DecoderTable::with_size_max(HPACK_TABLE_BYTES) }
     }
 
     /// Decodes a whole block (HEADERS and its CONTINUATION frames), and passes its fields to `take`, one by

@@ -1,4 +1,4 @@
-//! HPACK dynamic table of a decoder (RFC 7541 §2.3.2, §4).
+//! Dynamic table of a decoder, of HPACK (RFC 7541 §2.3.2, §4) and of QPACK (RFC 9204 §3.2).
 //!
 //! It doesn't allocate before the first insertion, and allocates at most twice its size limit after that.
 //! Known names are stored as a [`Name`], which takes no bytes.
@@ -7,18 +7,18 @@ use std::collections::VecDeque;
 
 use super::field::{FIELD_OVERHEAD, Field};
 use super::name::Name;
-use crate::limits::HPACK_TABLE_BYTES;
+use crate::limits::{HPACK_TABLE_BYTES, QPACK_TABLE_BYTES};
 
 /// The dynamic table of a decoder.
 #[derive(Debug)]
-pub(super) struct DecoderTable {
+pub(crate) struct DecoderTable {
     /// Bytes of evicted entries, then those of the entries from oldest to newest, each name before its value.
     bytes: Vec<u8>,
     /// Total number of bytes that were removed from the front of `bytes`. Wraps around.
     removed: usize,
     /// Newest first.
     entries: VecDeque<Entry>,
-    /// Size as defined in RFC 7541 §4.1: `size <= size_max <= HPACK_TABLE_BYTES`.
+    /// Size as defined in RFC 7541 §4.1: `size <= size_max`.
     size: usize,
     size_max: usize,
 }
@@ -34,19 +34,14 @@ struct Entry {
 }
 
 impl DecoderTable {
-    pub(super) fn new() -> DecoderTable {
-        DecoderTable {
-            bytes: Vec::new(),
-            removed: 0,
-            entries: VecDeque::new(),
-            size: 0,
-            size_max: HPACK_TABLE_BYTES,
-        }
+    /// Creates an empty table with a maximum size in bytes.
+    pub(crate) fn with_size_max(size_max: usize) -> DecoderTable {
+        DecoderTable { bytes: Vec::new(), removed: 0, entries: VecDeque::new(), size: 0, size_max }
     }
 
     /// Returns the entry with this number; 0 is the newest.
     #[inline]
-    pub(super) fn get(&self, number: usize) -> Option<Field<'_>> {
+    pub(crate) fn get(&self, number: usize) -> Option<Field<'_>> {
         let entry = self.entries.get(number)?;
         let (name, value) =
             self.bytes.get(self.position(entry)..)?.split_at_checked(entry.stored_name_bytes())?;
@@ -57,7 +52,7 @@ impl DecoderTable {
 
     /// Inserts a field, after evicting the oldest entries until there is room. A field larger than the whole
     /// table empties it (RFC 7541 §4.4).
-    pub(super) fn insert(&mut self, field: &Field<'_>) {
+    pub(crate) fn insert(&mut self, field: &Field<'_>) {
         let size = field.size();
         self.evict_to(self.size_max.saturating_sub(size));
         if size > self.size_max {
@@ -88,7 +83,7 @@ impl DecoderTable {
     }
 
     /// Sets the maximum size, and evicts the oldest entries until the table fits.
-    pub(super) fn set_size_max(&mut self, size_max: usize) {
+    pub(crate) fn set_size_max(&mut self, size_max: usize) {
         self.size_max = size_max;
         self.evict_to(size_max);
     }
@@ -145,5 +140,7 @@ impl Entry {
 /// Capacity for the first field, in bytes. A browser's fields take about 600.
 const FIRST_BYTES: usize = 128;
 
-const _: () =
-    assert!(HPACK_TABLE_BYTES <= u16::MAX as usize, "lengths of names and values are two bytes wide");
+const _: () = assert!(
+    HPACK_TABLE_BYTES <= u16::MAX as usize && QPACK_TABLE_BYTES <= u16::MAX as usize,
+    "lengths of names and values are two bytes wide"
+);

@@ -32,7 +32,7 @@ pub(super) const FIELD_OVERHEAD: usize = 32;
 
 /// Returns `true` if requests may have a field of this name: a known one, or a token in lower case (RFC 9113
 /// §8.2.1). Unknown pseudo-header fields are not allowed (§8.3).
-pub(super) fn is_name(name: Name, text: &[u8]) -> bool {
+pub(crate) fn is_name(name: Name, text: &[u8]) -> bool {
     name != Name::Other || (!text.is_empty() && text.iter().all(|byte| is_lowercase_token_byte(*byte)))
 }
 
@@ -43,7 +43,7 @@ const fn is_lowercase_token_byte(byte: u8) -> bool {
 
 /// Returns `true` if requests may have this field value: no control bytes except the tab, and no white space
 /// at its ends (RFC 9113 §8.2.1, RFC 9110 §5.5).
-pub(super) fn is_value(value: &[u8]) -> bool {
+pub(crate) fn is_value(value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     !is_blank(value.first()) && !is_blank(value.last()) && value_end(value).is_none()
 }

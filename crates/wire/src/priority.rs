@@ -4,21 +4,21 @@
 
 /// Priority of a response (RFC 9218 §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Priority {
+pub struct Priority {
     /// From 0 (most urgent) to 7.
-    pub(super) urgency: u8,
+    pub urgency: u8,
     /// Whether the client can use a part of the response, so that it may be interleaved with others of its
     /// urgency.
-    pub(super) incremental: bool,
+    pub incremental: bool,
 }
 
 impl Priority {
     /// The default (RFC 9218 §4.1, §4.2).
-    pub(super) const DEFAULT: Priority = Priority { urgency: 3, incremental: false };
+    pub(crate) const DEFAULT: Priority = Priority { urgency: 3, incremental: false };
 
     /// Parses a field value: a dictionary (RFC 8941 §3.2) with two known members. Returns the default if it
     /// is invalid.
-    pub(super) fn parse(value: &[u8]) -> Priority {
+    pub(crate) fn parse(value: &[u8]) -> Priority {
         let mut rest = trim(value);
         let mut priority = Priority::DEFAULT;
         while !rest.is_empty() {

@@ -1,0 +1,228 @@
+//! The peer's control stream (RFC 9114 §6.2.1): its settings, and priorities of requests.
+
+use super::error::ErrorCode;
+use super::frame::{FrameReader, Part, kind};
+use super::settings::{self, PeerSettings};
+use super::varint;
+use crate::limits::CONTROL_FRAME_BYTES_MAX;
+use crate::priority::Priority;
+
+/// Reads a client's control stream.
+#[derive(Debug, Default)]
+pub struct ControlStream {
+    frames: FrameReader,
+    /// The frame whose payload is being read.
+    frame: Frame,
+    has_settings: bool,
+    /// The push ID of the last GOAWAY, which must not increase (RFC 9114 §5.2).
+    last_goaway: Option<u64>,
+    /// The last MAX_PUSH_ID, which must not decrease (RFC 9114 §7.2.7).
+    max_push_id: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+enum Frame {
+    /// Of a type that is not known, so its payload is skipped (RFC 9114 §9).
+    #[default]
+    Unknown,
+    /// With the payload so far.
+    Known { kind: u64, payload: Vec<u8> },
+}
+
+/// A notice of the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notice {
+    /// Its settings, which come first.
+    Settings(PeerSettings),
+    /// The priority of a request (RFC 9218 §7.2), which may not have arrived yet.
+    Priority {
+        /// ID of the request's stream.
+        stream: u64,
+        /// The new priority.
+        priority: Priority,
+    },
+    /// Any other frame, which has no effect.
+    Other,
+}
+
+impl ControlStream {
+    /// Removes frames from the front of `input`, up to the next one that is complete. Returns `None` at the end of `input`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the code of a connection error.
+    pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Notice>, ErrorCode> {
+        loop {
+            match self.frames.next(input) {
+                Part::Incomplete => return Ok(None),
+                Part::Head { kind, length } => self.frame = self.begin(kind, length)?,
+                Part::Payload { bytes, is_last } => {
+                    if let Frame::Known { payload, .. } = &mut self.frame {
+                        payload.extend_from_slice(bytes);
+                    }
+                    if is_last {
+                        return self.end().map(Some);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Checks a frame by its head.
+    fn begin(&self, kind: u64, length: u64) -> Result<Frame, ErrorCode> {
+        match kind {
+            kind::SETTINGS if self.has_settings => Err(ErrorCode::FrameUnexpected),
+            _ if kind != kind::SETTINGS && !self.has_settings => Err(ErrorCode::MissingSettings),
+            kind::DATA | kind::HEADERS | kind::PUSH_PROMISE => Err(ErrorCode::FrameUnexpected),
+            _ if kind::is_forbidden(kind) => Err(ErrorCode::FrameUnexpected),
+            kind::SETTINGS
+            | kind::GOAWAY
+            | kind::MAX_PUSH_ID
+            | kind::CANCEL_PUSH
+            | kind::PRIORITY_UPDATE
+            | kind::PRIORITY_UPDATE_PUSH => {
+                if length > CONTROL_FRAME_BYTES_MAX {
+                    return Err(ErrorCode::ExcessiveLoad);
+                }
+                Ok(Frame::Known { kind, payload: Vec::new() })
+            }
+            _ => Ok(Frame::Unknown),
+        }
+    }
+
+    /// Handles a complete frame.
+    fn end(&mut self) -> Result<Notice, ErrorCode> {
+        let Frame::Known { kind, payload } = std::mem::take(&mut self.frame) else {
+            return Ok(Notice::Other);
+        };
+        match kind {
+            kind::SETTINGS => {
+                self.has_settings = true;
+                return settings::read(&payload).map(Notice::Settings);
+            }
+            kind::GOAWAY => {
+                let push_id = single_integer(&payload)?;
+                if self.last_goaway.is_some_and(|last| push_id > last) {
+                    return Err(ErrorCode::Id);
+                }
+                self.last_goaway = Some(push_id);
+            }
+            kind::MAX_PUSH_ID => {
+                let push_id = single_integer(&payload)?;
+                if self.max_push_id.is_some_and(|max| push_id < max) {
+                    return Err(ErrorCode::Id);
+                }
+                self.max_push_id = Some(push_id);
+            }
+            // RFC 9114 §7.2.3, RFC 9218 §7.2: we never promise a push, so every push ID is an error.
+            kind::CANCEL_PUSH => {
+                single_integer(&payload)?;
+                return Err(ErrorCode::Id);
+            }
+            kind::PRIORITY_UPDATE_PUSH => return Err(ErrorCode::Id),
+            kind::PRIORITY_UPDATE => {
+                let (stream, value) = varint::read(&payload).ok_or(ErrorCode::Frame)?;
+                // RFC 9000 §2.1: the two low bits of a request stream's ID are zero.
+                if stream & 0b11 != 0 {
+                    return Err(ErrorCode::Id);
+                }
+                return Ok(Notice::Priority { stream, priority: Priority::parse(value) });
+            }
+            _ => {}
+        }
+        Ok(Notice::Other)
+    }
+}
+
+/// Parses a payload that is one integer.
+fn single_integer(payload: &[u8]) -> Result<u64, ErrorCode> {
+    match varint::read(payload) {
+        Some((number, [])) => Ok(number),
+        _ => Err(ErrorCode::Frame),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h3::frame::put_head;
+
+    fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_head(&mut bytes, kind, payload.len() as u64);
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    /// Reads a control stream that begins with empty SETTINGS.
+    fn read(frames: &[Vec<u8>]) -> Result<Vec<Notice>, ErrorCode> {
+        read_all(&[&[frame(kind::SETTINGS, b"")], frames].concat().concat())
+    }
+
+    fn read_all(bytes: &[u8]) -> Result<Vec<Notice>, ErrorCode> {
+        let mut stream = ControlStream::default();
+        let mut notices = Vec::new();
+        let mut input = bytes;
+        while let Some(notice) = stream.next(&mut input)? {
+            notices.push(notice);
+        }
+        Ok(notices)
+    }
+
+    #[test]
+    fn frames_take_effect() {
+        let grease = frame(0x21 + 0x1f * 7, b"anything");
+        let notices = read(&[
+            grease,
+            frame(kind::MAX_PUSH_ID, &[4]),
+            frame(kind::GOAWAY, &[4]),
+            frame(kind::GOAWAY, &[0]),
+            frame(kind::PRIORITY_UPDATE, b"\x08u=1, i"),
+        ]);
+        let settings = Notice::Settings(PeerSettings::default());
+        let priority = Notice::Priority { stream: 8, priority: Priority { urgency: 1, incremental: true } };
+        let other = Notice::Other;
+        assert_eq!(notices, Ok(vec![settings, other, other, other, other, priority]));
+    }
+
+    #[test]
+    fn settings_come_first_and_once() {
+        assert_eq!(read_all(&frame(kind::GOAWAY, &[0])), Err(ErrorCode::MissingSettings));
+        assert_eq!(read_all(&frame(0x21, b"")), Err(ErrorCode::MissingSettings));
+        assert_eq!(read(&[frame(kind::SETTINGS, b"")]), Err(ErrorCode::FrameUnexpected));
+    }
+
+    #[test]
+    fn invalid_frames_are_connection_errors() {
+        for (kind, payload, code) in [
+            (kind::DATA, &b""[..], ErrorCode::FrameUnexpected),
+            (kind::HEADERS, b"", ErrorCode::FrameUnexpected),
+            (kind::PUSH_PROMISE, b"\0", ErrorCode::FrameUnexpected),
+            (0x2, b"", ErrorCode::FrameUnexpected),
+            (0x6, b"", ErrorCode::FrameUnexpected),
+            (0x8, b"", ErrorCode::FrameUnexpected),
+            (0x9, b"", ErrorCode::FrameUnexpected),
+            (kind::CANCEL_PUSH, b"\0", ErrorCode::Id),
+            (kind::CANCEL_PUSH, b"", ErrorCode::Frame),
+            (kind::GOAWAY, b"", ErrorCode::Frame),
+            (kind::GOAWAY, b"\0\0", ErrorCode::Frame),
+            (kind::MAX_PUSH_ID, b"\x40", ErrorCode::Frame),
+            (kind::PRIORITY_UPDATE, b"", ErrorCode::Frame),
+            (kind::PRIORITY_UPDATE, b"\x01u=1", ErrorCode::Id),
+            (kind::PRIORITY_UPDATE_PUSH, b"\0u=1", ErrorCode::Id),
+        ] {
+            assert_eq!(read(&[frame(kind, payload)]), Err(code), "{kind:#x} {payload:?}");
+        }
+        let decreasing = [frame(kind::MAX_PUSH_ID, &[4]), frame(kind::MAX_PUSH_ID, &[3])];
+        assert_eq!(read(&decreasing), Err(ErrorCode::Id));
+        let increasing = [frame(kind::GOAWAY, &[3]), frame(kind::GOAWAY, &[4])];
+        assert_eq!(read(&increasing), Err(ErrorCode::Id));
+    }
+
+    #[test]
+    fn large_frames_are_refused_by_their_head() {
+        let mut bytes = frame(kind::SETTINGS, b"");
+        put_head(&mut bytes, kind::PRIORITY_UPDATE, CONTROL_FRAME_BYTES_MAX + 1);
+        assert_eq!(read_all(&bytes), Err(ErrorCode::ExcessiveLoad));
+    }
+}

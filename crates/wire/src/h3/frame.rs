@@ -1,0 +1,164 @@
+//! Frames of a stream (RFC 9114 §7.1), from bytes that arrive in pieces of any length.
+
+use super::varint;
+
+/// Frame types (RFC 9114 §7.2, RFC 9218 §7.2).
+pub(super) mod kind {
+    pub(in crate::h3) const DATA: u64 = 0x0;
+    pub(in crate::h3) const HEADERS: u64 = 0x1;
+    pub(in crate::h3) const CANCEL_PUSH: u64 = 0x3;
+    pub(in crate::h3) const SETTINGS: u64 = 0x4;
+    pub(in crate::h3) const PUSH_PROMISE: u64 = 0x5;
+    pub(in crate::h3) const GOAWAY: u64 = 0x7;
+    pub(in crate::h3) const MAX_PUSH_ID: u64 = 0xd;
+    pub(in crate::h3) const PRIORITY_UPDATE: u64 = 0xf_0700;
+    pub(in crate::h3) const PRIORITY_UPDATE_PUSH: u64 = 0xf_0701;
+
+    /// Returns `true` for types that HTTP/2 uses and HTTP/3 forbids (RFC 9114 §7.2.8).
+    pub(in crate::h3) fn is_forbidden(kind: u64) -> bool {
+        matches!(kind, 0x2 | 0x6 | 0x8 | 0x9)
+    }
+}
+
+/// Length of the longest frame head: two integers.
+const HEAD_BYTES_MAX: usize = 16;
+
+/// Splits the bytes of a stream into frames.
+#[derive(Debug, Default)]
+pub(super) struct FrameReader {
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Within a frame head, or before one.
+    Head { bytes: [u8; HEAD_BYTES_MAX], length: usize },
+    /// Within a payload, of which this number of bytes is left.
+    Payload { left: u64 },
+}
+
+/// A part of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part<'b> {
+    /// The bytes end within a frame, or between two.
+    Incomplete,
+    /// The head of a frame.
+    Head { kind: u64, length: u64 },
+    /// The next bytes of the payload. A frame without payload has one empty piece.
+    Payload { bytes: &'b [u8], is_last: bool },
+}
+
+impl Default for State {
+    fn default() -> Self {
+        State::Head { bytes: [0; HEAD_BYTES_MAX], length: 0 }
+    }
+}
+
+impl FrameReader {
+    /// Removes the next part of a frame from the front of `input`.
+    pub(super) fn next<'b>(&mut self, input: &mut &'b [u8]) -> Part<'b> {
+        match &mut self.state {
+            State::Head { bytes, length } => {
+                // The head may have begun in an earlier piece of the stream.
+                let begun = *length;
+                let added = input.len().min(HEAD_BYTES_MAX - begun);
+                bytes[begun..begun + added].copy_from_slice(&input[..added]);
+                let Some((kind, payload, head_bytes)) = parse_head(&bytes[..begun + added]) else {
+                    *length += added;
+                    *input = &input[added..];
+                    return Part::Incomplete;
+                };
+                *input = &input[head_bytes - begun..];
+                self.state = State::Payload { left: payload };
+                Part::Head { kind, length: payload }
+            }
+            State::Payload { left } => {
+                if input.is_empty() && *left > 0 {
+                    return Part::Incomplete;
+                }
+                let available = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+                let (bytes, rest) = input.split_at(available);
+                *input = rest;
+                *left -= available as u64;
+                let is_last = *left == 0;
+                if is_last {
+                    self.state = State::default();
+                }
+                Part::Payload { bytes, is_last }
+            }
+        }
+    }
+
+    /// Returns `true` if the bytes so far end with a whole frame.
+    pub(super) fn is_between_frames(&self) -> bool {
+        matches!(self.state, State::Head { length: 0, .. })
+    }
+}
+
+/// Returns the type and the payload's length of a frame, and the length of its head; `None` if the head is incomplete.
+fn parse_head(bytes: &[u8]) -> Option<(u64, u64, usize)> {
+    let (kind, rest) = varint::read(bytes)?;
+    let (length, rest) = varint::read(rest)?;
+    Some((kind, length, bytes.len() - rest.len()))
+}
+
+/// Appends a frame head.
+pub(super) fn put_head(out: &mut Vec<u8>, kind: u64, length: u64) {
+    varint::put(out, kind);
+    varint::put(out, length);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Splits a stream that arrives in pieces of `piece` bytes into frames.
+    fn frames(stream: &[u8], piece: usize) -> Vec<(u64, Vec<u8>)> {
+        let mut reader = FrameReader::default();
+        let mut frames: Vec<(u64, Vec<u8>)> = Vec::new();
+        for mut input in stream.chunks(piece) {
+            loop {
+                match reader.next(&mut input) {
+                    Part::Incomplete => break assert!(input.is_empty()),
+                    Part::Head { kind, .. } => frames.push((kind, Vec::new())),
+                    Part::Payload { bytes, is_last } => {
+                        frames.last_mut().unwrap().1.extend_from_slice(bytes);
+                        assert!(is_last || input.is_empty());
+                    }
+                }
+            }
+        }
+        assert!(reader.is_between_frames());
+        frames
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_make_no_difference(
+            sent in prop::collection::vec((0..=varint::MAX, prop::collection::vec(any::<u8>(), 0..100)), 0..8),
+            piece in 1_usize..50,
+        ) {
+            let mut stream = Vec::new();
+            for (kind, payload) in &sent {
+                put_head(&mut stream, *kind, payload.len() as u64);
+                stream.extend_from_slice(payload);
+            }
+            prop_assert_eq!(frames(&stream, piece), sent);
+        }
+    }
+
+    #[test]
+    fn an_incomplete_frame_is_noticed() {
+        let mut reader = FrameReader::default();
+        assert!(reader.is_between_frames());
+        assert_eq!(reader.next(&mut &[0x40][..]), Part::Incomplete);
+        assert!(!reader.is_between_frames());
+        assert_eq!(reader.next(&mut &[0x01, 0x02][..]), Part::Head { kind: 1, length: 2 });
+        assert_eq!(reader.next(&mut &b"a"[..]), Part::Payload { bytes: b"a", is_last: false });
+        assert!(!reader.is_between_frames());
+        assert_eq!(reader.next(&mut &b"bc"[..]), Part::Payload { bytes: b"b", is_last: true });
+        assert!(reader.is_between_frames());
+    }
+}

@@ -1,0 +1,17 @@
+//! Header compression for HTTP/3 (QPACK, RFC 9204).
+//!
+//! [`Decoder`] decodes the peer's field sections, and holds its dynamic table, which the peer fills by its encoder stream. Our
+//! own field lines are encoded by [`put_field`], which uses the static table only. This module doesn't interpret fields.
+
+mod decoder;
+mod dynamic_table;
+mod encoder;
+mod error;
+mod instruction;
+mod integer;
+mod literal;
+mod static_table;
+
+pub use decoder::{Decoder, FieldSection};
+pub use encoder::put_field;
+pub use error::{Error, Fault};

@@ -1,0 +1,62 @@
+//! QPACK dynamic table of a decoder (RFC 9204 §3.2).
+
+use super::error::Fault;
+use crate::hpack::{DecoderTable, Field};
+use crate::limits::QPACK_TABLE_BYTES;
+
+/// The dynamic table of a decoder. Doesn't allocate before the first insertion.
+#[derive(Debug)]
+pub(super) struct DynamicTable {
+    entries: DecoderTable,
+    capacity: usize,
+    /// Number of entries that were ever inserted (RFC 9204 §2.1.1).
+    insert_count: u64,
+}
+
+impl DynamicTable {
+    /// Creates an empty table of capacity 0, which the encoder may increase.
+    pub(super) fn new() -> DynamicTable {
+        DynamicTable { entries: DecoderTable::with_size_max(0), capacity: 0, insert_count: 0 }
+    }
+
+    pub(super) fn insert_count(&self) -> u64 {
+        self.insert_count
+    }
+
+    /// Sets the capacity, and evicts the oldest entries until the table fits (RFC 9204 §3.2.3).
+    pub(super) fn set_capacity(&mut self, capacity: u64) -> Result<(), Fault> {
+        let capacity = usize::try_from(capacity).ok().filter(|capacity| *capacity <= QPACK_TABLE_BYTES);
+        self.capacity = capacity.ok_or(Fault::Capacity)?;
+        self.entries.set_size_max(self.capacity);
+        Ok(())
+    }
+
+    /// Inserts a field, after evicting the oldest entries until there is room.
+    pub(super) fn insert(&mut self, field: &Field<'_>) -> Result<(), Fault> {
+        if field.size() > self.capacity {
+            return Err(Fault::EntryTooLarge);
+        }
+        self.entries.insert(field);
+        self.insert_count += 1;
+        Ok(())
+    }
+
+    /// Returns the entry with this absolute index, unless it was evicted (RFC 9204 §3.2.4).
+    #[inline]
+    pub(super) fn absolute(&self, index: u64) -> Result<Field<'_>, Fault> {
+        let newer = self.insert_count.checked_sub(1).and_then(|newest| newest.checked_sub(index));
+        let number = newer.and_then(|newer| usize::try_from(newer).ok());
+        number.and_then(|number| self.entries.get(number)).ok_or(Fault::Index)
+    }
+
+    /// Returns the entry with this index relative to the newest one, as in the encoder stream (RFC 9204 §3.2.5).
+    pub(super) fn relative(&self, index: u64) -> Result<Field<'_>, Fault> {
+        let newest = self.insert_count.checked_sub(1);
+        self.absolute(newest.and_then(|newest| newest.checked_sub(index)).ok_or(Fault::Index)?)
+    }
+
+    #[cfg(test)]
+    pub(super) fn fields(&self) -> impl Iterator<Item = Field<'_>> {
+        (0..).map_while(|number| self.entries.get(number))
+    }
+}

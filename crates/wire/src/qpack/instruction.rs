@@ -1,0 +1,64 @@
+//! Instructions of a QPACK encoder stream (RFC 9204 §4.3).
+
+use super::error::Fault;
+use super::integer;
+use super::literal::Literal;
+
+/// An instruction as sent. Strings aren't decoded yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Instruction<'b> {
+    /// Sets the table's capacity, in bytes.
+    SetCapacity(u64),
+    /// Inserts a field whose name is that of a static entry.
+    InsertWithStaticName {
+        index: u64,
+        value: Literal<'b>,
+    },
+    /// Inserts a field whose name is that of an entry; the index is relative to the newest one.
+    InsertWithDynamicName {
+        index: u64,
+        value: Literal<'b>,
+    },
+    InsertWithLiteralName {
+        name: Literal<'b>,
+        value: Literal<'b>,
+    },
+    /// Inserts an entry again; the index is relative to the newest one.
+    Duplicate {
+        index: u64,
+    },
+}
+
+impl<'b> Instruction<'b> {
+    /// Splits an instruction off the front of `bytes`. Takes constant time, so bytes that arrive one by one cost no more than
+    /// others.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault::Truncated`] if more bytes are needed.
+    pub(super) fn split(bytes: &'b [u8]) -> Result<(Instruction<'b>, &'b [u8]), Fault> {
+        let first = bytes.first().ok_or(Fault::Truncated)?;
+        if first & 0x80 != 0 {
+            let (index, rest) = integer::decode(bytes, 6)?;
+            let (value, rest) = Literal::split(rest, 7)?;
+            let instruction = if first & 0x40 != 0 {
+                Instruction::InsertWithStaticName { index, value }
+            } else {
+                Instruction::InsertWithDynamicName { index, value }
+            };
+            return Ok((instruction, rest));
+        }
+        if first & 0x40 != 0 {
+            let (name, rest) = Literal::split(bytes, 5)?;
+            let (value, rest) = Literal::split(rest, 7)?;
+            return Ok((Instruction::InsertWithLiteralName { name, value }, rest));
+        }
+
+        let (number, rest) = integer::decode(bytes, 5)?;
+        if first & 0x20 != 0 {
+            Ok((Instruction::SetCapacity(number), rest))
+        } else {
+            Ok((Instruction::Duplicate { index: number }, rest))
+        }
+    }
+}

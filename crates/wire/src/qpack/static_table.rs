@@ -1,0 +1,133 @@
+//! QPACK static table (RFC 9204 appendix A).
+
+use crate::hpack::{Field, Name};
+
+/// Number of entries.
+const STATIC_FIELDS: usize = 99;
+
+/// The entries. The first has index 0.
+pub(super) static STATIC_TABLE: [Field<'static>; STATIC_FIELDS] = {
+    let none = Field { name: Name::Other, name_text: b"", value: b"", is_well_formed: false };
+    let mut table = [none; STATIC_FIELDS];
+    let mut at = 0;
+    while at < STATIC_FIELDS {
+        let (name_text, value) = (TEXTS[at].0.as_bytes(), TEXTS[at].1.as_bytes());
+        let name = Name::from_bytes(name_text);
+        // All but `:status`, which requests don't have.
+        let is_well_formed = name.is_pseudo() || name_text[0] != b':';
+        table[at] = Field { name, name_text, value, is_well_formed };
+        at += 1;
+    }
+    table
+};
+
+/// Returns the index of this field and that of the first entry with its name, as far as there are any.
+pub(super) fn find(name: &str, value: &[u8]) -> (Option<u8>, Option<u8>) {
+    let mut named = (0..).zip(&TEXTS).filter(|(_, (known, _))| *known == name);
+    let first = named.clone().next().map(|(index, _)| index);
+    // Entries without a value define only their name.
+    let same = named.find(|(_, (_, known))| !known.is_empty() && known.as_bytes() == value);
+    (same.map(|(index, _)| index), first)
+}
+
+const TEXTS: [(&str, &str); STATIC_FIELDS] = [
+    (":authority", ""),
+    (":path", "/"),
+    ("age", "0"),
+    ("content-disposition", ""),
+    ("content-length", "0"),
+    ("cookie", ""),
+    ("date", ""),
+    ("etag", ""),
+    ("if-modified-since", ""),
+    ("if-none-match", ""),
+    ("last-modified", ""),
+    ("link", ""),
+    ("location", ""),
+    ("referer", ""),
+    ("set-cookie", ""),
+    (":method", "CONNECT"),
+    (":method", "DELETE"),
+    (":method", "GET"),
+    (":method", "HEAD"),
+    (":method", "OPTIONS"),
+    (":method", "POST"),
+    (":method", "PUT"),
+    (":scheme", "http"),
+    (":scheme", "https"),
+    (":status", "103"),
+    (":status", "200"),
+    (":status", "304"),
+    (":status", "404"),
+    (":status", "503"),
+    ("accept", "*/*"),
+    ("accept", "application/dns-message"),
+    ("accept-encoding", "gzip, deflate, br"),
+    ("accept-ranges", "bytes"),
+    ("access-control-allow-headers", "cache-control"),
+    ("access-control-allow-headers", "content-type"),
+    ("access-control-allow-origin", "*"),
+    ("cache-control", "max-age=0"),
+    ("cache-control", "max-age=2592000"),
+    ("cache-control", "max-age=604800"),
+    ("cache-control", "no-cache"),
+    ("cache-control", "no-store"),
+    ("cache-control", "public, max-age=31536000"),
+    ("content-encoding", "br"),
+    ("content-encoding", "gzip"),
+    ("content-type", "application/dns-message"),
+    ("content-type", "application/javascript"),
+    ("content-type", "application/json"),
+    ("content-type", "application/x-www-form-urlencoded"),
+    ("content-type", "image/gif"),
+    ("content-type", "image/jpeg"),
+    ("content-type", "image/png"),
+    ("content-type", "text/css"),
+    ("content-type", "text/html; charset=utf-8"),
+    ("content-type", "text/plain"),
+    ("content-type", "text/plain;charset=utf-8"),
+    ("range", "bytes=0-"),
+    ("strict-transport-security", "max-age=31536000"),
+    ("strict-transport-security", "max-age=31536000; includesubdomains"),
+    ("strict-transport-security", "max-age=31536000; includesubdomains; preload"),
+    ("vary", "accept-encoding"),
+    ("vary", "origin"),
+    ("x-content-type-options", "nosniff"),
+    ("x-xss-protection", "1; mode=block"),
+    (":status", "100"),
+    (":status", "204"),
+    (":status", "206"),
+    (":status", "302"),
+    (":status", "400"),
+    (":status", "403"),
+    (":status", "421"),
+    (":status", "425"),
+    (":status", "500"),
+    ("accept-language", ""),
+    ("access-control-allow-credentials", "FALSE"),
+    ("access-control-allow-credentials", "TRUE"),
+    ("access-control-allow-headers", "*"),
+    ("access-control-allow-methods", "get"),
+    ("access-control-allow-methods", "get, post, options"),
+    ("access-control-allow-methods", "options"),
+    ("access-control-expose-headers", "content-length"),
+    ("access-control-request-headers", "content-type"),
+    ("access-control-request-method", "get"),
+    ("access-control-request-method", "post"),
+    ("alt-svc", "clear"),
+    ("authorization", ""),
+    ("content-security-policy", "script-src 'none'; object-src 'none'; base-uri 'none'"),
+    ("early-data", "1"),
+    ("expect-ct", ""),
+    ("forwarded", ""),
+    ("if-range", ""),
+    ("origin", ""),
+    ("purpose", "prefetch"),
+    ("server", ""),
+    ("timing-allow-origin", "*"),
+    ("upgrade-insecure-requests", "1"),
+    ("user-agent", ""),
+    ("x-forwarded-for", ""),
+    ("x-frame-options", "deny"),
+    ("x-frame-options", "sameorigin"),
+];
