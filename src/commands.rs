@@ -56,6 +56,6 @@ fn run_command(command: Command) -> Result<(), Failure> {
         Command::Extract(flags) => extract::run(&flags),
         Command::Explain(flags) => explain::run(&flags),
         Command::Releases(flags) => releases::run(&flags),
-        Command::Completions(flags) => reference::print_completions(flags.shell, flags.program.command()),
+        Command::Completions(flags) => reference::print_completions(flags.shell, &flags.program.command()),
     }
 }

@@ -29,8 +29,8 @@ pub fn print_manual_page(command: Command) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub fn print_completions(shell: Shell, program: Command) -> Result<(), Failure> {
-    output::print(completions(shell, &program))
+pub fn print_completions(shell: Shell, program: &Command) -> Result<(), Failure> {
+    output::print(completions(shell, program))
 }
 
 fn completions(shell: Shell, program: &Command) -> String {
@@ -69,7 +69,7 @@ pub fn print_about(about: About, program: Command) -> Result<(), Failure> {
         About::ManualPage => print_manual_page(program),
         About::Sbom => output::print(sbom::json()),
         About::SbomText => output::print(sbom::text()),
-        About::Completions(shell) => print_completions(shell, program),
+        About::Completions(shell) => print_completions(shell, &program),
     }
 }
 

@@ -262,9 +262,9 @@ impl Model {
         let stream = self.streams.get_mut(&id).unwrap();
         let State::Pending { left, .. } = std::mem::replace(&mut stream.state, State::Ended) else { return };
         if left.is_some_and(|left| left > 0) {
-            self.reset(id, PROTOCOL_ERROR)
+            self.reset(id, PROTOCOL_ERROR);
         } else {
-            self.remove_if_done(id)
+            self.remove_if_done(id);
         }
     }
 
