@@ -69,7 +69,7 @@ mod tests {
     fn a_file_that_is_no_archive_is_bad_input() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("text");
-        std::fs::write(&file, "not an archive").unwrap();
+        fs::write(&file, "not an archive").unwrap();
         for path in [folder.path().join("missing"), file, folder.path().to_owned()] {
             let failure = open(&path).unwrap_err();
             let Failure::Message { exit, message, .. } = failure else { panic!("{}", path.display()) };
@@ -86,7 +86,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert!(hint().contains("cannery archiver"), "{}", hint());
-        std::fs::write(folder.path().join("1.cdb"), "").unwrap();
+        fs::write(folder.path().join("1.cdb"), "").unwrap();
         assert!(hint().contains("--use NAME"), "{}", hint());
     }
 }
