@@ -21,8 +21,8 @@ pub(super) enum Text<'b> {
 }
 
 impl<'b> Literal<'b> {
-    /// Splits a literal off the front of `bytes`. Its length has a prefix of `bits` bits, and the bit above says whether it
-    /// is Huffman-coded. Takes constant time.
+    /// Splits a literal off the front of `bytes`. Its length has a prefix of `bits` bits. The bit above is set if the
+    /// string is Huffman-coded. Takes constant time.
     pub(super) fn split(bytes: &'b [u8], bits: u32) -> Result<(Literal<'b>, &'b [u8]), Fault> {
         let is_coded = bytes.first().is_some_and(|byte| byte & (1 << bits) != 0);
         let (length, rest) = integer::decode(bytes, bits)?;
