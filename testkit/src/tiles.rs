@@ -2,8 +2,8 @@
 //!
 //! Real tile sets are similar: half of all tiles show only sea and are the smallest PNG there is (103 bytes), a few in
 //! cities reach 32 KiB, and most contents have two or three paths. Every tile here is a valid PNG of 256 × 256 pixels,
-//! and every number in it follows from the seed, so two machines create the same bytes. The module reads no clock and uses
-//! no floating point. Tests, benchmarks and `cargo xtask tiles` share it.
+//! and every number in it follows from the seed, so two machines create the same bytes. We use no clock and no
+//! floating point. Tests, benchmarks and `cargo xtask tiles` share it.
 //!
 //! The shape at any count, exact in the first column and approximate in the others:
 //!

@@ -11,7 +11,7 @@ use crate::priority::Priority;
 #[derive(Debug, Default)]
 pub struct ControlStream {
     frames: FrameReader,
-    /// The frame whose payload is being read.
+    /// The frame that is being read.
     frame: Frame,
     has_settings: bool,
     /// The push ID of the last GOAWAY, which must not increase (RFC 9114 §5.2).

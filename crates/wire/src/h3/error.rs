@@ -13,7 +13,7 @@ pub enum ErrorCode {
     ClosedCriticalStream,
     /// `H3_FRAME_UNEXPECTED`: a frame that is not allowed on its stream, or not yet.
     FrameUnexpected,
-    /// `H3_FRAME_ERROR`: a frame whose layout or length is invalid.
+    /// `H3_FRAME_ERROR`: a frame with an invalid layout or length.
     Frame,
     /// `H3_EXCESSIVE_LOAD`: more work than a peer may cause without requesting anything.
     ExcessiveLoad,

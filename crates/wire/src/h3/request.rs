@@ -26,7 +26,7 @@ enum Stage {
     Trailers,
 }
 
-/// The frame whose payload is being read.
+/// The frame that is being read.
 #[derive(Debug, Default)]
 enum Frame {
     /// Of a type that is not known, so its payload is skipped (RFC 9114 §9).

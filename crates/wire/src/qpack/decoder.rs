@@ -283,7 +283,7 @@ fn static_field(index: u64) -> Result<&'static Field<'static>, Fault> {
     usize::try_from(index).ok().and_then(|index| STATIC_TABLE.get(index)).ok_or(Fault::Index)
 }
 
-/// Decodes the value of a field whose name is that of an entry. Returns the field with the rest of the bytes.
+/// Decodes the value of a field that has the name of an entry. Returns the field with the rest of the bytes.
 fn decode_value<'a, 'b: 'a>(
     named: Field<'a>,
     bytes: &'b [u8],

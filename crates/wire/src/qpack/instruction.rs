@@ -9,12 +9,12 @@ use super::literal::Literal;
 pub(super) enum Instruction<'b> {
     /// Sets the table's capacity, in bytes.
     SetCapacity(u64),
-    /// Inserts a field whose name is that of a static entry.
+    /// Inserts a field with the name of a static entry.
     InsertWithStaticName {
         index: u64,
         value: Literal<'b>,
     },
-    /// Inserts a field whose name is that of an entry; the index is relative to the newest one.
+    /// Inserts a field with the name of an entry; the index is relative to the newest one.
     InsertWithDynamicName {
         index: u64,
         value: Literal<'b>,
