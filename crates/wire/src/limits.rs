@@ -36,18 +36,18 @@ pub const PROXY_HEADER_BYTES_MAX: usize = 4096;
 pub const HPACK_TABLE_BYTES: usize = 4096;
 
 /// The peer's dynamic table in QPACK, in bytes as defined in RFC 9204 §3.2.1: as in HPACK.
-pub const QPACK_TABLE_BYTES: usize = 4096;
+pub(crate) const QPACK_TABLE_BYTES: usize = 4096;
 
 /// An instruction of a QPACK encoder stream, in bytes: two strings that fit the table even if every byte takes 30 bits in the
 /// Huffman code, and their lengths.
-pub const QPACK_INSTRUCTION_BYTES_MAX: usize = 4 * QPACK_TABLE_BYTES + 16;
+pub(crate) const QPACK_INSTRUCTION_BYTES_MAX: usize = 4 * QPACK_TABLE_BYTES + 16;
 
 /// An encoded field section of an HTTP/3 request, in bytes. One that is larger is not decoded, and refused like a
 /// field list that is too large.
-pub const FIELD_SECTION_BYTES_MAX: u64 = HEAD_BYTES_MAX as u64;
+pub(crate) const FIELD_SECTION_BYTES_MAX: u64 = HEAD_BYTES_MAX as u64;
 
 /// A frame of the peer's control stream, in bytes. SETTINGS of browsers take about 30, and priorities about 10.
-pub const CONTROL_FRAME_BYTES_MAX: u64 = 1024;
+pub(crate) const CONTROL_FRAME_BYTES_MAX: u64 = 1024;
 
 /// The field list of an HTTP/2 request, in bytes as defined in RFC 9113 §6.5.2: names, values, and 32 for
 /// each field. A request beyond it is refused; its other fields are decoded and ignored.

@@ -55,7 +55,7 @@ pub enum Event {
 pub enum Section {
     /// Encoded by QPACK.
     Whole(Vec<u8>),
-    /// Larger than [`FIELD_SECTION_BYTES_MAX`]. It is not decoded, and the request is refused.
+    /// Larger than the limit. It is not decoded, and the request is refused.
     TooLarge,
 }
 
