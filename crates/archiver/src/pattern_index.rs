@@ -7,23 +7,25 @@ use std::collections::HashMap;
 use crate::pattern::Symbol;
 
 /// Patterns by their segments, each with the number that it was added under.
+///
+/// The tree is one table of edges: a table for each of its nodes would take most of the time of a build with many patterns.
 #[derive(Default)]
 pub(crate) struct PatternIndex {
-    root: Node,
+    children: HashMap<Edge, NodeId>,
+    /// The patterns that end at each node, except for the root, where none ends.
+    ends: Vec<Vec<usize>>,
 }
 
-/// The patterns that agree in the segments so far.
-#[derive(Default)]
-struct Node {
-    /// Continuations after each kind of segment.
-    children: HashMap<Segment, Node>,
-    /// Patterns that end here.
-    ends: Vec<usize>,
-}
+/// A node: the patterns that agree in the segments so far. The root is 0; the others are one more than their index in
+/// [`PatternIndex::ends`].
+type NodeId = usize;
 
-/// One segment of a pattern.
+const ROOT: NodeId = 0;
+
+/// A segment of a pattern that leads from a node to another.
 #[derive(PartialEq, Eq, Hash)]
-struct Segment {
+struct Edge {
+    from: NodeId,
     /// The bytes before the first symbol that isn't a byte.
     prefix: Vec<u8>,
     tail: Tail,
@@ -43,73 +45,72 @@ enum Tail {
 impl PatternIndex {
     /// Adds a pattern, which begins with a slash.
     pub(crate) fn add(&mut self, symbols: &[Symbol], number: usize) {
-        self.root.add(after_slash(symbols), number);
+        let mut node = ROOT;
+        let mut rest = Some(after_slash(symbols));
+        while let Some(symbols) = rest {
+            let (segment, after) = split_segment(symbols);
+            let edge = Edge::new(node, segment);
+            rest = after.filter(|_| edge.tail != Tail::Splat);
+            node = *self.children.entry(edge).or_insert_with(|| {
+                self.ends.push(Vec::new());
+                self.ends.len()
+            });
+        }
+        self.ends[node - 1].push(number);
     }
 
     /// Returns the lowest number for which `is_match` holds among the patterns that may cover `symbols`, a path or a
     /// pattern that begins with a slash.
     pub(crate) fn first(&self, symbols: &[Symbol], is_match: impl Fn(usize) -> bool) -> Option<usize> {
         let mut candidates = Vec::new();
-        self.root.find(after_slash(symbols), &mut candidates);
+        self.find(ROOT, after_slash(symbols), &mut candidates);
         candidates.sort_unstable();
         candidates.into_iter().find(|number| is_match(*number))
     }
-}
 
-impl Node {
-    fn add(&mut self, symbols: &[Symbol], number: usize) {
+    /// Collects the patterns below `node` that may cover the rest of a path or a pattern.
+    fn find(&self, node: NodeId, symbols: &[Symbol], found: &mut Vec<usize>) {
         let (segment, rest) = split_segment(symbols);
-        let segment = Segment::new(segment);
-        let rest = rest.filter(|_| segment.tail != Tail::Splat);
-        let child = self.children.entry(segment).or_default();
-        match rest {
-            Some(rest) => child.add(rest, number),
-            None => child.ends.push(number),
-        }
-    }
-
-    fn find(&self, symbols: &[Symbol], found: &mut Vec<usize>) {
-        let (segment, rest) = split_segment(symbols);
-        let follow = |segment: &Segment, found: &mut Vec<usize>| {
-            if let Some(child) = self.children.get(segment) {
+        let follow = |edge: &Edge, found: &mut Vec<usize>| {
+            if let Some(child) = self.children.get(edge) {
                 match rest {
-                    Some(rest) => child.find(rest, found),
-                    None => found.extend(&child.ends),
+                    Some(rest) => self.find(*child, rest, found),
+                    None => found.extend(&self.ends[child - 1]),
                 }
             }
         };
 
-        let mut segment = Segment::new(segment);
-        if segment.tail == Tail::Empty {
-            follow(&segment, found);
+        let mut edge = Edge::new(node, segment);
+        if edge.tail == Tail::Empty {
+            follow(&edge, found);
         }
 
         // Captures and splats also match from any earlier byte of the prefix on.
         loop {
-            segment.tail = Tail::Capture;
-            follow(&segment, found);
+            edge.tail = Tail::Capture;
+            follow(&edge, found);
 
-            segment.tail = Tail::Splat;
-            if let Some(child) = self.children.get(&segment) {
-                found.extend(&child.ends);
+            edge.tail = Tail::Splat;
+            if let Some(child) = self.children.get(&edge) {
+                found.extend(&self.ends[child - 1]);
             }
 
-            if segment.prefix.pop().is_none() {
+            if edge.prefix.pop().is_none() {
                 return;
             }
         }
     }
 }
 
-impl Segment {
-    fn new(symbols: &[Symbol]) -> Self {
+impl Edge {
+    fn new(from: NodeId, symbols: &[Symbol]) -> Self {
         let prefix: Vec<u8> = symbols.iter().map_while(Symbol::byte).collect();
         let tail = match symbols.get(prefix.len()) {
             None => Tail::Empty,
             Some(Symbol::Splat) => Tail::Splat,
             Some(_) => Tail::Capture,
         };
-        Self { prefix, tail }
+        Self { from, prefix, tail }
     }
 }
 
