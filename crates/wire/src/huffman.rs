@@ -3,6 +3,8 @@
 //! The code is canonical: it follows from the lengths of its symbols, and all tables are computed from these
 //! at compile time. Encoding and decoding take time linear in the encoded length.
 
+use std::ops::Range;
+
 /// Length of each byte's code, in bits. The last one is the end-of-string symbol (EOS), which is not allowed
 /// in strings.
 const LENGTHS: [u8; SYMBOLS] = [
@@ -35,6 +37,39 @@ const LENGTH_COUNT: usize = LENGTH_MAX as usize + 1;
 /// §5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Invalid;
+
+/// A decoded string.
+pub(crate) enum Text<'a> {
+    /// As sent, without the Huffman code.
+    Plain(&'a [u8]),
+    /// In a scratch buffer, which may still be reallocated.
+    Decoded(Range<usize>),
+}
+
+impl<'a> Text<'a> {
+    /// Decodes a string, with `strings` as the scratch buffer.
+    #[inline]
+    pub(crate) fn decode(
+        bytes: &'a [u8],
+        is_coded: bool,
+        strings: &mut Vec<u8>,
+    ) -> Result<Text<'a>, Invalid> {
+        if !is_coded {
+            return Ok(Text::Plain(bytes));
+        }
+        let start = strings.len();
+        decode(bytes, strings)?;
+        Ok(Text::Decoded(start..strings.len()))
+    }
+
+    #[inline]
+    pub(crate) fn resolve(self, strings: &'a [u8]) -> &'a [u8] {
+        match self {
+            Text::Plain(bytes) => bytes,
+            Text::Decoded(range) => &strings[range],
+        }
+    }
+}
 
 /// Decodes a string, and appends it: at most eight bytes for each five encoded ones.
 ///

@@ -4,15 +4,13 @@
 //! block, because all later blocks depend on it. The work is linear in the decoded size, which is bounded
 //! (decompression bombs).
 
-use std::ops::Range;
-
 use super::decoder_table::DecoderTable;
 use super::error::DecodeError;
 use super::field::{Field, is_name, is_value};
 use super::integer;
 use super::name::Name;
 use super::static_table::{STATIC_FIELDS, STATIC_TABLE};
-use crate::huffman;
+use crate::huffman::Text;
 use crate::limits::{FIELD_LIST_BYTES_DECODED_MAX, FIELD_LIST_BYTES_MAX, HPACK_TABLE_BYTES};
 
 /// Size of a decoded field list.
@@ -150,33 +148,13 @@ impl Default for Decoder {
     }
 }
 
-/// Location of a string.
-enum Text<'a> {
-    Plain(&'a [u8]),
-    /// In the scratch buffer, which may still be reallocated.
-    Decoded(Range<usize>),
-}
-
-impl<'a> Text<'a> {
-    fn resolve(self, strings: &'a [u8]) -> &'a [u8] {
-        match self {
-            Text::Plain(bytes) => bytes,
-            Text::Decoded(range) => &strings[range],
-        }
-    }
-}
-
 /// Decodes a string from the front of a block (RFC 7541 §5.2). Returns it with the rest of the block.
 fn decode_string<'b>(block: &'b [u8], strings: &mut Vec<u8>) -> Result<(Text<'b>, &'b [u8]), DecodeError> {
     let is_coded = block.first().is_some_and(|byte| byte & 0x80 != 0);
     let (length, rest) = integer::decode(block, 7)?;
     let (bytes, rest) = rest.split_at_checked(length).ok_or(DecodeError::Truncated)?;
-    if !is_coded {
-        return Ok((Text::Plain(bytes), rest));
-    }
-    let start = strings.len();
-    huffman::decode(bytes, strings).map_err(|_| DecodeError::Huffman)?;
-    Ok((Text::Decoded(start..strings.len()), rest))
+    let text = Text::decode(bytes, is_coded, strings).map_err(|_| DecodeError::Huffman)?;
+    Ok((text, rest))
 }
 
 #[cfg(test)]

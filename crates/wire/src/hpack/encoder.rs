@@ -14,32 +14,33 @@ pub fn put_field(block: &mut Vec<u8>, name: &str, value: &[u8]) {
         (Some(index), _) => integer::put(block, 0x80, 7, index.into()),
         (None, Some(index)) => {
             integer::put(block, 0, 4, index.into());
-            put_string(block, value);
+            put_string(block, 0, 7, value);
         }
         (None, None) => {
             block.push(0);
-            put_string(block, name.as_bytes());
-            put_string(block, value);
+            put_string(block, 0, 7, name.as_bytes());
+            put_string(block, 0, 7, value);
         }
     }
 }
 
-/// Appends a string, Huffman-coded if that is shorter (RFC 7541 §5.2).
-pub(super) fn put_string(block: &mut Vec<u8>, string: &[u8]) {
+/// Appends a string, Huffman-coded if that is shorter (RFC 7541 §5.2, RFC 9204 §4.1.2). Its length has a prefix of `bits`
+/// bits; the bits above the Huffman bit are those of `form`.
+pub(crate) fn put_string(out: &mut Vec<u8>, form: u8, bits: u32, string: &[u8]) {
     let coded_bytes = huffman::encoded_bytes(string);
     if coded_bytes < string.len() {
-        integer::put(block, 0x80, 7, coded_bytes);
-        huffman::encode(string, block);
+        integer::put(out, form | 1 << bits, bits, coded_bytes as u64);
+        huffman::encode(string, out);
     } else {
-        integer::put(block, 0, 7, string.len());
-        block.extend_from_slice(string);
+        integer::put(out, form, bits, string.len() as u64);
+        out.extend_from_slice(string);
     }
 }
 
 /// Appends the length of a string that is not Huffman-coded.
 #[inline]
 pub(crate) fn put_text_length(block: &mut Vec<u8>, length: usize) {
-    integer::put(block, 0, 7, length);
+    integer::put(block, 0, 7, length as u64);
 }
 
 #[cfg(test)]

@@ -32,9 +32,9 @@ fn decode_more(mut number: usize, mut rest: &[u8]) -> Result<(usize, &[u8]), Dec
 
 /// Appends an integer with a prefix of `bits` bits. The other bits of the first byte are those of `form`.
 #[inline]
-pub(super) fn put(out: &mut Vec<u8>, form: u8, bits: u32, number: usize) {
-    let prefix_max = (1_usize << bits) - 1;
-    let byte = |number: usize| number.to_le_bytes()[0];
+pub(crate) fn put(out: &mut Vec<u8>, form: u8, bits: u32, number: u64) {
+    let prefix_max = (1_u64 << bits) - 1;
+    let byte = |number: u64| number.to_le_bytes()[0];
     if number < prefix_max {
         return out.push(form | byte(number));
     }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn put_to_vec(form: u8, bits: u32, number: usize) -> Vec<u8> {
+    fn put_to_vec(form: u8, bits: u32, number: u64) -> Vec<u8> {
         let mut out = Vec::new();
         put(&mut out, form, bits, number);
         out
@@ -80,7 +80,7 @@ mod tests {
     proptest! {
         #[test]
         fn decoding_reverses_encoding(number in 0_usize..1 << 28, bits in 1_u32..=8) {
-            let put = put_to_vec(0, bits, number);
+            let put = put_to_vec(0, bits, number as u64);
             prop_assert_eq!(decode(&put, bits), Ok((number, [].as_slice())));
         }
     }

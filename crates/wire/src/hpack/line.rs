@@ -20,9 +20,9 @@ pub fn encode_line(id: u8, name: &str, value: &[u8]) -> NewHpackLine {
     }
     let mut literal = Vec::new();
     if named.is_none() {
-        put_string(&mut literal, name.as_bytes());
+        put_string(&mut literal, 0, 7, name.as_bytes());
     }
-    put_string(&mut literal, value);
+    put_string(&mut literal, 0, 7, value);
     let size = name.len() + value.len() + FIELD_OVERHEAD;
     let id = if size <= HPACK_TABLE_BYTES { id } else { NO_LINE_ID };
     // Without an ID only the difference to 0 matters.

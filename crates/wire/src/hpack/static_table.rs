@@ -7,20 +7,7 @@ use super::name::Name;
 pub(super) const STATIC_FIELDS: usize = 61;
 
 /// The entries, of which the first has index 1.
-pub(super) static STATIC_TABLE: [Field<'static>; STATIC_FIELDS] = {
-    let none = Field { name: Name::Other, name_text: b"", value: b"", is_well_formed: false };
-    let mut table = [none; STATIC_FIELDS];
-    let mut at = 0;
-    while at < STATIC_FIELDS {
-        let (name_text, value) = (TEXTS[at].0.as_bytes(), TEXTS[at].1.as_bytes());
-        let name = Name::from_bytes(name_text);
-        // All but `:status`, which requests don't have.
-        let is_well_formed = name.is_pseudo() || name_text[0] != b':';
-        table[at] = Field { name, name_text, value, is_well_formed };
-        at += 1;
-    }
-    table
-};
+pub(super) static STATIC_TABLE: [Field<'static>; STATIC_FIELDS] = fields(&TEXTS);
 
 /// Indices of the names that response heads use.
 pub(crate) mod index {
@@ -37,7 +24,33 @@ pub(crate) mod index {
 
 /// Returns the index of this field and that of the first entry with its name, as far as there are any.
 pub(super) fn find(name: &str, value: &[u8]) -> (Option<u8>, Option<u8>) {
-    let mut named = (1..).zip(&TEXTS).filter(|(_, (known, _))| *known == name);
+    find_in(&TEXTS, 1, name, value)
+}
+
+/// Returns the entries of a static table with these names and values.
+pub(crate) const fn fields<const N: usize>(texts: &[(&'static str, &'static str); N]) -> [Field<'static>; N] {
+    let none = Field { name: Name::Other, name_text: b"", value: b"", is_well_formed: false };
+    let mut table = [none; N];
+    let mut at = 0;
+    while at < N {
+        let (name_text, value) = (texts[at].0.as_bytes(), texts[at].1.as_bytes());
+        let name = Name::from_bytes(name_text);
+        // All but `:status`, which requests don't have.
+        let is_well_formed = name.is_pseudo() || name_text[0] != b':';
+        table[at] = Field { name, name_text, value, is_well_formed };
+        at += 1;
+    }
+    table
+}
+
+/// Finds a field in a static table that begins with the index `base`. Returns the same as [`find`].
+pub(crate) fn find_in(
+    texts: &[(&str, &str)],
+    base: u8,
+    name: &str,
+    value: &[u8],
+) -> (Option<u8>, Option<u8>) {
+    let mut named = (base..).zip(texts).filter(|(_, (known, _))| *known == name);
     let first = named.clone().next().map(|(index, _)| index);
     // Entries without a value define only their name.
     let same = named.find(|(_, (_, known))| !known.is_empty() && known.as_bytes() == value);

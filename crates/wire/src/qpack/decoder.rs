@@ -9,9 +9,10 @@ use super::dynamic_table::DynamicTable;
 use super::error::{Error, Fault};
 use super::instruction::Instruction;
 use super::integer;
-use super::literal::{Literal, Text};
+use super::literal::Literal;
 use super::static_table::STATIC_TABLE;
 use crate::hpack::{Field, List, Name, is_name, is_value};
+use crate::huffman::Text;
 use crate::limits::{
     FIELD_LIST_BYTES_DECODED_MAX, FIELD_LIST_BYTES_MAX, QPACK_INSTRUCTION_BYTES_MAX, QPACK_TABLE_BYTES,
 };

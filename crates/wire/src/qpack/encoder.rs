@@ -1,21 +1,21 @@
 //! Stateless QPACK encoder: field lines that need no dynamic table, so they are valid on every connection.
 
 use super::static_table;
-use super::{integer, literal};
+use crate::hpack::{put_integer, put_string};
 
 /// Appends a field line: as an index if the static table has it, otherwise as a literal (RFC 9204 §4.5.2, §4.5.4, §4.5.6). The
 /// name must be in lower case.
 pub fn put_field(section: &mut Vec<u8>, name: &str, value: &[u8]) {
     debug_assert!(!name.bytes().any(|byte| byte.is_ascii_uppercase()), "RFC 9114 §4.2: {name}");
     match static_table::find(name, value) {
-        (Some(index), _) => integer::put(section, 0xc0, 6, index.into()),
+        (Some(index), _) => put_integer(section, 0xc0, 6, index.into()),
         (None, Some(index)) => {
-            integer::put(section, 0x50, 4, index.into());
-            literal::put(section, 0, 7, value);
+            put_integer(section, 0x50, 4, index.into());
+            put_string(section, 0, 7, value);
         }
         (None, None) => {
-            literal::put(section, 0x20, 3, name.as_bytes());
-            literal::put(section, 0, 7, value);
+            put_string(section, 0x20, 3, name.as_bytes());
+            put_string(section, 0, 7, value);
         }
     }
 }

@@ -1,6 +1,7 @@
-//! QPACK integers (RFC 9204 §4.1.1): those of HPACK, with up to 62 bits.
+//! QPACK integers (RFC 9204 §4.1.1): those of HPACK, with up to 62 bits when decoded.
 
 use super::error::Fault;
+pub(super) use crate::hpack::put_integer as put;
 
 /// The largest integer (RFC 9204 §4.1.1).
 const MAX: u64 = (1 << 62) - 1;
@@ -29,25 +30,6 @@ fn decode_more(mut number: u64, mut rest: &[u8]) -> Result<(u64, &[u8]), Fault> 
         }
     }
     Err(Fault::Integer)
-}
-
-/// Appends an integer with a prefix of `bits` bits. The other bits of the first byte are those of `form`.
-#[inline]
-pub(super) fn put(out: &mut Vec<u8>, form: u8, bits: u32, number: u64) {
-    debug_assert!(number <= MAX, "{number}");
-    let prefix_max = (1_u64 << bits) - 1;
-    let low_byte = |number: u64| number.to_le_bytes()[0];
-    if number < prefix_max {
-        return out.push(form | low_byte(number));
-    }
-
-    out.push(form | low_byte(prefix_max));
-    let mut rest = number - prefix_max;
-    while rest >= 0x80 {
-        out.push(low_byte(rest | 0x80));
-        rest >>= 7;
-    }
-    out.push(low_byte(rest));
 }
 
 #[cfg(test)]

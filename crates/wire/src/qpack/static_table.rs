@@ -1,33 +1,16 @@
 //! QPACK static table (RFC 9204 appendix A).
 
-use crate::hpack::{Field, Name};
+use crate::hpack::{Field, fields, find_in};
 
 /// Number of entries.
 const STATIC_FIELDS: usize = 99;
 
 /// The entries. The first has index 0.
-pub(super) static STATIC_TABLE: [Field<'static>; STATIC_FIELDS] = {
-    let none = Field { name: Name::Other, name_text: b"", value: b"", is_well_formed: false };
-    let mut table = [none; STATIC_FIELDS];
-    let mut at = 0;
-    while at < STATIC_FIELDS {
-        let (name_text, value) = (TEXTS[at].0.as_bytes(), TEXTS[at].1.as_bytes());
-        let name = Name::from_bytes(name_text);
-        // All but `:status`, which requests don't have.
-        let is_well_formed = name.is_pseudo() || name_text[0] != b':';
-        table[at] = Field { name, name_text, value, is_well_formed };
-        at += 1;
-    }
-    table
-};
+pub(super) static STATIC_TABLE: [Field<'static>; STATIC_FIELDS] = fields(&TEXTS);
 
 /// Returns the index of this field and that of the first entry with its name, as far as there are any.
 pub(super) fn find(name: &str, value: &[u8]) -> (Option<u8>, Option<u8>) {
-    let mut named = (0..).zip(&TEXTS).filter(|(_, (known, _))| *known == name);
-    let first = named.clone().next().map(|(index, _)| index);
-    // Entries without a value define only their name.
-    let same = named.find(|(_, (_, known))| !known.is_empty() && known.as_bytes() == value);
-    (same.map(|(index, _)| index), first)
+    find_in(&TEXTS, 0, name, value)
 }
 
 const TEXTS: [(&str, &str); STATIC_FIELDS] = [

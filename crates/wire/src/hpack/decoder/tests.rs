@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::hpack::put_field;
+use crate::huffman;
 
 /// Decodes a block into fields as `name: value`.
 fn fields(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<String>, DecodeError> {
@@ -217,7 +218,7 @@ fn table_memory_is_bounded() {
     assert_eq!(decoder.table.allocated_bytes(), 0, "nothing was inserted");
     for length in (0..4000_usize).chain([10; 1000]) {
         let mut block = b"\x40\x01a".to_vec();
-        integer::put(&mut block, 0, 7, length);
+        integer::put(&mut block, 0, 7, length as u64);
         block.resize(block.len() + length, b'v');
         fields(&mut decoder, &block).unwrap();
         assert!(decoder.table.allocated_bytes() <= 2 * HPACK_TABLE_BYTES + 4096, "{length}");
@@ -271,10 +272,10 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 fn put_string(block: &mut Vec<u8>, string: &[u8], coded: bool) {
     if coded {
-        integer::put(block, 0x80, 7, huffman::encoded_bytes(string));
+        integer::put(block, 0x80, 7, huffman::encoded_bytes(string) as u64);
         huffman::encode(string, block);
     } else {
-        integer::put(block, 0, 7, string.len());
+        integer::put(block, 0, 7, string.len() as u64);
         block.extend_from_slice(string);
     }
 }
@@ -295,12 +296,12 @@ proptest! {
                 Operation::Resize(size) => {
                     size_max = size;
                     plain.evict_to(size);
-                    integer::put(&mut block, 0x20, 5, size);
+                    integer::put(&mut block, 0x20, 5, size as u64);
                     vec![]
                 }
                 Operation::Indexed(index) => {
                     let (index, field) = known(&plain, index);
-                    integer::put(&mut block, 0x80, 7, index);
+                    integer::put(&mut block, 0x80, 7, index as u64);
                     vec![field]
                 }
                 Operation::Literal { kept, named, mut name, value, coded } => {
@@ -308,7 +309,7 @@ proptest! {
                     if let Some(index) = named {
                         let (index, field) = known(&plain, index);
                         name = field.0;
-                        integer::put(&mut block, form, bits, index);
+                        integer::put(&mut block, form, bits, index as u64);
                     } else {
                         block.push(form);
                         put_string(&mut block, &name, coded);

@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::qpack::{literal, put_field};
+use crate::hpack::put_string;
+use crate::qpack::put_field;
 
 fn bytes(hexadecimal: &str) -> Vec<u8> {
     let digits: Vec<u8> = hexadecimal.bytes().filter(u8::is_ascii_hexdigit).collect();
@@ -145,8 +146,8 @@ fn incomplete_instructions_are_bounded() {
 fn large_sections_are_cut_and_bombs_refused() {
     let mut decoder = Decoder::new();
     let mut stream = bytes("3fe1 1f");
-    literal::put(&mut stream, 0x40, 5, b"x");
-    literal::put(&mut stream, 0, 7, &[b'~'; 4000]);
+    put_string(&mut stream, 0x40, 5, b"x");
+    put_string(&mut stream, 0, 7, &[b'~'; 4000]);
     decoder.read_encoder_stream(&stream, &mut Vec::new()).unwrap();
 
     let decode = |count: usize| {
@@ -205,15 +206,15 @@ impl Model {
             (Some(whole), ..) => integer::put(&mut self.stream, 0, 5, relative(*whole)),
             (_, Some(named), _) => {
                 integer::put(&mut self.stream, 0x80, 6, relative(*named));
-                literal::put(&mut self.stream, 0, 7, value.as_bytes());
+                put_string(&mut self.stream, 0, 7, value.as_bytes());
             }
             (_, _, Some(fixed)) => {
                 integer::put(&mut self.stream, 0xc0, 6, fixed as u64);
-                literal::put(&mut self.stream, 0, 7, value.as_bytes());
+                put_string(&mut self.stream, 0, 7, value.as_bytes());
             }
             _ => {
-                literal::put(&mut self.stream, 0x40, 5, name.as_bytes());
-                literal::put(&mut self.stream, 0, 7, value.as_bytes());
+                put_string(&mut self.stream, 0x40, 5, name.as_bytes());
+                put_string(&mut self.stream, 0, 7, value.as_bytes());
             }
         }
         self.evict(Model::size(&entry));
@@ -240,7 +241,7 @@ impl Model {
                 (Some(whole), _) => refer(&mut lines, *whole, (0x80, 6), (0x10, 4)),
                 (None, Some(named)) => {
                     refer(&mut lines, *named, (0x40, 4), (0, 3));
-                    literal::put(&mut lines, 0, 7, field.1.as_bytes());
+                    put_string(&mut lines, 0, 7, field.1.as_bytes());
                 }
                 (None, None) => put_field(&mut lines, &field.0, field.1.as_bytes()),
             }
