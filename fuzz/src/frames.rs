@@ -13,7 +13,8 @@ use cannery_testkit::http2::{
     INITIAL_WINDOW_SIZE, PING, PREFACE, PRIORITY_UPDATE, RST_STREAM, SETTINGS, WINDOW_UPDATE, data,
     decode_response, field_block, frame, reset, settings, window_update,
 };
-use cannery_wire::h2::{Connection, HeadStore, Step, StreamId};
+use cannery_wire::HeadStore;
+use cannery_wire::h2::{Connection, Step, StreamId};
 use cannery_wire::limits::STREAMS_MAX;
 use cannery_wire::{ArchiveRef, Output, RequestHead, ServerFields};
 

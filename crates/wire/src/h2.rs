@@ -4,7 +4,6 @@
 //! is discarded. A small response that fits the peer's windows is written whole and creates no stream; any
 //! other waits as a stream for its turn ([`Connection::fill`]). No server push.
 
-mod abuse;
 mod body;
 mod connection;
 mod control;
@@ -12,7 +11,6 @@ mod encode;
 mod error;
 mod flow;
 mod frame;
-mod request;
 mod respond;
 mod settings;
 mod stream;
@@ -23,4 +21,3 @@ mod tests;
 pub use connection::{Awaits, Connection, Step, StreamId};
 pub use error::ErrorCode;
 pub use frame::PREFACE;
-pub use request::HeadStore;

@@ -14,6 +14,7 @@ pub mod h3;
 pub mod proxy;
 
 // Requests, or why bytes are not a request.
+mod head_store;
 mod priority;
 mod refusal;
 mod request_head;
@@ -30,7 +31,8 @@ pub mod hpack;
 pub mod huffman;
 pub mod qpack;
 
-// Shared by all of them: limits, grammar, byte searches.
+// Shared by all of them: budgets, limits, grammar, byte searches.
+mod abuse;
 mod archive_ref;
 mod decimal;
 mod grammar;
@@ -38,6 +40,7 @@ pub mod limits;
 mod scan;
 
 pub use archive_ref::ArchiveRef;
+pub use head_store::HeadStore;
 pub use output::{Output, Segment};
 pub use priority::Priority;
 pub use refusal::Refusal;

@@ -17,8 +17,8 @@ pub struct RequestHead<'a> {
     pub referer: Option<&'a [u8]>,
     /// `User-Agent`, only for logs.
     pub user_agent: Option<&'a [u8]>,
-    /// Field lines in the syntax of HTTP/1, for fields that few requests need: all of them, or, for HTTP/2,
-    /// `Forwarded` and `X-Forwarded-For`.
+    /// Field lines in the syntax of HTTP/1, for fields that few requests need: all of them, or, for HTTP/2 and
+    /// HTTP/3, `Forwarded` and `X-Forwarded-For`.
     pub field_lines: &'a [u8],
 }
 
@@ -31,6 +31,8 @@ pub enum Version {
     Http11,
     /// HTTP/2.
     Http2,
+    /// HTTP/3.
+    Http3,
 }
 
 impl Version {
@@ -41,6 +43,7 @@ impl Version {
             Version::Http10 => "1.0",
             Version::Http11 => "1.1",
             Version::Http2 => "2.0",
+            Version::Http3 => "3.0",
         }
     }
 }

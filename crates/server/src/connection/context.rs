@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cannery_eventloop::Now;
 use cannery_secure::Context;
 use cannery_site::Scratch;
-use cannery_wire::h2::HeadStore;
+use cannery_wire::HeadStore;
 use cannery_wire::limits::HANDSHAKES_PER_ITERATION_MAX;
 use cannery_wire::{Output, ServerFields};
 

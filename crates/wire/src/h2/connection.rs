@@ -9,14 +9,14 @@ mod request_content;
 mod stream_ids;
 
 use self::header_blocks::HeaderBlock;
-use super::abuse::Budget;
 use super::body::Body;
 use super::error::{ErrorCode, Fault};
 use super::flow::{INITIAL_WINDOW_BYTES, Window};
 use super::frame::{self, FrameHead, HEAD_BYTES, PAYLOAD_BYTES_MAX, PREFACE, flag, kind};
-use super::request::{HeadStore, RequestInfo};
 use super::settings;
 use super::stream::{Content, Stream, Streams};
+use crate::abuse::Budget;
+use crate::head_store::{HeadStore, RequestInfo};
 use crate::hpack::{Decoder, EncoderTable};
 use crate::output::Output;
 use crate::priority::Priority;
@@ -316,7 +316,7 @@ impl Connection {
         if !has_ended {
             self.remember_reset(id);
         }
-        self.budget.charge_reset()
+        Ok(self.budget.charge_reset()?)
     }
 
     /// Handles a frame. HEADERS on an open connection take the fast path.

@@ -2,6 +2,8 @@
 //!
 //! All of them are the peer's fault. Faults of the server itself are statuses.
 
+use crate::abuse::Exhausted;
+
 /// Error codes that we send (RFC 9113 §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorCode {
@@ -62,6 +64,18 @@ pub(super) enum Fault {
     Connection(ErrorCode),
     /// Stream error, with the stream's ID (RFC 9113 §5.4.2).
     Stream(u32, ErrorCode),
+}
+
+impl From<Exhausted> for ErrorCode {
+    fn from(_: Exhausted) -> ErrorCode {
+        ErrorCode::EnhanceYourCalm
+    }
+}
+
+impl From<Exhausted> for Fault {
+    fn from(exhausted: Exhausted) -> Fault {
+        Fault::Connection(exhausted.into())
+    }
 }
 
 impl From<ErrorCode> for Fault {

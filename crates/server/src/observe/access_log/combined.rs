@@ -23,6 +23,7 @@ pub(super) fn encode(out: &mut Vec<u8>, line: &Line<'_>, time: &[u8]) {
                 Some(Version::Http10) => b" HTTP/1.0\" ",
                 Some(Version::Http11) => b" HTTP/1.1\" ",
                 Some(Version::Http2) => b" HTTP/2.0\" ",
+                Some(Version::Http3) => b" HTTP/3.0\" ",
                 None => b"\" ",
             });
         }

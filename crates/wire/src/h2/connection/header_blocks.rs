@@ -1,15 +1,16 @@
 //! Header blocks: requests, trailers, and blocks on streams that are closed (RFC 9113 §4.3, §6.2, §6.10).
 //!
-//! Every block goes to the decoder (`request.rs`), whatever it is for, because it changes the table that all
+//! Every block goes to the decoder (`head_store.rs`), whatever it is for, because it changes the table that all
 //! later blocks depend on.
 
 use super::{Connection, FrameOutcome, PendingRequest};
 use crate::h2::error::{ErrorCode, Fault};
 use crate::h2::frame::{self, FrameHead, flag};
-use crate::h2::request::{HeadStore, Trailers, Verdict};
 use crate::h2::stream::Content;
+use crate::head_store::{HeadStore, Trailers, Verdict};
 use crate::hpack::DecodeError;
 use crate::limits::{BLOCK_BYTES_MAX, CONTINUATIONS_MAX};
+use crate::request_head::Version;
 
 /// An incomplete header block (RFC 9113 §4.3).
 #[derive(Debug)]
@@ -118,8 +119,11 @@ impl Connection {
             return self.handle_other_block(start, block, store);
         }
 
-        let verdict =
-            store.read_request(&mut self.decoder, block, start.ends_stream).map_err(connection_error)?;
+        let decoder = &mut self.decoder;
+        let verdict = store.read_request(Version::Http2, start.ends_stream, |strings, fields| {
+            decoder.decode(block, strings, |field| fields.take(field))
+        });
+        let verdict = verdict.map_err(connection_error)?;
         let (info, outcome) = match verdict {
             Verdict::Request(info) => (info, FrameOutcome::Request),
             Verdict::Refused(info, refusal) => (info, FrameOutcome::Refused(refusal)),
@@ -143,7 +147,10 @@ impl Connection {
         store: &mut HeadStore,
     ) -> Result<FrameOutcome, Fault> {
         let BlockStart { id, ends_stream, role, .. } = start;
-        let trailers = store.read_trailers(&mut self.decoder, block).map_err(connection_error)?;
+        let decoder = &mut self.decoder;
+        let trailers = store
+            .read_trailers(|strings, fields| decoder.decode(block, strings, |field| fields.take(&field)));
+        let trailers = trailers.map_err(connection_error)?;
         match role {
             BlockRole::Request if start.depends_on_itself => Err(self.reject(start, ErrorCode::Protocol)),
             BlockRole::Request => Err(self.reject(start, ErrorCode::RefusedStream)),

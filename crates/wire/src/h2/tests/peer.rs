@@ -11,7 +11,8 @@ use cannery_testkit::http2::{
 };
 
 use crate::archive_ref::ArchiveRef;
-use crate::h2::{Connection, HeadStore, Step, StreamId};
+use crate::h2::{Connection, Step, StreamId};
+use crate::head_store::HeadStore;
 use crate::output::{Output, Segment};
 use crate::refusal::Refusal;
 use crate::server_fields::ServerFields;

@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 
 use cannery_archive::Extent;
 use cannery_site::{Answer, Body, Fields, Reason};
-use cannery_wire::h2::{Connection, HeadStore, Step, StreamId};
+use cannery_wire::HeadStore;
+use cannery_wire::h2::{Connection, Step, StreamId};
 use cannery_wire::{ArchiveRef, Output, ServerFields};
 
 use super::end::{End, take_bytes};

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Returns how often `act` succeeds.
-fn count(budget: &mut Budget, mut act: impl FnMut(&mut Budget) -> Result<(), ErrorCode>) -> u32 {
+fn count(budget: &mut Budget, mut act: impl FnMut(&mut Budget) -> Result<(), Exhausted>) -> u32 {
     let mut times = 0;
     while act(budget).is_ok() {
         times += 1;
@@ -17,7 +17,7 @@ fn time_refills_the_bucket_up_to_its_capacity() {
     budget.set_time(1_000);
     assert_eq!(count(&mut budget, Budget::charge_frame), CREDIT_MAX);
     budget.set_time(1_000);
-    assert_eq!(budget.charge_frame(), Err(ErrorCode::EnhanceYourCalm));
+    assert_eq!(budget.charge_frame(), Err(Exhausted));
     budget.set_time(1_002);
     assert_eq!(count(&mut budget, Budget::charge_frame), 2 * CREDIT_PER_SECOND);
     budget.set_time(u64::MAX);

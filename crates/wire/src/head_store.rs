@@ -1,12 +1,12 @@
-//! HTTP/2 request heads: validates the fields of a header block (RFC 9113 §8.2, §8.3).
+//! Request heads of HTTP/2 and HTTP/3: validates decoded fields (RFC 9113 §8.2, §8.3; RFC 9114 §4.2, §4.3).
 //!
 //! The bytes of a head are stored in buffers that all connections of a worker share, so that no request
-//! allocates once they have grown. This module knows no frames and no streams.
+//! allocates once they have grown. This module knows no frames, no streams and no header compression.
 
 use cannery_site::{Method, Request, Values};
 
 use crate::grammar::{elements, is_host, is_token_byte, parse_length};
-use crate::hpack::{DecodeError, Decoder, Field, List, Name};
+use crate::hpack::{Field, List, Name};
 use crate::limits::{FIELD_LIST_BYTES_MAX, FIELDS_MAX, METHOD_BYTES_MAX, TARGET_BYTES_MAX};
 use crate::priority::Priority;
 use crate::refusal::Refusal;
@@ -14,7 +14,7 @@ use crate::request_head::{RequestHead, Version};
 use crate::scan::target_end;
 
 /// Buffers for one request head, and the time. Shared by all connections of a worker.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct HeadStore {
     /// Scratch buffer of the decoder.
     strings: Vec<u8>,
@@ -23,6 +23,7 @@ pub struct HeadStore {
     fields: Vec<StoredField>,
     /// Field lines of proxies, in the syntax of HTTP/1.
     forwarded: Vec<u8>,
+    version: Version,
     seconds: u64,
 }
 
@@ -36,20 +37,20 @@ struct StoredField {
 
 const _: () = assert!(FIELD_LIST_BYTES_MAX <= u16::MAX as usize, "positions of values are two bytes wide");
 
-/// Outcome of parsing a header block that opens a stream.
+/// Outcome of reading the field section that opens a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// A request.
     Request(RequestInfo),
     /// A request that is refused with a status.
     Refused(RequestInfo, Refusal),
-    /// Not a valid request: a stream error (RFC 9113 §8.1.1).
+    /// Not a valid request: a stream error (RFC 9113 §8.1.1, RFC 9114 §4.1.2).
     Malformed,
 }
 
-/// Outcome of parsing a header block on an open stream.
+/// Outcome of reading a field section on an open stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trailers {
+pub(crate) enum Trailers {
     /// A trailer section.
     Valid,
     /// Pseudo-header fields, connection-specific fields, or too many of them.
@@ -58,19 +59,26 @@ pub(super) enum Trailers {
 
 /// Properties of a request that its connection needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RequestInfo {
+pub(crate) struct RequestInfo {
     /// Whether the method is `HEAD`: the response must not have content.
-    pub(super) is_head: bool,
-    pub(super) priority: Priority,
+    pub(crate) is_head: bool,
+    pub(crate) priority: Priority,
     /// The announced length of the content, in bytes.
-    pub(super) content_length: Option<u64>,
+    pub(crate) content_length: Option<u64>,
 }
 
 impl HeadStore {
     /// Creates empty buffers.
     #[must_use]
     pub fn new() -> HeadStore {
-        HeadStore::default()
+        HeadStore {
+            strings: Vec::new(),
+            bytes: Vec::new(),
+            fields: Vec::new(),
+            forwarded: Vec::new(),
+            version: Version::Http2,
+            seconds: 0,
+        }
     }
 
     /// Sets the time by which budgets against abuse refill, in seconds since 1970.
@@ -78,17 +86,16 @@ impl HeadStore {
         self.seconds = seconds;
     }
 
-    pub(super) fn seconds(&self) -> u64 {
+    pub(crate) fn seconds(&self) -> u64 {
         self.seconds
     }
 
-    /// Returns the head of the request that the last [`super::Step::Request`] announced, or what was decoded of the one that
-    /// the last [`super::Step::Refused`] announced.
+    /// Returns the head of the request that a connection announced last, or what was decoded of it if it is refused.
     #[must_use]
     #[inline]
     pub fn head(&self) -> RequestHead<'_> {
         let mut head =
-            RequestHead { version: Version::Http2, field_lines: &self.forwarded, ..RequestHead::EMPTY };
+            RequestHead { version: self.version, field_lines: &self.forwarded, ..RequestHead::EMPTY };
         let request = &mut head.request;
         for field in &self.fields {
             let value = self.value(*field);
@@ -111,20 +118,24 @@ impl HeadStore {
         head
     }
 
-    /// Parses a block that opens a stream. No content follows if `ends_stream` is set.
-    pub(super) fn read_request(
+    /// Reads the field section that opens a stream. No content follows if `ends_stream` is set.
+    ///
+    /// `decode` gets a scratch buffer, and passes each field to the reader.
+    #[inline]
+    pub(crate) fn read_request<E>(
         &mut self,
-        decoder: &mut Decoder,
-        block: &[u8],
+        version: Version,
         ends_stream: bool,
-    ) -> Result<Verdict, DecodeError> {
+        decode: impl FnOnce(&mut Vec<u8>, &mut HeadReader<'_>) -> Result<List, E>,
+    ) -> Result<Verdict, E> {
+        self.version = version;
         let HeadStore { strings, bytes, fields, forwarded, .. } = self;
         bytes.clear();
         fields.clear();
         forwarded.clear();
-        let mut reader = Reader::new(bytes, fields, forwarded);
-        let list = decoder.decode(block, strings, |field| reader.take(field))?;
-        let Reader { is_malformed, refusal, priority, content_length, .. } = reader;
+        let mut reader = HeadReader::new(bytes, fields, forwarded);
+        let list = decode(strings, &mut reader)?;
+        let HeadReader { is_malformed, refusal, priority, content_length, .. } = reader;
 
         let checked = self.check();
         let is_head = self.find(Name::Method) == Some(b"HEAD");
@@ -143,17 +154,16 @@ impl HeadStore {
         })
     }
 
-    /// Decodes a block that doesn't open a stream, and checks that it is a trailer section (RFC 9113 §8.1).
-    pub(super) fn read_trailers(
+    /// Reads a field section that doesn't open a stream, and checks that it is a trailer section (RFC 9113 §8.1, RFC 9114
+    /// §4.1).
+    pub(crate) fn read_trailers<E>(
         &mut self,
-        decoder: &mut Decoder,
-        block: &[u8],
-    ) -> Result<Trailers, DecodeError> {
-        let mut is_valid = true;
-        let list = decoder.decode(block, &mut self.strings, |field| {
-            is_valid &= field.is_well_formed && !field.name.is_pseudo() && !is_connection_specific(&field);
-        })?;
-        Ok(if is_valid && list == List::Whole { Trailers::Valid } else { Trailers::Malformed })
+        decode: impl FnOnce(&mut Vec<u8>, &mut TrailerReader) -> Result<List, E>,
+    ) -> Result<Trailers, E> {
+        let mut reader = TrailerReader { is_malformed: false };
+        let list = decode(&mut self.strings, &mut reader)?;
+        let is_valid = !reader.is_malformed && list == List::Whole;
+        Ok(if is_valid { Trailers::Valid } else { Trailers::Malformed })
     }
 
     /// Checks the rules that concern several fields.
@@ -219,7 +229,7 @@ fn check_target(scheme: &[u8], path: &[u8]) -> Result<(), HeadError> {
     }
 }
 
-/// Returns `true` for connection-specific fields, which HTTP/2 forbids (RFC 9113 §8.2.2).
+/// Returns `true` for connection-specific fields, which HTTP/2 and HTTP/3 forbid (RFC 9113 §8.2.2, RFC 9114 §4.2).
 fn is_connection_specific(field: &Field<'_>) -> bool {
     match field.name {
         Name::Connection
@@ -234,7 +244,7 @@ fn is_connection_specific(field: &Field<'_>) -> bool {
 
 fn push<'a>(values: &mut Values<'a>, value: &'a [u8]) {
     let has_room = values.push(value);
-    debug_assert!(has_room, "`Reader::take` counted the lines");
+    debug_assert!(has_room, "`HeadReader::take` counted the lines");
 }
 
 /// Stores a field of conditional or range requests.
@@ -253,8 +263,8 @@ fn take_condition<'a>(request: &mut Request<'a>, name: Name, value: &'a [u8]) {
     conditions.any = true;
 }
 
-/// State of the field reader.
-struct Reader<'s> {
+/// Reads the fields of a request head, one by one.
+pub(crate) struct HeadReader<'s> {
     bytes: &'s mut Vec<u8>,
     fields: &'s mut Vec<StoredField>,
     forwarded: &'s mut Vec<u8>,
@@ -268,13 +278,13 @@ struct Reader<'s> {
     content_length: Option<u64>,
 }
 
-impl<'s> Reader<'s> {
+impl<'s> HeadReader<'s> {
     fn new(
         bytes: &'s mut Vec<u8>,
         fields: &'s mut Vec<StoredField>,
         forwarded: &'s mut Vec<u8>,
-    ) -> Reader<'s> {
-        Reader {
+    ) -> HeadReader<'s> {
+        HeadReader {
             bytes,
             fields,
             forwarded,
@@ -289,7 +299,7 @@ impl<'s> Reader<'s> {
 
     /// Checks a field, and stores it if requests have a use for it.
     #[inline]
-    fn take(&mut self, field: Field<'_>) {
+    pub(crate) fn take(&mut self, field: Field<'_>) {
         self.count += 1;
         self.is_malformed |= !field.is_well_formed;
         if field.name.is_pseudo() {
@@ -360,5 +370,23 @@ impl<'s> Reader<'s> {
         };
         self.bytes.extend_from_slice(field.value);
         self.fields.push(StoredField { name: field.name, start, bytes });
+    }
+}
+
+/// Checks the fields of a trailer section, one by one.
+pub(crate) struct TrailerReader {
+    is_malformed: bool,
+}
+
+impl TrailerReader {
+    /// Checks a field.
+    pub(crate) fn take(&mut self, field: &Field<'_>) {
+        self.is_malformed |= !field.is_well_formed || field.name.is_pseudo() || is_connection_specific(field);
+    }
+}
+
+impl Default for HeadStore {
+    fn default() -> Self {
+        HeadStore::new()
     }
 }

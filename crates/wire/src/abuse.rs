@@ -1,18 +1,21 @@
-//! Budgets against abuse: how much work a peer may cause without requesting anything.
+//! Budgets against abuse: how much work a peer of HTTP/2 or HTTP/3 may cause without requesting anything.
 //!
 //! A connection that only sends requests and accepts their responses never exceeds them. Frames that produce
 //! no response are charged to a token bucket. It refills over time and with each response, because a busy
 //! client also sends more control frames. The time is an argument.
 
-use super::error::ErrorCode;
 use crate::limits::{
     CREDIT_MAX, CREDIT_PER_RESPONSE, CREDIT_PER_SECOND, CREDITED_DATA_BYTES_MIN, RESETS_MAX,
     RESETS_PER_SECOND, SETTINGS_COST,
 };
 
+/// A budget is exhausted: the connection must be closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exhausted;
+
 /// The budgets of one connection.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     /// Tokens for frames that produce no response.
     credit: u32,
     /// Tokens for streams that end before their response.
@@ -22,13 +25,13 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub(super) const fn new() -> Budget {
+    pub(crate) const fn new() -> Budget {
         Budget { credit: CREDIT_MAX, resets: RESETS_MAX, seconds: 0 }
     }
 
     /// Refills both buckets for the time that has passed. `seconds` counts from 1970.
     #[inline]
-    pub(super) fn set_time(&mut self, seconds: u64) {
+    pub(crate) fn set_time(&mut self, seconds: u64) {
         if seconds != self.seconds {
             self.refill(seconds);
         }
@@ -46,7 +49,7 @@ impl Budget {
     /// Refills the budget for a DATA frame of ours with this number of bytes, because the peer may send
     /// window updates for it.
     #[inline]
-    pub(super) fn credit_data(&mut self, bytes: u32) {
+    pub(crate) fn credit_data(&mut self, bytes: u32) {
         if bytes >= CREDITED_DATA_BYTES_MIN {
             self.credit = add_tokens(self.credit, CREDIT_PER_RESPONSE, CREDIT_MAX);
         }
@@ -54,7 +57,7 @@ impl Budget {
 
     /// Refills both budgets for a response that was written to its end.
     #[inline]
-    pub(super) fn credit_response(&mut self) {
+    pub(crate) fn credit_response(&mut self) {
         self.credit = add_tokens(self.credit, CREDIT_PER_RESPONSE, CREDIT_MAX);
         self.resets = add_tokens(self.resets, 1, RESETS_MAX);
     }
@@ -62,12 +65,12 @@ impl Budget {
     /// Charges a frame that produces no response: PING, PRIORITY, PRIORITY_UPDATE, WINDOW_UPDATE, RST_STREAM
     /// for a stream that has ended, DATA or CONTINUATION without content, and unknown types.
     #[inline]
-    pub(super) fn charge_frame(&mut self) -> Result<(), ErrorCode> {
+    pub(crate) fn charge_frame(&mut self) -> Result<(), Exhausted> {
         take_tokens(&mut self.credit, 1)
     }
 
     /// Charges SETTINGS with this number of parameters.
-    pub(super) fn charge_settings(&mut self, parameters: usize) -> Result<(), ErrorCode> {
+    pub(crate) fn charge_settings(&mut self, parameters: usize) -> Result<(), Exhausted> {
         debug_assert!(parameters < 1 << 24, "a frame has fewer than 2^24 bytes");
         let parameters = u32::try_from(parameters).unwrap_or(u32::MAX);
         take_tokens(&mut self.credit, SETTINGS_COST.saturating_add(parameters))
@@ -75,7 +78,7 @@ impl Budget {
 
     /// Charges a stream that ended before its response: the peer reset it, or made us reset it
     /// (CVE-2023-44487, CVE-2025-8671).
-    pub(super) fn charge_reset(&mut self) -> Result<(), ErrorCode> {
+    pub(crate) fn charge_reset(&mut self) -> Result<(), Exhausted> {
         take_tokens(&mut self.resets, 1)
     }
 }
@@ -86,8 +89,8 @@ fn add_tokens(bucket: u32, tokens: u32, capacity: u32) -> u32 {
 }
 
 #[inline]
-fn take_tokens(bucket: &mut u32, tokens: u32) -> Result<(), ErrorCode> {
-    *bucket = bucket.checked_sub(tokens).ok_or(ErrorCode::EnhanceYourCalm)?;
+fn take_tokens(bucket: &mut u32, tokens: u32) -> Result<(), Exhausted> {
+    *bucket = bucket.checked_sub(tokens).ok_or(Exhausted)?;
     Ok(())
 }
 
