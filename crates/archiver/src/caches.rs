@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
+use cannery_base::FileStamp;
+
 use crate::compress_cache::CompressCache;
 use crate::diagnostic::Diagnostic;
 use crate::encode::Encoding;
@@ -13,7 +15,6 @@ use crate::read::Reading;
 use crate::source::{SourceId, Sources};
 use crate::source_facts::SourceFacts;
 use crate::sources_cache::{SourcesCache, Verified};
-use crate::walk::Stamp;
 
 /// The caches in use.
 pub(crate) struct Caches {
@@ -55,7 +56,7 @@ impl Caches {
     /// Stores the results of this build. Returns warnings, which never fail a build.
     pub(crate) fn keep(
         self,
-        known: Vec<(Stamp, SourceFacts)>,
+        known: Vec<(FileStamp, SourceFacts)>,
         verified: Verified,
         sources: &Sources,
     ) -> Vec<Diagnostic> {

@@ -3,8 +3,9 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use cannery_base::{FileStamp, FileVersion};
 
 use crate::diagnostic::Diagnostic;
 use crate::error::Error;
@@ -15,7 +16,7 @@ use crate::routes::{self, Routes};
 use crate::skip::{IGNORE_FILE, SkipRules};
 use crate::source::Sources;
 use crate::summary;
-use crate::walk::{LinksOut, SourceFile, Stamp, walk};
+use crate::walk::{LinksOut, SourceFile, walk};
 
 /// Lists the source folder.
 pub(crate) fn sources(options: &Options, staging: &Staging) -> Result<(Sources, Report), Error> {
@@ -60,8 +61,8 @@ pub(crate) fn check_start_page(options: &Options, sources: &Sources, routes: &Ro
 
 /// Files of the build that may be in the source folder: the archive and the caches.
 struct OwnFiles {
-    /// Device and inode of the existing archive, which may have several names.
-    archive: Option<(u64, u64)>,
+    /// The existing archive, which may have several names.
+    archive: Option<FileVersion>,
     /// Relative to the source folder.
     caches: Vec<PathBuf>,
 }
@@ -74,13 +75,13 @@ impl OwnFiles {
             let path = fs::canonicalize(path).ok()?;
             path.strip_prefix(&root).ok().map(Path::to_owned)
         };
-        let archive = fs::metadata(staging.archive_path()).ok().map(|found| (found.dev(), found.ino()));
+        let archive = fs::metadata(staging.archive_path()).ok().map(|found| FileVersion::of(&found));
         OwnFiles { archive, caches: caches.filter_map(within).collect() }
     }
 
     /// Returns the code and the message of the note about a source file, if it is one of them.
     fn note(&self, file: &SourceFile) -> Option<(&'static str, &'static str)> {
-        if self.archive == Some((file.stamp.device, file.stamp.inode)) {
+        if self.archive.is_some_and(|archive| archive.is_same_file(&file.stamp.version)) {
             return Some(("archive-skipped", "is the archive that this build replaces: left out"));
         }
         self.is_cached(&file.path).then_some(("cache-skipped", "is part of a cache of this build: left out"))
@@ -97,6 +98,6 @@ fn keep_ignore_file(options: &Options, files: &mut Vec<SourceFile>) {
     let found = fs::metadata(options.sources.join(IGNORE_FILE)).ok().filter(fs::Metadata::is_file);
     let Some(found) = found else { return };
     if let Err(place) = files.binary_search_by(|file| (*file.path).cmp(IGNORE_FILE.as_bytes())) {
-        files.insert(place, SourceFile { path: IGNORE_FILE.as_bytes().into(), stamp: Stamp::of(&found) });
+        files.insert(place, SourceFile { path: IGNORE_FILE.as_bytes().into(), stamp: FileStamp::of(&found) });
     }
 }

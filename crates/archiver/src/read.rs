@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use cannery_archive::{Coding, Digest};
+use cannery_base::FileStamp;
 
 use crate::classify::MediaTypes;
 use crate::content::{Content, Contents, Form, SourceContent};
@@ -22,7 +23,6 @@ use crate::source::{SourceId, Sources};
 use crate::source_facts::{Examination, SourceFacts};
 use crate::sources_cache::SourcesCache;
 use crate::store::Store;
-use crate::walk::Stamp;
 
 /// Longer sources are read in pieces instead of being held in memory.
 pub(crate) const HELD_SOURCE_BYTES_MAX: u64 = 8 << 20;
@@ -55,7 +55,7 @@ pub(crate) struct Reading<'a> {
 /// A source that was read.
 struct ReadSource {
     facts: SourceFacts,
-    stamp: Stamp,
+    stamp: FileStamp,
     /// Its bytes, if they are in memory and may be needed.
     bytes: Option<Vec<u8>>,
 }
@@ -64,7 +64,7 @@ struct ReadSource {
 pub(crate) struct Outcome {
     pub(crate) contents: Contents,
     /// By source, for the sources cache.
-    pub(crate) known: Vec<(Stamp, SourceFacts)>,
+    pub(crate) known: Vec<(FileStamp, SourceFacts)>,
     pub(crate) found_in_cache: u64,
 }
 
@@ -166,7 +166,7 @@ impl Reading<'_> {
             let is_stored = self.stores_identity() || !self.to_encode(id, &facts);
             let is_first =
                 is_stored && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(facts.digest);
-            let is_small = stamp.size <= HELD_SOURCE_BYTES_MAX;
+            let is_small = stamp.version.size <= HELD_SOURCE_BYTES_MAX;
             let bytes =
                 (is_first && is_small).then(|| self.sources.read_again(id, &facts.digest)).transpose()?;
             return Ok(ReadSource { facts, stamp, bytes });
@@ -192,7 +192,7 @@ impl Reading<'_> {
         Ok(ReadSource { facts, stamp, bytes: is_first.then_some(bytes) })
     }
 
-    fn find_in_cache(&self, id: SourceId) -> Option<(Stamp, SourceFacts)> {
+    fn find_in_cache(&self, id: SourceId) -> Option<(FileStamp, SourceFacts)> {
         let file = self.sources.files.get(id as usize)?;
         let path = [self.root, b"/", &file.path].concat();
         let facts = self.cache?.find(&path, &file.stamp)?;
@@ -214,7 +214,7 @@ impl Reading<'_> {
         let SourceFacts { digest, utf8, fingerprinted, .. } = read.facts;
         let is_control = self.control.binary_search(&id).is_ok();
         let to_encode = !is_control && self.to_encode(id, &read.facts);
-        let content = contents.of_digest(digest, read.stamp.size, id);
+        let content = contents.of_digest(digest, read.stamp.version.size, id);
         let wanted = !(is_control && self.options.exclude_file_listing);
         content.wanted |= wanted;
         content.to_encode |= to_encode;

@@ -9,9 +9,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use cannery_archive::Digest;
+use cannery_base::{FileStamp, FileVersion};
 
 use crate::error::Error;
-use crate::walk::{SourceFile, Stamp};
+use crate::walk::SourceFile;
 
 /// Number of attempts to read a file that keeps changing.
 const ATTEMPTS_MAX: u32 = 3;
@@ -83,7 +84,7 @@ impl Sources {
     /// Returns the length of a source in bytes, as last seen.
     pub(crate) fn length(&self, id: SourceId) -> u64 {
         match self.of(id) {
-            Source::File(file) => file.stamp.size,
+            Source::File(file) => file.stamp.version.size,
             Source::Generated(page) => page.content.len() as u64,
         }
     }
@@ -91,7 +92,7 @@ impl Sources {
     /// Returns the modification time of a file in seconds since 1970; `None` if the file system has none after 1970.
     pub(crate) fn modified(&self, id: SourceId) -> Option<u64> {
         match self.of(id) {
-            Source::File(file) => u64::try_from(file.stamp.modified_ns / 1_000_000_000).ok(),
+            Source::File(file) => u64::try_from(file.stamp.version.modified_ns / 1_000_000_000).ok(),
             Source::Generated(_) => None,
         }
     }
@@ -102,22 +103,21 @@ impl Sources {
     }
 
     /// Appends a file's bytes to `bytes`, and returns its stamp.
-    pub(crate) fn read(&self, id: SourceId, bytes: &mut Vec<u8>) -> Result<Stamp, Error> {
+    pub(crate) fn read(&self, id: SourceId, bytes: &mut Vec<u8>) -> Result<FileStamp, Error> {
         let start = bytes.len();
         match self.of(id) {
             Source::Generated(page) => {
                 bytes.extend_from_slice(&page.content);
-                Ok(Stamp {
-                    size: page.content.len() as u64,
-                    modified_ns: 0,
-                    changed_ns: 0,
-                    device: 0,
-                    inode: 0,
-                })
+                let size = page.content.len() as u64;
+                let version = FileVersion { device: 0, inode: 0, size, modified_ns: 0 };
+                Ok(FileStamp { version, changed_ns: 0 })
             }
             Source::File(file) => unchanged(&self.full_path(id), file.stamp, |opened, stamp| {
                 bytes.truncate(start);
-                bytes.resize(start + usize::try_from(stamp.size).map_err(|_| ErrorKind::FileTooLarge)?, 0);
+                bytes.resize(
+                    start + usize::try_from(stamp.version.size).map_err(|_| ErrorKind::FileTooLarge)?,
+                    0,
+                );
                 opened.read_exact(&mut bytes[start..])
             }),
         }
@@ -130,7 +130,7 @@ impl Sources {
         id: SourceId,
         begin: impl Fn() -> T,
         take: impl Fn(&mut T, &[u8]),
-    ) -> Result<(T, Stamp), Error> {
+    ) -> Result<(T, FileStamp), Error> {
         let mut state = begin();
         let Source::File(file) = self.of(id) else {
             let mut bytes = Vec::new();
@@ -141,7 +141,7 @@ impl Sources {
         let mut chunk = vec![0; CHUNK_BYTES];
         let stamp = unchanged(&self.full_path(id), file.stamp, |opened, stamp| {
             state = begin();
-            let mut left = stamp.size;
+            let mut left = stamp.version.size;
             while left > 0 {
                 let room = chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                 opened.read_exact(&mut chunk[..room])?;
@@ -170,13 +170,13 @@ impl Sources {
 /// suffices.
 fn unchanged(
     path: &Path,
-    mut expected: Stamp,
-    mut read: impl FnMut(&mut File, &Stamp) -> std::io::Result<()>,
-) -> Result<Stamp, Error> {
+    mut expected: FileStamp,
+    mut read: impl FnMut(&mut File, &FileStamp) -> std::io::Result<()>,
+) -> Result<FileStamp, Error> {
     for _ in 0..ATTEMPTS_MAX {
         let mut file = File::open(path).map_err(Error::read(path.to_owned()))?;
         let outcome = read(&mut file, &expected);
-        let stamp = Stamp::of(&file.metadata().map_err(Error::read(path.to_owned()))?);
+        let stamp = FileStamp::of(&file.metadata().map_err(Error::read(path.to_owned()))?);
         match outcome {
             Ok(()) if stamp == expected => return Ok(stamp),
             // The file was truncated, which its stamp shows as well.
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     fn sources(root: &tempfile::TempDir, name: &str) -> Sources {
-        let stamp = Stamp::of(&fs::metadata(root.path().join(name)).unwrap());
+        let stamp = FileStamp::of(&fs::metadata(root.path().join(name)).unwrap());
         Sources {
             root: root.path().to_owned(),
             files: vec![SourceFile { path: name.as_bytes().into(), stamp }],
@@ -229,7 +229,7 @@ mod tests {
             fs::write(&path, content).unwrap();
             let mut bytes = Vec::new();
             let stamp = sources.read(0, &mut bytes).unwrap();
-            assert_eq!((bytes.as_slice(), stamp.size), (content, content.len() as u64));
+            assert_eq!((bytes.as_slice(), stamp.version.size), (content, content.len() as u64));
         }
     }
 
@@ -238,7 +238,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("a");
         fs::write(&path, b"").unwrap();
-        let stamp = Stamp::of(&fs::metadata(&path).unwrap());
+        let stamp = FileStamp::of(&fs::metadata(&path).unwrap());
         let mut length = 0;
         let outcome = unchanged(&path, stamp, |_, _| {
             length += 1;

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cannery_archive::Digest;
+use cannery_base::{FileStamp, FileVersion};
 
 use crate::compress_cache::ResultKey;
 use crate::diagnostic::Diagnostic;
@@ -25,7 +26,6 @@ use crate::error::Error;
 use crate::options::Encoder;
 use crate::source_facts::SourceFacts;
 use crate::temporary;
-use crate::walk::Stamp;
 
 /// Magic bytes. The digit is the version of the format.
 const MAGIC: &[u8; 8] = b"CANRSRC2";
@@ -48,7 +48,7 @@ const COMPRESSIBLE: u8 = 1 << 3;
 const ENTRY_BYTES: usize = 4 + 56 + Digest::BYTES + 1;
 
 /// Entries by absolute path.
-type Entries = BTreeMap<Box<[u8]>, (Stamp, SourceFacts)>;
+type Entries = BTreeMap<Box<[u8]>, (FileStamp, SourceFacts)>;
 
 /// Digests of verified results of compression.
 pub(crate) type Verified = BTreeMap<ResultKey, Digest>;
@@ -91,7 +91,7 @@ impl SourcesCache {
     }
 
     /// Returns the properties of the file at this absolute path, if it still has this stamp.
-    pub(crate) fn find(&self, path: &[u8], stamp: &Stamp) -> Option<SourceFacts> {
+    pub(crate) fn find(&self, path: &[u8], stamp: &FileStamp) -> Option<SourceFacts> {
         self.memory.entries.get(path).filter(|(known, _)| known == stamp).map(|(_, facts)| *facts)
     }
 
@@ -105,13 +105,13 @@ impl SourcesCache {
     pub(crate) fn replace(
         mut self,
         root: &[u8],
-        files: impl Iterator<Item = (Box<[u8]>, Stamp, SourceFacts)>,
+        files: impl Iterator<Item = (Box<[u8]>, FileStamp, SourceFacts)>,
         verified: Verified,
     ) -> Vec<Diagnostic> {
         let Memory { entries, verified: known } = &mut self.memory;
         entries.retain(|path, _| !path.strip_prefix(root).is_some_and(|rest| rest.starts_with(b"/")));
         let racy_ns = self.began_ns - RACY_NS;
-        let settled = files.filter(|(_, stamp, _)| stamp.modified_ns.max(stamp.changed_ns) < racy_ns);
+        let settled = files.filter(|(_, stamp, _)| stamp.version.modified_ns.max(stamp.changed_ns) < racy_ns);
         entries.extend(settled.map(|(path, stamp, facts)| (path, (stamp, facts))));
 
         // Results of contents that no file has any more are dropped.
@@ -176,11 +176,11 @@ fn encode(memory: &Memory) -> Vec<u8> {
     for (path, (stamp, facts)) in &memory.entries {
         let path_bytes = u32::try_from(path.len()).expect("the kernel limits paths to 4,096 bytes");
         out.extend_from_slice(&path_bytes.to_le_bytes());
-        out.extend_from_slice(&stamp.size.to_le_bytes());
-        out.extend_from_slice(&stamp.modified_ns.to_le_bytes());
+        out.extend_from_slice(&stamp.version.size.to_le_bytes());
+        out.extend_from_slice(&stamp.version.modified_ns.to_le_bytes());
         out.extend_from_slice(&stamp.changed_ns.to_le_bytes());
-        out.extend_from_slice(&stamp.device.to_le_bytes());
-        out.extend_from_slice(&stamp.inode.to_le_bytes());
+        out.extend_from_slice(&stamp.version.device.to_le_bytes());
+        out.extend_from_slice(&stamp.version.inode.to_le_bytes());
         out.extend_from_slice(&facts.digest.0);
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         let probe = facts.compressible.map_or(0, |yes| PROBED | flag(yes, COMPRESSIBLE));
@@ -209,13 +209,13 @@ fn decode(bytes: &[u8]) -> Option<Memory> {
     let mut entries = Vec::with_capacity(rest.len() / (ENTRY_BYTES + 48));
     for _ in 0..count {
         let path_bytes = u32::from_le_bytes(take(&mut rest)?) as usize;
-        let stamp = Stamp {
-            size: u64::from_le_bytes(take(&mut rest)?),
-            modified_ns: i128::from_le_bytes(take(&mut rest)?),
-            changed_ns: i128::from_le_bytes(take(&mut rest)?),
-            device: u64::from_le_bytes(take(&mut rest)?),
-            inode: u64::from_le_bytes(take(&mut rest)?),
-        };
+        let size = u64::from_le_bytes(take(&mut rest)?);
+        let modified_ns = i128::from_le_bytes(take(&mut rest)?);
+        let changed_ns = i128::from_le_bytes(take(&mut rest)?);
+        let device = u64::from_le_bytes(take(&mut rest)?);
+        let inode = u64::from_le_bytes(take(&mut rest)?);
+        let version = FileVersion { device, inode, size, modified_ns };
+        let stamp = FileStamp { version, changed_ns };
         let digest = Digest(take(&mut rest)?);
         let [flags] = take(&mut rest)?;
         let (path, behind) = rest.split_at_checked(path_bytes)?;
@@ -250,8 +250,8 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 mod tests {
     use super::*;
 
-    fn stamp(modified_ns: i128) -> Stamp {
-        Stamp { size: 3, modified_ns, changed_ns: 5, device: 1, inode: 2 }
+    fn stamp(modified_ns: i128) -> FileStamp {
+        FileStamp { version: FileVersion { device: 1, inode: 2, size: 3, modified_ns }, changed_ns: 5 }
     }
 
     fn facts(content: &[u8], compressible: Option<bool>) -> SourceFacts {
@@ -262,7 +262,7 @@ mod tests {
         ResultKey { content: Digest::of(content), encoder: Encoder::Brotli, level: 11 }
     }
 
-    fn replace(place: &Path, root: &[u8], files: &[(&[u8], Stamp, SourceFacts)]) {
+    fn replace(place: &Path, root: &[u8], files: &[(&[u8], FileStamp, SourceFacts)]) {
         let files = files.iter().map(|(path, stamp, facts)| (Box::from(*path), *stamp, *facts));
         let verified = Verified::from([(result(b"a"), Digest::of(b"coded a"))]);
         let warnings = SourcesCache::load(place).unwrap().replace(root, files, verified);

@@ -30,7 +30,7 @@ impl Report {
         let Results { sources, routes, read, tally, emitted } = results;
         self.files = sources.files.len() as u64;
         self.folders = sources.folders.len() as u64;
-        self.bytes_in = sources.files.iter().map(|file| file.stamp.size).sum();
+        self.bytes_in = sources.files.iter().map(|file| file.stamp.version.size).sum();
         self.contents = read.contents.all.len() as u64;
         self.paths = routes.paths.len() as u64;
         self.aliases = emitted.aliases;

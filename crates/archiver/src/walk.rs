@@ -16,6 +16,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cannery_base::FileStamp;
 use rayon::prelude::*;
 
 use crate::diagnostic::Diagnostic;
@@ -59,37 +60,8 @@ pub struct Walked {
 pub struct SourceFile {
     /// The path relative to the source root.
     pub path: Box<[u8]>,
-    /// Its properties in the file system.
-    pub stamp: Stamp,
-}
-
-/// File properties that show without reading whether a file has changed: if all are equal, so is the content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Stamp {
-    /// Length in bytes.
-    pub size: u64,
-    /// Modification time in nanoseconds since 1970, negative before.
-    pub modified_ns: i128,
-    /// Inode change time in nanoseconds since 1970. Unlike `modified_ns`, programs can't set it.
-    pub changed_ns: i128,
-    /// The device of `inode`.
-    pub device: u64,
-    /// The inode, which hard links share.
-    pub inode: u64,
-}
-
-impl Stamp {
-    /// Returns the stamp of a file.
-    pub fn of(metadata: &Metadata) -> Stamp {
-        let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
-        Stamp {
-            size: metadata.size(),
-            modified_ns: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
-            changed_ns: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
-            device: metadata.dev(),
-            inode: metadata.ino(),
-        }
-    }
+    /// Its version. While it stays the same, so does the content.
+    pub stamp: FileStamp,
 }
 
 /// A name that was left out.
@@ -381,7 +353,7 @@ impl Reading {
         }
 
         if metadata.is_file() {
-            self.found.files.push(SourceFile { path, stamp: Stamp::of(metadata) });
+            self.found.files.push(SourceFile { path, stamp: FileStamp::of(metadata) });
         } else if !metadata.is_dir() {
             let message = format!("{} cannot be served and is left out", kind_of(metadata));
             self.warn(&path, "not-a-file", message);
@@ -479,10 +451,10 @@ mod tests {
         let walked = walk_all(&root);
         let metadata = fs::metadata(root.path().join("four")).unwrap();
         assert_eq!(walked.files[0].stamp, walked.files[1].stamp);
-        assert_eq!(walked.files[0].stamp.size, 4);
-        assert_eq!(walked.files[0].stamp.inode, metadata.ino());
+        assert_eq!(walked.files[0].stamp.version.size, 4);
+        assert_eq!(walked.files[0].stamp.version.inode, metadata.ino());
         let modified = metadata.modified().unwrap().duration_since(std::time::UNIX_EPOCH).unwrap();
-        assert_eq!(walked.files[0].stamp.modified_ns, i128::try_from(modified.as_nanos()).unwrap());
+        assert_eq!(walked.files[0].stamp.version.modified_ns, i128::try_from(modified.as_nanos()).unwrap());
     }
 
     #[test]

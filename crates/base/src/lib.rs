@@ -1,6 +1,6 @@
 //! Helpers that several crates need and that know neither archives nor HTTP messages.
 //!
-//! Pure functions over bytes and integers: no I/O, no clock, no allocation, no dependencies.
+//! Pure functions over bytes, integers and metadata of files: no I/O, no clock, no allocation, no dependencies.
 
 #![forbid(unsafe_code)]
 
@@ -8,3 +8,7 @@
 pub mod swar;
 // HTTP dates and RFC 3339 timestamps.
 pub mod date;
+// Identity of files, from their metadata.
+mod file_version;
+
+pub use file_version::{FileStamp, FileVersion};

@@ -2,13 +2,11 @@
 
 mod dummy;
 mod exchange;
-mod file_id;
 pub(crate) mod open;
 mod releases;
 mod sites;
 
 pub(crate) use exchange::{OnH1, OnH2};
-pub(crate) use file_id::FileId;
 pub(crate) use releases::{OpenRelease, Releases, Trigger};
 pub(crate) use sites::{Entry, Sites};
 

@@ -20,11 +20,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use cannery_archive::{Archive, Lease, Loading};
+use cannery_base::FileVersion;
 use cannery_eventloop::Waker;
 use cannery_site::Site;
 
 use crate::config::{self, Config, NamedArchive, NoticeHandler};
-use crate::content::{ArchiveResources, Content, FileId, OpenRelease, Releases, Trigger, open};
+use crate::content::{ArchiveResources, Content, OpenRelease, Releases, Trigger, open};
 use crate::error::StartError;
 use crate::notice::Notice;
 use crate::observe::{ProcessSampler, Status};
@@ -51,9 +52,9 @@ impl ReloadHandle {
 struct Watched {
     named: NamedArchive,
     /// The file that is served or was refused. It is not opened again while it is unchanged.
-    settled: Option<FileId>,
+    settled: Option<FileVersion>,
     /// The file as the last check found it.
-    seen: Option<FileId>,
+    seen: Option<FileVersion>,
     /// Whether it was already reported that there is no file.
     is_missing_reported: bool,
     /// The lease on the file that is served.
@@ -215,9 +216,9 @@ impl Reloader {
                     let path = watched.named.path.clone();
                     notices.push(Notice::Refused { path, why: error.to_string() });
                 }
-                FileState::Ready(id) => {
+                FileState::Ready(version) => {
                     outcome = Outcome::Changed;
-                    watched.settled = Some(id);
+                    watched.settled = Some(version);
                     match open(&watched.named.path, self.loading) {
                         Ok((archive, lease, open_notices)) => {
                             let site = Arc::new(Site::new(archive, self.hosts));
@@ -322,18 +323,18 @@ enum FileState {
     /// The file is known, or still being written.
     Settled,
     /// The file is new and appears to be complete.
-    Ready(FileId),
+    Ready(FileVersion),
     /// The file cannot be read.
     Missing(io::Error),
 }
 
 impl Watched {
     fn new(named: &NamedArchive) -> Watched {
-        let id = FileId::of(&named.path).ok();
+        let version = named.path.metadata().ok().map(|metadata| FileVersion::of(&metadata));
         Watched {
             named: named.clone(),
-            settled: id,
-            seen: id,
+            settled: version,
+            seen: version,
             is_missing_reported: false,
             lease: None,
             releases: None,
@@ -343,8 +344,8 @@ impl Watched {
     /// Checks the file. Reports a missing file once, and again at each request.
     fn check(&mut self, trigger: Trigger) -> FileState {
         let is_requested = trigger == Trigger::Request;
-        let id = match FileId::of(&self.named.path) {
-            Ok(id) => id,
+        let version = match self.named.path.metadata() {
+            Ok(metadata) => FileVersion::of(&metadata),
             Err(error) => {
                 self.seen = None;
                 let is_reported = std::mem::replace(&mut self.is_missing_reported, true);
@@ -356,15 +357,19 @@ impl Watched {
             }
         };
         self.is_missing_reported = false;
-        let before = self.seen.replace(id);
-        if self.settled == Some(id) {
+        let before = self.seen.replace(version);
+        if self.settled == Some(version) {
             return FileState::Settled;
         }
 
         // A file that was renamed into place is complete. One that is written in place is complete once it stays
         // unchanged between two checks.
-        let renamed = self.settled.is_none_or(|settled| !settled.is_same_file(&id));
-        if is_requested || renamed || before == Some(id) { FileState::Ready(id) } else { FileState::Settled }
+        let renamed = self.settled.is_none_or(|settled| !settled.is_same_file(&version));
+        if is_requested || renamed || before == Some(version) {
+            FileState::Ready(version)
+        } else {
+            FileState::Settled
+        }
     }
 }
 

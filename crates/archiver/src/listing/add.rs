@@ -65,8 +65,9 @@ fn entries(sources: &Sources, folder: &[u8], is_dated: bool) -> Vec<Entry> {
     let files = sources.files[first..].iter().take_while(|file| file.path.starts_with(&prefix));
     let files = files.filter_map(|file| {
         let name = name(&file.path).filter(|name| !special::is_hidden(name))?;
-        let modified = u64::try_from(file.stamp.modified_ns / 1_000_000_000).ok().filter(|_| is_dated);
-        Some(Entry { name, kind: EntryKind::File { size: file.stamp.size }, modified })
+        let modified =
+            u64::try_from(file.stamp.version.modified_ns / 1_000_000_000).ok().filter(|_| is_dated);
+        Some(Entry { name, kind: EntryKind::File { size: file.stamp.version.size }, modified })
     });
     let first = sources.folders.partition_point(|path| **path < *prefix);
     let folders = sources.folders[first..].iter().take_while(|path| path.starts_with(&prefix));

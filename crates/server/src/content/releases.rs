@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cannery_archive::{Archive, Digest, Lease, Loading};
+use cannery_base::FileVersion;
 use cannery_site::Site;
 
-use super::file_id::FileId;
 use super::open;
 use crate::config::ReleaseDirectory;
 use crate::notice::Notice;
@@ -36,7 +36,7 @@ pub(crate) struct Releases {
 /// A file of the directory.
 #[derive(Debug)]
 struct File {
-    id: FileId,
+    version: FileVersion,
     state: State,
 }
 
@@ -144,7 +144,7 @@ impl Releases {
     }
 
     /// Lists the regular files of the directory.
-    fn list(&self) -> io::Result<BTreeMap<OsString, FileId>> {
+    fn list(&self) -> io::Result<BTreeMap<OsString, FileVersion>> {
         let mut found = BTreeMap::new();
         for entry in fs::read_dir(&self.directory.path)? {
             let entry = entry?;
@@ -153,8 +153,8 @@ impl Releases {
             if is_hidden || !entry.file_type()?.is_file() {
                 continue;
             }
-            if let Ok(id) = FileId::of(&entry.path()) {
-                found.insert(entry.file_name(), id);
+            if let Ok(metadata) = entry.path().metadata() {
+                found.insert(entry.file_name(), FileVersion::of(&metadata));
             }
         }
         Ok(found)
@@ -163,7 +163,7 @@ impl Releases {
     /// Updates the files to the listing, and reads the labels of new ones.
     fn update_files(
         &mut self,
-        found: BTreeMap<OsString, FileId>,
+        found: BTreeMap<OsString, FileVersion>,
         trigger: Trigger,
         retired: &mut Vec<OpenRelease>,
     ) {
@@ -173,12 +173,12 @@ impl Releases {
             stays
         });
 
-        for (name, id) in found {
+        for (name, version) in found {
             let path = self.directory.path.join(&name);
             let read = || Label::of(&path).map_or(State::Unusable, State::Known);
             let is_complete = trigger != Trigger::Interval;
             match self.files.get_mut(&name) {
-                Some(file) if file.id == id => {
+                Some(file) if file.version == version => {
                     let is_retried = is_complete && matches!(file.state, State::Unusable);
                     if matches!(file.state, State::New) || is_retried {
                         file.state = read();
@@ -187,7 +187,7 @@ impl Releases {
                 known => {
                     retired.extend(known.and_then(File::close));
                     let state = if is_complete { read() } else { State::New };
-                    self.files.insert(name, File { id, state });
+                    self.files.insert(name, File { version, state });
                 }
             }
         }
@@ -198,10 +198,10 @@ impl Releases {
         let mut ranked: Vec<_> = self
             .files
             .iter()
-            .filter_map(|(name, file)| Some((file.label()?, file.id.modified(), name.clone())))
+            .filter_map(|(name, file)| Some((file.label()?, file.version.modified_ns, name.clone())))
             .collect();
-        ranked.sort_by_key(|(label, modified, name)| {
-            (Reverse(label.serial), Reverse(*modified), Reverse(name.clone()))
+        ranked.sort_by_key(|(label, modified_ns, name)| {
+            (Reverse(label.serial), Reverse(*modified_ns), Reverse(name.clone()))
         });
 
         let mut served = Vec::new();

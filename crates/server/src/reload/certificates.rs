@@ -7,10 +7,11 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use cannery_base::FileVersion;
 use cannery_secure::{Certificates, Context, Protocol, Seed, Settings, Version, Warning};
 
 use crate::config::{CertificateFiles, Config, Content, Tls};
-use crate::content::{FileId, Trigger};
+use crate::content::Trigger;
 use crate::error::StartError;
 use crate::notice::Notice;
 
@@ -20,9 +21,9 @@ pub(crate) struct WatchedCertificates {
     tls: Tls,
     names: Vec<String>,
     /// The files as they were when they were last read or refused.
-    settled: Vec<Option<FileId>>,
+    settled: Vec<Option<FileVersion>>,
     /// The files as the last check found them.
-    seen: Vec<Option<FileId>>,
+    seen: Vec<Option<FileVersion>>,
     watch: bool,
 }
 
@@ -35,7 +36,7 @@ impl WatchedCertificates {
         let tls = config.tls.clone().ok_or(StartError::NoCertificate)?;
         let names = names(config);
         // Before they are read, so that every later change is noticed.
-        let files = file_ids(&tls);
+        let files = file_versions(&tls);
         let now = SystemTime::now();
         let certificates = load(&tls, &names, now)?;
         for notice in notices(certificates.warnings()) {
@@ -69,7 +70,7 @@ impl WatchedCertificates {
             return notices;
         }
 
-        let files = file_ids(&self.tls);
+        let files = file_versions(&self.tls);
         let is_stable = std::mem::replace(&mut self.seen, files.clone()) == files;
         // A chain and its key are two files, and can be replaced one after the other.
         if files == self.settled || !is_requested && !is_stable {
@@ -123,9 +124,9 @@ fn paths(tls: &Tls) -> impl Iterator<Item = PathBuf> {
     tls.certificates.iter().flat_map(of)
 }
 
-/// Returns the identities of the files, in the order of [`paths`]. A missing file has none.
-fn file_ids(tls: &Tls) -> Vec<Option<FileId>> {
-    paths(tls).map(|path| FileId::of(&path).ok()).collect()
+/// Returns the versions of the files, in the order of [`paths`]. A missing file has none.
+fn file_versions(tls: &Tls) -> Vec<Option<FileVersion>> {
+    paths(tls).map(|path| Some(FileVersion::of(&path.metadata().ok()?))).collect()
 }
 
 /// Returns the seed that this process inherited, or a new one.

@@ -1,0 +1,63 @@
+//! Identity of a file and of its content, from metadata alone.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+
+/// Identifies a version of a file. A program that modifies the file usually changes its size or its modification time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileVersion {
+    /// The device of `inode`.
+    pub device: u64,
+    /// The inode, which hard links share.
+    pub inode: u64,
+    /// Length in bytes.
+    pub size: u64,
+    /// Modification time in nanoseconds since 1970, negative before.
+    pub modified_ns: i128,
+}
+
+impl FileVersion {
+    /// Returns the version of the file with this metadata.
+    #[must_use]
+    pub fn of(metadata: &Metadata) -> FileVersion {
+        FileVersion {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified_ns: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+
+    /// Returns `true` if both are versions of the same inode.
+    #[must_use]
+    pub fn is_same_file(&self, other: &FileVersion) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+/// A version of a file with the time of its last inode change.
+///
+/// Programs can set the modification time but not this one, so equal stamps mean equal content. The reverse isn't true: a
+/// new hard link, a rename and new permissions also change the inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileStamp {
+    /// Identity, size and modification time.
+    pub version: FileVersion,
+    /// Inode change time in nanoseconds since 1970, negative before.
+    pub changed_ns: i128,
+}
+
+impl FileStamp {
+    /// Returns the stamp of the file with this metadata.
+    #[must_use]
+    pub fn of(metadata: &Metadata) -> FileStamp {
+        FileStamp {
+            version: FileVersion::of(metadata),
+            changed_ns: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+fn nanoseconds(seconds: i64, rest: i64) -> i128 {
+    i128::from(seconds) * 1_000_000_000 + i128::from(rest)
+}
