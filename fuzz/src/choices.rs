@@ -21,7 +21,7 @@ pub fn accept_encoding(data: &[u8]) {
         return;
     }
     let mut values = Values::NONE;
-    assert!(lines.iter().all(|line| values.push(line)), "there is room");
+    lines.iter().try_for_each(|line| values.push(line)).expect("there is room");
     let target = format!("/{set}");
     let request = Request { accept_encoding: values, ..Request::new(Method::Get, target.as_bytes()) };
     let expected = best_coding(set, &lines);

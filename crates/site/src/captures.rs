@@ -5,6 +5,8 @@
 use cannery_archive::{Corrupt, Key, KeyBuffer, PathError, Piece, Pieces};
 use cannery_base::swar::find_byte;
 
+use crate::request::Full;
+
 /// Maximum number of captures of a rule.
 pub const CAPTURES_MAX: usize = 16;
 
@@ -54,7 +56,8 @@ impl Runs {
                 Piece::Capture(_) => {
                     let end = find_byte(rest, b'/').unwrap_or(rest.len());
                     let (run, others) = rest.split_at(end);
-                    (!run.is_empty() && captures.push(path.len() - rest.len(), run)).then_some(others)
+                    let is_captured = !run.is_empty() && captures.push(path.len() - rest.len(), run).is_ok();
+                    is_captured.then_some(others)
                 }
                 Piece::Splat(_) => {
                     let tail = pattern.next().transpose()?;
@@ -63,7 +66,8 @@ impl Runs {
                         Some(Piece::Literal(literal)) => rest.strip_suffix(literal),
                         Some(_) => None,
                     };
-                    run.filter(|run| captures.push(path.len() - rest.len(), run)).map(|_| b"".as_slice())
+                    run.filter(|run| captures.push(path.len() - rest.len(), run).is_ok())
+                        .map(|_| b"".as_slice())
                 }
             };
             match step {
@@ -74,16 +78,16 @@ impl Runs {
         Ok(rest.is_empty().then_some(captures))
     }
 
-    /// Adds the capture `run`, which starts at `start` in the path. Returns `false` if there are too many.
-    fn push(&mut self, start: usize, run: &[u8]) -> bool {
+    /// Adds the capture `run`, which starts at `start` in the path.
+    fn push(&mut self, start: usize, run: &[u8]) -> Result<(), Full> {
         let slot = self.runs.get_mut(usize::from(self.count));
         let (Some(slot), Ok(start), Ok(length)) = (slot, u16::try_from(start), u16::try_from(run.len()))
         else {
-            return false;
+            return Err(Full);
         };
         *slot = (start, start + length);
         self.count += 1;
-        true
+        Ok(())
     }
 }
 

@@ -47,7 +47,7 @@ pub use location::{LOCATION_BYTES_MAX, Location};
 pub use multipart::{Multipart, MultipartPiece};
 pub use negotiate::Weights;
 pub use range::RANGES_MAX;
-pub use request::{Conditions, Method, Request, Single, Values};
+pub use request::{Conditions, Full, Method, Request, Single, Values};
 pub use site::{Scratch, Site};
 pub use site_fields::{SITE_FIELDS_MAX, SiteFields, SiteLine};
 pub use sites::Sites;

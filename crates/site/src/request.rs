@@ -106,6 +106,10 @@ impl<'a> Single<'a> {
     }
 }
 
+/// The error of adding a value to a list of bounded length that has no room for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
 /// The field lines of a list-based field, which are one list when joined with commas (RFC 9110 §5.3).
 #[derive(Debug, Clone, Copy)]
 pub struct Values<'a> {
@@ -132,17 +136,16 @@ impl<'a> Values<'a> {
         Values { lines: [value, b"", b"", b""], count: 1 }
     }
 
-    /// Adds a field line. Returns `false` if there are too many.
-    #[must_use]
-    pub fn push(&mut self, value: &'a [u8]) -> bool {
-        match self.lines.get_mut(usize::from(self.count)) {
-            Some(line) => {
-                *line = value;
-                self.count += 1;
-                true
-            }
-            None => false,
-        }
+    /// Adds a field line.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Full`] if there are [`Values::LINES_MAX`] lines already.
+    pub fn push(&mut self, value: &'a [u8]) -> Result<(), Full> {
+        let line = self.lines.get_mut(usize::from(self.count)).ok_or(Full)?;
+        *line = value;
+        self.count += 1;
+        Ok(())
     }
 
     /// Returns `true` if the field is absent.

@@ -243,8 +243,8 @@ fn is_connection_specific(field: &Field<'_>) -> bool {
 }
 
 fn push<'a>(values: &mut Values<'a>, value: &'a [u8]) {
-    let has_room = values.push(value);
-    debug_assert!(has_room, "`HeadReader::take` counted the lines");
+    let pushed = values.push(value);
+    debug_assert!(pushed.is_ok(), "`HeadReader::take` counted the lines");
 }
 
 /// Stores a field of conditional or range requests.

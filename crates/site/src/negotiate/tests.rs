@@ -65,7 +65,7 @@ fn unacceptable_coding_does_not_replace_identity() {
 #[test]
 fn list_may_have_several_field_lines() {
     let mut values = Values::one(b"gzip;q=0.5");
-    assert!(values.push(b"br"));
+    values.push(b"br").unwrap();
     let weights = Weights::parse(&values);
     assert_eq!((weights.of(Coding::Gzip), weights.of(Coding::Brotli)), (1000, FULL));
 }

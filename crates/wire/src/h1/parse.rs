@@ -4,7 +4,7 @@
 //! CRLF, no space precedes a colon, no lines are folded, and there is one framing. It never allocates, and
 //! never repairs an ambiguous request.
 
-use cannery_site::{Method, Target, Values};
+use cannery_site::{Full, Method, Target, Values};
 
 use crate::grammar::{elements, is_host, is_token_byte, parse_length, trim};
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, METHOD_BYTES_MAX, TARGET_BYTES_MAX};
@@ -342,7 +342,7 @@ impl<'a> Fields<'_, 'a> {
 }
 
 fn push<'a>(values: &mut Values<'a>, value: &'a [u8]) -> Result<(), Refusal> {
-    if values.push(value) { Ok(()) } else { Err(Refusal::HeadTooLarge) }
+    values.push(value).map_err(|Full| Refusal::HeadTooLarge)
 }
 
 /// Checks an absolute form beyond its grammar: the authority must be a host without user information (RFC
