@@ -7,7 +7,6 @@
 mod body;
 mod connection;
 mod control;
-mod encode;
 mod error;
 mod flow;
 mod frame;

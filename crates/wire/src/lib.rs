@@ -23,6 +23,7 @@ mod request_line;
 // Responses, and the buffer that collects them.
 mod builtin_fields;
 mod output;
+mod response_fields;
 pub mod response_head;
 mod server_fields;
 

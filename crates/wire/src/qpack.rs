@@ -6,6 +6,7 @@
 mod decoder;
 mod dynamic_table;
 mod encoder;
+mod encoder_table;
 mod error;
 mod instruction;
 mod integer;
@@ -14,4 +15,5 @@ mod static_table;
 
 pub use decoder::{Decoder, FieldSection};
 pub use encoder::put_field;
+pub use encoder_table::EncoderTable;
 pub use error::{Error, Fault};

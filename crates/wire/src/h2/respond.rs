@@ -7,13 +7,12 @@ use cannery_site::{Answer, Body as AnswerBody, ErrorPage};
 
 use super::body::Body;
 use super::connection::{Connection, PendingRequest, StreamId};
-use super::encode;
 use super::frame::{FrameHead, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
 use super::stream::Content;
 use crate::archive_ref::{ArchiveRef, slice};
-use crate::hpack::put_field;
 use crate::limits::COPIED_BODY_BYTES_MAX;
 use crate::output::Output;
+use crate::response_fields::{field_section, field_section_of};
 use crate::server_fields::ServerFields;
 
 impl Connection {
@@ -29,7 +28,7 @@ impl Connection {
     ) {
         let Some(request) = self.take_request(stream) else { return };
         let head = HeadersFrame::begin(output);
-        encode::header_block(&mut self.encoder, answer, archive, fields, output.inline_mut());
+        field_section(&mut self.encoder, answer, archive, fields, output.inline_mut());
         match &answer.body {
             AnswerBody::Archive(extent) if extent.length > 0 => {
                 head.end(request.id, 0, output);
@@ -78,11 +77,7 @@ impl Connection {
     ) {
         let Some(request) = self.take_request(stream) else { return };
         let head = HeadersFrame::begin(output);
-        // A size update must come before the first field, even if no field uses the table.
-        self.encoder.begin_block(output.inline_mut(), ArchiveRef::NONE.number, ArchiveRef::NONE.identity);
-        for (name, value) in fields {
-            put_field(output.inline_mut(), name, value);
-        }
+        field_section_of(&mut self.encoder, fields, output.inline_mut());
 
         if body.is_empty() || request.info.is_head {
             head.end(request.id, flag::END_STREAM, output);

@@ -94,6 +94,7 @@ impl From<crate::qpack::Error> for ErrorCode {
         match error {
             crate::qpack::Error::FieldSection(_) => ErrorCode::QpackDecompression,
             crate::qpack::Error::EncoderStream(_) => ErrorCode::QpackEncoderStream,
+            crate::qpack::Error::DecoderStream(_) => ErrorCode::QpackDecoderStream,
             crate::qpack::Error::TooLarge => ErrorCode::ExcessiveLoad,
         }
     }

@@ -9,6 +9,9 @@ pub enum Error {
     /// In the peer's encoder stream: `QPACK_ENCODER_STREAM_ERROR`.
     #[error("the encoder stream {0}")]
     EncoderStream(Fault),
+    /// In the peer's decoder stream: `QPACK_DECODER_STREAM_ERROR`.
+    #[error("the decoder stream {0}")]
+    DecoderStream(Fault),
     /// A field section decodes to more than
     /// [`FIELD_LIST_BYTES_DECODED_MAX`](crate::limits::FIELD_LIST_BYTES_DECODED_MAX) bytes: `H3_EXCESSIVE_LOAD`.
     #[error("a field section decodes to too many bytes")]

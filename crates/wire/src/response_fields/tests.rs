@@ -1,5 +1,5 @@
-//! Unit tests of the encoder: each kind of response has the same status and fields over HTTP/2 and over
-//! HTTP/1, in the same order. Also the length of heads.
+//! Unit tests of the encoder: each kind of response has the same status and fields over HTTP/3, HTTP/2 and HTTP/1, in the
+//! same order. Also the length of heads.
 
 use std::io::{Read, Seek};
 
@@ -13,6 +13,7 @@ use super::*;
 use crate::h1;
 use crate::hpack::{self, Decoder, Field, List};
 use crate::output::Output;
+use crate::qpack;
 use crate::response_head::status_line;
 
 /// Time of these responses and of the file with a modification time, in seconds since 1970.
@@ -44,14 +45,17 @@ const REQUESTS: [(&str, u16); 18] = [
 fn fields_match_those_of_http1() {
     let site = site();
     let fields = ServerFields::new(&[("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")], NOW);
-    let (mut table, mut decoder) = (EncoderTable::new(), Decoder::new());
+    let (mut table, mut decoder) = (hpack::EncoderTable::new(), Decoder::new());
+    let (mut qpack_table, qpack_decoder) = (qpack::EncoderTable::new(), qpack::Decoder::new());
     // With an empty table, with a full one, and after a change of its size.
     for round in 0..4 {
         for (request, status) in REQUESTS {
-            let block = h2_block(&site, request, &fields, &mut table);
+            let block = section(&site, request, &fields, &mut table);
             let (text, got) = h1_fields(&site, request, &fields);
             assert_eq!(got, status, "{request}");
             assert_eq!(decoded(&mut decoder, &block), text, "{request} in round {round}");
+            let section = section(&site, request, &fields, &mut qpack_table);
+            assert_eq!(qpack_decoded(&qpack_decoder, &section), text, "{request} in round {round}");
         }
         if round == 1 {
             table.set_size_max(0, 200);
@@ -63,10 +67,10 @@ fn fields_match_those_of_http1() {
 fn repeated_heads_take_few_bytes() {
     let site = site();
     let fields = ServerFields::new(&[("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")], NOW);
-    let mut table = EncoderTable::new();
+    let mut table = hpack::EncoderTable::new();
     let (request, _) = REQUESTS[2];
-    let cold = h2_block(&site, request, &fields, &mut table).len();
-    let warm = h2_block(&site, request, &fields, &mut table).len();
+    let cold = section(&site, request, &fields, &mut table).len();
+    let warm = section(&site, request, &fields, &mut table).len();
     let text = h1_text(&site, request, &fields).len();
     // The indices of nine lines, the tag (21 bytes), the length (7) and the date (25).
     assert_eq!((text, cold, warm), (304, 157, 62));
@@ -77,10 +81,15 @@ fn head_without_lines_still_has_a_status() {
     // Such a head can only come from a damaged archive.
     let site = site();
     let fields = ServerFields::new(&[], NOW);
-    let block = h2_block(&site, "GET /damaged HTTP/1.1\r\nHost: h\r\n", &fields, &mut EncoderTable::new());
-    let fields = decoded(&mut Decoder::new(), &block);
-    assert_eq!(fields[0], ":status: 200");
-    assert!(fields.iter().any(|field| field.starts_with("content-length: ")));
+    let request = "GET /damaged HTTP/1.1\r\nHost: h\r\n";
+    let block = section(&site, request, &fields, &mut hpack::EncoderTable::new());
+    let h2_fields = decoded(&mut Decoder::new(), &block);
+    let section = section(&site, request, &fields, &mut qpack::EncoderTable::new());
+    let h3_fields = qpack_decoded(&qpack::Decoder::new(), &section);
+    for fields in [h2_fields, h3_fields] {
+        assert_eq!(fields[0], ":status: 200");
+        assert!(fields.iter().any(|field| field.starts_with("content-length: ")));
+    }
 }
 
 /// Returns the fields of the HTTP/1 response in the form of HTTP/2, and its status.
@@ -109,11 +118,13 @@ fn h1_text(site: &Site, request: &str, fields: &ServerFields) -> Vec<u8> {
     output.parts().0.to_vec()
 }
 
-/// Returns the header block of the HTTP/2 response.
-fn h2_block(site: &Site, request: &str, fields: &ServerFields, table: &mut EncoderTable) -> Vec<u8> {
-    let mut block = Vec::new();
-    with_answer(site, request, |answer, archive| header_block(table, answer, archive, fields, &mut block));
-    block
+/// Returns the encoded field section of the response over HTTP/2 or HTTP/3.
+fn section(site: &Site, request: &str, fields: &ServerFields, encoder: &mut impl FieldEncoder) -> Vec<u8> {
+    let mut section = Vec::new();
+    with_answer(site, request, |answer, archive| {
+        field_section(encoder, answer, archive, fields, &mut section);
+    });
+    section
 }
 
 fn with_answer(site: &Site, request: &str, write: impl FnOnce(&Answer<'_>, ArchiveRef<'_>)) {
@@ -129,12 +140,21 @@ fn with_answer(site: &Site, request: &str, write: impl FnOnce(&Answer<'_>, Archi
 
 fn decoded(decoder: &mut Decoder, block: &[u8]) -> Vec<String> {
     let mut fields = Vec::new();
-    let take = |field: Field<'_>| {
-        let [name, value] = [field.name_text, field.value].map(String::from_utf8_lossy);
-        fields.push(format!("{name}: {value}"));
-    };
-    assert_eq!(decoder.decode(block, &mut Vec::new(), take), Ok(List::Whole));
+    let list = decoder.decode(block, &mut Vec::new(), |field| fields.push(print(&field)));
+    assert_eq!(list, Ok(List::Whole));
     fields
+}
+
+fn qpack_decoded(decoder: &qpack::Decoder, section: &[u8]) -> Vec<String> {
+    let mut fields = Vec::new();
+    let decoded = decoder.decode(section, &mut Vec::new(), |field| fields.push(print(&field)));
+    assert_eq!(decoded.unwrap().list, List::Whole);
+    fields
+}
+
+fn print(field: &Field<'_>) -> String {
+    let [name, value] = [field.name_text, field.value].map(String::from_utf8_lossy);
+    format!("{name}: {value}")
 }
 
 /// Creates a site with pages in Brotli and identity, a page in identity with a modification time, redirects,

@@ -1,71 +1,77 @@
-//! HTTP/2 response encoder: header blocks (RFC 9113 §8.3, RFC 7541) of lines that the archiver encoded, then
-//! the fields that only the server knows.
+//! Response fields of HTTP/2 and HTTP/3 (RFC 9113 §8.3, RFC 9114 §4.1): lines that the archiver encoded, then the fields that
+//! only the server knows.
 //!
-//! The fields are those of HTTP/1.1 in the same cases (`h1/encode.rs`), except for `Connection`. Copies
-//! encoded lines, and formats only numbers and dates. This module knows no frames.
+//! The fields are those of HTTP/1.1 in the same cases (`h1/encode.rs`), except for `Connection`. Copies encoded lines, and
+//! formats only numbers and dates. This module knows no frames, and one [`FieldEncoder`] for each compression.
 
-use cannery_archive::{Head, HpackLine, HpackLines};
+mod encoder;
+mod hpack;
+mod qpack;
+
+use cannery_archive::Head;
 use cannery_base::date::format_http_date;
 use cannery_site::{Answer, ContentRange, Fields, Location, Page, SiteFields, SiteLine, Validators};
 
 use crate::archive_ref::ArchiveRef;
 use crate::builtin_fields::{ALLOWED, PAGE_TYPE, PARTS_TYPE, redirect_caching, varies_by_encoding};
 use crate::decimal::Decimal;
-use crate::hpack::{EncoderTable, index, put_field, put_name_index, put_text_length};
+use crate::hpack::put_text_length;
 use crate::server_fields::ServerFields;
+use encoder::{FieldEncoder, FieldName};
 
-/// Appends the header block of the response for an answer.
+/// Appends the encoded field section of the response for an answer.
 #[inline]
-pub(super) fn header_block(
-    encoder: &mut EncoderTable,
+pub(crate) fn field_section<E: FieldEncoder>(
+    encoder: &mut E,
     answer: &Answer<'_>,
     archive: ArchiveRef<'_>,
     fields: &ServerFields,
-    block: &mut Vec<u8>,
+    section: &mut Vec<u8>,
 ) {
-    encoder.begin_block(block, archive.number, archive.identity);
-    let mut block = Block { encoder, bytes: block };
+    let start = section.len();
+    encoder.begin(section, archive);
+    let mut section = Section { encoder, bytes: section };
 
     let overrides = if let Some(site_fields) = answer.site_fields {
-        block.put_head_with_rules(answer, site_fields, archive.bytes, fields)
+        section.put_head_with_rules(answer, site_fields, archive.bytes, fields)
     } else if let Fields::Canned { head, validators } = &answer.fields
         && answer.status == head.status
     {
-        block.put_head(head);
-        block.put_validators(*validators, fields);
+        section.encoder.put_head(section.bytes, head);
+        section.put_validators(*validators, fields);
         head.overrides
     } else {
-        block.put_other_head(answer, fields)
+        section.put_other_head(answer, fields)
     };
 
     if let Some(length) = answer.content_length {
-        block.put_number(index::CONTENT_LENGTH, length);
+        section.put_number(FieldName::ContentLength, length);
     }
-    block.bytes.extend_from_slice(fields.hpack_date());
-    for line in fields.hpack_lines(overrides) {
-        block.encoder.put_server_line(block.bytes, line);
-    }
+    section.encoder.put_server_fields(section.bytes, fields, overrides);
+    section.encoder.end(section.bytes, start);
 }
 
-/// A header block under construction.
-struct Block<'b> {
-    encoder: &'b mut EncoderTable,
+/// Appends an encoded field section of these fields: `:status` first, all names in lower case.
+pub(crate) fn field_section_of<E: FieldEncoder>(
+    encoder: &mut E,
+    fields: &[(&str, &[u8])],
+    section: &mut Vec<u8>,
+) {
+    let start = section.len();
+    encoder.begin(section, ArchiveRef::NONE);
+    for (name, value) in fields {
+        E::put_field(section, name, value);
+    }
+    encoder.end(section, start);
+}
+
+/// A field section under construction.
+struct Section<'b, E> {
+    encoder: &'b mut E,
     bytes: &'b mut Vec<u8>,
 }
 
-impl Block<'_> {
-    /// Appends a head under the status that it was rendered for.
-    #[inline]
-    fn put_head(&mut self, head: &Head<'_>) {
-        let mut lines = head.hpack.all();
-        match lines.next() {
-            Some(line) if index::STATUS.contains(&line.static_index) => self.put_line(line),
-            // A damaged archive: a block without a status would be a connection error.
-            _ => return self.put_status_and_lines(head.status, head.hpack.lines()),
-        }
-        self.put_lines(lines);
-    }
-
+impl<E: FieldEncoder> Section<'_, E> {
     /// Appends the fields of any other response, up to its length. Returns which of the server's fields the
     /// site sets.
     #[cold]
@@ -78,7 +84,7 @@ impl Block<'_> {
                 head.overrides
             }
             Fields::Partial { head, validators, range } => {
-                self.put_status_and_lines(status, head.hpack.lines());
+                self.put_status_and_lines(status, E::lines(head));
                 self.put_validators(*validators, fields);
                 self.put_content_range(*range);
                 head.overrides
@@ -87,13 +93,13 @@ impl Block<'_> {
                 self.put_status(status);
                 let boundary = multipart.boundary();
                 let pieces = [PARTS_TYPE.as_bytes(), boundary[0], boundary[1]];
-                self.put_literal(index::CONTENT_TYPE, &pieces);
-                self.put_lines(multipart.head().hpack.resource());
+                self.put_literal(FieldName::ContentType, &pieces);
+                self.put_lines(E::resource_lines(multipart.head()));
                 self.put_validators(*validators, fields);
                 multipart.head().overrides
             }
             Fields::NotModified { head, validators } => {
-                self.put_status_and_lines(status, head.hpack.resource());
+                self.put_status_and_lines(status, E::resource_lines(head));
                 self.put_validators(*validators, fields);
                 head.overrides
             }
@@ -105,7 +111,7 @@ impl Block<'_> {
             Fields::BuiltIn { page, complete_length } => {
                 self.put_builtin_head(status, *page, *complete_length);
                 match page {
-                    Some(Page { head, .. }) => self.put_lines(head.hpack.lines()),
+                    Some(Page { head, .. }) => self.put_lines(E::lines(head)),
                     None => self.put_builtin_page_fields(status),
                 }
                 page.map_or(0, |page| page.head.overrides)
@@ -124,18 +130,18 @@ impl Block<'_> {
         fields: &ServerFields,
     ) -> u8 {
         let status = answer.status;
-        let put_lines = |block: &mut Self, lines: HpackLines<'_>| {
+        let put_lines = |section: &mut Self, lines: E::Lines<'_>| {
             for line in lines {
-                let is_caching = line.static_index == index::CACHE_CONTROL;
-                if line.static_index == index::CONTENT_TYPE && site_fields.replaces_content_type()
+                let is_caching = E::has_name(line, FieldName::CacheControl);
+                if E::has_name(line, FieldName::ContentType) && site_fields.replaces_content_type()
                     || is_caching && site_fields.replaces_caching(archive, status)
                 {
                     continue;
                 }
                 if is_caching && status >= 400 {
-                    block.put_field("cache-control", "no-store");
+                    section.put_field("cache-control", "no-store");
                 } else {
-                    block.put_line(line);
+                    section.put_line(line);
                 }
             }
         };
@@ -146,22 +152,22 @@ impl Block<'_> {
         }
         match &answer.fields {
             Fields::Canned { head, validators } => {
-                put_lines(self, head.hpack.lines());
+                put_lines(self, E::lines(head));
                 self.put_validators(*validators, fields);
             }
             Fields::Partial { head, validators, range } => {
-                put_lines(self, head.hpack.lines());
+                put_lines(self, E::lines(head));
                 self.put_validators(*validators, fields);
                 self.put_content_range(*range);
             }
             Fields::Multipart { multipart, validators } => {
                 let boundary = multipart.boundary();
-                self.put_literal(index::CONTENT_TYPE, &[PARTS_TYPE.as_bytes(), boundary[0], boundary[1]]);
-                put_lines(self, multipart.head().hpack.resource());
+                self.put_literal(FieldName::ContentType, &[PARTS_TYPE.as_bytes(), boundary[0], boundary[1]]);
+                put_lines(self, E::resource_lines(multipart.head()));
                 self.put_validators(*validators, fields);
             }
             Fields::NotModified { head, validators } => {
-                put_lines(self, head.hpack.resource());
+                put_lines(self, E::resource_lines(head));
                 self.put_validators(*validators, fields);
             }
             Fields::Redirect(location) => {
@@ -171,7 +177,7 @@ impl Block<'_> {
             Fields::BuiltIn { page, complete_length } => {
                 self.put_builtin_head(status, *page, *complete_length);
                 match page {
-                    Some(Page { head, .. }) => put_lines(self, head.hpack.lines()),
+                    Some(Page { head, .. }) => put_lines(self, E::lines(head)),
                     None => {
                         self.put_builtin_page_fields(status);
                         has_content = false;
@@ -192,9 +198,7 @@ impl Block<'_> {
 
     /// Appends a field of a rule, as a literal: no table holds it.
     fn put_rule_line(&mut self, name: &[u8], line: SiteLine<'_>, archive: &[u8]) {
-        self.bytes.push(0);
-        put_text_length(self.bytes, name.len());
-        self.bytes.extend(name.iter().map(u8::to_ascii_lowercase));
+        E::put_literal_name(self.bytes, name);
         let joined: usize = line.values(archive).map(|value| value.len() + 2).sum();
         // There is one separator fewer than there are values.
         put_text_length(self.bytes, joined.saturating_sub(2));
@@ -207,7 +211,7 @@ impl Block<'_> {
     }
 
     fn put_location(&mut self, location: &Location<'_>, status: u16, fields: &ServerFields) {
-        put_name_index(self.bytes, index::LOCATION);
+        E::put_name(self.bytes, FieldName::Location);
         put_text_length(self.bytes, location.length());
         location.for_each_piece(&mut |piece| self.bytes.extend_from_slice(piece));
         self.put_field("cache-control", redirect_caching(status, fields));
@@ -226,11 +230,11 @@ impl Block<'_> {
     /// Errors are never cached, even if the page that is shown for them is.
     fn put_head_with_other_status(&mut self, status: u16, head: &Head<'_>) {
         if status < 400 {
-            return self.put_status_and_lines(status, head.hpack.lines());
+            return self.put_status_and_lines(status, E::lines(head));
         }
         self.put_status(status);
-        for line in head.hpack.lines() {
-            if line.static_index == index::CACHE_CONTROL {
+        for line in E::lines(head) {
+            if E::has_name(line, FieldName::CacheControl) {
                 self.put_field("cache-control", "no-store");
             } else {
                 self.put_line(line);
@@ -257,54 +261,47 @@ impl Block<'_> {
             _ => {}
         }
         if let Some(length) = complete_length {
-            self.put_literal(index::CONTENT_RANGE, &[b"bytes */", Decimal::new(length).digits()]);
+            self.put_literal(FieldName::ContentRange, &[b"bytes */", Decimal::new(length).digits()]);
         }
     }
 
-    fn put_status_and_lines(&mut self, status: u16, lines: HpackLines<'_>) {
+    fn put_status_and_lines(&mut self, status: u16, lines: E::Lines<'_>) {
         self.put_status(status);
         self.put_lines(lines);
     }
 
-    #[inline]
-    fn put_lines(&mut self, lines: HpackLines<'_>) {
-        for line in lines {
-            self.put_line(line);
-        }
+    fn put_lines(&mut self, lines: E::Lines<'_>) {
+        self.encoder.put_lines(self.bytes, lines);
     }
 
-    #[inline]
-    fn put_line(&mut self, line: HpackLine<'_>) {
-        self.encoder.put_archive_line(self.bytes, line);
+    fn put_line(&mut self, line: E::Line<'_>) {
+        self.encoder.put_line(self.bytes, line);
     }
 
     fn put_status(&mut self, status: u16) {
-        put_field(self.bytes, ":status", Decimal::new(status.into()).digits());
+        E::put_field(self.bytes, ":status", Decimal::new(status.into()).digits());
     }
 
     #[inline]
     fn put_validators(&mut self, validators: Validators<'_>, fields: &ServerFields) {
         if let Some(etag) = validators.etag {
-            // The index of the name, the length, and the quotes.
-            let mut literal = *b"\x0f\x13\x12\"0123456789abcdef\"";
-            literal[4..20].copy_from_slice(etag);
-            self.bytes.extend_from_slice(&literal);
+            E::put_etag(self.bytes, etag);
         }
         if let Some(modified) = validators.modified {
             // RFC 9110 §8.8.2.1: never later than the response.
-            self.put_literal(index::LAST_MODIFIED, &[&format_http_date(modified.min(fields.seconds()))]);
+            self.put_literal(FieldName::LastModified, &[&format_http_date(modified.min(fields.seconds()))]);
         }
     }
 
     fn put_content_range(&mut self, range: ContentRange) {
         let [first, last, complete] = [range.first, range.last, range.complete_length].map(Decimal::new);
         let pieces = [b"bytes ", first.digits(), b"-", last.digits(), b"/", complete.digits()];
-        self.put_literal(index::CONTENT_RANGE, &pieces);
+        self.put_literal(FieldName::ContentRange, &pieces);
     }
 
     /// Appends a field as a literal of concatenated pieces. The static table has its name.
-    fn put_literal(&mut self, name: u8, pieces: &[&[u8]]) {
-        put_name_index(self.bytes, name);
+    fn put_literal(&mut self, name: FieldName, pieces: &[&[u8]]) {
+        E::put_name(self.bytes, name);
         put_text_length(self.bytes, pieces.iter().map(|piece| piece.len()).sum());
         for piece in pieces {
             self.bytes.extend_from_slice(piece);
@@ -312,15 +309,15 @@ impl Block<'_> {
     }
 
     #[inline]
-    fn put_number(&mut self, name: u8, number: u64) {
+    fn put_number(&mut self, name: FieldName, number: u64) {
         let number = Decimal::new(number);
-        put_name_index(self.bytes, name);
+        E::put_name(self.bytes, name);
         put_text_length(self.bytes, number.digits().len());
         self.bytes.extend_from_slice(number.digits());
     }
 
     fn put_field(&mut self, name: &str, value: &str) {
-        put_field(self.bytes, name, value.as_bytes());
+        E::put_field(self.bytes, name, value.as_bytes());
     }
 }
 
