@@ -1,16 +1,22 @@
-//! HTTP/3 (RFC 9114) over any QUIC implementation: streams in, requests and stream bytes out.
+//! HTTP/3 connections (RFC 9114), as far as a file server needs them, with priorities (RFC 9218).
 //!
-//! [`control`] reads the peer's control stream, and [`request`] reads a request stream. Neither knows how streams are
-//! transported.
+//! QUIC orders the bytes of a stream, limits them and retransmits them, so a [`Connection`] only turns the bytes of request
+//! streams into requests, and answers into bytes. Requests come out as soon as their field sections are complete, and are
+//! answered at once: their content is counted and discarded. No server push.
 
-pub mod control;
+mod connection;
+mod control;
 mod encode;
 mod error;
 mod frame;
-pub mod request;
+mod peer_streams;
+mod request;
+mod respond;
+mod sections;
 mod settings;
+mod unidirectional;
 mod varint;
 
-pub use encode::{put_data_head, put_goaway, put_headers_head};
+pub use connection::{Connection, RequestEnd, Step};
 pub use error::ErrorCode;
-pub use settings::{OURS, PeerSettings};
+pub use unidirectional::Reading;

@@ -154,6 +154,20 @@ impl HeadStore {
         })
     }
 
+    /// Begins the head of a request that is refused before it is decoded.
+    pub(crate) fn refuse_request(&mut self, version: Version) -> RequestInfo {
+        self.version = version;
+        self.bytes.clear();
+        self.fields.clear();
+        self.forwarded.clear();
+        RequestInfo { is_head: false, priority: Priority::DEFAULT, content_length: None }
+    }
+
+    /// Returns the scratch buffer of decoders.
+    pub(crate) fn strings(&mut self) -> &mut Vec<u8> {
+        &mut self.strings
+    }
+
     /// Reads a field section that doesn't open a stream, and checks that it is a trailer section (RFC 9113 §8.1, RFC 9114
     /// §4.1).
     pub(crate) fn read_trailers<E>(

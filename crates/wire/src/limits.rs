@@ -49,6 +49,13 @@ pub(crate) const FIELD_SECTION_BYTES_MAX: u64 = HEAD_BYTES_MAX as u64;
 /// A frame of the peer's control stream, in bytes. SETTINGS of browsers take about 30, and priorities about 10.
 pub(crate) const CONTROL_FRAME_BYTES_MAX: u64 = 1024;
 
+/// Bytes of QPACK instructions that cost one token of [`CREDIT_MAX`]. A browser's table is full after 4 KiB of them.
+pub(crate) const INSTRUCTION_BYTES_PER_TOKEN: usize = 64;
+
+/// A body of up to this many bytes is copied after its head in HTTP/3, so that QUIC handles one buffer instead of two. It
+/// copies both into packets again.
+pub(crate) const STREAM_BODY_COPIED_BYTES_MAX: u64 = 1024;
+
 /// The field list of an HTTP/2 request, in bytes as defined in RFC 9113 §6.5.2: names, values, and 32 for
 /// each field. A request beyond it is refused; its other fields are decoded and ignored.
 pub const FIELD_LIST_BYTES_MAX: usize = HEAD_BYTES_MAX;

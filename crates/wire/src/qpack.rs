@@ -13,7 +13,7 @@ mod integer;
 mod literal;
 mod static_table;
 
-pub use decoder::{Decoder, FieldSection};
+pub use decoder::{Decoder, FieldSection, InsertCount};
 pub use encoder::put_field;
 pub use encoder_table::EncoderTable;
 pub use error::{Error, Fault};

@@ -9,7 +9,7 @@ use crate::priority::Priority;
 
 /// Reads a client's control stream.
 #[derive(Debug, Default)]
-pub struct ControlStream {
+pub(super) struct ControlStream {
     frames: FrameReader,
     /// The frame that is being read.
     frame: Frame,
@@ -31,7 +31,7 @@ enum Frame {
 
 /// A notice of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Notice {
+pub(super) enum Notice {
     /// Its settings, which come first.
     Settings(PeerSettings),
     /// The priority of a request (RFC 9218 §7.2), which may not have arrived yet.
@@ -51,7 +51,7 @@ impl ControlStream {
     /// # Errors
     ///
     /// Returns the code of a connection error.
-    pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Notice>, ErrorCode> {
+    pub(super) fn next(&mut self, input: &mut &[u8]) -> Result<Option<Notice>, ErrorCode> {
         loop {
             match self.frames.next(input) {
                 Part::Incomplete => return Ok(None),

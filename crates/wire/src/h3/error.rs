@@ -1,5 +1,7 @@
 //! Error codes of HTTP/3 (RFC 9114 §8.1) and QPACK (RFC 9204 §6).
 
+use crate::abuse::Exhausted;
+
 /// Error codes that we send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorCode {
@@ -97,5 +99,11 @@ impl From<crate::qpack::Error> for ErrorCode {
             crate::qpack::Error::DecoderStream(_) => ErrorCode::QpackDecoderStream,
             crate::qpack::Error::TooLarge => ErrorCode::ExcessiveLoad,
         }
+    }
+}
+
+impl From<Exhausted> for ErrorCode {
+    fn from(_: Exhausted) -> ErrorCode {
+        ErrorCode::ExcessiveLoad
     }
 }

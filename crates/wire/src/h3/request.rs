@@ -8,10 +8,12 @@ use crate::limits::FIELD_SECTION_BYTES_MAX;
 
 /// Reads a request stream.
 #[derive(Debug, Default)]
-pub struct RequestStream {
+pub(super) struct RequestStream {
     frames: FrameReader,
     stage: Stage,
     frame: Frame,
+    /// A field section that arrived in pieces.
+    section: Vec<u8>,
 }
 
 /// Progress of a request.
@@ -27,34 +29,35 @@ enum Stage {
 }
 
 /// The frame that is being read.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 enum Frame {
     /// Of a type that is not known, so its payload is skipped (RFC 9114 §9).
     #[default]
     Unknown,
     Data,
-    /// A field section, with the payload so far.
-    Section(Vec<u8>),
+    Section,
     /// A field section that is too large. Its payload is skipped.
     LargeSection,
 }
 
 /// The next part of a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// The field section of the request, encoded by QPACK.
-    Head(Section),
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event<'a> {
+    /// The field section of the request.
+    Head(Section<'a>),
     /// Content of this number of bytes.
-    Content(usize),
-    /// The trailer section, encoded by QPACK.
-    Trailers(Section),
+    Content(u64),
+    /// The trailer section.
+    Trailers(Section<'a>),
+    /// A frame without effect: of an unknown type, or without content.
+    Ignored,
 }
 
 /// A field section.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Section {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Section<'a> {
     /// Encoded by QPACK.
-    Whole(Vec<u8>),
+    Whole(&'a [u8]),
     /// Larger than the limit. It is not decoded, and the request is refused.
     TooLarge,
 }
@@ -62,32 +65,49 @@ pub enum Section {
 impl RequestStream {
     /// Removes frames from the front of `input`, up to the next event. Returns `None` at the end of `input`.
     ///
+    /// A field section that `input` holds as a whole is not copied.
+    ///
     /// # Errors
     ///
     /// Returns the code of a connection error.
-    pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Event>, ErrorCode> {
+    pub(super) fn next<'e, 'b: 'e>(
+        &'e mut self,
+        input: &mut &'b [u8],
+    ) -> Result<Option<Event<'e>>, ErrorCode> {
         loop {
             match self.frames.next(input) {
                 Part::Incomplete => return Ok(None),
                 Part::Head { kind, length } => self.frame = self.begin(kind, length)?,
-                Part::Payload { bytes, is_last } => match &mut self.frame {
-                    Frame::Unknown => {}
-                    Frame::Data if bytes.is_empty() => {}
-                    Frame::Data => return Ok(Some(Event::Content(bytes.len()))),
-                    Frame::Section(payload) => {
-                        payload.extend_from_slice(bytes);
+                Part::Payload { bytes, is_last } => match self.frame {
+                    Frame::Unknown if is_last => return Ok(Some(Event::Ignored)),
+                    Frame::Data if bytes.is_empty() => return Ok(Some(Event::Ignored)),
+                    Frame::Data => return Ok(Some(Event::Content(bytes.len() as u64))),
+                    Frame::Section if is_last && self.section.is_empty() => {
+                        return Ok(Some(self.stage.end_section(Section::Whole(bytes))));
+                    }
+                    Frame::Section => {
+                        self.section.extend_from_slice(bytes);
                         if is_last {
-                            let section = Section::Whole(std::mem::take(payload));
-                            return Ok(Some(self.end_section(section)));
+                            return Ok(Some(self.stage.end_section(Section::Whole(&self.section))));
                         }
                     }
                     Frame::LargeSection if is_last => {
-                        return Ok(Some(self.end_section(Section::TooLarge)));
+                        return Ok(Some(self.stage.end_section(Section::TooLarge)));
                     }
-                    Frame::LargeSection => {}
+                    Frame::Unknown | Frame::LargeSection => {}
                 },
             }
         }
+    }
+
+    /// Returns `true` if the field section was read.
+    pub(super) fn has_head(&self) -> bool {
+        self.stage != Stage::Head
+    }
+
+    /// Returns the memory that a partial field section takes, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.section.capacity()
     }
 
     /// Checks that the stream may end here.
@@ -95,7 +115,7 @@ impl RequestStream {
     /// # Errors
     ///
     /// Returns an error if it ends within a frame, or before the field section.
-    pub fn end(&self) -> Result<(), EndError> {
+    pub(super) fn end(&self) -> Result<(), EndError> {
         if !self.frames.is_between_frames() {
             Err(EndError::Connection(ErrorCode::Frame))
         } else if self.stage == Stage::Head {
@@ -106,12 +126,13 @@ impl RequestStream {
     }
 
     /// Checks a frame by its head.
-    fn begin(&self, kind: u64, length: u64) -> Result<Frame, ErrorCode> {
+    fn begin(&mut self, kind: u64, length: u64) -> Result<Frame, ErrorCode> {
+        self.section = Vec::new();
         match (kind, self.stage) {
             (kind::HEADERS, Stage::Head | Stage::Content) if length > FIELD_SECTION_BYTES_MAX => {
                 Ok(Frame::LargeSection)
             }
-            (kind::HEADERS, Stage::Head | Stage::Content) => Ok(Frame::Section(Vec::new())),
+            (kind::HEADERS, Stage::Head | Stage::Content) => Ok(Frame::Section),
             (kind::DATA, Stage::Content) => Ok(Frame::Data),
             (
                 kind::HEADERS
@@ -129,15 +150,18 @@ impl RequestStream {
             _ => Ok(Frame::Unknown),
         }
     }
+}
 
-    fn end_section(&mut self, section: Section) -> Event {
-        match self.stage {
+impl Stage {
+    /// Returns the event for a field section, which ends this stage.
+    fn end_section<'a>(&mut self, section: Section<'a>) -> Event<'a> {
+        match self {
             Stage::Head => {
-                self.stage = Stage::Content;
+                *self = Stage::Content;
                 Event::Head(section)
             }
             Stage::Content | Stage::Trailers => {
-                self.stage = Stage::Trailers;
+                *self = Stage::Trailers;
                 Event::Trailers(section)
             }
         }
@@ -146,7 +170,7 @@ impl RequestStream {
 
 /// Why a stream may not end yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EndError {
+pub(super) enum EndError {
     /// The connection must be closed.
     Connection(ErrorCode),
     /// The stream must be reset.
@@ -165,23 +189,34 @@ mod tests {
         bytes
     }
 
-    fn whole(bytes: &[u8]) -> Section {
-        Section::Whole(bytes.to_vec())
+    /// A part of a request that was read, with its field section.
+    #[derive(Debug, PartialEq)]
+    enum Read {
+        Head(Option<Vec<u8>>),
+        Content(u64),
+        Trailers(Option<Vec<u8>>),
     }
 
     /// Reads a whole stream that arrives in pieces of this length. Contents are joined.
-    fn read(bytes: &[u8], piece: usize) -> Result<(Vec<Event>, RequestStream), ErrorCode> {
+    fn read(bytes: &[u8], piece: usize) -> Result<(Vec<Read>, RequestStream), ErrorCode> {
+        let copy = |section: Section<'_>| match section {
+            Section::Whole(bytes) => Some(bytes.to_vec()),
+            Section::TooLarge => None,
+        };
         let mut stream = RequestStream::default();
-        let mut events: Vec<Event> = Vec::new();
+        let mut parts = Vec::new();
         for mut input in bytes.chunks(piece) {
             while let Some(event) = stream.next(&mut input)? {
-                match (events.last_mut(), event) {
-                    (Some(Event::Content(before)), Event::Content(more)) => *before += more,
-                    (_, event) => events.push(event),
+                match (parts.last_mut(), event) {
+                    (Some(Read::Content(before)), Event::Content(more)) => *before += more,
+                    (_, Event::Content(bytes)) => parts.push(Read::Content(bytes)),
+                    (_, Event::Head(section)) => parts.push(Read::Head(copy(section))),
+                    (_, Event::Trailers(section)) => parts.push(Read::Trailers(copy(section))),
+                    (_, Event::Ignored) => {}
                 }
             }
         }
-        Ok((events, stream))
+        Ok((parts, stream))
     }
 
     #[test]
@@ -199,8 +234,11 @@ mod tests {
         .concat();
         for piece in 1..bytes.len() {
             let (events, stream) = read(&bytes, piece).unwrap();
-            let expected =
-                [Event::Head(whole(b"head")), Event::Content(3), Event::Trailers(whole(b"trailers"))];
+            let expected = [
+                Read::Head(Some(b"head".to_vec())),
+                Read::Content(3),
+                Read::Trailers(Some(b"trailers".to_vec())),
+            ];
             assert_eq!(events, expected, "{piece}");
             assert_eq!(stream.end(), Ok(()));
         }
@@ -242,9 +280,9 @@ mod tests {
     #[test]
     fn large_sections_are_skipped() {
         let length = usize::try_from(FIELD_SECTION_BYTES_MAX).unwrap();
-        for (length, section) in [(length, whole(&vec![0; length])), (length + 1, Section::TooLarge)] {
+        for (length, section) in [(length, Some(vec![0; length])), (length + 1, None)] {
             let (events, _) = read(&frame(kind::HEADERS, &vec![0; length]), 1000).unwrap();
-            assert_eq!(events, [Event::Head(section)]);
+            assert_eq!(events, [Read::Head(section)]);
         }
     }
 }

@@ -14,7 +14,7 @@ const ENABLE_CONNECT_PROTOCOL: u64 = 0x8;
 const H3_DATAGRAM: u64 = 0x33;
 
 /// Our SETTINGS frame. Other parameters keep their defaults: no stream may be blocked by QPACK.
-pub const OURS: [u8; 10] = {
+pub(super) const OURS: [u8; 10] = {
     let [.., t0, t1] = (QPACK_TABLE_BYTES as u64).to_be_bytes();
     let [.., l0, l1, l2, l3] = (FIELD_LIST_BYTES_MAX as u64).to_be_bytes();
     assert!(QPACK_TABLE_BYTES < 0x4000 && FIELD_LIST_BYTES_MAX < 0x4000_0000, "two bytes and four bytes");
@@ -27,11 +27,11 @@ pub const OURS: [u8; 10] = {
 
 /// The peer's settings that concern us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PeerSettings {
+pub(super) struct PeerSettings {
     /// Maximum capacity of the peer's dynamic table, in bytes.
-    pub qpack_table_bytes: u64,
+    pub(super) qpack_table_bytes: u64,
     /// Number of streams that QPACK may block.
-    pub qpack_blocked_streams: u64,
+    pub(super) qpack_blocked_streams: u64,
 }
 
 /// Parses the payload of the peer's SETTINGS.

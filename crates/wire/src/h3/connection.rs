@@ -1,0 +1,340 @@
+//! State of one HTTP/3 connection: QPACK, the peer's critical streams, and requests that are incomplete.
+//!
+//! Responses are in `respond.rs`, unidirectional streams in `unidirectional.rs`.
+
+use super::encode;
+use super::error::ErrorCode;
+use super::peer_streams::PeerStreams;
+use super::request::{EndError, Event, RequestStream, Section};
+use super::sections::SectionReader;
+use super::settings;
+use super::varint;
+use crate::abuse::Budget;
+use crate::head_store::{HeadStore, RequestInfo, Trailers, Verdict};
+use crate::limits::PRIORITIES_REMEMBERED_MAX;
+use crate::priority::Priority;
+use crate::qpack::EncoderTable;
+use crate::refusal::Refusal;
+use crate::request_head::Version;
+
+/// Stream types of our unidirectional streams (RFC 9114 §6.2.1, RFC 9204 §4.2).
+const CONTROL: u8 = 0x00;
+const QPACK_ENCODER: u8 = 0x02;
+const QPACK_DECODER: u8 = 0x03;
+
+/// IDs of request streams are multiples of four (RFC 9000 §2.1).
+const REQUEST_STREAM_STEP: u64 = 4;
+
+/// One HTTP/3 connection.
+#[derive(Debug)]
+pub struct Connection {
+    pub(super) sections: SectionReader,
+    pub(super) encoder: EncoderTable,
+    pub(super) peer_streams: PeerStreams,
+    /// Streams of which more is to be read, in no order.
+    requests: Vec<Request>,
+    /// The last request, until it is answered.
+    pub(super) pending_request: Option<PendingRequest>,
+    /// The request stream after the highest one that the peer has opened.
+    pub(super) next_stream: u64,
+    /// The stream from which on requests are not answered, if the peer was notified of it.
+    goaway: Option<u64>,
+    pub(super) budget: Budget,
+    /// Priorities of streams that are not open yet (RFC 9218 §7), oldest first.
+    pub(super) early_priorities: Vec<(u64, Priority)>,
+    /// Changed priorities of open streams.
+    pub(super) changed_priorities: Vec<(u64, Priority)>,
+}
+
+/// A request stream of which more is to be read.
+#[derive(Debug)]
+struct Request {
+    stream: u64,
+    frames: RequestStream,
+    /// The announced length of the content that is left, in bytes.
+    content_left: Option<u64>,
+}
+
+/// A request that was not answered yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PendingRequest {
+    pub(super) stream: u64,
+    pub(super) info: RequestInfo,
+}
+
+/// Outcome of [`Connection::next_request`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A request, with its head in the [`HeadStore`]. It must be answered before the next call.
+    Request(Priority),
+    /// A request that must be answered by [`Connection::refuse`].
+    Refused(Priority, Refusal),
+    /// The stream must be reset with this code, in both directions.
+    Reset(ErrorCode),
+    /// The input is read.
+    More,
+}
+
+/// Outcome of the end of a request stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestEnd {
+    /// The request is complete.
+    Complete,
+    /// The stream must be reset with this code.
+    Reset(ErrorCode),
+}
+
+impl Connection {
+    /// Creates a new connection.
+    #[must_use]
+    pub fn new() -> Connection {
+        Connection {
+            sections: SectionReader::default(),
+            encoder: EncoderTable::new(),
+            peer_streams: PeerStreams::default(),
+            requests: Vec::new(),
+            pending_request: None,
+            next_stream: 0,
+            goaway: None,
+            budget: Budget::new(),
+            early_priorities: Vec::new(),
+            changed_priorities: Vec::new(),
+        }
+    }
+
+    /// Returns the beginning of our control stream, with our settings.
+    #[must_use]
+    pub fn control_stream_start() -> Vec<u8> {
+        [&[CONTROL], settings::OURS.as_slice()].concat()
+    }
+
+    /// Returns the beginning of our QPACK encoder stream: its type. The rest comes from
+    /// [`take_encoder_stream`](Self::take_encoder_stream).
+    #[must_use]
+    pub fn encoder_stream_start() -> Vec<u8> {
+        vec![QPACK_ENCODER]
+    }
+
+    /// Returns the beginning of our QPACK decoder stream: its type. The rest comes from
+    /// [`take_decoder_stream`](Self::take_decoder_stream).
+    #[must_use]
+    pub fn decoder_stream_start() -> Vec<u8> {
+        vec![QPACK_DECODER]
+    }
+
+    /// Takes the bytes to be sent on our QPACK encoder stream.
+    pub fn take_encoder_stream(&mut self) -> Vec<u8> {
+        self.encoder.take_encoder_stream()
+    }
+
+    /// Takes the bytes to be sent on our QPACK decoder stream.
+    pub fn take_decoder_stream(&mut self) -> Vec<u8> {
+        self.sections.take_decoder_stream()
+    }
+
+    /// Takes a priority that the peer has changed, with the ID of its stream.
+    pub fn take_priority(&mut self) -> Option<(u64, Priority)> {
+        self.changed_priorities.pop()
+    }
+
+    /// Returns the memory that incomplete requests and priorities take, in bytes. The tables of QPACK are not included.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let sections = self.requests.iter().map(|request| request.frames.memory()).sum::<usize>();
+        let priorities = self.early_priorities.capacity() + self.changed_priorities.capacity();
+        sections + self.requests.capacity() * size_of::<Request>() + priorities * size_of::<(u64, Priority)>()
+    }
+
+    /// Returns `true` if a request is incomplete.
+    #[must_use]
+    pub fn has_incomplete_requests(&self) -> bool {
+        !self.requests.is_empty()
+    }
+
+    /// Opens a request stream. Streams are opened in order.
+    pub fn open(&mut self, stream: u64) {
+        self.next_stream = self.next_stream.max(stream + REQUEST_STREAM_STEP);
+        self.requests.push(Request { stream, frames: RequestStream::default(), content_left: None });
+    }
+
+    /// Reads the next bytes of a request stream, up to the next request, and removes them from `input`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the code of a connection error.
+    #[inline]
+    pub fn next_request(
+        &mut self,
+        stream: u64,
+        input: &mut &[u8],
+        store: &mut HeadStore,
+    ) -> Result<Step, ErrorCode> {
+        self.budget.set_time(store.seconds());
+        let Some(index) = self.requests.iter().rposition(|request| request.stream == stream) else {
+            // The stream was reset, and its bytes were in flight.
+            *input = &[];
+            return Ok(Step::More);
+        };
+        if self.goaway.is_some_and(|first| stream >= first) {
+            self.requests.swap_remove(index);
+            return Ok(Step::Reset(ErrorCode::RequestRejected));
+        }
+
+        loop {
+            let request = &mut self.requests[index];
+            match request.frames.next(input)? {
+                None => return Ok(Step::More),
+                Some(Event::Ignored) => self.budget.charge_frame()?,
+                Some(Event::Content(bytes)) => {
+                    if let Some(left) = &mut request.content_left {
+                        // RFC 9114 §4.1.2: more content than announced.
+                        let Some(rest) = left.checked_sub(bytes) else { return self.malformed(index) };
+                        *left = rest;
+                    }
+                }
+                Some(Event::Head(Section::Whole(section))) => {
+                    let verdict = self.sections.read_head(stream, section, store)?;
+                    return self.handle_head(index, verdict);
+                }
+                Some(Event::Head(Section::TooLarge)) => {
+                    self.sections.skip(stream);
+                    let info = store.refuse_request(Version::Http3);
+                    return self.handle_head(index, Verdict::Refused(info, Refusal::HeadTooLarge));
+                }
+                Some(Event::Trailers(Section::Whole(section))) => {
+                    let trailers = self.sections.read_trailers(stream, section, store)?;
+                    if trailers == Trailers::Malformed {
+                        return self.malformed(index);
+                    }
+                }
+                Some(Event::Trailers(Section::TooLarge)) => {
+                    self.sections.skip(stream);
+                    return self.malformed(index);
+                }
+            }
+        }
+    }
+
+    /// Handles the head of a request.
+    #[inline]
+    fn handle_head(&mut self, index: usize, verdict: Verdict) -> Result<Step, ErrorCode> {
+        let (mut info, refusal) = match verdict {
+            Verdict::Request(info) => (info, None),
+            Verdict::Refused(info, refusal) => (info, Some(refusal)),
+            Verdict::Malformed => return self.malformed(index),
+        };
+        let request = &mut self.requests[index];
+        request.content_left = info.content_length;
+        let stream = request.stream;
+        info.priority = self.early_priority(stream).unwrap_or(info.priority);
+        self.pending_request = Some(PendingRequest { stream, info });
+        Ok(match refusal {
+            None => Step::Request(info.priority),
+            Some(refusal) => Step::Refused(info.priority, refusal),
+        })
+    }
+
+    /// Handles the end of a request stream.
+    ///
+    /// # Errors
+    ///
+    /// Returns the code of a connection error.
+    pub fn end_request(&mut self, stream: u64) -> Result<RequestEnd, ErrorCode> {
+        let Some(index) = self.requests.iter().rposition(|request| request.stream == stream) else {
+            return Ok(RequestEnd::Complete);
+        };
+        let request = self.requests.swap_remove(index);
+        let code = match request.frames.end() {
+            // RFC 9114 §4.1.2: less content than announced.
+            Ok(()) if request.content_left.is_some_and(|left| left > 0) => ErrorCode::Message,
+            Ok(()) => return Ok(RequestEnd::Complete),
+            Err(EndError::Stream(code)) => code,
+            Err(EndError::Connection(code)) => return Err(code),
+        };
+        self.budget.charge_reset()?;
+        Ok(RequestEnd::Reset(code))
+    }
+
+    /// Handles a reset of a request stream by the peer: the request ends early (RFC 9114 §4.1.1).
+    ///
+    /// # Errors
+    ///
+    /// Returns the code of a connection error if there were too many of them.
+    pub fn cancel_request(&mut self, stream: u64) -> Result<(), ErrorCode> {
+        if let Some(index) = self.requests.iter().rposition(|request| request.stream == stream) {
+            let request = self.requests.swap_remove(index);
+            if !request.frames.has_head() {
+                self.sections.skip(stream);
+            }
+        }
+        Ok(self.budget.charge_reset()?)
+    }
+
+    /// Stops reading a request, because its response is complete. Later bytes of its stream are ignored.
+    pub fn stop_reading(&mut self, stream: u64) {
+        self.requests.retain(|request| request.stream != stream);
+    }
+
+    /// Accounts for a response that was sent to its end.
+    pub fn finish_response(&mut self) {
+        self.budget.credit_response();
+    }
+
+    /// Accounts for a response that the peer does not want any more (RFC 9000 §3.5).
+    ///
+    /// # Errors
+    ///
+    /// Returns the code of a connection error if there were too many of them.
+    pub fn stop_response(&mut self) -> Result<(), ErrorCode> {
+        Ok(self.budget.charge_reset()?)
+    }
+
+    /// Appends to our control stream that the connection ends soon: the peer should send no more requests. Those that it has
+    /// sent are still answered (RFC 9114 §5.2).
+    pub fn announce_end(&self, control_stream: &mut Vec<u8>) {
+        encode::put_goaway(control_stream, varint::MAX & !(REQUEST_STREAM_STEP - 1));
+    }
+
+    /// Appends to our control stream which requests are not answered any more: all that have not arrived.
+    pub fn stop_requests(&mut self, control_stream: &mut Vec<u8>) {
+        self.goaway = Some(self.next_stream);
+        encode::put_goaway(control_stream, self.next_stream);
+    }
+
+    /// Refuses a malformed request, and stops reading it (RFC 9114 §4.1.2).
+    #[cold]
+    fn malformed(&mut self, index: usize) -> Result<Step, ErrorCode> {
+        self.requests.swap_remove(index);
+        self.budget.charge_reset()?;
+        Ok(Step::Reset(ErrorCode::Message))
+    }
+
+    /// Takes the priority that the peer sent before it opened this stream.
+    #[inline]
+    fn early_priority(&mut self, stream: u64) -> Option<Priority> {
+        let position = self.early_priorities.iter().position(|(early, _)| *early == stream)?;
+        Some(self.early_priorities.remove(position).1)
+    }
+
+    /// Applies the peer's priority of a stream, which may not be open yet.
+    pub(super) fn set_priority(&mut self, stream: u64, priority: Priority) {
+        if stream < self.next_stream {
+            self.changed_priorities.push((stream, priority));
+            return;
+        }
+        self.early_priorities.retain(|(early, _)| *early != stream);
+        if self.early_priorities.len() == PRIORITIES_REMEMBERED_MAX {
+            self.early_priorities.remove(0);
+        }
+        self.early_priorities.push((stream, priority));
+    }
+}
+
+impl Default for Connection {
+    fn default() -> Self {
+        Connection::new()
+    }
+}
+
+#[cfg(test)]
+mod tests;

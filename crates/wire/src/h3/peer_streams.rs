@@ -1,0 +1,97 @@
+//! The peer's unidirectional streams, by their types (RFC 9114 §6.2).
+
+use super::control::ControlStream;
+use super::error::ErrorCode;
+use super::varint;
+
+/// Stream types (RFC 9114 §6.2, RFC 9204 §4.2).
+mod kind {
+    pub(super) const CONTROL: u64 = 0x00;
+    pub(super) const PUSH: u64 = 0x01;
+    pub(super) const QPACK_ENCODER: u64 = 0x02;
+    pub(super) const QPACK_DECODER: u64 = 0x03;
+}
+
+/// Length of the longest stream type.
+const KIND_BYTES_MAX: usize = 8;
+
+/// The peer's unidirectional streams.
+#[derive(Debug, Default)]
+pub(super) struct PeerStreams {
+    control: Option<(u64, ControlStream)>,
+    qpack_encoder: Option<u64>,
+    qpack_decoder: Option<u64>,
+    /// Streams whose types are incomplete, with the bytes that have arrived.
+    untyped: Vec<(u64, Vec<u8>)>,
+}
+
+/// The purpose of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Control,
+    QpackEncoder,
+    QpackDecoder,
+}
+
+impl PeerStreams {
+    /// Returns the purpose of a stream whose type was read.
+    pub(super) fn purpose(&self, stream: u64) -> Option<Purpose> {
+        if self.control.as_ref().is_some_and(|(control, _)| *control == stream) {
+            Some(Purpose::Control)
+        } else if self.qpack_encoder == Some(stream) {
+            Some(Purpose::QpackEncoder)
+        } else if self.qpack_decoder == Some(stream) {
+            Some(Purpose::QpackDecoder)
+        } else {
+            None
+        }
+    }
+
+    /// Returns the reader of the control stream, if the peer has opened it.
+    pub(super) fn control(&mut self) -> Option<&mut ControlStream> {
+        self.control.as_mut().map(|(_, control)| control)
+    }
+
+    /// Forgets a stream whose type is incomplete.
+    pub(super) fn forget(&mut self, stream: u64) {
+        self.untyped.retain(|(untyped, _)| *untyped != stream);
+    }
+
+    /// Reads the type of a stream, and removes it from the front of `input`. Returns `None` if it is incomplete.
+    pub(super) fn read_kind(&mut self, stream: u64, input: &mut &[u8]) -> Option<u64> {
+        let position = self.untyped.iter().position(|(untyped, _)| *untyped == stream);
+        let mut begun = position.map_or_else(Vec::new, |position| self.untyped.swap_remove(position).1);
+        let added = input.len().min(KIND_BYTES_MAX - begun.len());
+        let begun_bytes = begun.len();
+        begun.extend_from_slice(&input[..added]);
+
+        if let Some((kind, rest)) = varint::read(&begun) {
+            *input = &input[begun.len() - rest.len() - begun_bytes..];
+            return Some(kind);
+        }
+        *input = &[];
+        self.untyped.push((stream, begun));
+        None
+    }
+
+    /// Assigns a purpose to a stream by its type. Returns `None` if the type is not known.
+    ///
+    /// # Errors
+    ///
+    /// The peer must not open such a stream, or only one.
+    pub(super) fn assign(&mut self, stream: u64, kind: u64) -> Result<Option<Purpose>, ErrorCode> {
+        let (is_first, purpose) = match kind {
+            kind::CONTROL if self.control.is_none() => {
+                self.control = Some((stream, ControlStream::default()));
+                (true, Purpose::Control)
+            }
+            kind::CONTROL => (false, Purpose::Control),
+            kind::QPACK_ENCODER => (self.qpack_encoder.replace(stream).is_none(), Purpose::QpackEncoder),
+            kind::QPACK_DECODER => (self.qpack_decoder.replace(stream).is_none(), Purpose::QpackDecoder),
+            // RFC 9114 §6.2.2: only servers push.
+            kind::PUSH => return Err(ErrorCode::StreamCreation),
+            _ => return Ok(None),
+        };
+        if is_first { Ok(Some(purpose)) } else { Err(ErrorCode::StreamCreation) }
+    }
+}

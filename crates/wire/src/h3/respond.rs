@@ -1,0 +1,117 @@
+//! Writes responses: a HEADERS frame, and a DATA frame with the whole content.
+//!
+//! QUIC splits them into packets when the peer's windows and the congestion window allow, so there are no other chunks.
+//! Large bodies are never copied.
+
+use cannery_archive::Extent;
+use cannery_site::{Answer, Body, ErrorPage, MultipartPiece};
+
+use super::connection::{Connection, PendingRequest};
+use super::encode::{HeadersFrame, put_data_head};
+use crate::archive_ref::{ArchiveRef, slice};
+use crate::limits::STREAM_BODY_COPIED_BYTES_MAX;
+use crate::output::Output;
+use crate::response_fields;
+use crate::server_fields::ServerFields;
+
+impl Connection {
+    /// Writes the response to a request.
+    #[inline]
+    pub fn respond(
+        &mut self,
+        stream: u64,
+        answer: &Answer<'_>,
+        archive: ArchiveRef<'_>,
+        fields: &ServerFields,
+        output: &mut Output,
+    ) {
+        if self.take_request(stream).is_none() {
+            return;
+        }
+        let head = HeadersFrame::begin(output);
+        response_fields::field_section(&mut self.encoder, answer, archive, fields, output.inline_mut());
+        head.end(output);
+
+        match &answer.body {
+            Body::Empty => {}
+            Body::Archive(extent) => put_extent(*extent, archive, output),
+            Body::BuiltIn(page) => put_error_page(page, output),
+            Body::Multipart(multipart) => {
+                let length: u64 = answer.content_length.unwrap_or_default();
+                put_data_head(output, length);
+                output.set_archive(archive.number);
+                multipart.for_each_piece(&mut |piece| match piece {
+                    MultipartPiece::Text(text) => output.put(text),
+                    MultipartPiece::Number(number) => output.put_number(number),
+                    MultipartPiece::Archive(extent) => output.put_archive(extent),
+                });
+            }
+        }
+    }
+
+    /// Writes the response to a request that [`super::Step::Refused`] returned, with the status of its refusal. Returns the
+    /// length of the content that is sent, in bytes.
+    pub fn refuse(
+        &mut self,
+        stream: u64,
+        answer: &Answer<'_>,
+        archive: ArchiveRef<'_>,
+        fields: &ServerFields,
+        output: &mut Output,
+    ) -> u64 {
+        // RFC 9110 §9.3.2 has no exception for errors.
+        let is_head = self.pending_request.is_some_and(|request| request.info.is_head);
+        let answer = if is_head { answer.without_body() } else { *answer };
+        self.respond(stream, &answer, archive, fields, output);
+        answer.sent_content_bytes()
+    }
+
+    /// Responds to a request with fields that are encoded now: `:status` first, all names in lower case. The response to
+    /// `HEAD` has no body.
+    pub fn respond_with_fields(
+        &mut self,
+        stream: u64,
+        fields: &[(&str, &[u8])],
+        body: &[u8],
+        output: &mut Output,
+    ) {
+        let Some(request) = self.take_request(stream) else { return };
+        let head = HeadersFrame::begin(output);
+        response_fields::field_section_of(&mut self.encoder, fields, output.inline_mut());
+        head.end(output);
+        if !body.is_empty() && !request.info.is_head {
+            put_data_head(output, body.len() as u64);
+            output.put(body);
+        }
+    }
+
+    /// Returns the request that is to be answered, or `None` if it was answered before.
+    #[inline]
+    fn take_request(&mut self, stream: u64) -> Option<PendingRequest> {
+        let pending = self.pending_request.take();
+        debug_assert_eq!(pending.map(|request| request.stream), Some(stream), "each is answered once");
+        pending.filter(|request| request.stream == stream)
+    }
+}
+
+#[inline]
+fn put_extent(extent: Extent, archive: ArchiveRef<'_>, output: &mut Output) {
+    if extent.length == 0 {
+        return;
+    }
+    put_data_head(output, extent.length);
+    if extent.length <= STREAM_BODY_COPIED_BYTES_MAX
+        && let Some(body) = slice(archive.bytes, extent)
+    {
+        output.put(body);
+    } else {
+        output.set_archive(archive.number);
+        output.put_archive(extent);
+    }
+}
+
+#[cold]
+fn put_error_page(page: &ErrorPage<'_>, output: &mut Output) {
+    put_data_head(output, page.len() as u64);
+    page.for_each_piece(&mut |piece| output.put(piece));
+}

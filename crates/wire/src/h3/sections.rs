@@ -1,0 +1,80 @@
+//! Field sections of the peer: decodes them, and writes our QPACK decoder stream.
+
+use super::error::ErrorCode;
+use crate::head_store::{HeadStore, Trailers, Verdict};
+use crate::qpack::{Decoder, InsertCount};
+use crate::request_head::Version;
+
+/// Reads the field sections of a connection.
+#[derive(Debug, Default)]
+pub(super) struct SectionReader {
+    decoder: Decoder,
+    /// Instructions for our decoder stream, to be sent.
+    instructions: Vec<u8>,
+}
+
+impl SectionReader {
+    /// Executes the next bytes of the peer's encoder stream.
+    pub(super) fn read_encoder_stream(
+        &mut self,
+        bytes: &[u8],
+        store: &mut HeadStore,
+    ) -> Result<(), ErrorCode> {
+        Ok(self.decoder.read_encoder_stream(bytes, store.strings())?)
+    }
+
+    /// Takes the bytes to be sent on our decoder stream.
+    pub(super) fn take_decoder_stream(&mut self) -> Vec<u8> {
+        self.decoder.acknowledge_insertions(&mut self.instructions);
+        std::mem::take(&mut self.instructions)
+    }
+
+    /// Reads the field section that opens a request.
+    #[inline]
+    pub(super) fn read_head(
+        &mut self,
+        stream: u64,
+        section: &[u8],
+        store: &mut HeadStore,
+    ) -> Result<Verdict, ErrorCode> {
+        let mut uses_table = None;
+        // Whether content follows is not known before the stream ends.
+        let verdict = store.read_request(Version::Http3, false, |strings, fields| {
+            let decoded = self.decoder.decode(section, strings, |field| fields.take(field))?;
+            uses_table = decoded.uses_table;
+            Ok::<_, ErrorCode>(decoded.list)
+        })?;
+        self.acknowledge(stream, uses_table);
+        Ok(verdict)
+    }
+
+    /// Reads a trailer section.
+    #[cold]
+    pub(super) fn read_trailers(
+        &mut self,
+        stream: u64,
+        section: &[u8],
+        store: &mut HeadStore,
+    ) -> Result<Trailers, ErrorCode> {
+        let mut uses_table = None;
+        let trailers = store.read_trailers(|strings, fields| {
+            let decoded = self.decoder.decode(section, strings, |field| fields.take(&field))?;
+            uses_table = decoded.uses_table;
+            Ok::<_, ErrorCode>(decoded.list)
+        })?;
+        self.acknowledge(stream, uses_table);
+        Ok(trailers)
+    }
+
+    /// Notifies the peer that a section of a stream won't be decoded, because it may have used the table (RFC 9204 §2.2.2.2).
+    pub(super) fn skip(&mut self, stream: u64) {
+        self.decoder.cancel(&mut self.instructions, stream);
+    }
+
+    #[inline]
+    fn acknowledge(&mut self, stream: u64, uses_table: Option<InsertCount>) {
+        if let Some(count) = uses_table {
+            self.decoder.acknowledge(&mut self.instructions, stream, count);
+        }
+    }
+}
