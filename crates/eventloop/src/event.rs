@@ -9,6 +9,8 @@ pub enum Event {
     Acceptable(u32),
     /// The readiness of a connection changed.
     Ready(Token, Readiness),
+    /// Datagrams have arrived at the socket with this number, or it has room to send again.
+    Datagrams(u32),
     /// Another thread called [`Waker::wake`](crate::Waker::wake).
     Woken,
 }

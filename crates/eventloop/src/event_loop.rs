@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::clock::Now;
+use crate::datagram::DatagramSocket;
 use crate::event::Event;
 use crate::socket::{Accepted, Socket};
 use crate::token::Token;
@@ -17,6 +18,8 @@ pub trait EventLoop {
     type Listener;
     /// A connection.
     type Socket: Socket;
+    /// A socket for datagrams.
+    type Datagrams: DatagramSocket;
 
     /// Waits until something happens, or until the timeout if there is one.
     ///
@@ -88,4 +91,26 @@ pub trait EventLoop {
 
     /// Closes a listener. New connections are refused, unless another process listens at the socket.
     fn close_listener(&mut self, listener: Self::Listener);
+
+    /// Watches a socket for datagrams, under a number below 256, until it is removed. Datagrams that have arrived already
+    /// cause an event.
+    ///
+    /// # Errors
+    /// The system call fails.
+    fn add_datagrams(&mut self, socket: &Self::Datagrams, number: u32) -> io::Result<()>;
+
+    /// Requests an event for when the socket of this number has room to send. To be called after
+    /// [`SendOutcome::Blocked`](crate::SendOutcome::Blocked).
+    ///
+    /// Room is not watched otherwise: the kernel would report it after every send.
+    ///
+    /// # Errors
+    /// The system call fails.
+    fn await_room(&mut self, socket: &Self::Datagrams, number: u32) -> io::Result<()>;
+
+    /// Stops watching a socket for datagrams. To be called before it is closed.
+    ///
+    /// # Errors
+    /// The system call fails.
+    fn remove_datagrams(&mut self, socket: &Self::Datagrams, number: u32) -> io::Result<()>;
 }

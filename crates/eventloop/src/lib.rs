@@ -16,8 +16,9 @@ mod event;
 mod event_loop;
 mod token;
 
-// Sockets.
+// Sockets, for connections and for datagrams.
 mod address;
+mod datagram;
 mod listener;
 mod socket;
 
@@ -46,6 +47,10 @@ use portable as platform;
 pub use address::{Address, ParseAddressError};
 pub use balance::Balancer;
 pub use clock::Now;
+pub use datagram::{
+    Backlog, BufferSizes, Datagram, DatagramClaim, DatagramOptions, DatagramSocket, Ecn, NoDatagrams,
+    ReceiveBatch, SendOutcome, Train, UdpSocket, WorkerRouting,
+};
 pub use event::{Event, Readiness};
 pub use event_loop::EventLoop;
 pub use listener::{Claim, IpVersions, ListenOptions, Listener};

@@ -89,15 +89,7 @@ impl Claim {
     /// # Errors
     /// Another process listens at the address, the address cannot be used, or the system does not support an option.
     pub fn with_options(address: &Address, options: ListenOptions) -> io::Result<Claim> {
-        let deadline = Instant::now() + IN_USE_TIMEOUT;
-        loop {
-            match Claim::try_once(address, options) {
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
-                    std::thread::sleep(IN_USE_RETRY_INTERVAL);
-                }
-                result => return result,
-            }
-        }
+        retry_while_in_use(|| Claim::try_once(address, options))
     }
 
     fn try_once(address: &Address, options: ListenOptions) -> io::Result<Claim> {
@@ -186,6 +178,19 @@ impl Drop for Claim {
         if let Claim::Local { path, .. } = self {
             // Fails only if the path has been removed already.
             let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Calls `claim` until the address is no longer in use, or for half a second.
+pub(crate) fn retry_while_in_use<T>(claim: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    let deadline = Instant::now() + IN_USE_TIMEOUT;
+    loop {
+        match claim() {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                std::thread::sleep(IN_USE_RETRY_INTERVAL);
+            }
+            result => return result,
         }
     }
 }

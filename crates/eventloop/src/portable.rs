@@ -4,9 +4,11 @@
 
 mod poll;
 pub(crate) mod syscalls;
+mod udp;
 mod waker;
 mod zero_copy;
 
 pub use poll::Portable;
+pub(crate) use udp::{attach_routing, configure_udp};
 pub use waker::Waker;
 pub use zero_copy::SplicePipe;

@@ -19,6 +19,7 @@ pub use peer::{Action, ConnectionState, PeerId, ReadRate};
 pub use random::Random;
 
 use crate::clock::Now;
+use crate::datagram::NoDatagrams;
 use crate::event::Event;
 use crate::event_loop::EventLoop;
 use crate::socket::{Accepted, Received, Socket};
@@ -53,6 +54,7 @@ impl Simulated {
 impl EventLoop for Simulated {
     type Listener = SimulatedListener;
     type Socket = SimulatedSocket;
+    type Datagrams = NoDatagrams;
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.fetched = self.network.run(timeout);
@@ -90,6 +92,18 @@ impl EventLoop for Simulated {
 
     fn close_listener(&mut self, _: SimulatedListener) {
         self.network.close_listener();
+    }
+
+    fn add_datagrams(&mut self, socket: &NoDatagrams, _: u32) -> io::Result<()> {
+        match *socket {}
+    }
+
+    fn await_room(&mut self, socket: &NoDatagrams, _: u32) -> io::Result<()> {
+        match *socket {}
+    }
+
+    fn remove_datagrams(&mut self, socket: &NoDatagrams, _: u32) -> io::Result<()> {
+        match *socket {}
     }
 }
 

@@ -38,6 +38,8 @@ macro_rules! test_on_each_loop {
     };
 }
 
+mod datagrams;
+
 test_on_each_loop! {
     connection_works_from_accept_to_close => accept_to_close;
     several_messages_are_received => several_messages;

@@ -223,6 +223,8 @@ impl<L: EventLoop> Worker<L> {
                     self.send_batch();
                     self.accept(number, ACCEPTED_MAX);
                 }
+                // No worker watches a socket for datagrams.
+                Event::Datagrams(_) => {}
                 Event::Woken => {
                     self.send_batch();
                     self.adopt_release();

@@ -3,13 +3,14 @@
 //! We use it edge-triggered: a descriptor is registered once, for both directions, and no later call changes that.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use super::syscalls;
 use super::waker::Waker;
 use crate::balance::Balancer;
 use crate::clock::{Clock, Now};
+use crate::datagram::UdpSocket;
 use crate::event::{Event, Readiness};
 use crate::event_loop::EventLoop;
 use crate::listener::Listener;
@@ -20,6 +21,14 @@ use crate::token::{SLOT_MAX, Token};
 const EVENTS_MAX: usize = 256;
 
 const WAKER_SLOT: u32 = u32::MAX;
+
+/// The generations of the slots from [`SLOT_MAX`] on distinguish the kinds of sockets that have numbers.
+const LISTENER: u32 = 0;
+const DATAGRAMS: u32 = 1;
+
+/// A socket for datagrams is watched for these events.
+const ARRIVALS: u32 = libc::EPOLLIN as u32 | libc::EPOLLET as u32;
+const ARRIVALS_AND_ROOM: u32 = ARRIVALS | libc::EPOLLOUT as u32;
 
 /// An event loop over epoll, for one thread.
 pub struct Epoll {
@@ -32,6 +41,8 @@ pub struct Epoll {
     waker: Waker,
     balancer: Option<Balancer>,
     clock: Clock,
+    /// Sockets that are watched for room to send: their numbers and descriptors.
+    awaiting_room: Vec<(u32, RawFd)>,
 }
 
 impl Epoll {
@@ -51,13 +62,31 @@ impl Epoll {
             waker,
             balancer,
             clock: Clock::new(),
+            awaiting_room: Vec::new(),
         })
     }
+
+    /// Returns the event of a socket for datagrams. After it has room, it is no longer watched for room.
+    fn datagram_event(&mut self, number: u32, events: u32) -> Event {
+        if events & libc::EPOLLOUT as u32 != 0
+            && let Some(index) = self.awaiting_room.iter().position(|(awaiting, _)| *awaiting == number)
+        {
+            let (_, descriptor) = self.awaiting_room.swap_remove(index);
+            // Can fail only if the socket was closed without being removed.
+            let _ = syscalls::epoll_modify(&self.epoll, descriptor, ARRIVALS, datagrams_token(number).pack());
+        }
+        Event::Datagrams(number)
+    }
+}
+
+fn datagrams_token(number: u32) -> Token {
+    Token { slot: SLOT_MAX + number, generation: DATAGRAMS }
 }
 
 impl EventLoop for Epoll {
     type Listener = Listener;
     type Socket = KernelSocket;
+    type Datagrams = UdpSocket;
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let timeout_ms = timeout.map_or(-1, |timeout| {
@@ -82,7 +111,8 @@ impl EventLoop for Epoll {
                 self.waker.clear();
                 Event::Woken
             }
-            slot if slot >= SLOT_MAX => Event::Acceptable(slot - SLOT_MAX),
+            slot if slot >= SLOT_MAX && token.generation == LISTENER => Event::Acceptable(slot - SLOT_MAX),
+            slot if slot >= SLOT_MAX => self.datagram_event(slot - SLOT_MAX, event.events),
             _ => {
                 let any = |flags: libc::c_int| event.events & flags as u32 != 0;
                 let readiness = Readiness {
@@ -103,7 +133,7 @@ impl EventLoop for Epoll {
     }
 
     fn add_listener(&mut self, listener: &Listener, number: u32) -> io::Result<()> {
-        let token = Token { slot: SLOT_MAX + number, generation: 0 };
+        let token = Token { slot: SLOT_MAX + number, generation: LISTENER };
         // If several loops watch one accept queue, a connection wakes up one of them.
         let events = libc::EPOLLIN as u32 | libc::EPOLLET as u32 | libc::EPOLLEXCLUSIVE as u32;
         syscalls::epoll_add(&self.epoll, listener.as_fd(), events, token.pack())
@@ -149,6 +179,25 @@ impl EventLoop for Epoll {
 
     fn close_listener(&mut self, listener: Listener) {
         listener.close();
+    }
+
+    fn add_datagrams(&mut self, socket: &UdpSocket, number: u32) -> io::Result<()> {
+        syscalls::epoll_add(&self.epoll, socket.as_fd(), ARRIVALS, datagrams_token(number).pack())
+    }
+
+    fn await_room(&mut self, socket: &UdpSocket, number: u32) -> io::Result<()> {
+        let descriptor = socket.as_fd().as_raw_fd();
+        if !self.awaiting_room.contains(&(number, descriptor)) {
+            self.awaiting_room.push((number, descriptor));
+        }
+        // Reports room that there is already.
+        let token = datagrams_token(number).pack();
+        syscalls::epoll_modify(&self.epoll, descriptor, ARRIVALS_AND_ROOM, token)
+    }
+
+    fn remove_datagrams(&mut self, socket: &UdpSocket, number: u32) -> io::Result<()> {
+        self.awaiting_room.retain(|(awaiting, _)| *awaiting != number);
+        syscalls::epoll_remove(&self.epoll, socket.as_fd())
     }
 }
 

@@ -10,14 +10,22 @@
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 
 use rustix::net::RecvFlags;
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use crate::datagram::batch::{BUFFER_BYTES, BUFFER_STRIDE, Envelope, MESSAGES_MAX};
+
 /// The kernel distributes connections among the sockets that listen at one address (`SO_REUSEPORT`).
 pub(crate) const BALANCES_LISTENERS: bool = true;
+
+/// The kernel splits trains of datagrams.
+pub(crate) const HAS_GSO: bool = true;
+
+/// The kernel doubles the requested size of a socket's buffer, for its own overhead, and reports the double.
+pub(crate) const BUFFER_SIZE_FACTOR: usize = 2;
 
 /// Flags for receiving descriptors: close-on-exec, set atomically.
 pub(crate) const RECV_DESCRIPTORS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
@@ -63,6 +71,15 @@ pub(crate) fn epoll_add(epoll: &OwnedFd, watched: BorrowedFd<'_>, events: u32, d
     let watched = watched.as_raw_fd();
     // SAFETY: `event` lives until the call returns, and the kernel only reads it.
     check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, watched, &raw mut event) })?;
+    Ok(())
+}
+
+/// Changes the events for which a descriptor is watched. Those that are pending already are reported again.
+pub(crate) fn epoll_modify(epoll: &OwnedFd, watched: RawFd, events: u32, data: u64) -> io::Result<()> {
+    let mut event = libc::epoll_event { events, u64: data };
+    // SAFETY: `event` lives until the call returns, and the kernel only reads it. A descriptor that is not watched is an
+    // error.
+    check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_MOD, watched, &raw mut event) })?;
     Ok(())
 }
 
@@ -143,13 +160,107 @@ pub(crate) fn limit_unsent(listener: &Socket, bytes: u32) -> io::Result<()> {
 /// retransmits its SYN-ACK, and accepts the connection when the peer acknowledges that.
 pub(crate) fn defer_accept(listener: &Socket) -> io::Result<()> {
     // In seconds, which the kernel converts to a number of retransmissions: one is the minimum.
-    let timeout: libc::c_int = 1;
-    let length = libc::socklen_t::try_from(size_of_val(&timeout)).expect("the size of an `int`");
-    let listener = listener.as_raw_fd();
-    let value = (&raw const timeout).cast();
-    // SAFETY: `value` points to an `int` of `length` bytes, which the kernel only reads, and only until the call returns.
-    check(unsafe { libc::setsockopt(listener, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, value, length) })?;
+    set_option(listener.as_fd(), libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, 1)
+}
+
+/// Sets an option of a socket that is an `int`.
+pub(crate) fn set_option(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    let length = libc::socklen_t::try_from(size_of_val(&value)).expect("the size of an `int`");
+    let start = (&raw const value).cast();
+    // SAFETY: `start` points to an `int` of `length` bytes, which the kernel only reads, and only until the call returns.
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, start, length) })?;
     Ok(())
+}
+
+/// Makes the kernel select a socket by a program, among all sockets that share the address of this one.
+pub(crate) fn attach_reuseport_filter(
+    socket: BorrowedFd<'_>,
+    program: &[libc::sock_filter],
+) -> io::Result<()> {
+    let length = libc::c_ushort::try_from(program.len()).expect("a short program");
+    let program = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
+    let length =
+        libc::socklen_t::try_from(size_of_val(&program)).expect("the size of a pointer and a number");
+    let name = libc::SO_ATTACH_REUSEPORT_CBPF;
+    let start = (&raw const program).cast();
+    // SAFETY: `start` points to a `sock_fprog` of `length` bytes, and that to `len` instructions. The kernel only reads both,
+    // and only until the call returns.
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, start, length) })?;
+    Ok(())
+}
+
+/// Receives up to [`MESSAGES_MAX`] messages, each into its buffer of `memory` and its envelope. Returns their number; 0 if
+/// the call would block.
+pub(crate) fn receive_messages(
+    socket: BorrowedFd<'_>,
+    memory: &mut [u8],
+    envelopes: &mut [Envelope],
+) -> io::Result<usize> {
+    let mut vectors: [libc::iovec; MESSAGES_MAX] = {
+        // SAFETY: all-zero is a valid `iovec`: an empty one.
+        unsafe { std::mem::zeroed() }
+    };
+    // SAFETY: all-zero is a valid `mmsghdr`: no address, no buffer, no control data.
+    let mut headers: [libc::mmsghdr; MESSAGES_MAX] = unsafe { std::mem::zeroed() };
+    let buffers = memory.chunks_exact_mut(BUFFER_STRIDE);
+    let targets = headers.iter_mut().zip(&mut vectors).zip(envelopes.iter_mut().zip(buffers));
+    let mut capacity: libc::c_uint = 0;
+    for ((header, vector), (envelope, buffer)) in targets {
+        *vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: BUFFER_BYTES };
+        let header = &mut header.msg_hdr;
+        header.msg_name = envelope.name.as_mut_ptr().cast();
+        header.msg_namelen = libc::socklen_t::try_from(envelope.name.len()).expect("the size of an address");
+        header.msg_iov = vector;
+        header.msg_iovlen = 1;
+        header.msg_control = envelope.control.0.as_mut_ptr().cast();
+        header.msg_controllen = envelope.control.0.len();
+        capacity += 1;
+    }
+
+    let socket = socket.as_raw_fd();
+    let start = headers.as_mut_ptr();
+    let no_timeout = std::ptr::null_mut::<libc::timespec>();
+    // SAFETY: `headers` are at least `capacity` headers. Each points to a vector and to an address and control data of an
+    // envelope of its own, and its vector to a buffer of its own, with their lengths: a buffer has `BUFFER_STRIDE` bytes. The
+    // kernel writes to them only until the call returns. The arguments are those of `recvmmsg(2)`.
+    let received =
+        unsafe { libc::syscall(libc::SYS_recvmmsg, socket, start, capacity, libc::MSG_DONTWAIT, no_timeout) };
+    let count = check_bytes(received)?.unwrap_or(0);
+    for (header, envelope) in headers.iter().zip(envelopes).take(count) {
+        envelope.bytes = header.msg_len as usize;
+        envelope.control_bytes = header.msg_hdr.msg_controllen;
+        envelope.is_truncated = header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
+    }
+    Ok(count)
+}
+
+/// Sends a message to an address, with control messages. Fails with [`io::ErrorKind::WouldBlock`] if there is no room.
+pub(crate) fn send_message(
+    socket: BorrowedFd<'_>,
+    destination: &SockAddr,
+    bytes: &[u8],
+    control: &[u8],
+) -> io::Result<()> {
+    let mut vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: all-zero is a valid `msghdr`: no address, no control data.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_name = destination.as_ptr().cast_mut().cast();
+    message.msg_namelen = destination.len();
+    message.msg_iov = &raw mut vector;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_ptr().cast_mut().cast();
+    message.msg_controllen = control.len();
+    let socket = socket.as_raw_fd();
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: `message` and all that it points to live until the call returns, and the kernel only reads them. The arguments
+    // are those of `sendmsg(2)`.
+    let sent = unsafe { libc::syscall(libc::SYS_sendmsg, socket, &raw const message, flags) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Creates a pair of connected local sockets that preserve message boundaries. In contrast to datagram sockets, the kernel

@@ -22,6 +22,7 @@ use super::syscalls;
 use super::waker::Waker;
 use crate::balance::Balancer;
 use crate::clock::{Clock, Now};
+use crate::datagram::UdpSocket;
 use crate::event::Event;
 use crate::event_loop::EventLoop;
 use crate::listener::Listener;
@@ -77,6 +78,7 @@ impl Uring {
 impl EventLoop for Uring {
     type Listener = Listener;
     type Socket = UringSocket;
+    type Datagrams = UdpSocket;
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.state.borrow_mut().wait(timeout)
@@ -163,6 +165,18 @@ impl EventLoop for Uring {
 
     fn close_listener(&mut self, listener: Listener) {
         listener.close();
+    }
+
+    fn add_datagrams(&mut self, socket: &UdpSocket, number: u32) -> io::Result<()> {
+        self.state.borrow_mut().add_datagrams(socket.as_fd().as_raw_fd(), number)
+    }
+
+    fn await_room(&mut self, _: &UdpSocket, number: u32) -> io::Result<()> {
+        self.state.borrow_mut().poll_room(number)
+    }
+
+    fn remove_datagrams(&mut self, _: &UdpSocket, number: u32) -> io::Result<()> {
+        self.state.borrow_mut().remove_datagrams(number)
     }
 }
 

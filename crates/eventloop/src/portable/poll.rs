@@ -13,6 +13,7 @@ use mio::{Events, Interest, Poll};
 use super::waker::Waker;
 use crate::balance::Balancer;
 use crate::clock::{Clock, Now};
+use crate::datagram::UdpSocket;
 use crate::event::{Event, Readiness};
 use crate::event_loop::EventLoop;
 use crate::listener::Listener;
@@ -23,6 +24,10 @@ use crate::token::{SLOT_MAX, Token};
 const EVENTS_MAX: usize = 256;
 
 const WAKER_SLOT: u32 = u32::MAX;
+
+/// The generations of the slots from [`SLOT_MAX`] on distinguish the kinds of sockets that have numbers.
+const LISTENER: u32 = 0;
+const DATAGRAMS: u32 = 1;
 
 /// An event loop over `mio`, for one thread.
 pub struct Portable {
@@ -61,12 +66,17 @@ fn mio_token(token: Token) -> mio::Token {
     mio::Token(usize::from_ne_bytes(token.pack().to_ne_bytes()))
 }
 
+fn datagrams_token(number: u32) -> mio::Token {
+    mio_token(Token { slot: SLOT_MAX + number, generation: DATAGRAMS })
+}
+
 /// Converts an event of `mio`.
 fn convert(event: &mio::event::Event) -> Event {
     let token = Token::unpack(u64::from_ne_bytes(event.token().0.to_ne_bytes()));
     match token.slot {
         WAKER_SLOT => Event::Woken,
-        slot if slot >= SLOT_MAX => Event::Acceptable(slot - SLOT_MAX),
+        slot if slot >= SLOT_MAX && token.generation == LISTENER => Event::Acceptable(slot - SLOT_MAX),
+        slot if slot >= SLOT_MAX => Event::Datagrams(slot - SLOT_MAX),
         _ => {
             let readiness = Readiness {
                 readable: event.is_readable() || event.is_read_closed(),
@@ -82,6 +92,7 @@ fn convert(event: &mio::event::Event) -> Event {
 impl EventLoop for Portable {
     type Listener = Listener;
     type Socket = KernelSocket;
+    type Datagrams = UdpSocket;
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.pending.clear();
@@ -110,7 +121,7 @@ impl EventLoop for Portable {
     }
 
     fn add_listener(&mut self, listener: &Listener, number: u32) -> io::Result<()> {
-        let token = mio_token(Token { slot: SLOT_MAX + number, generation: 0 });
+        let token = mio_token(Token { slot: SLOT_MAX + number, generation: LISTENER });
         let listener = listener.as_fd().as_raw_fd();
         self.poll.registry().register(&mut SourceFd(&listener), token, Interest::READABLE)
     }
@@ -155,6 +166,22 @@ impl EventLoop for Portable {
 
     fn close_listener(&mut self, listener: Listener) {
         listener.close();
+    }
+
+    fn add_datagrams(&mut self, socket: &UdpSocket, number: u32) -> io::Result<()> {
+        let socket = socket.as_fd().as_raw_fd();
+        self.poll.registry().register(&mut SourceFd(&socket), datagrams_token(number), Interest::READABLE)
+    }
+
+    fn await_room(&mut self, socket: &UdpSocket, number: u32) -> io::Result<()> {
+        // Watched from then on. Later events for room cost little here, and cause no harm.
+        let both_directions = Interest::READABLE | Interest::WRITABLE;
+        let socket = socket.as_fd().as_raw_fd();
+        self.poll.registry().reregister(&mut SourceFd(&socket), datagrams_token(number), both_directions)
+    }
+
+    fn remove_datagrams(&mut self, socket: &UdpSocket, _: u32) -> io::Result<()> {
+        self.poll.registry().deregister(&mut SourceFd(&socket.as_fd().as_raw_fd()))
     }
 }
 

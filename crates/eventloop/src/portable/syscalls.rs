@@ -1,20 +1,28 @@
 //! System calls of other systems than Linux, by way of libraries: the counterparts of Linux's functions.
 //!
 //! Calls that only Linux has fail with `Unsupported`, and their callers go on without them: threads share one descriptor
-//! table. The only `unsafe` code takes ownership of a descriptor.
+//! table. The `unsafe` code takes ownership of a descriptor, and makes the calls for datagrams that no library has.
 
 #![allow(unsafe_code)]
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 
 use rustix::net::{RecvFlags, SendFlags};
-use socket2::{SockRef, Socket};
+use socket2::{MsgHdr, SockAddr, SockRef, Socket};
+
+use crate::datagram::batch::{BUFFER_BYTES, BUFFER_STRIDE, Envelope};
 
 /// Not every system distributes connections among the sockets that listen at one address: some give all to one.
 pub(crate) const BALANCES_LISTENERS: bool = false;
+
+/// No system but Linux splits trains of datagrams.
+pub(crate) const HAS_GSO: bool = false;
+
+/// The ratio of the reported to the requested size of a socket's buffer.
+pub(crate) const BUFFER_SIZE_FACTOR: usize = if cfg!(target_os = "linux") { 2 } else { 1 };
 
 /// Flags for receiving descriptors. Not every system can set close-on-exec atomically; processes that receive descriptors
 /// start no program.
@@ -85,6 +93,75 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<us
 /// Sends several runs of bytes in order. Returns `None` if the call would block.
 pub(crate) fn send_vectored(socket: BorrowedFd<'_>, runs: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
     check_bytes(rustix::io::writev(socket, runs))
+}
+
+/// Sets an option of a socket that is an `int`.
+pub(crate) fn set_option(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    let length = libc::socklen_t::try_from(size_of_val(&value)).expect("the size of an `int`");
+    let start = (&raw const value).cast();
+    // SAFETY: `start` points to an `int` of `length` bytes, which the system only reads, and only until the call returns.
+    if unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, start, length) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Receives a message into each buffer of `memory` and its envelope, until none is pending. Returns their number.
+pub(crate) fn receive_messages(
+    socket: BorrowedFd<'_>,
+    memory: &mut [u8],
+    envelopes: &mut [Envelope],
+) -> io::Result<usize> {
+    let mut count = 0;
+    for (buffer, envelope) in memory.chunks_exact_mut(BUFFER_STRIDE).zip(envelopes) {
+        match receive_message(socket, &mut buffer[..BUFFER_BYTES], envelope) {
+            Ok(()) => count += 1,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            // Messages that were received count. The next call reports a lasting error.
+            Err(_) if count > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(count)
+}
+
+fn receive_message(socket: BorrowedFd<'_>, buffer: &mut [u8], envelope: &mut Envelope) -> io::Result<()> {
+    let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: all-zero is a valid `msghdr`: no address, no control data.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_name = envelope.name.as_mut_ptr().cast();
+    message.msg_namelen = envelope.name.len().try_into().expect("the size of an address");
+    message.msg_iov = &raw mut vector;
+    message.msg_iovlen = 1;
+    message.msg_control = envelope.control.0.as_mut_ptr().cast();
+    message.msg_controllen = envelope.control.0.len().try_into().expect("a small buffer");
+    // SAFETY: `message` points to an address, a vector and control data with their lengths, and the vector to `buffer`, all
+    // of which are unique borrows. The system writes to them only until the call returns.
+    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) };
+    envelope.bytes = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+    envelope.control_bytes = message.msg_controllen.try_into().expect("not more than the buffer");
+    envelope.is_truncated = message.msg_flags & libc::MSG_TRUNC != 0;
+    Ok(())
+}
+
+/// Sends a message to an address, with control messages. Fails with [`io::ErrorKind::WouldBlock`] if there is no room.
+pub(crate) fn send_message(
+    socket: BorrowedFd<'_>,
+    destination: &SockAddr,
+    bytes: &[u8],
+    control: &[u8],
+) -> io::Result<()> {
+    let runs = [IoSlice::new(bytes)];
+    let message = MsgHdr::new().with_addr(destination).with_buffers(&runs);
+    // Some systems refuse an empty buffer.
+    let message = if control.is_empty() { message } else { message.with_control(control) };
+    SockRef::from(&socket).sendmsg(&message, 0)?;
+    Ok(())
 }
 
 /// Takes ownership of a descriptor that the parent process left open for this one. Fails if it is not open.

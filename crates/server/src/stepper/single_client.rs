@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use cannery_eventloop::{Accepted, Event, EventLoop, Now, Readiness, Received, Socket, Token};
+use cannery_eventloop::{Accepted, Event, EventLoop, NoDatagrams, Now, Readiness, Received, Socket, Token};
 
 /// Length of the start of a response that is recorded: `HTTP/1.1 200`.
 pub(super) const RESPONSE_START_BYTES: usize = 12;
@@ -144,6 +144,7 @@ impl SingleClientLoop {
 impl EventLoop for SingleClientLoop {
     type Listener = ();
     type Socket = ClientSocket;
+    type Datagrams = NoDatagrams;
 
     fn wait(&mut self, _: Option<Duration>) -> io::Result<()> {
         self.has_event = true;
@@ -185,4 +186,16 @@ impl EventLoop for SingleClientLoop {
     }
 
     fn close_listener(&mut self, (): ()) {}
+
+    fn add_datagrams(&mut self, socket: &NoDatagrams, _: u32) -> io::Result<()> {
+        match *socket {}
+    }
+
+    fn await_room(&mut self, socket: &NoDatagrams, _: u32) -> io::Result<()> {
+        match *socket {}
+    }
+
+    fn remove_datagrams(&mut self, socket: &NoDatagrams, _: u32) -> io::Result<()> {
+        match *socket {}
+    }
 }

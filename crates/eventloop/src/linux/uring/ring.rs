@@ -128,6 +128,18 @@ impl Ring {
         self.push(poll.build(), Operation::PollWaker, Token { slot: 0, generation: 0 })
     }
 
+    /// Waits for datagrams until cancelled. Each arrival, or several together, yields a completion.
+    pub(super) fn poll_datagrams(&mut self, socket: RawFd, owner: Token) -> io::Result<()> {
+        let poll = opcode::PollAdd::new(Fd(socket), libc::POLLIN as u32).multi(true);
+        self.push(poll.build(), Operation::PollDatagrams, owner)
+    }
+
+    /// Waits once until a socket for datagrams has room to send.
+    pub(super) fn poll_room(&mut self, socket: RawFd, owner: Token) -> io::Result<()> {
+        let poll = opcode::PollAdd::new(Fd(socket), libc::POLLOUT as u32);
+        self.push(poll.build(), Operation::PollRoom, owner)
+    }
+
     /// Cancels an operation, which yields a last completion.
     pub(super) fn cancel(&mut self, operation: Operation, owner: Token) -> io::Result<()> {
         let cancel = opcode::AsyncCancel::new(operation.pack(owner)).build();

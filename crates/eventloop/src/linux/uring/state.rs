@@ -25,6 +25,9 @@ pub(super) struct State {
     waker: Waker,
     slots: Vec<Slot>,
     queues: Vec<AcceptQueue>,
+    datagram_sockets: Vec<DatagramPoll>,
+    /// Sockets for datagrams that have been added.
+    datagram_sockets_added: u32,
     /// The data of the last event, until the connection reads it.
     current: Option<(Token, FilledBuffer)>,
     /// Completions that were fetched while waiting for another one.
@@ -37,6 +40,15 @@ pub(super) struct State {
     lacks_buffers: bool,
     /// An error of the ring that [`State::wait`] reports, because the failing call could not.
     fault: Option<io::Error>,
+}
+
+/// A socket for datagrams that the ring polls.
+struct DatagramPoll {
+    /// Its number, as the slot, and the count of sockets before it.
+    owner: Token,
+    socket: RawFd,
+    /// A [`Operation::PollRoom`] is in progress.
+    polls_room: bool,
 }
 
 /// The state of a connection.
@@ -112,6 +124,8 @@ impl State {
             waker,
             slots: Vec::new(),
             queues: Vec::new(),
+            datagram_sockets: Vec::new(),
+            datagram_sockets_added: 0,
             current: None,
             deferred: VecDeque::new(),
             to_resume: Vec::new(),
@@ -256,6 +270,7 @@ impl State {
                 Operation::PollWritable => self.on_writable(&completion),
                 Operation::Accept => self.on_accept(completion),
                 Operation::PollWaker => self.on_wake_up(&completion),
+                Operation::PollDatagrams | Operation::PollRoom => self.on_datagrams(&completion),
                 Operation::Cancel => None,
             };
             if event.is_some() {
@@ -398,6 +413,51 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// Starts to poll a socket for datagrams.
+    pub(super) fn add_datagrams(&mut self, socket: RawFd, number: u32) -> io::Result<()> {
+        let owner = Token { slot: number, generation: self.datagram_sockets_added };
+        self.datagram_sockets_added = self.datagram_sockets_added.wrapping_add(1);
+        self.ring.poll_datagrams(socket, owner)?;
+        self.datagram_sockets.push(DatagramPoll { owner, socket, polls_room: false });
+        Ok(())
+    }
+
+    /// Requests an event for when a socket for datagrams has room to send.
+    pub(super) fn poll_room(&mut self, number: u32) -> io::Result<()> {
+        match self.datagram_sockets.iter_mut().find(|poll| poll.owner.slot == number) {
+            Some(poll) if !poll.polls_room => {
+                poll.polls_room = true;
+                self.ring.poll_room(poll.socket, poll.owner)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Stops polling a socket for datagrams.
+    pub(super) fn remove_datagrams(&mut self, number: u32) -> io::Result<()> {
+        let Some(index) = self.datagram_sockets.iter().position(|poll| poll.owner.slot == number) else {
+            return Ok(());
+        };
+        let poll = self.datagram_sockets.swap_remove(index);
+        self.ring.cancel(Operation::PollDatagrams, poll.owner)?;
+        if poll.polls_room { self.ring.cancel(Operation::PollRoom, poll.owner) } else { Ok(()) }
+    }
+
+    fn on_datagrams(&mut self, completion: &Completion) -> Option<Event> {
+        let Completion { owner, operation, has_more, .. } = *completion;
+        let is_owner = |poll: &&mut DatagramPoll| {
+            poll.owner.slot == owner.slot && is_same_generation(poll.owner.generation, owner.generation)
+        };
+        let poll = self.datagram_sockets.iter_mut().find(is_owner)?;
+        if operation == Operation::PollRoom {
+            poll.polls_room = false;
+        } else if !has_more {
+            let result = self.ring.poll_datagrams(poll.socket, poll.owner);
+            self.store_fault(result);
+        }
+        Some(Event::Datagrams(owner.slot))
     }
 
     fn recycle(&mut self, buffer: Option<FilledBuffer>) {

@@ -15,6 +15,10 @@ pub(super) enum Operation {
     PollWaker = 3,
     /// Cancels another operation.
     Cancel = 4,
+    /// Waits for datagrams. The slot is the number of their socket.
+    PollDatagrams = 5,
+    /// Waits until a socket for datagrams has room to send. The slot is its number.
+    PollRoom = 6,
 }
 
 /// The bits of a generation that fit next to the operation. An owner is mistaken for a later one only if its slot changed
@@ -36,6 +40,8 @@ impl Operation {
             1 => Operation::PollWritable,
             2 => Operation::Accept,
             3 => Operation::PollWaker,
+            5 => Operation::PollDatagrams,
+            6 => Operation::PollRoom,
             _ => Operation::Cancel,
         };
         (operation, Token { generation: token.generation & GENERATION_BITS, ..token })
@@ -59,6 +65,8 @@ mod tests {
             Operation::Accept,
             Operation::PollWaker,
             Operation::Cancel,
+            Operation::PollDatagrams,
+            Operation::PollRoom,
         ];
         for operation in operations {
             let token = Token { slot: u32::MAX - 1, generation: u32::MAX - 5 };

@@ -106,6 +106,8 @@ const WORKER: &[Call] = &[
     any(libc::SYS_epoll_pwait),
     any(libc::SYS_recvfrom),
     any(libc::SYS_recvmsg),
+    // Batches of datagrams.
+    any(libc::SYS_recvmmsg),
     only(libc::SYS_sendmsg, &[Without(2, FAST_OPEN)]),
     any(libc::SYS_shutdown),
     // Zero-copy sends of large bodies through a pipe, which is replaced if it was full.

@@ -1,0 +1,133 @@
+//! A batch of received datagrams, in memory that is allocated once.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::Ecn;
+use super::control::{CONTROL_BYTES, NAME_BYTES};
+
+/// Messages that one call receives. Each is a datagram, or several of one peer that the system has merged.
+pub(crate) const MESSAGES_MAX: usize = 16;
+
+/// The size of a buffer. The system merges datagrams up to this size; it would truncate them in a smaller buffer.
+pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
+
+/// The distance between buffers. The first lines, all that a single datagram needs, then map to different sets of the
+/// processor's cache.
+pub(crate) const BUFFER_STRIDE: usize = BUFFER_BYTES + 33 * 64;
+
+/// Datagrams received by one call. Each worker has one batch and uses it for all its sockets.
+pub struct ReceiveBatch {
+    /// Zeroed, so that the system provides a page only when a datagram first reaches it.
+    memory: Vec<u8>,
+    envelopes: Vec<Envelope>,
+    /// One for each buffer in use.
+    messages: Vec<Message>,
+}
+
+/// The data about a message that the system writes in addition to its bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Envelope {
+    /// The socket address of the peer.
+    pub(crate) name: [u8; NAME_BYTES],
+    /// The control messages.
+    pub(crate) control: Control,
+    /// The length of the control messages.
+    pub(crate) control_bytes: usize,
+    /// The length of the message.
+    pub(crate) bytes: usize,
+    /// The message exceeded its buffer.
+    pub(crate) is_truncated: bool,
+}
+
+/// Control messages, aligned as systems require.
+#[derive(Debug, Clone)]
+#[repr(align(8))]
+pub(crate) struct Control(pub(crate) [u8; CONTROL_BYTES]);
+
+/// A message in its buffer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Message {
+    pub(super) source: SocketAddr,
+    pub(super) destination: Option<IpAddr>,
+    pub(super) ecn: Option<Ecn>,
+    pub(super) bytes: usize,
+    /// The size of each datagram of the message, except the last, which may be shorter.
+    pub(super) segment_bytes: usize,
+}
+
+/// A received datagram.
+#[derive(Debug)]
+pub struct Datagram<'a> {
+    /// The peer's address. A socket with all IPv4 and IPv6 addresses reports IPv4 addresses mapped to IPv6.
+    pub source: SocketAddr,
+    /// The local address at which it arrived. `None` if the system does not report it.
+    pub destination: Option<IpAddr>,
+    /// The ECN codepoint.
+    pub ecn: Option<Ecn>,
+    /// The content.
+    pub bytes: &'a mut [u8],
+}
+
+impl ReceiveBatch {
+    /// Creates an empty batch. Takes about a megabyte of address space, most of which no page backs before it is used.
+    #[must_use]
+    pub fn new() -> ReceiveBatch {
+        let envelope = Envelope {
+            name: [0; NAME_BYTES],
+            control: Control([0; CONTROL_BYTES]),
+            control_bytes: 0,
+            bytes: 0,
+            is_truncated: false,
+        };
+        ReceiveBatch {
+            memory: vec![0; MESSAGES_MAX * BUFFER_STRIDE],
+            envelopes: vec![envelope; MESSAGES_MAX],
+            messages: Vec::with_capacity(MESSAGES_MAX),
+        }
+    }
+
+    /// Returns the datagrams in the order in which they were received. Empty ones are left out.
+    pub fn datagrams(&mut self) -> impl Iterator<Item = Datagram<'_>> {
+        let buffers = self.memory.chunks_exact_mut(BUFFER_STRIDE);
+        self.messages.iter().zip(buffers).flat_map(|(message, buffer)| {
+            let Message { source, destination, ecn, bytes, segment_bytes } = *message;
+            let segments = buffer[..bytes.min(BUFFER_BYTES)].chunks_mut(segment_bytes);
+            segments.map(move |bytes| Datagram { source, destination, ecn, bytes })
+        })
+    }
+
+    /// Returns the memory of the buffers and the envelopes, for a system call to fill.
+    pub(super) fn targets(&mut self) -> (&mut [u8], &mut [Envelope]) {
+        (&mut self.memory, &mut self.envelopes)
+    }
+
+    /// Removes all messages.
+    pub(super) fn clear(&mut self) {
+        self.messages.clear();
+    }
+
+    /// Adds the messages in the first `count` buffers to an empty batch.
+    pub(super) fn record(&mut self, count: usize, interpret: impl Fn(&Envelope) -> Message) {
+        debug_assert!(self.messages.is_empty());
+        self.messages.extend(self.envelopes[..count].iter().map(interpret));
+    }
+}
+
+impl Envelope {
+    /// Returns the control messages.
+    pub(super) fn control(&self) -> &[u8] {
+        self.control.0.get(..self.control_bytes).unwrap_or_default()
+    }
+}
+
+impl Default for ReceiveBatch {
+    fn default() -> Self {
+        ReceiveBatch::new()
+    }
+}
+
+impl std::fmt::Debug for ReceiveBatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReceiveBatch").field("messages", &self.messages).finish_non_exhaustive()
+    }
+}

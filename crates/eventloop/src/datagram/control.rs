@@ -1,0 +1,224 @@
+//! Control messages: the data about a datagram that a system call takes and returns in addition to its bytes. Also parses
+//! socket addresses.
+//!
+//! A control message has a header (length, level, type) and data, both padded (`cmsg(3)`). We read and write them as bytes:
+//! that needs no `unsafe` code, and no length can lead outside of the buffer.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+use libc::c_int;
+
+use super::Ecn;
+
+/// Room for the control messages of a received datagram: on Linux up to six, of at most 40 bytes each.
+pub(super) const CONTROL_BYTES: usize = 256;
+
+/// Room for a socket address: `sockaddr_in6`, the longest for UDP.
+pub(super) const NAME_BYTES: usize = 28;
+
+/// The type of the length field: `size_t` for the kernel of Linux, `socklen_t` elsewhere.
+#[cfg(target_os = "linux")]
+type Length = usize;
+#[cfg(not(target_os = "linux"))]
+type Length = libc::socklen_t;
+
+const LENGTH_BYTES: usize = size_of::<Length>();
+
+/// The alignment of headers and data.
+#[cfg(target_vendor = "apple")]
+const ALIGNMENT: usize = 4;
+#[cfg(not(target_vendor = "apple"))]
+const ALIGNMENT: usize = size_of::<usize>();
+
+/// The bytes of a header without its padding.
+const HEADER_BYTES: usize = LENGTH_BYTES + 8;
+
+/// The position of the data.
+const DATA_START: usize = HEADER_BYTES.next_multiple_of(ALIGNMENT);
+
+/// The local address of a datagram over IPv4: the type of the message, and the position of the address in its data when
+/// received and when sent.
+#[cfg(any(target_os = "linux", target_vendor = "apple"))]
+mod ipv4_info {
+    pub(super) const TYPE: libc::c_int = libc::IP_PKTINFO;
+    /// `in_pktinfo`: index of the interface, local address, address in the header.
+    pub(super) const DATA_BYTES: usize = 12;
+    pub(super) const RECEIVED_AT: usize = 8;
+    pub(super) const SENT_AT: usize = 4;
+}
+#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+mod ipv4_info {
+    pub(super) const TYPE: libc::c_int = libc::IP_RECVDSTADDR;
+    pub(super) const DATA_BYTES: usize = 4;
+    pub(super) const RECEIVED_AT: usize = 0;
+    pub(super) const SENT_AT: usize = 0;
+}
+
+/// The type of the message that brings the Type of Service field.
+#[cfg(target_os = "linux")]
+const TOS_RECEIVED: c_int = libc::IP_TOS;
+#[cfg(any(target_vendor = "apple", target_os = "freebsd"))]
+const TOS_RECEIVED: c_int = libc::IP_RECVTOS;
+#[cfg(not(any(target_os = "linux", target_vendor = "apple", target_os = "freebsd")))]
+const TOS_RECEIVED: c_int = -1;
+
+/// The data about a received message in its control messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Report {
+    /// The local address at which the datagrams arrived.
+    pub(super) destination: Option<IpAddr>,
+    pub(super) ecn: Option<Ecn>,
+    /// The size of the merged datagrams.
+    pub(super) segment_bytes: Option<usize>,
+    /// Datagrams that the kernel has discarded, because the receive buffer was full.
+    pub(super) discarded: Option<u32>,
+}
+
+impl Report {
+    /// Parses control messages. Ignores unknown and malformed ones.
+    pub(super) fn parse(mut control: &[u8]) -> Report {
+        let mut report = Report::default();
+        while let Some((level, kind, data, rest)) = next_message(control) {
+            report.add(level, kind, data);
+            control = rest;
+        }
+        report
+    }
+
+    fn add(&mut self, level: c_int, kind: c_int, data: &[u8]) {
+        match (level, kind) {
+            (libc::IPPROTO_IP, ipv4_info::TYPE) => {
+                let address = data.get(ipv4_info::RECEIVED_AT..).and_then(|data| data.first_chunk::<4>());
+                if let Some(address) = address {
+                    self.destination = Some(Ipv4Addr::from(*address).into());
+                }
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                if let Some(address) = data.first_chunk::<16>() {
+                    self.destination = Some(Ipv6Addr::from(*address).into());
+                }
+            }
+            (libc::IPPROTO_IP, TOS_RECEIVED) => {
+                self.ecn = data.first().and_then(|bits| Ecn::from_traffic_class(*bits));
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                let class = data.first_chunk::<4>().map(|class| c_int::from_ne_bytes(*class).to_le_bytes());
+                self.ecn = class.and_then(|[bits, ..]| Ecn::from_traffic_class(bits));
+            }
+            #[cfg(target_os = "linux")]
+            (libc::SOL_UDP, libc::UDP_GRO) => {
+                let bytes = data.first_chunk::<4>().map(|bytes| c_int::from_ne_bytes(*bytes));
+                self.segment_bytes =
+                    bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
+            }
+            #[cfg(target_os = "linux")]
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
+                self.discarded = data.first_chunk::<4>().map(|count| u32::from_ne_bytes(*count));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Splits the next control message off: its level, its type, its data, and the messages after it. Returns `None` at the end,
+/// and if the message is malformed.
+fn next_message(control: &[u8]) -> Option<(c_int, c_int, &[u8], &[u8])> {
+    let length = usize::try_from(Length::from_ne_bytes(*control.first_chunk()?)).ok()?;
+    let field = |start: usize| Some(c_int::from_ne_bytes(*control.get(start..)?.first_chunk()?));
+    let level = field(LENGTH_BYTES)?;
+    let kind = field(LENGTH_BYTES + 4)?;
+    let data = control.get(DATA_START..length)?;
+    let end = length.next_multiple_of(ALIGNMENT).min(control.len());
+    Some((level, kind, data, &control[end..]))
+}
+
+/// Parses a socket address. Returns `None` if it is not of IP.
+pub(super) fn parse_address(name: &[u8; NAME_BYTES]) -> Option<SocketAddr> {
+    // BSD has a length in the first byte, and the family in the second one.
+    let family =
+        if cfg!(target_os = "linux") { u16::from_ne_bytes([name[0], name[1]]) } else { name[1].into() };
+    let port = u16::from_be_bytes([name[2], name[3]]);
+    match family.into() {
+        libc::AF_INET => Some((*name[4..].first_chunk::<4>()?, port).into()),
+        libc::AF_INET6 => {
+            let flow = u32::from_ne_bytes(*name[4..].first_chunk()?);
+            let address = Ipv6Addr::from(*name[8..].first_chunk::<16>()?);
+            let scope = u32::from_ne_bytes(*name[24..].first_chunk()?);
+            Some(SocketAddrV6::new(address, port, flow, scope).into())
+        }
+        _ => None,
+    }
+}
+
+/// The control messages of a train.
+#[derive(Debug)]
+#[repr(align(8))]
+pub(super) struct Request {
+    bytes: [u8; REQUEST_BYTES],
+    length: usize,
+}
+
+/// Room for the control messages of a train: source, ECN, size of datagrams.
+const REQUEST_BYTES: usize = 96;
+
+impl Request {
+    pub(super) fn new() -> Request {
+        Request { bytes: [0; REQUEST_BYTES], length: 0 }
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// Sets the local address to send from.
+    pub(super) fn set_source(&mut self, source: IpAddr) {
+        match source {
+            IpAddr::V4(source) => {
+                let mut data = [0; ipv4_info::DATA_BYTES];
+                data[ipv4_info::SENT_AT..][..4].copy_from_slice(&source.octets());
+                self.push(libc::IPPROTO_IP, ipv4_info::TYPE, &data);
+            }
+            IpAddr::V6(source) => {
+                // `in6_pktinfo`: address, and index of the interface, which routing determines.
+                let mut data = [0; 20];
+                data[..16].copy_from_slice(&source.octets());
+                self.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &data);
+            }
+        }
+    }
+
+    /// Sets the ECN codepoint for datagrams to this address.
+    pub(super) fn set_ecn(&mut self, ecn: Ecn, destination: SocketAddr) {
+        let is_ipv4 = destination.ip().to_canonical().is_ipv4();
+        let class = c_int::from(ecn as u8).to_ne_bytes();
+        if is_ipv4 && cfg!(target_os = "freebsd") {
+            self.push(libc::IPPROTO_IP, libc::IP_TOS, &[ecn as u8]);
+        } else if is_ipv4 {
+            self.push(libc::IPPROTO_IP, libc::IP_TOS, &class);
+        } else {
+            self.push(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &class);
+        }
+    }
+
+    /// Makes the system split the train into datagrams of this size.
+    #[cfg(target_os = "linux")]
+    pub(super) fn set_segment_bytes(&mut self, bytes: u16) {
+        self.push(libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes());
+    }
+
+    /// Does nothing: other systems don't split trains.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn set_segment_bytes(&mut self, _: u16) {}
+
+    fn push(&mut self, level: c_int, kind: c_int, data: &[u8]) {
+        let start = self.length;
+        let length = DATA_START + data.len();
+        let message = &mut self.bytes[start..][..length.next_multiple_of(ALIGNMENT)];
+        let length_field = Length::try_from(length).expect("a short message");
+        message[..LENGTH_BYTES].copy_from_slice(&length_field.to_ne_bytes());
+        message[LENGTH_BYTES..][..4].copy_from_slice(&level.to_ne_bytes());
+        message[LENGTH_BYTES + 4..][..4].copy_from_slice(&kind.to_ne_bytes());
+        message[DATA_START..length].copy_from_slice(data);
+        self.length += message.len();
+    }
+}

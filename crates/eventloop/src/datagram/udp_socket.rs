@@ -1,0 +1,255 @@
+//! UDP sockets of the kernel.
+
+use std::cell::Cell;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use socket2::{SockAddr, Socket as RawSocket, Type};
+
+use super::batch::{Envelope, MESSAGES_MAX, Message, ReceiveBatch};
+use super::control::{Report, Request, parse_address};
+use super::{Backlog, DatagramSocket, SendOutcome, Train};
+use crate::address::Address;
+use crate::platform::{self, syscalls};
+
+/// The most datagrams that the system splits a train into (`UDP_MAX_SEGMENTS` before Linux 6.9).
+const SEGMENTS_MAX: usize = 64;
+
+/// The largest content of a datagram over IPv4, and of a train that the system splits.
+const TRAIN_BYTES_MAX: usize = 65_507;
+
+/// A UDP socket of the kernel. Belongs to one worker at a time.
+#[derive(Debug)]
+pub struct UdpSocket {
+    socket: RawSocket,
+    local: SocketAddr,
+    has_gso: Cell<bool>,
+    /// The error for which GSO was turned off, until it is taken.
+    gso_error: Cell<Option<i32>>,
+    discarded: Cell<u32>,
+}
+
+/// Options of UDP sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DatagramOptions {
+    /// The size to request for the receive buffer. Datagrams that don't fit are lost.
+    pub receive_buffer_bytes: usize,
+    /// The size to request for the send buffer.
+    pub send_buffer_bytes: usize,
+}
+
+impl Default for DatagramOptions {
+    /// Requests 4 MiB each. Linux grants less unless an operator raises `net.core.rmem_max` and `wmem_max`.
+    fn default() -> Self {
+        DatagramOptions { receive_buffer_bytes: 4 << 20, send_buffer_bytes: 4 << 20 }
+    }
+}
+
+/// Sizes of the buffers of a socket, in bytes, as the system has granted them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BufferSizes {
+    /// The receive buffer.
+    pub receive: usize,
+    /// The send buffer.
+    pub send: usize,
+}
+
+impl UdpSocket {
+    /// Sets the options of a bound socket.
+    pub(super) fn new(socket: RawSocket, options: DatagramOptions) -> io::Result<UdpSocket> {
+        socket.set_nonblocking(true)?;
+        // The system grants what it allows.
+        socket.set_recv_buffer_size(options.receive_buffer_bytes)?;
+        socket.set_send_buffer_size(options.send_buffer_bytes)?;
+
+        let no_address = || io::Error::other("a datagram socket without an IP address");
+        let local = socket.local_addr()?.as_socket().ok_or_else(no_address)?;
+        let has_ipv4 = local.is_ipv4() || !socket.only_v6()?;
+        platform::configure_udp(&socket, local, has_ipv4)?;
+        Ok(UdpSocket {
+            socket,
+            local,
+            has_gso: Cell::new(syscalls::HAS_GSO),
+            gso_error: Cell::new(None),
+            discarded: Cell::new(0),
+        })
+    }
+
+    /// Takes a UDP socket that the parent process left open for this one. To be called once for each number.
+    ///
+    /// # Errors
+    /// The descriptor is not open or no UDP socket.
+    pub fn inherit(descriptor: i32, options: DatagramOptions) -> io::Result<UdpSocket> {
+        let socket = RawSocket::from(syscalls::inherit(descriptor)?);
+        if socket.r#type()? != Type::DGRAM {
+            return Err(io::Error::other(format!("descriptor {descriptor} is no datagram socket")));
+        }
+        socket.set_cloexec(true)?;
+        UdpSocket::new(socket, options)
+    }
+
+    /// Opens another descriptor of the same socket, which shares its buffers.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn try_clone(&self) -> io::Result<UdpSocket> {
+        Ok(UdpSocket {
+            socket: self.socket.try_clone()?,
+            local: self.local,
+            has_gso: self.has_gso.clone(),
+            gso_error: Cell::new(None),
+            discarded: self.discarded.clone(),
+        })
+    }
+
+    /// Returns the address as configured.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        let is_every = self.local.is_ipv6() && self.local.ip().is_unspecified();
+        let has_both = is_every && matches!(self.socket.only_v6(), Ok(false));
+        if has_both { Address::Every(self.local.port()) } else { Address::Internet(self.local) }
+    }
+
+    /// Returns the sizes of the buffers that the system has granted.
+    ///
+    /// # Errors
+    /// The system call fails.
+    pub fn buffer_sizes(&self) -> io::Result<BufferSizes> {
+        let receive = self.socket.recv_buffer_size()? / syscalls::BUFFER_SIZE_FACTOR;
+        let send = self.socket.send_buffer_size()? / syscalls::BUFFER_SIZE_FACTOR;
+        Ok(BufferSizes { receive, send })
+    }
+
+    /// Interprets what the system reports about a message.
+    #[inline]
+    fn message(&self, envelope: &Envelope) -> Message {
+        let report = Report::parse(envelope.control());
+        if let Some(discarded) = report.discarded {
+            self.discarded.set(discarded);
+        }
+        let source = parse_address(&envelope.name);
+        // Only IP has datagrams here, and none exceeds a buffer.
+        let is_whole = source.is_some() && !envelope.is_truncated;
+        let bytes = if is_whole { envelope.bytes } else { 0 };
+        Message {
+            source: source.unwrap_or(self.local),
+            // The system reports a local address only if the socket has several.
+            destination: report.destination.or_else(|| self.fixed_address()),
+            ecn: report.ecn,
+            bytes,
+            segment_bytes: report.segment_bytes.unwrap_or(bytes).max(1),
+        }
+    }
+
+    /// Returns the address, if the socket has only one.
+    fn fixed_address(&self) -> Option<IpAddr> {
+        Some(self.local.ip()).filter(|address| !address.is_unspecified())
+    }
+
+    /// Returns how many bytes one call can send.
+    fn part_bytes(&self, segment_bytes: usize) -> usize {
+        let segments = if self.has_gso.get() { SEGMENTS_MAX.min(TRAIN_BYTES_MAX / segment_bytes) } else { 1 };
+        segment_bytes * segments.max(1)
+    }
+
+    /// Sends datagrams of `segment_bytes` each with one call.
+    fn send_once(&self, train: &Train<'_>, bytes: &[u8], segment_bytes: usize) -> io::Result<()> {
+        let mut request = Request::new();
+        // A socket with one address needs no other, and BSD would refuse it.
+        if let Some(source) = train.source.filter(|_| self.fixed_address().is_none()) {
+            request.set_source(source);
+        }
+        if let Some(ecn) = train.ecn {
+            request.set_ecn(ecn, train.destination);
+        }
+        if bytes.len() > segment_bytes {
+            request.set_segment_bytes(u16::try_from(segment_bytes).map_err(|_| io::ErrorKind::InvalidInput)?);
+        }
+        let destination = SockAddr::from(train.destination);
+        syscalls::send_message(self.as_fd(), &destination, bytes, request.as_bytes())
+    }
+
+    /// Sends datagrams with one call, or with one each if the system fails to split them.
+    fn send_part(&self, train: &Train<'_>, part: &[u8], segment_bytes: usize) -> SendOutcome {
+        match self.send_once(train, part, segment_bytes) {
+            Ok(()) => SendOutcome::Sent,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => SendOutcome::Blocked { sent_bytes: 0 },
+            Err(error) if part.len() > segment_bytes && is_gso_error(&error) => {
+                self.send_after_gso_error(&Train { bytes: part, ..*train }, &error)
+            }
+            Err(_) => SendOutcome::Lost,
+        }
+    }
+
+    /// Sends a train without GSO, after the system has refused to split it. If the system takes the datagrams now, GSO is at
+    /// fault, and remains off. Otherwise the datagrams are: their size, or an address.
+    #[cold]
+    fn send_after_gso_error(&self, train: &Train<'_>, error: &io::Error) -> SendOutcome {
+        self.has_gso.set(false);
+        let outcome = self.send(train);
+        if outcome == SendOutcome::Sent {
+            self.gso_error.set(error.raw_os_error());
+        } else {
+            self.has_gso.set(true);
+        }
+        outcome
+    }
+}
+
+/// Returns `true` if the error may mean that the system can't split a train: on a device that can't compute checksums, or
+/// a kernel that doesn't know GSO.
+fn is_gso_error(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL))
+}
+
+impl AsFd for UdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl DatagramSocket for UdpSocket {
+    fn receive(&self, batch: &mut ReceiveBatch) -> io::Result<Backlog> {
+        batch.clear();
+        let (memory, envelopes) = batch.targets();
+        let count = syscalls::receive_messages(self.as_fd(), memory, envelopes)?;
+        batch.record(count, |envelope| self.message(envelope));
+        Ok(if count < MESSAGES_MAX { Backlog::Empty } else { Backlog::Possible })
+    }
+
+    fn send(&self, train: &Train<'_>) -> SendOutcome {
+        let segment_bytes = train.datagram_bytes();
+        let mut outcome = SendOutcome::Sent;
+        let mut position = 0;
+        while position < train.bytes.len() {
+            let rest = &train.bytes[position..];
+            let part = &rest[..rest.len().min(self.part_bytes(segment_bytes))];
+            match self.send_part(train, part, segment_bytes) {
+                SendOutcome::Sent => {}
+                SendOutcome::Blocked { sent_bytes } => {
+                    return SendOutcome::Blocked { sent_bytes: position + sent_bytes };
+                }
+                SendOutcome::Lost => outcome = SendOutcome::Lost,
+            }
+            position += part.len();
+        }
+        outcome
+    }
+
+    fn local_address(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn discarded(&self) -> u32 {
+        self.discarded.get()
+    }
+
+    fn has_gso(&self) -> bool {
+        self.has_gso.get()
+    }
+
+    fn take_gso_error(&self) -> Option<io::Error> {
+        self.gso_error.take().map(io::Error::from_raw_os_error)
+    }
+}
