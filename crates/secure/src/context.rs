@@ -1,7 +1,8 @@
 //! TLS context: certificates, ticket keys, versions and protocols that all sessions of a server share.
 //!
 //! A context is built once and cloned for every worker; clones share their state. Only certificates and ticket keys change.
-//! A session reads them once, during its handshake.
+//! A session reads them once, during its handshake. The [context of QUIC](crate::quic::Context) is made from it, and shares
+//! its certificates and its clock.
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,8 +14,8 @@ use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, SupportedProtocolVersion};
 
-use crate::seed::Seed;
-use crate::tickets::Tickets;
+use crate::seed::{Seed, StaticSecret};
+use crate::tickets::{Tickets, Transport};
 use crate::validity::unix_seconds;
 use crate::{Certificates, Error, Failure, Protocol, Session, Summary, Version, Warning};
 
@@ -39,6 +40,8 @@ pub struct Context {
     config: Arc<ServerConfig>,
     resolver: Arc<CertificateResolver>,
     tickets: Option<Arc<Tickets>>,
+    quic_tickets: Option<Arc<Tickets>>,
+    static_secret: StaticSecret,
 }
 
 impl Context {
@@ -65,27 +68,45 @@ impl Context {
 
         let resolver = Arc::new(CertificateResolver {
             certificates: RwLock::new(Arc::new(settings.certificates)),
-            now: AtomicI64::new(unix_seconds(settings.now)),
+            clock: Clock::new(settings.now),
         });
-        let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_protocol_versions(&versions)
-            .map_err(|error| Error::Setup(error.to_string()))?;
-        let mut config = builder.with_no_client_auth().with_cert_resolver(resolver.clone());
+        let tickets_for = |transport| {
+            let seed = settings.seed.clone()?;
+            Some(Arc::new(Tickets::new(seed, transport, settings.now)))
+        };
+        let (tickets, quic_tickets) = (tickets_for(Transport::Tcp), tickets_for(Transport::Quic));
+        let static_secret = match &settings.seed {
+            Some(seed) => seed.static_secret().clone(),
+            None => StaticSecret::generate()?,
+        };
+
+        let mut config = server_config(&versions, resolver.clone(), tickets.clone())?;
         config.alpn_protocols =
             settings.protocols.iter().flat_map(|protocol| protocol.alpn_names()).collect();
-        // A session cache would need a lock, and memory for each session; tickets need neither.
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        // One ticket serves all the connections that a client opens, so a second one would only add bytes.
-        config.send_tls13_tickets = usize::from(settings.seed.is_some());
-        config.max_early_data_size = 0;
         // We protect the records after the handshake.
         config.enable_secret_extraction = true;
+        Ok(Self { config: Arc::new(config), resolver, tickets, quic_tickets, static_secret })
+    }
 
-        let tickets = settings.seed.map(|seed| Arc::new(Tickets::new(seed, settings.now)));
-        if let Some(tickets) = &tickets {
-            config.ticketer = tickets.clone();
-        }
-        Ok(Self { config: Arc::new(config), resolver, tickets })
+    /// Returns the configuration for QUIC with the same certificates, and with its own ticket keys (RFC 9001 §4).
+    ///
+    /// # Errors
+    /// `rustls` refuses it.
+    pub(crate) fn quic_config(&self) -> Result<ServerConfig, Error> {
+        let mut config =
+            server_config(&[&rustls::version::TLS13], self.resolver.clone(), self.quic_tickets.clone())?;
+        config.alpn_protocols = vec![b"h3".to_vec()];
+        Ok(config)
+    }
+
+    /// Returns the secret that all processes with the same seed have.
+    pub(crate) fn static_secret(&self) -> &StaticSecret {
+        &self.static_secret
+    }
+
+    /// Returns the clock that [`advance`](Self::advance) sets.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.resolver.clock
     }
 
     /// Returns a summary of each certificate in use.
@@ -116,11 +137,11 @@ impl Context {
     /// Rotates ticket keys at the end of their period, and stops sending OCSP responses that have expired. Returns a warning
     /// for each of those, once. Any thread may call this; one should, every few seconds.
     pub fn advance(&self, now: SystemTime) -> Vec<Warning> {
-        if let Some(tickets) = &self.tickets {
+        for tickets in [&self.tickets, &self.quic_tickets].into_iter().flatten() {
             tickets.advance(now);
         }
         let now = unix_seconds(now);
-        let before = self.resolver.now.swap(now, Ordering::Relaxed);
+        let before = self.resolver.clock.0.swap(now, Ordering::Relaxed);
         self.resolver.certificates().staples_expired_between(before, now)
     }
 }
@@ -131,12 +152,47 @@ impl fmt::Debug for Context {
     }
 }
 
+/// Returns the settings that TLS over TCP and QUIC have in common.
+fn server_config(
+    versions: &[&'static SupportedProtocolVersion],
+    resolver: Arc<CertificateResolver>,
+    tickets: Option<Arc<Tickets>>,
+) -> Result<ServerConfig, Error> {
+    let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(versions)
+        .map_err(|error| Error::Setup(error.to_string()))?;
+    let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
+    // A session cache would need a lock, and memory for each session; tickets need neither.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    // One ticket serves all the connections that a client opens, so a second one would only add bytes.
+    config.send_tls13_tickets = usize::from(tickets.is_some());
+    config.max_early_data_size = 0;
+    if let Some(tickets) = tickets {
+        config.ticketer = tickets;
+    }
+    Ok(config)
+}
+
+/// The time of the last [`Context::advance`].
+#[derive(Clone, Debug)]
+pub(crate) struct Clock(Arc<AtomicI64>);
+
+impl Clock {
+    fn new(now: SystemTime) -> Self {
+        Self(Arc::new(AtomicI64::new(unix_seconds(now))))
+    }
+
+    /// Returns the time in seconds since 1970.
+    pub(crate) fn unix_seconds(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// Selects the certificate for each client, on behalf of `rustls`.
 #[derive(Debug)]
 struct CertificateResolver {
     certificates: RwLock<Arc<Certificates>>,
-    /// The time of the last [`Context::advance`], in seconds since 1970.
-    now: AtomicI64,
+    clock: Clock,
 }
 
 impl CertificateResolver {
@@ -147,6 +203,6 @@ impl CertificateResolver {
 
 impl ResolvesServerCert for CertificateResolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.certificates().select(&hello, self.now.load(Ordering::Relaxed))
+        self.certificates().select(&hello, self.clock.unix_seconds())
     }
 }

@@ -1,4 +1,4 @@
-//! TLS without I/O: decrypts what a client sends and encrypts what the server sends, in the caller's buffers.
+//! TLS and QUIC without I/O: decrypts what a client sends and encrypts what the server sends, in the caller's buffers.
 //!
 //! A [`Context`] holds what all connections share: [`Certificates`] by name, the keys of session tickets, versions and
 //! protocols. A [`Session`] belongs to one connection and opens and seals its records. Files are read in one place, when
@@ -7,6 +7,8 @@
 //! `rustls` does the handshake, the signatures and the key schedule. Its types don't appear in this crate's interface, so
 //! that its next version changes this crate alone. We protect the records after the handshake ourselves; [`record`]
 //! explains why.
+//!
+//! [`quic`] has the transport of HTTP/3, with the same certificates.
 
 #![forbid(unsafe_code)]
 
@@ -40,6 +42,9 @@ mod established;
 mod handshake;
 mod record;
 mod record_split;
+
+// QUIC, with the certificates and secrets of a context.
+pub mod quic;
 
 // The client that the tests share refers to this crate by its name.
 #[cfg(test)]

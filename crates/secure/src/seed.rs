@@ -1,9 +1,13 @@
-//! The secret from which the keys of session tickets are derived, and its ratchet.
+//! The secrets that the processes of a server share: those of session tickets, with their ratchet, and that of QUIC.
 //!
-//! The seed is replaced every six hours by a one-way function of itself: the seed of one period yields those of all later
-//! periods and of no earlier one. Processes that share a seed therefore agree on all later keys without communicating, and
-//! an attacker with a stolen seed can't decrypt connections from before the previous period (forward secrecy). The secret is
-//! never printed, and is zeroed when dropped.
+//! The ticket secret is replaced every six hours by a one-way function of itself: that of one period yields those of all
+//! later periods and of no earlier one. Processes that share a seed therefore agree on all later keys without communicating,
+//! and an attacker with a stolen seed can't decrypt connections from before the previous period (forward secrecy).
+//!
+//! The static secret never changes, because connections outlive a period and a client must recognize a stateless reset.
+//! It protects no content: it authenticates addresses, connection IDs and resets.
+//!
+//! Neither secret is ever printed, and both are zeroed when dropped.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -18,19 +22,24 @@ use crate::Error;
 /// How long a key encrypts tickets. It decrypts them for one period more.
 pub(crate) const PERIOD: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// Length of a serialized seed: eight bytes for its period, and the secret of 32 bytes.
-pub const SEED_BYTES: usize = 8 + 32;
+/// Length of a serialized seed: eight bytes for its period, and two secrets of 32 bytes.
+pub const SEED_BYTES: usize = 8 + 2 * 32;
 
 /// The most steps that a seed advances at once: a hundred years. A clock that is further ahead is wrong.
 const STEPS_MAX: u64 = 100 * 366 * 4;
 
-/// The secret of one period.
+/// The ticket secret of one period, and the static secret.
 #[derive(Clone)]
 pub struct Seed {
     /// Periods since 1970.
     period: u64,
     secret: Zeroizing<[u8; 32]>,
+    static_secret: StaticSecret,
 }
+
+/// A secret that all processes of a server have, and that doesn't change while the server runs.
+#[derive(Clone)]
+pub(crate) struct StaticSecret(Zeroizing<[u8; 32]>);
 
 impl Seed {
     /// Generates a random seed for the period of `now`.
@@ -40,14 +49,15 @@ impl Seed {
     pub fn generate(now: SystemTime) -> Result<Self, Error> {
         let mut secret = Zeroizing::new([0; 32]);
         rand::fill(&mut *secret).map_err(|_| Error::NoRandomness)?;
-        Ok(Self { period: period(now), secret })
+        Ok(Self { period: period(now), secret, static_secret: StaticSecret::generate()? })
     }
 
     /// Serializes the seed for another process of this server. The channel to that process must be private.
     pub fn to_bytes(&self) -> Zeroizing<[u8; SEED_BYTES]> {
         let mut bytes = Zeroizing::new([0; SEED_BYTES]);
         bytes[..8].copy_from_slice(&self.period.to_be_bytes());
-        bytes[8..].copy_from_slice(&*self.secret);
+        bytes[8..40].copy_from_slice(&*self.secret);
+        bytes[40..].copy_from_slice(&*self.static_secret.0);
         bytes
     }
 
@@ -55,9 +65,11 @@ impl Seed {
     pub fn from_bytes(bytes: &[u8; SEED_BYTES]) -> Self {
         let mut period = [0; 8];
         let mut secret = Zeroizing::new([0; 32]);
+        let mut static_secret = Zeroizing::new([0; 32]);
         period.copy_from_slice(&bytes[..8]);
-        secret.copy_from_slice(&bytes[8..]);
-        Self { period: u64::from_be_bytes(period), secret }
+        secret.copy_from_slice(&bytes[8..40]);
+        static_secret.copy_from_slice(&bytes[40..]);
+        Self { period: u64::from_be_bytes(period), secret, static_secret: StaticSecret(static_secret) }
     }
 
     /// Reads a serialized seed, leaving no other copy of it in memory.
@@ -70,7 +82,7 @@ impl Seed {
         Ok(Self::from_bytes(&bytes))
     }
 
-    /// Advances to the period of `now` and overwrites the earlier secret. Has no effect if the clock was set back or is a
+    /// Advances to the period of `now` and overwrites the earlier ticket secret. Has no effect if the clock was set back or is a
     /// century ahead.
     pub fn advance(&mut self, now: SystemTime) {
         let steps = period(now).saturating_sub(self.period);
@@ -90,17 +102,44 @@ impl Seed {
     pub(crate) fn next(&self) -> Self {
         let mut secret = Zeroizing::new([0; 32]);
         self.derive(b"cannery tickets: next seed", &mut *secret);
-        Self { period: self.period + 1, secret }
+        Self { period: self.period + 1, secret, static_secret: self.static_secret.clone() }
     }
 
-    /// Derives a secret of this period for one `purpose`, by HKDF (RFC 5869).
+    /// Derives a secret of this period for one `purpose`.
     pub(crate) fn derive(&self, purpose: &[u8], secret: &mut [u8]) {
-        let info = [purpose];
-        let key = Prk::new_less_safe(HKDF_SHA256, &*self.secret);
-        let derived = key.expand(&info, Length(secret.len()));
-        let filled = derived.and_then(|derived| derived.fill(secret));
-        filled.expect("at most 255 times the 32 bytes of a hash are requested");
+        derive(&self.secret, purpose, secret);
     }
+
+    /// Returns the static secret.
+    pub(crate) fn static_secret(&self) -> &StaticSecret {
+        &self.static_secret
+    }
+}
+
+impl StaticSecret {
+    /// Generates a random secret.
+    ///
+    /// # Errors
+    /// The system's random number generator fails.
+    pub(crate) fn generate() -> Result<Self, Error> {
+        let mut secret = Zeroizing::new([0; 32]);
+        rand::fill(&mut *secret).map_err(|_| Error::NoRandomness)?;
+        Ok(Self(secret))
+    }
+
+    /// Derives a secret for one `purpose`.
+    pub(crate) fn derive(&self, purpose: &[u8], secret: &mut [u8]) {
+        derive(&self.0, purpose, secret);
+    }
+}
+
+/// Derives the secret for one `purpose` from another, by HKDF (RFC 5869).
+pub(crate) fn derive(from: &[u8; 32], purpose: &[u8], secret: &mut [u8]) {
+    let info = [purpose];
+    let key = Prk::new_less_safe(HKDF_SHA256, from);
+    let derived = key.expand(&info, Length(secret.len()));
+    let filled = derived.and_then(|derived| derived.fill(secret));
+    filled.expect("at most 255 times the 32 bytes of a hash are requested");
 }
 
 /// Returns the number of whole periods between 1970 and `now`.

@@ -4,7 +4,7 @@
 //! A ticket consists of a key name of eight bytes, a random nonce of twelve, the state that `rustls` stores, and a tag. It
 //! is sealed by AES-256-GCM with the key name as additional data. A key encrypts for one period of six hours, and decrypts
 //! for one more. The key of the following period decrypts too, because one process may rotate its keys a moment before
-//! another.
+//! another. TLS over TCP and QUIC have keys of their own, so neither resumes a session of the other.
 //!
 //! The server stores no state for a ticket, so a ticket can be used repeatedly until its key is gone. That would endanger
 //! only early data, which we don't accept.
@@ -23,10 +23,18 @@ use crate::seed::{PERIOD, Seed, period};
 const NAME_BYTES: usize = 8;
 const TAG_BYTES: usize = 16;
 
-/// Encrypts and decrypts the tickets of all sessions of a context.
+/// Encrypts and decrypts the tickets of all sessions of a context over one transport.
 pub(crate) struct Tickets(RwLock<Arc<Keys>>);
 
+/// The transport of the sessions that tickets resume.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Transport {
+    Tcp,
+    Quic,
+}
+
 struct Keys {
+    transport: Transport,
     /// The seed of the period after the current one, from which earlier seeds cannot be computed.
     following: Seed,
     current: Arc<Key>,
@@ -43,9 +51,9 @@ struct Key {
 
 impl Tickets {
     /// Derives the keys for `now` from `seed`.
-    pub(crate) fn new(mut seed: Seed, now: SystemTime) -> Self {
+    pub(crate) fn new(mut seed: Seed, transport: Transport, now: SystemTime) -> Self {
         seed.advance(now);
-        Self(RwLock::new(Arc::new(Keys::new(&seed, None))))
+        Self(RwLock::new(Arc::new(Keys::new(&seed, transport, None))))
     }
 
     /// Rotates the keys if `now` is in a later period. A handshake in progress may still use the earlier set.
@@ -63,7 +71,7 @@ impl Tickets {
             return;
         }
 
-        let rotated = Arc::new(Keys::new(&seed, previous));
+        let rotated = Arc::new(Keys::new(&seed, keys.transport, previous));
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = rotated;
     }
 
@@ -74,9 +82,15 @@ impl Tickets {
 
 impl Keys {
     /// Derives the keys of the seed's period and of the next one.
-    fn new(seed: &Seed, previous: Option<Arc<Key>>) -> Self {
+    fn new(seed: &Seed, transport: Transport, previous: Option<Arc<Key>>) -> Self {
         let following = seed.next();
-        Self { current: Arc::new(Key::new(seed)), next: Key::new(&following), previous, following }
+        Self {
+            transport,
+            current: Arc::new(Key::new(seed, transport)),
+            next: Key::new(&following, transport),
+            previous,
+            following,
+        }
     }
 
     /// Returns the key with this name.
@@ -88,11 +102,15 @@ impl Keys {
 }
 
 impl Key {
-    fn new(seed: &Seed) -> Self {
+    fn new(seed: &Seed, transport: Transport) -> Self {
+        let (purpose_of_name, purpose_of_key): (&[u8], &[u8]) = match transport {
+            Transport::Tcp => (b"cannery tickets: name of key", b"cannery tickets: key"),
+            Transport::Quic => (b"cannery quic tickets: name of key", b"cannery quic tickets: key"),
+        };
         let mut name = [0; NAME_BYTES];
         let mut secret = Zeroizing::new([0; 32]);
-        seed.derive(b"cannery tickets: name of key", &mut name);
-        seed.derive(b"cannery tickets: key", &mut *secret);
+        seed.derive(purpose_of_name, &mut name);
+        seed.derive(purpose_of_key, &mut *secret);
         let key = UnboundKey::new(&AES_256_GCM, &*secret).expect("the key has the length of the algorithm");
         Self { name, key: LessSafeKey::new(key) }
     }

@@ -44,6 +44,21 @@ fn seeds_and_purposes_yield_different_secrets() {
 }
 
 #[test]
+fn static_secret_outlives_periods_and_serialization() {
+    let derived = |seed: &Seed| {
+        let mut secret = [0; 16];
+        seed.static_secret().derive(b"a", &mut secret);
+        secret
+    };
+    let seed = Seed::generate(at(1)).unwrap();
+    let mut later = Seed::from_bytes(&seed.to_bytes());
+    later.advance(at(100));
+    assert_ne!(later.secret, seed.secret);
+    assert_eq!(derived(&later), derived(&seed));
+    assert_ne!(derived(&Seed::generate(at(1)).unwrap()), derived(&seed));
+}
+
+#[test]
 fn debug_output_contains_no_secret() {
     let seed = Seed::from_bytes(&[0xab; SEED_BYTES]);
     assert_eq!(format!("{seed:?}"), format!("Seed {{ period: {}, .. }}", 0xabab_abab_abab_abab_u64));

@@ -11,7 +11,7 @@ fn start() -> SystemTime {
 }
 
 fn tickets(seed: &Seed, now: SystemTime) -> Tickets {
-    Tickets::new(seed.clone(), now)
+    Tickets::new(seed.clone(), Transport::Tcp, now)
 }
 
 #[test]
@@ -23,6 +23,18 @@ fn only_processes_with_the_seed_decrypt() {
     assert_eq!(two.decrypt(&ticket).as_deref(), Some(PLAIN));
     assert_eq!(other.decrypt(&ticket), None);
     assert!(!ticket.windows(PLAIN.len()).any(|window| window == PLAIN));
+}
+
+#[test]
+fn transports_have_different_keys() {
+    let seed = Seed::generate(start()).unwrap();
+    let quic = Tickets::new(seed.clone(), Transport::Quic, start());
+    let ticket = quic.encrypt(PLAIN).unwrap();
+    assert_eq!(quic.decrypt(&ticket).as_deref(), Some(PLAIN));
+    assert_eq!(tickets(&seed, start()).decrypt(&ticket), None);
+    quic.advance(start() + PERIOD);
+    assert_eq!(quic.decrypt(&ticket).as_deref(), Some(PLAIN));
+    assert_eq!(tickets(&seed, start()).decrypt(&quic.encrypt(PLAIN).unwrap()), None);
 }
 
 #[test]

@@ -1,0 +1,42 @@
+//! QUIC without I/O: datagrams in, datagrams and stream events out (RFC 9000, RFC 9001).
+//!
+//! A [`Context`] holds what all connections share, and is made from that of TLS. An [`Endpoint`] belongs to one worker and
+//! has no lock: it routes a datagram to its [`Connection`], or reports an [`Incoming`] one, or writes a reply itself. A
+//! connection is passed its datagrams and timeouts, and asked for [`Event`]s and for datagrams to send. All of it is a
+//! function of its arguments: it makes no system call and reads no clock, and randomness comes from a seed.
+//!
+//! `quinn-proto` is the state machine and `rustls` performs the handshake. The cryptography between them is ours
+//! ([`crypto`], [`session`], [`tokens`]), so that the keys of tokens, stateless resets and connection IDs come from the
+//! [`Seed`](crate::Seed): another process with the same seed continues where this one stops. Neither library's types appear
+//! in the interface.
+//!
+//! A panic in `quinn-proto` would be its bug, and earlier versions had some that a peer could trigger. A caller that
+//! catches one from a method of [`Connection`] passes that connection to [`Endpoint::remove`]; all others are unaffected.
+//! After one from [`Endpoint::receive`] or [`Endpoint::accept`] it calls [`Endpoint::recover`], and the endpoint and all
+//! connections remain usable.
+
+// Connection IDs, and routing by them.
+mod cid;
+
+// Cryptography: keys of packets, the TLS session, and keys from the seed.
+mod crypto;
+mod keys;
+mod session;
+mod tokens;
+
+// The context that all connections share, and its transport parameters.
+mod context;
+mod transport;
+
+// An endpoint, its connections and their streams.
+mod connection;
+mod datagram;
+mod endpoint;
+mod stream;
+
+pub use cid::{ConnectionIdLayout, Generation, Issuer, ServerId};
+pub use connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey, Event, Stats};
+pub use context::Context;
+pub use datagram::{Arrival, Transmit};
+pub use endpoint::{AcceptError, Endpoint, Incoming, Received};
+pub use stream::{Direction, ReadOutcome, StreamClosed, StreamId, WriteOutcome};

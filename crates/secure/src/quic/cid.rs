@@ -1,0 +1,248 @@
+//! Connection IDs that the server issues, and routing by them.
+//!
+//! ```text
+//! byte 0                         [1..9]      then      then       last two
+//! config 3 | generation 2 | r 3  server ID   worker    r 6 bytes  check
+//! ```
+//!
+//! A connection ID has 10 bytes, or 18 with a server ID for a load balancer (draft-ietf-quic-load-balancers, plaintext
+//! algorithm): the highest three bits of the first byte are then 0, otherwise 7, "not routable". The worker and the
+//! generation of its process are in plaintext, because the kernel selects a socket by them. `r` is random: 51 bits, so that
+//! an ID and its stateless reset token are never issued twice in practice.
+//!
+//! The check is a function of all other bytes under a key from the seed. It distinguishes the IDs that a process of this
+//! server has issued from all others without a table, so that foreign datagrams cause neither stateless resets nor
+//! forwarding.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::aead::quic::{AES_128, AES_256, HeaderProtectionKey};
+use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid};
+use zeroize::Zeroizing;
+
+use crate::seed::StaticSecret;
+
+/// Bytes that identify this server to a load balancer, the same in all its processes.
+pub type ServerId = [u8; SERVER_ID_BYTES];
+
+const SERVER_ID_BYTES: usize = 8;
+const RANDOM_BYTES: usize = 6;
+const CHECK_BYTES: usize = 2;
+
+/// The longest connection ID that we issue.
+const BYTES_MAX: usize = 1 + SERVER_ID_BYTES + 1 + RANDOM_BYTES + CHECK_BYTES;
+
+/// The block that AES encrypts; a connection ID without its check fits it.
+const BLOCK_BYTES: usize = 16;
+const _: () = assert!(BYTES_MAX - CHECK_BYTES <= BLOCK_BYTES);
+
+/// The configuration bits of an ID without a server ID: a load balancer must not read one from it.
+const NOT_ROUTABLE: u8 = 0b1110_0000;
+
+/// The bit of a datagram's first byte that marks a long header (RFC 9000 §17.2).
+const LONG_HEADER: u8 = 0x80;
+
+/// The positions of the destination connection ID in a datagram: after flags and version and its length in a long header,
+/// after the flags in a short one.
+const LONG_ID_START: usize = 6;
+const SHORT_ID_START: usize = 1;
+
+/// Distinguishes the processes of a server that serve at the same time after a takeover.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Generation(u8);
+
+impl Generation {
+    /// Returns a generation from a number, of which it uses the lowest two bits.
+    pub const fn new(number: u8) -> Self {
+        Self(number & 3)
+    }
+
+    /// Returns the generation of the process that takes over. The fourth is the first again.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self::new(self.0 + 1)
+    }
+
+    /// Returns the number, 0 to 3.
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+}
+
+/// The endpoint that issued a connection ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Issuer {
+    /// Its worker.
+    pub worker: u8,
+    /// Its process.
+    pub generation: Generation,
+}
+
+/// The length of connection IDs, and the position of the worker in them.
+///
+/// A filter in the kernel and [`worker_of`](Self::worker_of) apply the same rule, so that all datagrams of a connection
+/// reach one worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionIdLayout {
+    server_id: Option<ServerId>,
+}
+
+impl ConnectionIdLayout {
+    pub(super) const fn new(server_id: Option<ServerId>) -> Self {
+        Self { server_id }
+    }
+
+    /// Returns the length of a connection ID in bytes.
+    pub const fn id_bytes(self) -> usize {
+        self.worker_offset() + 1 + RANDOM_BYTES + CHECK_BYTES
+    }
+
+    /// Returns the position of the worker within a connection ID.
+    pub const fn worker_offset(self) -> usize {
+        match self.server_id {
+            None => 1,
+            Some(_) => 1 + SERVER_ID_BYTES,
+        }
+    }
+
+    /// Returns the byte of a datagram that selects its worker, to be taken modulo the number of workers.
+    ///
+    /// In an ID that a client has chosen, which only its first datagrams have, the byte is random. It is 0 if the datagram
+    /// is too short to have one; a classic BPF program that loads beyond its end returns 0, too.
+    pub fn worker_of(self, datagram: &[u8]) -> u8 {
+        let byte = |position: usize| datagram.get(position).copied();
+        let position = match (byte(0), byte(LONG_ID_START - 1)) {
+            (None, _) | (Some(LONG_HEADER..), None) => return 0,
+            (Some(..LONG_HEADER), _) => SHORT_ID_START + self.worker_offset(),
+            (Some(_), Some(id_bytes)) if usize::from(id_bytes) > self.worker_offset() => {
+                LONG_ID_START + self.worker_offset()
+            }
+            // A client's first ID has at least eight bytes (RFC 9000 §7.2).
+            (Some(_), Some(_)) => LONG_ID_START + 3,
+        };
+        byte(position).unwrap_or(0)
+    }
+
+    /// Returns the destination connection ID of a datagram if it has the length of those that we issue.
+    fn destination(self, datagram: &[u8]) -> Option<&[u8]> {
+        let start = match datagram.first()? {
+            ..LONG_HEADER => SHORT_ID_START,
+            _ if usize::from(*datagram.get(LONG_ID_START - 1)?) == self.id_bytes() => LONG_ID_START,
+            _ => return None,
+        };
+        datagram.get(start..)?.get(..self.id_bytes())
+    }
+}
+
+/// Checks connection IDs, and computes the check of new ones.
+pub(super) struct ConnectionIds {
+    layout: ConnectionIdLayout,
+    key: HeaderProtectionKey,
+}
+
+impl ConnectionIds {
+    pub(super) fn new(layout: ConnectionIdLayout, secret: &StaticSecret) -> Self {
+        let mut key = Zeroizing::new([0; 16]);
+        secret.derive(b"cannery quic: connection ids", &mut *key);
+        let key = HeaderProtectionKey::new(&AES_128, &*key).expect("the key has the algorithm's length");
+        Self { layout, key }
+    }
+
+    pub(super) fn layout(&self) -> ConnectionIdLayout {
+        self.layout
+    }
+
+    /// Returns the issuer of a datagram's destination connection ID, or `None` if no process of this server issued it.
+    pub(super) fn issuer_of(&self, datagram: &[u8]) -> Option<Issuer> {
+        let id = self.layout.destination(datagram)?;
+        self.is_ours(id).then(|| Issuer {
+            worker: id[self.layout.worker_offset()],
+            generation: Generation::new(id[0] >> 3),
+        })
+    }
+
+    /// Returns `true` if a process of this server issued the connection ID.
+    fn is_ours(&self, id: &[u8]) -> bool {
+        id.len() == self.layout.id_bytes()
+            && id.split_last_chunk().is_some_and(|(start, check)| self.check(start) == *check)
+    }
+
+    /// Computes the check of the other bytes of an ID, at most a block.
+    fn check(&self, start: &[u8]) -> [u8; CHECK_BYTES] {
+        let mut block = [0; BLOCK_BYTES];
+        block[..start.len()].copy_from_slice(start);
+        let [first, second, ..] = encrypt(&self.key, block);
+        [first, second]
+    }
+}
+
+/// Generates the connection IDs of one endpoint.
+pub(super) struct IdGenerator {
+    ids: Arc<ConnectionIds>,
+    issuer: Issuer,
+    /// Encrypts a counter: its output is unpredictable and repeats only with the seed of the endpoint.
+    random: HeaderProtectionKey,
+    count: u64,
+}
+
+impl IdGenerator {
+    /// Creates a generator. `random_key` must never have been used before.
+    pub(super) fn new(ids: Arc<ConnectionIds>, issuer: Issuer, random_key: &[u8; 32]) -> Self {
+        let random =
+            HeaderProtectionKey::new(&AES_256, random_key).expect("the key has the algorithm's length");
+        Self { ids, issuer, random, count: 0 }
+    }
+
+    fn random(&mut self) -> [u8; 5] {
+        let mut block = [0; BLOCK_BYTES];
+        block[..8].copy_from_slice(&self.count.to_be_bytes());
+        self.count += 1;
+        encrypt(&self.random, block)
+    }
+}
+
+impl ConnectionIdGenerator for IdGenerator {
+    fn generate_cid(&mut self) -> ConnectionId {
+        let layout = self.ids.layout;
+        let (low, high) = (self.random(), self.random());
+
+        let mut id = [0; BYTES_MAX];
+        let id = &mut id[..layout.id_bytes()];
+        id[0] = self.issuer.generation.number() << 3 | low[0] & 7;
+        match layout.server_id {
+            None => id[0] |= NOT_ROUTABLE,
+            Some(server_id) => id[1..=SERVER_ID_BYTES].copy_from_slice(&server_id),
+        }
+
+        let worker = layout.worker_offset();
+        id[worker] = self.issuer.worker;
+        id[worker + 1..worker + 5].copy_from_slice(&low[1..]);
+        id[worker + 5..worker + 7].copy_from_slice(&high[..2]);
+
+        let (start, check) = id.split_at_mut(layout.id_bytes() - CHECK_BYTES);
+        check.copy_from_slice(&self.ids.check(start));
+        ConnectionId::new(id)
+    }
+
+    fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
+        if self.ids.is_ours(id) { Ok(()) } else { Err(InvalidCid) }
+    }
+
+    fn cid_len(&self) -> usize {
+        self.ids.layout.id_bytes()
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// Returns five bytes of the block encrypted by AES. The library offers this as the mask of header protection
+/// (RFC 9001 §5.4.3).
+fn encrypt(key: &HeaderProtectionKey, block: [u8; BLOCK_BYTES]) -> [u8; 5] {
+    key.new_mask(&block).expect("the sample has the length of a block")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,374 @@
+//! One connection: takes datagrams and timeouts, and returns events, stream data and datagrams to send.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use quinn_proto::{ConnectionError, ConnectionHandle, ReadError, StreamEvent, WriteError};
+
+use super::datagram::Transmit;
+use super::session::Negotiated;
+use super::stream::{Direction, ReadOutcome, StreamClosed, StreamId, WriteOutcome, error_code};
+
+/// A connection that an endpoint accepted.
+///
+/// After each call that changes it, the caller takes its [events](Self::next_event), calls
+/// [`Endpoint::maintain`](super::Endpoint::maintain), sends its [datagrams](Self::poll_transmit), and sets a timer for its
+/// [timeout](Self::timeout). It is dropped once it [is drained](Self::is_drained), or passed to
+/// [`Endpoint::remove`](super::Endpoint::remove) before.
+pub struct Connection {
+    pub(super) quinn: Box<quinn_proto::Connection>,
+    pub(super) key: ConnectionKey,
+    /// Whether the endpoint still routes to this connection. Its key may be reused once it doesn't.
+    pub(super) is_registered: bool,
+    migrations: u32,
+}
+
+/// Refers to a connection of an endpoint while it is registered there. The endpoint reuses it after that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnectionKey(pub(super) usize);
+
+/// A datagram for a connection.
+#[derive(Debug)]
+pub struct ConnectionEvent(pub(super) quinn_proto::ConnectionEvent);
+
+impl ConnectionKey {
+    /// Returns the key as an index: those of an endpoint are dense.
+    pub const fn index(self) -> usize {
+        self.0
+    }
+
+    pub(super) fn to_quinn(self) -> ConnectionHandle {
+        ConnectionHandle(self.0)
+    }
+}
+
+/// Something that the caller must react to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The handshake is done.
+    Established,
+    /// The peer opened streams. Each is to be accepted and read: data on it causes no event before.
+    StreamsOpened(Direction),
+    /// Data on a stream has arrived, or its end.
+    Readable(StreamId),
+    /// A write that was blocked can continue.
+    Writable(StreamId),
+    /// The peer wants no more data on a stream, and gave this code.
+    Stopped(StreamId, u64),
+    /// The peer has acknowledged all of a stream.
+    Finished(StreamId),
+    /// More streams may be opened.
+    StreamsAvailable(Direction),
+    /// The connection has ended. Not reported after [`Connection::close`].
+    Closed(CloseReason),
+}
+
+/// Why a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// The peer was silent for longer than the idle timeout.
+    #[error("the peer was silent for too long")]
+    TimedOut,
+    /// The peer's application closed the connection with this code.
+    #[error("the peer closed the connection with application code {0:#x}")]
+    ByApplication(u64),
+    /// The peer's transport closed the connection with this code (RFC 9000 §20.1).
+    #[error("the peer closed the connection with transport code {0:#x}")]
+    ByTransport(u64),
+    /// The peer has lost the connection's state.
+    #[error("the peer reset the connection")]
+    Reset,
+    /// The peer violated the protocol or shares no cryptography with us, and was sent this code.
+    #[error("the peer violated the QUIC protocol: {reason} ({code:#x})")]
+    Violation {
+        /// The error code of the transport.
+        code: u64,
+        /// The violation, in words of the library.
+        reason: String,
+    },
+    /// The connection could not be created.
+    #[error("internal QUIC error: {0}")]
+    Internal(String),
+}
+
+/// Measurements of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// The smoothed round trip time.
+    pub round_trip: Duration,
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Packets declared lost.
+    pub lost_packets: u64,
+    /// Bytes of datagrams sent.
+    pub sent_bytes: u64,
+    /// Bytes of datagrams received.
+    pub received_bytes: u64,
+    /// Datagrams received.
+    pub received_datagrams: u64,
+    /// STREAM frames received. Datagrams without any cost the peer little and us more.
+    pub received_stream_frames: u64,
+    /// The congestion window in bytes.
+    pub congestion_window_bytes: u64,
+    /// The longest datagram that the path carries, in bytes.
+    pub path_bytes_max: u16,
+    /// How often the peer's address has changed.
+    pub migrations: u32,
+}
+
+impl Connection {
+    pub(super) fn new(key: ConnectionKey, quinn: quinn_proto::Connection) -> Self {
+        Self { quinn: Box::new(quinn), key, is_registered: true, migrations: 0 }
+    }
+
+    /// Returns the key by which the endpoint refers to this connection.
+    pub fn key(&self) -> ConnectionKey {
+        self.key
+    }
+
+    /// Processes a datagram that the endpoint has routed to this connection.
+    pub fn receive(&mut self, event: ConnectionEvent) {
+        let address = self.remote_address();
+        self.quinn.handle_event(event.0);
+        self.migrations += u32::from(self.remote_address() != address);
+    }
+
+    /// Processes the timers that have expired. Has no effect if none has.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.quinn.handle_timeout(now);
+    }
+
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is to be called next. It may change with every other call.
+    pub fn timeout(&mut self) -> Option<Instant> {
+        self.quinn.poll_timeout()
+    }
+
+    /// Writes up to `segments_max` datagrams of the same length into `buffer`, which is cleared before. To be called until
+    /// it returns `None`; then the connection waits for a datagram, a timeout or the caller.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        segments_max: NonZeroUsize,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        buffer.clear();
+        self.quinn.poll_transmit(now, segments_max.get(), buffer).map(Transmit::from)
+    }
+
+    /// Returns the next event.
+    pub fn next_event(&mut self) -> Option<Event> {
+        loop {
+            let event = match self.quinn.poll()? {
+                quinn_proto::Event::Connected => Event::Established,
+                quinn_proto::Event::ConnectionLost { reason } => Event::Closed(reason.into()),
+                quinn_proto::Event::Stream(event) => event.into(),
+                // Handshake data is available on request, and datagrams are disabled.
+                quinn_proto::Event::HandshakeDataReady
+                | quinn_proto::Event::DatagramReceived
+                | quinn_proto::Event::DatagramsUnblocked => continue,
+            };
+            return Some(event);
+        }
+    }
+
+    /// Accepts the next stream that the peer has opened. The caller reads it at once, since data may have arrived before.
+    pub fn accept(&mut self, direction: Direction) -> Option<StreamId> {
+        self.quinn.streams().accept(direction.to_quinn()).map(StreamId::from)
+    }
+
+    /// Opens a stream. Returns `None` if the peer permits no more, or the connection has ended.
+    pub fn open(&mut self, direction: Direction) -> Option<StreamId> {
+        self.quinn.streams().open(direction.to_quinn()).map(StreamId::from)
+    }
+
+    /// Reads what has arrived on a stream in order, in pieces as the peer's packets had it. The peer may then send more.
+    pub fn read(&mut self, id: StreamId, mut consume: impl FnMut(&[u8])) -> ReadOutcome {
+        if !id.is_readable() {
+            return ReadOutcome::Closed;
+        }
+        let mut stream = self.quinn.recv_stream(id.to_quinn());
+        let Ok(mut chunks) = stream.read(true) else { return ReadOutcome::Closed };
+        let outcome = loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => consume(&chunk.bytes),
+                Ok(None) => break ReadOutcome::Finished,
+                Err(ReadError::Blocked) => break ReadOutcome::Blocked,
+                Err(ReadError::Reset(code)) => break ReadOutcome::Reset(code.into_inner()),
+            }
+        };
+        // The caller asks for datagrams after every call, so it learns of a new window there.
+        let _ = chunks.finalize();
+        outcome
+    }
+
+    /// Takes as much of `data` as the peer's windows permit, without a copy, and removes it from the start. Pieces that were
+    /// taken entirely are empty then.
+    pub fn write(&mut self, id: StreamId, data: &mut [Bytes]) -> WriteOutcome {
+        if !id.is_writable() {
+            return WriteOutcome::Closed;
+        }
+        let mut stream = self.quinn.send_stream(id.to_quinn());
+        let mut rest = data;
+        while !rest.is_empty() {
+            // After a partial write, only another one registers the stream for an event.
+            match stream.write_chunks(rest) {
+                Ok(written) => rest = &mut rest[written.chunks..],
+                Err(WriteError::Blocked) => return WriteOutcome::Blocked,
+                Err(WriteError::Stopped(code)) => return WriteOutcome::Stopped(code.into_inner()),
+                Err(WriteError::ClosedStream) => return WriteOutcome::Closed,
+            }
+        }
+        WriteOutcome::Complete
+    }
+
+    /// Ends a stream after all that was written to it.
+    ///
+    /// # Errors
+    /// The stream was finished, reset, or stopped by the peer before.
+    pub fn finish(&mut self, id: StreamId) -> Result<(), StreamClosed> {
+        if !id.is_writable() {
+            return Err(StreamClosed);
+        }
+        self.quinn.send_stream(id.to_quinn()).finish().map_err(|_| StreamClosed)
+    }
+
+    /// Abandons sending on a stream, with an error code of the application (RESET_STREAM).
+    ///
+    /// # Errors
+    /// The stream was reset or acknowledged entirely before.
+    pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), StreamClosed> {
+        if !id.is_writable() {
+            return Err(StreamClosed);
+        }
+        self.quinn.send_stream(id.to_quinn()).reset(error_code(code)).map_err(|_| StreamClosed)
+    }
+
+    /// Discards what the peer sends on a stream, and requests that it stops, with an error code of the application
+    /// (STOP_SENDING).
+    ///
+    /// # Errors
+    /// The stream was read to its end or stopped before.
+    pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), StreamClosed> {
+        if !id.is_readable() {
+            return Err(StreamClosed);
+        }
+        self.quinn.recv_stream(id.to_quinn()).stop(error_code(code)).map_err(|_| StreamClosed)
+    }
+
+    /// Sends data of streams with a higher priority before that of others; streams of the same priority take turns.
+    ///
+    /// # Errors
+    /// The stream was reset or acknowledged entirely before.
+    pub fn set_priority(&mut self, id: StreamId, priority: i32) -> Result<(), StreamClosed> {
+        if !id.is_writable() {
+            return Err(StreamClosed);
+        }
+        self.quinn.send_stream(id.to_quinn()).set_priority(priority).map_err(|_| StreamClosed)
+    }
+
+    /// Returns the number of streams on which data is not acknowledged.
+    pub fn unacknowledged_streams(&mut self) -> usize {
+        self.quinn.streams().send_streams()
+    }
+
+    /// Ends the connection with an error code of the application. It is drained after three probe timeouts.
+    pub fn close(&mut self, now: Instant, code: u64, reason: &'static [u8]) {
+        self.quinn.close(now, error_code(code), Bytes::from_static(reason));
+    }
+
+    /// Returns the peer's address, which changes if the peer migrates.
+    pub fn remote_address(&self) -> SocketAddr {
+        self.quinn.remote_address()
+    }
+
+    /// Returns `true` until the handshake is done or the connection has ended.
+    pub fn is_handshaking(&self) -> bool {
+        self.quinn.is_handshaking()
+    }
+
+    /// Returns `true` once either side has ended the connection. Nothing can be read or written then.
+    pub fn is_closed(&self) -> bool {
+        self.quinn.is_closed()
+    }
+
+    /// Returns `true` if the connection needs no more datagrams or timeouts, and can be dropped.
+    pub fn is_drained(&self) -> bool {
+        self.quinn.is_drained()
+    }
+
+    /// Returns the server name that the client requested (SNI).
+    pub fn server_name(&self) -> Option<String> {
+        self.negotiated()?.server_name
+    }
+
+    /// Returns `true` if the handshake resumed an earlier session by a ticket.
+    pub fn is_resumed(&self) -> bool {
+        self.negotiated().is_some_and(|negotiated| negotiated.is_resumed)
+    }
+
+    fn negotiated(&self) -> Option<Box<Negotiated>> {
+        self.quinn.crypto_session().handshake_data()?.downcast().ok()
+    }
+
+    /// Returns measurements.
+    pub fn stats(&self) -> Stats {
+        let stats = self.quinn.stats();
+        Stats {
+            round_trip: stats.path.rtt,
+            sent_packets: stats.path.sent_packets,
+            lost_packets: stats.path.lost_packets,
+            sent_bytes: stats.udp_tx.bytes,
+            received_bytes: stats.udp_rx.bytes,
+            received_datagrams: stats.udp_rx.datagrams,
+            received_stream_frames: stats.frame_rx.stream,
+            congestion_window_bytes: stats.path.cwnd,
+            path_bytes_max: stats.path.current_mtu,
+            migrations: self.migrations,
+        }
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Connection")
+            .field("key", &self.key)
+            .field("remote_address", &self.remote_address())
+            .field("is_handshaking", &self.is_handshaking())
+            .finish_non_exhaustive()
+    }
+}
+
+impl From<StreamEvent> for Event {
+    fn from(event: StreamEvent) -> Self {
+        match event {
+            StreamEvent::Opened { dir } => Self::StreamsOpened(dir.into()),
+            StreamEvent::Readable { id } => Self::Readable(id.into()),
+            StreamEvent::Writable { id } => Self::Writable(id.into()),
+            StreamEvent::Finished { id } => Self::Finished(id.into()),
+            StreamEvent::Stopped { id, error_code } => Self::Stopped(id.into(), error_code.into_inner()),
+            StreamEvent::Available { dir } => Self::StreamsAvailable(dir.into()),
+        }
+    }
+}
+
+impl From<ConnectionError> for CloseReason {
+    fn from(error: ConnectionError) -> Self {
+        match error {
+            ConnectionError::TimedOut => Self::TimedOut,
+            ConnectionError::Reset => Self::Reset,
+            ConnectionError::ApplicationClosed(close) => Self::ByApplication(close.error_code.into_inner()),
+            ConnectionError::ConnectionClosed(close) => Self::ByTransport(close.error_code.into()),
+            ConnectionError::TransportError(error) => {
+                Self::Violation { code: error.code.into(), reason: error.to_string() }
+            }
+            ConnectionError::VersionMismatch
+            | ConnectionError::LocallyClosed
+            | ConnectionError::CidsExhausted => Self::Internal(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! QUIC context: the TLS configuration, keys and layout of connection IDs that all endpoints of a server share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use quinn_proto::{EndpointConfig, ServerConfig, ValidationTokenConfig};
+
+use super::cid::{ConnectionIdLayout, ConnectionIds, IdGenerator, Issuer, ServerId};
+use super::crypto::ServerCrypto;
+use super::tokens::{ResetKey, TokenKey, UsedTokens};
+use super::transport::{limit_endpoint, limit_server};
+use crate::Error;
+use crate::context::Clock;
+
+/// Creates endpoints. Cheap to clone; clones share their state.
+#[derive(Clone)]
+pub struct Context {
+    tls: Arc<rustls::ServerConfig>,
+    ids: Arc<ConnectionIds>,
+    reset_key: Arc<ResetKey>,
+    token_key: Arc<TokenKey>,
+    clock: Clock,
+}
+
+impl Context {
+    /// Builds a context for HTTP/3 with the certificates, the ticket secret and the clock of `tls`, which go on changing
+    /// with it. Early data (0-RTT) is not accepted.
+    ///
+    /// With a `server_id`, a load balancer can route datagrams to this server by their connection IDs.
+    ///
+    /// # Errors
+    /// `rustls` refuses the settings.
+    pub fn new(tls: &crate::Context, server_id: Option<ServerId>) -> Result<Self, Error> {
+        let secret = tls.static_secret();
+        let context = Self {
+            tls: Arc::new(tls.quic_config()?),
+            ids: Arc::new(ConnectionIds::new(ConnectionIdLayout::new(server_id), secret)),
+            reset_key: Arc::new(ResetKey::new(secret)),
+            token_key: Arc::new(TokenKey::new(secret)),
+            clock: tls.clock().clone(),
+        };
+        // Reports an error that an endpoint could not.
+        ServerCrypto::new(context.tls.clone())?;
+        Ok(context)
+    }
+
+    /// Returns the layout of connection IDs.
+    pub fn id_layout(&self) -> ConnectionIdLayout {
+        self.ids.layout()
+    }
+
+    /// Returns the endpoint to which a datagram's destination connection ID belongs, which may be one of another process.
+    /// Returns `None` for an ID that the client has chosen, and for datagrams that are not for this server.
+    pub fn issuer_of(&self, datagram: &[u8]) -> Option<Issuer> {
+        self.ids.issuer_of(datagram)
+    }
+
+    /// Returns the configuration of an endpoint.
+    pub(super) fn endpoint_config(&self, issuer: Issuer, id_key: [u8; 32]) -> EndpointConfig {
+        let mut config = EndpointConfig::new(self.reset_key.clone());
+        limit_endpoint(&mut config);
+        let ids = self.ids.clone();
+        config.cid_generator(move || Box::new(IdGenerator::new(ids.clone(), issuer, &id_key)));
+        config
+    }
+
+    /// Returns the configuration of the connections of an endpoint.
+    pub(super) fn server_config(&self) -> ServerConfig {
+        let crypto = ServerCrypto::new(self.tls.clone()).expect("the context has checked the configuration");
+        let mut config = ServerConfig::new(Arc::new(crypto), self.token_key.clone());
+        config.time_source(Arc::new(self.clock.clone()));
+
+        let mut tokens = ValidationTokenConfig::default();
+        tokens.log(Arc::new(UsedTokens::new()));
+        limit_server(&mut config, tokens);
+        config
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Context").field("id_layout", &self.id_layout()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,315 @@
+//! An endpoint: routes datagrams to connections, admits new ones, and replies to what belongs to none.
+//!
+//! The endpoint counts connections whose handshake is not done, including those that the caller has not accepted yet.
+//! From [`QUIC_HALF_OPEN_BEFORE_RETRY`] on, clients prove their address by a Retry packet first, so that a flood of forged
+//! addresses keeps no state. From [`QUIC_HALF_OPEN_MAX`] on, Initial packets are dropped before any cryptography.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointEvent, ServerConfig};
+
+use super::cid::{Generation, Issuer};
+use super::connection::{CloseReason, Connection, ConnectionEvent, ConnectionKey};
+use super::context::Context;
+use super::datagram::{Arrival, Transmit};
+use crate::limits::{QUIC_HALF_OPEN_BEFORE_RETRY, QUIC_HALF_OPEN_MAX, QUIC_VERSION_NEGOTIATION_INTERVAL_MS};
+use crate::seed::derive;
+
+/// Routes the datagrams of one worker. It is never locked.
+pub struct Endpoint {
+    quinn: quinn_proto::Endpoint,
+    configs: Configs,
+    admission: Admission,
+    /// The state of each connection by its key.
+    states: Vec<State>,
+    /// Connections that the caller has neither accepted nor refused.
+    incoming: usize,
+    /// Connections in [`State::Handshaking`].
+    handshaking: usize,
+    last_version_negotiation: Option<Instant>,
+}
+
+/// The configurations for new connections, of which `quinn-proto` uses one.
+struct Configs {
+    open: Arc<ServerConfig>,
+    /// Drops all Initial packets that belong to no connection.
+    saturated: Arc<ServerConfig>,
+}
+
+/// Whether new connections are admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Admission {
+    Open,
+    Saturated,
+}
+
+/// The state of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Vacant,
+    Handshaking,
+    Established,
+}
+
+/// A connection attempt. The caller passes it to [`Endpoint::accept`] or another method of the endpoint: if it is dropped,
+/// the endpoint keeps its state.
+#[must_use]
+#[derive(Debug)]
+pub struct Incoming(quinn_proto::Incoming);
+
+/// The effect of a datagram.
+#[derive(Debug)]
+pub enum Received {
+    /// It belongs to this connection.
+    Connection(ConnectionKey, ConnectionEvent),
+    /// A client wants to connect.
+    Incoming(Incoming),
+    /// The endpoint has written a reply to the buffer: version negotiation, Retry, a stateless reset or a refusal.
+    Reply(Transmit),
+    /// It was dropped, or kept for an [`Incoming`].
+    Dropped,
+}
+
+/// A connection that could not be accepted.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct AcceptError {
+    /// The datagram that closes the connection, in the buffer.
+    pub reply: Option<Transmit>,
+    /// The reason.
+    pub reason: CloseReason,
+}
+
+impl Incoming {
+    /// Returns the client's address.
+    pub fn remote_address(&self) -> SocketAddr {
+        self.0.remote_address()
+    }
+
+    /// Returns `true` if the client has proved by a token that it receives datagrams at its address.
+    pub fn is_validated(&self) -> bool {
+        self.0.remote_address_validated()
+    }
+}
+
+impl Endpoint {
+    /// Creates the endpoint of a worker. `seed` must be random and used only once.
+    pub fn new(context: &Context, worker: u8, generation: Generation, seed: [u8; 32]) -> Self {
+        let [mut quinn_seed, mut id_key] = [[0; 32]; 2];
+        derive(&seed, b"cannery quic: state machine", &mut quinn_seed);
+        derive(&seed, b"cannery quic: random bytes of connection IDs", &mut id_key);
+
+        let open = context.server_config();
+        let mut saturated = open.clone();
+        saturated.max_incoming(0);
+        let configs = Configs { open: Arc::new(open), saturated: Arc::new(saturated) };
+
+        let mut config = context.endpoint_config(Issuer { worker, generation }, id_key);
+        config.rng_seed(Some(quinn_seed));
+        let quinn = quinn_proto::Endpoint::new(Arc::new(config), Some(configs.open.clone()), true, None);
+        Self {
+            quinn,
+            configs,
+            admission: Admission::Open,
+            states: Vec::new(),
+            incoming: 0,
+            handshaking: 0,
+            last_version_negotiation: None,
+        }
+    }
+
+    /// Processes a datagram. A reply is written to `reply`, which is cleared before.
+    pub fn receive(&mut self, now: Instant, arrival: &Arrival<'_>, reply: &mut Vec<u8>) -> Received {
+        reply.clear();
+        let event = self.quinn.handle(
+            now,
+            arrival.source,
+            arrival.destination,
+            EcnCodepoint::from_bits(arrival.ecn),
+            BytesMut::from(arrival.bytes),
+            reply,
+        );
+        match event {
+            None => Received::Dropped,
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                Received::Connection(ConnectionKey(handle.0), ConnectionEvent(event))
+            }
+            Some(DatagramEvent::Response(_)) if self.is_limited(now, reply) => Received::Dropped,
+            Some(DatagramEvent::Response(transmit)) => Received::Reply(transmit.into()),
+            Some(DatagramEvent::NewConnection(incoming)) => self.admit(incoming, reply),
+        }
+    }
+
+    /// Returns `true` if a reply is a version negotiation too soon after the last (RFC 9000 §17.2.1).
+    fn is_limited(&mut self, now: Instant, reply: &[u8]) -> bool {
+        let is_version_negotiation = matches!(reply, [first, 0, 0, 0, 0, ..] if first & 0x80 != 0);
+        if !is_version_negotiation {
+            return false;
+        }
+        let interval = Duration::from_millis(QUIC_VERSION_NEGOTIATION_INTERVAL_MS);
+        if self.last_version_negotiation.is_some_and(|last| now.saturating_duration_since(last) < interval) {
+            return true;
+        }
+        self.last_version_negotiation = Some(now);
+        false
+    }
+
+    fn admit(&mut self, incoming: quinn_proto::Incoming, reply: &mut Vec<u8>) -> Received {
+        let incoming = Incoming(incoming);
+        self.incoming += 1;
+        if self.half_open() > QUIC_HALF_OPEN_BEFORE_RETRY && !incoming.is_validated() {
+            return match self.retry(incoming, reply) {
+                Ok(transmit) => Received::Reply(transmit),
+                Err(incoming) => Received::Incoming(incoming),
+            };
+        }
+        self.update_admission();
+        Received::Incoming(incoming)
+    }
+
+    /// Accepts a connection: processes its first packet, which starts the TLS handshake. That takes most of the CPU time of
+    /// a connection. A reply to a failure is written to `reply`, which is cleared before.
+    ///
+    /// # Errors
+    /// The client's first packet is damaged or violates the protocol, or it shares no cryptography with us.
+    pub fn accept(
+        &mut self,
+        now: Instant,
+        incoming: Incoming,
+        reply: &mut Vec<u8>,
+    ) -> Result<Connection, AcceptError> {
+        reply.clear();
+        self.incoming -= 1;
+        let accepted = self.quinn.accept(incoming.0, now, reply, None);
+        let result = match accepted {
+            Ok((handle, connection)) => {
+                let key = ConnectionKey(handle.0);
+                self.set_state(key, State::Handshaking);
+                Ok(Connection::new(key, connection))
+            }
+            Err(error) => {
+                Err(AcceptError { reply: error.response.map(Transmit::from), reason: error.cause.into() })
+            }
+        };
+        self.update_admission();
+        result
+    }
+
+    /// Refuses a connection with CONNECTION_REFUSED. The reply is written to `reply`, which is cleared before.
+    pub fn refuse(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Transmit {
+        reply.clear();
+        let transmit = self.quinn.refuse(incoming.0, reply);
+        self.forget_incoming();
+        transmit.into()
+    }
+
+    /// Requests that a client proves its address by a Retry packet (RFC 9000 §8.1.2). It is written to `reply`, which is
+    /// cleared before.
+    ///
+    /// # Errors
+    /// The client has answered a Retry packet already; the attempt is returned.
+    pub fn retry(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Result<Transmit, Incoming> {
+        reply.clear();
+        let transmit =
+            self.quinn.retry(incoming.0, reply).map_err(|error| Incoming(error.into_incoming()))?;
+        self.forget_incoming();
+        Ok(transmit.into())
+    }
+
+    /// Drops a connection attempt. The client will repeat it.
+    pub fn ignore(&mut self, incoming: Incoming) {
+        self.quinn.ignore(incoming.0);
+        self.forget_incoming();
+    }
+
+    fn forget_incoming(&mut self) {
+        self.incoming -= 1;
+        self.update_admission();
+    }
+
+    /// Exchanges what endpoint and connection must know of each other, such as new connection IDs. To be called each time
+    /// after the connection was changed, before its datagrams are sent.
+    pub fn maintain(&mut self, connection: &mut Connection) {
+        while connection.is_registered
+            && let Some(event) = connection.quinn.poll_endpoint_events()
+        {
+            if event.is_drained() {
+                self.deregister(connection);
+            } else if let Some(event) = self.quinn.handle_event(connection.key.to_quinn(), event) {
+                connection.quinn.handle_event(event);
+            }
+        }
+        if connection.is_registered && !connection.is_handshaking() {
+            self.set_state(connection.key, State::Established);
+        }
+    }
+
+    /// Drops a connection in any state, without a datagram to the peer. To be called if a method of the connection has
+    /// panicked.
+    pub fn remove(&mut self, mut connection: Connection) {
+        if connection.is_registered {
+            self.deregister(&mut connection);
+        }
+    }
+
+    fn deregister(&mut self, connection: &mut Connection) {
+        connection.is_registered = false;
+        self.quinn.handle_event(connection.key.to_quinn(), EndpointEvent::drained());
+        self.set_state(connection.key, State::Vacant);
+    }
+
+    /// Removes what the endpoint keeps of connections that the caller doesn't have, because [`accept`](Self::accept) has
+    /// panicked.
+    pub fn recover(&mut self) {
+        // The connection that was not returned has the key of a vacant one, or the first unused key.
+        self.states.push(State::Vacant);
+        for (key, state) in self.states.iter().enumerate() {
+            if *state == State::Vacant {
+                self.quinn.handle_event(ConnectionHandle(key), EndpointEvent::drained());
+            }
+        }
+    }
+
+    /// Returns the number of connections whose handshake is not done, including those that are not accepted yet.
+    pub fn half_open(&self) -> usize {
+        self.incoming + self.handshaking
+    }
+
+    /// Returns the number of accepted connections that are not drained.
+    pub fn connections(&self) -> usize {
+        self.quinn.open_connections()
+    }
+
+    fn set_state(&mut self, key: ConnectionKey, state: State) {
+        if self.states.len() <= key.0 {
+            self.states.resize(key.0 + 1, State::Vacant);
+        }
+        let previous = std::mem::replace(&mut self.states[key.0], state);
+        self.handshaking += usize::from(state == State::Handshaking);
+        self.handshaking -= usize::from(previous == State::Handshaking);
+        self.update_admission();
+    }
+
+    fn update_admission(&mut self) {
+        let is_saturated = self.half_open() >= QUIC_HALF_OPEN_MAX;
+        let admission = if is_saturated { Admission::Saturated } else { Admission::Open };
+        if std::mem::replace(&mut self.admission, admission) != admission {
+            let config = if is_saturated { &self.configs.saturated } else { &self.configs.open };
+            self.quinn.set_server_config(Some(config.clone()));
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Endpoint")
+            .field("connections", &self.connections())
+            .field("half_open", &self.half_open())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,132 @@
+//! The TLS 1.3 session of a connection, which `rustls` performs on messages without records (RFC 9001 §4).
+
+use std::any::Any;
+use std::io::Cursor;
+use std::sync::Arc;
+
+use quinn_proto::crypto::{self, ExportKeyingMaterialError, KeyPair, Keys};
+use quinn_proto::transport_parameters::TransportParameters;
+use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
+use rustls::quic::{KeyChange, Secrets, ServerConnection, Version};
+use rustls::{HandshakeKind, ServerConfig};
+
+use super::keys::{InitialKeys, PacketKey, ProtectionKeys};
+use crate::limits::HANDSHAKE_BYTES_MAX;
+
+/// The server's side of a session.
+pub(super) struct Session {
+    tls: ServerConnection,
+    initial_keys: Arc<InitialKeys>,
+    /// Derives the keys of the next key phase; `None` before the handshake is done.
+    next_secrets: Option<Secrets>,
+    /// Bytes of handshake messages that the peer has sent.
+    received_bytes: usize,
+}
+
+/// The properties of a session that the handshake negotiated.
+pub(super) struct Negotiated {
+    pub(super) server_name: Option<String>,
+    pub(super) is_resumed: bool,
+}
+
+impl Session {
+    /// Creates a session that sends these encoded transport parameters.
+    ///
+    /// # Errors
+    /// The configuration doesn't permit QUIC.
+    pub(super) fn new(
+        config: Arc<ServerConfig>,
+        parameters: Vec<u8>,
+        initial_keys: Arc<InitialKeys>,
+    ) -> Result<Self, rustls::Error> {
+        let tls = ServerConnection::new(config, Version::V1, parameters)?;
+        Ok(Self { tls, initial_keys, next_secrets: None, received_bytes: 0 })
+    }
+}
+
+impl crypto::Session for Session {
+    fn initial_keys(&self, id: &ConnectionId, side: Side) -> Keys {
+        self.initial_keys.for_side(id, side)
+    }
+
+    /// Returns [`Negotiated`].
+    fn handshake_data(&self) -> Option<Box<dyn Any>> {
+        Some(Box::new(Negotiated {
+            server_name: self.tls.server_name().map(str::to_owned),
+            is_resumed: self.tls.handshake_kind() == Some(HandshakeKind::Resumed),
+        }))
+    }
+
+    fn peer_identity(&self) -> Option<Box<dyn Any>> {
+        None
+    }
+
+    fn early_crypto(&self) -> Option<(Box<dyn crypto::HeaderKey>, Box<dyn crypto::PacketKey>)> {
+        None
+    }
+
+    fn early_data_accepted(&self) -> Option<bool> {
+        None
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.tls.is_handshaking()
+    }
+
+    /// Returns `false`, because nothing waits for an event about handshake data.
+    fn read_handshake(&mut self, messages: &[u8]) -> Result<bool, TransportError> {
+        self.received_bytes = self.received_bytes.saturating_add(messages.len());
+        if self.received_bytes > HANDSHAKE_BYTES_MAX {
+            return Err(TransportErrorCode::CRYPTO_BUFFER_EXCEEDED.into());
+        }
+
+        self.tls.read_hs(messages).map_err(|error| TransportError {
+            code: match self.tls.alert() {
+                Some(alert) => TransportErrorCode::crypto(alert.into()),
+                None => TransportErrorCode::PROTOCOL_VIOLATION,
+            },
+            frame: None,
+            reason: error.to_string(),
+        })?;
+        Ok(false)
+    }
+
+    fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
+        let encoded = self.tls.quic_transport_parameters();
+        let decode = |encoded| TransportParameters::read(Side::Server, &mut Cursor::new(encoded));
+        Ok(encoded.map(decode).transpose()?)
+    }
+
+    fn write_handshake(&mut self, messages: &mut Vec<u8>) -> Option<Keys> {
+        let keys = match self.tls.write_hs(messages)? {
+            KeyChange::Handshake { keys } => keys,
+            KeyChange::OneRtt { keys, next } => {
+                self.next_secrets = Some(next);
+                keys
+            }
+        };
+        Some(ProtectionKeys::from(keys).into())
+    }
+
+    fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn crypto::PacketKey>>> {
+        let keys = self.next_secrets.as_mut()?.next_packet_keys();
+        Some(KeyPair {
+            local: Box::new(PacketKey::new(keys.local)),
+            remote: Box::new(PacketKey::new(keys.remote)),
+        })
+    }
+
+    /// Returns `false`: only clients receive Retry packets.
+    fn is_valid_retry(&self, _original_id: &ConnectionId, _header: &[u8], _payload: &[u8]) -> bool {
+        false
+    }
+
+    fn export_keying_material(
+        &self,
+        _output: &mut [u8],
+        _label: &[u8],
+        _context: &[u8],
+    ) -> Result<(), ExportKeyingMaterialError> {
+        Err(ExportKeyingMaterialError)
+    }
+}

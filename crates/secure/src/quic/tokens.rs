@@ -1,0 +1,180 @@
+//! Address validation tokens and stateless resets, with keys from the seed (RFC 9000 §8.1, §10.3).
+//!
+//! A token proves that a client receives datagrams at its address. That of a Retry packet is valid for seconds; one of a
+//! NEW_TOKEN frame is for a later connection, and should be used once. [`UsedTokens`] remembers those that were used with
+//! one endpoint, so a replayed token is accepted at most once per worker and process.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::hkdf::{HKDF_SHA256, Prk};
+use aws_lc_rs::hmac;
+use quinn_proto::crypto::{self, CryptoError};
+use quinn_proto::{TimeSource, TokenLog, TokenReuseError};
+use zeroize::Zeroizing;
+
+use crate::context::Clock;
+use crate::limits::QUIC_USED_TOKENS_BITS;
+use crate::seed::StaticSecret;
+
+const SECRET_BYTES: usize = 32;
+
+/// Computes the stateless reset token of a connection ID.
+pub(super) struct ResetKey(hmac::Key);
+
+impl ResetKey {
+    pub(super) fn new(secret: &StaticSecret) -> Self {
+        let mut key = Zeroizing::new([0; SECRET_BYTES]);
+        secret.derive(b"cannery quic: stateless resets", &mut *key);
+        Self(hmac::Key::new(hmac::HMAC_SHA256, &*key))
+    }
+}
+
+impl crypto::HmacKey for ResetKey {
+    fn sign(&self, data: &[u8], signature: &mut [u8]) {
+        signature.copy_from_slice(hmac::sign(&self.0, data).as_ref());
+    }
+
+    fn signature_len(&self) -> usize {
+        self.0.algorithm().tag_len()
+    }
+
+    fn verify(&self, data: &[u8], signature: &[u8]) -> Result<(), CryptoError> {
+        hmac::verify(&self.0, data, signature).map_err(|_| CryptoError)
+    }
+}
+
+/// Derives a key for each token from the random number that the token begins with.
+pub(super) struct TokenKey(Prk);
+
+impl TokenKey {
+    pub(super) fn new(secret: &StaticSecret) -> Self {
+        let mut key = Zeroizing::new([0; SECRET_BYTES]);
+        secret.derive(b"cannery quic: tokens", &mut *key);
+        Self(Prk::new_less_safe(HKDF_SHA256, &*key))
+    }
+}
+
+impl crypto::HandshakeTokenKey for TokenKey {
+    fn aead_from_hkdf(&self, random: &[u8]) -> Box<dyn crypto::AeadKey> {
+        let mut key = Zeroizing::new([0; SECRET_BYTES]);
+        let info = [random];
+        let derived = self.0.expand(&info, HKDF_SHA256).and_then(|derived| derived.fill(&mut *key));
+        derived.expect("the length of a hash is requested");
+        let key = UnboundKey::new(&AES_256_GCM, &*key).expect("the key has the algorithm's length");
+        Box::new(OneTokenKey(LessSafeKey::new(key)))
+    }
+}
+
+/// Encrypts one token, and decrypts it again.
+struct OneTokenKey(LessSafeKey);
+
+impl OneTokenKey {
+    /// Returns the nonce. It is always the same, because the key encrypts only once.
+    fn nonce() -> Nonce {
+        Nonce::assume_unique_for_key([0; NONCE_LEN])
+    }
+}
+
+impl crypto::AeadKey for OneTokenKey {
+    fn seal(&self, data: &mut Vec<u8>, additional_data: &[u8]) -> Result<(), CryptoError> {
+        let sealed = self.0.seal_in_place_append_tag(Self::nonce(), Aad::from(additional_data), data);
+        sealed.map_err(|_| CryptoError)
+    }
+
+    fn open<'a>(&self, data: &'a mut [u8], additional_data: &[u8]) -> Result<&'a mut [u8], CryptoError> {
+        self.0.open_in_place(Self::nonce(), Aad::from(additional_data), data).map_err(|_| CryptoError)
+    }
+}
+
+impl TimeSource for Clock {
+    fn now(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(u64::try_from(self.unix_seconds()).unwrap_or_default())
+    }
+}
+
+/// The tokens of NEW_TOKEN frames that one endpoint has accepted.
+///
+/// Two Bloom filters hold the tokens of two periods of issue, each as long as a token is valid, so that older tokens have
+/// expired. A full filter refuses tokens that were never used, which costs their clients a round trip at worst. No client
+/// can make it forget.
+pub(super) struct UsedTokens(Mutex<Filters>);
+
+struct Filters {
+    /// The latest period of which a token was seen, as a number since 1970.
+    period: u64,
+    /// The filters of even and odd periods.
+    filters: [Filter; 2],
+}
+
+impl UsedTokens {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Filters { period: 0, filters: [Filter::new(), Filter::new()] }))
+    }
+}
+
+impl TokenLog for UsedTokens {
+    fn check_and_insert(
+        &self,
+        random: u128,
+        issued: SystemTime,
+        lifetime: Duration,
+    ) -> Result<(), TokenReuseError> {
+        let issued = issued.duration_since(UNIX_EPOCH).map_err(|_| TokenReuseError)?;
+        let period = issued.as_secs() / lifetime.as_secs().max(1);
+        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match used.insert(random, period) {
+            Insertion::New => Ok(()),
+            Insertion::Refused => Err(TokenReuseError),
+        }
+    }
+}
+
+/// The result of inserting a token.
+enum Insertion {
+    New,
+    /// It may have been inserted before, or is too old.
+    Refused,
+}
+
+impl Filters {
+    fn insert(&mut self, random: u128, period: u64) -> Insertion {
+        if period + 1 < self.period {
+            return Insertion::Refused;
+        }
+        for new in (self.period + 1..=period).rev().take(2) {
+            self.filters[parity(new)] = Filter::new();
+        }
+        self.period = self.period.max(period);
+        self.filters[parity(period)].insert(random)
+    }
+}
+
+fn parity(period: u64) -> usize {
+    usize::from(period % 2 == 1)
+}
+
+/// A Bloom filter of random numbers, which serve as their own hashes.
+struct Filter(Box<[u32]>);
+
+impl Filter {
+    fn new() -> Self {
+        Self(vec![0; QUIC_USED_TOKENS_BITS / 32].into_boxed_slice())
+    }
+
+    fn insert(&mut self, random: u128) -> Insertion {
+        let mut insertion = Insertion::Refused;
+        for hash in random.to_le_bytes().as_chunks::<4>().0 {
+            let hash = u32::from_le_bytes(*hash);
+            // The number of words is a power of two.
+            let word = &mut self.0[(hash >> 5) as usize % (QUIC_USED_TOKENS_BITS / 32)];
+            let bit = 1 << (hash & 31);
+            if *word & bit == 0 {
+                *word |= bit;
+                insertion = Insertion::New;
+            }
+        }
+        insertion
+    }
+}

@@ -1,0 +1,55 @@
+//! Transport parameters and limits of connections and endpoints, for `quinn-proto`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quinn_proto::{
+    EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig, TransportConfig, ValidationTokenConfig,
+    VarInt,
+};
+
+use super::crypto::VERSION;
+use crate::limits;
+
+/// Returns the transport parameters of a connection.
+pub(super) fn transport_config() -> TransportConfig {
+    let mut discovery = MtuDiscoveryConfig::default();
+    discovery.upper_bound(limits::QUIC_DATAGRAM_BYTES_MAX);
+
+    let mut config = TransportConfig::default();
+    config
+        .max_concurrent_bidi_streams(VarInt::from_u32(limits::QUIC_BIDIRECTIONAL_STREAMS_MAX))
+        .max_concurrent_uni_streams(VarInt::from_u32(limits::QUIC_UNIDIRECTIONAL_STREAMS_MAX))
+        .stream_receive_window(VarInt::from_u32(limits::QUIC_STREAM_WINDOW_BYTES))
+        .receive_window(VarInt::from_u32(limits::QUIC_CONNECTION_WINDOW_BYTES))
+        .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(limits::QUIC_IDLE_MS))))
+        .crypto_buffer_size(limits::QUIC_HANDSHAKE_GAP_BYTES_MAX)
+        .mtu_discovery_config(Some(discovery))
+        // Content is in the archive, so that what is not acknowledged takes no memory. The congestion window limits the
+        // bytes in flight.
+        .send_window(u64::MAX)
+        // HTTP/3 needs no datagrams (RFC 9221).
+        .datagram_receive_buffer_size(None)
+        // The bit would show the round trip time to observers of the path.
+        .allow_spin(false);
+    config
+}
+
+/// Sets the limits of an endpoint.
+pub(super) fn limit_endpoint(config: &mut EndpointConfig) {
+    config
+        .supported_versions(vec![VERSION])
+        .min_reset_interval(Duration::from_millis(limits::QUIC_RESET_INTERVAL_MS));
+}
+
+/// Sets the limits of connections that are not accepted yet, and the use of tokens.
+pub(super) fn limit_server(config: &mut ServerConfig, mut tokens: ValidationTokenConfig) {
+    tokens.sent(limits::QUIC_TOKENS_PER_CONNECTION).lifetime(Duration::from_secs(limits::QUIC_TOKEN_SECONDS));
+    config
+        .transport_config(Arc::new(transport_config()))
+        .validation_token_config(tokens)
+        .retry_token_lifetime(Duration::from_secs(limits::QUIC_RETRY_TOKEN_SECONDS))
+        .max_incoming(limits::QUIC_HALF_OPEN_MAX)
+        .incoming_buffer_size(limits::QUIC_EARLY_BYTES_MAX)
+        .incoming_buffer_size_total(limits::QUIC_EARLY_BYTES_TOTAL_MAX);
+}

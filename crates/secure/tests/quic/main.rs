@@ -1,0 +1,7 @@
+//! QUIC: connections between the product's endpoint and the client of `quinn-proto`, in memory with a virtual clock.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
+
+mod handshake;
+mod network;
