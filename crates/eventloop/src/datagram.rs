@@ -84,7 +84,7 @@ impl<'a> Train<'a> {
     }
 
     /// Returns the size of a datagram.
-    fn datagram_bytes(&self) -> usize {
+    pub(crate) fn datagram_bytes(&self) -> usize {
         self.segment_bytes.unwrap_or(self.bytes.len()).max(1)
     }
 }

@@ -1,10 +1,11 @@
 //! A simulated event loop. Its network and virtual clock are generated from a seed: the same seed repeats the same run.
 //!
 //! A [`Network`] simulates the kernel and all peers. Bytes arrive in pieces of any size, sends are short, connections fail
-//! at any time, and events are late and out of order. Time advances only if nothing else can happen. The kernel's
+//! at any time, and events are late and out of order. Datagrams are lost, reordered and changed. Time advances only if nothing else can happen. The kernel's
 //! guarantees hold: bytes keep their order, and a call that would block is followed by an event. The simulation makes no
 //! system call.
 
+mod datagrams;
 mod network;
 mod peer;
 mod random;
@@ -14,12 +15,12 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::time::Duration;
 
+pub use datagrams::{DatagramPeer, DatagramPeerId, Path, SimulatedDatagrams, Traffic, Transmission};
 pub use network::{Network, UNIX_SECONDS};
 pub use peer::{Action, ConnectionState, PeerId, ReadRate};
 pub use random::Random;
 
 use crate::clock::Now;
-use crate::datagram::NoDatagrams;
 use crate::event::Event;
 use crate::event_loop::EventLoop;
 use crate::socket::{Accepted, Received, Socket};
@@ -54,7 +55,7 @@ impl Simulated {
 impl EventLoop for Simulated {
     type Listener = SimulatedListener;
     type Socket = SimulatedSocket;
-    type Datagrams = NoDatagrams;
+    type Datagrams = SimulatedDatagrams;
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.fetched = self.network.run(timeout);
@@ -94,16 +95,19 @@ impl EventLoop for Simulated {
         self.network.close_listener();
     }
 
-    fn add_datagrams(&mut self, socket: &NoDatagrams, _: u32) -> io::Result<()> {
-        match *socket {}
+    fn add_datagrams(&mut self, socket: &SimulatedDatagrams, number: u32) -> io::Result<()> {
+        socket.watch(Some(number));
+        Ok(())
     }
 
-    fn await_room(&mut self, socket: &NoDatagrams, _: u32) -> io::Result<()> {
-        match *socket {}
+    fn await_room(&mut self, socket: &SimulatedDatagrams, _: u32) -> io::Result<()> {
+        socket.await_room();
+        Ok(())
     }
 
-    fn remove_datagrams(&mut self, socket: &NoDatagrams, _: u32) -> io::Result<()> {
-        match *socket {}
+    fn remove_datagrams(&mut self, socket: &SimulatedDatagrams, _: u32) -> io::Result<()> {
+        socket.watch(None);
+        Ok(())
     }
 }
 

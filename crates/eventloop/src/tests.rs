@@ -39,6 +39,7 @@ macro_rules! test_on_each_loop {
 }
 
 mod datagrams;
+mod echo;
 
 test_on_each_loop! {
     connection_works_from_accept_to_close => accept_to_close;

@@ -46,13 +46,13 @@ pub(crate) struct Control(pub(crate) [u8; CONTROL_BYTES]);
 
 /// A message in its buffer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Message {
-    pub(super) source: SocketAddr,
-    pub(super) destination: Option<IpAddr>,
-    pub(super) ecn: Option<Ecn>,
-    pub(super) bytes: usize,
+pub(crate) struct Message {
+    pub(crate) source: SocketAddr,
+    pub(crate) destination: Option<IpAddr>,
+    pub(crate) ecn: Option<Ecn>,
+    pub(crate) bytes: usize,
     /// The size of each datagram of the message, except the last, which may be shorter.
-    pub(super) segment_bytes: usize,
+    pub(crate) segment_bytes: usize,
 }
 
 /// A received datagram.
@@ -101,8 +101,18 @@ impl ReceiveBatch {
         (&mut self.memory, &mut self.envelopes)
     }
 
+    /// Adds a message with its bytes, which a simulated network has received.
+    ///
+    /// # Panics
+    /// The batch is full, or the message longer than a buffer.
+    pub(crate) fn push(&mut self, message: Message, bytes: &[u8]) {
+        let start = self.messages.len() * BUFFER_STRIDE;
+        self.memory[start..][..BUFFER_BYTES][..bytes.len()].copy_from_slice(bytes);
+        self.messages.push(message);
+    }
+
     /// Removes all messages.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.messages.clear();
     }
 

@@ -66,7 +66,8 @@ fn program(routing: WorkerRouting) -> [sock_filter; PROGRAM_LENGTH] {
 }
 
 fn instruction(code: u32, operand: u32) -> sock_filter {
-    sock_filter { code: code as u16, jt: 0, jf: 0, k: operand }
+    let code = u16::try_from(code).expect("codes of instructions have 16 bits");
+    sock_filter { code, jt: 0, jf: 0, k: operand }
 }
 
 /// Compares the loaded byte, and skips instructions depending on the result.

@@ -3,9 +3,11 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use super::datagrams::{DatagramPeer, DatagramPeerId, Datagrams, Path, SimulatedDatagrams, Time, Traffic};
 use super::peer::{Action, ConnectionState, Peer, PeerId, ReadRate};
 use super::random::Random;
 use super::wire::Wire;
@@ -36,6 +38,7 @@ struct State {
     acceptable: bool,
     /// Another thread has woken up the loop.
     woken: bool,
+    datagrams: Datagrams,
 }
 
 impl Network {
@@ -51,6 +54,7 @@ impl Network {
             listener: None,
             acceptable: false,
             woken: false,
+            datagrams: Datagrams::default(),
         })))
     }
 
@@ -67,6 +71,44 @@ impl Network {
         let start = state.time + delay;
         state.peers.push(Peer::new(start, actions, read_rate, capacity));
         PeerId(state.peers.len() - 1)
+    }
+
+    /// Opens a socket of the server for datagrams. An unspecified IP address receives those to any address.
+    #[must_use]
+    pub fn bind(&self, address: SocketAddr) -> SimulatedDatagrams {
+        SimulatedDatagrams::new(self.clone(), address)
+    }
+
+    /// Adds a peer that sends datagrams from this address.
+    pub fn add_datagram_peer(
+        &self,
+        address: SocketAddr,
+        peer: Rc<RefCell<dyn DatagramPeer>>,
+        path: Path,
+    ) -> DatagramPeerId {
+        self.0.borrow_mut().datagrams.add_peer(address, peer, path)
+    }
+
+    /// Changes the path to a peer, for datagrams that are sent from now on.
+    pub fn set_path(&self, peer: DatagramPeerId, path: Path) {
+        self.0.borrow_mut().datagrams.set_path(peer, path);
+    }
+
+    /// Changes the address of a peer. Datagrams to the earlier one are lost.
+    pub fn rebind(&self, peer: DatagramPeerId, address: SocketAddr) {
+        self.0.borrow_mut().datagrams.rebind(peer, address);
+    }
+
+    /// Returns the address under which the server sees a peer.
+    #[must_use]
+    pub fn peer_address(&self, peer: DatagramPeerId) -> SocketAddr {
+        self.0.borrow().datagrams.peer_address(peer)
+    }
+
+    /// Returns how much a peer and the server have sent to each other.
+    #[must_use]
+    pub fn traffic(&self, peer: DatagramPeerId) -> Traffic {
+        self.0.borrow().datagrams.traffic(peer)
     }
 
     /// Returns all bytes that a peer has received.
@@ -111,6 +153,7 @@ impl Network {
         let end = timeout.map(|timeout| state.time + timeout);
         loop {
             state.run_peers();
+            state.run_datagrams();
             let events = state.take_events();
             if !events.is_empty() {
                 return events;
@@ -170,6 +213,14 @@ impl Network {
         self.0.borrow_mut().peers[peer.0].wire.watch(token);
     }
 
+    /// Calls `action` with the datagrams, the time and the source of randomness.
+    pub(super) fn with_datagrams<T>(&self, action: impl FnOnce(&mut Datagrams, Time, &mut Random) -> T) -> T {
+        let mut state = self.0.borrow_mut();
+        let time = state.datagram_time();
+        let State { datagrams, random, .. } = &mut *state;
+        action(datagrams, time, random)
+    }
+
     /// Calls `action` with a peer's connection and the source of randomness.
     pub(super) fn with_wire<T>(&self, peer: PeerId, action: impl FnOnce(&mut Wire, &mut Random) -> T) -> T {
         let mut state = self.0.borrow_mut();
@@ -202,12 +253,22 @@ impl State {
         }
     }
 
+    fn run_datagrams(&mut self) {
+        let time = self.datagram_time();
+        self.datagrams.run(time, &mut self.random);
+    }
+
+    fn datagram_time(&self) -> Time {
+        Time { start: self.start, elapsed: self.time }
+    }
+
     fn has_events(&self) -> bool {
-        self.peers.iter().any(|peer| peer.wire.has_event())
+        self.peers.iter().any(|peer| peer.wire.has_event()) || self.datagrams.has_event()
     }
 
     fn next_time(&self) -> Option<Duration> {
-        self.peers.iter().filter_map(Peer::next_time).min()
+        let datagrams = self.datagrams.next_time(self.start);
+        self.peers.iter().filter_map(Peer::next_time).chain(datagrams).min()
     }
 
     /// Takes some of the pending events, in random order. The others follow later.
@@ -224,6 +285,7 @@ impl State {
                 events.extend(peer.wire.take_event());
             }
         }
+        self.datagrams.take_events(&mut self.random, &mut events);
         for last in (1..events.len()).rev() {
             events.swap(last, self.random.below(last + 1));
         }

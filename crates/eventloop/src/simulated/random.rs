@@ -31,6 +31,17 @@ impl Random {
         self.below(count) == 0
     }
 
+    /// Returns `true` with this probability, from 0 to 1.
+    pub fn happens(&mut self, probability: f64) -> bool {
+        self.fraction() < probability
+    }
+
+    /// Returns a number from 0 to 1, which is excluded.
+    pub fn fraction(&mut self) -> f64 {
+        let bits = u32::try_from(self.number() >> 32).expect("32 bits");
+        f64::from(bits) / (f64::from(u32::MAX) + 1.0)
+    }
+
     /// Returns a size from 1 to `max`, which must not be 0. Tiny sizes and `max` are frequent.
     pub fn size(&mut self, max: usize) -> usize {
         match self.below(4) {
