@@ -5,6 +5,7 @@
 //! guarantees hold: bytes keep their order, and a call that would block is followed by an event. The simulation makes no
 //! system call.
 
+mod datagram_socket;
 mod datagrams;
 mod network;
 mod peer;
@@ -15,7 +16,8 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::time::Duration;
 
-pub use datagrams::{DatagramPeer, DatagramPeerId, Path, SimulatedDatagrams, Traffic, Transmission};
+pub use datagram_socket::SimulatedDatagrams;
+pub use datagrams::{DatagramPeer, DatagramPeerId, Path, Traffic, Transmission};
 pub use network::{Network, UNIX_SECONDS};
 pub use peer::{Action, ConnectionState, PeerId, ReadRate};
 pub use random::Random;

@@ -7,15 +7,13 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::network::Network;
 use super::random::Random;
 use crate::datagram::batch::{BUFFER_BYTES, MESSAGES_MAX, Message, ReceiveBatch};
-use crate::datagram::{Backlog, Datagram, DatagramSocket, Ecn, SendOutcome, Train};
+use crate::datagram::{Backlog, Datagram, Ecn, SendOutcome, Train};
 use crate::event::Event;
 
 /// A peer that sends and receives datagrams: a state machine without I/O, such as a QUIC client.
@@ -334,27 +332,32 @@ impl Datagrams {
     }
 
     /// Watches a socket, or stops watching it.
-    fn watch(&mut self, endpoint: usize, number: Option<u32>) {
+    pub(super) fn watch(&mut self, endpoint: usize, number: Option<u32>) {
         let endpoint = &mut self.endpoints[endpoint];
         endpoint.number = number;
         // As with the kernel, the first event reports datagrams that have arrived already.
         endpoint.has_event = !endpoint.received.is_empty();
     }
 
-    fn await_room(&mut self, endpoint: usize) {
+    pub(super) fn await_room(&mut self, endpoint: usize) {
         let endpoint = &mut self.endpoints[endpoint];
         endpoint.is_blocked = false;
         endpoint.has_event = true;
     }
 
-    fn close(&mut self, endpoint: usize) {
+    pub(super) fn close(&mut self, endpoint: usize) {
         let endpoint = &mut self.endpoints[endpoint];
         endpoint.is_closed = true;
         endpoint.number = None;
         endpoint.received.clear();
     }
 
-    fn receive(&mut self, endpoint: usize, batch: &mut ReceiveBatch, random: &mut Random) -> Backlog {
+    pub(super) fn receive(
+        &mut self,
+        endpoint: usize,
+        batch: &mut ReceiveBatch,
+        random: &mut Random,
+    ) -> Backlog {
         batch.clear();
         let received = &mut self.endpoints[endpoint].received;
         for _ in 0..random.size(MESSAGES_MAX) {
@@ -379,7 +382,13 @@ impl Datagrams {
         Backlog::Possible
     }
 
-    fn send(&mut self, endpoint: usize, train: &Train<'_>, time: Time, random: &mut Random) -> SendOutcome {
+    pub(super) fn send(
+        &mut self,
+        endpoint: usize,
+        train: &Train<'_>,
+        time: Time,
+        random: &mut Random,
+    ) -> SendOutcome {
         let local = self.endpoints[endpoint].address;
         let source = SocketAddr::new(train.source.unwrap_or(local.ip()), local.port());
         let mut outcome = SendOutcome::Sent;
@@ -415,66 +424,5 @@ impl Datagrams {
 impl Endpoint {
     fn has_event(&self) -> bool {
         self.has_event && self.number.is_some()
-    }
-}
-
-/// A socket of the server for datagrams of a simulated network.
-#[derive(Debug)]
-pub struct SimulatedDatagrams {
-    network: Network,
-    endpoint: usize,
-    address: SocketAddr,
-}
-
-impl SimulatedDatagrams {
-    pub(super) fn new(network: Network, address: SocketAddr) -> SimulatedDatagrams {
-        let endpoint = network.with_datagrams(|datagrams, _, _| datagrams.bind(address));
-        SimulatedDatagrams { network, endpoint, address }
-    }
-
-    pub(super) fn watch(&self, number: Option<u32>) {
-        self.network.with_datagrams(|datagrams, _, _| datagrams.watch(self.endpoint, number));
-    }
-
-    pub(super) fn await_room(&self) {
-        self.network.with_datagrams(|datagrams, _, _| datagrams.await_room(self.endpoint));
-    }
-
-    /// Returns `true` if the socket can send from an address.
-    fn is_own(&self, address: IpAddr) -> bool {
-        self.address.ip().is_unspecified() || self.address.ip() == address
-    }
-}
-
-impl DatagramSocket for SimulatedDatagrams {
-    fn receive(&self, batch: &mut ReceiveBatch) -> io::Result<Backlog> {
-        let receive = |datagrams: &mut Datagrams, _, random: &mut Random| {
-            datagrams.receive(self.endpoint, batch, random)
-        };
-        Ok(self.network.with_datagrams(receive))
-    }
-
-    fn send(&self, train: &Train<'_>) -> SendOutcome {
-        debug_assert!(
-            train.source.is_none_or(|source| self.is_own(source)),
-            "{source:?}",
-            source = train.source
-        );
-        self.network
-            .with_datagrams(|datagrams, time, random| datagrams.send(self.endpoint, train, time, random))
-    }
-
-    fn local_address(&self) -> SocketAddr {
-        self.address
-    }
-
-    fn has_gso(&self) -> bool {
-        true
-    }
-}
-
-impl Drop for SimulatedDatagrams {
-    fn drop(&mut self) {
-        self.network.with_datagrams(|datagrams, _, _| datagrams.close(self.endpoint));
     }
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::datagrams::{DatagramPeer, DatagramPeerId, Datagrams, Path, SimulatedDatagrams, Time, Traffic};
+use super::datagrams::{DatagramPeer, DatagramPeerId, Datagrams, Path, Time, Traffic};
 use super::peer::{Action, ConnectionState, Peer, PeerId, ReadRate};
 use super::random::Random;
 use super::wire::Wire;
@@ -71,12 +71,6 @@ impl Network {
         let start = state.time + delay;
         state.peers.push(Peer::new(start, actions, read_rate, capacity));
         PeerId(state.peers.len() - 1)
-    }
-
-    /// Opens a socket of the server for datagrams. An unspecified IP address receives those to any address.
-    #[must_use]
-    pub fn bind(&self, address: SocketAddr) -> SimulatedDatagrams {
-        SimulatedDatagrams::new(self.clone(), address)
     }
 
     /// Adds a peer that sends datagrams from this address.

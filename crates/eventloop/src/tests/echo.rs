@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket as Peer};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::simulated::{DatagramPeer, Network, Path, Random, Simulated, Transmission};
+use crate::simulated::{DatagramPeer, Network, Path, Random, Simulated, SimulatedDatagrams, Transmission};
 use crate::{
     Backlog, Datagram, DatagramClaim, DatagramOptions, DatagramSocket, Ecn, Event, EventLoop, ReceiveBatch,
     SendOutcome, Train, UdpSocket, Waker,
@@ -187,7 +187,7 @@ fn simulate(seed: u64, paths: &[Path]) -> (Network, Vec<Rc<RefCell<Client>>>) {
         network.add_datagram_peer(address, Rc::<RefCell<Client>>::clone(&client), *path);
         clients.push(client);
     }
-    let mut echo = Echo::new(Simulated::new(network.clone()), network.bind(SERVER));
+    let mut echo = Echo::new(Simulated::new(network.clone()), SimulatedDatagrams::bind(&network, SERVER));
     for _ in 0..100_000 {
         if clients.iter().all(|client| client.borrow().unanswered.is_empty()) {
             drop(echo);
@@ -284,7 +284,7 @@ fn datagrams_beyond_the_mtu_and_to_earlier_addresses_are_lost() {
     let path = Path { datagram_bytes_max: 1200, ..Path::PERFECT };
     let peer = network.add_datagram_peer(address, Rc::<RefCell<Client>>::clone(&client), path);
     let mut events = Simulated::new(network.clone());
-    let socket = network.bind(SERVER);
+    let socket = SimulatedDatagrams::bind(&network, SERVER);
     let mut send = |destination, length| {
         let bytes = Client::content(0).repeat(13);
         let train =
