@@ -70,3 +70,6 @@ impl crypto::ServerConfig for ServerCrypto {
         Box::new(session.expect("a session was created with this configuration at startup"))
     }
 }
+
+#[cfg(test)]
+mod tests;

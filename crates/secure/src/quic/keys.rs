@@ -160,3 +160,6 @@ impl crypto::PacketKey for PacketKey {
         self.0.integrity_limit()
     }
 }
+
+#[cfg(test)]
+mod tests;

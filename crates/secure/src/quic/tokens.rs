@@ -178,3 +178,6 @@ impl Filter {
         insertion
     }
 }
+
+#[cfg(test)]
+mod tests;
