@@ -64,7 +64,13 @@ pub(crate) const QUIC_CONNECTION_WINDOW_BYTES: u32 = 128 * 1024;
 /// same as [`HANDSHAKE_BYTES_MAX`].
 pub(crate) const QUIC_HANDSHAKE_GAP_BYTES_MAX: usize = 16 * 1024;
 
-/// How long a connection lives without a datagram of the client, in milliseconds. Longer is of little use, because many
+/// Bytes that a client is sent before its address is validated, per byte that it has sent (RFC 9000 §8.1).
+pub(crate) const QUIC_AMPLIFICATION_MAX: u64 = 3;
+
+/// The longest datagram of a handshake, in bytes of UDP payload: the size that every path of QUIC carries (RFC 9000 §14).
+pub(crate) const QUIC_HANDSHAKE_DATAGRAM_BYTES: u16 = 1200;
+
+/// How long a connection lasts without a datagram of the client, in milliseconds. Longer is of little use, because many
 /// routers forget a UDP flow after 30 seconds (RFC 9308 §3.2).
 pub(crate) const QUIC_IDLE_MS: u32 = 30_000;
 

@@ -3,14 +3,17 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quinn_proto::{ConnectionError, ConnectionHandle, ReadError, StreamEvent, WriteError};
 
 use super::datagram::Transmit;
-use super::session::Negotiated;
+use super::session::SessionState;
 use super::stream::{Direction, ReadOutcome, StreamClosed, StreamId, WriteOutcome, error_code};
+use crate::limits::{QUIC_AMPLIFICATION_MAX, QUIC_HANDSHAKE_DATAGRAM_BYTES};
 
 /// A connection that an endpoint accepted.
 ///
@@ -23,7 +26,18 @@ pub struct Connection {
     pub(super) key: ConnectionKey,
     /// Whether the endpoint still routes to this connection. Its key may be reused once it doesn't.
     pub(super) is_registered: bool,
+    /// `None` once the peer's address is validated.
+    unvalidated: Option<Unvalidated>,
     migrations: u32,
+}
+
+/// A peer whose address may be forged. It is sent at most three times as much as it has sent (RFC 9000 §8.1).
+///
+/// `quinn-proto` has this limit too, but exceeds it by up to a datagram.
+struct Unvalidated {
+    /// The length of the datagram that started the connection.
+    first_bytes: u64,
+    has_opened_handshake: Arc<AtomicBool>,
 }
 
 /// Refers to a connection of an endpoint while it is registered there. The endpoint reuses it after that.
@@ -121,8 +135,18 @@ pub struct Stats {
 }
 
 impl Connection {
-    pub(super) fn new(key: ConnectionKey, quinn: quinn_proto::Connection) -> Self {
-        Self { quinn: Box::new(quinn), key, is_registered: true, migrations: 0 }
+    /// Creates a connection whose peer has sent `first_bytes` bytes, or has a validated address.
+    pub(super) fn new(
+        key: ConnectionKey,
+        quinn: quinn_proto::Connection,
+        first_bytes: Option<usize>,
+    ) -> Self {
+        let quinn = Box::new(quinn);
+        let unvalidated = first_bytes.and_then(|first_bytes| {
+            let has_opened_handshake = session_state(&quinn)?.has_opened_handshake;
+            Some(Unvalidated { first_bytes: first_bytes as u64, has_opened_handshake })
+        });
+        Self { quinn, key, is_registered: true, unvalidated, migrations: 0 }
     }
 
     /// Returns the key by which the endpoint refers to this connection.
@@ -156,7 +180,23 @@ impl Connection {
         buffer: &mut Vec<u8>,
     ) -> Option<Transmit> {
         buffer.clear();
+        let segments_max = segments_max.min(self.segments_allowed()?);
         self.quinn.poll_transmit(now, segments_max.get(), buffer).map(Transmit::from)
+    }
+
+    /// Returns how many datagrams may be sent to the peer's address, or `None` if it must send more first.
+    fn segments_allowed(&mut self) -> Option<NonZeroUsize> {
+        let is_established = !self.is_handshaking() && !self.is_closed();
+        self.unvalidated.take_if(|unvalidated| {
+            is_established || unvalidated.has_opened_handshake.load(Ordering::Relaxed)
+        });
+        let Some(unvalidated) = &self.unvalidated else { return Some(NonZeroUsize::MAX) };
+
+        let stats = self.quinn.stats();
+        let received = unvalidated.first_bytes + stats.udp_rx.bytes;
+        let allowed = (QUIC_AMPLIFICATION_MAX * received).saturating_sub(stats.udp_tx.bytes);
+        let segments = allowed / u64::from(QUIC_HANDSHAKE_DATAGRAM_BYTES);
+        NonZeroUsize::new(usize::try_from(segments).unwrap_or(usize::MAX))
     }
 
     /// Returns the next event.
@@ -302,16 +342,12 @@ impl Connection {
 
     /// Returns the server name that the client requested (SNI).
     pub fn server_name(&self) -> Option<String> {
-        self.negotiated()?.server_name
+        session_state(&self.quinn)?.server_name
     }
 
     /// Returns `true` if the handshake resumed an earlier session by a ticket.
     pub fn is_resumed(&self) -> bool {
-        self.negotiated().is_some_and(|negotiated| negotiated.is_resumed)
-    }
-
-    fn negotiated(&self) -> Option<Box<Negotiated>> {
-        self.quinn.crypto_session().handshake_data()?.downcast().ok()
+        session_state(&self.quinn).is_some_and(|state| state.is_resumed)
     }
 
     /// Returns measurements.
@@ -330,6 +366,10 @@ impl Connection {
             migrations: self.migrations,
         }
     }
+}
+
+fn session_state(quinn: &quinn_proto::Connection) -> Option<Box<SessionState>> {
+    quinn.crypto_session().handshake_data()?.downcast().ok()
 }
 
 impl fmt::Debug for Connection {

@@ -59,7 +59,11 @@ enum State {
 /// the endpoint keeps its state.
 #[must_use]
 #[derive(Debug)]
-pub struct Incoming(quinn_proto::Incoming);
+pub struct Incoming {
+    quinn: quinn_proto::Incoming,
+    /// The length of its first datagram.
+    first_bytes: usize,
+}
 
 /// The effect of a datagram.
 #[derive(Debug)]
@@ -87,12 +91,12 @@ pub struct AcceptError {
 impl Incoming {
     /// Returns the client's address.
     pub fn remote_address(&self) -> SocketAddr {
-        self.0.remote_address()
+        self.quinn.remote_address()
     }
 
     /// Returns `true` if the client has proved by a token that it receives datagrams at its address.
     pub fn is_validated(&self) -> bool {
-        self.0.remote_address_validated()
+        self.quinn.remote_address_validated()
     }
 }
 
@@ -140,7 +144,9 @@ impl Endpoint {
             }
             Some(DatagramEvent::Response(_)) if self.is_limited(now, reply) => Received::Dropped,
             Some(DatagramEvent::Response(transmit)) => Received::Reply(transmit.into()),
-            Some(DatagramEvent::NewConnection(incoming)) => self.admit(incoming, reply),
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                self.admit(Incoming { quinn: incoming, first_bytes: arrival.bytes.len() }, reply)
+            }
         }
     }
 
@@ -158,8 +164,7 @@ impl Endpoint {
         false
     }
 
-    fn admit(&mut self, incoming: quinn_proto::Incoming, reply: &mut Vec<u8>) -> Received {
-        let incoming = Incoming(incoming);
+    fn admit(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Received {
         self.incoming += 1;
         if self.half_open() > QUIC_HALF_OPEN_BEFORE_RETRY && !incoming.is_validated() {
             return match self.retry(incoming, reply) {
@@ -184,12 +189,13 @@ impl Endpoint {
     ) -> Result<Connection, AcceptError> {
         reply.clear();
         self.incoming -= 1;
-        let accepted = self.quinn.accept(incoming.0, now, reply, None);
+        let first_bytes = (!incoming.is_validated()).then_some(incoming.first_bytes);
+        let accepted = self.quinn.accept(incoming.quinn, now, reply, None);
         let result = match accepted {
             Ok((handle, connection)) => {
                 let key = ConnectionKey(handle.0);
                 self.set_state(key, State::Handshaking);
-                Ok(Connection::new(key, connection))
+                Ok(Connection::new(key, connection, first_bytes))
             }
             Err(error) => {
                 Err(AcceptError { reply: error.response.map(Transmit::from), reason: error.cause.into() })
@@ -202,7 +208,7 @@ impl Endpoint {
     /// Refuses a connection with CONNECTION_REFUSED. The reply is written to `reply`, which is cleared before.
     pub fn refuse(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Transmit {
         reply.clear();
-        let transmit = self.quinn.refuse(incoming.0, reply);
+        let transmit = self.quinn.refuse(incoming.quinn, reply);
         self.forget_incoming();
         transmit.into()
     }
@@ -214,15 +220,18 @@ impl Endpoint {
     /// The client has answered a Retry packet already; the attempt is returned.
     pub fn retry(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Result<Transmit, Incoming> {
         reply.clear();
-        let transmit =
-            self.quinn.retry(incoming.0, reply).map_err(|error| Incoming(error.into_incoming()))?;
+        let Incoming { quinn, first_bytes } = incoming;
+        let transmit = self
+            .quinn
+            .retry(quinn, reply)
+            .map_err(|error| Incoming { quinn: error.into_incoming(), first_bytes })?;
         self.forget_incoming();
         Ok(transmit.into())
     }
 
     /// Drops a connection attempt. The client will repeat it.
     pub fn ignore(&mut self, incoming: Incoming) {
-        self.quinn.ignore(incoming.0);
+        self.quinn.ignore(incoming.quinn);
         self.forget_incoming();
     }
 

@@ -3,6 +3,7 @@
 //! `rustls` also protects packets in place. A key costs two virtual calls per packet, one for each library: its secret can't
 //! be taken out of `rustls`, so a key of our own could not replace it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::BytesMut;
@@ -77,6 +78,59 @@ impl From<ProtectionKeys> for Keys {
             header: KeyPair { local: Box::new(local.0), remote: Box::new(remote.0) },
             packet: KeyPair { local: Box::new(local.1), remote: Box::new(remote.1) },
         }
+    }
+}
+
+/// Protects the packets that carry the rest of the handshake.
+///
+/// A packet that opens proves that the client has received ours, so its address is validated (RFC 9000 §8.1).
+pub(super) struct HandshakeKeys {
+    keys: ProtectionKeys,
+    has_opened: Arc<AtomicBool>,
+}
+
+impl HandshakeKeys {
+    /// Creates keys that set `has_opened` with the first packet.
+    pub(super) fn new(keys: rustls::quic::Keys, has_opened: Arc<AtomicBool>) -> Self {
+        Self { keys: keys.into(), has_opened }
+    }
+}
+
+impl From<HandshakeKeys> for Keys {
+    fn from(HandshakeKeys { keys, has_opened }: HandshakeKeys) -> Self {
+        let remote = Box::new(NotifyingKey { key: keys.remote.1.clone(), has_opened });
+        let Keys { header, packet } = keys.into();
+        Self { header, packet: KeyPair { local: packet.local, remote } }
+    }
+}
+
+/// A key that records that it has opened a packet.
+struct NotifyingKey {
+    key: PacketKey,
+    has_opened: Arc<AtomicBool>,
+}
+
+impl crypto::PacketKey for NotifyingKey {
+    fn encrypt(&self, number: u64, packet: &mut [u8], header_bytes: usize) {
+        self.key.encrypt(number, packet, header_bytes);
+    }
+
+    fn decrypt(&self, number: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
+        self.key.decrypt(number, header, payload)?;
+        self.has_opened.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn tag_len(&self) -> usize {
+        self.key.tag_len()
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        self.key.confidentiality_limit()
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        self.key.integrity_limit()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::io::Cursor;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use quinn_proto::crypto::{self, ExportKeyingMaterialError, KeyPair, Keys};
 use quinn_proto::transport_parameters::TransportParameters;
@@ -10,7 +11,7 @@ use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
 use rustls::quic::{KeyChange, Secrets, ServerConnection, Version};
 use rustls::{HandshakeKind, ServerConfig};
 
-use super::keys::{InitialKeys, PacketKey, ProtectionKeys};
+use super::keys::{HandshakeKeys, InitialKeys, PacketKey, ProtectionKeys};
 use crate::limits::HANDSHAKE_BYTES_MAX;
 
 /// The server's side of a session.
@@ -21,12 +22,15 @@ pub(super) struct Session {
     next_secrets: Option<Secrets>,
     /// Bytes of handshake messages that the peer has sent.
     received_bytes: usize,
+    has_opened_handshake: Arc<AtomicBool>,
 }
 
-/// The properties of a session that the handshake negotiated.
-pub(super) struct Negotiated {
+/// The properties of a session, which `quinn-proto` passes on without knowing them.
+pub(super) struct SessionState {
     pub(super) server_name: Option<String>,
     pub(super) is_resumed: bool,
+    /// Whether the peer has sent a packet that only the receiver of ours can send.
+    pub(super) has_opened_handshake: Arc<AtomicBool>,
 }
 
 impl Session {
@@ -40,7 +44,13 @@ impl Session {
         initial_keys: Arc<InitialKeys>,
     ) -> Result<Self, rustls::Error> {
         let tls = ServerConnection::new(config, Version::V1, parameters)?;
-        Ok(Self { tls, initial_keys, next_secrets: None, received_bytes: 0 })
+        Ok(Self {
+            tls,
+            initial_keys,
+            next_secrets: None,
+            received_bytes: 0,
+            has_opened_handshake: Arc::default(),
+        })
     }
 }
 
@@ -49,11 +59,12 @@ impl crypto::Session for Session {
         self.initial_keys.for_side(id, side)
     }
 
-    /// Returns [`Negotiated`].
+    /// Returns a [`SessionState`].
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        Some(Box::new(Negotiated {
+        Some(Box::new(SessionState {
             server_name: self.tls.server_name().map(str::to_owned),
             is_resumed: self.tls.handshake_kind() == Some(HandshakeKind::Resumed),
+            has_opened_handshake: self.has_opened_handshake.clone(),
         }))
     }
 
@@ -98,14 +109,15 @@ impl crypto::Session for Session {
     }
 
     fn write_handshake(&mut self, messages: &mut Vec<u8>) -> Option<Keys> {
-        let keys = match self.tls.write_hs(messages)? {
-            KeyChange::Handshake { keys } => keys,
+        Some(match self.tls.write_hs(messages)? {
+            KeyChange::Handshake { keys } => {
+                HandshakeKeys::new(keys, self.has_opened_handshake.clone()).into()
+            }
             KeyChange::OneRtt { keys, next } => {
                 self.next_secrets = Some(next);
-                keys
+                ProtectionKeys::from(keys).into()
             }
-        };
-        Some(ProtectionKeys::from(keys).into())
+        })
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn crypto::PacketKey>>> {

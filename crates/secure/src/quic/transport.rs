@@ -24,6 +24,7 @@ pub(super) fn transport_config() -> TransportConfig {
         .receive_window(VarInt::from_u32(limits::QUIC_CONNECTION_WINDOW_BYTES))
         .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(limits::QUIC_IDLE_MS))))
         .crypto_buffer_size(limits::QUIC_HANDSHAKE_GAP_BYTES_MAX)
+        .initial_mtu(limits::QUIC_HANDSHAKE_DATAGRAM_BYTES)
         .mtu_discovery_config(Some(discovery))
         // Content is in the archive, so that what is not acknowledged takes no memory. The congestion window limits the
         // bytes in flight.

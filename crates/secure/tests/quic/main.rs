@@ -5,3 +5,4 @@
 
 mod handshake;
 mod network;
+mod streams;
