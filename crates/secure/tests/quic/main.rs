@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the report")]
 
+mod addresses;
 mod handshake;
+mod hostile;
 mod network;
 mod streams;

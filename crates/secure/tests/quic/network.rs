@@ -172,7 +172,7 @@ impl Server {
     }
 
     /// Processes timeouts and events, and appends the datagrams to send.
-    fn advance(&mut self, now: Instant, sent: &mut Vec<Packet>) {
+    pub(crate) fn advance(&mut self, now: Instant, sent: &mut Vec<Packet>) {
         let mut buffer = Vec::new();
         for served in self.connections.values_mut() {
             if served.connection.timeout().is_some_and(|timeout| timeout <= now) {
@@ -353,6 +353,13 @@ impl Network {
             Fate::Delay(delay) => delay,
         };
         self.in_flight.push((self.now + delay, packet));
+    }
+
+    /// Removes those datagrams that would arrive at the server within five milliseconds and are selected.
+    pub(crate) fn intercept(&mut self, mut select: impl FnMut(&Packet) -> bool) {
+        let soon = self.now + Duration::from_millis(5);
+        self.in_flight
+            .retain(|(arrival, packet)| *arrival > soon || !packet.is_for_server() || !select(packet));
     }
 
     /// Accepts the connections that the server holds.

@@ -1,0 +1,340 @@
+//! Addresses: migration, validation by tokens, version negotiation, stateless resets, and routing between processes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cannery_secure::quic::{Arrival, Context, Endpoint, Generation, Issuer, Received};
+use quinn_proto::{ConnectionError, TokenMemoryCache, TokenStore, TransportConfig};
+
+use super::network::{
+    Acceptance, CLIENT, Fate, Network, Packet, SERVER, Server, client_config, context, random_seed,
+    tls_client, tls_context,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// An Initial packet in form only: it has the length of one, and this version and these connection IDs.
+fn long_header(version: u32, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0xc3];
+    bytes.extend_from_slice(&version.to_be_bytes());
+    bytes.extend_from_slice(&[8, 1, 2, 3, 4, 5, 6, 7, 8, 4, 9, 9, 9, 9, 0, 0x44, 0x96]);
+    bytes.resize(length, 0);
+    bytes
+}
+
+fn receive(network: &mut Network, bytes: &[u8], reply: &mut Vec<u8>) -> Received {
+    let arrival = Arrival { source: CLIENT, destination: None, ecn: 0, bytes };
+    network.server.endpoint.receive(network.now, &arrival, reply)
+}
+
+#[test]
+fn connection_survives_new_addresses_of_the_client() {
+    let (mut network, handle) = Network::connected();
+    let addresses = ["198.51.100.1:50001", "203.0.113.9:50000", "198.51.100.1:50000"];
+    for (count, address) in addresses.into_iter().enumerate() {
+        network.client.address = address.parse().unwrap();
+        network.remote(handle).connection.ping();
+        network.run(2 * SECOND);
+        let connection = &network.server.only().connection;
+        assert_eq!(connection.remote_address(), address.parse::<SocketAddr>().unwrap());
+        assert_eq!(connection.stats().migrations as usize, count + 1);
+        assert!(network.remote(handle).loss().is_none());
+    }
+}
+
+#[test]
+fn spoofed_migration_returns_to_the_old_address() {
+    let (mut network, handle) = Network::connected();
+    network.path = Box::new(|packet| {
+        if packet.is_for_server() {
+            packet.source = "203.0.113.66:1".parse().unwrap();
+        }
+        Fate::Deliver
+    });
+    network.remote(handle).connection.ping();
+    network.run(Duration::from_millis(11));
+    network.path = Box::new(|_| Fate::Deliver);
+    network.run(10 * SECOND);
+    network.remote(handle).connection.ping();
+    network.run(SECOND);
+    assert_eq!(network.server.only().connection.remote_address(), CLIENT);
+    assert!(network.remote(handle).loss().is_none());
+}
+
+#[test]
+fn datagrams_go_back_to_where_they_were_sent() {
+    let mut network = Network::new(Server::new(&context(&random_seed())));
+    network.server.acceptance = Acceptance::Held;
+    network.connect(client_config(&tls_client(&["h3"])));
+    network.run(Duration::from_millis(15));
+    let incoming = network.server.held.pop().unwrap();
+    let transmit = network.server.endpoint.refuse(incoming, &mut Vec::new());
+    assert_eq!((transmit.source, transmit.destination), (Some(SERVER.ip()), CLIENT));
+    assert_eq!((transmit.ecn, transmit.segment_bytes), (0, None));
+}
+
+#[test]
+fn ecn_is_used_when_the_path_carries_it() {
+    let (network, _) = Network::connected();
+    assert!(network.sent.iter().any(|packet| !packet.is_for_server() && packet.ecn == 2));
+}
+
+#[test]
+fn path_is_probed_for_longer_datagrams() {
+    let (mut network, handle) = Network::connected();
+    network.remote(handle).connection.ping();
+    network.run(5 * SECOND);
+    assert_eq!(network.server.only().connection.stats().path_bytes_max, 1452);
+
+    let mut network = Network::new(Server::new(&context(&random_seed())));
+    network.path = Box::new(|packet| if packet.bytes.len() > 1300 { Fate::Drop } else { Fate::Deliver });
+    network.connect(client_config(&tls_client(&["h3"])));
+    network.run(10 * SECOND);
+    let bytes = network.server.only().connection.stats().path_bytes_max;
+    assert!((1200..=1300).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn token_of_an_earlier_connection_validates_the_address_once() {
+    let seed = random_seed();
+    let tls = tls_client(&["h3"]);
+    let store = Arc::new(TokenMemoryCache::default());
+    let config = || {
+        let mut config = client_config(&tls);
+        config.token_store(store.clone());
+        config
+    };
+    let mut network = Network::new(Server::new(&context(&seed)));
+    network.connect(config());
+    network.run(SECOND);
+
+    // Another process with the seed accepts the token.
+    let token = store.take("localhost").expect("the server has sent a token");
+    assert!(store.take("localhost").is_some() && store.take("localhost").is_none(), "two tokens");
+    let mut network = Network::new(Server::new(&context(&seed)));
+    network.server.acceptance = Acceptance::Held;
+    for is_validated in [true, false] {
+        store.insert("localhost", token.clone());
+        let handle = network.connect(config());
+        network.run(Duration::from_millis(15));
+        let incoming = network.server.held.pop().unwrap();
+        assert_eq!(incoming.is_validated(), is_validated);
+        network.server.endpoint.ignore(incoming);
+        network.client.connections.remove(&handle);
+    }
+
+    let mut network = Network::new(Server::new(&context(&random_seed())));
+    network.server.acceptance = Acceptance::Held;
+    store.insert("localhost", token);
+    network.connect(config());
+    network.run(Duration::from_millis(15));
+    assert!(!network.server.held[0].is_validated(), "another seed");
+}
+
+#[test]
+fn token_is_bound_to_the_address() {
+    let seed = random_seed();
+    let store = Arc::new(TokenMemoryCache::default());
+    let mut config = client_config(&tls_client(&["h3"]));
+    config.token_store(store.clone());
+    let mut network = Network::new(Server::new(&context(&seed)));
+    network.connect(config.clone());
+    network.run(SECOND);
+
+    network.server.acceptance = Acceptance::Held;
+    network.client.address = "203.0.113.9:50000".parse().unwrap();
+    network.connect(config);
+    network.run(Duration::from_millis(15));
+    assert!(!network.server.held[0].is_validated());
+}
+
+#[test]
+fn retry_token_of_another_address_is_refused() {
+    let mut network = Network::new(Server::new(&context(&random_seed())));
+    network.server.acceptance = Acceptance::Held;
+    let handle = network.connect(client_config(&tls_client(&["h3"])));
+    network.run(Duration::from_millis(15));
+    let incoming = network.server.held.pop().unwrap();
+    let mut reply = Vec::new();
+    let transmit = network.server.endpoint.retry(incoming, &mut reply).unwrap();
+    network.send(Packet { source: SERVER, destination: transmit.destination, ecn: 0, bytes: reply });
+    network.path = Box::new(|packet| {
+        if packet.is_for_server() {
+            packet.source = "203.0.113.66:1".parse().unwrap();
+        }
+        packet.destination = if packet.is_for_server() { SERVER } else { CLIENT };
+        Fate::Deliver
+    });
+    network.run(SECOND);
+    assert!(network.server.held.is_empty());
+    let loss = network.remote(handle).loss().unwrap().to_string();
+    assert!(loss.contains("invalid Retry Token"), "{loss}");
+}
+
+#[test]
+fn unknown_version_is_negotiated_for_long_datagrams_only() {
+    let mut network = Network::new(Server::new(&context(&random_seed())));
+    let mut reply = Vec::new();
+    let received = receive(&mut network, &long_header(0x6b33_43cf, 1200), &mut reply);
+    let Received::Reply(transmit) = received else { panic!("{received:?}") };
+    assert_eq!(transmit.bytes, reply.len());
+    assert_eq!(reply[1..5], [0; 4]);
+    // The connection IDs are exchanged.
+    assert_eq!(reply[5..19], [4, 9, 9, 9, 9, 8, 1, 2, 3, 4, 5, 6, 7, 8]);
+    let (versions, rest) = reply[19..].as_chunks::<4>();
+    assert!(rest.is_empty());
+    assert!(versions.contains(&[0, 0, 0, 1]) && versions.len() == 2);
+
+    let received = receive(&mut network, &long_header(0x6b33_43cf, 1200), &mut reply);
+    assert!(matches!(received, Received::Dropped), "too soon after the first");
+    network.now += Duration::from_millis(10);
+    let received = receive(&mut network, &long_header(0x6b33_43cf, 1200), &mut reply);
+    assert!(matches!(received, Received::Reply(_)));
+
+    network.now += SECOND;
+    let received = receive(&mut network, &long_header(0x6b33_43cf, 1199), &mut reply);
+    assert!(matches!(received, Received::Dropped));
+}
+
+#[test]
+fn client_with_another_version_fails() {
+    let mut network = Network::new(Server::new(&context(&random_seed())));
+    let mut config = client_config(&tls_client(&["h3"]));
+    config.version(0xff00_001d);
+    let handle = network.connect(config);
+    network.run(SECOND);
+    assert_eq!(network.remote(handle).loss(), Some(&ConnectionError::VersionMismatch));
+}
+
+#[test]
+fn process_with_the_seed_resets_connections_of_its_predecessor() {
+    for (is_same_seed, expected) in [(true, true), (false, false)] {
+        let seed = random_seed();
+        let mut network = Network::new(Server::new(&context(&seed)));
+        let mut config = client_config(&tls_client(&["h3"]));
+        config.transport_config(Arc::new(TransportConfig::default()));
+        let handle = network.connect(config);
+        network.run(SECOND);
+
+        let seed = if is_same_seed { seed } else { random_seed() };
+        let endpoint = Endpoint::new(&context(&seed), 0, Generation::new(0), [8; 32]);
+        network.server = Server::with_endpoint(endpoint);
+        network.remote(handle).connection.ping();
+        network.run(SECOND);
+        assert_eq!(network.remote(handle).loss() == Some(&ConnectionError::Reset), expected);
+        assert_eq!(network.server.replies.is_empty(), !expected);
+        for reply in &network.server.replies {
+            let longest =
+                network.sent.iter().filter(|packet| packet.is_for_server()).map(|p| p.bytes.len()).max();
+            assert!(reply.len() < longest.unwrap());
+        }
+    }
+}
+
+#[test]
+fn stateless_resets_are_shorter_than_their_cause_and_rare() {
+    let seed = random_seed();
+    let (mut network, id) = connection_id(&context(&seed));
+    network.server = Server::with_endpoint(Endpoint::new(&context(&seed), 0, Generation::new(0), [8; 32]));
+    let mut reply = Vec::new();
+    for length in 1 + id.len()..200 {
+        network.now += SECOND;
+        let mut datagram = [&[0x40], &id[..]].concat();
+        datagram.resize(length, 0x55);
+        match receive(&mut network, &datagram, &mut reply) {
+            Received::Reply(transmit) => assert!(transmit.bytes < length && transmit.bytes >= 21),
+            received => assert!(matches!(received, Received::Dropped) && length < 25, "{length}"),
+        }
+    }
+    let datagram = [&[0x40], &id[..], &[0x55; 100]].concat();
+    let mut replies = 0;
+    for _ in 0..1000 {
+        network.now += Duration::from_millis(1);
+        replies += usize::from(matches!(receive(&mut network, &datagram, &mut reply), Received::Reply(_)));
+    }
+    assert!((9..=11).contains(&replies), "{replies} in a second");
+}
+
+/// Returns a connected network and the server's connection ID that the client uses.
+fn connection_id(context: &Context) -> (Network, Vec<u8>) {
+    let mut network = Network::new(Server::new(context));
+    let handle = network.connect(client_config(&tls_client(&["h3"])));
+    network.run(SECOND);
+    network.remote(handle).connection.ping();
+    network.run(SECOND);
+    let last = network.sent.iter().rfind(|packet| packet.is_for_server()).unwrap();
+    assert!(last.bytes[0] < 0x80);
+    let id = last.bytes[1..=context.id_layout().id_bytes()].to_vec();
+    (network, id)
+}
+
+#[test]
+fn issuer_is_known_to_all_processes_with_the_seed() {
+    let seed = random_seed();
+    for server_id in [None, Some(*b"server-1")] {
+        let tls = tls_context(&seed);
+        let context = Context::new(&tls, server_id).unwrap();
+        let successor = Context::new(&tls_context(&seed), server_id).unwrap();
+        let issuer = Issuer { worker: 3, generation: Generation::new(1) };
+        let endpoint = Endpoint::new(&context, issuer.worker, issuer.generation, [9; 32]);
+        let mut network = Network::new(Server::with_endpoint(endpoint));
+        let handle = network.connect(client_config(&tls_client(&["h3"])));
+        network.run(SECOND);
+        network.remote(handle).connection.ping();
+        network.run(SECOND);
+
+        let mut to_server = network.sent.iter().filter(|packet| packet.is_for_server());
+        assert_eq!(successor.issuer_of(&to_server.next().unwrap().bytes), None, "the client's ID");
+        let last = to_server.next_back().unwrap();
+        assert_eq!(successor.issuer_of(&last.bytes), Some(issuer));
+        assert_eq!(successor.id_layout().worker_of(&last.bytes), 3);
+        let id_bytes = successor.id_layout().id_bytes();
+        assert_eq!(id_bytes, if server_id.is_some() { 18 } else { 10 });
+        if let Some(server_id) = server_id {
+            assert_eq!(last.bytes[2..10], server_id);
+        }
+    }
+}
+
+#[test]
+fn two_generations_serve_side_by_side() {
+    let seed = random_seed();
+    let context = context(&seed);
+    let (mut network, first) = {
+        let mut network = Network::new(Server::new(&context));
+        let first = network.connect(client_config(&tls_client(&["h3"])));
+        network.run(SECOND);
+        (network, first)
+    };
+    // The new process receives everything, and forwards what is of the old generation.
+    let mut old = std::mem::replace(
+        &mut network.server,
+        Server::with_endpoint(Endpoint::new(&context, 0, Generation::new(1), [8; 32])),
+    );
+    let second = network.connect(client_config(&tls_client(&["h3"])));
+    network.remote(first).connection.ping();
+    for _ in 0..200 {
+        let mut forwarded = Vec::new();
+        let context = &context;
+        network.intercept(|packet| {
+            let issuer = context.issuer_of(&packet.bytes);
+            let is_old = issuer.is_some_and(|issuer| issuer.generation == Generation::new(0));
+            if is_old {
+                forwarded.push(packet.clone());
+            }
+            is_old
+        });
+        let mut sent = Vec::new();
+        for packet in &forwarded {
+            old.receive(network.now, packet, &mut sent);
+        }
+        old.advance(network.now, &mut sent);
+        sent.into_iter().for_each(|packet| network.send(packet));
+        network.run(Duration::from_millis(5));
+    }
+    assert!(network.remote(second).is_established());
+    assert!(network.remote(first).loss().is_none());
+    assert_eq!((old.connections.len(), network.server.connections.len()), (1, 1));
+    assert!(network.server.replies.is_empty());
+}

@@ -1,0 +1,409 @@
+//! Hostile peers: damaged and forged datagrams, and attacks that earlier versions of libraries were open to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cannery_secure::quic::{AcceptError, Arrival, CloseReason, Connection, Event, Received};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use quinn_proto::crypto::{HeaderKey, PacketKey};
+use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use rustls::pki_types::ServerName;
+use rustls::quic::{ClientConnection, Keys, Version};
+
+use super::network::{
+    Acceptance, CLIENT, Fate, Network, Packet, SERVER, Server, client_config, context, random_seed,
+    tls_client,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The IDs that the forged client uses.
+const DESTINATION: [u8; 8] = [0xd0, 1, 2, 3, 4, 5, 6, 7];
+const SOURCE: [u8; 4] = [0x50, 1, 2, 3];
+
+/// Encodes an integer below 2^30 in four bytes (RFC 9000 §16).
+fn varint(value: usize) -> [u8; 4] {
+    (u32::try_from(value).unwrap() | 0x8000_0000).to_be_bytes()
+}
+
+/// Encodes a CRYPTO frame.
+fn crypto_frame(offset: usize, data: &[u8]) -> Vec<u8> {
+    [&[6], &varint(offset)[..], &varint(data.len()), data].concat()
+}
+
+/// Returns the keys of a client's Initial packets.
+fn client_keys() -> Keys {
+    let suite = TLS13_AES_128_GCM_SHA256.tls13().unwrap().quic_suite().unwrap();
+    suite.keys(&DESTINATION, rustls::Side::Client, Version::V1)
+}
+
+/// Seals an Initial packet with these frames into a datagram of 1200 bytes.
+fn initial(number: u16, frames: &[u8]) -> Vec<u8> {
+    initial_with(0xc1, number, &[], frames)
+}
+
+fn initial_with(first: u8, number: u16, token: &[u8], frames: &[u8]) -> Vec<u8> {
+    let mut header = vec![first, 0, 0, 0, 1, 8];
+    header.extend_from_slice(&DESTINATION);
+    header.push(4);
+    header.extend_from_slice(&SOURCE);
+    header.extend_from_slice(&varint(token.len()));
+    header.extend_from_slice(token);
+    let payload_bytes = 1200 - header.len() - 4 - 2 - 16;
+    header.extend_from_slice(&varint(2 + payload_bytes + 16));
+    header.extend_from_slice(&number.to_be_bytes());
+
+    let mut payload = frames.to_vec();
+    payload.resize(payload_bytes, 0);
+    let keys = client_keys();
+    let number_start = header.len() - 2;
+    let mut packet = [&header[..], &payload, &[0; 16]].concat();
+    keys.local.packet.encrypt(number.into(), &mut packet, header.len());
+    keys.local.header.encrypt(number_start, &mut packet);
+    packet
+}
+
+/// Returns a ClientHello with these transport parameters.
+fn hello(parameters: &[u8]) -> Vec<u8> {
+    let name = ServerName::try_from("localhost").unwrap();
+    let tls = tls_client(&["h3"]);
+    let mut connection = ClientConnection::new(tls, Version::V1, name, parameters.to_vec()).unwrap();
+    let mut hello = Vec::new();
+    assert!(connection.write_hs(&mut hello).is_none());
+    hello
+}
+
+/// Returns valid transport parameters: `initial_source_connection_id`, then these.
+fn parameters(more: &[u8]) -> Vec<u8> {
+    [&[0x0f, 4], &SOURCE[..], more].concat()
+}
+
+/// A server that receives forged datagrams, which it accepts.
+struct Target {
+    network: Network,
+    connection: Option<Connection>,
+    error: Option<AcceptError>,
+    sent: usize,
+}
+
+impl Target {
+    fn new() -> Self {
+        let network = Network::new(Server::new(&context(&random_seed())));
+        Self { network, connection: None, error: None, sent: 0 }
+    }
+
+    /// Delivers a datagram, and takes what the server sends. Returns the events of the connection.
+    fn deliver(&mut self, bytes: &[u8]) -> Vec<Event> {
+        let now = self.network.now;
+        let endpoint = &mut self.network.server.endpoint;
+        let mut buffer = Vec::new();
+        let arrival = Arrival { source: CLIENT, destination: None, ecn: 0, bytes };
+        match endpoint.receive(now, &arrival, &mut buffer) {
+            Received::Connection(_, event) => {
+                if let Some(connection) = &mut self.connection {
+                    connection.receive(event);
+                }
+            }
+            Received::Incoming(incoming) => match endpoint.accept(now, incoming, &mut buffer) {
+                Ok(connection) => assert!(self.connection.replace(connection).is_none()),
+                Err(error) => self.error = Some(error),
+            },
+            Received::Reply(transmit) => self.sent += transmit.bytes,
+            Received::Dropped => {}
+        }
+
+        let Some(connection) = &mut self.connection else { return Vec::new() };
+        let events = std::iter::from_fn(|| connection.next_event()).collect();
+        endpoint.maintain(connection);
+        while let Some(transmit) = connection.poll_transmit(now, 10.try_into().unwrap(), &mut buffer) {
+            self.sent += transmit.bytes;
+        }
+        events
+    }
+
+    /// Sends a hello in as many packets as it takes. Returns the events.
+    fn send_hello(&mut self, hello: &[u8]) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (index, part) in hello.chunks(1000).enumerate() {
+            let number = u16::try_from(index).unwrap();
+            events.extend(self.deliver(&initial(number, &crypto_frame(index * 1000, part))));
+        }
+        events
+    }
+
+    /// Returns the code with which the server has closed the connection.
+    fn violation(&self, events: &[Event]) -> Option<u64> {
+        let reason = match &self.error {
+            Some(error) => Some(&error.reason),
+            None => events.iter().find_map(|event| match event {
+                Event::Closed(reason) => Some(reason),
+                _ => None,
+            }),
+        };
+        match reason? {
+            CloseReason::Violation { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+}
+
+#[test]
+fn forged_hello_with_valid_parameters_is_answered() {
+    let mut target = Target::new();
+    let events = target.send_hello(&hello(&parameters(&[])));
+    assert_eq!(events, []);
+    assert!(target.sent > 1200);
+    assert!(target.connection.unwrap().is_handshaking());
+}
+
+/// RUSTSEC-2026-0037: transport parameters made quinn-proto panic.
+#[test]
+fn invalid_transport_parameters_close_the_connection() {
+    // Identifier, length, value.
+    let cases: [&[u8]; 14] = [
+        &[0x03, 2, 0x44, 0xaf],                                      // max_udp_payload_size 1199
+        &[0x0a, 1, 21],                                              // ack_delay_exponent 21
+        &[0x0b, 4, 0x80, 0, 0x40, 0],                                // max_ack_delay 2^14
+        &[0x0e, 1, 1],                                               // active_connection_id_limit 1
+        &[0x08, 8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],  // initial_max_streams_bidi 2^62 - 1
+        &[0x01, 0],                                                  // max_idle_timeout without a value
+        &[0x01, 2, 1, 1],                                            // with more than its value
+        &[0x01, 8, 1],                                               // truncated
+        &[0x01, 1, 1, 0x01, 1, 1],                                   // twice
+        &[0x00, 1, 1], // original_destination_connection_id, of servers only
+        &[0x02, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], // stateless_reset_token
+        &[0x0d, 1, 0], // preferred_address
+        &[0x10, 1, 1], // retry_source_connection_id
+        &[0x0c, 1, 1], // disable_active_migration with a value
+    ];
+    for case in cases {
+        let mut target = Target::new();
+        let events = target.send_hello(&hello(&parameters(case)));
+        assert_eq!(target.violation(&events), Some(8), "TRANSPORT_PARAMETER_ERROR for {case:x?}");
+    }
+
+    let mut target = Target::new();
+    let events = target.send_hello(&hello(&[]));
+    assert_eq!(target.violation(&events), Some(8), "no initial_source_connection_id");
+    let mut target = Target::new();
+    let events = target.send_hello(&hello(&[0x0f, 4, 9, 9, 9, 9]));
+    assert_eq!(target.violation(&events), Some(8), "another initial_source_connection_id");
+}
+
+#[test]
+fn malformed_hello_closes_the_connection() {
+    let mut target = Target::new();
+    let mut malformed = hello(&parameters(&[]));
+    malformed[6] = 0xff;
+    malformed.truncate(500);
+    malformed[1..4].copy_from_slice(&[0, 1, 0xf0]);
+    let events = target.send_hello(&malformed);
+    assert!(target.violation(&events).is_some_and(|code| (0x100..0x200).contains(&code)));
+
+    let mut target = Target::new();
+    let events = target.deliver(&initial(0, &crypto_frame(0, &[20, 0, 0, 4, 1, 2, 3, 4])));
+    assert_eq!(target.violation(&events), Some(0x10a), "Finished instead of a hello");
+}
+
+/// GHSA-vr26-jcq5-fjj8: a repeated first packet made quinn-proto panic.
+#[test]
+fn repeated_initial_is_harmless() {
+    let first = initial(0, &crypto_frame(0, &hello(&parameters(&[]))[..1000]));
+    let mut target = Target::new();
+    for _ in 0..5 {
+        target.deliver(&first);
+    }
+    assert_eq!(target.network.server.endpoint.half_open(), 1);
+
+    let mut network = Network::new(Server::new(&context(&random_seed())));
+    network.server.acceptance = Acceptance::Held;
+    for _ in 0..5 {
+        network.send(Packet { source: CLIENT, destination: SERVER, ecn: 0, bytes: first.clone() });
+    }
+    network.run(SECOND);
+    assert_eq!(network.server.held.len(), 1);
+    network.accept_held();
+    network.run(SECOND);
+    assert_eq!(network.server.connections.len(), 1);
+}
+
+/// RUSTSEC-2026-0185: fragments of handshake messages took unlimited memory.
+#[test]
+fn fragments_of_the_handshake_are_limited() {
+    let mut target = Target::new();
+    target.deliver(&initial(0, &[1]));
+    let mut number = 0;
+    let mut closed = None;
+    // One byte of every two, from the end backwards.
+    for offset in (1..15_000).step_by(2).rev() {
+        number += 1;
+        let events = target.deliver(&initial(number, &crypto_frame(offset, &[1])));
+        if let Some(code) = target.violation(&events) {
+            closed = Some((number, code));
+            break;
+        }
+    }
+    let (packets, code) = closed.expect("the connection is closed");
+    assert!(packets < 5000 && code != 0, "{packets} packets, code {code}");
+
+    let mut target = Target::new();
+    let events = target.deliver(&initial(0, &crypto_frame(17_000, &[1])));
+    assert_eq!(target.violation(&events), Some(0xd), "CRYPTO_BUFFER_EXCEEDED");
+}
+
+#[test]
+fn endless_handshake_is_closed() {
+    let mut target = Target::new();
+    // A hello of 65,000 bytes that never ends.
+    let mut message = vec![1, 0, 0xfd, 0xe8];
+    message.resize(1000, 0);
+    let mut codes = Vec::new();
+    for index in 0..30 {
+        let part = if index == 0 { message.clone() } else { vec![0; 1000] };
+        let events = target.deliver(&initial(index, &crypto_frame(usize::from(index) * 1000, &part)));
+        codes.extend(target.violation(&events));
+    }
+    assert_eq!(codes, [0xd], "CRYPTO_BUFFER_EXCEEDED");
+}
+
+#[test]
+fn frames_that_an_initial_may_not_carry_are_refused() {
+    // STREAM, MAX_DATA, NEW_TOKEN, NEW_CONNECTION_ID, PATH_CHALLENGE, HANDSHAKE_DONE, an unknown type.
+    for frame in [0x08, 0x10, 0x07, 0x18, 0x1a, 0x1e, 0x21] {
+        let mut target = Target::new();
+        let events = target.deliver(&initial(0, &[frame, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]));
+        let code = target.violation(&events).unwrap();
+        assert!(code == 0xa || code == 7, "PROTOCOL_VIOLATION or FRAME_ENCODING_ERROR: {code:#x}");
+    }
+    let mut target = Target::new();
+    let events = target.deliver(&initial(0, &[]));
+    assert_eq!(events, [], "PADDING alone is legal");
+}
+
+#[test]
+fn short_and_malformed_initials_keep_no_state() {
+    let mut target = Target::new();
+    let valid = initial(0, &crypto_frame(0, &hello(&parameters(&[]))[..1000]));
+    for length in 0..valid.len() {
+        target.deliver(&valid[..length]);
+        assert_eq!(target.network.server.endpoint.half_open(), 0, "{length} bytes");
+    }
+    let mut wrong_tag = valid.clone();
+    *wrong_tag.last_mut().unwrap() ^= 1;
+    target.deliver(&wrong_tag);
+    assert!(target.error.take().is_some_and(|error| error.reply.is_none()));
+    assert_eq!(target.network.server.endpoint.half_open(), 0);
+
+    target.deliver(&valid);
+    assert_eq!(target.network.server.endpoint.half_open(), 1);
+}
+
+#[test]
+fn forged_tokens_do_not_validate() {
+    for token in [&[0; 40][..], &[0xff; 16], &[1], &[7; 500]] {
+        let mut network = Network::new(Server::new(&context(&random_seed())));
+        network.server.acceptance = Acceptance::Held;
+        let bytes = initial_with(0xc1, 0, token, &crypto_frame(0, &[1, 0, 2, 0]));
+        network.send(Packet { source: CLIENT, destination: SERVER, ecn: 0, bytes });
+        network.run(SECOND);
+        assert!(!network.server.held[0].is_validated());
+    }
+}
+
+#[test]
+fn early_datagrams_of_a_held_connection_are_limited() {
+    let mut network = Network::new(Server::new(&context(&random_seed())));
+    network.server.acceptance = Acceptance::Held;
+    for number in 0..1000 {
+        let bytes = initial(number, &[1]);
+        network.send(Packet { source: CLIENT, destination: SERVER, ecn: 0, bytes });
+    }
+    network.run(SECOND);
+    assert_eq!(network.server.held.len(), 1);
+    network.accept_held();
+    let datagrams = network.server.only().connection.stats().received_datagrams;
+    assert_eq!(datagrams, 16 * 1024 / 1200, "without the first");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn garbage_never_panics(datagrams in vec(vec(any::<u8>(), 0..1400), 1..30)) {
+        let mut target = Target::new();
+        for datagram in datagrams {
+            target.deliver(&datagram);
+            let longer = [&datagram[..], &[0; 1200]].concat();
+            target.deliver(&longer);
+            // With the form of an Initial packet of version 1.
+            let mut initial = longer;
+            initial[..5].copy_from_slice(&[0xc0, 0, 0, 0, 1]);
+            target.deliver(&initial);
+        }
+    }
+
+    #[test]
+    fn random_frames_never_panic(frames in vec(vec(any::<u8>(), 0..300), 1..20)) {
+        let mut target = Target::new();
+        for (number, frames) in frames.iter().enumerate() {
+            target.deliver(&initial(u16::try_from(number).unwrap(), frames));
+        }
+    }
+
+    #[test]
+    fn damaged_hello_never_panics(
+        changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
+        parameters in vec(any::<u8>(), 0..60),
+    ) {
+        let mut hello = hello(&parameters);
+        for (position, byte) in changes {
+            let position = position.index(hello.len());
+            hello[position] = byte;
+        }
+        Target::new().send_hello(&hello);
+    }
+
+    #[test]
+    fn damaged_datagrams_never_panic_nor_end_connections(
+        seed in any::<u64>(),
+        rate in 2_u64..20,
+    ) {
+        let (mut network, handle) = Network::connected();
+        let mut state = seed;
+        let mut random = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state >> 33
+        };
+        network.path = Box::new(move |packet| {
+            if random() % rate == 0 {
+                let position = usize::try_from(random()).unwrap() % packet.bytes.len();
+                match random() % 3 {
+                    0 => packet.bytes.truncate(position),
+                    1 => packet.bytes[position] ^= 1 << (random() % 8),
+                    _ => packet.bytes.extend_from_slice(&[0x40; 50]),
+                }
+            }
+            Fate::Deliver
+        });
+        for _ in 0..20 {
+            let connection = &mut network.remote(handle).connection;
+            if let Some(id) = connection.streams().open(quinn_proto::Dir::Bi) {
+                connection.send_stream(id).write(b"request").unwrap();
+            }
+            network.run(Duration::from_millis(300));
+        }
+        prop_assert_eq!(network.server.connections.len(), 1);
+        network.connect(client_config(&tls_client(&["h3"])));
+        network.run(5 * SECOND);
+    }
+}
+
+#[test]
+fn context_is_shared_between_threads() {
+    fn assert_shared<T: Send + Sync>(_: &T) {}
+    fn assert_sent<T: Send>() {}
+    assert_shared(&Arc::new(context(&random_seed())));
+    assert_sent::<cannery_secure::quic::Endpoint>();
+    assert_sent::<Connection>();
+}
