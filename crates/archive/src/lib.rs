@@ -47,8 +47,8 @@ pub use layout::record::{
     BodyId, Coding, Extent, HeadId, NewRecord, NewRepresentation, Origin, Record, Redirect, Representation,
     Resource, Rewrite,
 };
-pub use layout::rule_index::{AFFIX_BYTES_MAX, Candidates, INDEX_RULES_MAX, IndexKind, PATTERN_SEGMENTS_MAX};
-pub use layout::scope::{NewRule, NewScope, Rule, Scope, ScopeEntry};
+pub use layout::rule_index::{AFFIX_BYTES_MAX, Candidates, INDEX_RULES_MAX, PATTERN_SEGMENTS_MAX};
+pub use layout::scope::{NewRule, NewScope, Rule, RuleFilter, Scope, ScopeEntry};
 pub use layout::{RecordKind, name, split_host};
 pub use lease::Lease;
 pub use map::Loading;

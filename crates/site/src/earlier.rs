@@ -38,16 +38,28 @@ impl Site {
         if is_exact || !matches!(request.method, Method::Get | Method::Head) {
             return (answer, None);
         }
-        match self.earlier_answer(earlier, answer.reason, request, buffers, *now) {
+        let releases = EarlierReleases { current: self, releases: earlier };
+        match releases.answer(answer.reason, request, buffers, *now) {
             Some((index, found)) => (found, Some(index)),
             None => (answer, None),
         }
     }
+}
 
+/// The releases before the current one.
+struct EarlierReleases<'a> {
+    current: &'a Site,
+    /// Newest first.
+    releases: &'a [Arc<Site>],
+}
+
+impl<'a> EarlierReleases<'a> {
+    /// Returns the answer of the first release with an immutable file at the path, and the index of the release.
+    ///
+    /// `reason` is that of the answer of the current release.
     #[inline(never)]
-    fn earlier_answer<'a>(
+    fn answer(
         &self,
-        earlier: &'a [Arc<Site>],
         reason: Reason,
         request: &Request<'a>,
         buffers: &'a mut RequestBuffers,
@@ -55,31 +67,32 @@ impl Site {
     ) -> Option<(usize, Answer<'a>)> {
         let RequestBuffers { key, buffers, header_rules } = buffers;
         let target = Target::parse(request.target)?;
-        let host = if self.has_hosts { target.host(request.host) } else { None };
+        let host = if self.current.has_hosts { target.host(request.host) } else { None };
         let place = Place { host, key: target.key(key).ok()?, is_path: true };
         if matches!(reason, Reason::Rule(_)) && self.has_forced_rule(place, &mut buffers.search) {
             return None;
         }
 
-        let (index, resource) = self.find_earlier(earlier, place)?;
-        let lookup = Lookup { archive: &earlier[index].archive, place, query: None, request, now };
+        let (index, resource) = self.find(place)?;
+        let lookup = Lookup { archive: &self.releases[index].archive, place, query: None, request, now };
         let delivery = Delivery::new(Reason::Path(Origin::Carried));
         let answer = lookup.deliver(resource, delivery, &mut buffers.parts);
         Some((index, lookup.finish(answer, header_rules, false)))
     }
 
-    /// Returns `true` if a rule with precedence over exact paths matches. Also returns `true` if the rules are corrupt.
-    fn has_forced_rule<'a>(&'a self, place: Place<'a>, search: &mut Search) -> bool {
-        self.archive.facts().forced_rules
-            && Sites::new(&self.archive, place.host)
+    /// Returns `true` if a rule of the current release with precedence over exact paths matches, or if its rules are corrupt.
+    fn has_forced_rule(&self, place: Place<'a>, search: &mut Search) -> bool {
+        let archive = &self.current.archive;
+        archive.facts().forced_rules
+            && Sites::new(archive, place.host)
                 .filter_map(Result::ok)
-                .any(|host| resolve::has_forced_rule(&self.archive, host, place.key, search).unwrap_or(true))
+                .any(|host| resolve::has_forced_rule(archive, host, place.key, search).unwrap_or(true))
     }
 
-    /// Finds the first earlier release with an immutable file at a path, and returns its index.
-    fn find_earlier<'a>(&self, earlier: &'a [Arc<Site>], place: Place<'_>) -> Option<(usize, Resource<'a>)> {
-        earlier.iter().enumerate().find_map(|(index, site)| {
-            let mut hosts = Sites::new(&self.archive, place.host).filter_map(Result::ok);
+    /// Finds the first release with an immutable file at a path, and returns its index.
+    fn find(&self, place: Place<'_>) -> Option<(usize, Resource<'a>)> {
+        self.releases.iter().enumerate().find_map(|(index, site)| {
+            let mut hosts = Sites::new(&self.current.archive, place.host).filter_map(Result::ok);
             let found = hosts.find_map(|host| immutable_file(&site.archive, host, place.key).ok().flatten());
             Some((index, found?))
         })

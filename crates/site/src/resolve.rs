@@ -3,7 +3,7 @@
 //! A path with a record costs one lookup. For the others we search the index of the rules, and then the scopes from the root
 //! down, in one pass over the path and no deeper than the deepest scope of the site.
 
-use cannery_archive::{Archive, Candidates, Corrupt, IndexKind, Key, Record, Resource, Rule, ScopeEntry};
+use cannery_archive::{Archive, Candidates, Corrupt, Key, Record, Resource, Rule, RuleFilter, ScopeEntry};
 
 use crate::answer::Reason;
 use crate::asset::{is_asset, suffix};
@@ -38,17 +38,6 @@ impl<'a> Found<'a> {
     fn rule((rule, matched): (Rule<'a>, &'a [u8])) -> Found<'a> {
         Found::Record { record: rule.record, matched: Some(matched), reason: Reason::Rule(rule.ordinal) }
     }
-}
-
-/// The rules that a search considers.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum RuleFilter {
-    /// Rules with precedence over exact paths.
-    Forcing,
-    /// Rules for paths without a record.
-    Yielding,
-    /// Rules for paths without a record, except those for pages only, because the path is a missing asset.
-    YieldingForAssets,
 }
 
 /// Buffers for searching rules.
@@ -174,13 +163,8 @@ fn first_rule<'a>(
 ) -> Result<Option<(Rule<'a>, &'a [u8])>, Corrupt> {
     let Some(root) = archive.root(host)? else { return Ok(None) };
     let path = &key.bytes()[1..];
-    let kind = match filter {
-        RuleFilter::Forcing => IndexKind::Forcing,
-        RuleFilter::Yielding | RuleFilter::YieldingForAssets => IndexKind::Yielding,
-    };
-    let is_asset = filter == RuleFilter::YieldingForAssets;
     let Search { runs, candidates } = search;
-    root.first_rule(kind, path, is_asset, candidates, |rule| {
+    root.first_rule(filter, path, candidates, |rule| {
         let captured = Runs::match_path(rule.pattern, path)?;
         Ok(captured.map(|captured| {
             *runs = captured;

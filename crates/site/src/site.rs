@@ -39,6 +39,13 @@ pub(crate) struct RequestBuffers {
     pub(crate) header_rules: HeaderRuleSearch,
 }
 
+/// A `GET` or `HEAD` request, its path and its query.
+struct PathRequest<'a, 'r> {
+    place: Place<'a>,
+    query: Option<&'a [u8]>,
+    request: &'r Request<'a>,
+}
+
 impl Scratch {
     /// Sets the current time, in seconds since 1970, for conditions on dates.
     pub fn set_now(&mut self, seconds: u64) {
@@ -82,7 +89,8 @@ impl Site {
             Some(key) if matches!(request.method, Method::Get | Method::Head) => {
                 let host = if self.has_hosts { request.host.and_then(target::host_name) } else { None };
                 let place = Place { host, key, is_path: true };
-                self.answer_path(place, None, request, &mut buffers.buffers, &mut buffers.header_rules, now)
+                let path = PathRequest { place, query: None, request };
+                self.answer_path(path, &mut buffers.buffers, &mut buffers.header_rules, now)
             }
             _ => self.answer_unusual(request, buffers, now),
         }
@@ -112,7 +120,8 @@ impl Site {
 
         let answer = match (request.method, path) {
             (Method::Get | Method::Head, Ok(query)) => {
-                return self.answer_path(place, query, request, buffers, header_rules, now);
+                let path = PathRequest { place, query, request };
+                return self.answer_path(path, buffers, header_rules, now);
             }
             (Method::Get | Method::Head, Err(failure)) => Err(failure),
             (method, _) => answer_other_method(method, target, request.target),
@@ -127,13 +136,12 @@ impl Site {
     #[inline(always)]
     fn answer_path<'a>(
         &'a self,
-        place: Place<'a>,
-        query: Option<&'a [u8]>,
-        request: &Request<'a>,
+        path: PathRequest<'a, '_>,
         buffers: &'a mut Buffers,
         header_rules: &'a mut HeaderRuleSearch,
         now: u64,
     ) -> Answer<'a> {
+        let PathRequest { place, query, request } = path;
         let archive = &self.archive;
         let found = if place.host.is_some() || archive.facts().forced_rules {
             resolve::resolve(archive, place, &mut buffers.search)

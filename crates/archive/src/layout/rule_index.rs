@@ -47,7 +47,7 @@ const HEADER: u8 = 2;
 
 /// The kind of rules in an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IndexKind {
+pub(crate) enum IndexKind {
     /// Rules of `_redirects` that apply to paths without a record.
     Yielding,
     /// Rules of `_redirects` that take precedence over an exact path.
@@ -64,6 +64,15 @@ impl IndexKind {
             IndexKind::Header => HEADER,
         }
     }
+}
+
+/// The treatment of rules for pages only in a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PageRules {
+    /// They can match.
+    Included,
+    /// They are no candidates, because the path is a missing asset.
+    Skipped,
 }
 
 /// An index of rules.
@@ -197,11 +206,11 @@ impl<'a> RuleIndex<'a> {
 
     /// Finds the rules that can match `path`, which starts after the slash of its directory.
     ///
-    /// Rules for pages are no candidates for a missing asset. A pattern also matches a path with one more slash at its end.
+    /// A pattern also matches a path with one more slash at its end.
     pub(crate) fn search(
         &self,
         path: &[u8],
-        is_asset: bool,
+        page_rules: PageRules,
         candidates: &mut Candidates,
     ) -> Result<(), Corrupt> {
         let path_segments = Segments::of(path);
@@ -214,8 +223,11 @@ impl<'a> RuleIndex<'a> {
         let bits = &mut candidates.bits[..self.words];
         for (index, word) in bits.iter_mut().enumerate() {
             let stripped = shorter.get(index).map_or(0, |word| u64::from_le_bytes(*word));
-            let pages = if is_asset { u64::from_le_bytes(self.pages[index]) } else { 0 };
-            *word = (u64::from_le_bytes(exact[index]) | stripped) & !pages;
+            let skipped = match page_rules {
+                PageRules::Included => 0,
+                PageRules::Skipped => u64::from_le_bytes(self.pages[index]),
+            };
+            *word = (u64::from_le_bytes(exact[index]) | stripped) & !skipped;
         }
 
         // Intersect with the rules that accept each segment. A slash at the end adds an empty segment, which a pattern need

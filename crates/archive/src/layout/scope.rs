@@ -7,7 +7,7 @@ use super::format::Format;
 use super::header_rule::{HeaderRule, NewHeaderRule};
 use super::piece::{self, Piece, Pieces};
 use super::record::{NewRecord, Positions, Record};
-use super::rule_index::{self, Candidates, IndexKind, IndexedRule, RuleIndex};
+use super::rule_index::{self, Candidates, IndexKind, IndexedRule, PageRules, RuleIndex};
 use super::{Fields, length_u8, length_u16};
 use crate::{Corrupt, WriteError};
 
@@ -52,6 +52,33 @@ pub enum ScopeEntry<'a> {
     Rule(Rule<'a>),
     /// A rule of `_headers`.
     HeaderRule(HeaderRule<'a>),
+}
+
+/// The rules of `_redirects` that a search considers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleFilter {
+    /// Rules that take precedence over an exact path.
+    Forcing,
+    /// Rules for paths without a record.
+    Yielding,
+    /// Rules for paths without a record, except those for pages only, because the path is a missing asset.
+    YieldingForAssets,
+}
+
+impl RuleFilter {
+    fn index_kind(self) -> IndexKind {
+        match self {
+            RuleFilter::Forcing => IndexKind::Forcing,
+            RuleFilter::Yielding | RuleFilter::YieldingForAssets => IndexKind::Yielding,
+        }
+    }
+
+    fn page_rules(self) -> PageRules {
+        match self {
+            RuleFilter::Forcing | RuleFilter::Yielding => PageRules::Included,
+            RuleFilter::YieldingForAssets => PageRules::Skipped,
+        }
+    }
 }
 
 /// A rule of `_redirects` with a pattern. The first rule that matches is applied.
@@ -99,23 +126,22 @@ impl<'a> Scope<'a> {
         self.pages().chain(self.rules())
     }
 
-    /// Returns the first rule of a kind that can match `path` and for which `accepts` returns a value.
+    /// Returns the first rule that can match `path` and for which `accepts` returns a value.
     ///
-    /// `path` starts after the directory of the scope. For a missing asset, the rules for pages are skipped.
+    /// `path` starts after the directory of the scope.
     ///
     /// # Errors
     /// Returns [`Corrupt`] if the index or a rule is malformed, and the errors of `accepts`.
     pub fn first_rule<T>(
         &self,
-        kind: IndexKind,
+        filter: RuleFilter,
         path: &[u8],
-        is_asset: bool,
         candidates: &mut Candidates,
         mut accepts: impl FnMut(Rule<'a>) -> Result<Option<T>, Corrupt>,
     ) -> Result<Option<T>, Corrupt> {
-        for index in self.indexes(kind) {
+        for index in self.indexes(filter.index_kind()) {
             let index = index?;
-            index.search(path, is_asset, candidates)?;
+            index.search(path, filter.page_rules(), candidates)?;
             for number in candidates.numbers() {
                 if let ScopeEntry::Rule(rule) = self.rule_at(index.rule_offset(number)?)?
                     && let Some(accepted) = accepts(rule)?
@@ -142,7 +168,7 @@ impl<'a> Scope<'a> {
         for index in self.indexes(IndexKind::Header) {
             let index = index?;
             match path {
-                Some(path) => index.search(path, false, candidates)?,
+                Some(path) => index.search(path, PageRules::Included, candidates)?,
                 None => index.search_universal(candidates),
             }
             for number in candidates.numbers() {

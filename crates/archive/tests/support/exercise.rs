@@ -1,7 +1,7 @@
 //! Calls all functions of the reader. They must return, and what they return must be inside the file.
 
 use cannery_archive::{
-    Archive, Candidates, IndexKind, Key, KeyBuffer, Pieces, Record, RecordKind, Scope, ScopeEntry,
+    Archive, Candidates, Key, KeyBuffer, Pieces, Record, RecordKind, RuleFilter, Scope, ScopeEntry,
 };
 
 /// Targets, including all paths and directories of the sample archive.
@@ -57,9 +57,8 @@ fn exercise_path(archive: &Archive, host: Option<&[u8]>, key: Key<'_>) {
 fn exercise_scope(archive: &Archive, scope: Scope<'_>) {
     let mut candidates = Candidates::default();
     for path in ["", "x", "x/", "a/b.html", "docs/"] {
-        for kind in [IndexKind::Forcing, IndexKind::Yielding] {
-            let _ =
-                scope.first_rule(kind, path.as_bytes(), true, &mut candidates, |_| Ok(None::<()>)).is_ok();
+        for filter in [RuleFilter::Forcing, RuleFilter::YieldingForAssets] {
+            let _ = scope.first_rule(filter, path.as_bytes(), &mut candidates, |_| Ok(None::<()>)).is_ok();
         }
         for path in [Some(path.as_bytes()), None] {
             let _ = scope.header_rules(path, &mut candidates, |_| Ok(())).is_ok();
