@@ -76,6 +76,20 @@ fn rule_bytes(rule: &RedirectRule) -> u64 {
     (target + pattern.sum::<usize>() + 64) as u64
 }
 
+/// A source as it is sent in a response.
+struct Delivery<'p> {
+    id: SourceId,
+    status: u16,
+    /// The path for which header rules are merged into the heads. `None` if the server applies the rules.
+    path: Option<RulePath<'p>>,
+}
+
+impl Delivery<'_> {
+    fn without_path(id: SourceId, status: u16) -> Delivery<'static> {
+        Delivery { id, status, path: None }
+    }
+}
+
 impl<'a> Emission<'a> {
     pub(crate) fn new(
         options: &'a Options,
@@ -102,7 +116,8 @@ impl<'a> Emission<'a> {
             let path = self.rule_path(*host, key);
             let record = match &route.target {
                 Target::Source { id, status } => {
-                    self.resource(writer, Some(path), *id, *status, route.origin)?
+                    let delivery = Delivery { id: *id, status: *status, path: Some(path) };
+                    self.resource(writer, &delivery, route.origin)?
                 }
                 Target::Rule(place) => {
                     emitted.redirects += 1;
@@ -143,7 +158,9 @@ impl<'a> Emission<'a> {
         let routes = self.routes;
         for ((host, key), route) in &routes.paths {
             match &route.target {
-                Target::Source { id, status } => self.note(Some(self.rule_path(*host, key)), *id, *status),
+                Target::Source { id, status } => {
+                    self.note(&Delivery { id: *id, status: *status, path: Some(self.rule_path(*host, key)) });
+                }
                 Target::Rule(place) => {
                     self.note_rule(*host, Some(self.rule_path(*host, key)), &routes.rules[*place as usize]);
                 }
@@ -154,10 +171,10 @@ impl<'a> Emission<'a> {
         }
         for ((host, _), scope) in &routes.scopes {
             for (_, id) in &scope.fallbacks {
-                self.note(None, *id, 200);
+                self.note(&Delivery::without_path(*id, 200));
             }
             for (status, id) in &scope.error_pages {
-                self.note(None, *id, *status);
+                self.note(&Delivery::without_path(*id, *status));
             }
             for ordinal in &scope.rules {
                 self.note_rule(*host, None, &routes.rules[*ordinal as usize]);
@@ -170,14 +187,14 @@ impl<'a> Emission<'a> {
         if let Action::Rewrite { status, path: target } = &rule.action
             && let Some(id) = self.constant_source(host, target)
         {
-            self.note(path, id, *status);
+            self.note(&Delivery { id, status: *status, path });
         }
     }
 
-    fn note(&mut self, path: Option<RulePath<'_>>, id: SourceId, status: u16) {
-        let look = self.look(id, status);
-        for form in &self.contents.of_source(id).0.forms {
-            self.heads.note(Look { coding: form.coding, ..look }, path);
+    fn note(&mut self, delivery: &Delivery<'_>) {
+        let look = self.look(delivery);
+        for form in &self.contents.of_source(delivery.id).0.forms {
+            self.heads.note(Look { coding: form.coding, ..look }, delivery.path);
         }
     }
 
@@ -189,8 +206,9 @@ impl<'a> Emission<'a> {
         RulePath { site: site_index(host), host: routes.host_name(host), path }
     }
 
-    /// Returns the properties of a source's heads, except the coding.
-    fn look(&self, id: SourceId, status: u16) -> Look<'a> {
+    /// Returns the properties of the heads of a source, except the coding.
+    fn look(&self, delivery: &Delivery<'_>) -> Look<'a> {
+        let Delivery { id, status, .. } = *delivery;
         let (content, known) = self.contents.of_source(id);
         let source_path = self.sources.path(id);
         let media_type = self.options.media_types.of(source_path);
@@ -235,13 +253,12 @@ impl<'a> Emission<'a> {
     fn resource(
         &mut self,
         writer: &mut Writer,
-        path: Option<RulePath<'_>>,
-        id: SourceId,
-        status: u16,
+        delivery: &Delivery<'_>,
         origin: Origin,
     ) -> Result<NewRecord<'a>, WriteError> {
+        let Delivery { id, status, path } = *delivery;
         let (content, _) = self.contents.of_source(id);
-        let look = self.look(id, status);
+        let look = self.look(delivery);
         let mut representations = Vec::with_capacity(content.forms.len());
         for form in &content.forms {
             let head = self.heads.of(writer, Look { coding: form.coding, ..look }, path)?;
@@ -272,10 +289,11 @@ impl<'a> Emission<'a> {
         let own_site = is_root && self.routes.has_site(host);
         let mut new = NewScope { own_site, ..NewScope::default() };
         for (suffix, id) in &scope.fallbacks {
-            new.fallbacks.push((suffix, self.resource(writer, None, *id, 200, Origin::Alias)?));
+            let page = self.resource(writer, &Delivery::without_path(*id, 200), Origin::Alias)?;
+            new.fallbacks.push((suffix, page));
         }
         for (status, id) in &scope.error_pages {
-            let page = self.resource(writer, None, *id, *status, Origin::Alias)?;
+            let page = self.resource(writer, &Delivery::without_path(*id, *status), Origin::Alias)?;
             new.error_pages.push((*status, page));
         }
         for ordinal in &scope.rules {
@@ -316,7 +334,7 @@ impl<'a> Emission<'a> {
                 Ok(NewRecord::Redirect { status: *status, has_query: query.is_some(), fragment, target })
             }
             Action::Rewrite { status, path: target } => match self.constant_source(host, target) {
-                Some(id) => self.resource(writer, path, id, *status, Origin::Rule),
+                Some(id) => self.resource(writer, &Delivery { id, status: *status, path }, Origin::Rule),
                 None => Ok(NewRecord::Rewrite { status: *status, path: pieces(target) }),
             },
         }

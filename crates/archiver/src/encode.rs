@@ -13,7 +13,7 @@ use crate::compress_cache::{CompressCache, Outcome, ResultKey};
 use crate::content::{ContentId, Contents, Form};
 use crate::error::Error;
 use crate::options::{Encoder, Options};
-use crate::ordered::{self, Limits};
+use crate::ordered::{self, Jobs, Limits};
 use crate::progress::Progress;
 use crate::read::store_identity;
 use crate::source::{SourceId, Sources};
@@ -88,7 +88,8 @@ impl Encoding<'_> {
 
     /// Compresses contents, and stores those uncompressed that no coding makes smaller.
     pub(crate) fn run(&self, contents: &mut Contents, store: &mut Store) -> Result<Tally, Error> {
-        let jobs = self.jobs(contents);
+        let all = self.jobs(contents);
+        let jobs = Jobs { all: &all, held_bytes: |job: &Job| job.length };
         let limits = Limits { threads: self.options.thread_count(), held_bytes_max: HELD_BYTES_MAX };
         let counters = Counters::default();
         let mut verified = Verified::new();
@@ -98,7 +99,6 @@ impl Encoding<'_> {
             limits,
             &jobs,
             || Coders::new(self.options.levels),
-            |job| job.length,
             |coders, job| {
                 let outcome = self.compress(job, coders, &counters)?;
                 let held_bytes = outcome.bytes();

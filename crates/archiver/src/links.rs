@@ -18,7 +18,7 @@ use crate::classify::essence;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
 use crate::options::{LinkCheck, Options};
-use crate::ordered::{self, Limits};
+use crate::ordered::{self, Jobs, Limits};
 use crate::percent::{is_unreserved, percent_encode};
 use crate::progress::Progress;
 use crate::redirects::{Action, TemplatePiece};
@@ -110,12 +110,13 @@ impl<'a> Links<'a> {
     /// Returns an error if a source can't be read.
     pub(crate) fn check(&self, progress: &dyn Progress) -> Result<Vec<Diagnostic>, Error> {
         let limits = Limits { threads: self.options.thread_count(), held_bytes_max: HELD_BYTES_MAX };
+        let held_bytes = |file: &LinkingFile| self.sources.length(file.id);
+        let jobs = Jobs { all: &self.files, held_bytes };
         let mut broken = Vec::new();
         ordered::run(
             limits,
-            &self.files,
+            &jobs,
             || (Scratch::default(), HashMap::new()),
-            |file| self.sources.length(file.id),
             |(scratch, known), file| Ok((self.check_file(file, scratch, known)?, 0)),
             |file, found| {
                 broken.extend(found.into_iter().map(|link| (file.id, link)));

@@ -15,33 +15,41 @@ pub(crate) struct Limits {
     pub(crate) held_bytes_max: u64,
 }
 
-/// Runs all `jobs` and commits their results in order.
+/// Jobs, in the order in which their results are committed.
+pub(crate) struct Jobs<'j, J, W> {
+    pub(crate) all: &'j [J],
+    /// Returns the number of bytes that a job holds while it runs.
+    pub(crate) held_bytes: W,
+}
+
+/// Runs all jobs and commits their results in order.
 ///
-/// `scratch` creates the state that a worker keeps between jobs. `weight` returns the number of bytes that a job holds
-/// while it runs. `work` returns a result and the number of bytes that it holds until it is committed.
+/// `scratch` creates the state that a worker keeps between jobs. `work` returns a result and the number of bytes that it
+/// holds until it is committed.
 ///
 /// # Errors
 /// Returns the first error in the order of the jobs. All results before it have been committed, and none after it.
-pub(crate) fn run<J, S, R, E>(
+pub(crate) fn run<J, W, S, R, E>(
     limits: Limits,
-    jobs: &[J],
+    jobs: &Jobs<'_, J, W>,
     scratch: impl Fn() -> S + Sync,
-    weight: impl Fn(&J) -> u64 + Sync,
     work: impl Fn(&mut S, &J) -> Result<(R, u64), E> + Sync,
     mut commit: impl FnMut(&J, R) -> Result<(), E>,
 ) -> Result<(), E>
 where
     J: Sync,
+    W: Fn(&J) -> u64 + Sync,
     R: Send,
     E: Send,
 {
+    let Jobs { all: jobs, held_bytes } = jobs;
     let queue = Queue::new(limits.held_bytes_max, jobs.len());
     let worker = || {
         let _stop = StopOnPanic(&queue);
         let mut scratch = scratch();
-        while let Some(place) = queue.take(|place| weight(&jobs[place])) {
+        while let Some(place) = queue.take(|place| held_bytes(&jobs[place])) {
             let result = work(&mut scratch, &jobs[place]);
-            queue.hand_in(place, weight(&jobs[place]), result);
+            queue.hand_in(place, held_bytes(&jobs[place]), result);
         }
     };
     std::thread::scope(|scope| {
@@ -49,7 +57,7 @@ where
             scope.spawn(worker);
         }
         let _stop = StopOnPanic(&queue);
-        for job in jobs {
+        for job in *jobs {
             let Some(result) = queue.next_result() else { break };
             let outcome = result.and_then(|result| commit(job, result));
             if outcome.is_err() {
@@ -180,9 +188,8 @@ mod tests {
         let mut committed = Vec::new();
         run(
             limits,
-            &jobs,
+            &Jobs { all: &jobs, held_bytes: |_: &u64| 10 },
             || (),
-            |_| 10,
             |(), job| Ok::<_, u64>((job * job, 5)),
             |_, square| {
                 committed.push(square);
@@ -214,9 +221,8 @@ mod tests {
         let work = |(): &mut (), job: &u64| if *job >= 40 { Err(*job) } else { Ok(((), 0)) };
         let outcome = run(
             limits(4, 1000),
-            &jobs,
+            &Jobs { all: &jobs, held_bytes: |_: &u64| 1 },
             || (),
-            |_| 1,
             work,
             |_, ()| {
                 committed += 1;
@@ -240,7 +246,7 @@ mod tests {
             Ok(())
         };
         // A result counts until commit is called, so one more may be held during commit.
-        run(limits(4, 20), &jobs, || (), |_| 10, work, commit).unwrap();
+        run(limits(4, 20), &Jobs { all: &jobs, held_bytes: |_: &u64| 10 }, || (), work, commit).unwrap();
     }
 
     #[test]
@@ -251,7 +257,7 @@ mod tests {
                 assert!(*job != 2, "on purpose");
                 Ok::<_, ()>(((), 0))
             };
-            run(limits(2, 100), &jobs, || (), |_| 1, work, |_, ()| Ok(()))
+            run(limits(2, 100), &Jobs { all: &jobs, held_bytes: |_: &i32| 1 }, || (), work, |_, ()| Ok(()))
         });
         assert!(outcome.is_err());
     }

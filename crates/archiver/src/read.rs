@@ -17,7 +17,7 @@ use crate::classify::MediaTypes;
 use crate::content::{Content, Contents, Form, SourceContent};
 use crate::error::Error;
 use crate::options::{Encoder, Options};
-use crate::ordered::{self, Limits};
+use crate::ordered::{self, Jobs, Limits};
 use crate::progress::Progress;
 use crate::source::{SourceId, Sources};
 use crate::source_facts::{Examination, SourceFacts};
@@ -71,14 +71,15 @@ pub(crate) struct Outcome {
 impl Reading<'_> {
     /// Reads every source, and stores the bodies that aren't compressed.
     pub(crate) fn run(&self, store: &mut Store) -> Result<Outcome, Error> {
-        let jobs = self.jobs();
+        let all = self.jobs();
+        let held_bytes = |job: &Range<SourceId>| job.clone().map(|id| self.held_bytes(id)).sum::<u64>();
+        let jobs = Jobs { all: &all, held_bytes };
         let limits = Limits { threads: self.options.thread_count(), held_bytes_max: HELD_BYTES_MAX };
         let claimed = Mutex::new(HashSet::new());
         let found_in_cache = AtomicU64::new(0);
         let mut contents = Contents::default();
         let mut known = Vec::with_capacity(if self.cache.is_some() { self.sources.len() } else { 0 });
 
-        let weight = |job: &Range<SourceId>| job.clone().map(|id| self.held_bytes(id)).sum::<u64>();
         let work = |(): &mut (), job: &Range<SourceId>| {
             let read = |id| self.read(id, &claimed, &found_in_cache);
             let sources = job.clone().map(read).collect::<Result<Vec<_>, _>>()?;
@@ -90,7 +91,6 @@ impl Reading<'_> {
             limits,
             &jobs,
             || (),
-            weight,
             work,
             |job, sources| {
                 for (id, source) in job.clone().zip(sources) {
