@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 pub(crate) use cannery_testkit::Response;
 pub(crate) use cannery_testkit::http1::parse;
 
-use crate::transports::Transports;
+use crate::transports::{Request, Transports};
 
 /// Limit for each operation, far longer than any takes on a loaded machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
@@ -221,7 +221,7 @@ impl Server {
         let (response, rest) = parse(&received, method == "HEAD");
         assert!(rest.is_empty(), "bytes after the response: {rest:?}");
         if let Some(transports) = &self.transports {
-            transports.assert_equal(host, method, target, lines, &response);
+            transports.assert_equal(&Request { host, method, target, lines }, &response);
         }
         response
     }

@@ -24,6 +24,15 @@ pub(crate) struct Transports {
     http2_over_tls: Reused<http2::Client<TlsStream>>,
 }
 
+/// A request of a test.
+pub(crate) struct Request<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) method: &'a str,
+    pub(crate) target: &'a str,
+    /// Further header lines, each with CRLF.
+    pub(crate) lines: &'a str,
+}
+
 impl Transports {
     /// Connects to a server that listens at these addresses without and with TLS.
     pub(crate) fn new(plain: &str, tls: &str) -> Transports {
@@ -41,16 +50,9 @@ impl Transports {
         &self.tls
     }
 
-    /// Panics unless the other three transports give the response that HTTP/1.1 over TCP gave. `lines` are further header
-    /// lines of the request, each with CRLF.
-    pub(crate) fn assert_equal(
-        &self,
-        host: &str,
-        method: &str,
-        target: &str,
-        lines: &str,
-        expected: &Response,
-    ) {
+    /// Panics unless the other three transports give the response that HTTP/1.1 over TCP gave.
+    pub(crate) fn assert_equal(&self, request: &Request<'_>, expected: &Response) {
+        let Request { host, method, target, lines } = *request;
         let compare = |response: &Response, transport: &str| {
             let context = format!("{method} {target}, host {host}, {lines:?}, {transport} against HTTP/1.1");
             assert_eq!(comparable(response), comparable(expected), "{context}");
@@ -58,16 +60,16 @@ impl Transports {
         };
 
         let Some(https_target) = with_scheme(target, "https") else { return };
-        let request = format!("{method} {https_target} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n");
+        let head = format!("{method} {https_target} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n");
         let open = || http1::Client::new(connect_tls(&self.tls, &["http/1.1"]));
-        let send = |client: &mut http1::Client<_>| client.request(request.as_bytes(), method == "HEAD");
+        let send = |client: &mut http1::Client<_>| client.request(head.as_bytes(), method == "HEAD");
         compare(&request_reused(&self.http1_over_tls, open, send), "HTTP/1.1 over TLS");
 
-        let Some(fields) = http2_fields(host, method, target, lines, "http") else { return };
+        let Some(fields) = http2_fields(request, "http") else { return };
         let open = || http2::Client::new(connect(&self.plain));
         compare(&request_reused(&self.http2, open, |client| client.request(&fields)), "HTTP/2");
 
-        let Some(fields) = http2_fields(host, method, target, lines, "https") else { return };
+        let Some(fields) = http2_fields(request, "https") else { return };
         let open = || http2::Client::new(connect_tls(&self.tls, &["h2"]));
         compare(
             &request_reused(&self.http2_over_tls, open, |client| client.request(&fields)),
@@ -162,13 +164,8 @@ const HTTP1_FIELDS: [&str; 9] = [
 ];
 
 /// Returns the fields of the request in HTTP/2 (RFC 9113, section 8.3.1), or `None` if HTTP/2 cannot express it.
-fn http2_fields(
-    host: &str,
-    method: &str,
-    target: &str,
-    lines: &str,
-    scheme: &str,
-) -> Option<Vec<(String, String)>> {
+fn http2_fields(request: &Request<'_>, scheme: &str) -> Option<Vec<(String, String)>> {
+    let Request { host, method, target, lines } = *request;
     let (authority, path) = match with_scheme(target, scheme)?.split_once("://") {
         Some((_, rest)) => {
             let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
@@ -203,7 +200,8 @@ fn http2_fields(
 #[test]
 fn http1_requests_convert_to_http2_fields() {
     let convert = |target: &str, lines: &str| {
-        let fields = http2_fields("localhost", "GET", target, lines, "https")?;
+        let request = Request { host: "localhost", method: "GET", target, lines };
+        let fields = http2_fields(&request, "https")?;
         Some(fields.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" "))
     };
     let start = ":method=GET :scheme=https :authority=localhost :path=";

@@ -45,6 +45,7 @@ pub(crate) struct IncomingRequest<'p, E> {
     pub(crate) tls: Option<Version>,
     /// The `https` port to redirect the request to, if redirects are configured.
     pub(crate) https_port: Option<u16>,
+    pub(crate) fields: &'p ServerFields,
 }
 
 /// Resources of a served archive that only the reload thread uses.
@@ -113,18 +114,18 @@ impl Content {
         &'a self,
         mut incoming: IncomingRequest<'_, impl Exchange<'a>>,
         scratch: &'a mut Scratch,
-        fields: &ServerFields,
         output: &mut Output,
         observer: &mut Observer,
     ) {
         let peer = incoming.peer;
         let tls = incoming.tls;
+        let fields = incoming.fields;
         let exchange = &mut incoming.exchange;
         let head = exchange.head();
         let length_before = observer.records_requests().then(|| output.length());
 
         let response = match self {
-            Content::Sites(sites) => answer_from_sites(sites, &mut incoming, scratch, fields, output),
+            Content::Sites(sites) => answer_from_sites(sites, &mut incoming, scratch, output),
             Content::Admin(admin) => {
                 exchange.answer_page(&admin.page(head), fields, output);
                 return;
@@ -192,10 +193,9 @@ fn answer_from_sites<'a>(
     sites: &'a Sites,
     incoming: &mut IncomingRequest<'_, impl Exchange<'a>>,
     scratch: &'a mut Scratch,
-    fields: &ServerFields,
     output: &mut Output,
 ) -> Response<'a> {
-    let IncomingRequest { exchange, https_port, .. } = incoming;
+    let IncomingRequest { exchange, https_port, fields, .. } = incoming;
     let request = &exchange.head().request;
 
     let Some((number, entry)) = sites.of(request) else {

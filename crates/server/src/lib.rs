@@ -75,7 +75,7 @@ use crate::process::DownProcesses;
 use crate::process::notify::Notify;
 use crate::reload::ReloadHandle;
 use crate::sandbox::{Sandbox, SandboxReport};
-use crate::startup::{AdminServer, Resources};
+use crate::startup::{AdminServer, Resources, SignalHandler};
 use crate::worker::StopFlag;
 
 /// A running server.
@@ -204,13 +204,13 @@ impl Server {
             self.down_processes.clone().follow(supervisor, self.stop.wakers.clone(), &self.sandbox)?;
         }
         let reopen = self.log.as_ref().map(LogWriter::reopen_handle);
-        startup::handle_signals(
-            self.stop.clone(),
-            self.reload.clone(),
+        let handler = SignalHandler {
+            stop: self.stop.clone(),
+            reload: self.reload.clone(),
             reopen,
             notify,
-            self.on_notice.clone(),
-            &self.sandbox,
-        )
+            on_notice: self.on_notice.clone(),
+        };
+        handler.start(&self.sandbox)
     }
 }

@@ -92,9 +92,9 @@ impl From<OpenRelease> for Retired {
 }
 
 /// The served content, and the wakers of the workers that serve it.
-struct Served {
-    current: Arc<Current>,
-    wakers: Vec<Waker>,
+pub(crate) struct Served {
+    pub(crate) current: Arc<Current>,
+    pub(crate) wakers: Vec<Waker>,
 }
 
 impl Reloader {
@@ -136,8 +136,7 @@ impl Reloader {
         mut self,
         archives: Vec<ArchiveResources>,
         status: Arc<Status>,
-        current: Arc<Current>,
-        wakers: Vec<Waker>,
+        served: Served,
         sandbox: &Sandbox,
     ) -> Result<ReloadHandle, StartError> {
         self.status = Some(status);
@@ -146,7 +145,7 @@ impl Reloader {
             watched.releases = resources.releases;
         }
         let (sender, orders) = channel();
-        let run = move || self.run(&orders, &Served { current, wakers });
+        let run = move || self.run(&orders, &served);
         thread::start("reload", sandbox, ThreadRole::Loader, run)?;
         Ok(ReloadHandle(sender))
     }

@@ -8,4 +8,4 @@ mod signals;
 pub use admin_process::AdminProcess;
 pub(crate) use admin_server::AdminServer;
 pub(crate) use resources::Resources;
-pub(crate) use signals::handle as handle_signals;
+pub(crate) use signals::SignalHandler;

@@ -95,7 +95,7 @@ impl<L: EventLoop> Worker<L> {
 
         let now = events.now();
         let content = plan.current.get();
-        let cx = WorkerContext::new(plan.policy, now, content, &plan.fields, plan.memory_max, plan.observer);
+        let cx = WorkerContext::new(plan.policy, now, content, &plan.fields, plan.observer);
         Ok(Worker {
             events,
             listeners,

@@ -54,6 +54,8 @@ pub(crate) struct Policy {
     pub(crate) tls: Option<Context>,
     /// Bytes that a connection may receive and send in one loop iteration.
     pub(crate) iteration_bytes_max: u64,
+    /// The memory that all connections together may take, in bytes.
+    pub(crate) memory_bytes_max: u64,
 }
 
 /// The time of a loop iteration.
@@ -88,7 +90,6 @@ impl WorkerContext {
         now: Now,
         content: Arc<Content>,
         fields: &AddedFields,
-        memory_bytes_max: u64,
         observer: Observer,
     ) -> WorkerContext {
         let mut context = WorkerContext {
@@ -111,7 +112,7 @@ impl WorkerContext {
                 bytes: policy.iteration_bytes_max,
                 handshakes: HANDSHAKES_PER_ITERATION_MAX,
             },
-            memory: MemoryBudget::new(memory_bytes_max),
+            memory: MemoryBudget::new(policy.memory_bytes_max),
             observer,
             policy,
         };

@@ -238,9 +238,9 @@ fn respond_h1(
                     peer: client.address,
                     tls: client.tls_version,
                     https_port: if client.has_tls { None } else { policy.https_port },
+                    fields: fields.for_connection(client.has_tls),
                 };
-                let fields = fields.for_connection(client.has_tls);
-                release.content.answer(incoming, scratch, fields, output, observer);
+                release.content.answer(incoming, scratch, output, observer);
             }
             h1::Step::More => {
                 *rest = &rest[used..];
@@ -335,8 +335,9 @@ impl Http2 {
                         peer: client.address,
                         tls: client.tls_version,
                         https_port,
+                        fields,
                     };
-                    content.answer(incoming, scratch, fields, output, observer);
+                    content.answer(incoming, scratch, output, observer);
                 }
                 h2::Step::Refused(stream, refusal) => {
                     let (answer, archive) = content.refusal(refusal);

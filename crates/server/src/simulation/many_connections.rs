@@ -68,7 +68,7 @@ fn connections_with_most_memory_are_closed_first() {
         vec![Action::Send(request.into()), Action::Await(b"first small".to_vec()), Action::ShutdownWrite];
     let late = network.connect(Duration::from_secs(3), late, ReadRate::Unlimited, 5000);
 
-    let plan = plan(SimulatedListener).0.with_memory_max(MEMORY_MAX);
+    let plan = plan(SimulatedListener).0.with_memory_bytes_max(MEMORY_MAX);
     let mut worker = Worker::new(Simulated::new(network.clone()), plan).unwrap();
     while network.state(slow) == ConnectionState::Open || network.state(late) == ConnectionState::Open {
         worker.run_iteration(None);

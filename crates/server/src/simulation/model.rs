@@ -112,8 +112,14 @@ impl Responses {
             match step {
                 Step::Request => {
                     let exchange = OnH1 { http: &mut http, head: &head };
-                    let incoming = IncomingRequest { exchange, peer: &None, tls: None, https_port: None };
-                    content.answer(incoming, &mut scratch, &fields, &mut output, &mut observer);
+                    let incoming = IncomingRequest {
+                        exchange,
+                        peer: &None,
+                        tls: None,
+                        https_port: None,
+                        fields: &fields,
+                    };
+                    content.answer(incoming, &mut scratch, &mut output, &mut observer);
                 }
                 Step::Refused(refusal) => refuse(&mut http, content, refusal, &fields, &mut output),
                 Step::More | Step::End => break,

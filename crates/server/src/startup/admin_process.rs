@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::admin_server::{AdminListener, AdminServer};
-use super::signals;
+use super::signals::SignalHandler;
 use crate::StopHandle;
 use crate::admin::{Admin, Collector, Source};
 use crate::config::{self, Config};
@@ -50,7 +50,8 @@ impl AdminProcess {
         let (flag, waker) = self.admin.stop_flag();
         let stop =
             StopHandle { flag, wakers: vec![waker], status: Arc::new(Status::new(std::iter::empty())) };
-        signals::handle(stop, None, None, notify, self.on_notice.clone(), &self.sandbox)
+        let on_notice = self.on_notice.clone();
+        SignalHandler { stop, reload: None, reopen: None, notify, on_notice }.start(&self.sandbox)
     }
 
     /// Waits until the process is stopped.

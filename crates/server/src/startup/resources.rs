@@ -17,7 +17,7 @@ use crate::error::StartError;
 use crate::observe::{Counters, LogFile, LogWriter, Observer, ProcessSampler, Report};
 use crate::pages::challenges::{self, Webroot};
 use crate::process::{DownProcesses, Listening, Standby};
-use crate::reload::{Current, Reloader, WatchedCertificates};
+use crate::reload::{Current, Reloader, Served, WatchedCertificates};
 use crate::sandbox::{self, Sandbox, SandboxReport};
 use crate::worker::{self, BackendChoice, StopFlag};
 use crate::{Server, StopHandle};
@@ -42,7 +42,7 @@ pub(crate) struct Resources {
     webroot: Option<Webroot>,
     process: Option<ProcessSampler>,
     /// Limit for the memory of a worker's connections, in bytes.
-    memory_max: u64,
+    memory_bytes_max: u64,
 }
 
 impl Resources {
@@ -69,7 +69,7 @@ impl Resources {
 
         let process = config.samples_process().then(ProcessSampler::open);
         // Last, because it measures the memory that is already in use.
-        let memory_max = memory_budget::bytes_per_worker(config.threads);
+        let memory_bytes_max = memory_budget::bytes_per_worker(config.threads);
         Ok(Resources {
             io,
             reloader,
@@ -85,7 +85,7 @@ impl Resources {
             balancers,
             webroot,
             process,
-            memory_max,
+            memory_bytes_max,
         })
     }
 
@@ -155,7 +155,7 @@ impl Resources {
             balancers,
             webroot,
             process,
-            memory_max,
+            memory_bytes_max,
         } = self;
 
         // State that the threads share.
@@ -201,7 +201,7 @@ impl Resources {
                 .with_standby(standby, down_processes.clone())
                 .with_https_port(https_port)
                 .with_tls(tls)
-                .with_memory_max(memory_max)
+                .with_memory_bytes_max(memory_bytes_max)
                 .with_drain_report(drains.clone());
             plans.push((plan, waker.clone()));
         }
@@ -218,8 +218,8 @@ impl Resources {
         let reloader =
             reloader.map(|reloader| reloader.with_certificates(certificates).with_process(process));
         let sites = status.sites();
-        let reload =
-            reloader.map(|reloader| reloader.start(archives, status, current, wakers, &sandbox)).transpose();
+        let served = Served { current, wakers };
+        let reload = reloader.map(|reloader| reloader.start(archives, status, served, &sandbox)).transpose();
         let reload = reload.inspect_err(|_| stop.stop())?;
         let report = config
             .report

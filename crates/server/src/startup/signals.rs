@@ -18,50 +18,56 @@ use crate::thread;
 /// The exit code after a second signal, as a shell reports SIGINT.
 const INTERRUPTED: i32 = 130;
 
-/// Starts a thread that shuts the server down at SIGINT or SIGTERM, reloads at SIGHUP, and reopens the access log at SIGUSR1.
-/// At SIGUSR2 it reports that only a supervisor can start a new program. A second SIGINT or SIGTERM exits at once.
-///
-/// # Errors
-/// The signals cannot be registered, or the thread cannot be started.
-pub(crate) fn handle(
-    stop: StopHandle,
-    reload: Option<ReloadHandle>,
-    reopen: Option<ReopenHandle>,
-    notify: Notify,
-    on_notice: NoticeHandler,
-    sandbox: &Sandbox,
-) -> Result<(), StartError> {
-    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2]);
-    let mut signals = signals.map_err(StartError::Signals)?;
-    if let Some(watchdog) = notify.watchdog() {
-        thread::start("watchdog", sandbox, ThreadRole::Coordinator, watchdog)?;
-    }
-    thread::start("signals", sandbox, ThreadRole::Coordinator, move || {
-        let mut is_stopping = false;
-        for signal in signals.forever() {
-            match signal {
-                SIGHUP => {
-                    notify.reloading();
-                    if let Some(reload) = &reload {
-                        reload.request();
+/// The parts of a process that signals act on.
+pub(crate) struct SignalHandler {
+    pub(crate) stop: StopHandle,
+    pub(crate) reload: Option<ReloadHandle>,
+    pub(crate) reopen: Option<ReopenHandle>,
+    /// Reports reloads and the shutdown to the service manager.
+    pub(crate) notify: Notify,
+    pub(crate) on_notice: NoticeHandler,
+}
+
+impl SignalHandler {
+    /// Starts a thread that shuts the server down at SIGINT or SIGTERM, reloads at SIGHUP, and reopens the access log at SIGUSR1.
+    /// At SIGUSR2 it reports that only a supervisor can start a new program. A second SIGINT or SIGTERM exits at once.
+    ///
+    /// # Errors
+    /// The signals cannot be registered, or the thread cannot be started.
+    pub(crate) fn start(self, sandbox: &Sandbox) -> Result<(), StartError> {
+        let SignalHandler { stop, reload, reopen, notify, on_notice } = self;
+        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2]);
+        let mut signals = signals.map_err(StartError::Signals)?;
+        if let Some(watchdog) = notify.watchdog() {
+            thread::start("watchdog", sandbox, ThreadRole::Coordinator, watchdog)?;
+        }
+        thread::start("signals", sandbox, ThreadRole::Coordinator, move || {
+            let mut is_stopping = false;
+            for signal in signals.forever() {
+                match signal {
+                    SIGHUP => {
+                        notify.reloading();
+                        if let Some(reload) = &reload {
+                            reload.request();
+                        }
+                        notify.ready("serving");
                     }
-                    notify.ready("serving");
-                }
-                // By default SIGUSR2 terminates the process.
-                SIGUSR2 => (on_notice.0)(&Notice::NoSupervisor),
-                SIGUSR1 => {
-                    if let Some(reopen) = &reopen {
-                        reopen.request();
+                    // By default SIGUSR2 terminates the process.
+                    SIGUSR2 => (on_notice.0)(&Notice::NoSupervisor),
+                    SIGUSR1 => {
+                        if let Some(reopen) = &reopen {
+                            reopen.request();
+                        }
                     }
-                }
-                _ if is_stopping => std::process::exit(INTERRUPTED),
-                _ => {
-                    is_stopping = true;
-                    notify.stopping();
-                    stop.stop();
+                    _ if is_stopping => std::process::exit(INTERRUPTED),
+                    _ => {
+                        is_stopping = true;
+                        notify.stopping();
+                        stop.stop();
+                    }
                 }
             }
-        }
-    })?;
-    Ok(())
+        })?;
+        Ok(())
+    }
 }

@@ -42,8 +42,6 @@ pub(crate) struct Plan<L = Listener> {
     /// Whether the worker's thread gets a descriptor table of its own, with only the descriptors that it needs.
     pub(super) owns_descriptors: bool,
     pub(super) observer: Observer,
-    /// The memory that all connections together may take, in bytes.
-    pub(super) memory_max: u64,
     pub(super) balancer: Option<Balancer>,
     /// Receives the number of connections that are open when the worker stops.
     pub(super) draining: Option<Sender<usize>>,
@@ -73,6 +71,7 @@ impl<L> Plan<L> {
                 https_port: None,
                 tls: None,
                 iteration_bytes_max: ITERATION_BYTES_MAX,
+                memory_bytes_max: CONNECTIONS_BYTES_MAX,
             },
             listeners: listeners.into_iter().collect(),
             current,
@@ -86,7 +85,6 @@ impl<L> Plan<L> {
             connections_max: connections_max.div_ceil(config.threads.get()),
             owns_descriptors: true,
             observer,
-            memory_max: CONNECTIONS_BYTES_MAX,
             balancer: None,
             draining: None,
             standby: Vec::new(),
@@ -120,8 +118,8 @@ impl<L> Plan<L> {
     }
 
     /// Limits the memory that all connections together may take, in bytes.
-    pub(crate) fn with_memory_max(self, memory_max: u64) -> Plan<L> {
-        Plan { memory_max, ..self }
+    pub(crate) fn with_memory_bytes_max(self, memory_bytes_max: u64) -> Plan<L> {
+        Plan { policy: Policy { memory_bytes_max, ..self.policy }, ..self }
     }
 
     /// Limits the bytes that a connection may receive and send in one loop iteration.
