@@ -41,7 +41,11 @@ fn check_record(archive: &Archive, record: Record<'_>) {
     match record {
         Record::Resource(resource) => {
             for representation in resource.representations().flatten() {
-                let _ = archive.head(representation.head).is_ok();
+                if let Ok(head) = archive.head(representation.head) {
+                    let bytes = archive.bytes().len();
+                    assert!(head.hpack.all().count() <= bytes, "each line takes at least a byte");
+                    assert!(head.qpack().all().count() <= bytes, "each line takes at least a byte");
+                }
                 if let Ok(body) = archive.body(representation.body) {
                     assert_eq!(body.len() as u64, representation.body.length);
                 }

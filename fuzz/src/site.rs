@@ -52,6 +52,7 @@ fn site() -> Site {
         representation: Vec::new(),
         resource: b"Cache-Control: no-cache\r\n".to_vec(),
         hpack: Default::default(),
+        qpack: Default::default(),
     };
     let head = writer.head(&head).expect("it can be written");
     for set in 1..SETS {

@@ -101,12 +101,11 @@ fn head(status: u16, content_type: &[u8], representation: &[u8]) -> NewHead {
         representation: representation.to_vec(),
         resource: b"Cache-Control: public, no-cache\r\n".to_vec(),
         hpack: Default::default(),
+        qpack: Default::default(),
     };
-    head.hpack =
-        cannery_wire::hpack::encode_head(
-            &head,
-            |name, _| if name == "cache-control" { 0 } else { NO_LINE_ID },
-        );
+    let id_of = |name: &str, _: &[u8]| if name == "cache-control" { 0 } else { NO_LINE_ID };
+    head.hpack = cannery_wire::hpack::encode_head(&head, id_of);
+    head.qpack = cannery_wire::qpack::encode_head(&head, id_of);
     head
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod facts;
 pub(crate) mod head;
 pub(crate) mod hpack;
 pub(crate) mod piece;
+pub(crate) mod qpack;
 pub(crate) mod record;
 
 // Directories: fallback pages, error pages and rules, and the index of the rules.

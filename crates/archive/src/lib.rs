@@ -43,6 +43,7 @@ pub use layout::head::{Head, NewHead};
 pub use layout::header_rule::{HeaderEffect, HeaderField, HeaderFields, HeaderRule, NewHeaderRule};
 pub use layout::hpack::{HpackLine, HpackLines, HpackRuns, LINE_IDS, NO_LINE_ID, NewHpackLine};
 pub use layout::piece::{Piece, Pieces};
+pub use layout::qpack::{NewQpackLine, QpackLine, QpackLines, QpackRuns};
 pub use layout::record::{
     BodyId, Coding, Extent, HeadId, NewRecord, NewRepresentation, Origin, Record, Redirect, Representation,
     Resource, Rewrite,

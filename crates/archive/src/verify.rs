@@ -14,6 +14,7 @@ use crate::layout::hash::Hash;
 use crate::layout::head::Head;
 use crate::layout::hpack::{HpackLine, NO_LINE_ID};
 use crate::layout::padding;
+use crate::layout::qpack::QpackLine;
 use crate::layout::record::Record;
 use crate::layout::scope::ScopeEntry;
 use crate::reader::Archive;
@@ -84,7 +85,9 @@ struct Check<'a> {
     /// Keys of the checked records. If two records had one key, a lookup would find only the first.
     keys: HashSet<&'a [u8]>,
     /// HPACK field lines of the checked heads by their IDs.
-    lines: HashMap<u8, HpackLine<'a>>,
+    hpack_lines: HashMap<u8, HpackLine<'a>>,
+    /// QPACK field lines of the checked heads by their IDs.
+    qpack_lines: HashMap<u8, QpackLine<'a>>,
 }
 
 impl<'a> Check<'a> {
@@ -94,7 +97,8 @@ impl<'a> Check<'a> {
             seen: VerifyReport::default(),
             bodies: HashSet::new(),
             keys: HashSet::new(),
-            lines: HashMap::new(),
+            hpack_lines: HashMap::new(),
+            qpack_lines: HashMap::new(),
         }
     }
 
@@ -142,16 +146,22 @@ impl<'a> Check<'a> {
     /// The server relies on the latter: it sends a client only the index of a line that is in the client's dynamic table.
     fn head(&mut self, entry: &Entry<'a>) -> Result<(), VerifyError> {
         let head = Head::decode(entry.data, entry.data_position)?;
+        let corrupt = |what| Err(Corrupt { what, offset: entry.data_position }.into());
         if !head.hpack.is_valid() {
-            return Err(
-                Corrupt { what: "the HPACK field lines of a head", offset: entry.data_position }.into()
-            );
+            return corrupt("the HPACK field lines of a head");
         }
         for line in head.hpack.all().filter(|line| line.id != NO_LINE_ID) {
-            if *self.lines.entry(line.id).or_insert(line) != line {
-                return Err(
-                    Corrupt { what: "an ID of two HPACK field lines", offset: entry.data_position }.into()
-                );
+            if *self.hpack_lines.entry(line.id).or_insert(line) != line {
+                return corrupt("an ID of two HPACK field lines");
+            }
+        }
+
+        if !head.qpack().is_valid() {
+            return corrupt("the QPACK field lines of a head");
+        }
+        for line in head.qpack().all().filter(|line| line.id != NO_LINE_ID) {
+            if *self.qpack_lines.entry(line.id).or_insert(line) != line {
+                return corrupt("an ID of two QPACK field lines");
             }
         }
         Ok(())

@@ -12,8 +12,8 @@ mod support;
 use cannery_archive::{
     AFFIX_BYTES_MAX, Archive, Coding, Digest, ETag, Entry, Format, Head, HeaderEffect, HeaderRule, HpackLine,
     HpackLines, HpackRuns, INDEX_RULES_MAX, KEY_BYTES_MAX, Key, KeyBuffer, LINE_IDS, NO_LINE_ID, NewHead,
-    NewHpackLine, NewRecord, Origin, PATTERN_SEGMENTS_MAX, Piece, Pieces, Record, RecordKind, Rule,
-    SCHEMA_VERSION, Scope, ScopeEntry, name,
+    NewHpackLine, NewQpackLine, NewRecord, Origin, PATTERN_SEGMENTS_MAX, Piece, Pieces, QpackLines,
+    QpackRuns, Record, RecordKind, Rule, SCHEMA_VERSION, Scope, ScopeEntry, name,
 };
 use page::Structure;
 
@@ -175,13 +175,15 @@ fn compare_head(read: &Structure<'_>, head: &Head<'_>, format: Format) {
     assert_eq!(read.bytes("content_type"), head.content_type());
     assert_eq!(read.bytes("representation"), head.representation());
     assert_eq!(read.bytes("resource"), head.resource());
-    compare_hpack(read.bytes("hpack"), head.hpack, format);
+    let compressed = read.bytes("compressed");
+    let hpack = Structure::decode("HPACK runs", compressed, format);
+    compare_hpack(&hpack, head.hpack, format);
+    compare_qpack(&compressed[hpack.length..], head.qpack(), format);
     let NewHead { status_line, content_type, representation, resource, .. } = support::head();
     assert_eq!(head.text, [status_line, content_type, representation, resource].concat());
 }
 
-fn compare_hpack(data: &[u8], runs: HpackRuns<'_>, format: Format) {
-    let read = Structure::whole("HPACK runs", data, format);
+fn compare_hpack(read: &Structure<'_>, runs: HpackRuns<'_>, format: Format) {
     let of_page = |names: &[&str]| {
         let lists = names.iter().map(|name| Structure::sequence(read.bytes(name), format, |_| "HPACK line"));
         lists.flatten().map(|line| numbers_and_literal(&line)).collect::<Vec<_>>()
@@ -197,6 +199,36 @@ fn compare_hpack(data: &[u8], runs: HpackRuns<'_>, format: Format) {
     assert_eq!(of_page(&names[2..3]), of_code(runs.representation()));
     assert_eq!(of_page(&names[3..]), of_code(runs.resource()));
     assert_eq!(of_page(&names).len(), support::head().hpack.concat().len());
+}
+
+fn compare_qpack(data: &[u8], runs: QpackRuns<'_>, format: Format) {
+    let read = Structure::whole("QPACK runs", data, format);
+    let of_page = |names: &[&str]| {
+        let mut lines = Vec::new();
+        for name in names {
+            let mut run = read.bytes(name);
+            for row in Structure::sequence(read.bytes(&format!("{name}_table")), format, |_| "QPACK row") {
+                let length = usize::try_from(row.number("representation_bytes")).unwrap();
+                let (representation, rest) = run.split_at(length);
+                lines.push(([row.number("id"), row.number("size")], representation.to_vec()));
+                run = rest;
+            }
+            assert!(run.is_empty(), "`{name}` has a row for each line");
+        }
+        lines
+    };
+    let of_code = |lines: QpackLines<'_>| {
+        let joined: Vec<u8> = lines.flat_map(|line| line.representation.iter().copied()).collect();
+        assert_eq!(joined, lines.representations());
+        lines
+            .map(|line| ([line.id.into(), line.size.into()], line.representation.to_vec()))
+            .collect::<Vec<([u64; 2], _)>>()
+    };
+    let names = ["status_line", "content_type", "representation", "resource"];
+    assert_eq!(of_page(&names), of_code(runs.all()));
+    assert_eq!(of_page(&names[1..]), of_code(runs.lines()));
+    assert_eq!(of_page(&names[3..]), of_code(runs.resource()));
+    assert_eq!(of_page(&names).len(), support::head().qpack.concat().len());
 }
 
 /// Returns the numbers of an HPACK line and its literal.
@@ -490,6 +522,8 @@ fn sample_archive_is_as_specified() {
         size,
         literal: literal.to_vec(),
     };
+    let qpack_line =
+        |id, size, representation: &[u8]| NewQpackLine { id, size, representation: representation.to_vec() };
     let body = support::put_body(&mut writer, content);
     let head = NewHead {
         status: 200,
@@ -509,6 +543,16 @@ fn sample_archive_is_as_specified() {
             )],
             vec![],
             vec![line(0, 24, 53, b"\x86\xa8\xeb\x10\x64\x9c\xbf")],
+        ],
+        qpack: [
+            vec![qpack_line(NO_LINE_ID, 0, b"\xd9")],
+            vec![qpack_line(
+                1,
+                69,
+                b"\x5f\x1d\x92\x49\x7c\xa5\x8a\xe8\x19\xaa\xfb\x50\x93\x8e\xc4\x15\x30\x5a\x99\x56\x7b",
+            )],
+            vec![],
+            vec![qpack_line(NO_LINE_ID, 0, b"\xe7")],
         ],
     };
     let head = writer.head(&head).unwrap();

@@ -4,7 +4,10 @@
 
 mod support;
 
-use cannery_archive::{Archive, Format};
+use std::path::Path;
+use std::{env, fs};
+
+use cannery_archive::{Archive, Format, NewHead};
 
 use support::exercise::exercise;
 
@@ -18,6 +21,20 @@ fn truncated_file_is_refused() {
                 "{format} truncated to {length} bytes"
             );
         }
+    }
+}
+
+/// The fuzz target `archive_open` starts from these archives. `CANNERY_WRITE_SEEDS=1` writes them.
+#[test]
+fn seeds_of_the_fuzz_target_are_current() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/archive_open");
+    for format in [Format::Cdb, Format::Cdb64] {
+        let seed = corpus.join(format.to_string());
+        let bytes = support::archive(format);
+        if env::var_os("CANNERY_WRITE_SEEDS").is_some() {
+            fs::write(&seed, &bytes).unwrap();
+        }
+        assert!(fs::read(&seed).unwrap() == bytes, "run this test with CANNERY_WRITE_SEEDS=1");
     }
 }
 
@@ -67,16 +84,25 @@ proptest::proptest! {
 
 #[test]
 fn verify_finds_id_of_two_field_lines() {
-    let is_valid = |id: u8| {
+    let is_valid = |change: &dyn Fn(&mut NewHead)| {
         let mut writer = support::writer(Format::Cdb);
         writer.head(&support::head()).unwrap();
         let mut other = support::head();
-        other.hpack[1][0].id = id;
-        other.hpack[1][0].literal.push(b'!');
+        change(&mut other);
         writer.head(&other).unwrap();
         Archive::from_bytes(support::finish(writer)).unwrap().verify(|_| {}).is_ok()
     };
-    assert!(is_valid(9), "another line has another ID");
-    assert!(!is_valid(support::head().hpack[1][0].id), "two lines have one ID");
-    assert!(!is_valid(56), "the ID is out of range");
+    let change_hpack = |head: &mut NewHead, id: u8| {
+        head.hpack[1][0].id = id;
+        head.hpack[1][0].literal.push(b'!');
+    };
+    let change_qpack = |head: &mut NewHead, id: u8| {
+        head.qpack[1][0].id = id;
+        head.qpack[1][0].representation.push(b'!');
+    };
+    for change in [change_hpack, change_qpack] {
+        assert!(is_valid(&|head| change(head, 9)), "another line has another ID");
+        assert!(!is_valid(&|head| change(head, support::head().hpack[1][0].id)), "two lines have one ID");
+        assert!(!is_valid(&|head| change(head, 56)), "the ID is out of range");
+    }
 }

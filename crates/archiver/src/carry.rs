@@ -150,6 +150,7 @@ fn copied(head: &Head<'_>) -> NewHead {
         representation: head.representation().to_vec(),
         resource: head.resource().to_vec(),
         hpack: Default::default(),
+        qpack: Default::default(),
     }
 }
 

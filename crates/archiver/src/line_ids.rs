@@ -1,4 +1,4 @@
-//! IDs of frequent header lines, by which HTTP/2 refers to them.
+//! IDs of frequent header lines, by which HTTP/2 and HTTP/3 refer to them.
 //!
 //! The same lines always have the same IDs, in whatever order they were counted.
 
@@ -76,6 +76,7 @@ mod tests {
             representation: Vec::new(),
             resource: resource.as_bytes().to_vec(),
             hpack: Default::default(),
+            qpack: Default::default(),
         }
     }
 

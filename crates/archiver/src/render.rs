@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use cannery_archive::{Coding, HeadId, NewHead, WriteError, Writer};
-use cannery_wire::hpack;
 use cannery_wire::response_head::{override_bit, put_field, status_line};
+use cannery_wire::{hpack, qpack};
 
 use crate::caching::{cache_control, cache_kind};
 use crate::classify::MediaType;
@@ -175,8 +175,10 @@ impl<'a> Heads<'a> {
         if let Some(written) = self.written.get(&key) {
             return Ok(*written);
         }
-        let hpack = hpack::encode_head(&key.0, |name, value| self.line_ids.get(name, value));
-        let id = writer.head(&NewHead { hpack, ..key.0.clone() })?;
+        let id_of = |name: &str, value: &[u8]| self.line_ids.get(name, value);
+        let hpack = hpack::encode_head(&key.0, id_of);
+        let qpack = qpack::encode_head(&key.0, id_of);
+        let id = writer.head(&NewHead { hpack, qpack, ..key.0.clone() })?;
         if let Some(plain) = plain {
             writer.plain_head(id, plain)?;
         }
@@ -257,6 +259,7 @@ fn render_head(look: &Look<'_>, merged: &MergedFields, options: &Options) -> New
         representation,
         resource,
         hpack: Default::default(),
+        qpack: Default::default(),
     }
 }
 

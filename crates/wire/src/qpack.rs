@@ -1,7 +1,8 @@
 //! Header compression for HTTP/3 (QPACK, RFC 9204).
 //!
 //! [`Decoder`] decodes the peer's field sections, and holds its dynamic table, which the peer fills by its encoder stream. Our
-//! own field lines are encoded by [`put_field`], which uses the static table only. This module doesn't interpret fields.
+//! own field lines are encoded ahead of time by [`encode_line`]; [`EncoderTable`] tracks which of them are in the peer's table.
+//! Fields that are known only at run time are encoded by [`put_field`], without a table. This module doesn't interpret fields.
 
 mod decoder;
 mod dynamic_table;
@@ -10,6 +11,7 @@ mod encoder_table;
 mod error;
 mod instruction;
 mod integer;
+mod line;
 mod literal;
 mod static_table;
 
@@ -17,3 +19,4 @@ pub use decoder::{Decoder, FieldSection, InsertCount};
 pub use encoder::put_field;
 pub use encoder_table::EncoderTable;
 pub use error::{Error, Fault};
+pub use line::{encode_head, encode_line};

@@ -34,6 +34,7 @@ fn write_large() -> Result<(), Box<dyn Error>> {
         representation: Vec::new(),
         resource: b"Cache-Control: public, max-age=3600\r\n".to_vec(),
         hpack: Default::default(),
+        qpack: Default::default(),
     })?;
     let representation = NewRepresentation { coding: Coding::Identity, etag: digest.etag(), body, head };
     let record = NewRecord::Resource {

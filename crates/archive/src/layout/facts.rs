@@ -8,7 +8,7 @@ use super::format::Format;
 use crate::{Corrupt, Digest};
 
 /// The version of the schema that this program writes and reads.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// The first bytes of the facts, before the version.
 pub(crate) const MAGIC: &[u8; 4] = b"CANR";

@@ -1,10 +1,11 @@
 //! Response heads: status line and field lines, which many files share, encoded when the archive is written.
 //!
 //! The text has four runs, so that the server makes a 200, a 206 and a 304 from the same bytes and omits some runs. The same
-//! runs follow in the encoding of HTTP/2 (`hpack.rs`).
+//! runs follow in the encodings of HTTP/2 (`hpack.rs`) and HTTP/3 (`qpack.rs`).
 
 use super::format::Format;
 use super::hpack::{self, HpackRuns, NewHpackLine};
+use super::qpack::{self, NewQpackLine, QpackRuns};
 use super::{Fields, length_u16};
 use crate::{Corrupt, WriteError};
 
@@ -43,9 +44,16 @@ impl<'a> Head<'a> {
         if flags & !SENDS_ETAG != 0 {
             return Err(fields.corrupt());
         }
-        // The runs of HTTP/2 are checked where they are used, because responses over HTTP/1 do not need them.
+        // The runs of HTTP/2 and HTTP/3 are checked where they are used, because responses over HTTP/1 do not need them.
         let hpack = HpackRuns::new(fields.rest());
         Ok(Head { status, sends_etag: flags & SENDS_ETAG != 0, overrides, text, hpack, ends })
+    }
+
+    /// Returns the same runs for HTTP/3.
+    #[must_use]
+    #[inline]
+    pub fn qpack(&self) -> QpackRuns<'a> {
+        QpackRuns::new(self.hpack.rest())
     }
 
     /// Returns the status line of HTTP/1.1, including CRLF.
@@ -100,6 +108,8 @@ pub struct NewHead {
     pub resource: Vec<u8>,
     /// See [`Head::hpack`]. The first run holds `:status`.
     pub hpack: [Vec<NewHpackLine>; 4],
+    /// See [`Head::qpack`]. The first run holds `:status`.
+    pub qpack: [Vec<NewQpackLine>; 4],
 }
 
 impl NewHead {
@@ -116,6 +126,7 @@ impl NewHead {
             out.extend_from_slice(run);
         }
         hpack::put_runs(&mut out, &self.hpack)?;
+        qpack::put_runs(&mut out, &self.qpack)?;
         Ok(out)
     }
 }

@@ -3,6 +3,8 @@
 //! A literal with and one without incremental indexing differ only in the bytes before the strings (RFC 7541 §6.2), so one
 //! stored line serves for both.
 
+use std::ops::Range;
+
 use super::length_u16;
 use crate::WriteError;
 
@@ -62,7 +64,7 @@ impl<'a> Iterator for HpackLines<'a> {
 /// The four runs of a head for HTTP/2. They correspond to those of the text in [`super::head::Head`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HpackRuns<'a> {
-    /// The lengths of the four runs, then the runs.
+    /// The lengths of the four runs, the runs, then other bytes.
     data: &'a [u8],
 }
 
@@ -75,56 +77,61 @@ impl<'a> HpackRuns<'a> {
     #[must_use]
     #[inline]
     pub fn all(&self) -> HpackLines<'a> {
-        self.lines_from(LENGTHS_BYTES)
+        self.lines_of(0..4)
     }
 
     /// Returns all lines after `:status`.
     #[must_use]
     pub fn lines(&self) -> HpackLines<'a> {
-        self.lines_from(LENGTHS_BYTES + self.length(0))
+        self.lines_of(1..4)
     }
 
     /// Returns the `content-type` line, which may be missing.
     #[must_use]
     pub fn content_type(&self) -> HpackLines<'a> {
-        self.run(1)
+        self.lines_of(1..2)
     }
 
     /// Returns the lines about the representation. A 304 omits them.
     #[must_use]
     pub fn representation(&self) -> HpackLines<'a> {
-        self.run(2)
+        self.lines_of(2..3)
     }
 
     /// Returns the lines about the resource. A 304 repeats them.
     #[must_use]
     pub fn resource(&self) -> HpackLines<'a> {
-        self.lines_from(LENGTHS_BYTES + (0..3).map(|run| self.length(run)).sum::<usize>())
+        self.lines_of(3..4)
     }
 
-    /// Returns `true` if each byte belongs to a line, and each line has valid numbers.
+    /// Returns the bytes after the runs.
+    #[inline]
+    pub(super) fn rest(&self) -> &'a [u8] {
+        let rest = self.data.split_first_chunk().and_then(|(lengths, rest)| rest.get(end(lengths, 4)..));
+        rest.unwrap_or_default()
+    }
+
+    /// Returns `true` if each byte of the runs belongs to a line, and each line has valid numbers.
     pub(crate) fn is_valid(&self) -> bool {
-        let lengths = (0..4).map(|run| self.length(run)).sum::<usize>();
-        self.data.len() == LENGTHS_BYTES + lengths && (0..4).all(|run| are_valid(self.run(run)))
-    }
-
-    fn run(&self, run: usize) -> HpackLines<'a> {
-        let start = LENGTHS_BYTES + (0..run).map(|before| self.length(before)).sum::<usize>();
-        HpackLines {
-            rest: self.data.get(start..).and_then(|rest| rest.get(..self.length(run))).unwrap_or_default(),
-        }
+        let lengths = self.data.split_first_chunk();
+        lengths.is_some_and(|(lengths, rest)| rest.len() >= end(lengths, 4))
+            && (0..4).all(|run| are_valid(self.lines_of(run..run + 1)))
     }
 
     #[inline]
-    fn lines_from(&self, offset: usize) -> HpackLines<'a> {
-        HpackLines { rest: self.data.get(offset..).unwrap_or_default() }
+    fn lines_of(&self, runs: Range<usize>) -> HpackLines<'a> {
+        let rest = self
+            .data
+            .split_first_chunk()
+            .and_then(|(lengths, rest)| rest.get(end(lengths, runs.start)..end(lengths, runs.end)));
+        HpackLines { rest: rest.unwrap_or_default() }
     }
+}
 
-    #[inline]
-    fn length(&self, run: usize) -> usize {
-        let bytes = self.data.get(2 * run..).and_then(<[u8]>::first_chunk);
-        bytes.map_or(0, |bytes| usize::from(u16::from_le_bytes(*bytes)))
-    }
+/// Returns the length of the first `runs` runs in bytes.
+#[inline]
+fn end(lengths: &[u8; LENGTHS_BYTES], runs: usize) -> usize {
+    (0..runs).map(|run| usize::from(u16::from_le_bytes([lengths[2 * run], lengths[2 * run + 1]]))).sum()
 }
 
 fn are_valid(mut lines: HpackLines<'_>) -> bool {

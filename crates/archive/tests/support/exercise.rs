@@ -91,6 +91,10 @@ fn exercise_record(archive: &Archive, record: Record<'_>) {
                         [head.hpack.content_type(), head.hpack.representation(), head.hpack.resource()];
                     let lines = runs.into_iter().flatten().count() + head.hpack.lines().count();
                     assert!(lines <= archive.bytes().len(), "each line takes at least a byte");
+                    for lines in [head.qpack().all(), head.qpack().lines(), head.qpack().resource()] {
+                        assert!(lines.representations().len() <= archive.bytes().len());
+                        assert!(lines.count() <= archive.bytes().len(), "each line takes at least a byte");
+                    }
                 }
                 if let Ok(body) = archive.body(representation.body) {
                     assert_eq!(body.len() as u64, representation.body.length);

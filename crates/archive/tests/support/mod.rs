@@ -12,7 +12,7 @@ use std::io::{Read, Seek};
 
 use cannery_archive::{
     BodyId, Coding, Digest, Format, HeadId, HeaderEffect, Key, KeyBuffer, NO_LINE_ID, NewHead, NewHeaderRule,
-    NewHpackLine, NewRecord, NewRepresentation, NewRule, NewScope, Origin, Piece, Writer,
+    NewHpackLine, NewQpackLine, NewRecord, NewRepresentation, NewRule, NewScope, Origin, Piece, Writer,
 };
 
 /// Both widths.
@@ -63,7 +63,20 @@ pub(crate) fn head() -> NewHead {
             vec![line(2, 26, 50, b"\x02br")],
             vec![line(0, 59, 51, b"\x0fAccept-Encoding"), line(NO_LINE_ID, 0, 34, b"\x01a\x01b")],
         ],
+        qpack: [
+            vec![qpack_line(NO_LINE_ID, 0, b"\xd9")],
+            vec![qpack_line(1, 54, b"\x5f\x1d\x0atext/plain")],
+            vec![qpack_line(NO_LINE_ID, 0, b"\xea")],
+            vec![
+                qpack_line(0, 51, b"\x5f\x2c\x0fAccept-Encoding"),
+                qpack_line(NO_LINE_ID, 34, b"\x21a\x01b"),
+            ],
+        ],
     }
+}
+
+fn qpack_line(id: u8, size: u16, representation: &[u8]) -> NewQpackLine {
+    NewQpackLine { id, size, representation: representation.to_vec() }
 }
 
 fn line(id: u8, static_index: u8, size: u16, literal: &[u8]) -> NewHpackLine {

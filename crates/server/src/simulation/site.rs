@@ -97,13 +97,16 @@ fn head(coding: Coding) -> NewHead {
         representation: encoding,
         resource: b"Vary: Accept-Encoding\r\n".to_vec(),
         hpack: Default::default(),
+        qpack: Default::default(),
     };
-    head.hpack = cannery_wire::hpack::encode_head(&head, |name, _| match name {
+    let id_of = |name: &str, _: &[u8]| match name {
         "content-type" => 0,
         "vary" => 1,
         // One line ID per coding.
         "content-encoding" => 2 + coding as u8,
         _ => NO_LINE_ID,
-    });
+    };
+    head.hpack = cannery_wire::hpack::encode_head(&head, id_of);
+    head.qpack = cannery_wire::qpack::encode_head(&head, id_of);
     head
 }

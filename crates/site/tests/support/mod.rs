@@ -36,6 +36,7 @@ pub(crate) fn plain_head(resource: &[u8]) -> NewHead {
         representation: Vec::new(),
         resource: resource.to_vec(),
         hpack: Default::default(),
+        qpack: Default::default(),
     }
 }
 
@@ -52,6 +53,7 @@ pub(crate) fn site() -> Site {
         representation: coding.to_vec(),
         resource: b"Vary: Accept-Encoding\r\nCache-Control: public, no-cache\r\n".to_vec(),
         hpack: Default::default(),
+        qpack: Default::default(),
     };
     let heads =
         [writer.head(&head(b"Content-Encoding: gzip\r\n")).unwrap(), writer.head(&head(b"")).unwrap()];

@@ -28,7 +28,7 @@ impl Field<'_> {
 }
 
 /// Size of each field in addition to its name and value, in bytes (RFC 7541 §4.1).
-pub(super) const FIELD_OVERHEAD: usize = 32;
+pub(crate) const FIELD_OVERHEAD: usize = 32;
 
 /// Returns `true` if requests may have a field of this name: a known one, or a token in lower case (RFC 9113
 /// §8.2.1). Unknown pseudo-header fields are not allowed (§8.3).

@@ -35,9 +35,12 @@ pub fn encode_line(id: u8, name: &str, value: &[u8]) -> NewHpackLine {
 /// `id_of` returns the ID of a line, given its name in lower case and its value.
 #[must_use]
 pub fn encode_head(head: &NewHead, mut id_of: impl FnMut(&str, &[u8]) -> u8) -> [Vec<NewHpackLine>; 4] {
-    let status = head.status.to_string();
-    let mut encode = |name: &str, value: &[u8]| encode_line(id_of(name, value), name, value);
-    let status = vec![encode(":status", status.as_bytes())];
+    encode_runs(head, |name, value| encode_line(id_of(name, value), name, value))
+}
+
+/// Encodes the four runs of lines of a response head with `encode`, which gets names in lower case.
+pub(crate) fn encode_runs<L>(head: &NewHead, mut encode: impl FnMut(&str, &[u8]) -> L) -> [Vec<L>; 4] {
+    let status = vec![encode(":status", head.status.to_string().as_bytes())];
     let mut run = |text: &[u8]| parse_field_lines(text).map(|(name, value)| encode(&name, value)).collect();
     [status, run(&head.content_type), run(&head.representation), run(&head.resource)]
 }

@@ -228,8 +228,9 @@ fn new_head(status: u16, coding: Coding, varies: bool) -> NewHead {
         representation,
         resource: [vary, b"Cache-Control: public, no-cache\r\nAccept-Ranges: bytes\r\nX-A: b\r\n"].concat(),
         hpack: Default::default(),
+        qpack: Default::default(),
     };
-    head.hpack = hpack::encode_head(&head, |name, _| match name {
+    let id_of = |name: &str, _: &[u8]| match name {
         "content-type" => 0,
         "content-encoding" => 1,
         "vary" => 2,
@@ -237,6 +238,8 @@ fn new_head(status: u16, coding: Coding, varies: bool) -> NewHead {
         "accept-ranges" => 4,
         "x-a" => 5,
         _ => NO_LINE_ID,
-    });
+    };
+    head.hpack = hpack::encode_head(&head, id_of);
+    head.qpack = qpack::encode_head(&head, id_of);
     head
 }

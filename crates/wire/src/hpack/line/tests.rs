@@ -35,6 +35,7 @@ fn encoded_runs_match_the_text() {
         representation: Vec::new(),
         resource: b"Vary: Accept-Encoding\r\nX-A: b: c\r\n".to_vec(),
         hpack: Default::default(),
+        qpack: Default::default(),
     };
     let mut numbered = Vec::new();
     let runs = encode_head(&head, |name, value| {

@@ -1,0 +1,211 @@
+//! The field lines of a head in the encoding of HTTP/3 (QPACK, RFC 9204).
+//!
+//! Each line is a complete field line representation that refers only to the static table, so it is valid on every connection.
+//! The lines of all runs are contiguous, so that one copy sends them; a table has what is needed to send a single line in
+//! another form.
+
+use super::hpack::{LINE_IDS, NO_LINE_ID};
+use super::length_u16;
+use crate::WriteError;
+
+/// Length of the lengths before the first run, in bytes: four of parts of the table, and four of runs.
+const LENGTHS_BYTES: usize = 16;
+
+/// Length of a row of the table, in bytes.
+const ROW_BYTES: usize = 5;
+
+/// A field line in the archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QpackLine<'a> {
+    /// The ID, which is that of the same line in HPACK; or [`NO_LINE_ID`].
+    pub id: u8,
+    /// The size of the line in a dynamic table (RFC 9204 §3.2.1), at most 65,535. 0 if the static table has the whole line.
+    pub size: u16,
+    /// The representation (RFC 9204 §4.5).
+    pub representation: &'a [u8],
+}
+
+/// Consecutive field lines. Ends at a malformed line, which [`crate::Archive::verify`] reports.
+#[derive(Debug, Clone, Copy)]
+pub struct QpackLines<'a> {
+    table: &'a [u8],
+    representations: &'a [u8],
+}
+
+impl<'a> QpackLines<'a> {
+    /// Returns the representations of all lines that are left.
+    #[must_use]
+    #[inline]
+    pub fn representations(&self) -> &'a [u8] {
+        self.representations
+    }
+}
+
+impl<'a> Iterator for QpackLines<'a> {
+    type Item = QpackLine<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<QpackLine<'a>> {
+        let ([id, s0, s1, l0, l1], table) = self.table.split_first_chunk::<ROW_BYTES>()?;
+        let length = usize::from(u16::from_le_bytes([*l0, *l1]));
+        let (representation, representations) = self.representations.split_at_checked(length)?;
+        *self = QpackLines { table, representations };
+        Some(QpackLine { id: *id, size: u16::from_le_bytes([*s0, *s1]), representation })
+    }
+}
+
+/// The four runs of a head for HTTP/3. They correspond to those of the text in [`super::head::Head`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QpackRuns<'a> {
+    /// The lengths, the table, then the runs.
+    data: &'a [u8],
+}
+
+impl<'a> QpackRuns<'a> {
+    pub(super) fn new(data: &'a [u8]) -> QpackRuns<'a> {
+        QpackRuns { data }
+    }
+
+    /// Returns all lines, including `:status`.
+    #[must_use]
+    #[inline]
+    pub fn all(&self) -> QpackLines<'a> {
+        self.lines_from(0)
+    }
+
+    /// Returns all lines after `:status`.
+    #[must_use]
+    #[inline]
+    pub fn lines(&self) -> QpackLines<'a> {
+        self.lines_from(1)
+    }
+
+    /// Returns the lines about the resource. A 304 repeats them.
+    #[must_use]
+    #[inline]
+    pub fn resource(&self) -> QpackLines<'a> {
+        self.lines_from(3)
+    }
+
+    /// Returns `true` if each byte belongs to the table or to a line, and each line could be one of our encoder.
+    pub(crate) fn is_valid(&self) -> bool {
+        let Some((lengths, rest)) = self.data.split_first_chunk() else { return false };
+        let total = |lengths: [usize; 4]| lengths.into_iter().sum::<usize>();
+        let (table, runs) = (table_lengths(lengths), run_lengths(lengths));
+        rest.len() == total(table) + total(runs)
+            && (0..4).all(|run| are_valid(self.lines_from(run), table[run], runs[run]))
+    }
+
+    /// Returns the lines of all runs from this one on.
+    #[inline]
+    fn lines_from(&self, run: usize) -> QpackLines<'a> {
+        let lines = || {
+            let (lengths, rest) = self.data.split_first_chunk()?;
+            let before = |lengths: [usize; 4]| lengths[..run].iter().sum::<usize>();
+            let table_bytes = table_lengths(lengths).into_iter().sum();
+            let (table, runs) = rest.split_at_checked(table_bytes)?;
+            let table = &table[before(table_lengths(lengths))..];
+            Some(QpackLines { table, representations: runs.get(before(run_lengths(lengths))..)? })
+        };
+        lines().unwrap_or(QpackLines { table: &[], representations: &[] })
+    }
+}
+
+/// Returns the lengths of the parts of the table.
+#[inline]
+fn table_lengths(lengths: &[u8; LENGTHS_BYTES]) -> [usize; 4] {
+    std::array::from_fn(|run| length(lengths, run))
+}
+
+/// Returns the lengths of the runs.
+#[inline]
+fn run_lengths(lengths: &[u8; LENGTHS_BYTES]) -> [usize; 4] {
+    std::array::from_fn(|run| length(lengths, 4 + run))
+}
+
+#[inline]
+fn length(lengths: &[u8; LENGTHS_BYTES], number: usize) -> usize {
+    u16::from_le_bytes([lengths[2 * number], lengths[2 * number + 1]]).into()
+}
+
+/// Returns `true` if the first lines are those of a run with these lengths, and each is valid.
+fn are_valid(lines: QpackLines<'_>, table_bytes: usize, run_bytes: usize) -> bool {
+    if table_bytes % ROW_BYTES != 0 {
+        return false;
+    }
+    let mut count = 0;
+    let mut bytes = 0;
+    for line in lines.take(table_bytes / ROW_BYTES) {
+        count += 1;
+        bytes += line.representation.len();
+        if !is_valid(line) {
+            return false;
+        }
+    }
+    (count, bytes) == (table_bytes / ROW_BYTES, run_bytes)
+}
+
+fn is_valid(line: QpackLine<'_>) -> bool {
+    match line.representation.first() {
+        // An indexed field line of the static table.
+        Some(0b1100_0000..) => line.id == NO_LINE_ID && line.size == 0,
+        // A literal with a name of the static table, or a literal name.
+        Some(0b0101_0000..=0b0101_1111 | 0b0010_0000..=0b0010_1111) => {
+            line.size > 0 && (line.id < LINE_IDS || line.id == NO_LINE_ID)
+        }
+        _ => false,
+    }
+}
+
+/// A field line to write.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NewQpackLine {
+    /// See [`QpackLine::id`].
+    pub id: u8,
+    /// See [`QpackLine::size`].
+    pub size: u16,
+    /// See [`QpackLine::representation`].
+    pub representation: Vec<u8>,
+}
+
+impl NewQpackLine {
+    /// Returns the line as if it came from an archive.
+    #[must_use]
+    #[inline]
+    pub fn as_line(&self) -> QpackLine<'_> {
+        let NewQpackLine { id, size, ref representation } = *self;
+        QpackLine { id, size, representation }
+    }
+
+    fn put_row(&self, table: &mut Vec<u8>) -> Result<(), WriteError> {
+        table.push(self.id);
+        table.extend_from_slice(&self.size.to_le_bytes());
+        let length = length_u16("a field line of a response", self.representation.len())?;
+        table.extend_from_slice(&length.to_le_bytes());
+        Ok(())
+    }
+}
+
+/// Appends the lengths, the table and the runs.
+pub(super) fn put_runs(out: &mut Vec<u8>, runs: &[Vec<NewQpackLine>; 4]) -> Result<(), WriteError> {
+    let what = "the header section of a response";
+    for run in runs {
+        let length = length_u16(what, ROW_BYTES * run.len())?;
+        out.extend_from_slice(&length.to_le_bytes());
+    }
+    for run in runs {
+        let length = length_u16(what, run.iter().map(|line| line.representation.len()).sum())?;
+        out.extend_from_slice(&length.to_le_bytes());
+    }
+
+    for line in runs.iter().flatten() {
+        line.put_row(out)?;
+    }
+    for line in runs.iter().flatten() {
+        out.extend_from_slice(&line.representation);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
