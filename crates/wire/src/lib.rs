@@ -31,6 +31,7 @@ mod server_fields;
 pub mod hpack;
 pub mod huffman;
 pub mod qpack;
+mod table_owner;
 
 // Shared by all of them: budgets, limits, grammar, byte searches.
 mod abuse;

@@ -3,10 +3,11 @@
 //! They are rendered in every combination that sites can override, so that a response copies one slice.
 //! `Date` is updated once a second; the time is an argument.
 
-use cannery_archive::{HpackLine, NO_LINE_ID, NewHpackLine};
+use cannery_archive::{HpackLine, NO_LINE_ID, NewHpackLine, NewQpackLine, QpackLine};
 use cannery_base::date::{HTTP_DATE_BYTES, format_http_date};
 
 use crate::hpack::{self, FIRST_SERVER_LINE_ID};
+use crate::qpack;
 use crate::response_head::{SERVER_FIELDS, override_bit, put_field};
 
 const DATE_NAME: &[u8] = b"Date: ";
@@ -22,6 +23,10 @@ pub struct ServerFields {
     hpack_lines: Vec<(u8, NewHpackLine)>,
     /// `Date` for HTTP/2.
     hpack_date: Vec<u8>,
+    /// All fields except `Date` for HTTP/3, each with its bit in `overrides`.
+    qpack_lines: Vec<(u8, NewQpackLine)>,
+    /// `Date` for HTTP/3.
+    qpack_date: Vec<u8>,
     seconds: u64,
     keeps_redirects: bool,
 }
@@ -41,15 +46,23 @@ impl ServerFields {
             lines.extend_from_slice(END);
             lines
         });
-        let hpack_lines = (FIRST_SERVER_LINE_ID..NO_LINE_ID).zip(fields).map(|(id, (name, value))| {
+        let numbered = (FIRST_SERVER_LINE_ID..NO_LINE_ID).zip(fields);
+        let hpack_lines = numbered.clone().map(|(id, (name, value))| {
             (override_bit(name), hpack::encode_line(id, &name.to_ascii_lowercase(), value.as_bytes()))
+        });
+        let qpack_lines = numbered.map(|(id, (name, value))| {
+            (override_bit(name), qpack::encode_line(id, &name.to_ascii_lowercase(), value.as_bytes()))
         });
         let mut hpack_date = Vec::new();
         hpack::put_field(&mut hpack_date, "date", &format_http_date(seconds));
+        let mut qpack_date = Vec::new();
+        qpack::put_field(&mut qpack_date, "date", &format_http_date(seconds));
         ServerFields {
             lines: lines.collect(),
             hpack_lines: hpack_lines.collect(),
             hpack_date,
+            qpack_lines: qpack_lines.collect(),
+            qpack_date,
             seconds,
             keeps_redirects: true,
         }
@@ -79,6 +92,8 @@ impl ServerFields {
         }
         self.hpack_date.clear();
         hpack::put_field(&mut self.hpack_date, "date", &date);
+        self.qpack_date.clear();
+        qpack::put_field(&mut self.qpack_date, "date", &date);
     }
 
     /// Returns the time, in seconds since 1970.
@@ -113,6 +128,19 @@ impl ServerFields {
     #[inline]
     pub(crate) fn hpack_lines(&self, overrides: u8) -> impl Iterator<Item = HpackLine<'_>> {
         let left = self.hpack_lines.iter().filter(move |(bit, _)| bit & overrides == 0);
+        left.map(|(_, line)| line.as_line())
+    }
+
+    /// Returns `Date` for HTTP/3. It never enters a peer's table.
+    #[inline]
+    pub(crate) fn qpack_date(&self) -> &[u8] {
+        &self.qpack_date
+    }
+
+    /// Returns the other lines for HTTP/3, except those whose bits are set in `overrides`.
+    #[inline]
+    pub(crate) fn qpack_lines(&self, overrides: u8) -> impl Iterator<Item = QpackLine<'_>> {
+        let left = self.qpack_lines.iter().filter(move |(bit, _)| bit & overrides == 0);
         left.map(|(_, line)| line.as_line())
     }
 }

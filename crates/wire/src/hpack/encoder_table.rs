@@ -9,6 +9,7 @@ use cannery_archive::{HpackLine, LINE_IDS};
 use super::integer;
 use super::static_table::STATIC_FIELDS;
 use crate::limits::HPACK_TABLE_BYTES;
+use crate::table_owner::{Ownership, TableOwner};
 
 /// ID of the first line of the server's own. Lower IDs are those of an archive's lines.
 pub const FIRST_SERVER_LINE_ID: u8 = LINE_IDS;
@@ -43,7 +44,7 @@ pub struct EncoderTable {
     /// The change of `size_max` that the next block begins with.
     size_update: Option<SizeUpdate>,
     /// The archive that the line IDs in the table belong to.
-    owner: Option<Owner>,
+    owner: TableOwner,
     /// Whether the current block is for an archive other than the owner, so that its lines are sent as
     /// literals.
     is_for_other_archive: bool,
@@ -58,15 +59,6 @@ enum SizeUpdate {
     Two(u16, u16),
 }
 
-/// The archive that gives line IDs their meaning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Owner {
-    /// Number of the archive among those that the connection serves.
-    archive: u16,
-    /// First bytes of its digest.
-    identity: u64,
-}
-
 impl EncoderTable {
     /// Creates the state of a new connection: an empty table of the initial size.
     #[must_use]
@@ -77,7 +69,7 @@ impl EncoderTable {
             used: 0,
             size_max: TABLE_BYTES_MAX,
             size_update: None,
-            owner: None,
+            owner: TableOwner::default(),
             is_for_other_archive: false,
         }
     }
@@ -105,13 +97,10 @@ impl EncoderTable {
     /// Begins a block of lines of this archive. `identity` is the beginning of its digest, or 0 if there is
     /// no archive.
     ///
-    /// If another archive took the owner's place (a new release), the table is emptied and the archive
-    /// becomes the owner. An archive in another place (another host on the same connection) gets literals
-    /// instead: otherwise two hosts would empty the table for each other again and again.
+    /// If another archive took the owner's place, the table is emptied. An archive in another place gets literals.
     #[inline]
     pub fn begin_block(&mut self, block: &mut Vec<u8>, archive: u16, identity: u64) {
-        let owner = Some(Owner { archive, identity });
-        if self.owner == owner && self.size_update.is_none() {
+        if self.owner.is(archive, identity) && self.size_update.is_none() {
             self.is_for_other_archive = false;
             return;
         }
@@ -120,17 +109,9 @@ impl EncoderTable {
 
     #[cold]
     fn begin_block_after_change(&mut self, block: &mut Vec<u8>, archive: u16, identity: u64) {
-        let mut must_empty = false;
-        self.is_for_other_archive = match self.owner {
-            _ if identity == 0 => true,
-            Some(owner) if owner.identity != identity && owner.archive != archive => true,
-            Some(owner) if owner.identity == identity => false,
-            replaced => {
-                must_empty = replaced.is_some();
-                self.owner = Some(Owner { archive, identity });
-                false
-            }
-        };
+        let ownership = self.owner.update(archive, identity);
+        self.is_for_other_archive = ownership == Ownership::Other;
+        let must_empty = ownership == Ownership::Replaced;
         if must_empty || self.size_update.is_some() {
             self.put_size_updates(block, must_empty);
         }

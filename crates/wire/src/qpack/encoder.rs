@@ -1,6 +1,6 @@
 //! Stateless QPACK encoder: field lines that need no dynamic table, so they are valid on every connection.
 
-use super::static_table;
+use super::{integer, static_table};
 use crate::hpack::{put_integer, put_string};
 
 /// Appends a field line: as an index if the static table has it, otherwise as a literal (RFC 9204 §4.5.2, §4.5.4, §4.5.6). The
@@ -20,6 +20,42 @@ pub fn put_field(section: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
+/// Appends the beginning of a literal whose name is in the static table (RFC 9204 §4.5.4). The value follows as a string.
+#[inline]
+pub(crate) fn put_name_index(section: &mut Vec<u8>, static_index: u8) {
+    if static_index < 0x0f {
+        section.push(0x50 | static_index);
+    } else {
+        section.extend_from_slice(&[0x5f, static_index - 0x0f]);
+    }
+}
+
+/// Appends the beginning of a literal with a literal name (RFC 9204 §4.5.6), which is changed to lower case. The value follows
+/// as a string.
+pub(crate) fn put_literal_name(section: &mut Vec<u8>, name: &[u8]) {
+    put_integer(section, 0x20, 3, name.len() as u64);
+    section.extend(name.iter().map(u8::to_ascii_lowercase));
+}
+
+/// Returns the name of a field line, if the static table has it.
+pub(crate) fn static_name(line: &[u8]) -> Option<&'static [u8]> {
+    let prefix_bits = match line.first()? {
+        0b1100_0000.. => 6,
+        0b0101_0000..=0b0101_1111 => 4,
+        _ => return None,
+    };
+    let (index, _) = integer::decode(line, prefix_bits).ok()?;
+    let field = static_table::STATIC_TABLE.get(usize::try_from(index).ok()?)?;
+    Some(field.name_text)
+}
+
+/// Returns `true` if a field line is `:status` as [`put_field`] encodes it.
+#[inline]
+pub(crate) fn is_status(line: &[u8]) -> bool {
+    // The static table has it at 24 to 28 and at 63 to 71.
+    matches!(line, [0xd8..=0xdc, ..] | [0xff, 0..=8, ..] | [0x5f, 9, ..])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,5 +73,32 @@ mod tests {
         assert_eq!(put(":status", "410"), b"\x5f\x09\x82\x68\x20");
         assert_eq!(put("etag", "~~"), b"\x57\x02~~", "Huffman-coded it would be longer");
         assert_eq!(put("x-ab", ""), b"\x2b\xf2\xb0\xe3\0");
+    }
+
+    #[test]
+    fn names_of_lines_are_found() {
+        for field in &static_table::STATIC_TABLE {
+            let name = str::from_utf8(field.name_text).unwrap();
+            for value in [field.value, b"~"] {
+                let mut line = Vec::new();
+                put_field(&mut line, name, value);
+                assert_eq!(static_name(&line), Some(field.name_text));
+                assert_eq!(is_status(&line), name == ":status", "{name}: {value:?}");
+            }
+        }
+        let mut line = Vec::new();
+        put_literal_name(&mut line, b"X-Other");
+        assert_eq!(line, b"\x27\0x-other");
+        assert_eq!(static_name(&line), None);
+        assert_eq!(static_name(&[0xff, 0xff]), None);
+    }
+
+    #[test]
+    fn every_status_is_recognized() {
+        for status in 100..=999_u16 {
+            let mut line = Vec::new();
+            put_field(&mut line, ":status", status.to_string().as_bytes());
+            assert!(is_status(&line), "{status}");
+        }
     }
 }

@@ -42,6 +42,12 @@ pub enum Fault {
     /// The capacity is more than we allow (RFC 9204 §4.3.1).
     #[error("sets a table capacity beyond the limit")]
     Capacity,
+    /// A Section Acknowledgment for which there is no section (RFC 9204 §4.4.1).
+    #[error("acknowledges a section that was not sent")]
+    Acknowledgment,
+    /// An Insert Count Increment of 0, or beyond the insertions that were sent (RFC 9204 §4.4.3).
+    #[error("acknowledges insertions that were not sent")]
+    Increment,
     /// An entry is larger than the table's capacity (RFC 9204 §3.2.2).
     #[error("inserts an entry that is larger than the table")]
     EntryTooLarge,

@@ -1,10 +1,10 @@
-//! Instructions of a QPACK encoder stream (RFC 9204 §4.3).
+//! Instructions of QPACK encoder and decoder streams (RFC 9204 §4.3, §4.4).
 
 use super::error::Fault;
 use super::integer;
 use super::literal::Literal;
 
-/// An instruction as sent. Strings aren't decoded yet.
+/// An instruction of an encoder stream. Strings aren't decoded yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Instruction<'b> {
     /// Sets the table's capacity, in bytes.
@@ -60,5 +60,34 @@ impl<'b> Instruction<'b> {
         } else {
             Ok((Instruction::Duplicate { index: number }, rest))
         }
+    }
+}
+
+/// An instruction of a decoder stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DecoderInstruction {
+    /// A field section of a stream was decoded.
+    AcknowledgeSection,
+    /// The field sections of a stream won't be decoded.
+    CancelStream,
+    /// Insertions have arrived: their number.
+    IncrementInsertCount(u64),
+}
+
+impl DecoderInstruction {
+    /// Splits an instruction off the front of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault::Truncated`] if more bytes are needed.
+    pub(super) fn split(bytes: &[u8]) -> Result<(DecoderInstruction, &[u8]), Fault> {
+        let first = bytes.first().ok_or(Fault::Truncated)?;
+        let (bits, instruction): (u32, fn(u64) -> DecoderInstruction) = match first {
+            0b1000_0000.. => (7, |_| DecoderInstruction::AcknowledgeSection),
+            0b0100_0000.. => (6, |_| DecoderInstruction::CancelStream),
+            _ => (6, DecoderInstruction::IncrementInsertCount),
+        };
+        let (number, rest) = integer::decode(bytes, bits)?;
+        Ok((instruction(number), rest))
     }
 }

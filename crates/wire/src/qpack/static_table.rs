@@ -13,6 +13,15 @@ pub(super) fn find(name: &str, value: &[u8]) -> (Option<u8>, Option<u8>) {
     find_in(&TEXTS, 0, name, value)
 }
 
+/// Indices of the names that response heads use.
+pub(crate) mod index {
+    pub(crate) const CONTENT_LENGTH: u8 = 4;
+    pub(crate) const LAST_MODIFIED: u8 = 10;
+    pub(crate) const LOCATION: u8 = 12;
+    pub(crate) const CACHE_CONTROL: u8 = 36;
+    pub(crate) const CONTENT_TYPE: u8 = 44;
+}
+
 const TEXTS: [(&str, &str); STATIC_FIELDS] = [
     (":authority", ""),
     (":path", "/"),

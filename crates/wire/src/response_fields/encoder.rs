@@ -1,4 +1,4 @@
-//! What the encoder of response fields needs of a field compression.
+//! Interface of a field compression, as the encoder of response fields uses it.
 
 use cannery_archive::Head;
 

@@ -1,81 +1,78 @@
 //! Response fields in QPACK (RFC 9204).
 
-use cannery_archive::Head;
+use cannery_archive::{Head, QpackLine, QpackLines};
 
 use super::encoder::{FieldEncoder, FieldName};
 use crate::archive_ref::ArchiveRef;
-use crate::hpack::put_string;
-use crate::qpack::{EncoderTable, put_field};
+use crate::decimal::Decimal;
+use crate::qpack::{
+    EncoderTable, index, is_status, put_field, put_literal_name, put_name_index, static_name,
+};
 use crate::server_fields::ServerFields;
 
-/// Lines of HTTP/1.1.
-#[derive(Clone, Copy)]
-pub(crate) struct Lines<'a>(&'a [u8]);
-
-impl<'a> Iterator for Lines<'a> {
-    type Item = (&'a [u8], &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let end = self.0.iter().position(|byte| *byte == b'\n')?;
-        let (line, rest) = self.0.split_at(end + 1);
-        self.0 = rest;
-        let colon = line.iter().position(|byte| *byte == b':')?;
-        Some((&line[..colon], line[colon + 1..].trim_ascii()))
-    }
-}
-
 impl FieldEncoder for EncoderTable {
-    type Line<'a> = (&'a [u8], &'a [u8]);
-    type Lines<'a> = Lines<'a>;
+    type Line<'a> = QpackLine<'a>;
+    type Lines<'a> = QpackLines<'a>;
 
-    fn lines<'a>(head: &Head<'a>) -> Lines<'a> {
-        Lines(head.lines())
+    #[inline]
+    fn lines<'a>(head: &Head<'a>) -> QpackLines<'a> {
+        head.qpack().lines()
     }
 
-    fn resource_lines<'a>(head: &Head<'a>) -> Lines<'a> {
-        Lines(head.resource())
+    #[inline]
+    fn resource_lines<'a>(head: &Head<'a>) -> QpackLines<'a> {
+        head.qpack().resource()
     }
 
-    fn has_name((name, _): Self::Line<'_>, wanted: FieldName) -> bool {
-        name.eq_ignore_ascii_case(match wanted {
-            FieldName::CacheControl => b"cache-control",
-            FieldName::ContentLength => b"content-length",
-            FieldName::ContentRange => b"content-range",
-            FieldName::ContentType => b"content-type",
-            FieldName::LastModified => b"last-modified",
-            FieldName::Location => b"location",
-        })
+    fn has_name(line: QpackLine<'_>, name: FieldName) -> bool {
+        static_name(line.representation) == Some(text(name))
     }
 
-    fn begin(&mut self, section: &mut Vec<u8>, _archive: ArchiveRef<'_>) {
-        section.extend_from_slice(&[0, 0]);
+    #[inline]
+    fn begin(&mut self, section: &mut Vec<u8>, archive: ArchiveRef<'_>) {
+        self.begin_section(section, archive.number, archive.identity);
     }
 
-    fn end(&mut self, _section: &mut [u8], _start: usize) {}
+    #[inline]
+    fn end(&mut self, section: &mut [u8], start: usize) {
+        self.end_section(&mut section[start..]);
+    }
 
+    #[inline]
     fn put_head(&mut self, section: &mut Vec<u8>, head: &Head<'_>) {
-        put_field(section, ":status", head.status.to_string().as_bytes());
-        self.put_lines(section, Self::lines(head));
-    }
-
-    fn put_lines(&mut self, section: &mut Vec<u8>, lines: Lines<'_>) {
-        for line in lines {
-            self.put_line(section, line);
+        let lines = head.qpack().all();
+        if is_status(lines.representations()) {
+            self.put_archive_lines(section, lines);
+        } else {
+            // A damaged archive: a section without a status would be malformed.
+            put_field(section, ":status", Decimal::new(head.status.into()).digits());
+            self.put_archive_lines(section, head.qpack().lines());
         }
     }
 
-    fn put_line(&mut self, section: &mut Vec<u8>, (name, value): Self::Line<'_>) {
-        put_field(section, &String::from_utf8_lossy(name).to_ascii_lowercase(), value);
+    #[inline]
+    fn put_lines(&mut self, section: &mut Vec<u8>, lines: QpackLines<'_>) {
+        self.put_archive_lines(section, lines);
     }
 
+    #[inline]
+    fn put_line(&mut self, section: &mut Vec<u8>, line: QpackLine<'_>) {
+        self.put_archive_line(section, line);
+    }
+
+    #[inline]
     fn put_server_fields(&mut self, section: &mut Vec<u8>, fields: &ServerFields, overrides: u8) {
-        self.put_lines(section, Lines(fields.lines(overrides)));
+        section.extend_from_slice(fields.qpack_date());
+        for line in fields.qpack_lines(overrides) {
+            self.put_server_line(section, line);
+        }
     }
 
     fn put_field(section: &mut Vec<u8>, name: &str, value: &[u8]) {
         put_field(section, name, value);
     }
 
+    #[inline]
     fn put_etag(section: &mut Vec<u8>, etag: &[u8; 16]) {
         // The index of the name, the length, and the quotes.
         let mut literal = *b"\x57\x12\"0123456789abcdef\"";
@@ -83,18 +80,66 @@ impl FieldEncoder for EncoderTable {
         section.extend_from_slice(&literal);
     }
 
+    #[inline]
     fn put_name(section: &mut Vec<u8>, name: FieldName) {
         match name {
-            FieldName::CacheControl => section.extend_from_slice(&[0x5f, 36 - 15]),
-            FieldName::ContentLength => section.push(0x50 | 4),
-            FieldName::ContentRange => put_string(section, 0x20, 3, b"content-range"),
-            FieldName::ContentType => section.extend_from_slice(&[0x5f, 44 - 15]),
-            FieldName::LastModified => section.push(0x50 | 10),
-            FieldName::Location => section.push(0x50 | 12),
+            FieldName::CacheControl => put_name_index(section, index::CACHE_CONTROL),
+            FieldName::ContentLength => put_name_index(section, index::CONTENT_LENGTH),
+            // The static table has no such name.
+            FieldName::ContentRange => section.extend_from_slice(CONTENT_RANGE),
+            FieldName::ContentType => put_name_index(section, index::CONTENT_TYPE),
+            FieldName::LastModified => put_name_index(section, index::LAST_MODIFIED),
+            FieldName::Location => put_name_index(section, index::LOCATION),
         }
     }
 
     fn put_literal_name(section: &mut Vec<u8>, name: &[u8]) {
-        put_string(section, 0x20, 3, &name.to_ascii_lowercase());
+        put_literal_name(section, name);
+    }
+}
+
+/// `content-range` as a literal name, in the Huffman code.
+const CONTENT_RANGE: &[u8] = b"\x2f\x02\x21\xea\x49\x6a\x4a\xd6\x0e\xa9\x8b";
+
+const fn text(name: FieldName) -> &'static [u8] {
+    match name {
+        FieldName::CacheControl => b"cache-control",
+        FieldName::ContentLength => b"content-length",
+        FieldName::ContentRange => b"content-range",
+        FieldName::ContentType => b"content-type",
+        FieldName::LastModified => b"last-modified",
+        FieldName::Location => b"location",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hpack::put_text_length;
+
+    #[test]
+    fn names_are_encoded() {
+        use FieldName::{CacheControl, ContentLength, ContentRange, ContentType, LastModified, Location};
+        for name in [CacheControl, ContentLength, ContentRange, ContentType, LastModified, Location] {
+            let mut literal = Vec::new();
+            EncoderTable::put_name(&mut literal, name);
+            put_text_length(&mut literal, 1);
+            literal.push(b'~');
+            let mut expected = Vec::new();
+            put_field(&mut expected, str::from_utf8(text(name)).unwrap(), b"~");
+            assert_eq!(literal, expected, "{name:?}");
+            if name != ContentRange {
+                assert_eq!(static_name(&literal), Some(text(name)));
+            }
+        }
+    }
+
+    #[test]
+    fn etag_is_encoded() {
+        let mut literal = Vec::new();
+        EncoderTable::put_etag(&mut literal, b"~~~~~~~~~~~~~~~~");
+        let mut expected = Vec::new();
+        put_field(&mut expected, "etag", b"\"~~~~~~~~~~~~~~~~\"");
+        assert_eq!(literal, expected);
     }
 }

@@ -46,7 +46,7 @@ fn fields_match_those_of_http1() {
     let site = site();
     let fields = ServerFields::new(&[("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "deny")], NOW);
     let (mut table, mut decoder) = (hpack::EncoderTable::new(), Decoder::new());
-    let (mut qpack_table, qpack_decoder) = (qpack::EncoderTable::new(), qpack::Decoder::new());
+    let (mut qpack_table, mut qpack_decoder) = (qpack::EncoderTable::new(), qpack::Decoder::new());
     // With an empty table, with a full one, and after a change of its size.
     for round in 0..4 {
         for (request, status) in REQUESTS {
@@ -57,8 +57,13 @@ fn fields_match_those_of_http1() {
             let section = section(&site, request, &fields, &mut qpack_table);
             assert_eq!(qpack_decoded(&qpack_decoder, &section), text, "{request} in round {round}");
         }
-        if round == 1 {
-            table.set_size_max(0, 200);
+        match round {
+            0 => qpack_table.set_peer_settings(4096),
+            1 => {
+                table.set_size_max(0, 200);
+                exchange(&mut qpack_table, &mut qpack_decoder);
+            }
+            _ => {}
         }
     }
 }
@@ -74,6 +79,14 @@ fn repeated_heads_take_few_bytes() {
     let text = h1_text(&site, request, &fields).len();
     // The indices of nine lines, the tag (21 bytes), the length (7) and the date (25).
     assert_eq!((text, cold, warm), (304, 157, 62));
+
+    let mut table = qpack::EncoderTable::new();
+    table.set_peer_settings(4096);
+    let cold = section(&site, request, &fields, &mut table).len();
+    let instructions = exchange(&mut table, &mut qpack::Decoder::new());
+    let warm = section(&site, request, &fields, &mut table).len();
+    // The prefix, the indices of nine lines (10 bytes), the tag (20), the length (6) and the date (24).
+    assert_eq!((cold, instructions, warm), (115, 57, 62));
 }
 
 #[test]
@@ -90,6 +103,16 @@ fn head_without_lines_still_has_a_status() {
         assert_eq!(fields[0], ":status: 200");
         assert!(fields.iter().any(|field| field.starts_with("content-length: ")));
     }
+}
+
+/// Sends the encoder stream of a table to a decoder, which acknowledges it. Returns its length.
+fn exchange(table: &mut qpack::EncoderTable, decoder: &mut qpack::Decoder) -> usize {
+    let instructions = table.take_encoder_stream();
+    decoder.read_encoder_stream(&instructions, &mut Vec::new()).unwrap();
+    let mut acknowledgments = Vec::new();
+    decoder.acknowledge_insertions(&mut acknowledgments);
+    table.read_decoder_stream(&acknowledgments).unwrap();
+    instructions.len()
 }
 
 /// Returns the fields of the HTTP/1 response in the form of HTTP/2, and its status.
@@ -180,7 +203,11 @@ fn site() -> Site {
     let redirect = |status, target| NewRecord::Redirect { status, has_query: false, fragment: b"f", target };
     let here = redirect(301, vec![Piece::Literal(b"/there/"), Piece::Capture(0)]);
     let there = redirect(302, vec![Piece::Literal(b"https://example.org/")]);
-    let damaged = NewHead { hpack: Default::default(), ..new_head(200, Coding::Identity, false) };
+    let damaged = NewHead {
+        hpack: Default::default(),
+        qpack: Default::default(),
+        ..new_head(200, Coding::Identity, false)
+    };
     let damaged = writer.head(&damaged).unwrap();
     let NewRecord::Resource { representations, .. } = &plain else { unreachable!("it is one") };
     let representations = vec![NewRepresentation { head: damaged, ..representations[0] }];
