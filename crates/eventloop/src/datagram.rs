@@ -7,11 +7,14 @@
 pub(crate) mod batch;
 mod claim;
 mod control;
+mod name;
+pub(crate) mod outgoing;
 pub(crate) mod routing;
 mod udp_socket;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::ControlFlow;
 
 pub use batch::{Datagram, ReceiveBatch};
 pub use claim::DatagramClaim;
@@ -28,6 +31,17 @@ pub trait DatagramSocket {
 
     /// Sends a train, with as few calls as possible.
     fn send(&self, train: &Train<'_>) -> SendOutcome;
+
+    /// Sends several trains in order, with as few calls as possible.
+    fn send_all(&self, trains: &[Train<'_>]) -> Progress {
+        let mut progress = Progress::default();
+        for train in trains {
+            if progress.add(self.send(train)).is_break() {
+                break;
+            }
+        }
+        progress
+    }
 
     /// Returns the address of the socket, with the port that the kernel chose. Unspecified if the socket has all addresses.
     fn local_address(&self) -> SocketAddr;
@@ -103,6 +117,31 @@ pub enum SendOutcome {
     /// The system refused some of the datagrams, as if the network had lost them: they exceed the path's MTU, no route leads
     /// to the peer, a firewall forbids them, or a queue is full. Trying again does not help.
     Lost,
+}
+
+/// How much of several trains was sent. If it is less than all of them, the send buffer is full, as with
+/// [`SendOutcome::Blocked`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// The number of trains that were sent or lost.
+    pub trains: usize,
+    /// The number of them that were lost, entirely or in part.
+    pub lost: usize,
+    /// The number of bytes of the next train that were sent.
+    pub sent_bytes: usize,
+}
+
+impl Progress {
+    /// Adds the outcome of the next train. Breaks if the send buffer is full.
+    fn add(&mut self, outcome: SendOutcome) -> ControlFlow<()> {
+        if let SendOutcome::Blocked { sent_bytes } = outcome {
+            self.sent_bytes = sent_bytes;
+            return ControlFlow::Break(());
+        }
+        self.lost += usize::from(outcome == SendOutcome::Lost);
+        self.trains += 1;
+        ControlFlow::Continue(())
+    }
 }
 
 /// The codepoints of Explicit Congestion Notification (RFC 3168 §5). Without one, the transport is not capable of ECN.

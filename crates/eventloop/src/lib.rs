@@ -49,7 +49,7 @@ pub use balance::Balancer;
 pub use clock::Now;
 pub use datagram::{
     Backlog, BufferSizes, Datagram, DatagramClaim, DatagramOptions, DatagramSocket, Ecn, NoDatagrams,
-    ReceiveBatch, SendOutcome, Train, UdpSocket, WorkerRouting,
+    Progress, ReceiveBatch, SendOutcome, Train, UdpSocket, WorkerRouting,
 };
 pub use event::{Event, Readiness};
 pub use event_loop::EventLoop;

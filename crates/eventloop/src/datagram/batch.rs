@@ -3,7 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::Ecn;
-use super::control::{CONTROL_BYTES, NAME_BYTES};
+use super::control::CONTROL_BYTES;
+use super::name::NAME_BYTES;
 
 /// Messages that one call receives. Each is a datagram, or several of one peer that the system has merged.
 pub(crate) const MESSAGES_MAX: usize = 16;
@@ -139,5 +140,57 @@ impl Default for ReceiveBatch {
 impl std::fmt::Debug for ReceiveBatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ReceiveBatch").field("messages", &self.messages).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn messages_are_split_into_their_datagrams(
+            sizes in proptest::collection::vec((1usize..2000, 0usize..9, 0usize..2000), 0..=MESSAGES_MAX),
+        ) {
+            let mut batch = ReceiveBatch::new();
+            let mut expected = Vec::new();
+            for (number, (segment_bytes, whole, last)) in (1..).zip(sizes) {
+                let bytes = vec![number; segment_bytes * whole + last % segment_bytes];
+                let source = SocketAddr::from((Ipv4Addr::LOCALHOST, number.into()));
+                let message =
+                    Message { source, destination: None, ecn: None, bytes: bytes.len(), segment_bytes };
+                batch.push(message, &bytes);
+                expected.extend(vec![(source, vec![number; segment_bytes]); whole]);
+                if last % segment_bytes > 0 {
+                    expected.push((source, vec![number; last % segment_bytes]));
+                }
+            }
+            let datagrams = batch.datagrams().map(|datagram| (datagram.source, datagram.bytes.to_vec()));
+            prop_assert_eq!(datagrams.collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn largest_message_fits() {
+        let mut batch = ReceiveBatch::new();
+        let source = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let message = Message {
+            source,
+            destination: None,
+            ecn: Some(Ecn::Ce),
+            bytes: BUFFER_BYTES,
+            segment_bytes: 1024,
+        };
+        for _ in 0..MESSAGES_MAX {
+            batch.push(message, &[7; BUFFER_BYTES]);
+        }
+        assert_eq!(batch.datagrams().count(), MESSAGES_MAX * 64);
+        assert!(batch.datagrams().all(|datagram| datagram.bytes == [7; 1024]));
+        batch.clear();
+        assert_eq!(batch.datagrams().count(), 0);
     }
 }

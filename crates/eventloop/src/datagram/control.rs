@@ -1,10 +1,9 @@
-//! Control messages: the data about a datagram that a system call takes and returns in addition to its bytes. Also parses
-//! socket addresses.
+//! Control messages: the data about a datagram that a system call takes and returns in addition to its bytes.
 //!
 //! A control message has a header (length, level, type) and data, both padded (`cmsg(3)`). We read and write them as bytes:
 //! that needs no `unsafe` code, and no length can lead outside of the buffer.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use libc::c_int;
 
@@ -12,9 +11,6 @@ use super::Ecn;
 
 /// Room for the control messages of a received datagram: on Linux up to six, of at most 40 bytes each.
 pub(super) const CONTROL_BYTES: usize = 256;
-
-/// Room for a socket address: `sockaddr_in6`, the longest for UDP.
-pub(super) const NAME_BYTES: usize = 28;
 
 /// The type of the length field: `size_t` for the kernel of Linux, `socklen_t` elsewhere.
 #[cfg(target_os = "linux")]
@@ -123,6 +119,7 @@ impl Report {
 /// Splits the next control message off: its level, its type, its data, and the messages after it. Returns `None` at the end,
 /// and if the message is malformed.
 fn next_message(control: &[u8]) -> Option<(c_int, c_int, &[u8], &[u8])> {
+    #[allow(clippy::useless_conversion, reason = "another type on other systems")]
     let length = usize::try_from(Length::from_ne_bytes(*control.first_chunk()?)).ok()?;
     let field = |start: usize| Some(c_int::from_ne_bytes(*control.get(start..)?.first_chunk()?));
     let level = field(LENGTH_BYTES)?;
@@ -132,28 +129,10 @@ fn next_message(control: &[u8]) -> Option<(c_int, c_int, &[u8], &[u8])> {
     Some((level, kind, data, &control[end..]))
 }
 
-/// Parses a socket address. Returns `None` if it is not of IP.
-pub(super) fn parse_address(name: &[u8; NAME_BYTES]) -> Option<SocketAddr> {
-    // BSD has a length in the first byte, and the family in the second one.
-    let family =
-        if cfg!(target_os = "linux") { u16::from_ne_bytes([name[0], name[1]]) } else { name[1].into() };
-    let port = u16::from_be_bytes([name[2], name[3]]);
-    match family.into() {
-        libc::AF_INET => Some((*name[4..].first_chunk::<4>()?, port).into()),
-        libc::AF_INET6 => {
-            let flow = u32::from_ne_bytes(*name[4..].first_chunk()?);
-            let address = Ipv6Addr::from(*name[8..].first_chunk::<16>()?);
-            let scope = u32::from_ne_bytes(*name[24..].first_chunk()?);
-            Some(SocketAddrV6::new(address, port, flow, scope).into())
-        }
-        _ => None,
-    }
-}
-
 /// The control messages of a train.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 #[repr(align(8))]
-pub(super) struct Request {
+pub(crate) struct Request {
     bytes: [u8; REQUEST_BYTES],
     length: usize,
 }
@@ -162,11 +141,11 @@ pub(super) struct Request {
 const REQUEST_BYTES: usize = 96;
 
 impl Request {
-    pub(super) fn new() -> Request {
+    pub(super) const fn new() -> Request {
         Request { bytes: [0; REQUEST_BYTES], length: 0 }
     }
 
-    pub(super) fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
@@ -220,5 +199,103 @@ impl Request {
         message[LENGTH_BYTES + 4..][..4].copy_from_slice(&kind.to_ne_bytes());
         message[DATA_START..length].copy_from_slice(data);
         self.length += message.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ECN: [Option<Ecn>; 4] = [None, Some(Ecn::Ect0), Some(Ecn::Ect1), Some(Ecn::Ce)];
+
+    /// Returns control messages as the system writes them.
+    fn control(messages: &[(c_int, c_int, Vec<u8>)]) -> Request {
+        let mut control = Request::new();
+        for (level, kind, data) in messages {
+            control.push(*level, *kind, data);
+        }
+        control
+    }
+
+    fn ipv4_info(address: Ipv4Addr) -> (c_int, c_int, Vec<u8>) {
+        let mut data = vec![0xee; ipv4_info::DATA_BYTES];
+        data[ipv4_info::RECEIVED_AT..][..4].copy_from_slice(&address.octets());
+        (libc::IPPROTO_IP, ipv4_info::TYPE, data)
+    }
+
+    fn ipv6_info(address: Ipv6Addr) -> (c_int, c_int, Vec<u8>) {
+        (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, [&address.octets()[..], &[7; 4]].concat())
+    }
+
+    #[test]
+    fn request_has_the_layout_of_the_system() {
+        let mut request = Request::new();
+        assert!(request.as_bytes().is_empty());
+        request.set_source(Ipv6Addr::LOCALHOST.into());
+        request.set_ecn(Ecn::Ce, (Ipv6Addr::LOCALHOST, 1).into());
+        request.set_segment_bytes(1200);
+        let (level, kind, data, rest) = next_message(request.as_bytes()).unwrap();
+        assert_eq!((level, kind, data.len()), (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, 20));
+        let (level, kind, data, rest) = next_message(rest).unwrap();
+        assert_eq!((level, kind, data), (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &3i32.to_ne_bytes()[..]));
+        if cfg!(target_os = "linux") {
+            let (level, kind, data, rest) = next_message(rest).unwrap();
+            assert_eq!((level, kind, data), (libc::SOL_UDP, 103, &1200u16.to_ne_bytes()[..]));
+            assert!(next_message(rest).is_none());
+        }
+    }
+
+    #[test]
+    fn length_that_leads_outside_is_refused() {
+        let info = control(&[ipv4_info(Ipv4Addr::LOCALHOST)]);
+        let bytes = info.as_bytes();
+        assert_eq!(Report::parse(bytes).destination, Some(Ipv4Addr::LOCALHOST.into()));
+        let end = Length::try_from(bytes.len()).unwrap();
+        for length in [0, 1, 11, end + 1, Length::MAX - 7, Length::MAX] {
+            let malformed = [&length.to_ne_bytes()[..], &bytes[LENGTH_BYTES..]].concat();
+            assert_eq!(Report::parse(&malformed), Report::default(), "{length}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_cause_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..CONTROL_BYTES)) {
+            Report::parse(&bytes);
+        }
+
+        #[test]
+        fn report_is_parsed_in_any_order(
+            address in any::<Option<Ipv4Addr>>(),
+            other in any::<Ipv6Addr>(),
+            class in any::<u8>(),
+            unknown in proptest::collection::vec(any::<u8>(), 0..9),
+            swapped in any::<bool>(),
+            cut in 0usize..200,
+        ) {
+            let (info, tos) = match address {
+                Some(address) => (ipv4_info(address), (libc::IPPROTO_IP, TOS_RECEIVED, vec![class])),
+                None => {
+                    let class = c_int::from(class).to_ne_bytes().to_vec();
+                    (ipv6_info(other), (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, class))
+                }
+            };
+            let mut messages = vec![info, (libc::SOL_SOCKET, 12_345, unknown), tos];
+            if swapped {
+                messages.reverse();
+            }
+            let control = control(&messages);
+            let report = Report::parse(control.as_bytes());
+            prop_assert_eq!(report.destination, Some(address.map_or(other.into(), IpAddr::from)));
+            prop_assert_eq!(report.ecn, Ecn::from_traffic_class(class));
+            prop_assert!(ECN.contains(&report.ecn));
+
+            // A part of it yields the same data or none.
+            let bytes = control.as_bytes();
+            let part = Report::parse(&bytes[..cut.min(bytes.len())]);
+            prop_assert!(part.destination.is_none() || part.destination == report.destination);
+            prop_assert!(part.ecn.is_none() || part.ecn == report.ecn);
+        }
     }
 }

@@ -5,11 +5,13 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use socket2::{SockAddr, Socket as RawSocket, Type};
+use socket2::{Socket as RawSocket, Type};
 
 use super::batch::{Envelope, MESSAGES_MAX, Message, ReceiveBatch};
-use super::control::{Report, Request, parse_address};
-use super::{Backlog, DatagramSocket, SendOutcome, Train};
+use super::control::{Report, Request};
+use super::name::Name;
+use super::outgoing::{Outgoing, SENT_MAX};
+use super::{Backlog, DatagramSocket, Progress, SendOutcome, Train};
 use crate::address::Address;
 use crate::platform::{self, syscalls};
 
@@ -128,7 +130,7 @@ impl UdpSocket {
         if let Some(discarded) = report.discarded {
             self.discarded.set(discarded);
         }
-        let source = parse_address(&envelope.name);
+        let source = Name::parse(&envelope.name);
         // Only IP has datagrams here, and none exceeds a buffer.
         let is_whole = source.is_some() && !envelope.is_truncated;
         let bytes = if is_whole { envelope.bytes } else { 0 };
@@ -153,26 +155,26 @@ impl UdpSocket {
         segment_bytes * segments.max(1)
     }
 
-    /// Sends datagrams of `segment_bytes` each with one call.
-    fn send_once(&self, train: &Train<'_>, bytes: &[u8], segment_bytes: usize) -> io::Result<()> {
-        let mut request = Request::new();
+    /// Returns the message that sends datagrams of `segment_bytes` each, which must be less than 2^16 if there are several.
+    #[inline]
+    fn outgoing<'a>(&self, train: &Train<'_>, bytes: &'a [u8], segment_bytes: usize) -> Outgoing<'a> {
+        let mut control = Request::new();
         // A socket with one address needs no other, and BSD would refuse it.
         if let Some(source) = train.source.filter(|_| self.fixed_address().is_none()) {
-            request.set_source(source);
+            control.set_source(source);
         }
         if let Some(ecn) = train.ecn {
-            request.set_ecn(ecn, train.destination);
+            control.set_ecn(ecn, train.destination);
         }
         if bytes.len() > segment_bytes {
-            request.set_segment_bytes(u16::try_from(segment_bytes).map_err(|_| io::ErrorKind::InvalidInput)?);
+            control.set_segment_bytes(u16::try_from(segment_bytes).expect("less than 2^16"));
         }
-        let destination = SockAddr::from(train.destination);
-        syscalls::send_message(self.as_fd(), &destination, bytes, request.as_bytes())
+        Outgoing { name: Name::new(train.destination), control, bytes }
     }
 
     /// Sends datagrams with one call, or with one each if the system fails to split them.
     fn send_part(&self, train: &Train<'_>, part: &[u8], segment_bytes: usize) -> SendOutcome {
-        match self.send_once(train, part, segment_bytes) {
+        match syscalls::send_message(self.as_fd(), &self.outgoing(train, part, segment_bytes)) {
             Ok(()) => SendOutcome::Sent,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => SendOutcome::Blocked { sent_bytes: 0 },
             Err(error) if part.len() > segment_bytes && is_gso_error(&error) => {
@@ -180,6 +182,21 @@ impl UdpSocket {
             }
             Err(_) => SendOutcome::Lost,
         }
+    }
+
+    /// Sends the first trains with one call, those that need only one each. Returns their number, which may be 0.
+    fn send_several(&self, trains: &[Train<'_>]) -> io::Result<usize> {
+        let mut messages = [Outgoing::NONE; SENT_MAX];
+        let mut count = 0;
+        for (message, train) in messages.iter_mut().zip(trains) {
+            let segment_bytes = train.datagram_bytes();
+            if train.bytes.is_empty() || train.bytes.len() > self.part_bytes(segment_bytes) {
+                break;
+            }
+            *message = self.outgoing(train, train.bytes, segment_bytes);
+            count += 1;
+        }
+        if count < 2 { Ok(0) } else { syscalls::send_messages(self.as_fd(), &messages[..count]) }
     }
 
     /// Sends a train without GSO, after the system has refused to split it. If the system takes the datagrams now, GSO is at
@@ -235,6 +252,23 @@ impl DatagramSocket for UdpSocket {
             position += part.len();
         }
         outcome
+    }
+
+    fn send_all(&self, trains: &[Train<'_>]) -> Progress {
+        let mut progress = Progress::default();
+        while let Some(next) = trains.get(progress.trains) {
+            match self.send_several(&trains[progress.trains..]) {
+                Ok(count) if count > 0 => progress.trains += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // The next train needs several calls, is the last one, or failed.
+                _ => {
+                    if progress.add(self.send(next)).is_break() {
+                        break;
+                    }
+                }
+            }
+        }
+        progress
     }
 
     fn local_address(&self) -> SocketAddr {

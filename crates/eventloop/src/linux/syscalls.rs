@@ -17,6 +17,7 @@ use rustix::net::RecvFlags;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::datagram::batch::{BUFFER_BYTES, BUFFER_STRIDE, Envelope, MESSAGES_MAX};
+use crate::datagram::outgoing::{Outgoing, SENT_MAX};
 
 /// The kernel distributes connections among the sockets that listen at one address (`SO_REUSEPORT`).
 pub(crate) const BALANCES_LISTENERS: bool = true;
@@ -201,10 +202,8 @@ pub(crate) fn receive_messages(
     memory: &mut [u8],
     envelopes: &mut [Envelope],
 ) -> io::Result<usize> {
-    let mut vectors: [libc::iovec; MESSAGES_MAX] = {
-        // SAFETY: all-zero is a valid `iovec`: an empty one.
-        unsafe { std::mem::zeroed() }
-    };
+    // SAFETY: all-zero is a valid `iovec`: an empty one.
+    let mut vectors: [libc::iovec; MESSAGES_MAX] = unsafe { std::mem::zeroed() };
     // SAFETY: all-zero is a valid `mmsghdr`: no address, no buffer, no control data.
     let mut headers: [libc::mmsghdr; MESSAGES_MAX] = unsafe { std::mem::zeroed() };
     let buffers = memory.chunks_exact_mut(BUFFER_STRIDE);
@@ -239,28 +238,54 @@ pub(crate) fn receive_messages(
     Ok(count)
 }
 
-/// Sends a message to an address, with control messages. Fails with [`io::ErrorKind::WouldBlock`] if there is no room.
-pub(crate) fn send_message(
-    socket: BorrowedFd<'_>,
-    destination: &SockAddr,
-    bytes: &[u8],
-    control: &[u8],
-) -> io::Result<()> {
-    let mut vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    // SAFETY: all-zero is a valid `msghdr`: no address, no control data.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_name = destination.as_ptr().cast_mut().cast();
-    message.msg_namelen = destination.len();
-    message.msg_iov = &raw mut vector;
-    message.msg_iovlen = 1;
-    message.msg_control = control.as_ptr().cast_mut().cast();
-    message.msg_controllen = control.len();
+/// Sends a message. Fails with [`io::ErrorKind::WouldBlock`] if there is no room.
+pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &Outgoing<'_>) -> io::Result<()> {
+    let vector = IoSlice::new(message.bytes);
+    let header = header_of(message, &vector);
     let socket = socket.as_raw_fd();
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: `message` and all that it points to live until the call returns, and the kernel only reads them. The arguments
-    // are those of `sendmsg(2)`.
-    let sent = unsafe { libc::syscall(libc::SYS_sendmsg, socket, &raw const message, flags) };
+    // SAFETY: `header` points to `vector` and to parts of `message`, which live until the call returns. The kernel only
+    // reads them. The arguments are those of `sendmsg(2)`.
+    let sent = unsafe { libc::syscall(libc::SYS_sendmsg, socket, &raw const header, flags) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Sends up to [`SENT_MAX`] messages in order, until one fails. Returns the number of those sent, or the error of the first.
+pub(crate) fn send_messages(socket: BorrowedFd<'_>, messages: &[Outgoing<'_>]) -> io::Result<usize> {
+    let mut vectors = [IoSlice::new(&[]); SENT_MAX];
+    // SAFETY: all-zero is a valid `mmsghdr`: no address, no buffer, no control data.
+    let mut headers: [libc::mmsghdr; SENT_MAX] = unsafe { std::mem::zeroed() };
+    let mut count: libc::c_uint = 0;
+    for ((header, vector), message) in headers.iter_mut().zip(&mut vectors).zip(messages) {
+        *vector = IoSlice::new(message.bytes);
+        header.msg_hdr = header_of(message, vector);
+        count += 1;
+    }
+
+    let socket = socket.as_raw_fd();
+    let start = headers.as_mut_ptr();
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: `headers` are at least `count` headers, each of which points to its vector and to parts of its message. All
+    // live until the call returns. The kernel only reads them, except for the length in each header, which it writes. The
+    // arguments are those of `sendmmsg(2)`.
+    let sent = unsafe { libc::syscall(libc::SYS_sendmmsg, socket, start, count, flags) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// Returns a header that points to a message and to the vector with its bytes.
+#[inline]
+fn header_of(message: &Outgoing<'_>, vector: &IoSlice<'_>) -> libc::msghdr {
+    let control = message.control.as_bytes();
+    // SAFETY: all-zero is a valid `msghdr`: no address, no control data.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_name = message.name.bytes.as_ptr().cast_mut().cast();
+    header.msg_namelen = libc::socklen_t::try_from(message.name.length).expect("the size of an address");
+    // `IoSlice` is documented to have the layout of `iovec` on Unix.
+    header.msg_iov = (&raw const *vector).cast_mut().cast();
+    header.msg_iovlen = 1;
+    header.msg_control = control.as_ptr().cast_mut().cast();
+    header.msg_controllen = control.len();
+    header
 }
 
 /// Creates a pair of connected local sockets that preserve message boundaries. In contrast to datagram sockets, the kernel

@@ -19,6 +19,7 @@ pub(crate) fn configure_udp(socket: &Socket, local: SocketAddr, has_ipv4: bool) 
     // Datagrams are never fragmented, and the transport determines the path's MTU, without the kernel's cache.
     if local.is_ipv6() {
         set(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
+        set(libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)?;
         set(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
         // Reports IPv4 addresses too, mapped to IPv6.
         set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, has_all_addresses)?;

@@ -11,9 +11,10 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 
 use rustix::net::{RecvFlags, SendFlags};
-use socket2::{MsgHdr, SockAddr, SockRef, Socket};
+use socket2::{SockRef, Socket};
 
 use crate::datagram::batch::{BUFFER_BYTES, BUFFER_STRIDE, Envelope};
+use crate::datagram::outgoing::Outgoing;
 
 /// Not every system distributes connections among the sockets that listen at one address: some give all to one.
 pub(crate) const BALANCES_LISTENERS: bool = false;
@@ -130,6 +131,7 @@ pub(crate) fn receive_messages(
     Ok(count)
 }
 
+#[allow(clippy::useless_conversion, reason = "other systems have other types")]
 fn receive_message(socket: BorrowedFd<'_>, buffer: &mut [u8], envelope: &mut Envelope) -> io::Result<()> {
     let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: all-zero is a valid `msghdr`: no address, no control data.
@@ -149,19 +151,40 @@ fn receive_message(socket: BorrowedFd<'_>, buffer: &mut [u8], envelope: &mut Env
     Ok(())
 }
 
-/// Sends a message to an address, with control messages. Fails with [`io::ErrorKind::WouldBlock`] if there is no room.
-pub(crate) fn send_message(
-    socket: BorrowedFd<'_>,
-    destination: &SockAddr,
-    bytes: &[u8],
-    control: &[u8],
-) -> io::Result<()> {
-    let runs = [IoSlice::new(bytes)];
-    let message = MsgHdr::new().with_addr(destination).with_buffers(&runs);
+/// Sends a message. Fails with [`io::ErrorKind::WouldBlock`] if there is no room.
+#[allow(clippy::useless_conversion, reason = "other systems have other types")]
+pub(crate) fn send_message(socket: BorrowedFd<'_>, message: &Outgoing<'_>) -> io::Result<()> {
+    let control = message.control.as_bytes();
+    let mut vector =
+        libc::iovec { iov_base: message.bytes.as_ptr().cast_mut().cast(), iov_len: message.bytes.len() };
+    // SAFETY: all-zero is a valid `msghdr`: no address, no control data.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_name = message.name.bytes.as_ptr().cast_mut().cast();
+    header.msg_namelen = message.name.length.try_into().expect("the size of an address");
+    header.msg_iov = &raw mut vector;
+    header.msg_iovlen = 1;
     // Some systems refuse an empty buffer.
-    let message = if control.is_empty() { message } else { message.with_control(control) };
-    SockRef::from(&socket).sendmsg(&message, 0)?;
-    Ok(())
+    if !control.is_empty() {
+        header.msg_control = control.as_ptr().cast_mut().cast();
+        header.msg_controllen = control.len().try_into().expect("a small buffer");
+    }
+    // SAFETY: `header` points to `vector` and to parts of `message`, which live until the call returns. The system only
+    // reads them.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, 0) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Sends messages in order, until one fails. Returns the number of those sent, or the error of the first.
+pub(crate) fn send_messages(socket: BorrowedFd<'_>, messages: &[Outgoing<'_>]) -> io::Result<usize> {
+    let mut sent = 0;
+    for message in messages {
+        match send_message(socket, message) {
+            Ok(()) => sent += 1,
+            Err(_) if sent > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sent)
 }
 
 /// Takes ownership of a descriptor that the parent process left open for this one. Fails if it is not open.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::next;
 use crate::address::Address;
 use crate::{
-    Backlog, DatagramClaim, DatagramOptions, DatagramSocket, Ecn, Event, EventLoop, ReceiveBatch,
+    Backlog, DatagramClaim, DatagramOptions, DatagramSocket, Ecn, Event, EventLoop, Progress, ReceiveBatch,
     SendOutcome, Train, UdpSocket, Waker, WorkerRouting,
 };
 
@@ -15,6 +15,7 @@ test_on_each_loop! {
     datagrams_are_received_and_answered => receive_and_answer;
     datagrams_that_arrived_before_the_socket_was_watched_are_reported => arrived_before;
     train_is_split_into_datagrams => split_train;
+    several_trains_are_sent_in_order => several_trains;
     merged_datagrams_are_split => merged_datagrams;
     more_datagrams_than_a_batch_holds_are_received => more_than_a_batch;
     ecn_codepoints_are_sent_and_received => ecn;
@@ -87,7 +88,7 @@ fn train(destination: SocketAddr, bytes: &[u8]) -> Train<'_> {
 }
 
 fn numbered(length: usize) -> Vec<u8> {
-    (0..length).map(|number| (number % 251) as u8).collect()
+    (0..251).cycle().take(length).collect()
 }
 
 fn receive_and_answer<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {
@@ -143,6 +144,37 @@ fn split_train<L: EventLoop<Datagrams = UdpSocket>>(_: impl Fn(Waker) -> L) {
         }
     }
     assert!(socket.take_gso_error().is_none());
+}
+
+fn several_trains<L: EventLoop<Datagrams = UdpSocket>>(_: impl Fn(Waker) -> L) {
+    let socket = open(Ipv4Addr::LOCALHOST);
+    let [first, second] = [peer(), peer()];
+    let [first_address, second_address] = [&first, &second].map(|peer| peer.local_addr().unwrap());
+    let bytes = numbered(70_000);
+    let single = |number: usize| train(first_address, &bytes[number..][..1200]);
+    let split = |length| Train { segment_bytes: Some(1000), ..train(second_address, &bytes[..length]) };
+
+    assert_eq!(socket.send_all(&[]), Progress::default());
+    let mut trains: Vec<_> = (0..40).map(single).collect();
+    trains[5] = split(2500);
+    // These need several calls, or none.
+    trains[21] = split(66_000);
+    trains[22] = split(0);
+    // Too long for a datagram.
+    for index in [0, 9, 10, 39] {
+        trains[index] = train(first_address, &bytes[..70_000]);
+    }
+    assert_eq!(socket.send_all(&trains), Progress { trains: 40, lost: 4, sent_bytes: 0 });
+
+    let mut buffer = [0; 2000];
+    for number in (0..40).filter(|number| ![0, 5, 9, 10, 21, 22, 39].contains(number)) {
+        let received = first.recv(&mut buffer).unwrap();
+        assert_eq!(buffer[..received], bytes[number..][..1200]);
+    }
+    for expected in bytes[..2500].chunks(1000).chain(bytes[..66_000].chunks(1000)) {
+        let received = second.recv(&mut buffer).unwrap();
+        assert_eq!(&buffer[..received], expected);
+    }
 }
 
 fn merged_datagrams<L: EventLoop<Datagrams = UdpSocket>>(make: impl Fn(Waker) -> L) {

@@ -4,14 +4,15 @@
 //! architectures use are listed too.
 //!
 //! The kernel caches which calls a filter allows with any arguments, and doesn't run the filter for them. The calls of the
-//! request path are therefore allowed without conditions, with one exception: `sendto` and `sendmsg`, because a send may
-//! also open a connection. After `shutdown`, a listening socket is an unconnected one, and a send with `MSG_FASTOPEN`
-//! connects it to any address, which no Landlock rule prevents. Running the filters adds about 100 ns to a send; `write`, which takes neither flags nor an address and would need no
-//! condition, adds about 150 ns, because it passes through the kernel's file layer.
+//! request path are therefore allowed without conditions, except `sendto`, `sendmsg` and `sendmmsg`, because a send may also
+//! open a connection. After `shutdown`, a listening socket is an unconnected one, and a send with `MSG_FASTOPEN` connects it
+//! to any address, which no Landlock rule prevents. Running the filters adds about 100 ns to a send; `write`, which takes
+//! neither flags nor an address and would need no condition, adds about 150 ns, because it passes through the kernel's file
+//! layer.
 //!
-//! The address of `sendmsg` is in memory, which filters cannot read. A worker therefore has no socket that would use one: its
-//! sockets are connected, and the kernel ignores addresses there, as it does for the `SOCK_SEQPACKET` pairs over which
-//! workers pass connections.
+//! The address of `sendmsg` is in memory, which filters cannot read. A worker's sockets for streams are connected, and the
+//! kernel ignores addresses there, as it does for the `SOCK_SEQPACKET` pairs over which workers pass connections. Only its
+//! sockets for datagrams use one: with them, it can send UDP datagrams anywhere, from the server's port.
 //!
 //! Filters don't apply to operations of an `io_uring`. Its operations are restricted when it is created
 //! (`IORING_REGISTER_RESTRICTIONS`), and a worker can use its ring but neither create nor change one.
@@ -106,9 +107,10 @@ const WORKER: &[Call] = &[
     any(libc::SYS_epoll_pwait),
     any(libc::SYS_recvfrom),
     any(libc::SYS_recvmsg),
-    // Batches of datagrams.
-    any(libc::SYS_recvmmsg),
     only(libc::SYS_sendmsg, &[Without(2, FAST_OPEN)]),
+    // Datagrams of several peers.
+    any(libc::SYS_recvmmsg),
+    only(libc::SYS_sendmmsg, &[Without(3, FAST_OPEN)]),
     any(libc::SYS_shutdown),
     // Zero-copy sends of large bodies through a pipe, which is replaced if it was full.
     any(libc::SYS_vmsplice),
