@@ -169,7 +169,7 @@ impl Endpoint {
         if self.half_open() > QUIC_HALF_OPEN_BEFORE_RETRY && !incoming.is_validated() {
             return match self.retry(incoming, reply) {
                 Ok(transmit) => Received::Reply(transmit),
-                Err(incoming) => Received::Incoming(incoming),
+                Err(incoming) => Received::Incoming(*incoming),
             };
         }
         self.update_admission();
@@ -218,13 +218,13 @@ impl Endpoint {
     ///
     /// # Errors
     /// The client has answered a Retry packet already; the attempt is returned.
-    pub fn retry(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Result<Transmit, Incoming> {
+    pub fn retry(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Result<Transmit, Box<Incoming>> {
         reply.clear();
         let Incoming { quinn, first_bytes } = incoming;
         let transmit = self
             .quinn
             .retry(quinn, reply)
-            .map_err(|error| Incoming { quinn: error.into_incoming(), first_bytes })?;
+            .map_err(|error| Box::new(Incoming { quinn: error.into_incoming(), first_bytes }))?;
         self.forget_incoming();
         Ok(transmit.into())
     }
@@ -274,10 +274,9 @@ impl Endpoint {
     /// Removes what the endpoint keeps of connections that the caller doesn't have, because [`accept`](Self::accept) has
     /// panicked.
     pub fn recover(&mut self) {
-        // The connection that was not returned has the key of a vacant one, or the first unused key.
-        self.states.push(State::Vacant);
-        for (key, state) in self.states.iter().enumerate() {
-            if *state == State::Vacant {
+        // The connection that was not returned has a vacant key or the next one.
+        for key in 0..=self.states.len() {
+            if self.state(key) == State::Vacant {
                 self.quinn.handle_event(ConnectionHandle(key), EndpointEvent::drained());
             }
         }
@@ -291,6 +290,10 @@ impl Endpoint {
     /// Returns the number of accepted connections that are not drained.
     pub fn connections(&self) -> usize {
         self.quinn.open_connections()
+    }
+
+    fn state(&self, key: usize) -> State {
+        self.states.get(key).copied().unwrap_or(State::Vacant)
     }
 
     fn set_state(&mut self, key: ConnectionKey, state: State) {
@@ -322,3 +325,6 @@ impl fmt::Debug for Endpoint {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,6 @@
 //! The TLS 1.3 session of a connection, which `rustls` performs on messages without records (RFC 9001 §4).
+//!
+//! After the handshake a client has nothing to send in it, and only the secrets of the next keys remain.
 
 use std::any::Any;
 use std::io::Cursor;
@@ -9,20 +11,25 @@ use quinn_proto::crypto::{self, ExportKeyingMaterialError, KeyPair, Keys};
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
 use rustls::quic::{KeyChange, Secrets, ServerConnection, Version};
-use rustls::{HandshakeKind, ServerConfig};
+use rustls::{AlertDescription, HandshakeKind, ServerConfig};
 
 use super::keys::{HandshakeKeys, InitialKeys, PacketKey, ProtectionKeys};
 use crate::limits::HANDSHAKE_BYTES_MAX;
 
 /// The server's side of a session.
 pub(super) struct Session {
-    tls: ServerConnection,
+    stage: Stage,
     initial_keys: Arc<InitialKeys>,
     /// Derives the keys of the next key phase; `None` before the handshake is done.
     next_secrets: Option<Secrets>,
     /// Bytes of handshake messages that the peer has sent.
     received_bytes: usize,
     has_opened_handshake: Arc<AtomicBool>,
+}
+
+enum Stage {
+    Handshake(Box<ServerConnection>),
+    Established { server_name: Option<Box<str>>, is_resumed: bool },
 }
 
 /// The properties of a session, which `quinn-proto` passes on without knowing them.
@@ -45,13 +52,25 @@ impl Session {
     ) -> Result<Self, rustls::Error> {
         let tls = ServerConnection::new(config, Version::V1, parameters)?;
         Ok(Self {
-            tls,
+            stage: Stage::Handshake(Box::new(tls)),
             initial_keys,
             next_secrets: None,
             received_bytes: 0,
             has_opened_handshake: Arc::default(),
         })
     }
+}
+
+fn is_resumed(tls: &ServerConnection) -> bool {
+    tls.handshake_kind() == Some(HandshakeKind::Resumed)
+}
+
+fn tls_error(alert: Option<AlertDescription>, reason: String) -> TransportError {
+    let code = match alert {
+        Some(alert) => TransportErrorCode::crypto(alert.into()),
+        None => TransportErrorCode::PROTOCOL_VIOLATION,
+    };
+    TransportError { code, frame: None, reason }
 }
 
 impl crypto::Session for Session {
@@ -61,9 +80,13 @@ impl crypto::Session for Session {
 
     /// Returns a [`SessionState`].
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
+        let (server_name, is_resumed) = match &self.stage {
+            Stage::Handshake(tls) => (tls.server_name(), is_resumed(tls)),
+            Stage::Established { server_name, is_resumed } => (server_name.as_deref(), *is_resumed),
+        };
         Some(Box::new(SessionState {
-            server_name: self.tls.server_name().map(str::to_owned),
-            is_resumed: self.tls.handshake_kind() == Some(HandshakeKind::Resumed),
+            server_name: server_name.map(str::to_owned),
+            is_resumed,
             has_opened_handshake: self.has_opened_handshake.clone(),
         }))
     }
@@ -81,7 +104,7 @@ impl crypto::Session for Session {
     }
 
     fn is_handshaking(&self) -> bool {
-        self.tls.is_handshaking()
+        matches!(&self.stage, Stage::Handshake(tls) if tls.is_handshaking())
     }
 
     /// Returns `false`, because nothing waits for an event about handshake data.
@@ -91,33 +114,44 @@ impl crypto::Session for Session {
             return Err(TransportErrorCode::CRYPTO_BUFFER_EXCEEDED.into());
         }
 
-        self.tls.read_hs(messages).map_err(|error| TransportError {
-            code: match self.tls.alert() {
-                Some(alert) => TransportErrorCode::crypto(alert.into()),
-                None => TransportErrorCode::PROTOCOL_VIOLATION,
-            },
-            frame: None,
-            reason: error.to_string(),
-        })?;
+        match &mut self.stage {
+            Stage::Handshake(tls) => {
+                tls.read_hs(messages).map_err(|error| tls_error(tls.alert(), error.to_string()))?;
+            }
+            Stage::Established { .. } => {
+                let reason = "a handshake message after the handshake".to_owned();
+                return Err(tls_error(Some(AlertDescription::UnexpectedMessage), reason));
+            }
+        }
         Ok(false)
     }
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
-        let encoded = self.tls.quic_transport_parameters();
+        let Stage::Handshake(tls) = &self.stage else { return Ok(None) };
+        let encoded = tls.quic_transport_parameters();
         let decode = |encoded| TransportParameters::read(Side::Server, &mut Cursor::new(encoded));
         Ok(encoded.map(decode).transpose()?)
     }
 
     fn write_handshake(&mut self, messages: &mut Vec<u8>) -> Option<Keys> {
-        Some(match self.tls.write_hs(messages)? {
-            KeyChange::Handshake { keys } => {
-                HandshakeKeys::new(keys, self.has_opened_handshake.clone()).into()
+        let Stage::Handshake(tls) = &mut self.stage else { return None };
+        let written = messages.len();
+        match tls.write_hs(messages) {
+            Some(KeyChange::Handshake { keys }) => {
+                Some(HandshakeKeys::new(keys, self.has_opened_handshake.clone()).into())
             }
-            KeyChange::OneRtt { keys, next } => {
+            Some(KeyChange::OneRtt { keys, next }) => {
                 self.next_secrets = Some(next);
-                ProtectionKeys::from(keys).into()
+                Some(ProtectionKeys::from(keys).into())
             }
-        })
+            None => {
+                if messages.len() == written && !tls.is_handshaking() {
+                    let server_name = tls.server_name().map(Box::from);
+                    self.stage = Stage::Established { server_name, is_resumed: is_resumed(tls) };
+                }
+                None
+            }
+        }
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn crypto::PacketKey>>> {

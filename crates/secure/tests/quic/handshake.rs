@@ -207,7 +207,7 @@ fn attempts_can_be_refused_ignored_and_retried() {
     let incoming = network.server.held.pop().unwrap();
     assert!(incoming.is_validated());
     let incoming = network.server.endpoint.retry(incoming, &mut reply).unwrap_err();
-    network.server.held.push(incoming);
+    network.server.held.push(*incoming);
     network.accept_held();
     network.run(Duration::from_secs(1));
     assert!(network.remote(retried).is_established());

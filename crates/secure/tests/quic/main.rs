@@ -6,5 +6,6 @@
 mod addresses;
 mod handshake;
 mod hostile;
+mod memory;
 mod network;
 mod streams;

@@ -106,6 +106,8 @@ pub(crate) struct Server {
     pub(crate) held: Vec<Incoming>,
     pub(crate) failures: Vec<AcceptError>,
     pub(crate) replies: Vec<Vec<u8>>,
+    /// The events of connections that have ended.
+    pub(crate) ended: Vec<Vec<Event>>,
     pub(crate) accepted: usize,
 }
 
@@ -122,6 +124,7 @@ impl Server {
             held: Vec::new(),
             failures: Vec::new(),
             replies: Vec::new(),
+            ended: Vec::new(),
             accepted: 0,
         }
     }
@@ -187,7 +190,8 @@ impl Server {
                 sent.extend(packets(&transmit, &buffer));
             }
         }
-        self.connections.retain(|_, served| !served.connection.is_drained());
+        let drained = self.connections.extract_if(.., |_, served| served.connection.is_drained());
+        self.ended.extend(drained.map(|(_, served)| served.events));
     }
 
     fn timeout(&mut self) -> Option<Instant> {

@@ -54,13 +54,13 @@ fn issued_id_names_its_issuer_in_both_headers() {
 fn id_has_the_documented_layout() {
     let with_server_id = IdGenerator::new(ids(Some(SERVER_ID)), ISSUER, &[1; 32]).generate_cid();
     assert_eq!(with_server_id.len(), 18);
-    assert_eq!(with_server_id[0] >> 3, 0b000_10);
+    assert_eq!(with_server_id[0] >> 3, 0b0_0010);
     assert_eq!(with_server_id[1..9], SERVER_ID);
     assert_eq!(with_server_id[9], 5);
 
     let without = IdGenerator::new(ids(None), ISSUER, &[1; 32]).generate_cid();
     assert_eq!(without.len(), 10);
-    assert_eq!(without[0] >> 3, 0b111_10);
+    assert_eq!(without[0] >> 3, 0b1_1110);
     assert_eq!(without[1], 5);
 }
 

@@ -1,0 +1,86 @@
+//! Unit tests of an endpoint's recovery from a panic.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::SystemTime;
+
+use cannery_testkit::tls::ClientOptions;
+use quinn_proto::crypto::rustls::QuicClientConfig;
+
+use super::*;
+use crate::{Certificates, Protocol, SelfSigned, Settings, Version};
+
+const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 443);
+const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 50_000);
+
+fn endpoint() -> Endpoint {
+    let now = SystemTime::now();
+    let tls = crate::Context::new(Settings {
+        certificates: Certificates::self_signed(SelfSigned::Ecdsa, &["localhost".to_owned()], now).unwrap(),
+        seed: None,
+        versions: vec![Version::Tls13],
+        protocols: vec![Protocol::Http2],
+        now,
+    });
+    Endpoint::new(&Context::new(&tls.unwrap(), None).unwrap(), 0, Generation::default(), [1; 32])
+}
+
+/// Returns the first datagram of a client.
+fn first_datagram(now: Instant) -> Vec<u8> {
+    let tls = Arc::new(ClientOptions::default().tls13().protocols(&["h3"]).build());
+    let config = quinn_proto::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+    let mut client = quinn_proto::Endpoint::new(Arc::default(), None, true, None);
+    let (_, mut connection) = client.connect(now, config, SERVER, "localhost").unwrap();
+    let mut datagram = Vec::new();
+    assert!(connection.poll_transmit(now, 1, &mut datagram).is_some());
+    datagram
+}
+
+fn receive(endpoint: &mut Endpoint, now: Instant, bytes: &[u8]) -> Received {
+    endpoint.receive(now, &Arrival { source: CLIENT, destination: None, ecn: 0, bytes }, &mut Vec::new())
+}
+
+#[test]
+fn recovery_removes_a_connection_that_was_not_returned() {
+    let now = Instant::now();
+    let mut endpoint = endpoint();
+    let Received::Incoming(kept) = receive(&mut endpoint, now, &first_datagram(now)) else { panic!() };
+    let mut kept = endpoint.accept(now, kept, &mut Vec::new()).unwrap();
+
+    // As if the library had panicked after it had registered the connection.
+    let datagram = first_datagram(now);
+    let Received::Incoming(lost) = receive(&mut endpoint, now, &datagram) else { panic!() };
+    endpoint.incoming -= 1;
+    drop(endpoint.quinn.accept(lost.quinn, now, &mut Vec::new(), None).unwrap());
+    assert!(matches!(receive(&mut endpoint, now, &datagram), Received::Connection(..)));
+    assert_eq!((endpoint.connections(), endpoint.half_open()), (2, 1));
+
+    endpoint.recover();
+    assert_eq!((endpoint.connections(), endpoint.half_open()), (1, 1));
+    assert!(matches!(receive(&mut endpoint, now, &datagram), Received::Incoming(_)));
+    endpoint.maintain(&mut kept);
+    endpoint.remove(kept);
+    assert_eq!(endpoint.connections(), 0);
+}
+
+#[test]
+fn ended_connection_does_not_affect_the_next_with_its_key() {
+    let now = Instant::now();
+    let mut endpoint = endpoint();
+    let accept = |endpoint: &mut Endpoint| {
+        let Received::Incoming(incoming) = receive(endpoint, now, &first_datagram(now)) else { panic!() };
+        endpoint.accept(now, incoming, &mut Vec::new()).unwrap()
+    };
+    let mut ended = accept(&mut endpoint);
+    ended.close(now, 0, b"");
+    ended.handle_timeout(now + Duration::from_secs(60));
+    endpoint.maintain(&mut ended);
+    assert!(ended.is_drained());
+
+    let next = accept(&mut endpoint);
+    assert_eq!(next.key(), ended.key());
+    endpoint.maintain(&mut ended);
+    endpoint.remove(ended);
+    assert_eq!((endpoint.connections(), endpoint.half_open()), (1, 1));
+    endpoint.remove(next);
+    assert_eq!((endpoint.connections(), endpoint.half_open()), (0, 0));
+}
